@@ -1,0 +1,187 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// FormatVersion is the version of what this package writes. Whatever an older
+// version wrote stays readable; what a newer one wrote is refused, not guessed.
+const FormatVersion = 1
+
+// A CorruptError says that a stored row cannot be read. The run that it
+// belongs to is parked; the others are not touched.
+type CorruptError struct {
+	Run    Number
+	Seq    int64 // 0 where the head is meant
+	Reason string
+}
+
+// Error names the row and what is wrong with it.
+func (e *CorruptError) Error() string {
+	if e.Seq == 0 {
+		return fmt.Sprintf("journal: the head of run %d cannot be read: %s", e.Run, e.Reason)
+	}
+	return fmt.Sprintf("journal: entry %d of run %d cannot be read: %s", e.Seq, e.Run, e.Reason)
+}
+
+// EncodeDetail gives the bytes of a detail; nil for none.
+func EncodeDetail(d *Detail) ([]byte, error) {
+	if d == nil {
+		return nil, nil
+	}
+	return json.Marshal(d)
+}
+
+// DecodeDetail reads what EncodeDetail gave. It refuses fields that it does
+// not know, so that a fact of a newer version is never half understood.
+func DecodeDetail(b []byte) (*Detail, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	d := new(Detail)
+	if err := strictly(b, d); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Check gives a CorruptError where the entry is none that this version could
+// have written. Drivers call it on each row they read.
+func (e *Entry) Check() error {
+	reason := ""
+	switch {
+	case e.Run <= 0:
+		reason = "no run"
+	case e.Seq <= 0:
+		reason = "no sequence"
+	case !e.Kind.Valid():
+		reason = "unknown kind " + e.Kind.String()
+	case e.Status != 0 && !e.Status.Valid():
+		reason = "unknown status " + e.Status.String()
+	case e.Op.Occ < 0 || e.Op.Scope < 0 || e.Op.Scope >= e.Seq:
+		reason = "no such operation"
+	case e.Op.Name != "" && !ValidName(e.Op.Name):
+		reason = "no such name"
+	default:
+		return nil
+	}
+	return &CorruptError{Run: e.Run, Seq: e.Seq, Reason: reason}
+}
+
+// entryLine is an entry as one line of JSON: the form of exports and golden
+// journals.
+type entryLine struct {
+	Version int             `json:"v"`
+	Run     Number          `json:"run"`
+	Seq     int64           `json:"seq"`
+	Kind    string          `json:"kind"`
+	Status  string          `json:"status,omitempty"`
+	Scope   int64           `json:"scope,omitempty"`
+	Name    string          `json:"name,omitempty"`
+	Key     string          `json:"key,omitempty"`
+	Occ     int             `json:"occ,omitempty"`
+	At      int64           `json:"at"` // nanoseconds since 1970
+	Took    time.Duration   `json:"took,omitempty"`
+	Data    []byte          `json:"data,omitempty"`
+	Empty   bool            `json:"empty,omitempty"` // Data is there and has no byte
+	Spill   Number          `json:"spill,omitempty"`
+	Detail  json.RawMessage `json:"detail,omitempty"`
+}
+
+// MarshalJSON gives the entry as one JSON object.
+func (e Entry) MarshalJSON() ([]byte, error) {
+	detail, err := EncodeDetail(e.Detail)
+	if err != nil {
+		return nil, err
+	}
+	l := entryLine{
+		Version: FormatVersion, Run: e.Run, Seq: e.Seq, Kind: e.Kind.String(),
+		Scope: e.Op.Scope, Name: e.Op.Name, Key: e.Op.Key, Occ: e.Op.Occ,
+		At: e.At.UnixNano(), Took: e.Took, Data: e.Data, Empty: e.Data != nil && len(e.Data) == 0,
+		Spill: e.Spill, Detail: detail,
+	}
+	if e.Status != 0 {
+		l.Status = e.Status.String()
+	}
+	return json.Marshal(l)
+}
+
+// UnmarshalJSON reads what MarshalJSON gave, of this version or an older one.
+func (e *Entry) UnmarshalJSON(b []byte) error {
+	var l entryLine
+	if err := strictly(b, &l); err != nil {
+		return err
+	}
+	if l.Version < 1 || l.Version > FormatVersion {
+		return fmt.Errorf("journal: an entry of version %d: this program reads up to %d", l.Version, FormatVersion)
+	}
+	kind, ok := ParseKind(l.Kind)
+	if !ok {
+		return &CorruptError{Run: l.Run, Seq: l.Seq, Reason: "unknown kind " + l.Kind}
+	}
+	var status Status
+	if l.Status != "" {
+		if status, ok = ParseStatus(l.Status); !ok {
+			return &CorruptError{Run: l.Run, Seq: l.Seq, Reason: "unknown status " + l.Status}
+		}
+	}
+	detail, err := DecodeDetail(l.Detail)
+	if err != nil {
+		return &CorruptError{Run: l.Run, Seq: l.Seq, Reason: err.Error()}
+	}
+	if l.Empty && l.Data == nil {
+		l.Data = []byte{}
+	}
+	*e = Entry{
+		Run: l.Run, Seq: l.Seq, Kind: kind, Status: status,
+		Op: Op{Scope: l.Scope, Name: l.Name, Key: l.Key, Occ: l.Occ},
+		At: time.Unix(0, l.At).UTC(), Took: l.Took, Data: l.Data, Spill: l.Spill, Detail: detail,
+	}
+	return e.Check()
+}
+
+// Write writes entries as lines of JSON.
+func Write(w io.Writer, entries []Entry) error {
+	enc := json.NewEncoder(w)
+	for i := range entries {
+		if err := enc.Encode(entries[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Read reads the entries that Write wrote.
+func Read(r io.Reader) ([]Entry, error) {
+	var entries []Entry
+	dec := json.NewDecoder(r)
+	for {
+		var e Entry
+		err := dec.Decode(&e)
+		if errors.Is(err, io.EOF) {
+			return entries, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("journal: entry %d: %w", len(entries)+1, err)
+		}
+		entries = append(entries, e)
+	}
+}
+
+// strictly decodes exactly one JSON value and refuses unknown fields.
+func strictly(b []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("journal: something follows the value")
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package journal
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Class says what to do about a failure. It is looked for anywhere in the
+// chain of an error.
+type Class string
+
+// The classes of a failure.
+const (
+	ClassNone      Class = ""          // retried as the policy says
+	ClassPermanent Class = "permanent" // not retried
+	ClassRetry     Class = "retry"     // of a workflow: not terminal, the code is replayed; of a step: retried after Failure.After if that is set
+	ClassPark      Class = "park"      // the run is parked for an operator
+	ClassBenign    Class = "benign"    // expected: told to observers as such
+)
+
+// A Failure is an error as it is journaled: its message, its chain, and what
+// it needs to answer to errors.Is and errors.As after a crash as it did live.
+type Failure struct {
+	Message string          `json:"message"`
+	Code    Code            `json:"code,omitempty"`  // of an error of this module
+	Name    string          `json:"name,omitempty"`  // of a registered sentinel or type
+	Type    string          `json:"type,omitempty"`  // the Go type, for people
+	Data    json.RawMessage `json:"data,omitempty"`  // a registered type's value
+	Class   Class           `json:"class,omitempty"` // of this link
+	After   time.Duration   `json:"after,omitempty"` // with ClassRetry: the least delay, in nanoseconds
+	Stack   string          `json:"stack,omitempty"` // of a panic
+	Wraps   []*Failure      `json:"wraps,omitempty"` // what it wraps
+}
+
+// Find gives the first link of the chain, in the order of errors.Is, for which
+// ok holds; nil without.
+func (f *Failure) Find(ok func(*Failure) bool) *Failure {
+	if f == nil {
+		return nil
+	}
+	if ok(f) {
+		return f
+	}
+	for _, w := range f.Wraps {
+		if g := w.Find(ok); g != nil {
+			return g
+		}
+	}
+	return nil
+}
+
+// ClassOf gives the first link of the chain that has a class, or nil.
+func (f *Failure) ClassOf() *Failure {
+	return f.Find(func(f *Failure) bool { return f.Class != ClassNone })
+}
+
+// CodeOf is the first code in the chain; empty without.
+func (f *Failure) CodeOf() Code {
+	if g := f.Find(func(f *Failure) bool { return f.Code != "" }); g != nil {
+		return g.Code
+	}
+	return ""
+}
+
+// StackOf is the first stack in the chain; empty without.
+func (f *Failure) StackOf() string {
+	if g := f.Find(func(f *Failure) bool { return f.Stack != "" }); g != nil {
+		return g.Stack
+	}
+	return ""
+}
+
+func (f *Failure) size() int {
+	n := len(f.Message) + len(f.Stack) + len(f.Data) + 64
+	for _, w := range f.Wraps {
+		n += w.size()
+	}
+	return n
+}
