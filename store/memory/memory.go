@@ -1,0 +1,129 @@
+// Package memory keeps runs in memory, for tests, examples and benchmarks. It
+// is also the reference for what a store does: one lock, maps and slices, and
+// nothing clever. Other drivers are compared with it.
+//
+// What is stored is never shared with a caller in a way that he could change,
+// with one exception: payloads are not copied. Entry.Data is immutable from the
+// moment it is handed to the store, as everywhere in this module.
+package memory
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// schema is what Info tells; a store that nobody can reopen with another
+// version has no other.
+const schema = 1
+
+// A Store is a [store.Store] in memory. It is one handle on its data: the data
+// outlives the handle that Reopen closes.
+type Store struct {
+	data   *data
+	closed bool // guarded by data.mu
+}
+
+var _ store.Store = (*Store)(nil)
+
+// data is what all handles of one database share.
+type data struct {
+	mu       sync.Mutex
+	database string
+	runs     map[journal.Number]*run
+	byNumber []*run            // ascending
+	byID     map[string][]*run // by workflow ID, in the order of creation
+	due      map[string]*queue // by workflow: who may be claimed, and when
+	spilled  map[journal.Number][]byte
+	engines  map[journal.EngineID]store.Engine
+	joined   journal.EngineID // the last one that joined
+	holder   *Store           // the handle whose engine has not left
+}
+
+// New gives an empty store with an identity of its own.
+func New() *Store {
+	return &Store{data: &data{
+		database: newIdentity(),
+		runs:     map[journal.Number]*run{},
+		byID:     map[string][]*run{},
+		due:      map[string]*queue{},
+		spilled:  map[journal.Number][]byte{},
+		engines:  map[journal.EngineID]store.Engine{},
+	}}
+}
+
+// Reopen closes the handle and gives another one on the same data, as a new
+// process would have it: an engine that did not leave is dead.
+func (s *Store) Reopen() *Store {
+	s.close()
+	return &Store{data: s.data}
+}
+
+// Close closes the handle. Closing it again does nothing.
+func (s *Store) Close() error {
+	s.close()
+	return nil
+}
+
+func (s *Store) close() {
+	s.data.mu.Lock()
+	defer s.data.mu.Unlock()
+	s.closed = true
+	if s.data.holder == s {
+		s.data.holder = nil
+	}
+}
+
+// enter locks the data for one call. On nil the caller unlocks it by leave.
+func (s *Store) enter() error {
+	s.data.mu.Lock()
+	if s.closed {
+		s.data.mu.Unlock()
+		return store.ErrClosed
+	}
+	return nil
+}
+
+func (s *Store) leave() { s.data.mu.Unlock() }
+
+// Info tells what the store is and who uses it.
+func (s *Store) Info(context.Context) (store.Info, error) {
+	if err := s.enter(); err != nil {
+		return store.Info{}, err
+	}
+	defer s.leave()
+	info := store.Info{
+		Driver: "memory", Database: s.data.database, Schema: schema,
+		Durability: "nothing: it is lost with the process",
+		Runs:       int64(len(s.data.runs)),
+	}
+	for id := range s.data.joined {
+		if e, ok := s.data.engines[id+1]; ok {
+			info.Engines = append(info.Engines, e)
+		}
+	}
+	return info, nil
+}
+
+// fence says whether the engine may still write.
+func (d *data) fence(engine journal.EngineID) error {
+	if _, ok := d.engines[engine]; !ok {
+		return store.ErrFenced
+	}
+	return nil
+}
+
+// newIdentity gives 8 random characters of a to z and 2 to 9, without those
+// that are easily mistaken for another.
+func newIdentity() string {
+	const alphabet = "abcdefghijkmnpqrstuvwxyz23456789"
+	buf := make([]byte, 8)
+	rand.Read(buf) // it never fails
+	for i, b := range buf {
+		buf[i] = alphabet[int(b)%len(alphabet)]
+	}
+	return string(buf)
+}

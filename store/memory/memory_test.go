@@ -1,0 +1,19 @@
+package memory_test
+
+import (
+	"testing"
+
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/store/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(*testing.T) storetest.Database {
+		s := memory.New()
+		return storetest.Database{Open: func() (store.Store, error) {
+			s = s.Reopen()
+			return s, nil
+		}}
+	})
+}
