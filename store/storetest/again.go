@@ -1,0 +1,86 @@
+package storetest
+
+import (
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// againChecks are about groups that are sent again because nobody knew what had
+// become of them.
+func againChecks() []check {
+	return []check{
+		{"again/a group that was written is not written twice", againWritten},
+		{"again/a group that was not written is written", againLost},
+		{"again/a start that had found a run finds it again", againExists},
+		{"again/a start beside a group that was written is judged", againHalf},
+		{"again/a run that was released and claimed meanwhile stays claimed", againReleased},
+	}
+}
+
+func (w *world) again(changes ...store.Change) []store.Change {
+	w.Helper()
+	g := w.group(changes...)
+	g.Again = true
+	w.ok(w.try(g))
+	return changes
+}
+
+func againWritten(w *world) {
+	w.join(0)
+	head := w.written(w.start(""))[0]
+	fresh, end := w.start("order-1"), ended(head, 2, 10)
+	w.commit(fresh, end)
+	want := []journal.Head{w.head(fresh.Run), w.head(head.Number)}
+	for range 2 {
+		w.verdict(w.again(fresh, end)[0], store.Written)
+	}
+	w.same("heads", []journal.Head{w.head(fresh.Run), w.head(head.Number)}, want)
+	w.rows(fresh.Run, 1)
+	w.rows(head.Number, 2)
+}
+
+func againLost(w *world) {
+	w.join(0)
+	head := w.written(w.start(""))[0]
+	fresh := w.start("order-1")
+	w.verdict(w.again(fresh, ended(head, 2, 10))[0], store.Written)
+	w.rows(fresh.Run, 1)
+	w.rows(head.Number, 2)
+	w.same("status", w.head(head.Number).Status, journal.Completed)
+}
+
+func againExists(w *world) {
+	w.join(0)
+	first := w.written(w.start("order-1"))[0]
+	c := w.start("order-1")
+	w.commit(c)
+	c = w.again(c)[0]
+	w.verdict(c, store.Exists)
+	w.same("found", c.Found, first)
+	w.absent(c.Run)
+}
+
+func againHalf(w *world) {
+	w.join(0)
+	first := w.written(w.start("order-1"))[0]
+	mine, theirs, more := w.start("order-2"), w.start("order-1"), step(first.Number, 2)
+	w.commit(mine, theirs, more)
+	all := w.again(mine, theirs, more)
+	w.verdict(all[0], store.Written)
+	w.verdict(all[1], store.Exists)
+	w.same("found", all[1].Found, first)
+	w.rows(mine.Run, 1)
+	w.absent(theirs.Run)
+	w.rows(first.Number, 2)
+}
+
+func againReleased(w *world) {
+	w.join(0)
+	head := w.written(w.start(""))[0]
+	release := update(head, func(h *journal.Head) { h.Status, h.Owner, h.Wake = journal.Waiting, 0, at(5) })
+	release.Entries = step(head.Number, 2).Entries
+	w.commit(release)
+	w.same("claimed", numbers(w.take(6, 1)), []journal.Number{head.Number})
+	w.again(release)
+	w.same("owner", w.head(head.Number).Owner, w.engine)
+}

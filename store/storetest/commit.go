@@ -1,0 +1,167 @@
+package storetest
+
+import (
+	"context"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// commitChecks are about what a group does to runs that are there, and about
+// groups that may not be.
+func commitChecks() []check {
+	return []check{
+		{"commit/entries follow those that are there", commitSteps},
+		{"commit/a head changes what may change, and without one it stays", commitHead},
+		{"commit/an empty group is committed", commitNothing},
+		{"commit/a context that has ended does not stop it", commitCancelled},
+		{"commit/an entry that is there refuses the whole group", refuseDuplicate},
+		{"commit/a change of a run that is not there refuses the whole group", refuseUnknownRun},
+		{"commit/a number that is there refuses the whole group", refuseNumber},
+		{"commit/a malformed group is refused", refuseMalformed},
+		{"commit/a stranger may not change a run", refuseStranger},
+		{"commit/an engine that was taken over writes nothing", fencedByJoin},
+		{"commit/an engine that has left writes nothing", fencedByLeave},
+	}
+}
+
+func commitSteps(w *world) {
+	w.join(0)
+	a, b := w.start(""), w.start("")
+	w.written(a, b)
+	w.commit(step(a.Run, 2), step(b.Run, 2))
+	two := step(a.Run, 3)
+	two.Entries = append(two.Entries, step(a.Run, 4).Entries...)
+	w.commit(two)
+	w.rows(a.Run, 4)
+	w.rows(b.Run, 2)
+	w.same("third", w.load(a.Run, store.Range{From: 3, Limit: 1}), two.Entries[:1])
+}
+
+func commitHead(w *world) {
+	w.join(0)
+	c := w.start("order-1")
+	c.Head.Pattern, c.Head.Crashes = journal.PatternTCC, 2
+	want := w.written(c)[0]
+	w.commit(step(c.Run, 2))
+	w.same("untouched", w.head(c.Run), want)
+
+	change := journal.Head{
+		Number: c.Run, Status: journal.Waiting, Owner: 0, Wake: at(7),
+		Cause: "a timer", Workflow: "renamed", WorkflowID: "renamed", Created: at(9), Crashes: 9,
+	}
+	w.commit(store.Change{Run: c.Run, Head: &change})
+	want.Status, want.Owner, want.Wake, want.Cause = journal.Waiting, 0, at(7), "a timer"
+	w.same("changed", w.head(c.Run), want)
+
+	w.commit(ended(want, 3, 8))
+	want.Status, want.Wake, want.Ended, want.Last = journal.Completed, time.Time{}, at(8), 3
+	w.same("ended", w.head(c.Run), want)
+}
+
+func commitNothing(w *world) {
+	w.join(0)
+	w.commit()
+}
+
+func commitCancelled(w *world) {
+	w.join(0)
+	ctx, cancel := context.WithCancel(w.Context())
+	cancel()
+	c := w.start("")
+	w.ok(w.s.Commit(ctx, w.group(c)))
+	w.rows(c.Run, 1)
+}
+
+func refuseDuplicate(w *world) {
+	w.join(0)
+	head := w.written(w.start(""))[0]
+	fresh := w.start("")
+	moved := update(head, func(h *journal.Head) { h.Status = journal.Waiting })
+	moved.Entries = step(head.Number, 2).Entries
+	other := w.written(w.start(""))[0]
+	w.refused(w.group(fresh, moved, step(other.Number, 1), step(other.Number, 2)))
+	w.same("head", w.head(head.Number), head)
+	w.rows(head.Number, 1)
+	w.rows(other.Number, 1)
+	w.absent(fresh.Run)
+	w.written(fresh)
+}
+
+func refuseUnknownRun(w *world) {
+	w.join(0)
+	fresh, gone := w.start(""), w.start("")
+	w.refused(w.group(fresh, step(gone.Run, 1)))
+	w.refused(w.group(fresh, update(*gone.Head, func(*journal.Head) {})))
+	w.absent(fresh.Run)
+	w.absent(gone.Run)
+}
+
+func refuseNumber(w *world) {
+	w.join(0)
+	head := w.written(w.start("order-1"))[0]
+	fresh, again := w.start(""), w.start("order-2")
+	again.Run, again.Head.Number, again.Head.ID, again.Entries[0].Run = head.Number, head.Number, head.ID, head.Number
+	w.refused(w.group(fresh, again))
+	w.absent(fresh.Run)
+	w.same("head", w.head(head.Number), head)
+}
+
+func refuseMalformed(w *world) {
+	w.join(0)
+	old := w.written(w.start(""))[0]
+	headless, foreign, borrowed, mixed, backwards, nothing := w.start(""), w.start(""), w.start(""), w.start(""), w.start(""), store.Change{}
+	headless.Head = nil
+	foreign.Head.ID = "elsewhere-1-1"
+	borrowed.Head.Number++
+	mixed.Entries = append(mixed.Entries, step(old.Number, 2).Entries...)
+	backwards.Entries = append(backwards.Entries, step(backwards.Run, 1).Entries...)
+	for _, bad := range []store.Change{headless, foreign, borrowed, mixed, backwards, nothing} {
+		fresh := w.start("")
+		w.refused(w.group(fresh, bad))
+		w.absent(fresh.Run)
+	}
+	w.rows(old.Number, 1)
+}
+
+func refuseStranger(w *world) {
+	w.join(0)
+	old := w.written(w.start(""))[0]
+	fresh := w.free("", 0)
+	for _, bad := range []store.Change{step(old.Number, 2), update(old, func(h *journal.Head) { h.Owner = 0 })} {
+		g := w.group(fresh, bad)
+		g.Engine = 0
+		w.refused(g)
+	}
+	w.absent(fresh.Run)
+	w.same("head", w.head(old.Number), old)
+}
+
+func fencedByJoin(w *world) {
+	w.join(0)
+	old, head := w.engine, w.written(w.start(""))[0]
+	w.die(10)
+	fresh := w.start("")
+	for _, c := range []store.Change{step(head.Number, 2), fresh, update(head, func(h *journal.Head) { h.Cause = "late" })} {
+		g := w.group(c)
+		g.Engine = old
+		w.is(w.try(g), store.ErrFenced)
+		g.Again = true
+		w.is(w.try(g), store.ErrFenced)
+	}
+	empty := w.group()
+	empty.Engine = old
+	w.is(w.try(empty), store.ErrFenced)
+	w.rows(head.Number, 1)
+	w.absent(fresh.Run)
+	w.same("cause", w.head(head.Number).Cause, "")
+}
+
+func fencedByLeave(w *world) {
+	w.join(0)
+	head := w.written(w.start(""))[0]
+	w.claim(store.Claim{Engine: w.engine, Leave: true, Now: at(5)})
+	w.is(w.try(w.group(step(head.Number, 2))), store.ErrFenced)
+	w.rows(head.Number, 1)
+}

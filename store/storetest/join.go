@@ -1,0 +1,193 @@
+package storetest
+
+import (
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// joinChecks are about engines that come and go.
+func joinChecks() []check {
+	return []check{
+		{"join/an engine's ID is never used again", joinIDs},
+		{"join/a second engine is told who has the store", joinLocked},
+		{"join/the runs of a dead engine are due now and nobody's", joinTakesOver},
+		{"join/runs that have ended or are nobody's stay as they are", joinLeavesAlone},
+		{"leave/the runs of an engine are due now and nobody's", leaveReleases},
+		{"leave/an engine that was taken over cannot claim or leave", leaveFenced},
+	}
+}
+
+// crashChecks are about the count of engines that died in a row.
+func crashChecks() []check {
+	return []check{
+		{"crash/a run that was executing counts one", crashCounted},
+		{"crash/a run that waited or had not begun counts none", crashNotCounted},
+		{"crash/engines that die in a row add up", crashInARow},
+		{"crash/what was recorded since makes the count begin anew", crashAnew},
+		{"crash/a leave counts none", crashLeave},
+	}
+}
+
+func joinIDs(w *world) {
+	seen := map[journal.EngineID]bool{}
+	for i := range 6 {
+		w.join(i)
+		if w.engine <= 0 || seen[w.engine] {
+			w.Fatalf("engine ID %d after %v", w.engine, seen)
+		}
+		seen[w.engine] = true
+		if i%2 == 0 {
+			w.claim(store.Claim{Engine: w.engine, Leave: true, Now: at(i)})
+		}
+		w.reopen()
+	}
+}
+
+func joinLocked(w *world) {
+	w.join(0)
+	head := w.written(w.start(""))[0]
+	_, err := w.s.Claim(w.Context(), store.Claim{Now: at(1), Self: store.Engine{Host: "other", PID: 43}})
+	w.is(err, store.ErrLocked)
+	for _, word := range []string{"host", "42", "2026"} {
+		if !strings.Contains(err.Error(), word) {
+			w.Errorf("the error does not say %s: %v", word, err)
+		}
+	}
+	w.same("head", w.head(head.Number), head)
+	w.commit(step(head.Number, 2))
+	w.claim(store.Claim{Engine: w.engine, Leave: true, Now: at(2)})
+	w.join(3)
+}
+
+func joinTakesOver(w *world) {
+	w.join(0)
+	a, b := w.start(""), w.start("")
+	b.Head.Status, b.Head.Wake = journal.Waiting, time.Time{}
+	heads := w.written(a, b)
+	old := w.engine
+	w.reopen()
+	w.same("owner while nobody joined", w.head(a.Run).Owner, old)
+	w.join(50)
+	for i, want := range heads {
+		want.Owner, want.Wake = 0, at(50)
+		want.Crashes = w.head(want.Number).Crashes // has checks of its own
+		w.same("head", w.head(heads[i].Number), want)
+	}
+	w.same("claimed", numbers(w.take(50, 10)), []journal.Number{a.Run, b.Run})
+	info, err := w.s.Info(w.Context())
+	w.ok(err)
+	if len(info.Engines) != 1 || info.Engines[0].ID != w.engine {
+		w.Fatalf("the engines are %v, want %d alone", info.Engines, w.engine)
+	}
+}
+
+func joinLeavesAlone(w *world) {
+	w.join(0)
+	a, b, c := w.start(""), w.free("", 70), w.free("", 0)
+	c.Head.Wake, c.Head.Status = time.Time{}, journal.Suspended
+	heads := w.written(a, b, c)
+	w.commit(ended(heads[0], 2, 5))
+	want := []journal.Head{w.head(a.Run), w.head(b.Run), w.head(c.Run)}
+	w.die(50)
+	w.same("heads", []journal.Head{w.head(a.Run), w.head(b.Run), w.head(c.Run)}, want)
+}
+
+func leaveReleases(w *world) {
+	w.join(0)
+	a, b := w.start(""), w.free("", 90)
+	heads := w.written(a, b)
+	w.claim(store.Claim{Engine: w.engine, Leave: true, Now: at(50)})
+	heads[0].Owner, heads[0].Wake = 0, at(50)
+	w.same("heads", []journal.Head{w.head(a.Run), w.head(b.Run)}, heads)
+	info, err := w.s.Info(w.Context())
+	w.ok(err)
+	w.same("engines", len(info.Engines), 0)
+	w.join(60)
+	w.same("claimed", numbers(w.take(60, 10)), []journal.Number{a.Run})
+}
+
+func leaveFenced(w *world) {
+	w.join(0)
+	old, run := w.engine, w.written(w.start(""))[0].Number
+	w.die(10)
+	for _, c := range []store.Claim{
+		{Engine: old, Leave: true, Now: at(11)},
+		{Engine: old, Run: run, Now: at(11)},
+		{Engine: old, Workflows: []string{"w"}, Max: 1, Now: at(11)},
+	} {
+		_, err := w.s.Claim(w.Context(), c)
+		w.is(err, store.ErrFenced)
+	}
+	w.same("wake", moment(w.head(run).Wake), moment(at(10)))
+	w.same("claimed", numbers(w.take(11, 1)), []journal.Number{run})
+}
+
+func (w *world) crashes(run journal.Number, want int) {
+	w.Helper()
+	if got := w.head(run).Crashes; got != want {
+		w.Fatalf("%d crashes are counted, want %d", got, want)
+	}
+}
+
+func crashCounted(w *world) {
+	w.join(0)
+	run := w.written(w.start(""))[0].Number
+	w.die(10)
+	w.crashes(run, 1)
+	got := w.take(10, 1).Runs
+	w.same("crashes as claimed", got[0].Head.Crashes, 1)
+	w.commit(step(run, 2))
+	w.crashes(run, 1)
+}
+
+func crashNotCounted(w *world) {
+	w.join(0)
+	a, b := w.start(""), w.start("")
+	a.Head.Status, b.Head.Status = journal.Waiting, journal.Pending
+	free := w.start("")
+	free.Head.Owner = 0
+	w.written(a, b, free)
+	w.die(10)
+	w.crashes(a.Run, 0)
+	w.crashes(b.Run, 0)
+	w.crashes(free.Run, 0)
+}
+
+func crashInARow(w *world) {
+	w.join(0)
+	run := w.written(w.start(""))[0].Number
+	for i := range 5 {
+		w.die(10 * i)
+		w.crashes(run, i+1)
+		w.die(10*i + 5) // nobody had claimed it
+		w.crashes(run, i+1)
+		w.same("claimed", numbers(w.take(10*i+5, 1)), []journal.Number{run})
+	}
+}
+
+func crashAnew(w *world) {
+	w.join(0)
+	run := w.written(w.start(""))[0].Number
+	for i := range 3 {
+		w.die(10 * i)
+		w.take(10*i, 1)
+	}
+	w.crashes(run, 3)
+	w.commit(step(run, 2))
+	w.die(40)
+	w.crashes(run, 1)
+	w.take(40, 1)
+	w.die(50)
+	w.crashes(run, 2)
+}
+
+func crashLeave(w *world) {
+	w.join(0)
+	run := w.written(w.start(""))[0].Number
+	w.claim(store.Claim{Engine: w.engine, Leave: true, Now: at(1)})
+	w.die(10)
+	w.crashes(run, 0)
+}

@@ -1,0 +1,111 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// payloadChecks are about payloads in rows of their own.
+func payloadChecks() []check {
+	return []check{
+		{"payload/a spilled payload comes when it is asked for", spillLoad},
+		{"payload/a payload of 64 MB comes back", spillHuge},
+		{"payload/a payload may be spilled again", spillAgain},
+		{"payload/what no entry names is swept when an engine joins", spillSwept},
+		{"payload/a payload that is gone is told as such", spillGone},
+		{"payload/an engine that was taken over spills nothing", spillFenced},
+	}
+}
+
+// spill makes a payload durable and gives a step that names it.
+func (w *world) spill(run journal.Number, seq int64, data []byte) store.Change {
+	w.Helper()
+	id := w.number()
+	w.ok(w.s.Spill(w.Context(), w.engine, id, data))
+	c := step(run, seq)
+	c.Entries[0].Data, c.Entries[0].Spill = nil, id
+	return c
+}
+
+func spillLoad(w *world) {
+	w.join(0)
+	c := w.start("")
+	w.written(c)
+	want := []journal.Entry{c.Entries[0]}
+	for i, data := range [][]byte{[]byte("a\x00\xff"), {}, bytes.Repeat([]byte("x"), 1<<20)} {
+		s := w.spill(c.Run, int64(i+2), data)
+		w.commit(s)
+		s.Entries[0].Data = data
+		want = append(want, s.Entries[0])
+	}
+	w.die(10)
+	w.same("with payloads", w.load(c.Run, store.Range{Payloads: true}), want)
+	w.same("a part, with payloads", w.load(c.Run, store.Range{From: 2, Limit: 1, Payloads: true}), want[1:2])
+	for i := range want[1:] {
+		want[i+1].Data = nil
+	}
+	w.same("without payloads", w.load(c.Run, store.Range{}), want)
+	w.same("claimed", w.take(10, 1).Runs[0].Entries, want)
+}
+
+// spec: B-3
+func spillHuge(w *world) {
+	w.join(0)
+	c := w.start("")
+	w.written(c)
+	data := bytes.Repeat([]byte("0123456789abcde\x00"), 64<<20/16)
+	w.commit(w.spill(c.Run, 2, data))
+	got := w.load(c.Run, store.Range{From: 2, Payloads: true})
+	if len(got) != 1 || !bytes.Equal(got[0].Data, data) {
+		w.Fatalf("the payload came back otherwise")
+	}
+}
+
+func spillAgain(w *world) {
+	w.join(0)
+	c := w.start("")
+	w.written(c)
+	s := w.spill(c.Run, 2, []byte("x"))
+	w.ok(w.s.Spill(w.Context(), w.engine, s.Entries[0].Spill, []byte("x")))
+	w.commit(s)
+	w.same("payload", w.load(c.Run, store.Range{From: 2, Payloads: true})[0].Data, []byte("x"))
+}
+
+func spillSwept(w *world) {
+	w.join(0)
+	c := w.start("")
+	w.written(c)
+	kept, lost := w.spill(c.Run, 2, []byte("kept")), w.spill(c.Run, 3, []byte("lost"))
+	w.commit(kept)
+	w.die(10)
+	w.commit(lost) // only to look: no engine does so
+	w.same("kept", w.load(c.Run, store.Range{From: 2, Limit: 1, Payloads: true})[0].Data, []byte("kept"))
+	if _, err := w.s.Load(w.Context(), c.Run, store.Range{From: 3, Payloads: true}); err == nil {
+		w.Fatalf("a payload that no entry named is still there")
+	}
+}
+
+func spillGone(w *world) {
+	w.join(0)
+	c, gone := w.start(""), w.number()
+	c.Entries = append(c.Entries, step(c.Run, 2).Entries...)
+	c.Entries[1].Data, c.Entries[1].Spill = nil, gone
+	w.written(c)
+	w.rows(c.Run, 2)
+	got, err := w.s.Load(w.Context(), c.Run, store.Range{Payloads: true})
+	if corrupt := new(journal.CorruptError); !errors.As(err, &corrupt) || corrupt.Run != c.Run || corrupt.Seq != 2 {
+		w.Fatalf("Load = %v, want a CorruptError of entry 2", err)
+	}
+	w.same("what comes before", got, c.Entries[:1])
+}
+
+func spillFenced(w *world) {
+	w.join(0)
+	old := w.engine
+	w.is(w.s.Spill(w.Context(), 0, w.number(), nil), store.ErrFenced)
+	w.die(10)
+	w.is(w.s.Spill(w.Context(), old, w.number(), nil), store.ErrFenced)
+}

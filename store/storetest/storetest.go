@@ -1,0 +1,63 @@
+// Package storetest is the contract of package store as tests. Each driver runs
+// [Run]; [Faulty] makes a store fail where a test wants it to; [Differ] compares
+// two stores under the same random operations.
+package storetest
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A Database is what a driver hands to the suite: one database, empty at first,
+// that can be opened again and again. The suite closes each handle before it
+// opens the next; closing without leaving is how it plays the death of a
+// process.
+type Database struct {
+	// Open gives a handle on the database.
+	Open func() (store.Store, error)
+	// Corrupt makes a stored entry unreadable, behind the driver's back. It is
+	// nil where nobody could.
+	Corrupt func(run journal.Number, seq int64) error
+}
+
+// T is the part of [testing.T] that a check uses. It is this narrow so that the
+// suite can be tried on drivers that must fail it.
+type T interface {
+	Helper()
+	Context() context.Context
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// A check is one row of the contract.
+type check struct {
+	name string // a sentence
+	run  func(w *world)
+}
+
+// Run holds a driver against the contract, each row on a database of its own.
+func Run(t *testing.T, fresh func(t *testing.T) Database) {
+	for _, c := range checks() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.try(t, fresh(t))
+		})
+	}
+}
+
+func checks() []check {
+	return slices.Concat(startChecks(), commitChecks(), againChecks(), entryChecks(),
+		payloadChecks(), joinChecks(), crashChecks(), takeChecks(), unreadableChecks(), findChecks(), handleChecks())
+}
+
+// try runs a check on an empty database.
+func (c check) try(t T, db Database) {
+	w := &world{T: t, db: db}
+	w.open()
+	defer func() { w.s.Close() }()
+	c.run(w)
+}

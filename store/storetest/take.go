@@ -1,0 +1,184 @@
+package storetest
+
+import (
+	"bytes"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// takeChecks are about runs that an engine gets.
+func takeChecks() []check {
+	return []check{
+		{"take/runs come due longest first, with owner and journal", takeOrder},
+		{"take/what is not due, owned, ended or without a wake time stays", takeOnlyDue},
+		{"take/only the named workflows are taken", takeWorkflows},
+		{"take/the next wake time is told", takeNext},
+		{"take/a change of the wake time holds", takeRescheduled},
+		{"take/about 32 MB of journals come at a time", takeBytes},
+		{"take/each run is given once, however many ask", takeOnce},
+		{"one/a run comes whatever its wake time", oneAsleep},
+		{"one/a run that is owned, has ended or is not there does not come", oneNot},
+	}
+}
+
+func takeOrder(w *world) {
+	w.join(0)
+	a, b, c, d := w.free("", 30), w.free("", 10), w.free("", 20), w.free("", 10)
+	w.written(a, b, c, d)
+	w.commit(step(b.Run, 2))
+	got := w.take(30, 3)
+	w.same("order", numbers(got), []journal.Number{b.Run, d.Run, c.Run})
+	w.same("more", got.More, true)
+	want := *b.Head
+	want.Owner = w.engine
+	w.same("head", got.Runs[0].Head, want)
+	w.same("stored head", w.head(b.Run), want)
+	w.same("journal", got.Runs[0].Entries, append(b.Entries, step(b.Run, 2).Entries...))
+	w.same("last", got.Runs[0].Last, int64(2))
+	got = w.take(30, 3)
+	w.same("rest", numbers(got), []journal.Number{a.Run})
+	w.same("more", got.More, false)
+	w.same("nothing twice", numbers(w.take(30, 3)), []journal.Number{})
+}
+
+func takeOnlyDue(w *world) {
+	w.join(0)
+	owned, later, never, over, due := w.start(""), w.free("", 31), w.free("", 0), w.free("", 0), w.free("", 30)
+	never.Head.Wake = time.Time{}
+	w.written(owned, later, never, over, due)
+	w.commit(ended(*over.Head, 2, 5))
+	got := w.take(30, 10)
+	w.same("claimed", numbers(got), []journal.Number{due.Run})
+	w.same("more", got.More, false)
+	w.same("claimed a century later", numbers(w.take(1<<31, 10)), []journal.Number{later.Run})
+}
+
+func takeWorkflows(w *world) {
+	w.join(0)
+	a, b, c := w.free("", 3), w.free("", 2), w.free("", 1)
+	b.Head.Workflow, c.Head.Workflow = "v", "u"
+	w.written(a, b, c)
+	claim := store.Claim{Engine: w.engine, Now: at(10), Max: 10}
+	w.same("no workflow", numbers(w.claim(claim)), []journal.Number{})
+	claim.Workflows = []string{"w", "v", "unknown"}
+	got := w.claim(claim)
+	w.same("two workflows", numbers(got), []journal.Number{b.Run, a.Run})
+	w.same("next", moment(got.Next), "never")
+	w.same("left alone", w.head(c.Run), *c.Head)
+}
+
+func takeNext(w *world) {
+	w.join(0)
+	a, b, c := w.free("", 10), w.free("", 30), w.free("", 20)
+	c.Head.Workflow = "v"
+	w.written(a, b, c)
+	got := w.take(5, 10)
+	w.same("claimed", numbers(got), []journal.Number{})
+	w.same("next", moment(got.Next), moment(at(10)))
+	w.same("next after a claim", moment(w.take(10, 10).Next), moment(at(30)))
+	both := w.claim(store.Claim{Engine: w.engine, Now: at(5), Workflows: []string{"w", "v"}, Max: 1})
+	w.same("next of two", moment(both.Next), moment(at(20)))
+	w.same("next of none", moment(w.take(30, 10).Next), "never")
+}
+
+func takeRescheduled(w *world) {
+	w.join(0)
+	head := w.written(w.free("", 10))[0]
+	w.commit(update(head, func(h *journal.Head) { h.Wake = at(40) }))
+	got := w.take(39, 10)
+	w.same("claimed", numbers(got), []journal.Number{})
+	w.same("next", moment(got.Next), moment(at(40)))
+	w.commit(update(head, func(h *journal.Head) { h.Wake = time.Time{} }))
+	w.same("claimed", numbers(w.take(100, 10)), []journal.Number{})
+	w.commit(update(head, func(h *journal.Head) { h.Wake = at(20) }))
+	w.same("claimed", numbers(w.take(20, 10)), []journal.Number{head.Number})
+	w.commit(update(head, func(h *journal.Head) { h.Owner, h.Wake = 0, at(20) }))
+	w.same("claimed again", numbers(w.take(20, 10)), []journal.Number{head.Number})
+}
+
+func takeBytes(w *world) {
+	w.join(0)
+	big := bytes.Repeat([]byte("x"), 12<<20)
+	var want []journal.Number
+	for range 4 {
+		c := w.free("", 10)
+		c.Entries[0].Data = big
+		w.written(c)
+		want = append(want, c.Run)
+	}
+	got := w.take(10, 10)
+	if n := len(got.Runs); n < 2 || n > 3 || !got.More {
+		w.Fatalf("%d runs of 12 MB came, and more is %v", n, got.More)
+	}
+	rest := w.take(10, 10)
+	w.same("all of them", append(numbers(got), numbers(rest)...), want)
+	w.same("more", rest.More, false)
+}
+
+func takeOnce(w *world) {
+	w.join(0)
+	const runs, takers = 60, 6
+	var changes []store.Change
+	for i := range runs {
+		changes = append(changes, w.free("", i%7))
+	}
+	w.written(changes...)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	times := map[journal.Number]int{}
+	for range takers {
+		wg.Go(func() {
+			for {
+				got, err := w.s.Claim(w.Context(), store.Claim{Engine: w.engine, Now: at(10), Workflows: []string{"w"}, Max: 3})
+				if err != nil {
+					w.Errorf("Claim: %v", err)
+				}
+				if err != nil || len(got.Runs) == 0 {
+					return
+				}
+				mu.Lock()
+				for _, n := range numbers(got) {
+					times[n]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for _, c := range changes {
+		if times[c.Run] != 1 {
+			w.Errorf("run %d was given %d times", c.Run, times[c.Run])
+		}
+	}
+}
+
+func (w *world) one(run journal.Number) []journal.Number {
+	w.Helper()
+	return numbers(w.claim(store.Claim{Engine: w.engine, Run: run, Now: at(0)}))
+}
+
+func oneAsleep(w *world) {
+	w.join(0)
+	later, never := w.free("", 1000), w.free("", 0)
+	never.Head.Wake, never.Head.Status = time.Time{}, journal.Suspended
+	w.written(later, never)
+	for _, c := range []store.Change{later, never} {
+		got := w.claim(store.Claim{Engine: w.engine, Run: c.Run, Now: at(0)})
+		c.Head.Owner = w.engine
+		w.same("run", got.Runs, []store.Run{{Head: *c.Head, Entries: c.Entries, Last: 1}})
+		w.same("owner", w.head(c.Run).Owner, w.engine)
+	}
+}
+
+func oneNot(w *world) {
+	w.join(0)
+	owned, over := w.start(""), w.start("")
+	heads := w.written(owned, over)
+	w.commit(ended(heads[1], 2, 5))
+	for _, run := range []journal.Number{owned.Run, over.Run, w.number()} {
+		w.same("claimed", w.one(run), []journal.Number{})
+	}
+}
