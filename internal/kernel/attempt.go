@@ -1,0 +1,335 @@
+package kernel
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"runtime/debug"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+)
+
+var (
+	errStepCancelled = errors.New("perdure: the step was cancelled")
+	errStepTimedOut  = errors.New("perdure: the attempt passed its timeout")
+	errStepReturned  = errors.New("perdure: the step has returned")
+)
+
+// An attempt is one execution of a step's body. It is what the context of the
+// body carries. An attempt that is given up goes on until its goroutine
+// returns; what it returns then is discarded.
+type attempt struct {
+	op     *operation
+	n      int
+	began  time.Time
+	cancel context.CancelCauseFunc
+}
+
+// try begins the next attempt when everything appended so far is durable, with
+// a record of its own where it is to be announced.
+func (o *operation) try(announced bool) {
+	r := o.run
+	o.tries++
+	o.attempt = &attempt{op: o, n: o.tries}
+	r.inFlight++
+	if o.start == 0 {
+		r.started++
+		o.start = r.started
+	}
+	if announced {
+		d := &journal.Detail{Async: o.class == isAsync}
+		if o.tries > 1 {
+			d.Attempt = o.tries
+		}
+		if !d.Async && d.Attempt == 0 {
+			d = nil
+		}
+		e := journal.Entry{Kind: journal.StepStarted, Op: o.id, Detail: d}
+		if r.head.Status == journal.Waiting {
+			e.Status = journal.Running
+		}
+		if o.tries > 1 {
+			r.outside(e)
+		} else {
+			r.append(e)
+		}
+	}
+	r.whenDurable(effect{begin: o})
+}
+
+// begin starts the attempt's goroutine, when there is room for what it will
+// record. It is called by the pipeline, or with the lock.
+func (o *operation) begin() {
+	o.run.k.gate.pass(func() {
+		if o.run.k.fly() {
+			go o.execute()
+		}
+	})
+}
+
+// fly counts a step body that begins. It gives false when none may.
+func (k *Kernel) fly() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.draining || k.err != nil {
+		return false
+	}
+	k.flying++
+	return true
+}
+
+// land counts a step body that has returned or was given up.
+func (k *Kernel) land() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.flying--
+	if k.draining && k.flying == 0 {
+		close(k.landed)
+	}
+}
+
+// execute is the goroutine of an attempt.
+func (o *operation) execute() {
+	r := o.run
+	r.mu.Lock()
+	a := o.attempt
+	if a == nil || r.gone() {
+		r.mu.Unlock()
+		r.k.land()
+		return
+	}
+	a.began = time.Now()
+	ctx := a.context()
+	r.mu.Unlock()
+	data, spill, failure := a.run(ctx)
+	r.mu.Lock()
+	if o.attempt == a && !r.gone() {
+		o.finish(a, data, spill, failure)
+		r.mu.Unlock()
+		r.k.land()
+	} else {
+		r.mu.Unlock()
+		a.late(failure)
+	}
+	if a.cancel != nil {
+		a.cancel(errStepReturned)
+	}
+}
+
+// context makes the context of the body. One of its own is needed only where
+// something other than the end of the run or branch can end it.
+func (a *attempt) context() context.Context {
+	o := a.op
+	ctx := context.WithValue(o.ctx, contextKey{}, a)
+	if o.class == isStep && o.step.Timeout == 0 {
+		return ctx
+	}
+	ctx, a.cancel = context.WithCancelCause(ctx)
+	if o.step.Timeout > 0 {
+		timed, stop := context.WithTimeoutCause(ctx, o.step.Timeout, errStepTimedOut)
+		cancel := a.cancel
+		a.cancel = func(cause error) { cancel(cause); stop() }
+		context.AfterFunc(timed, func() {
+			if context.Cause(timed) == errStepTimedOut {
+				a.timedOut()
+			}
+		})
+		ctx = timed
+	}
+	return ctx
+}
+
+// run calls the body. A panic, or runtime.Goexit, in it is a failed attempt.
+func (a *attempt) run(ctx context.Context) (data []byte, spill journal.Number, failure *journal.Failure) {
+	returned := false
+	func() {
+		defer func() {
+			if !returned {
+				p := recover()
+				failure = panicFailure("step "+a.op.path(), p, string(debug.Stack()))
+			}
+		}()
+		data, failure = a.op.step.Body(ctx)
+		returned = true
+	}()
+	if failure == nil {
+		spill, failure = a.op.run.k.spillOver(a.op.path(), &data)
+	}
+	return data, spill, failure
+}
+
+// timedOut gives up an attempt whose time is over. The body is not waited for.
+func (a *attempt) timedOut() {
+	o := a.op
+	r := o.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if o.attempt != a || r.gone() {
+		return
+	}
+	a.abandon(nil)
+	o.finish(a, nil, 0, &journal.Failure{
+		Code: journal.CodeTimedOut, Name: "context.DeadlineExceeded",
+		Message: "step " + o.path() + " passed its timeout of " + o.step.Timeout.String(),
+	})
+}
+
+// finish takes what an attempt came to.
+func (o *operation) finish(a *attempt, data []byte, spill journal.Number, failure *journal.Failure) {
+	r := o.run
+	took := time.Since(a.began)
+	if failure == nil {
+		e := journal.Entry{Kind: journal.StepCompleted, Data: data, Spill: spill, Took: took}
+		o.outcome.Data = data
+		if spill != 0 {
+			e.Data = nil
+		}
+		if a.n > 1 {
+			e.Detail = &journal.Detail{Attempt: a.n}
+		}
+		o.settle(e)
+		return
+	}
+	d := &journal.Detail{Attempt: a.n, Failure: failure}
+	c := failure.ClassOf()
+	if c != nil && c.Class == journal.ClassPark {
+		r.append(journal.Entry{Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.async(d)})
+		r.suspend(c.Message, failure)
+		return
+	}
+	if delay, again := o.next(a.n, failure, c); again {
+		d.Due = time.Now().Add(delay).Round(0)
+		r.outside(journal.Entry{Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.async(d)})
+		o.attempt = nil
+		r.inFlight--
+		o.backOff(delay)
+		r.dispatch()
+		return
+	}
+	kind := journal.StepFailed
+	if failure.Code == journal.CodeTimedOut && failure.Name == "context.DeadlineExceeded" && failure.Type == "" {
+		kind = journal.StepTimedOut
+	}
+	o.settle(journal.Entry{Kind: kind, Took: took, Detail: d})
+}
+
+func (o *operation) async(d *journal.Detail) *journal.Detail {
+	d.Async = o.class == isAsync
+	return d
+}
+
+// next says when the next attempt begins, by the failure's class and the
+// policy.
+func (o *operation) next(n int, f *journal.Failure, c *journal.Failure) (time.Duration, bool) {
+	if f.Code == journal.CodeEncode || f.Code == journal.CodeTooLarge || c != nil && c.Class == journal.ClassPermanent {
+		return 0, false
+	}
+	delay, again := o.step.Next(n, f)
+	if again && c != nil && c.Class == journal.ClassRetry && c.After > 0 {
+		delay = c.After
+	}
+	return delay, again
+}
+
+// backOff begins the next attempt after a while.
+func (o *operation) backOff(d time.Duration) {
+	r := o.run
+	r.backingOff++
+	o.timer = time.AfterFunc(max(d, 0), func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if o.timer == nil || o.settled || r.gone() {
+			return
+		}
+		o.timer = nil
+		r.backingOff--
+		o.try(true)
+		r.dispatch()
+	})
+}
+
+// abandon gives up an attempt that may still be executing: its context ends
+// with cause, when what says so is durable; nil where its context has ended.
+// It is called with the lock.
+func (a *attempt) abandon(cause error) {
+	if a == nil || a.began.IsZero() {
+		return
+	}
+	k := a.op.run.k
+	k.mu.Lock()
+	k.abandoned[a] = struct{}{}
+	k.mu.Unlock()
+	k.land()
+	n := a.op.run.notice(observe.StepAbandoned)
+	n.Step, n.Attempt = a.op.path(), a.n
+	a.op.run.whenDurable(effect{do: func() {
+		if cause != nil && a.cancel != nil {
+			a.cancel(cause)
+		}
+		k.observe(n)
+	}})
+}
+
+// late discards what an attempt returned that was given up.
+func (a *attempt) late(failure *journal.Failure) {
+	k := a.op.run.k
+	k.mu.Lock()
+	_, known := k.abandoned[a]
+	delete(k.abandoned, a)
+	k.mu.Unlock()
+	if !known {
+		k.land()
+	}
+	n := a.op.run.notice(observe.LateResult)
+	n.Step, n.Attempt = a.op.path(), a.n
+	if failure != nil {
+		n.Err = failure.Message
+	}
+	k.observe(n)
+}
+
+// A StepInfo is what the body of a step can learn of itself and record.
+type StepInfo struct{ a *attempt }
+
+// StepOf gives the step whose body ctx belongs to.
+func StepOf(ctx context.Context, what string) (StepInfo, error) {
+	if a, ok := ctx.Value(contextKey{}).(*attempt); ok {
+		return StepInfo{a}, nil
+	}
+	return StepInfo{}, &journal.Error{
+		Code: journal.CodeMisuse, Op: what, Message: "called outside the body of a step",
+		Hint: "pass on the context that the step's function was given",
+	}
+}
+
+// Attempt counts the attempts of the step from 1, and says whether the policy
+// allows no further one.
+func (s StepInfo) Attempt() (n int, last bool) {
+	_, again := s.a.op.step.Next(s.a.n, &journal.Failure{})
+	return s.a.n, !again
+}
+
+// maxKey bounds an idempotency key: many services take 255 bytes.
+const maxKey = 255
+
+// IdempotencyKey is the same for every execution of this step of this run and
+// differs for every other.
+func (s StepInfo) IdempotencyKey() string {
+	o := s.a.op
+	key := string(o.run.head.ID) + "/" + o.path()
+	if len(key) > maxKey {
+		sum := sha256.Sum256([]byte(o.path()))
+		key = string(o.run.head.ID) + "/" + hex.EncodeToString(sum[:16])
+	}
+	return key
+}
+
+// Progress tells observers how far the step is. It is not kept.
+func (s StepInfo) Progress(what string) {
+	n := s.a.op.run.notice(observe.StepProgressed)
+	n.Step, n.Attempt, n.Reason = s.a.op.path(), s.a.n, what
+	s.a.op.run.k.observe(n)
+}

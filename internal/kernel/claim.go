@@ -1,0 +1,203 @@
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store"
+)
+
+// claimBatch bounds how many runs one claim takes.
+const claimBatch = 1000
+
+// claimLoop takes up runs that are due, until ctx ends or the engine is dead.
+// It is the one door for a run that crashed, one that another engine left, and
+// one whose time has come. It asks the store when it has a reason to: at the
+// start, when a run is due, when a slot is free that a run waits for.
+func (k *Kernel) claimLoop(ctx context.Context) {
+	wait := 10 * time.Millisecond
+	for {
+		again, err := k.claimDue()
+		if err != nil {
+			if final(err) {
+				k.die(&journal.Error{Code: journal.CodeStopped, Op: "claim", Message: "the engine must not go on", Err: err})
+				return
+			}
+			k.observe(observe.Notice{Kind: observe.StoreFailed, At: time.Now(), Err: err.Error()})
+			if ctx.Err() != nil || !k.pause(&wait) {
+				return
+			}
+			continue
+		}
+		wait = 10 * time.Millisecond
+		if again {
+			continue
+		}
+		if !k.rest(ctx) {
+			return
+		}
+	}
+}
+
+// rest waits for a reason to claim.
+func (k *Kernel) rest(ctx context.Context) bool {
+	k.mu.Lock()
+	wake := k.wakeAt
+	k.mu.Unlock()
+	var due <-chan time.Time
+	if !wake.IsZero() {
+		t := time.NewTimer(max(time.Until(wake), 0))
+		defer t.Stop()
+		due = t.C
+	}
+	select {
+	case <-due:
+	case <-k.nudge:
+	case <-ctx.Done():
+		return false
+	case <-k.dead:
+		return false
+	}
+	return true
+}
+
+// wakeBy makes sure that the claim loop looks at that time at the latest.
+func (k *Kernel) wakeBy(t time.Time) {
+	k.mu.Lock()
+	sooner := k.wakeAt.IsZero() || t.Before(k.wakeAt)
+	if sooner {
+		k.wakeAt = t
+	}
+	k.mu.Unlock()
+	if sooner {
+		k.look()
+	}
+}
+
+// claimDue takes up at most as many due runs as there is room for. It says
+// whether there are more at once.
+func (k *Kernel) claimDue() (again bool, err error) {
+	k.mu.Lock()
+	room := min(k.cfg.Capacity-len(k.resident), claimBatch)
+	names := make([]string, 0, len(k.workflows))
+	for name := range k.workflows {
+		names = append(names, name)
+	}
+	if k.err != nil || k.draining || len(names) == 0 || room <= 0 {
+		k.queued = true
+		k.wakeAt = time.Time{}
+		k.mu.Unlock()
+		return false, nil
+	}
+	k.queued, k.wakeAt = false, time.Time{}
+	k.mu.Unlock()
+	claimed, err := k.store.Claim(context.Background(), store.Claim{
+		Engine: k.engine, Now: time.Now(), Workflows: names, Max: room,
+	})
+	if err != nil {
+		return false, err
+	}
+	for _, c := range claimed.Runs {
+		k.adopt(c)
+	}
+	if !claimed.Next.IsZero() {
+		k.wakeBy(claimed.Next)
+	}
+	return claimed.More, nil
+}
+
+// adopt begins the residence of a claimed run: its journal is replayed.
+func (k *Kernel) adopt(c store.Run) {
+	def := k.Lookup(c.Head.Workflow)
+	m := newMemo(c.Entries, k.cfg.Build)
+	m.last = c.Last
+	r := k.newRun(c.Head, def, m)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k.admit(r)
+	close(r.begun)
+	switch {
+	case c.Err != nil:
+		r.suspend(c.Err.Error(), &journal.Failure{Code: journal.CodeCorrupt, Message: c.Err.Error()})
+		return
+	case len(c.Entries) == 0 || c.Entries[0].Kind != journal.RunStarted:
+		r.suspend("its journal does not begin with its start", &journal.Failure{Code: journal.CodeCorrupt, Message: "no start"})
+		return
+	case c.Head.Crashes >= k.cfg.MaxCrashes && c.Entries[len(c.Entries)-1].Kind != journal.RunResumed:
+		r.suspend(fmt.Sprintf("%d engines in a row died while executing it", c.Head.Crashes), nil)
+		return
+	}
+	r.input, r.stored = c.Entries[0].Data, storedAt(&c.Entries[0]) != 0
+	if r.overdue(c.Entries[0].At) {
+		return
+	}
+	if r.head.Status == journal.Pending || m.build != k.cfg.Build {
+		r.append(journal.Entry{
+			Kind: journal.RunClaimed, Status: journal.Running,
+			Detail: &journal.Detail{Build: k.cfg.Build, Engine: k.engine},
+		})
+	}
+	r.hold(r.root)
+}
+
+// overdue ends a run whose overall timeout has passed, or sets the timer that
+// will.
+func (r *run) overdue(started time.Time) bool {
+	if r.def.Timeout <= 0 {
+		return false
+	}
+	left := time.Until(started.Add(r.def.Timeout))
+	if left <= 0 {
+		r.timeOut()
+		return true
+	}
+	r.timeout = time.AfterFunc(left, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.gone() {
+			r.timeOut()
+		}
+	})
+	return false
+}
+
+// admit makes r resident.
+func (k *Kernel) admit(r *run) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.resident[r.head.Number] = r
+}
+
+// forget takes r out of memory, wakes those who wait for its end elsewhere, and
+// claims a run that waits for the slot.
+func (k *Kernel) forget(r *run) {
+	k.mu.Lock()
+	if k.resident[r.head.Number] == r {
+		delete(k.resident, r.head.Number)
+	}
+	if ch := k.ends[r.head.Number]; ch != nil && r.end != nil {
+		close(ch)
+		delete(k.ends, r.head.Number)
+	}
+	queued := k.queued
+	k.mu.Unlock()
+	if queued {
+		k.look()
+	}
+}
+
+// claimOne takes up one run whatever its wake time, and gives its journal;
+// false where somebody owns it or it has ended.
+func (k *Kernel) claimOne(n journal.Number) (store.Run, bool, error) {
+	claimed, err := k.store.Claim(context.Background(), store.Claim{Engine: k.engine, Now: time.Now(), Run: n})
+	if err != nil {
+		return store.Run{}, false, k.unavailable("claim", err)
+	}
+	if len(claimed.Runs) == 0 {
+		return store.Run{}, false, nil
+	}
+	return claimed.Runs[0], true, nil
+}

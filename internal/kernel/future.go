@@ -1,0 +1,220 @@
+package kernel
+
+import (
+	"context"
+	"slices"
+
+	"github.com/perdure/perdure/journal"
+)
+
+// Await waits for the operation to end, or for ctx to, and gives the outcome.
+// The end of a context that the author made is recorded, so it comes again on
+// replay.
+func (f *Operation) Await(ctx context.Context) (Outcome, error) {
+	o := (*operation)(f)
+	s, err := scopeOf(ctx, "await "+o.id.String())
+	if err != nil {
+		return Outcome{}, err
+	}
+	r := s.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := s.enter("await " + o.id.String()); err != nil {
+		return Outcome{}, err
+	}
+	if o.delivered {
+		return s.payload(o)
+	}
+	w := s.wait([]*operation{o})
+	defer w.close()
+	if s.foreign(ctx) {
+		w.until(ctx, s, o.id)
+	}
+	first, err := w.next(s)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return s.payload(first)
+}
+
+// State gives the outcome without waiting, and false where workflow code
+// cannot know it yet.
+func (f *Operation) State() (Outcome, bool) {
+	o := (*operation)(f)
+	r := o.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !o.delivered {
+		return Outcome{}, false
+	}
+	out, err := o.scope.payload(o)
+	return out, err == nil
+}
+
+// Cancel ends the operation. It gives false where the operation has ended: what
+// came first stays. A step's body is told through its context.
+func (f *Operation) Cancel(ctx context.Context, reason string) (bool, error) {
+	o := (*operation)(f)
+	s, err := scopeOf(ctx, "cancel "+o.id.String())
+	if err != nil {
+		return false, err
+	}
+	r := s.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := s.enter("cancel " + o.id.String()); err != nil {
+		return false, err
+	}
+	switch {
+	case o.delivered || o.settled && !o.held:
+		return false, nil
+	case o.class == isScope:
+		o.cancelBranch(reason)
+	case o.held:
+		o.deliver()
+	default:
+		o.stop(reason)
+		o.deliver()
+	}
+	return true, nil
+}
+
+// stop records that the operation was cancelled, and ends its attempt's context
+// when that is durable.
+func (o *operation) stop(reason string) {
+	a := o.attempt
+	o.close()
+	o.settled = true
+	d := o.async(&journal.Detail{Reason: reason})
+	o.outcome = Outcome{Failure: cancelled(o.path(), d)}
+	o.run.append(journal.Entry{Kind: journal.StepCancelled, Op: o.id, Detail: d})
+	a.abandon(errStepCancelled)
+}
+
+// cancelBranch ends a branch: what runs in it is cancelled, in the order of the
+// starts, its durable operations fail from here on, and its context ends.
+func (o *operation) cancelBranch(reason string) {
+	r := o.run
+	f := &journal.Failure{Code: journal.CodeCancelled, Message: "branch " + o.path() + " cancelled: " + reason}
+	o.opened.over = f
+	for _, in := range r.running() {
+		if in != o && in.class != isScope && in.scope.cancelled() != nil {
+			in.stop(reason)
+		}
+	}
+	if rec := r.recordOf(o.id); rec == nil || rec.ended == nil {
+		r.append(journal.Entry{Kind: journal.ScopeCancelled, Op: o.id, Detail: &journal.Detail{Reason: reason}})
+	}
+	for _, b := range r.branches {
+		if b.scope.cancelled() != nil {
+			r.unpark(b)
+		}
+	}
+	o.outcome.Failure = f
+	r.whenDurable(effect{do: func() { o.cancel(errStepCancelled) }})
+	o.deliver()
+}
+
+// A Set waits for several operations, in the order in which they end.
+type Set struct {
+	s *scope
+	w *waitset
+}
+
+// Watch begins to wait for operations. Close ends it.
+func Watch(ctx context.Context, ops []*Operation) (*Set, error) {
+	s, err := scopeOf(ctx, "wait")
+	if err != nil {
+		return nil, err
+	}
+	r := s.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := s.enter("wait"); err != nil {
+		return nil, err
+	}
+	all := make([]*operation, len(ops))
+	for i, f := range ops {
+		all[i] = (*operation)(f)
+	}
+	w := s.wait(all)
+	if s.foreign(ctx) {
+		w.until(ctx, s, journal.Op{Name: "any"})
+	}
+	return &Set{s, w}, nil
+}
+
+// Next gives the next operation that has ended. It is called once for each at
+// most. Where the context ends first, it gives an operation that is none of
+// them, whose outcome says so.
+func (w *Set) Next() (*Operation, Outcome, error) {
+	r := w.s.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := w.s.enter("wait"); err != nil {
+		return nil, Outcome{}, err
+	}
+	o, err := w.w.next(w.s)
+	if err != nil {
+		return nil, Outcome{}, err
+	}
+	out, err := w.s.payload(o)
+	return (*Operation)(o), out, err
+}
+
+// Close ends the waiting.
+func (w *Set) Close() {
+	w.s.run.mu.Lock()
+	defer w.s.run.mu.Unlock()
+	w.w.close()
+}
+
+// wait gives a set of operations; those that have ended are in it in the order
+// in which they did.
+func (s *scope) wait(ops []*operation) *waitset {
+	w := &waitset{b: s.branch}
+	for _, o := range ops {
+		if o.delivered {
+			w.done = append(w.done, o)
+		} else {
+			o.watchers = append(o.watchers, w)
+		}
+	}
+	slices.SortStableFunc(w.done, func(a, b *operation) int { return int(a.order - b.order) })
+	return w
+}
+
+// until adds the end of ctx to what is waited for: an operation of its own,
+// recorded only when it happens.
+func (w *waitset) until(ctx context.Context, s *scope, of journal.Op) {
+	op, rec := s.ask("wait:"+of.Name, of.Key, "", isWait)
+	o := &operation{run: s.run, scope: s, id: op, class: isWait, watchers: []*waitset{w}}
+	w.end = o
+	if rec != nil {
+		o.recorded(rec.ended)
+		return
+	}
+	s.run.track(o)
+	o.ignore = context.AfterFunc(ctx, func() { o.contextEnded(ctx) })
+}
+
+// next parks the branch until one of the set has ended.
+func (w *waitset) next(s *scope) (*operation, error) {
+	for len(w.done) == 0 {
+		s.run.park(w.b)
+		if err := s.ended(); err != nil {
+			return nil, err
+		}
+	}
+	o := w.done[0]
+	w.done = w.done[1:]
+	return o, nil
+}
+
+func (w *waitset) close() {
+	w.off = true
+	if o := w.end; o != nil && !o.settled {
+		o.settled = true
+		o.close()
+	}
+}

@@ -1,0 +1,325 @@
+// Package kernel executes runs.
+//
+// A run is ordinary code that is run again from the top after every crash.
+// What makes that safe is the journal: each durable operation is looked up
+// there before it is performed, and recorded there before anything outside the
+// run depends on it. The package has four parts:
+//
+//   - memo, a pure function of the journal: what has already happened;
+//   - pipeline, the only writer: makes what happens next durable;
+//   - run, the execution between the two: its log, its turns, its operations;
+//   - Kernel, which starts runs, takes over those that others left, and stops.
+//
+// DESIGN.md beside this file argues the hard parts.
+package kernel
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store"
+)
+
+// Config is what a kernel is told once. Every field is set by the caller.
+type Config struct {
+	Build      string        // names the program that runs; journals of another build are replayed by name
+	Self       store.Engine  // how others know this engine
+	Observe    observe.Func  // may be nil
+	Capacity   int           // runs in memory at a time; further ones wait as PENDING
+	Drain      time.Duration // how long Run waits for steps in flight when it is told to stop
+	MaxPayload int           // bytes of one input, result or output
+	SpillOver  int           // a payload above this many bytes is kept in rows of its own
+	MaxPending int           // bytes not yet durable; above it no step begins and Start waits
+	MaxCrashes int           // engines that die in a row while executing a run before it is parked
+}
+
+// A Workflow is what a kernel knows of a definition.
+type Workflow struct {
+	Name    string
+	Pattern journal.Pattern
+	Timeout time.Duration // of the whole run; 0 for none
+	// Next is the policy of steps that have none. See Step.
+	Next func(n int, f *journal.Failure) (time.Duration, bool)
+	// Panics says, of the n-th panic of the run's code in a row, when the code is
+	// replayed; false parks the run.
+	Panics func(n int) (time.Duration, bool)
+	// Body is the user's code. It is called on a goroutine of the run, with the
+	// turn.
+	Body func(ctx context.Context, input []byte) ([]byte, *journal.Failure)
+}
+
+// Kernel executes runs on one store. Its methods may be called by many
+// goroutines.
+type Kernel struct {
+	cfg   Config
+	store store.Store
+	pipe  *pipeline
+	gate  gate
+
+	ready   chan struct{}    // closed when the engine has joined, or never will
+	nudge   chan struct{}    // asks the claim loop to look now
+	dead    chan struct{}    // closed when the engine must not go on; err says why
+	counter atomic.Int64     // numbers that this engine has given out
+	engine  journal.EngineID // set before ready
+	db      string           // set before ready
+
+	mu        sync.Mutex
+	err       error
+	begun     bool // Run was called
+	draining  bool
+	flying    int           // step bodies that are being executed
+	landed    chan struct{} // closed when draining and flying is 0
+	workflows map[string]*Workflow
+	resident  map[journal.Number]*run
+	ends      map[journal.Number]chan struct{} // of runs that somebody waits for and that are not resident
+	abandoned map[*attempt]struct{}
+	queued    bool // runs wait for a slot
+	wakeAt    time.Time
+}
+
+// New gives a kernel that executes nothing before Run.
+func New(s store.Store, cfg Config) *Kernel {
+	k := &Kernel{
+		cfg: cfg, store: s,
+		ready: make(chan struct{}), nudge: make(chan struct{}, 1), dead: make(chan struct{}),
+		landed:    make(chan struct{}),
+		workflows: map[string]*Workflow{}, resident: map[journal.Number]*run{},
+		ends: map[journal.Number]chan struct{}{}, abandoned: map[*attempt]struct{}{},
+	}
+	k.gate.limit = int64(cfg.MaxPending)
+	k.pipe = newPipeline(k.commit, k.observe)
+	return k
+}
+
+// Register gives the kernel a workflow. It fails on a name that it has.
+func (k *Kernel) Register(w *Workflow) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.workflows[w.Name] != nil {
+		return &journal.Error{
+			Code: journal.CodeDuplicate, Op: "register " + w.Name, Message: "a workflow of this name is registered already",
+			Hint: "names are what running workflows are found by: give this one a name of its own",
+		}
+	}
+	k.workflows[w.Name] = w
+	k.look()
+	return nil
+}
+
+// Lookup gives the registered workflow of a name, or nil.
+func (k *Kernel) Lookup(name string) *Workflow {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.workflows[name]
+}
+
+// Run joins the store, executes runs until ctx ends or the engine is taken
+// over, and then stops: it waits at most the drain time for steps in flight,
+// makes durable what was recorded, and hands the runs over. It is called once.
+func (k *Kernel) Run(ctx context.Context) error {
+	k.mu.Lock()
+	if k.begun {
+		k.mu.Unlock()
+		return &journal.Error{Code: journal.CodeMisuse, Op: "run", Message: "an engine runs once", Hint: "make a new one"}
+	}
+	k.begun = true
+	k.mu.Unlock()
+	if err := k.join(ctx); err != nil {
+		k.die(err)
+		close(k.ready)
+		return err
+	}
+	close(k.ready)
+	var loops sync.WaitGroup
+	loops.Go(k.pipe.loop)
+	k.claimLoop(ctx)
+	k.drain()
+	k.leaveAll()
+	k.pipe.stop()
+	loops.Wait()
+	return k.leave()
+}
+
+// join makes this an engine of the store.
+func (k *Kernel) join(ctx context.Context) error {
+	info, err := k.store.Info(ctx)
+	if err != nil {
+		return k.unavailable("run", err)
+	}
+	claimed, err := k.store.Claim(ctx, store.Claim{Self: k.cfg.Self, Now: time.Now()})
+	if err != nil {
+		if errors.Is(err, store.ErrLocked) {
+			return &journal.Error{Code: journal.CodeConflict, Op: "run", Err: err, Hint: "stop the other engine, or start and signal runs without one"}
+		}
+		return k.unavailable("run", err)
+	}
+	k.engine, k.db = claimed.Engine, info.Database
+	return nil
+}
+
+// drain lets steps in flight end, begins no new ones, and returns when all have
+// ended or the time is up.
+func (k *Kernel) drain() {
+	k.mu.Lock()
+	k.draining = true
+	if k.flying == 0 {
+		close(k.landed)
+	}
+	k.mu.Unlock()
+	t := time.NewTimer(k.cfg.Drain)
+	defer t.Stop()
+	select {
+	case <-k.landed:
+	case <-t.C:
+	case <-k.dead:
+	}
+}
+
+// leaveAll ends the residence of every run; what they have recorded stays in
+// the pipeline.
+func (k *Kernel) leaveAll() {
+	for _, r := range k.residents() {
+		r.mu.Lock()
+		r.leave()
+		r.mu.Unlock()
+		r.depart()
+	}
+}
+
+// leave hands over what the engine owned.
+func (k *Kernel) leave() error {
+	select {
+	case <-k.dead:
+		return k.err
+	default:
+	}
+	_, err := k.store.Claim(context.Background(), store.Claim{Engine: k.engine, Leave: true, Now: time.Now()})
+	k.die(&journal.Error{Code: journal.CodeStopped, Op: "run", Message: "the engine has stopped"})
+	if err != nil {
+		return k.unavailable("leave", err)
+	}
+	return nil
+}
+
+// die says that nothing may be written or begun any more. Only the first cause
+// counts.
+func (k *Kernel) die(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.err == nil {
+		k.err = err
+		close(k.dead)
+	}
+}
+
+// running waits for the engine to have joined. It fails when the engine has
+// stopped or ctx ends.
+func (k *Kernel) running(ctx context.Context, op string) error {
+	select {
+	case <-k.ready:
+	case <-ctx.Done():
+		return &journal.Error{
+			Code: journal.CodeStopped, Op: op, Message: "the engine does not run", Err: context.Cause(ctx),
+			Hint: "call Run on a goroutine of its own",
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.err != nil {
+		return &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the engine has stopped", Err: k.err}
+	}
+	if k.draining {
+		return &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the engine is stopping", Hint: "ask another one"}
+	}
+	return nil
+}
+
+func (k *Kernel) unavailable(op string, err error) error {
+	return &journal.Error{Code: journal.CodeUnavailable, Op: op, Message: "the store does not answer", Err: err}
+}
+
+// number gives a number that nobody has.
+func (k *Kernel) number() (journal.Number, error) {
+	return journal.MakeNumber(k.engine, k.counter.Add(1))
+}
+
+func (k *Kernel) residents() []*run {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := make([]*run, 0, len(k.resident))
+	for _, r := range k.resident {
+		all = append(all, r)
+	}
+	return all
+}
+
+func (k *Kernel) residentRun(n journal.Number) *run {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.resident[n]
+}
+
+// look asks the claim loop to look for due runs now.
+func (k *Kernel) look() {
+	select {
+	case k.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// commit is the pipeline's environment: it sends one group and says what became
+// of it. Only an error that is final comes back.
+func (k *Kernel) commit(g *store.Group) error {
+	g.Engine = k.engine
+	wait := 10 * time.Millisecond
+	for tries := 1; ; tries++ {
+		g.Now = time.Now()
+		err := k.store.Commit(context.Background(), g)
+		var data *store.DataError
+		switch {
+		case err == nil:
+			if tries > 1 {
+				k.observe(observe.Notice{Kind: observe.StoreRecovered, At: time.Now(), Attempt: tries})
+			}
+			return nil
+		case errors.As(err, &data):
+			return err
+		case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrClosed):
+			k.die(&journal.Error{Code: journal.CodeStopped, Op: "commit", Message: "the engine must not write any more", Err: err})
+			return err
+		}
+		k.observe(observe.Notice{Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error()})
+		g.Again = true
+		if !k.pause(&wait) {
+			return store.ErrClosed
+		}
+	}
+}
+
+// pause waits before the store is tried again, longer each time and at most a
+// second. It gives false when the engine is dead.
+func (k *Kernel) pause(wait *time.Duration) bool {
+	t := time.NewTimer(*wait)
+	defer t.Stop()
+	*wait = min(2**wait, time.Second)
+	select {
+	case <-t.C:
+		return true
+	case <-k.dead:
+		return false
+	}
+}
+
+// observe passes a notice on. A panic of the observer is its own affair.
+func (k *Kernel) observe(n observe.Notice) {
+	if k.cfg.Observe == nil {
+		return
+	}
+	defer func() { _ = recover() }()
+	k.cfg.Observe(n)
+}

@@ -1,0 +1,219 @@
+package kernel
+
+import (
+	"errors"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A log is a run's journal on its way to the store. Entries are appended, then
+// sealed, then durable, each in order of sequence:
+//
+//	durable ≤ sealed ≤ seq
+//
+// (durable, sealed] waits in the pipeline or is in a group that is being
+// committed; (sealed, seq] belongs to a turn that has not ended. What must not
+// happen before an entry is durable is an effect that waits for its sequence.
+// The log is guarded by its run's mu.
+type log struct {
+	seq, sealed, durable int64
+	pending              []journal.Entry // (last taken, seq]
+	spare                []journal.Entry // the buffer that is not in use
+	effects              []effect        // in order of after
+	queued               bool            // the pipeline has the run
+	head                 journal.Head    // as of seq
+	headSeq              int64           // the entry that changed the head; 0 when the store has it
+	create               bool            // the head is not in the store yet
+	since                time.Time       // see store.Change
+}
+
+// An effect is what happens when every entry up to after is durable: a step's
+// body begins, or do is called. It runs on the pipeline's goroutine without the
+// run's lock and must return soon.
+type effect struct {
+	after int64
+	begin *operation
+	do    func()
+}
+
+// append adds an entry and gives its sequence.
+func (r *run) append(e journal.Entry) int64 {
+	r.seq++
+	e.Run, e.Seq, e.At = r.head.Number, r.seq, time.Now()
+	r.pending = append(r.pending, e)
+	if e.Status != 0 {
+		r.head.Status, r.headSeq = e.Status, r.seq
+	}
+	r.k.gate.count(int64(e.Size()))
+	return r.seq
+}
+
+// outside adds an entry that no goroutine of the run appends: a result, a
+// timeout, a checkpoint. While a turn that has appended nothing is going on,
+// the entry need not wait for its end.
+func (r *run) outside(e journal.Entry) int64 {
+	seq := r.append(e)
+	if r.opened == seq-1 {
+		r.opened = seq
+	}
+	return seq
+}
+
+// restate records that the run's status is s from here on, in the entry that
+// was appended last where it has not been taken yet.
+func (r *run) restate(s journal.Status) {
+	if r.head.Status == s {
+		return
+	}
+	if n := len(r.pending); n > 0 {
+		r.pending[n-1].Status = s
+		r.head.Status, r.headSeq = s, r.seq
+		return
+	}
+	r.append(journal.Entry{Kind: journal.StatusChanged, Status: s})
+}
+
+// seal lets the pipeline take everything up to seq.
+func (r *run) seal(seq int64) {
+	if seq <= r.sealed {
+		return
+	}
+	r.sealed = seq
+	if !r.queued {
+		r.queued = true
+		r.k.pipe.push(r)
+	}
+}
+
+// whenDurable does e when everything appended so far is durable; at once, on
+// this goroutine and with the lock held, where it is.
+func (r *run) whenDurable(e effect) {
+	e.after = r.seq
+	if e.after > r.durable {
+		r.effects = append(r.effects, e)
+		return
+	}
+	e.run()
+}
+
+func (e effect) run() {
+	if e.begin != nil {
+		e.begin.begin()
+		return
+	}
+	e.do()
+}
+
+// take implements source.
+func (r *run) take(c *store.Change, rows, bytes *int, first bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.pending) - int(r.seq-r.sealed)
+	size := 0
+	for i := range r.pending[:n] {
+		size += r.pending[i].Size()
+	}
+	if !first && (n > *rows || size > *bytes) {
+		return false
+	}
+	*rows -= n
+	*bytes -= size
+	r.queued = false
+	c.Run, c.Create, c.Since = r.head.Number, r.create, r.since
+	c.Entries = r.pending[:n:n]
+	if n == len(r.pending) {
+		r.pending, r.spare = r.spare[:0], nil
+	} else {
+		r.pending = append(r.spare[:0], r.pending[n:]...)
+		r.spare = nil
+	}
+	if r.headSeq != 0 && r.headSeq <= r.sealed || r.create {
+		head := r.head
+		c.Head, r.headSeq, r.create = &head, 0, false
+	}
+	return true
+}
+
+// committed implements source.
+func (r *run) committed(c *store.Change) {
+	size := 0
+	for i := range c.Entries {
+		size += c.Entries[i].Size()
+	}
+	r.k.gate.count(-int64(size))
+	r.mu.Lock()
+	if c.Create && c.Verdict != store.Written {
+		r.found, r.verdict = c.Found, c.Verdict
+		r.leave()
+		r.mu.Unlock()
+		r.depart()
+		return
+	}
+	if n := len(c.Entries); n > 0 {
+		r.durable = c.Entries[n-1].Seq
+	}
+	due := 0
+	for due < len(r.effects) && r.effects[due].after <= r.durable {
+		due++
+	}
+	var few [4]effect
+	effects := append(few[:0], r.effects[:due]...)
+	r.effects = r.effects[:copy(r.effects, r.effects[due:])]
+	gone := r.gone() && r.durable == r.seq
+	if c.Create && !gone {
+		r.hold(r.root)
+	}
+	r.mu.Unlock()
+	r.tell(c)
+	for _, e := range effects {
+		e.run()
+	}
+	if gone {
+		r.depart()
+	} else if c.Create {
+		close(r.begun)
+	}
+	r.recycle(c.Entries)
+}
+
+// recycle keeps the buffer of entries that are durable.
+func (r *run) recycle(entries []journal.Entry) {
+	clear(entries)
+	r.mu.Lock()
+	if r.spare == nil {
+		r.spare = entries[:0]
+	}
+	r.mu.Unlock()
+}
+
+// refused implements source. A run whose data the store refuses goes back to
+// what is durable and is parked there; where even that is refused, it is left
+// as it is for the next engine.
+func (r *run) refused(c *store.Change, err error) {
+	size := 0
+	for i := range c.Entries {
+		size += c.Entries[i].Size()
+	}
+	r.k.gate.count(-int64(size))
+	r.mu.Lock()
+	first := r.refusal == nil
+	r.refusal = err
+	r.leave()
+	if c.Create || !first || !refusal(err) {
+		r.mu.Unlock()
+		r.depart()
+		return
+	}
+	r.pending, r.effects = nil, nil
+	r.seq, r.sealed = r.durable, r.durable
+	r.suspend(err.Error(), nil)
+	r.mu.Unlock()
+}
+
+// refusal says whether err blames the data that was to be committed.
+func refusal(err error) bool {
+	var data *store.DataError
+	return errors.As(err, &data)
+}

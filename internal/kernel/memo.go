@@ -1,0 +1,216 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+)
+
+// class is what kind of operation an identity belongs to. The same identity
+// with another class is a mismatch.
+type class uint8
+
+const (
+	isStep class = iota + 1
+	isAsync
+	isScope
+	isWait
+	isValue
+)
+
+var classNames = [...]string{isStep: "a step", isAsync: "an async step", isScope: "a branch or scope", isWait: "a wait", isValue: "a recorded value"}
+
+func (c class) String() string { return classNames[c] }
+
+// A memo is what a journal says has happened: a pure function of the entries,
+// which knows no clock, store or goroutine. Workflow code that is replayed asks
+// it for each operation and gets what is recorded.
+//
+// It is built once, when a run is claimed, and never added to: what happens
+// later is not asked for again in this residence.
+type memo struct {
+	ops      map[journal.Op]*record
+	scopes   map[int64]*scopeMemo
+	order    []*record // by first entry
+	strict   bool      // one build wrote the whole journal and replays it
+	build    string    // that wrote last
+	failures int       // panics of the run's code in a row, at its end
+	last     int64
+}
+
+// A record is what is recorded of one operation.
+type record struct {
+	op      journal.Op
+	class   class
+	first   int64
+	asked   bool
+	ended   *journal.Entry // its terminal record; nil while there is none
+	opens   int64          // the scope that it opened
+	attempt int            // highest one that was begun or has failed
+	failed  bool           // that attempt has failed; the next is due at due
+	due     time.Time
+	last    *journal.Failure
+	once    map[string]*journal.Entry
+}
+
+// A scopeMemo counts the operations of one scope. One goroutine does what a
+// scope does, so all but the results of async steps are recorded in program
+// order.
+type scopeMemo struct {
+	records []*record
+	asked   int
+}
+
+// newMemo reads a journal. Where build wrote all of it, replay is strict.
+func newMemo(entries []journal.Entry, build string) *memo {
+	m := &memo{
+		ops: make(map[journal.Op]*record, len(entries)), scopes: map[int64]*scopeMemo{},
+		strict: true, last: int64(len(entries)),
+	}
+	for i := range entries {
+		m.add(&entries[i])
+	}
+	m.strict = m.strict && m.build == build
+	return m
+}
+
+func (m *memo) add(e *journal.Entry) {
+	if e.Detail != nil && e.Detail.Build != "" {
+		m.strict = m.strict && (m.build == "" || m.build == e.Detail.Build)
+		m.build = e.Detail.Build
+	}
+	switch e.Kind {
+	case journal.RunRetrying:
+		m.failures = e.Detail.Failures
+	case journal.StatusChanged, journal.RunClaimed:
+	default:
+		m.failures = 0
+	}
+	c := classOf(e)
+	if c == 0 {
+		return
+	}
+	r := m.ops[e.Op]
+	if r == nil {
+		r = &record{op: e.Op, class: c, first: e.Seq}
+		m.ops[e.Op] = r
+		m.order = append(m.order, r)
+		s := m.scope(e.Op.Scope)
+		s.records = append(s.records, r)
+	}
+	r.add(e)
+}
+
+func classOf(e *journal.Entry) class {
+	switch e.Kind {
+	case journal.StepStarted, journal.StepCompleted, journal.StepFailed, journal.StepTimedOut,
+		journal.StepCancelled, journal.StepSkipped, journal.StepRetrying, journal.CheckpointSaved:
+		if e.Detail != nil && e.Detail.Async {
+			return isAsync
+		}
+		return isStep
+	case journal.ScopeOpened, journal.ScopeCancelled:
+		return isScope
+	case journal.WaitEnded:
+		return isWait
+	case journal.ValueRecorded, journal.VersionMarked:
+		return isValue
+	}
+	return 0
+}
+
+func (r *record) add(e *journal.Entry) {
+	switch e.Kind {
+	case journal.ScopeOpened:
+		r.opens = e.Seq
+	case journal.StepStarted:
+		r.attempt, r.failed = e.Attempt(), false
+	case journal.StepRetrying:
+		r.attempt, r.failed, r.due, r.last = e.Attempt(), true, e.Detail.Due, e.Detail.Failure
+	case journal.CheckpointSaved:
+		if r.once == nil {
+			r.once = map[string]*journal.Entry{}
+		}
+		r.once[e.Detail.Once] = e
+	default:
+		r.ended = e
+	}
+}
+
+func (m *memo) scope(id int64) *scopeMemo {
+	s := m.scopes[id]
+	if s == nil {
+		s = &scopeMemo{}
+		m.scopes[id] = s
+	}
+	return s
+}
+
+// ask gives what is recorded of an operation, nil where nothing is, and what
+// proves that the code does not fit the journal.
+func (m *memo) ask(op journal.Op, c class) (*record, error) {
+	r := m.ops[op]
+	switch {
+	case r != nil && r.class != c:
+		return nil, fmt.Errorf("the code attempts %s %q, the journal records %s %q as entry %d", c, op, r.class, op, r.first)
+	case r != nil:
+		if !r.asked {
+			r.asked = true
+			m.scopes[op.Scope].asked++
+		}
+		return r, nil
+	case m.strict:
+		if missed := m.unasked(op.Scope); missed != nil {
+			return nil, fmt.Errorf("the code attempts %s %q, the journal records %s %q as entry %d, and the same build wrote it",
+				c, op, missed.class, missed.op, missed.first)
+		}
+	}
+	return nil, nil
+}
+
+// closing gives what proves that a scope's code ends too early.
+func (m *memo) closing(scope int64) error {
+	if !m.strict {
+		return nil
+	}
+	if missed := m.unasked(scope); missed != nil {
+		return fmt.Errorf("the code ends, the journal records %s %q as entry %d, and the same build wrote it", missed.class, missed.op, missed.first)
+	}
+	return nil
+}
+
+// unasked gives the first recorded operation of a scope that code has not asked
+// for, or nil.
+func (m *memo) unasked(scope int64) *record {
+	s := m.scopes[scope]
+	if s == nil || s.asked == len(s.records) {
+		return nil
+	}
+	i := slices.IndexFunc(s.records, func(r *record) bool { return !r.asked })
+	return s.records[i]
+}
+
+// unused gives the recorded operations that code has not asked for, in order.
+func (m *memo) unused() []*record {
+	var out []*record
+	for _, r := range m.order {
+		if !r.asked {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// open gives the steps that are recorded as begun and have no terminal record,
+// in the order in which they began, without those that code has asked for.
+func (m *memo) open() []*record {
+	var out []*record
+	for _, r := range m.order {
+		if !r.asked && r.ended == nil && r.attempt > 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}

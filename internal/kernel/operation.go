@@ -1,0 +1,292 @@
+package kernel
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+)
+
+// A Step is what workflow code asks for: a unit of the user's work whose result
+// is journaled.
+type Step struct {
+	Name      string
+	Key       string
+	Was       string // its name in an older build
+	Announced bool   // its first attempt is recorded before it begins
+	Timeout   time.Duration
+	// Next says, of a failure of the n-th attempt, after how long the next one
+	// begins; false where it was the last. Nil is the workflow's.
+	Next func(n int, f *journal.Failure) (time.Duration, bool)
+	// Body is the user's code. It is called without the turn, on a goroutine of
+	// its own, and its context ends with the attempt, the run or the engine.
+	Body func(ctx context.Context) ([]byte, *journal.Failure)
+}
+
+// An Outcome is how an operation ended: with data, or with a failure.
+type Outcome struct {
+	Data    []byte
+	Failure *journal.Failure
+	stored  int64 // the entry that has Data, where it is still in the store; else 0
+}
+
+// An Operation is a durable operation that runs beside workflow code: an async
+// step or a branch. Its methods are durable operations of the scope that ctx
+// carries.
+type Operation operation
+
+// An operation is asked for by workflow code, then settled, when its outcome is
+// recorded, then delivered, when the turns have come to that record; only then
+// workflow code sees the outcome. A step's attempts lie between asked and
+// settled. It is guarded by its run's mu.
+type operation struct {
+	run     *run
+	scope   *scope
+	id      journal.Op
+	class   class
+	step    Step
+	ctx     context.Context // of the call; what its attempts' contexts come from
+	cancel  context.CancelCauseFunc
+	ignore  func() bool // stops watching ctx
+	opened  *scope      // of a branch
+	start   int64       // order in which the run's operations began; 0 where it has not
+	attempt *attempt    // being executed or about to be
+	tries   int         // attempts that were begun
+	timer   *time.Timer // until the next attempt
+	once    map[string]*checkpoint
+
+	settled   bool
+	held      bool // workflow code cancelled it: delivered by the call that did
+	delivered bool
+	order     int64 // in which it was delivered
+	outcome   Outcome
+	watchers  []*waitset
+}
+
+// Do runs a step and waits for it.
+func Do(ctx context.Context, step Step) (Outcome, error) {
+	s, err := scopeOf(ctx, "step "+step.Name)
+	if err != nil {
+		return Outcome{}, err
+	}
+	r := s.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := s.enter("step " + step.Name); err != nil {
+		return Outcome{}, err
+	}
+	o := s.begin(ctx, step, isStep)
+	return s.await(o)
+}
+
+// Async runs a step beside the workflow.
+func Async(ctx context.Context, step Step) (*Operation, error) {
+	s, err := scopeOf(ctx, "async "+step.Name)
+	if err != nil {
+		return nil, err
+	}
+	r := s.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := s.enter("async " + step.Name); err != nil {
+		return nil, err
+	}
+	return (*Operation)(s.begin(ctx, step, isAsync)), nil
+}
+
+// begin asks for a step: the memo has its outcome, or how far it came, or it
+// begins.
+func (s *scope) begin(ctx context.Context, step Step, c class) *operation {
+	r := s.run
+	op, rec := s.ask(step.Name, step.Key, step.Was, c)
+	o := &operation{run: r, scope: s, id: op, class: c, step: step, ctx: ctx}
+	if step.Next == nil {
+		o.step.Next = r.def.Next
+	}
+	r.called(step.Name)
+	if rec != nil && rec.ended != nil {
+		o.recorded(rec.ended)
+		return o
+	}
+	r.track(o)
+	if rec != nil {
+		for key, e := range rec.once {
+			o.remember(key, e.Data, storedAt(e))
+		}
+	}
+	if s.foreign(ctx) {
+		o.ignore = context.AfterFunc(ctx, func() { o.contextEnded(ctx) })
+	}
+	switch {
+	case rec == nil || rec.attempt == 0:
+		o.first()
+	case rec.failed:
+		o.tries = rec.attempt
+		o.outcome.Failure = rec.last
+		o.backOff(time.Until(rec.due))
+	default: // an engine died during this attempt: it is made again, under its number
+		o.tries = rec.attempt - 1
+		o.try(false)
+	}
+	return o
+}
+
+// first begins the first attempt. It has a record of its own only where it was
+// asked for: else the entry before it says that the run came this far.
+func (o *operation) first() {
+	o.try(o.class == isAsync || o.step.Announced)
+}
+
+// recorded gives the operation the outcome that a journal has of it. A
+// cancellation by workflow code is delivered by the call that made it.
+func (o *operation) recorded(e *journal.Entry) {
+	o.settled = true
+	o.outcome = Outcome{Data: e.Data, Failure: e.Failure(), stored: storedAt(e)}
+	if e.Kind == journal.StepCancelled {
+		o.outcome.Failure = cancelled(o.path(), e.Detail)
+		if !e.Detail.ByWait {
+			o.held = true
+			return
+		}
+	}
+	heap.Push(&o.run.facts, fact{e.Seq, o})
+}
+
+// cancelled is the failure of a step with such a terminal record.
+func cancelled(path string, d *journal.Detail) *journal.Failure {
+	if d.Failure != nil {
+		return d.Failure
+	}
+	return &journal.Failure{Code: journal.CodeCancelled, Message: "step " + path + " cancelled: " + d.Reason}
+}
+
+// settle records the outcome. It is called with the lock by whoever found it
+// out, and does nothing where there is one.
+func (o *operation) settle(e journal.Entry) {
+	r := o.run
+	e.Op = o.id
+	if o.class == isAsync {
+		if e.Detail == nil {
+			e.Detail = &journal.Detail{}
+		}
+		e.Detail.Async = true
+	}
+	o.close()
+	o.settled = true
+	if o.outcome.Data == nil {
+		o.outcome.Data = e.Data
+	}
+	o.outcome.Failure = e.Failure()
+	if e.Kind == journal.StepCancelled {
+		o.outcome.Failure = cancelled(o.path(), e.Detail)
+	}
+	seq := r.outside(e)
+	heap.Push(&r.facts, fact{seq, o})
+	r.dispatch()
+}
+
+// close ends what the operation had going on.
+func (o *operation) close() {
+	r := o.run
+	if a := o.attempt; a != nil {
+		o.attempt = nil
+		r.inFlight--
+	}
+	if o.timer != nil {
+		o.timer.Stop()
+		o.timer = nil
+		r.backingOff--
+	}
+	if o.ignore != nil {
+		o.ignore()
+	}
+	delete(r.operations, o)
+}
+
+// deliver lets workflow code see the outcome.
+func (o *operation) deliver() {
+	if o.delivered {
+		return
+	}
+	r := o.run
+	r.deliveries++
+	o.delivered, o.order = true, r.deliveries
+	delete(r.operations, o)
+	for _, w := range o.watchers {
+		if w.off {
+			continue
+		}
+		w.done = append(w.done, o)
+		r.unpark(w.b)
+	}
+	o.watchers = nil
+}
+
+// await parks the branch until o is delivered, and gives its outcome.
+func (s *scope) await(o *operation) (Outcome, error) {
+	r, b := s.run, s.branch
+	if !o.delivered {
+		b.set = waitset{b: b}
+		o.watchers = append(o.watchers, &b.set)
+	}
+	for !o.delivered {
+		r.park(b)
+		if err := s.ended(); err != nil {
+			return Outcome{}, err
+		}
+	}
+	return s.payload(o)
+}
+
+// payload fetches the outcome's data where it is still in the store.
+func (s *scope) payload(o *operation) (Outcome, error) {
+	r := s.run
+	if o.outcome.stored == 0 {
+		return o.outcome, nil
+	}
+	r.mu.Unlock()
+	data, err := r.k.fetch(r.head.Number, o.outcome.stored)
+	r.mu.Lock()
+	r.stay()
+	if err != nil {
+		return Outcome{}, err
+	}
+	o.outcome.Data, o.outcome.stored = data, 0
+	return o.outcome, nil
+}
+
+// contextEnded is called when the context that the author passed has ended.
+func (o *operation) contextEnded(ctx context.Context) {
+	r := o.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if o.settled || r.gone() || o.scope.cancelled() != nil {
+		return
+	}
+	f := contextFailure(ctx)
+	a := o.attempt
+	if o.class == isWait {
+		o.settle(journal.Entry{Kind: journal.WaitEnded, Detail: &journal.Detail{Failure: f, ByWait: true}})
+		return
+	}
+	o.settle(journal.Entry{Kind: journal.StepCancelled, Detail: &journal.Detail{Failure: f, Reason: f.Message, ByWait: true}})
+	a.abandon(errStepCancelled)
+}
+
+// contextFailure is the failure that the end of a context is.
+func contextFailure(ctx context.Context) *journal.Failure {
+	err := ctx.Err()
+	f := &journal.Failure{Message: err.Error(), Name: "context.Canceled", Code: journal.CodeCancelled}
+	if errors.Is(err, context.DeadlineExceeded) {
+		f.Name, f.Code = "context.DeadlineExceeded", journal.CodeTimedOut
+	}
+	if cause := context.Cause(ctx); cause != nil && cause.Error() != err.Error() {
+		f.Message += ": " + cause.Error()
+	}
+	return f
+}
+
+// path shows the operation with the scopes it is in.
+func (o *operation) path() string { return o.scope.show(o.id) }

@@ -1,0 +1,91 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store"
+)
+
+// checkSize gives the failure that a payload over the limit is.
+func (k *Kernel) checkSize(what string, data []byte) *journal.Failure {
+	if len(data) <= k.cfg.MaxPayload {
+		return nil
+	}
+	return &journal.Failure{
+		Code:    journal.CodeTooLarge,
+		Message: fmt.Sprintf("%s has %d bytes, the limit of one payload is %d", what, len(data), k.cfg.MaxPayload),
+	}
+}
+
+// spillOver makes a payload durable that is too large for its entry, and gives
+// the number that the entry names it by: 0 where it fits. It waits as long as
+// the store does not answer.
+func (k *Kernel) spillOver(what string, data *[]byte) (journal.Number, *journal.Failure) {
+	if f := k.checkSize(what, *data); f != nil {
+		*data = nil
+		return 0, f
+	}
+	if len(*data) <= k.cfg.SpillOver {
+		return 0, nil
+	}
+	id, err := k.number()
+	if err == nil {
+		err = k.persist(func() error { return k.store.Spill(context.Background(), k.engine, id, *data) })
+	}
+	if err != nil {
+		return 0, &journal.Failure{Code: journal.CodeUnavailable, Message: what + " could not be stored: " + err.Error()}
+	}
+	return id, nil
+}
+
+// fetch gives a spilled payload by the entry that names it. It waits as long as
+// the store does not answer.
+func (k *Kernel) fetch(run journal.Number, seq int64) (data []byte, err error) {
+	err = k.persist(func() error {
+		entries, err := k.store.Load(context.Background(), run, store.Range{From: seq, Limit: 1, Payloads: true})
+		if err == nil && len(entries) == 0 {
+			return &journal.CorruptError{Run: run, Seq: seq, Reason: "it is not there"}
+		}
+		if err == nil {
+			data = entries[0].Data
+		}
+		return err
+	})
+	return data, err
+}
+
+// storedAt is the sequence of an entry whose payload is in rows of its own; 0
+// where it is not.
+func storedAt(e *journal.Entry) int64 {
+	if e.Spill == 0 || e.Data != nil {
+		return 0
+	}
+	return e.Seq
+}
+
+// persist calls f until it succeeds or fails for good. It gives up when the
+// engine is dead.
+func (k *Kernel) persist(f func() error) error {
+	wait := 10 * time.Millisecond
+	for tries := 1; ; tries++ {
+		err := f()
+		var corrupt *journal.CorruptError
+		if err == nil || final(err) || errors.As(err, &corrupt) {
+			return err
+		}
+		k.observe(observe.Notice{Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error()})
+		if !k.pause(&wait) {
+			return err
+		}
+	}
+}
+
+// final says whether trying again cannot help.
+func final(err error) bool {
+	return refusal(err) || errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrNotFound)
+}

@@ -1,0 +1,346 @@
+package kernel
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store"
+)
+
+// ErrUnloaded is the cause of a run's context when the run leaves this engine's
+// memory without having ended.
+var ErrUnloaded = errors.New("perdure: the run left this engine's memory")
+
+// A run is one residence of a run in this engine: from its start or claim until
+// it ends or leaves. Everything in it is guarded by mu, except what never
+// changes after newRun. The lock is taken before the kernel's and the
+// pipeline's, never after.
+type run struct {
+	k    *Kernel
+	def  *Workflow // nil where the engine only writes a mark
+	memo *memo     // nil for a run that was started here
+	ctx  context.Context
+	stop context.CancelCauseFunc
+	root *branch
+
+	begun chan struct{} // closed when a new run is durable
+	done  chan struct{} // closed when the residence is over
+
+	mu sync.Mutex
+	log
+	turns
+	input      []byte
+	stored     bool // the input is still in the store
+	operations map[*operation]struct{}
+	started    int64 // operations that have begun, for the order of their starts
+	inFlight   int   // attempts that are executed or about to be
+	backingOff int   // operations that wait for their next attempt
+	names      []string
+	named      map[string]bool
+	paths      map[int64]string // of the scopes, where somebody observes
+	timeout    *time.Timer
+
+	end      *journal.Error // the termination error once the run is over
+	result   Outcome        // that it ended with
+	left     bool           // it leaves without having ended
+	departed bool
+	refusal  error         // of the store
+	verdict  store.Verdict // of a start
+	found    journal.Head  // by a start whose ID was taken
+}
+
+// newRun gives the residence of the run with that head.
+func (k *Kernel) newRun(head journal.Head, def *Workflow, m *memo) *run {
+	r := &run{k: k, def: def, memo: m, begun: make(chan struct{}), done: make(chan struct{})}
+	r.head = head
+	r.ctx, r.stop = context.WithCancelCause(context.Background())
+	s := &scope{run: r, done: r.ctx.Done()}
+	r.root = &branch{run: r, scope: s, wake: make(chan struct{}, 1)}
+	s.branch = r.root
+	r.root.body = func() { r.execute(context.WithValue(r.ctx, contextKey{}, s)) }
+	r.branches = append(r.branches, r.root)
+	if m != nil {
+		r.seq, r.sealed, r.durable = m.last, m.last, m.last
+	}
+	return r
+}
+
+// execute is what the root branch does: the workflow function, from the top.
+func (r *run) execute(ctx context.Context) {
+	input := r.input
+	if r.stored {
+		var err error
+		if input, err = r.k.fetch(r.head.Number, 1); err != nil {
+			return
+		}
+		r.mu.Lock()
+		r.input, r.stored = input, false
+		r.mu.Unlock()
+	}
+	data, failure := r.def.Body(ctx, input)
+	spill := journal.Number(0)
+	if failure == nil {
+		spill, failure = r.k.spillOver("the output", &data)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stay()
+	if r.root.state == isOutside {
+		r.rejoin(r.root)
+		r.stay()
+	}
+	if r.end == nil {
+		r.returned(data, spill, failure)
+	}
+	r.endGoroutine(r.root)
+}
+
+// returned ends the run by what its function returned.
+func (r *run) returned(data []byte, spill journal.Number, failure *journal.Failure) {
+	if r.memo != nil && !r.lent {
+		if err := r.memo.closing(0); err != nil {
+			r.mismatch(err)
+		}
+		r.tellUnused()
+	}
+	if failure == nil {
+		e := journal.Entry{Kind: journal.RunCompleted, Status: journal.Completed, Data: data, Spill: spill}
+		if spill != 0 {
+			e.Data = nil
+		}
+		r.result = Outcome{Data: data}
+		r.terminate(e, "workflow completed", &journal.Error{Code: journal.CodeCompleted, Message: "the workflow has returned"})
+		return
+	}
+	if c := failure.ClassOf(); c != nil {
+		switch c.Class {
+		case journal.ClassRetry:
+			r.panicked(failure)
+			return
+		case journal.ClassPark:
+			r.suspend(c.Message, failure)
+			return
+		}
+	}
+	r.fail(failure)
+}
+
+// fail ends the run as FAILED with that failure.
+func (r *run) fail(f *journal.Failure) *journal.Error {
+	e := journal.Entry{Kind: journal.RunFailed, Status: journal.Failed, Detail: &journal.Detail{Failure: f}}
+	r.result = Outcome{Failure: f}
+	return r.terminate(e, "workflow failed: "+f.Message, &journal.Error{Code: journal.CodeFailed, Message: "the workflow has failed: " + f.Message})
+}
+
+// cancel ends the run as CANCELLED.
+func (r *run) cancel(reason string) *journal.Error {
+	f := &journal.Failure{Code: journal.CodeCancelled, Message: "workflow cancelled: " + reason}
+	e := journal.Entry{Kind: journal.RunCancelled, Status: journal.Cancelled, Detail: &journal.Detail{Failure: f, Reason: reason}}
+	r.result = Outcome{Failure: f}
+	return r.terminate(e, "workflow cancelled: "+reason, &journal.Error{Code: journal.CodeCancelled, Message: f.Message})
+}
+
+// timeOut ends the run as TIMED_OUT.
+func (r *run) timeOut() *journal.Error {
+	f := &journal.Failure{Code: journal.CodeTimedOut, Message: "workflow timed out"}
+	e := journal.Entry{Kind: journal.RunTimedOut, Status: journal.TimedOut, Detail: &journal.Detail{Failure: f}}
+	r.result = Outcome{Failure: f}
+	return r.terminate(e, "workflow timed out", &journal.Error{Code: journal.CodeTimedOut, Message: f.Message})
+}
+
+// terminate ends the run: first every step still running is cancelled, in the
+// order of the starts, then the run's own terminal record follows (L-12 of the
+// spec). No record waits for a step's goroutine. Contexts end, and branches
+// hear of it, when the records are durable.
+func (r *run) terminate(e journal.Entry, why string, end *journal.Error) *journal.Error {
+	for _, o := range r.running() {
+		if o.class == isScope {
+			r.append(journal.Entry{Kind: journal.ScopeCancelled, Op: o.id, Detail: &journal.Detail{Reason: why}})
+			continue
+		}
+		o.stop(why)
+	}
+	if r.memo != nil {
+		for _, rec := range r.memo.open() {
+			d := &journal.Detail{Reason: why, Async: rec.class == isAsync}
+			r.append(journal.Entry{Kind: journal.StepCancelled, Op: rec.op, Detail: d})
+		}
+	}
+	if r.timeout != nil {
+		r.timeout.Stop()
+	}
+	r.end = end
+	r.leaveHead(e.Status, "", time.Time{})
+	r.head.Ended, r.head.Last = time.Now(), r.seq+1
+	r.append(e)
+	r.seal(r.seq)
+	return end
+}
+
+// running gives the operations that have begun and are not over, in the order
+// of their starts.
+func (r *run) running() []*operation {
+	var out []*operation
+	for o := range r.operations {
+		if !o.settled && o.start > 0 {
+			out = append(out, o)
+		}
+	}
+	slices.SortFunc(out, func(a, b *operation) int { return cmp.Compare(a.start, b.start) })
+	return out
+}
+
+// leaveHead is how the head of a run looks that nobody executes.
+func (r *run) leaveHead(s journal.Status, cause string, wake time.Time) {
+	r.head.Status, r.head.Cause, r.head.Owner, r.head.Wake = s, cause, 0, wake
+}
+
+// suspend parks the run: it waits for an operator. But for this mark nothing is
+// written, and what is in flight is given up.
+func (r *run) suspend(cause string, f *journal.Failure) {
+	if r.gone() && r.refusal == nil {
+		return
+	}
+	r.leaveHead(journal.Suspended, cause, time.Time{})
+	r.append(journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Detail: &journal.Detail{Reason: cause, Failure: f}})
+	r.leave()
+	r.seal(r.seq)
+}
+
+// mismatch parks the run because its code does not fit its journal, and ends
+// the calling goroutine. What this turn appended is dropped.
+func (r *run) mismatch(err error) {
+	r.unappend()
+	r.suspend("nondeterministic: "+err.Error(), &journal.Failure{
+		Code: journal.CodeNondeterministic, Message: err.Error(),
+	})
+	runtime.Goexit()
+}
+
+// unappend drops what the turn in progress has appended.
+func (r *run) unappend() {
+	drop := int(r.seq - max(r.opened, r.sealed))
+	if drop <= 0 {
+		return
+	}
+	for i := range r.pending[len(r.pending)-drop:] {
+		r.k.gate.count(-int64(r.pending[len(r.pending)-drop+i].Size()))
+	}
+	r.pending = r.pending[:len(r.pending)-drop]
+	r.seq -= int64(drop)
+}
+
+// panicked has the run's code replayed later, from the journal: the run leaves
+// memory and is due again after a while. It keeps its finished steps.
+func (r *run) panicked(f *journal.Failure) {
+	failures := 1
+	if r.memo != nil && r.seq == r.memo.last {
+		failures = r.memo.failures + 1
+	}
+	after, again := r.def.Panics(failures)
+	if !again {
+		r.suspend(fmt.Sprintf("its code failed %d times in a row: %s", failures, f.Message), f)
+		return
+	}
+	due := time.Now().Add(after).Round(0)
+	r.leaveHead(journal.Waiting, f.Message, due)
+	r.append(journal.Entry{
+		Kind: journal.RunRetrying, Status: journal.Waiting,
+		Detail: &journal.Detail{Failure: f, Failures: failures, Due: due},
+	})
+	r.leave()
+	r.seal(r.seq)
+	r.whenDurable(effect{do: func() { r.k.wakeBy(due) }})
+}
+
+// leave ends the residence of a run that has not ended. Nothing is appended any
+// more, and what is not sealed by the caller's turn is dropped by depart.
+func (r *run) leave() { r.left = true }
+
+// gone says whether nothing may be appended any more.
+func (r *run) gone() bool { return r.left || r.end != nil }
+
+// depart takes the run out of memory when everything it recorded is durable, or
+// never will be: contexts end, and the goroutines of the run with them.
+func (r *run) depart() {
+	r.mu.Lock()
+	if r.departed {
+		r.mu.Unlock()
+		return
+	}
+	r.departed = true
+	cause := error(ErrUnloaded)
+	if r.end != nil && !r.left {
+		cause = r.end
+	}
+	for o := range r.operations {
+		if o.timer != nil {
+			o.timer.Stop()
+		}
+		if o.ignore != nil {
+			o.ignore()
+		}
+		o.attempt.abandon(nil)
+	}
+	if r.timeout != nil {
+		r.timeout.Stop()
+	}
+	r.effects = nil
+	r.stop(cause)
+	for _, b := range r.branches {
+		if b.state == isParked {
+			r.unpark(b)
+		}
+	}
+	r.branches = slices.DeleteFunc(r.branches, func(b *branch) bool { return b.state == isNew })
+	r.ready = slices.DeleteFunc(r.ready, func(b *branch) bool { return b.state == isNew })
+	if len(r.ready) > 0 {
+		r.dispatch()
+	}
+	r.mu.Unlock()
+	r.k.forget(r)
+	close(r.done)
+}
+
+// track counts an operation among those that are not delivered.
+func (r *run) track(o *operation) {
+	if r.operations == nil {
+		r.operations = map[*operation]struct{}{}
+	}
+	r.operations[o] = struct{}{}
+}
+
+// called keeps the name of a step that workflow code has run.
+func (r *run) called(name string) {
+	if r.named[name] {
+		return
+	}
+	if r.named == nil {
+		r.named = map[string]bool{}
+	}
+	r.named[name] = true
+	r.names = append(r.names, name)
+}
+
+func (r *run) recordOf(op journal.Op) *record {
+	if r.memo == nil {
+		return nil
+	}
+	return r.memo.ops[op]
+}
+
+// notice gives a notice about the run.
+func (r *run) notice(kind observe.Kind) observe.Notice {
+	return observe.Notice{
+		Kind: kind, At: time.Now(), Run: string(r.head.ID), WorkflowID: r.head.WorkflowID,
+		Workflow: r.head.Workflow, Pattern: r.head.Pattern.String(),
+	}
+}

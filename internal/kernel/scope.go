@@ -1,0 +1,295 @@
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+)
+
+// A scope is a namespace of operation names. Its operations are those of one
+// goroutine, the branch. It is what the context of workflow code carries.
+type scope struct {
+	run    *run
+	branch *branch
+	id     int64  // the sequence that names it; 0 is the run's own
+	path   string // of the scopes it is in, each followed by a slash
+	occ    map[opName]int
+	done   <-chan struct{} // of the context that the engine made for it; another one is the author's
+	parent *scope
+	over   *journal.Failure // it was cancelled; so are those in it
+}
+
+type opName struct{ name, key string }
+
+// contextKey is the one key under which contexts carry what the engine put
+// there: a *scope in workflow code, an *attempt in the body of a step.
+type contextKey struct{}
+
+// scopeOf gives the scope that ctx carries.
+func scopeOf(ctx context.Context, what string) (*scope, error) {
+	switch v := ctx.Value(contextKey{}).(type) {
+	case *scope:
+		return v, nil
+	case *attempt:
+		return nil, &journal.Error{
+			Code: journal.CodeMisuse, Op: what, Message: "called in the body of step " + v.op.path(),
+			Hint: "durable operations belong in workflow code; what a step does is ordinary code",
+		}
+	}
+	return nil, &journal.Error{
+		Code: journal.CodeMisuse, Op: what, Message: "called outside a workflow",
+		Hint: "pass on the context that the workflow function was given",
+	}
+}
+
+// enter begins a durable operation. It is called with the lock. It refuses one
+// that a goroutine asks for which cannot hold the turn, and one of a run that
+// is over.
+func (s *scope) enter(what string) error {
+	r, b := s.run, s.branch
+	r.stay()
+	if b.state == isOutside {
+		r.rejoin(b)
+		r.stay()
+	}
+	if err := s.ended(); err != nil {
+		return err
+	}
+	if b.state != isHolder {
+		return &journal.Error{
+			Code: journal.CodeMisuse, Op: what,
+			Message: fmt.Sprintf("called while the workflow waits in %s", s.show(b.at)),
+			Hint:    "a step uses its own context, and goroutines of a workflow are started with Go",
+		}
+	}
+	return nil
+}
+
+// ask finds the identity of the next operation of that name and key, and what
+// is recorded of it. Where the code does not fit the journal, the run is parked
+// and the goroutine ends.
+func (s *scope) ask(name, key, was string, c class) (journal.Op, *record) {
+	if s.occ == nil {
+		s.occ = map[opName]int{}
+	}
+	s.occ[opName{name, key}]++
+	op := journal.Op{Scope: s.id, Name: name, Key: key, Occ: s.occ[opName{name, key}]}
+	s.branch.at = op
+	m := s.run.memo
+	if m == nil {
+		return op, nil
+	}
+	if was != "" && m.ops[op] == nil {
+		old := op
+		old.Name = was
+		if m.ops[old] != nil {
+			op = old
+		}
+	}
+	rec, err := m.ask(op, c)
+	if err != nil {
+		s.run.mismatch(err)
+	}
+	s.advise(op, key, rec)
+	return op, rec
+}
+
+// advise tells of what another build makes of the journal.
+func (s *scope) advise(op journal.Op, key string, rec *record) {
+	r := s.run
+	if r.memo.strict || r.k.cfg.Observe == nil {
+		return
+	}
+	n := r.notice(observe.KeyAdvised)
+	n.Step = s.show(op)
+	switch {
+	case rec != nil && op.Occ > 1 && key == "":
+		n.Reason = "another build replays occurrence " + fmt.Sprint(op.Occ) + " of a name: give it a key"
+	case rec == nil && r.memo.unasked(s.id) != nil:
+		n.Kind, n.Reason = observe.ReplayDiffered, "new in this build"
+	default:
+		return
+	}
+	go r.k.observe(n)
+}
+
+// ended gives the termination error where the run, the scope or one that it is
+// in is over.
+func (s *scope) ended() error {
+	if s.run.end != nil {
+		return s.run.end
+	}
+	if f := s.cancelled(); f != nil {
+		return &journal.Error{Code: journal.CodeCancelled, Message: f.Message}
+	}
+	return nil
+}
+
+// cancelled gives why the scope or one that it is in was cancelled, or nil.
+func (s *scope) cancelled() *journal.Failure {
+	for ; s != nil; s = s.parent {
+		if s.over != nil {
+			return s.over
+		}
+	}
+	return nil
+}
+
+// show gives an operation of this scope with the scopes it is in.
+func (s *scope) show(op journal.Op) string { return s.path + op.String() }
+
+// foreign says whether ctx can end for a reason that the engine does not know.
+func (s *scope) foreign(ctx context.Context) bool { return ctx.Done() != s.done }
+
+// Open opens a scope without a goroutine: a namespace for the operations that
+// are called with the context it gives.
+func Open(ctx context.Context, name, key, was string) (context.Context, error) {
+	s, err := scopeOf(ctx, "scope "+name)
+	if err != nil {
+		return nil, err
+	}
+	r := s.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := s.enter("scope " + name); err != nil {
+		return nil, err
+	}
+	in := s.open(name, key, was)
+	in.branch, in.done = s.branch, s.done
+	return context.WithValue(ctx, contextKey{}, in), nil
+}
+
+// open gives the scope of the next operation of that name, recording it where
+// it is new.
+func (s *scope) open(name, key, was string) *scope {
+	r := s.run
+	op, rec := s.ask(name, key, was, isScope)
+	in := &scope{run: r, parent: s, path: s.show(op) + "/"}
+	if rec != nil {
+		in.id = rec.opens
+	} else {
+		in.id = r.append(journal.Entry{Kind: journal.ScopeOpened, Op: op})
+	}
+	if r.k.cfg.Observe != nil {
+		if r.paths == nil {
+			r.paths = map[int64]string{}
+		}
+		r.paths[in.id] = in.path
+	}
+	return in
+}
+
+// Go runs body as a branch of the workflow, on a goroutine and with a scope of
+// its own, and gives the operation that ends with it.
+func Go(ctx context.Context, name, key, was string, body func(context.Context) ([]byte, *journal.Failure)) (*Operation, error) {
+	s, err := scopeOf(ctx, "go "+name)
+	if err != nil {
+		return nil, err
+	}
+	r := s.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := s.enter("go " + name); err != nil {
+		return nil, err
+	}
+	in := s.open(name, key, was)
+	own, cancel := context.WithCancelCause(ctx)
+	in.done = own.Done()
+	if s.foreign(ctx) {
+		in.done = s.done
+	}
+	o := &operation{run: r, scope: s, id: s.branch.at, class: isScope, opened: in, cancel: cancel}
+	r.started++
+	o.start = r.started
+	r.track(o)
+	b := &branch{run: r, scope: in, wake: make(chan struct{}, 1), op: o}
+	in.branch = b
+	b.body = func() {
+		data, failure := body(context.WithValue(own, contextKey{}, in))
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.endBranch(b, data, failure)
+	}
+	r.branches = append(r.branches, b)
+	r.ready = append(r.ready, b)
+	return (*Operation)(o), nil
+}
+
+// endBranch takes the value that a branch returned.
+func (r *run) endBranch(b *branch, data []byte, failure *journal.Failure) {
+	r.stay()
+	if b.state == isOutside {
+		r.rejoin(b)
+		r.stay()
+	}
+	if r.end == nil && b.scope.cancelled() == nil {
+		if r.memo != nil && !r.lent {
+			if err := r.memo.closing(b.scope.id); err != nil {
+				r.mismatch(err)
+			}
+		}
+		if c := failure.ClassOf(); c != nil && c.Class == journal.ClassPark {
+			r.suspend(c.Message, failure)
+			runtime.Goexit()
+		}
+		b.op.outcome = Outcome{Data: data, Failure: failure}
+		b.op.deliver()
+	}
+	r.endGoroutine(b)
+}
+
+// endGoroutine takes a branch off the run and passes the turn on.
+func (r *run) endGoroutine(b *branch) {
+	held := b.state == isHolder
+	b.state = isOver
+	for i, x := range r.branches {
+		if x == b {
+			r.branches = append(r.branches[:i], r.branches[i+1:]...)
+			break
+		}
+	}
+	if held {
+		r.endTurn()
+		r.dispatch()
+	}
+}
+
+// main is the goroutine of a branch. What the body leaves open is closed here:
+// a panic is kept and the run's code is replayed later (L-16 of the spec);
+// Goexit of the engine's own making ends the goroutine and nothing else.
+func (b *branch) main() {
+	r, returned := b.run, false
+	defer func() {
+		if returned {
+			return
+		}
+		p := recover()
+		stack := string(debug.Stack())
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.gone() {
+			r.panicked(panicFailure("the workflow", p, stack))
+		}
+		r.endGoroutine(b)
+	}()
+	b.body()
+	returned = true
+}
+
+// panicFailure describes a panic, or runtime.Goexit where p is nil.
+func panicFailure(who string, p any, stack string) *journal.Failure {
+	f := &journal.Failure{Code: journal.CodePanic, Stack: stack}
+	switch p := p.(type) {
+	case nil:
+		f.Message = who + " called runtime.Goexit"
+	case error:
+		f.Message = who + " panicked: " + p.Error()
+	default:
+		f.Message = fmt.Sprintf("%s panicked: %v", who, p)
+	}
+	return f
+}

@@ -1,0 +1,208 @@
+package kernel
+
+import (
+	"context"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A Start asks for a new run, or for the one that its workflow ID stands for.
+type Start struct {
+	Workflow string
+	Pattern  journal.Pattern
+	ID       string // the workflow ID; empty for one of its own
+	Input    []byte
+	Dedup    time.Duration // a run of the same workflow and ID that ended this long ago or less counts as the same
+}
+
+// A Started is what a start gives.
+type Started struct {
+	Head journal.Head
+	New  bool
+	run  *run // its residence here; nil without
+}
+
+// Start makes a run durable, or finds the one that its ID stands for. When it
+// returns without an error, the run is never lost. When ctx ends first, the run
+// may or may not be started: the same start with the same ID tells.
+func (k *Kernel) Start(ctx context.Context, s Start) (Started, error) {
+	op := "start " + s.Workflow
+	if err := k.running(ctx, op); err != nil {
+		return Started{}, err
+	}
+	r, err := k.prepare(s)
+	if err != nil {
+		return Started{}, err
+	}
+	if err := k.admitted(ctx); err != nil {
+		return Started{}, err
+	}
+	r.mu.Lock()
+	r.seal(r.seq)
+	r.mu.Unlock()
+	select {
+	case <-r.begun:
+	case <-r.done:
+	case <-ctx.Done():
+		return Started{}, &journal.Error{
+			Code: journal.CodeUnavailable, Op: op, Message: "the store has not answered: the run may or may not be started", Err: context.Cause(ctx),
+			Hint: "start it again under the same workflow ID",
+		}
+	case <-k.dead:
+		return Started{}, &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the engine has stopped: the run may or may not be started", Err: k.err}
+	}
+	return k.started(op, s, r)
+}
+
+// prepare makes the run and its first entry.
+func (k *Kernel) prepare(s Start) (*run, error) {
+	op := "start " + s.Workflow
+	n, err := k.number()
+	if err != nil {
+		return nil, &journal.Error{Code: journal.CodeStopped, Op: op, Err: err}
+	}
+	spill, failure := k.spillOver("the input", &s.Input)
+	if failure != nil {
+		return nil, &journal.Error{Code: failure.Code, Op: op, Message: failure.Message}
+	}
+	now := time.Now()
+	def := k.Lookup(s.Workflow)
+	head := journal.Head{
+		Number: n, ID: journal.MakeRunID(k.db, n), WorkflowID: s.ID, Workflow: s.Workflow, Pattern: s.Pattern,
+		Status: journal.Running, Owner: k.engine, Wake: now, Created: now,
+	}
+	if head.WorkflowID == "" {
+		head.WorkflowID = string(head.ID)
+	}
+	r := k.newRun(head, def, nil)
+	r.create = true
+	if s.Dedup > 0 {
+		r.since = now.Add(-s.Dedup)
+	}
+	r.input = s.Input
+	if def == nil || !k.room(r) {
+		r.leaveHead(journal.Pending, "", now)
+		r.left = true
+	}
+	e := journal.Entry{Kind: journal.RunStarted, Status: r.head.Status, Data: s.Input, Spill: spill, Detail: &journal.Detail{Build: k.cfg.Build}}
+	if spill != 0 {
+		e.Data = nil
+	}
+	r.append(e)
+	return r, nil
+}
+
+// room makes r resident where there is a slot for it.
+func (k *Kernel) room(r *run) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.resident) >= k.cfg.Capacity {
+		k.queued = true
+		return false
+	}
+	k.resident[r.head.Number] = r
+	return true
+}
+
+// admitted waits until there is room for what is not yet durable.
+func (k *Kernel) admitted(ctx context.Context) error {
+	let := make(chan struct{})
+	k.gate.pass(func() { close(let) })
+	select {
+	case <-let:
+		return nil
+	case <-ctx.Done():
+		return &journal.Error{Code: journal.CodeUnavailable, Op: "start", Message: "the engine has more to write than it may keep in memory", Err: context.Cause(ctx)}
+	case <-k.dead:
+		return k.err
+	}
+}
+
+// started gives what became of a start.
+func (k *Kernel) started(op string, s Start, r *run) (Started, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.refusal != nil:
+		return Started{}, &journal.Error{Code: journal.CodeInvalid, Op: op, Message: "the store refuses it", Err: r.refusal}
+	case r.verdict == store.Taken:
+		return Started{}, &journal.Error{
+			Code: journal.CodeConflict, Op: op,
+			Message: "the workflow ID " + s.ID + " is held by run " + string(r.found.ID) + " of workflow " + r.found.Workflow + ", which is " + r.found.Status.String(),
+			Hint:    "use an ID of its own, or wait for that run to end",
+		}
+	case r.verdict == store.Exists:
+		return Started{Head: r.found, run: k.residentRun(r.found.Number)}, nil
+	}
+	return Started{Head: r.head, New: true, run: r}, nil
+}
+
+// Wait waits for a run to end and gives its head and how it ended. The end of
+// ctx ends only the waiting.
+func (k *Kernel) Wait(ctx context.Context, s Started) (journal.Head, Outcome, error) {
+	if s.run != nil {
+		select {
+		case <-s.run.done:
+		case <-ctx.Done():
+			return journal.Head{}, Outcome{}, k.waited(ctx, s.Head)
+		case <-k.dead:
+			return journal.Head{}, Outcome{}, k.err
+		}
+		s.run.mu.Lock()
+		head, out, ended := s.run.head, s.run.result, s.run.end != nil && s.run.refusal == nil
+		s.run.mu.Unlock()
+		if ended {
+			return head, out, nil
+		}
+	}
+	for {
+		ch := k.awaitEnd(s.Head.Number)
+		head, err := k.Find(ctx, string(s.Head.ID))
+		if err != nil {
+			return journal.Head{}, Outcome{}, err
+		}
+		if head.Status.IsTerminal() {
+			out, err := k.outcome(ctx, head)
+			return head, out, err
+		}
+		select {
+		case <-ch:
+		case <-ctx.Done():
+			return journal.Head{}, Outcome{}, k.waited(ctx, s.Head)
+		case <-k.dead:
+			return journal.Head{}, Outcome{}, k.err
+		}
+	}
+}
+
+func (k *Kernel) waited(ctx context.Context, h journal.Head) error {
+	return &journal.Error{
+		Code: journal.CodeTimedOut, Op: "wait for " + string(h.ID), Message: "the run goes on", Err: context.Cause(ctx),
+	}
+}
+
+// awaitEnd gives a channel that is closed when a run ends in this engine.
+func (k *Kernel) awaitEnd(n journal.Number) chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	ch := k.ends[n]
+	if ch == nil {
+		ch = make(chan struct{})
+		k.ends[n] = ch
+	}
+	return ch
+}
+
+// outcome reads how a run ended from its last entry.
+func (k *Kernel) outcome(ctx context.Context, h journal.Head) (Outcome, error) {
+	entries, err := k.store.Load(ctx, h.Number, store.Range{From: h.Last, Limit: 1, Payloads: true})
+	if err != nil {
+		return Outcome{}, k.unavailable("read "+string(h.ID), err)
+	}
+	if len(entries) == 0 {
+		return Outcome{}, &journal.Error{Code: journal.CodeCorrupt, Op: "read " + string(h.ID), Message: "its last entry is not there"}
+	}
+	return Outcome{Data: entries[0].Data, Failure: entries[0].Failure()}, nil
+}

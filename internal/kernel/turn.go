@@ -1,0 +1,272 @@
+package kernel
+
+import (
+	"container/heap"
+	"runtime"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+)
+
+const (
+	// lateAfter is how long a turn may keep the fact that opened it from
+	// becoming durable.
+	lateAfter = time.Millisecond
+	// lendAfter is how long the holder may block outside the engine while
+	// another goroutine of its run could go on.
+	lendAfter = 100 * time.Millisecond
+)
+
+// turns makes replay deterministic although workflow code is ordinary
+// goroutines. Of the goroutines that belong to a run, its branches, one at a
+// time runs workflow code: the holder. It gives the turn up in every durable
+// operation that waits. When no branch can go on, the next fact is delivered:
+// a result, a timeout, the end of a context. So
+//
+//   - before facts, branches that can go on do so in program order: new ones,
+//     and those whose operations are over;
+//   - facts are delivered one by one in the order of their entries.
+//
+// Both orders are the same when the journal is replayed, since a fact that is
+// recorded is in the queue as soon as code has asked for it, and any fact that
+// is not recorded yet has a higher sequence. Therefore what branches share, how
+// often a name occurred, and what All, Any and None saw, come out as they did.
+//
+// With free goroutines instead, a crash while branches collect results in a
+// shared slice makes later steps book one item twice and another never.
+//
+// It is guarded by its run's mu.
+type turns struct {
+	holder     *branch // nil while every branch is parked
+	turn       int64   // counts turns
+	opened     int64   // what was appended before the turn's own entries
+	ready      []*branch
+	facts      facts
+	branches   []*branch // that have begun and not ended, and those that will
+	late       *time.Timer
+	lateTurn   int64
+	deliveries int64 // operations delivered so far
+	lending    bool  // a timer runs that may lend the turn
+	lent       bool  // order is no longer promised
+}
+
+// branchState says whether a branch may call durable operations.
+type branchState uint8
+
+const (
+	isNew     branchState = iota // waits for its first turn
+	isHolder                     // has the turn
+	isParked                     // waits in a durable operation
+	isReady                      // could go on and waits for the turn
+	isOutside                    // its turn was lent while it blocked outside the engine
+	isOver                       // has returned
+)
+
+// A branch is one goroutine of a run: the workflow function itself, or what Go
+// started.
+type branch struct {
+	run   *run
+	scope *scope
+	state branchState
+	wake  chan struct{} // gets one value each time the branch is given the turn
+	body  func()        // what the goroutine does; it returns with the turn or by Goexit
+	op    *operation    // that ends with the branch; nil for the root
+	set   waitset       // what it is parked on
+	at    journal.Op    // its last durable operation, for people
+}
+
+// A fact is an operation whose outcome is recorded and not yet delivered.
+type fact struct {
+	seq int64
+	op  *operation
+}
+
+// hold gives b the turn. Its goroutine is started, woken, or is the caller.
+func (r *run) hold(b *branch) {
+	r.holder = b
+	r.turn++
+	r.opened = r.seq
+	if r.seq > r.sealed {
+		r.watchLate()
+	}
+	begun := b.state != isNew
+	b.state = isHolder
+	if !begun {
+		go b.main()
+		return
+	}
+	b.wake <- struct{}{}
+}
+
+// endTurn seals what the turn appended and leaves nobody holding it.
+func (r *run) endTurn() {
+	r.holder = nil
+	if r.late != nil {
+		r.late.Stop()
+	}
+	if !r.left {
+		r.seal(r.seq)
+	}
+}
+
+// dispatch gives the turn to the next branch that can go on, delivering facts
+// until there is one. It does nothing while somebody has the turn.
+func (r *run) dispatch() {
+	if r.holder != nil {
+		r.contend()
+		return
+	}
+	for {
+		if len(r.ready) > 0 {
+			b := r.ready[0]
+			r.ready = r.ready[:copy(r.ready, r.ready[1:])]
+			r.hold(b)
+			return
+		}
+		if len(r.facts) == 0 {
+			r.idle()
+			return
+		}
+		heap.Pop(&r.facts).(fact).op.deliver()
+	}
+}
+
+// idle says what the run waits for, and lets what was appended outside of turns
+// become durable.
+func (r *run) idle() {
+	if r.gone() {
+		return
+	}
+	if r.head.Status == journal.Running && r.inFlight == 0 && r.backingOff > 0 {
+		r.restate(journal.Waiting)
+	}
+	if r.head.Status == journal.Waiting && r.inFlight > 0 {
+		r.restate(journal.Running)
+	}
+	r.seal(r.seq)
+}
+
+// park gives the turn up until b is made ready and gets it again. It is called
+// and returns with the lock. Where the run has left memory meanwhile, it ends
+// the goroutine.
+func (r *run) park(b *branch) {
+	b.state = isParked
+	r.endTurn()
+	r.dispatch()
+	r.mu.Unlock()
+	<-b.wake
+	r.mu.Lock()
+	r.stay()
+}
+
+// stay ends the calling goroutine of the run where the run has left memory.
+// The language gives no way to end a goroutine without running its deferred
+// functions, so they run; durable calls in them come here again.
+func (r *run) stay() {
+	if r.left {
+		runtime.Goexit()
+	}
+}
+
+// unpark makes a parked branch ready.
+func (r *run) unpark(b *branch) {
+	if b.state == isParked {
+		b.state = isReady
+		r.ready = append(r.ready, b)
+	}
+}
+
+// rejoin waits for the turn after it was lent away.
+func (r *run) rejoin(b *branch) {
+	b.state = isReady
+	r.ready = append(r.ready, b)
+	r.dispatch()
+	r.mu.Unlock()
+	<-b.wake
+	r.mu.Lock()
+}
+
+// watchLate lets the fact that opened this turn go alone when the turn lasts.
+func (r *run) watchLate() {
+	r.lateTurn = r.turn
+	if r.late == nil {
+		r.late = time.AfterFunc(lateAfter, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.holder != nil && r.turn == r.lateTurn && !r.left {
+				r.seal(r.opened)
+			}
+		})
+		return
+	}
+	r.late.Reset(lateAfter)
+}
+
+// contend watches a holder that keeps others from going on.
+func (r *run) contend() {
+	if r.lending {
+		return
+	}
+	r.lending = true
+	turn := r.turn
+	time.AfterFunc(lendAfter, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.lending = false
+		switch {
+		case r.holder == nil:
+		case r.turn == turn:
+			r.lend()
+		default:
+			r.contend()
+		}
+	})
+}
+
+// lend takes the turn from a holder that blocks outside the engine, and lets
+// the others go on. It gets in line again at its next durable operation.
+func (r *run) lend() {
+	if len(r.ready) == 0 && len(r.facts) == 0 && len(r.effects) == 0 {
+		return
+	}
+	b := r.holder
+	b.state = isOutside
+	if !r.lent && !r.gone() {
+		r.lent = true
+		at := "before its first durable operation"
+		if !b.at.IsZero() {
+			at = "after " + b.scope.show(b.at)
+		}
+		n := r.notice(observe.TurnLent)
+		n.Step, n.Reason = b.scope.path, "the workflow blocks outside the engine "+at+": the order of what its branches do is no longer the same on replay"
+		go r.k.observe(n)
+	}
+	r.endTurn()
+	r.dispatch()
+}
+
+// A waitset is what a branch waits for: one operation or several. Operations
+// that end are added to done in the order in which their facts are delivered.
+type waitset struct {
+	b    *branch
+	done []*operation
+	off  bool       // nobody waits any more
+	end  *operation // the end of the context of the wait; nil without
+}
+
+// facts is a heap by sequence.
+type facts []fact
+
+func (f facts) Len() int           { return len(f) }
+func (f facts) Less(i, j int) bool { return f[i].seq < f[j].seq }
+func (f facts) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
+func (f *facts) Push(x any)        { *f = append(*f, x.(fact)) }
+func (f *facts) Pop() any {
+	old := *f
+	n := len(old) - 1
+	x := old[n]
+	old[n].op = nil
+	*f = old[:n]
+	return x
+}

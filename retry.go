@@ -1,0 +1,113 @@
+package perdure
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+)
+
+// A Retry says how often something is tried and how long to wait in between.
+// As an option of a step it is the step's policy; of a workflow, that of its
+// steps that have none. Precedence: step, workflow, [DefaultRetry].
+//
+// Zero fields take the value that DefaultRetry has.
+type Retry struct {
+	Attempts int           // in total, at least 1
+	First    time.Duration // before the second attempt
+	Cap      time.Duration // the longest delay
+	Factor   float64       // by which the delay grows, at least 1
+	Jitter   float64       // share of the delay, 0 to 1, by which it is longer or shorter at random
+	On       []error       // registered errors that are retried, found anywhere in the chain; empty for all
+}
+
+// DefaultRetry is the policy of steps without one: 3 attempts, 1 s, doubled
+// each time, at most 5 min, no jitter.
+var DefaultRetry = Retry{Attempts: 3, First: time.Second, Cap: 5 * time.Minute, Factor: 2}
+
+// NoRetry is one attempt.
+var NoRetry = Retry{Attempts: 1}
+
+// Delay is how long the policy waits between attempt n, counted from 1, and the
+// next one, without jitter.
+func (r Retry) Delay(n int) time.Duration {
+	r = r.filled()
+	d := float64(r.First) * math.Pow(r.Factor, float64(max(n, 1)-1))
+	if d >= float64(r.Cap) || math.IsNaN(d) {
+		return r.Cap
+	}
+	return time.Duration(d)
+}
+
+// ShouldRetry says whether there may be an attempt after the n-th.
+func (r Retry) ShouldRetry(n int) bool { return n < r.filled().Attempts }
+
+// Validate gives an [Error] of code invalid where a field cannot be.
+func (r Retry) Validate() error {
+	switch {
+	case r.Attempts < 0:
+		return invalid("retry", "Attempts is %d: at least 1", r.Attempts)
+	case r.First < 0:
+		return invalid("retry", "First is %v: no delay is negative", r.First)
+	case r.Cap < 0:
+		return invalid("retry", "Cap is %v: no delay is negative", r.Cap)
+	case r.Factor != 0 && !(r.Factor >= 1) || math.IsInf(r.Factor, 0):
+		return invalid("retry", "Factor is %v: at least 1", r.Factor)
+	case !(r.Jitter >= 0 && r.Jitter <= 1):
+		return invalid("retry", "Jitter is %v: 0 to 1", r.Jitter)
+	}
+	registry.RLock()
+	defer registry.RUnlock()
+	for _, on := range r.On {
+		if on == nil || registry.names[on] == "" {
+			return &Error{
+				Code: journal.CodeInvalid, Op: "retry", Message: "On has an error that is not registered", Err: on,
+				Hint: "RegisterError gives it a name, so that it is found in recorded errors",
+			}
+		}
+	}
+	return nil
+}
+
+func (r Retry) filled() Retry {
+	if r.Attempts == 0 {
+		r.Attempts = DefaultRetry.Attempts
+	}
+	if r.First == 0 {
+		r.First = DefaultRetry.First
+	}
+	if r.Cap == 0 {
+		r.Cap = DefaultRetry.Cap
+	}
+	if r.Factor == 0 {
+		r.Factor = DefaultRetry.Factor
+	}
+	return r
+}
+
+// next says, of a failure of the n-th attempt, when the next one begins.
+func (r Retry) next(n int, f *journal.Failure) (time.Duration, bool) {
+	if !r.ShouldRetry(n) || !r.retries(f) {
+		return 0, false
+	}
+	d := r.Delay(n)
+	if r.Jitter > 0 {
+		d += time.Duration(float64(d) * r.Jitter * (2*rand.Float64() - 1))
+	}
+	return d, true
+}
+
+func (r Retry) retries(f *journal.Failure) bool {
+	if len(r.On) == 0 {
+		return true
+	}
+	err := fromFailure(f)
+	for _, on := range r.On {
+		if errors.Is(err, on) {
+			return true
+		}
+	}
+	return false
+}

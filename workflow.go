@@ -1,0 +1,204 @@
+package perdure
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/journal"
+)
+
+// A Workflow is a definition: a name, a function, and options. It is made once,
+// usually as a package variable, registered with engines, and started through
+// them. It may be used by many goroutines.
+type Workflow[I, O any] struct {
+	def workflow
+	err error // what is wrong with the definition, told by Register
+}
+
+// workflow is a definition without its types.
+type workflow struct {
+	kernel.Workflow
+	retry Retry
+}
+
+// A WorkflowOption says how a workflow is run. A [Retry] is the policy of its
+// steps that have none, a [Timeout] limits the whole run.
+type WorkflowOption interface{ workflow(*workflow) error }
+
+func (r Retry) workflow(w *workflow) error {
+	w.retry = r
+	return r.Validate()
+}
+
+func (t Timeout) workflow(w *workflow) error {
+	if t < 0 {
+		return invalid("timeout", "%v is negative", time.Duration(t))
+	}
+	w.Timeout = time.Duration(t)
+	return nil
+}
+
+// Replays says when the code of a run is replayed that panicked, or returned a
+// [Retryable] error, in a row: after the policy's delays, and after its attempts
+// the run is parked. Without it that is 10 attempts, 1 s, doubled each time, at
+// most 5 min.
+type Replays Retry
+
+func (p Replays) workflow(w *workflow) error {
+	r := Retry(p)
+	if r.Attempts == 0 {
+		r.Attempts = maxReplays
+	}
+	w.Panics = func(n int) (time.Duration, bool) { return r.next(n, nil) }
+	if len(r.On) > 0 {
+		return invalid("replays", "On has no meaning here")
+	}
+	return r.Validate()
+}
+
+const maxReplays = 10
+
+// Define makes a workflow of an ordinary function. The name is what runs are
+// found by in the store, so it outlives the function's; it has 1 to 255 of
+// A-Z a-z 0-9 . _ : -. What is wrong with the definition is told by
+// [Engine.Register].
+//
+// fn is workflow code: it is called again from the top after a crash, and gets
+// the recorded result of everything that it did in durable operations. Between
+// them it must decide by its input and those results alone; effects, clocks and
+// random numbers belong in steps. A defer in it must only free memory and locks.
+func Define[I, O any](name string, fn func(context.Context, I) (O, error), opts ...WorkflowOption) *Workflow[I, O] {
+	w := &Workflow[I, O]{}
+	w.def.Name, w.def.retry = name, DefaultRetry
+	_ = Replays{}.workflow(&w.def)
+	switch {
+	case !journal.ValidName(name):
+		w.err = badName("workflow", name)
+	case fn == nil:
+		w.err = invalid("define "+name, "a workflow needs a function")
+	}
+	for _, opt := range opts {
+		if err := opt.workflow(&w.def); err != nil && w.err == nil {
+			w.err = err
+		}
+	}
+	w.def.Next = w.def.retry.next
+	w.def.Body = func(ctx context.Context, input []byte) ([]byte, *journal.Failure) {
+		in, err := decode[I](input)
+		if err != nil {
+			return nil, toFailure(decodeError("input of "+name, in, err))
+		}
+		return call(ctx, "output of "+name, func(ctx context.Context) (O, error) { return fn(ctx, in) })
+	}
+	return w
+}
+
+// Name is the workflow's name.
+func (w *Workflow[I, O]) Name() string { return w.def.Name }
+
+func (w *Workflow[I, O]) definition() (*kernel.Workflow, error) { return &w.def.Workflow, w.err }
+
+// A StartOption says how a run is started.
+type StartOption interface{ start(*startOptions) error }
+
+type startOptions struct {
+	id    string
+	dedup time.Duration
+}
+
+// ID is the workflow ID of a run: what the application calls it. At most one
+// open run has it. A start whose ID has an open run of the same workflow, or one
+// that ended within the dedup window, gives that run.
+type ID string
+
+func (id ID) start(o *startOptions) error {
+	if !journal.ValidName(string(id)) {
+		return badName("workflow ID", string(id))
+	}
+	o.id = string(id)
+	return nil
+}
+
+// Dedup is how long after its end a run stands for its workflow ID. Without it
+// that is 24 hours; 0 means open runs only.
+type Dedup time.Duration
+
+func (d Dedup) start(o *startOptions) error {
+	if d < 0 {
+		return invalid("start", "a dedup window of %v", time.Duration(d))
+	}
+	o.dedup = time.Duration(d)
+	return nil
+}
+
+const defaultDedup = 24 * time.Hour
+
+// Start starts a run, or finds the one that its [ID] stands for; [Run.New] tells
+// which. When it returns without an error the run is durable and will end, in
+// this process or another one. It waits for the engine to run. When ctx ends
+// first, the error says that the outcome is unknown; the same start with the
+// same ID tells.
+func (w *Workflow[I, O]) Start(ctx context.Context, e *Engine, in I, opts ...StartOption) (*Run[O], error) {
+	op := "start " + w.def.Name
+	if w.err != nil {
+		return nil, w.err
+	}
+	if e.k.Lookup(w.def.Name) != &w.def.Workflow {
+		return nil, &Error{
+			Code: journal.CodeUnregistered, Op: op, Message: "the engine does not know this workflow", Hint: "pass it to Register first",
+		}
+	}
+	data, err := encode(in)
+	if err != nil {
+		return nil, &Error{Code: journal.CodeEncode, Op: op, Message: fmt.Sprintf("an input of type %T does not encode", in), Err: err}
+	}
+	s, err := e.start(ctx, w.def.Name, data, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Run[O]{e, s}, nil
+}
+
+// Get gives the run of this workflow with that run ID or workflow ID; of several
+// with one workflow ID, the newest.
+func (w *Workflow[I, O]) Get(ctx context.Context, e *Engine, id string) (*Run[O], error) {
+	head, err := e.k.Find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if head.Workflow != w.def.Name {
+		return nil, &Error{
+			Code: journal.CodeNotFound, Op: "get " + id, Message: "it is a run of workflow " + head.Workflow + ", not of " + w.def.Name,
+		}
+	}
+	return &Run[O]{e, kernel.Started{Head: head}}, nil
+}
+
+// A Run is a handle on one run. It may be used by many goroutines.
+type Run[O any] struct {
+	e *Engine
+	s kernel.Started
+}
+
+// RunID is the run's own ID.
+func (r *Run[O]) RunID() journal.RunID { return r.s.Head.ID }
+
+// ID is the run's workflow ID; it is the run ID where none was given.
+func (r *Run[O]) ID() string { return r.s.Head.WorkflowID }
+
+// New says whether the start that gave this handle made the run.
+func (r *Run[O]) New() bool { return r.s.New }
+
+// Result waits for the run to end and gives its output. A run that failed gives
+// the error that it recorded; one that was cancelled or timed out an [Error]
+// with that code. The end of ctx ends only the waiting.
+func (r *Run[O]) Result(ctx context.Context) (O, error) {
+	_, out, err := r.e.k.Wait(ctx, r.s)
+	return result[O]("output of run "+string(r.s.Head.ID), out, err)
+}
+
+// RawRun is a run of a workflow whose types this program need not know.
+type RawRun = Run[json.RawMessage]
