@@ -1,0 +1,37 @@
+package sqlite
+
+import (
+	"errors"
+
+	modernc "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/perdure/perdure/store"
+)
+
+// code is SQLite's primary result code for an error; zero where it is none of
+// SQLite's.
+func code(err error) int {
+	var e *modernc.Error
+	if errors.As(err, &e) {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// isData says whether an error comes from what was to be written, and will come
+// again.
+func isData(err error) bool {
+	switch code(err) {
+	case sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH:
+		return true
+	}
+	return false
+}
+
+// isRefusal says whether the store itself has said no, so that nothing is wrong
+// with the connection.
+func isRefusal(err error) bool {
+	var data *store.DataError
+	return errors.As(err, &data) || errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrLocked)
+}

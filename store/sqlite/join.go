@@ -1,0 +1,131 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// What a take-over does, in order. Whoever joins holds the lock of the side
+// database, so all engines that have a row are dead.
+const (
+	countCrashes = `update heads set (crashes, seen) = (
+    select iif(coalesce(max(seq), 0) > heads.seen, 1, heads.crashes + 1), coalesce(max(seq), 0)
+    from entries where run = heads.number)
+where owner > 0 and ended is null and status = ?`
+
+	releaseAll = `update heads set owner = 0, wake = ? where owner > 0 and ended is null`
+
+	sweepSpilled = `delete from spilled where id not in (select spill from entries where spill is not null)`
+
+	insertEngine = `insert into engines (host, pid, build, since) values (?, ?, ?, ?) returning id`
+)
+
+// What an engine does that leaves.
+const (
+	releaseOwn   = `update heads set owner = 0, wake = ? where owner = ? and ended is null`
+	deleteEngine = `delete from engines where id = ?`
+)
+
+func (s *Store) join(c store.Claim) (store.Claimed, error) {
+	var out store.Claimed
+	var lock *conn
+	err := s.write(func(db *conn) (err error) {
+		if lock, err = s.acquire(db); err != nil {
+			return err
+		}
+		out.Engine, err = takeOver(db, c)
+		return err
+	})
+	if err != nil {
+		if lock != nil {
+			err = errors.Join(err, lock.close())
+		}
+		return store.Claimed{}, err
+	}
+	return out, s.hold(lock)
+}
+
+func takeOver(db *conn, c store.Claim) (journal.EngineID, error) {
+	if _, err := db.exec(countCrashes, int64(journal.Running)); err != nil {
+		return 0, err
+	}
+	if _, err := db.exec(releaseAll, nanos(c.Now)); err != nil {
+		return 0, err
+	}
+	if _, err := db.exec(sweepSpilled); err != nil {
+		return 0, err
+	}
+	if _, err := db.exec("delete from engines"); err != nil {
+		return 0, err
+	}
+	id, err := db.value(insertEngine, c.Self.Host, int64(c.Self.PID), c.Self.Build, nanos(c.Self.Since))
+	return journal.EngineID(integer(id)), err
+}
+
+func (s *Store) quit(c store.Claim) error {
+	err := s.write(func(db *conn) error {
+		if err := fence(db, c.Engine); err != nil {
+			return err
+		}
+		if _, err := db.exec(releaseOwn, nanos(c.Now), int64(c.Engine)); err != nil {
+			return err
+		}
+		_, err := db.exec(deleteEngine, int64(c.Engine))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.hold(nil)
+}
+
+// acquire takes the lock of the side database, and gives ErrLocked where a
+// living engine has it.
+func (s *Store) acquire(db *conn) (*conn, error) {
+	if s.lock != nil {
+		return nil, locked(db)
+	}
+	lock, err := dial(s.path+"-engine", "rwc")
+	if err != nil {
+		return nil, explain(err)
+	}
+	if err := lock.script("begin exclusive"); err != nil {
+		if code(err) == sqlite3.SQLITE_BUSY {
+			err = locked(db)
+		}
+		return nil, errors.Join(err, lock.close())
+	}
+	return lock, nil
+}
+
+// hold keeps the lock of the side database, or gives it up for nil.
+func (s *Store) hold(lock *conn) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	old := s.lock
+	s.lock = lock
+	if old == nil {
+		return nil
+	}
+	return old.close()
+}
+
+// locked says who has the engine.
+func locked(db *conn) error {
+	who := "it is about to join or leave"
+	err := db.query(func(row []driver.Value) error {
+		who = fmt.Sprintf("process %d on %s, since %s", integer(row[1]), str(row[0]), moment(row[2]).Format(time.RFC3339))
+		return nil
+	}, "select host, pid, since from engines order by id")
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s", store.ErrLocked, who)
+}

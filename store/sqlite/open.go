@@ -1,0 +1,286 @@
+package sqlite
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/perdure/perdure/store"
+)
+
+// Options change how a database is opened. The zero value is the default.
+type Options struct {
+	// ReadOnly opens a database that is there, without creating, migrating or
+	// writing anything. Commit, Claim and Spill give an error.
+	ReadOnly bool
+	// MaxBytes is the size that the database file may grow to; a commit beyond
+	// fails as it does on a full disk. Zero is no limit.
+	MaxBytes int64
+}
+
+// A Store is a [store.Store] in an SQLite database.
+type Store struct {
+	path     string
+	options  Options
+	database string // its identity
+
+	// life is held for reading by whatever uses the store, and for writing by
+	// Close.
+	life   sync.RWMutex
+	closed bool
+
+	readers *pool
+
+	writing sync.Mutex
+	writer  *conn // nil after a failure, until the next use
+	lock    *conn // holds the side database while an engine is joined by this handle
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens the database at path. It is created if it is not there, and
+// migrated if an older version made it.
+func Open(path string) (*Store, error) { return OpenWith(path, Options{}) }
+
+// OpenWith opens the database at path. The error wraps [store.ErrNewer] or
+// [store.ErrForeign] where what is there is not for this version to touch.
+func OpenWith(path string, options Options) (*Store, error) {
+	s, err := open(path, options)
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: open %s: %w", path, err)
+	}
+	return s, nil
+}
+
+func open(path string, options Options) (*Store, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPath(abs, options.ReadOnly); err != nil {
+		return nil, err
+	}
+	s := &Store{path: abs, options: options, readers: newPool(abs, "rw")}
+	if options.ReadOnly {
+		s.readers = newPool(abs, "ro")
+		return s, s.openReaders()
+	}
+	if s.writer, err = s.dialWriter(); err != nil {
+		return nil, err
+	}
+	if err = migrate(s.writer); err == nil {
+		err = s.openReaders()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.writer.close())
+	}
+	return s, nil
+}
+
+// checkPath says in words what SQLite would only call unable to open. It must
+// not open the file: closing any descriptor of it drops SQLite's locks.
+func checkPath(path string, readOnly bool) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return errors.New("it is a directory: name a file in it")
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	case readOnly:
+		return errors.New("there is no such file, and it was to be opened for reading only")
+	}
+	dir, err := os.Stat(filepath.Dir(path))
+	switch {
+	case err == nil && dir.IsDir():
+		return nil
+	case err == nil:
+		return fmt.Errorf("%s is not a directory", filepath.Dir(path))
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("the directory %s is not there: create it first", filepath.Dir(path))
+	}
+	return err
+}
+
+// openReaders opens the pool for reading and keeps one connection for good, see
+// [pool]. It reads the identity of the database.
+func (s *Store) openReaders() error {
+	c, err := s.readers.dial()
+	if err != nil {
+		return err
+	}
+	version, err := checkVersion(c)
+	if err == nil && version < schemaVersion {
+		err = fmt.Errorf("its schema is version %d and this program reads %d: open it once for writing", version, schemaVersion)
+	}
+	if err == nil {
+		s.database, err = identity(c)
+	}
+	if err != nil {
+		return errors.Join(err, c.close())
+	}
+	s.readers.anchor = c
+	return nil
+}
+
+// dialWriter opens the connection for writing and sets what makes it durable.
+func (s *Store) dialWriter() (*conn, error) {
+	c, err := dial(s.path, "rwc")
+	if err != nil {
+		return nil, explain(err)
+	}
+	for _, prepare := range []func(*conn) error{patience, identify, durability, s.limits} {
+		if err := prepare(c); err != nil {
+			return nil, errors.Join(explain(err), c.close())
+		}
+	}
+	return c, nil
+}
+
+// patience makes SQLite wait for a lock that another process has. A transaction
+// takes milliseconds; this is for a process that was stopped in one.
+func patience(c *conn) error { return c.script("pragma busy_timeout = 30000") }
+
+// durability sets WAL with a sync in each commit, and asks whether it is so.
+func durability(c *conn) error {
+	mode, err := c.value("pragma journal_mode = wal")
+	if err != nil {
+		return err
+	}
+	if str(mode) != "wal" {
+		return fmt.Errorf("the journal mode is %v, and it must be wal: the file system may not support it", mode)
+	}
+	if err := c.script("pragma synchronous = full"); err != nil {
+		return err
+	}
+	level, err := c.value("pragma synchronous")
+	if err == nil && level != int64(2) {
+		err = fmt.Errorf("synchronous is %v, and it must be full", level)
+	}
+	return err
+}
+
+// limits sets the sizes of cache and log: 64 MB of pages in memory, and a log of
+// about 16 MB before it is copied into the file.
+func (s *Store) limits(c *conn) error {
+	err := c.script("pragma cache_size = -65536; pragma wal_autocheckpoint = 4000; pragma foreign_keys = on")
+	if err != nil || s.options.MaxBytes <= 0 {
+		return err
+	}
+	size, err := c.value("pragma page_size")
+	if err != nil {
+		return err
+	}
+	pages := max(1, s.options.MaxBytes/integer(size))
+	return c.script("pragma max_page_count = " + strconv.FormatInt(pages, 10))
+}
+
+// identify refuses what is no database of this module, before anything in it is
+// changed, and a library that is too old to be trusted with one.
+func identify(c *conn) error {
+	version, err := c.value("select sqlite_version()")
+	if err != nil {
+		return err
+	}
+	if v := str(version); !atLeast(v, minimum) {
+		return fmt.Errorf("SQLite %s is too old: %s is the first without bugs that lose data", v, minimum)
+	}
+	id, err := c.value("pragma application_id")
+	if err != nil {
+		return err
+	}
+	tables, err := c.value("select count(*) from sqlite_schema")
+	if err != nil {
+		return err
+	}
+	if integer(id) != applicationID && (integer(id) != 0 || integer(tables) != 0) {
+		return fmt.Errorf("%w: another application made it", store.ErrForeign)
+	}
+	return nil
+}
+
+// minimum is the first version of SQLite with neither the corruption by a reset
+// of the log nor that by a rollback.
+const minimum = "3.53.4"
+
+// atLeast compares versions of three numbers.
+func atLeast(version, least string) bool {
+	v, l := strings.Split(version, "."), strings.Split(least, ".")
+	for i := range l {
+		have, want := 0, 0
+		if i < len(v) {
+			have, _ = strconv.Atoi(v[i]) // what is no number is old
+		}
+		want, _ = strconv.Atoi(l[i])
+		if have != want {
+			return have > want
+		}
+	}
+	return true
+}
+
+// explain puts what SQLite says about a file into words.
+func explain(err error) error {
+	switch code(err) {
+	case sqlite3.SQLITE_NOTADB:
+		return fmt.Errorf("%w: it is no SQLite database", store.ErrForeign)
+	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
+		return fmt.Errorf("it cannot be written: check the permissions of the file and its directory: %w", err)
+	}
+	return err
+}
+
+// newIdentity gives 8 random characters of a to z and 2 to 9, without those
+// that are easily mistaken for another.
+func newIdentity() string {
+	const alphabet = "abcdefghijkmnpqrstuvwxyz23456789"
+	buf := make([]byte, 8)
+	rand.Read(buf) // it never fails
+	for i, b := range buf {
+		buf[i] = alphabet[int(b)%len(alphabet)]
+	}
+	return string(buf)
+}
+
+// Close ends the use of the store. An engine that has not left is dead then.
+// Closing again does nothing.
+func (s *Store) Close() error {
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	errs := []error{s.readers.close()}
+	if s.lock != nil {
+		errs = append(errs, s.lock.close())
+	}
+	if s.writer != nil {
+		// The last connection to close copies the log into the file by itself;
+		// this is for when another process has one.
+		_, err := s.writer.value("pragma wal_checkpoint(passive)")
+		errs = append(errs, err, s.writer.close())
+	}
+	return errors.Join(errs...)
+}
+
+// enter keeps the store open until leave.
+func (s *Store) enter() error {
+	s.life.RLock()
+	if s.closed {
+		s.life.RUnlock()
+		return store.ErrClosed
+	}
+	return nil
+}
+
+func (s *Store) leave() { s.life.RUnlock() }

@@ -1,0 +1,93 @@
+package sqlite
+
+import (
+	"errors"
+	"sync"
+)
+
+// maxReaders bounds the connections for reading. Who wants one more waits.
+const maxReaders = 16
+
+// A pool has the connections for reading. Each sees the database as it was when
+// its statement began, whatever is written meanwhile.
+//
+// One connection, the anchor, is never used and never closed before the store
+// is. As long as any connection is open, nobody rebuilds the index of the log
+// from the file. So a transaction whose sync failed, and which SQLite has rolled
+// back, cannot come back to life from what is left of it in the log when the
+// writer is opened anew.
+type pool struct {
+	path   string
+	mode   string
+	anchor *conn
+	slots  chan struct{} // one for each connection in use
+
+	mu   sync.Mutex
+	idle []*conn
+}
+
+func newPool(path, mode string) *pool {
+	return &pool{path: path, mode: mode, slots: make(chan struct{}, maxReaders)}
+}
+
+// dial opens a connection that cannot write.
+func (p *pool) dial() (*conn, error) {
+	c, err := dial(p.path, p.mode)
+	if err != nil {
+		return nil, explain(err)
+	}
+	for _, prepare := range []func(*conn) error{patience, identify, queryOnly} {
+		if err := prepare(c); err != nil {
+			return nil, errors.Join(explain(err), c.close())
+		}
+	}
+	return c, nil
+}
+
+func queryOnly(c *conn) error { return c.script("pragma query_only = on") }
+
+// use calls f with a connection. One that gave an error is not kept.
+func (p *pool) use(f func(*conn) error) error {
+	p.slots <- struct{}{}
+	defer func() { <-p.slots }()
+	c := p.get()
+	if c == nil {
+		var err error
+		if c, err = p.dial(); err != nil {
+			return err
+		}
+	}
+	err := f(c)
+	if code(err) != 0 {
+		return errors.Join(err, c.close())
+	}
+	p.put(c)
+	return err
+}
+
+func (p *pool) get() *conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.idle) == 0 {
+		return nil
+	}
+	c := p.idle[len(p.idle)-1]
+	p.idle = p.idle[:len(p.idle)-1]
+	return c
+}
+
+func (p *pool) put(c *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = append(p.idle, c)
+}
+
+// close closes the connections, which nobody uses any more.
+func (p *pool) close() error {
+	var errs []error
+	for _, c := range append(p.idle, p.anchor) {
+		errs = append(errs, c.close())
+	}
+	p.idle = nil
+	return errors.Join(errs...)
+}

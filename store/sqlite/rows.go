@@ -1,0 +1,106 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+)
+
+// The columns of a head and of an entry, in the order in which they are read.
+const (
+	headColumns  = "number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes"
+	entryColumns = "run, seq, kind, status, scope, name, key, occ, at, took, spill, detail, data"
+)
+
+// head gives the head that a row has. What is no pattern or status comes as a
+// number that names none.
+func (s *Store) head(row []driver.Value) journal.Head {
+	n := journal.Number(integer(row[0]))
+	return journal.Head{
+		Number: n, ID: journal.MakeRunID(s.database, n), WorkflowID: str(row[1]), Workflow: str(row[2]),
+		Pattern: journal.Pattern(small(row[3])), Status: journal.Status(small(row[4])),
+		Owner: journal.EngineID(integer(row[5])), Wake: moment(row[6]), Created: moment(row[7]),
+		Ended: moment(row[8]), Last: integer(row[9]), Cause: str(row[10]), Crashes: int(integer(row[11])),
+	}
+}
+
+// entry gives the entry that a row has, or a CorruptError.
+func entry(row []driver.Value) (journal.Entry, error) {
+	e := journal.Entry{
+		Run: journal.Number(integer(row[0])), Seq: integer(row[1]),
+		Kind: journal.Kind(small(row[2])), Status: journal.Status(small(row[3])),
+		Op: journal.Op{Scope: integer(row[4]), Name: str(row[5]), Key: str(row[6]), Occ: int(integer(row[7]))},
+		At: moment(row[8]), Took: time.Duration(integer(row[9])), Spill: journal.Number(integer(row[10])),
+		Data: blob(row[12]),
+	}
+	detail, err := journal.DecodeDetail([]byte(str(row[11])))
+	if err != nil {
+		return e, &journal.CorruptError{Run: e.Run, Seq: e.Seq, Reason: fmt.Sprintf("its detail: %v", err)}
+	}
+	e.Detail = detail
+	return e, e.Check()
+}
+
+// integer reads a number; null is zero.
+func integer(v driver.Value) int64 {
+	n, _ := v.(int64)
+	return n
+}
+
+// small reads the number of a kind, status or pattern. What is too large for
+// one comes as 255, which names none.
+func small(v driver.Value) uint8 {
+	n := integer(v)
+	if n < 0 || n > math.MaxUint8 {
+		return math.MaxUint8
+	}
+	return uint8(n)
+}
+
+// str reads a text; null is empty.
+func str(v driver.Value) string {
+	s, _ := v.(string)
+	return s
+}
+
+// blob reads bytes. Null is nil, and only null is: the driver gives a nil slice
+// for bytes that are empty.
+func blob(v driver.Value) []byte {
+	if v == nil {
+		return nil
+	}
+	if b, ok := v.([]byte); ok && b != nil {
+		return b
+	}
+	return []byte{}
+}
+
+// moment reads a time; null is the zero time.
+func moment(v driver.Value) time.Time {
+	n, ok := v.(int64)
+	if !ok {
+		return time.Time{}
+	}
+	return time.Unix(0, n).UTC()
+}
+
+// nanos gives a time as it is stored.
+func nanos(t time.Time) driver.Value {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixNano()
+}
+
+// orNull gives a value, or null where it is the zero value of its type: a null
+// is cheaper to bind than a number, and much cheaper than a text.
+func orNull[V int64 | string](v V) driver.Value {
+	var zero V
+	if v == zero {
+		return nil
+	}
+	return v
+}

@@ -1,0 +1,31 @@
+package sqlite
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		path := filepath.Join(t.TempDir(), "runs.db")
+		return storetest.Database{
+			Open:    func() (store.Store, error) { return Open(path) },
+			Corrupt: func(run journal.Number, seq int64) error { return corrupt(path, run, seq) },
+		}
+	})
+}
+
+// corrupt spoils an entry as no version of this module would.
+func corrupt(path string, run journal.Number, seq int64) error {
+	c, err := dial(path, "rw")
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	_, err = c.exec("update entries set detail = '{spoiled' where run = ? and seq = ?", int64(run), seq)
+	return err
+}

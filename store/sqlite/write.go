@@ -1,0 +1,71 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// write calls f in a transaction of its own and commits it. A refusal and an
+// error of the data roll it back. Any other error also ends the connection: of
+// one that failed to write or sync nothing more is known. The next use opens
+// another.
+func (s *Store) write(f func(*conn) error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if s.options.ReadOnly {
+		return errors.New("sqlite: it was opened for reading only")
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.writer == nil {
+		c, err := s.dialWriter()
+		if err != nil {
+			return fmt.Errorf("sqlite: open %s again: %w", s.path, err)
+		}
+		s.writer = c
+	}
+	_, err := s.writer.exec("begin immediate")
+	if err == nil {
+		err = f(s.writer)
+	}
+	if err == nil {
+		_, err = s.writer.exec("commit")
+	}
+	if err != nil {
+		return s.rollback(err)
+	}
+	return nil
+}
+
+// rollback ends the transaction that err happened in and gives what the caller
+// is told.
+func (s *Store) rollback(err error) error {
+	if isData(err) {
+		err = &store.DataError{Err: err}
+	}
+	if isRefusal(err) {
+		if _, failed := s.writer.exec("rollback"); failed == nil {
+			return err
+		}
+	}
+	failed := s.writer.close() // which rolls back
+	s.writer = nil
+	if isRefusal(err) {
+		return err
+	}
+	return fmt.Errorf("sqlite: %w", errors.Join(err, failed))
+}
+
+// fence says whether the engine may still write.
+func fence(c *conn, engine journal.EngineID) error {
+	row, err := c.value("select 1 from engines where id = ?", int64(engine))
+	if err == nil && row == nil {
+		err = store.ErrFenced
+	}
+	return err
+}
