@@ -9,20 +9,18 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The statements of a commit. A new head is written only where nobody has the
-// workflow ID, so that the question costs no statement of its own.
+// The statements of a commit. An open run that has the workflow ID already makes
+// the insertion of a new head do nothing, so nothing is read before it.
 const (
 	insertHead = `insert into heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, seen)
-select ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0
-where not exists (select 1 from heads where workflow_id = ? and ended is null)
-and not exists (select 1 from heads where workflow_id = ? and ended >= ? and workflow = ?)`
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0) on conflict (workflow_id) where ended is null do nothing`
 
 	updateHead = `update heads set status = ?, owner = ?, wake = ?, ended = ?, last = ?, cause = ? where number = ?`
 
 	selectOpen = `select ` + headColumns + ` from heads where workflow_id = ? and ended is null`
 
 	selectEnded = `select ` + headColumns + ` from heads where workflow_id = ? and ended >= ? and workflow = ?
-order by ended desc, number desc limit 1`
+and not exists (select 1 from heads where workflow_id = ? and ended is null) order by ended desc, number desc limit 1`
 )
 
 // Commit writes a group in one transaction.
@@ -56,11 +54,15 @@ func (s *Store) Commit(_ context.Context, g *store.Group) error {
 type transaction struct {
 	*conn
 	store   *Store
-	heads   *stmt // updates
+	starts  *stmt // inserts heads
+	heads   *stmt // updates them
 	entries *inserter
 }
 
 func (tx *transaction) prepare() (err error) {
+	if tx.starts, err = tx.conn.prepare(insertHead); err != nil {
+		return err
+	}
 	if tx.heads, err = tx.conn.prepare(updateHead); err != nil {
 		return err
 	}
@@ -132,30 +134,43 @@ func (tx *transaction) create(c *store.Change) (written bool, err error) {
 	if n, ok := h.ID.Number(tx.store.database); !ok || n != c.Run {
 		return false, &store.DataError{Err: fmt.Errorf("%q is not the ID of run %d in this database", h.ID, c.Run)}
 	}
-	id, workflow, since := driver.Value(h.WorkflowID), driver.Value(h.Workflow), nanos(c.Since)
-	rows, err := tx.exec(insertHead, int64(h.Number), id, workflow, int64(h.Pattern), int64(h.Status), int64(h.Owner),
-		nanos(h.Wake), nanos(h.Created), nanos(h.Ended), h.Last, h.Cause, int64(h.Crashes), id, id, since, workflow)
-	if err != nil {
-		return false, err
-	}
 	c.Verdict, c.Found = store.Written, journal.Head{}
-	if rows == 1 {
-		return true, nil
+	if !c.Since.IsZero() {
+		if found, err := tx.findEnded(c); err != nil || found {
+			return false, err
+		}
 	}
-	find := func(row []driver.Value) error {
+	a := tx.starts.args
+	a[0].Value, a[1].Value, a[2].Value, a[3].Value = int64(h.Number), h.WorkflowID, h.Workflow, int64(h.Pattern)
+	a[4].Value, a[5].Value, a[6].Value, a[7].Value = int64(h.Status), int64(h.Owner), nanos(h.Wake), nanos(h.Created)
+	a[8].Value, a[9].Value, a[10].Value, a[11].Value = nanos(h.Ended), h.Last, h.Cause, int64(h.Crashes)
+	rows, err := tx.starts.exec()
+	if err != nil || rows == 1 {
+		return err == nil, err
+	}
+	return false, tx.findOpen(c)
+}
+
+// findOpen tells the open run that has the workflow ID of a new one.
+func (tx *transaction) findOpen(c *store.Change) error {
+	return tx.query(func(row []driver.Value) error {
 		c.Verdict, c.Found = store.Exists, tx.store.head(row)
+		if c.Found.Workflow != c.Head.Workflow {
+			c.Verdict = store.Taken
+		}
 		return nil
-	}
-	if err := tx.query(find, selectOpen, id); err != nil {
-		return false, err
-	}
-	if c.Verdict == store.Written {
-		return false, tx.query(find, selectEnded, id, since, workflow)
-	}
-	if c.Found.Workflow != h.Workflow {
-		c.Verdict = store.Taken
-	}
-	return false, nil
+	}, selectOpen, c.Head.WorkflowID)
+}
+
+// findEnded tells the run that ended last within the window of a new one, unless
+// an open run has its workflow ID.
+func (tx *transaction) findEnded(c *store.Change) (found bool, err error) {
+	err = tx.query(func(row []driver.Value) error {
+		c.Verdict, c.Found = store.Exists, tx.store.head(row)
+		found = true
+		return nil
+	}, selectEnded, c.Head.WorkflowID, nanos(c.Since), c.Head.Workflow, c.Head.WorkflowID)
+	return found, err
 }
 
 func (tx *transaction) update(h *journal.Head) error {

@@ -1,49 +1,76 @@
 package sqlite
 
 import (
-	"database/sql/driver"
 	"fmt"
+	"strings"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
 
-// An inserter writes entries. Most are plain: results of steps without key,
-// scope and detail. They have a statement of their own, with half the arguments,
-// since each argument costs as much as a column.
+// An inserter writes entries. Most are plain: results of steps without scope,
+// key and detail. They are gathered and written many at a time, since to begin
+// and end a statement costs as much as the row itself, and each argument that is
+// left out saves about as much as a column. The others are written at once, one
+// by one: within a transaction the order is nobody's matter.
 type inserter struct {
-	plain, whole *stmt
+	many, single, whole *stmt
+	pending             int // plain entries that are bound to many
 }
+
+// rowsAtATime is how many plain entries one statement writes. More gain nothing.
+const rowsAtATime = 64
 
 const (
-	insertPlain = `insert into entries (run, seq, kind, name, occ, at, took, data) values (?, ?, ?, ?, ?, ?, ?, ?)`
-	insertWhole = `insert into entries (` + entryColumns + `) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	plainColumns = 9
+	plainValues  = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	insertPlain  = "insert into entries (run, seq, kind, status, name, occ, at, took, data) values " + plainValues
+	insertWhole  = "insert into entries (" + entryColumns + ") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
+var insertMany = insertPlain + strings.Repeat(", "+plainValues, rowsAtATime-1)
+
 func newInserter(c *conn) (*inserter, error) {
-	plain, err := c.prepare(insertPlain)
-	if err != nil {
-		return nil, err
+	in := new(inserter)
+	for sql, s := range map[string]**stmt{insertMany: &in.many, insertPlain: &in.single, insertWhole: &in.whole} {
+		var err error
+		if *s, err = c.prepare(sql); err != nil {
+			return nil, err
+		}
 	}
-	whole, err := c.prepare(insertWhole)
-	return &inserter{plain: plain, whole: whole}, err
+	return in, nil
 }
 
+// add writes an entry, at the latest when flush is called.
 func (in *inserter) add(e *journal.Entry) error {
-	if !isPlain(e) {
+	if e.Op.Scope != 0 || e.Op.Key != "" || e.Spill != 0 || e.Detail != nil {
 		return in.addWhole(e)
 	}
-	a := in.plain.args
-	a[0].Value, a[1].Value, a[2].Value, a[3].Value = int64(e.Run), e.Seq, int64(e.Kind), orNull(e.Op.Name)
-	a[4].Value, a[5].Value, a[6].Value, a[7].Value = orNull(int64(e.Op.Occ)), nanos(e.At), orNull(int64(e.Took)), e.Data
-	_, err := in.plain.exec()
+	a := in.many.args[in.pending*plainColumns:][:plainColumns]
+	a[0].Value, a[1].Value, a[2].Value, a[3].Value = int64(e.Run), e.Seq, int64(e.Kind), orNull(int64(e.Status))
+	a[4].Value, a[5].Value = orNull(e.Op.Name), orNull(int64(e.Op.Occ))
+	a[6].Value, a[7].Value, a[8].Value = nanos(e.At), orNull(int64(e.Took)), e.Data
+	in.pending++
+	if in.pending < rowsAtATime {
+		return nil
+	}
+	in.pending = 0
+	_, err := in.many.exec()
 	return err
 }
 
-func (in *inserter) flush() error { return nil }
-
-func isPlain(e *journal.Entry) bool {
-	return e.Status == 0 && e.Op.Scope == 0 && e.Op.Key == "" && e.Spill == 0 && e.Detail == nil
+// flush writes what was gathered and is not yet written.
+func (in *inserter) flush() error {
+	for i := range in.pending {
+		for j := range plainColumns {
+			in.single.args[j].Value = in.many.args[i*plainColumns+j].Value
+		}
+		if _, err := in.single.exec(); err != nil {
+			return err
+		}
+	}
+	in.pending = 0
+	return nil
 }
 
 func (in *inserter) addWhole(e *journal.Entry) error {
@@ -55,7 +82,7 @@ func (in *inserter) addWhole(e *journal.Entry) error {
 	a[0].Value, a[1].Value, a[2].Value, a[3].Value = int64(e.Run), e.Seq, int64(e.Kind), orNull(int64(e.Status))
 	a[4].Value, a[5].Value, a[6].Value, a[7].Value = orNull(e.Op.Scope), orNull(e.Op.Name), orNull(e.Op.Key), orNull(int64(e.Op.Occ))
 	a[8].Value, a[9].Value, a[10].Value, a[11].Value = nanos(e.At), orNull(int64(e.Took)), orNull(int64(e.Spill)), orNull(string(detail))
-	a[12].Value = driver.Value(e.Data)
+	a[12].Value = e.Data
 	_, err = in.whole.exec()
 	return err
 }

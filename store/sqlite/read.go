@@ -117,7 +117,8 @@ func (s *Store) conditions(f store.Filter) (where string, args []driver.Value) {
 		add("number < ?", int64(f.After))
 	}
 	if f.WorkflowID != "" {
-		add("workflow_id = ?", f.WorkflowID)
+		// Each half has an index, and SQLite uses both.
+		add("(workflow_id = ? and ended is null or workflow_id = ? and ended is not null)", f.WorkflowID, f.WorkflowID)
 	}
 	if f.Workflow != "" {
 		add("workflow = ?", f.Workflow)

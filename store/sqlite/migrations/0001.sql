@@ -39,11 +39,13 @@ create table heads (
     seen        integer not null     -- the last entry when the last crash was counted
 ) strict;
 
--- Who has a workflow ID: the open run, else those that ended last.
-create index heads_by_workflow_id on heads (workflow_id, ended);
+-- Who has a workflow ID: the open run, of which there is one at most, else those
+-- that ended last.
+create unique index heads_open on heads (workflow_id) where ended is null;
+create index heads_ended on heads (workflow_id, ended) where ended is not null;
 
 -- What is due, and what an engine owns.
-create index heads_by_owner on heads (owner, workflow, wake) where ended is null;
+create index heads_owned on heads (owner, workflow, wake) where ended is null;
 
 -- One row for each fact. Columns that a plain result does not need are null,
 -- which takes one byte each. The payload is last: to read what precedes it
