@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -95,25 +96,27 @@ func (p *pipeline) stop() {
 
 // loop commits group after group.
 func (p *pipeline) loop() {
-	var work, spare []source
-	for {
-		p.mu.Lock()
-		work, p.dirty = append(work, p.dirty...), spare[:0]
-		stopped := p.stopped
-		p.mu.Unlock()
-		if len(work) == 0 {
-			if stopped {
-				return
-			}
-			spare = p.dirty
-			<-p.nudge
-			continue
-		}
+	for work := p.gather(nil); len(work) > 0; work = p.gather(work) {
 		n := p.form(work)
 		p.send()
-		spare = work
-		work = append(spare[:0:0], work[n:]...)
-		clear(spare)
+		work = slices.Delete(work, 0, n)
+	}
+}
+
+// gather adds what was pushed to work, waiting until there is something; it
+// gives nothing when there is none and the pipeline was stopped.
+func (p *pipeline) gather(work []source) []source {
+	for {
+		p.mu.Lock()
+		work = append(work, p.dirty...)
+		clear(p.dirty)
+		p.dirty = p.dirty[:0]
+		stopped := p.stopped
+		p.mu.Unlock()
+		if len(work) > 0 || stopped {
+			return work
+		}
+		<-p.nudge
 	}
 }
 
