@@ -1,6 +1,7 @@
 package perdure
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -73,8 +74,9 @@ var registry = struct {
 	types     map[string]reflect.Type
 	typeNames map[reflect.Type]string
 }{
-	sentinels: map[string]error{}, names: map[error]string{},
-	types: map[string]reflect.Type{}, typeNames: map[reflect.Type]string{},
+	sentinels: map[string]error{"context.Canceled": context.Canceled, "context.DeadlineExceeded": context.DeadlineExceeded},
+	names:     map[error]string{context.Canceled: "context.Canceled", context.DeadlineExceeded: "context.DeadlineExceeded"},
+	types:     map[string]reflect.Type{}, typeNames: map[reflect.Type]string{},
 }
 
 // RegisterError gives a sentinel error a name under which journals keep it, so
@@ -249,6 +251,9 @@ func (r *recorded) Unwrap() []error { return r.wraps }
 
 // Is says whether the error was target, as far as its identity is kept.
 func (r *recorded) Is(target error) bool {
+	if r.failure.Code != "" && (&Error{Code: r.failure.Code}).Is(target) {
+		return true
+	}
 	if r.self == nil {
 		return false
 	}

@@ -91,7 +91,8 @@ func (k *Kernel) land() {
 	}
 }
 
-// execute is the goroutine of an attempt.
+// execute is the goroutine of an attempt. A panic, or runtime.Goexit, in the
+// body is a failed attempt, so what follows the body is deferred.
 func (o *operation) execute() {
 	r := o.run
 	r.mu.Lock()
@@ -104,14 +105,36 @@ func (o *operation) execute() {
 	a.began = time.Now()
 	ctx := a.context()
 	r.mu.Unlock()
-	data, spill, failure := a.run(ctx)
+	var data []byte
+	var failure *journal.Failure
+	returned := false
+	defer func() {
+		if !returned {
+			failure = panicFailure("step "+o.path(), recover(), string(debug.Stack()))
+		}
+		a.returned(data, failure)
+	}()
+	data, failure = o.step.Body(ctx)
+	returned = true
+}
+
+// returned takes what the body gave.
+func (a *attempt) returned(data []byte, failure *journal.Failure) {
+	o := a.op
+	r := o.run
+	spill := journal.Number(0)
+	if failure == nil {
+		spill, failure = r.k.spillOver("the result of step "+o.path(), &data)
+	}
 	r.mu.Lock()
-	if o.attempt == a && !r.gone() {
+	current := o.attempt == a && !r.gone()
+	if current {
 		o.finish(a, data, spill, failure)
-		r.mu.Unlock()
+	}
+	r.mu.Unlock()
+	if current {
 		r.k.land()
 	} else {
-		r.mu.Unlock()
 		a.late(failure)
 	}
 	if a.cancel != nil {
@@ -140,25 +163,6 @@ func (a *attempt) context() context.Context {
 		ctx = timed
 	}
 	return ctx
-}
-
-// run calls the body. A panic, or runtime.Goexit, in it is a failed attempt.
-func (a *attempt) run(ctx context.Context) (data []byte, spill journal.Number, failure *journal.Failure) {
-	returned := false
-	func() {
-		defer func() {
-			if !returned {
-				p := recover()
-				failure = panicFailure("step "+a.op.path(), p, string(debug.Stack()))
-			}
-		}()
-		data, failure = a.op.step.Body(ctx)
-		returned = true
-	}()
-	if failure == nil {
-		spill, failure = a.op.run.k.spillOver(a.op.path(), &data)
-	}
-	return data, spill, failure
 }
 
 // timedOut gives up an attempt whose time is over. The body is not waited for.

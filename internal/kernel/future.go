@@ -95,23 +95,31 @@ func (o *operation) stop(reason string) {
 // starts, its durable operations fail from here on, and its context ends.
 func (o *operation) cancelBranch(reason string) {
 	r := o.run
-	f := &journal.Failure{Code: journal.CodeCancelled, Message: "branch " + o.path() + " cancelled: " + reason}
-	o.opened.over = f
+	o.opened.over = &journal.Failure{Code: journal.CodeCancelled, Message: "branch " + o.path() + " cancelled: " + reason}
 	for _, in := range r.running() {
-		if in != o && in.class != isScope && in.scope.cancelled() != nil {
+		switch {
+		case in.scope.cancelled() == nil:
+		case in.class == isScope:
+			in.shut(reason)
+		default:
 			in.stop(reason)
 		}
 	}
-	if rec := r.recordOf(o.id); rec == nil || rec.ended == nil {
-		r.append(journal.Entry{Kind: journal.ScopeCancelled, Op: o.id, Detail: &journal.Detail{Reason: reason}})
-	}
+	o.shut(reason)
 	for _, b := range r.branches {
 		if b.scope.cancelled() != nil {
 			r.unpark(b)
 		}
 	}
-	o.outcome.Failure = f
 	r.whenDurable(effect{do: func() { o.cancel(errStepCancelled) }})
+}
+
+// shut records that a branch was cancelled.
+func (o *operation) shut(reason string) {
+	o.outcome.Failure = o.opened.cancelled()
+	if rec := o.run.recordOf(o.id); rec == nil || rec.ended == nil {
+		o.run.append(journal.Entry{Kind: journal.ScopeCancelled, Op: o.id, Detail: &journal.Detail{Reason: reason}})
+	}
 	o.deliver()
 }
 
