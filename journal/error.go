@@ -71,7 +71,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Is says whether target is an Error of the same code that says nothing else.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
-	return ok && t.Code == e.Code && t.Message == "" && t.Op == "" && t.Err == nil
+	return ok && t.Code == e.Code && t.Message == "" && t.Op == "" && t.Hint == "" && t.Err == nil
 }
 
 // CodeOf is the code of the first Error in err's chain; empty without.

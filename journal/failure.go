@@ -1,7 +1,9 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -70,7 +72,24 @@ func (f *Failure) StackOf() string {
 	return ""
 }
 
+// clone gives a copy that shares nothing with f.
+func (f *Failure) clone() *Failure {
+	if f == nil {
+		return nil
+	}
+	c := *f
+	c.Data = bytes.Clone(f.Data)
+	c.Wraps = slices.Clone(f.Wraps)
+	for i, w := range c.Wraps {
+		c.Wraps[i] = w.clone()
+	}
+	return &c
+}
+
 func (f *Failure) size() int {
+	if f == nil {
+		return 0
+	}
 	n := len(f.Message) + len(f.Stack) + len(f.Data) + 64
 	for _, w := range f.Wraps {
 		n += w.size()

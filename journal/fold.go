@@ -3,6 +3,7 @@ package journal
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -32,11 +33,11 @@ type Snapshot struct {
 	Started    time.Time
 	Last       time.Time // when the last entry was written
 	Ended      time.Time
-	Failure    *Failure // that the run ended by, or that its code last panicked with
-	Reason     string   // why it is suspended or was cancelled
-	Due        time.Time
-	Failures   int // panics of its code in a row
-	Build      string
+	Failure    *Failure  // that the run ended by, or that its code last panicked with
+	Reason     string    // why it is suspended or was cancelled
+	Due        time.Time // when its code is replayed, while it waits for that
+	Failures   int       // panics of its code in a row
+	Build      string    // that wrote last
 	Events     int
 	Steps      []Step // in the order of their first entries
 	Attributes map[string]string
@@ -97,52 +98,83 @@ func (a *Aggregate) Raise(e Entry) error {
 	return nil
 }
 
-// Apply takes in the next entry. It fails where the entry is not the next one,
-// or where the run is terminal: a terminal run never changes again.
+// Apply takes in the next entry. It fails, and changes nothing, where the entry
+// cannot be the next one, or where the run is terminal: a terminal run never
+// changes again. What e points to must not be changed afterwards.
 func (a *Aggregate) Apply(e Entry) error {
-	s := &a.state
-	switch {
-	case e.Seq != s.Seq+1:
-		return &CorruptError{Run: e.Run, Seq: e.Seq, Reason: "not the entry that follows"}
-	case s.Status.IsTerminal():
-		return &CorruptError{Run: e.Run, Seq: e.Seq, Reason: "the run had ended " + s.Status.String()}
-	case e.Kind != RunStarted && s.Seq == 0:
-		return &CorruptError{Run: e.Run, Seq: e.Seq, Reason: "the run was not started"}
-	}
-	s.Seq, s.Last = e.Seq, e.At
-	s.Events++
-	if e.Status != 0 {
-		s.Status = e.Status
+	if err := a.follows(&e); err != nil {
+		return err
 	}
 	d := e.Detail
 	if d == nil {
 		d = &Detail{}
 	}
+	a.applyRun(&e, d)
+	a.applyStep(&e, d)
+	return nil
+}
+
+// follows says whether e can be the next entry.
+func (a *Aggregate) follows(e *Entry) error {
+	reason := ""
+	switch s := &a.state; {
+	case e.Seq != s.Seq+1:
+		reason = "not the entry that follows " + strconv.FormatInt(s.Seq, 10)
+	case s.Status.IsTerminal():
+		reason = "the run had ended " + s.Status.String()
+	case (e.Kind == RunStarted) != (e.Seq == 1):
+		reason = "a run begins with its start, once"
+	case e.Seq == 1 && !e.Status.IsOpen():
+		reason = "a run begins with an open status"
+	case e.Kind.EndsRun() != e.Status.IsTerminal():
+		reason = "a terminal status comes with the entry that ends the run"
+	case e.Op.Scope < 0 || e.Op.Scope >= e.Seq:
+		reason = "its scope is not open"
+	case e.Kind == ScopeOpened && a.opens(e.Op):
+		reason = "its scope was opened before"
+	default:
+		return nil
+	}
+	return &CorruptError{Run: e.Run, Seq: e.Seq, Reason: reason}
+}
+
+// opens says whether op has opened a scope.
+func (a *Aggregate) opens(op Op) bool {
+	i, known := a.byOp[op]
+	return known && a.state.Steps[i].Opens != 0
+}
+
+func (a *Aggregate) applyRun(e *Entry, d *Detail) {
+	s := &a.state
+	s.Seq, s.Last = e.Seq, e.At
+	s.Events++
+	if e.Status != 0 {
+		s.Status, s.Reason, s.Due = e.Status, "", time.Time{}
+	}
+	if d.Build != "" {
+		s.Build = d.Build
+	}
 	switch e.Kind {
+	case RunStarted:
+		s.Started = e.At
 	case RunRetrying:
 		s.Failure, s.Due, s.Failures = d.Failure, d.Due, d.Failures
 	case RunSuspended:
 		s.Reason, s.Failure = d.Reason, d.Failure
-	case RunStarted, RunClaimed, RunResumed:
-		if e.Kind == RunStarted {
-			s.Started = e.At
-		} else {
-			s.Reason, s.Due = "", time.Time{}
-		}
-		if d.Build != "" {
-			s.Build = d.Build
-		}
 	case AttributeSet:
 		if s.Attributes == nil {
 			s.Attributes = map[string]string{}
 		}
 		s.Attributes[e.Op.Name] = string(e.Data)
 	}
-	if e.Kind.EndsRun() {
-		s.Ended, s.Due, s.Failure, s.Reason = e.At, time.Time{}, d.Failure, d.Reason
+	switch e.Kind {
+	case RunRetrying, RunSuspended, RunClaimed, StatusChanged:
+	default: // the code went on, or an operator let it: panics are counted anew
+		s.Failures = 0
 	}
-	a.applyStep(e, d)
-	return nil
+	if e.Kind.EndsRun() {
+		s.Ended, s.Failure, s.Reason = e.At, d.Failure, d.Reason
+	}
 }
 
 // stepStatus says what an entry of a kind makes of its step.
@@ -154,7 +186,7 @@ var stepStatus = map[Kind]StepStatus{
 	CompensationFailure: StepIsCompensationFailed,
 }
 
-func (a *Aggregate) applyStep(e Entry, d *Detail) {
+func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	status := stepStatus[e.Kind]
 	if status == "" {
 		return
@@ -185,6 +217,10 @@ func (a *Aggregate) applyStep(e Entry, d *Detail) {
 
 func (s Snapshot) clone() Snapshot {
 	s.Steps = slices.Clone(s.Steps)
+	for i := range s.Steps {
+		s.Steps[i].Failure = s.Steps[i].Failure.clone()
+	}
+	s.Failure = s.Failure.clone()
 	s.Attributes = maps.Clone(s.Attributes)
 	return s
 }

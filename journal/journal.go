@@ -79,7 +79,10 @@ func (id RunID) Number(database string) (Number, bool) {
 		return 0, false
 	}
 	n, err := MakeNumber(EngineID(e), c)
-	return n, err == nil && MakeRunID(database, n) == id
+	if err != nil || MakeRunID(database, n) != id {
+		return 0, false
+	}
+	return n, true
 }
 
 // A Pattern says how a workflow was declared.

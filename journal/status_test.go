@@ -1,0 +1,118 @@
+package journal_test
+
+import (
+	"testing"
+
+	"github.com/perdure/perdure/journal"
+)
+
+// spec: L-1, L-2
+func TestStatusPredicates(t *testing.T) {
+	type answers struct{ terminal, open, active, success, suspend, resume bool }
+	table := []struct {
+		status journal.Status
+		name   string
+		number uint8 // stored, and so kept for ever
+		answers
+	}{
+		{journal.Pending, "PENDING", 1, answers{open: true, active: true, suspend: true}},
+		{journal.Running, "RUNNING", 2, answers{open: true, active: true, suspend: true}},
+		{journal.Waiting, "WAITING", 3, answers{open: true, active: true, suspend: true}},
+		{journal.Suspended, "SUSPENDED", 4, answers{open: true, resume: true}},
+		{journal.Trying, "TRYING", 5, answers{open: true, active: true}},
+		{journal.Confirming, "CONFIRMING", 6, answers{open: true, active: true}},
+		{journal.Canceling, "CANCELING", 7, answers{open: true, active: true}},
+		{journal.Compensating, "COMPENSATING", 8, answers{open: true, active: true}},
+		{journal.CompensationFailed, "COMPENSATION_FAILED", 9, answers{open: true}},
+		{journal.Completed, "COMPLETED", 20, answers{terminal: true, success: true}},
+		{journal.Failed, "FAILED", 21, answers{terminal: true}},
+		{journal.Cancelled, "CANCELLED", 22, answers{terminal: true}},
+		{journal.TimedOut, "TIMED_OUT", 23, answers{terminal: true}},
+		{journal.Confirmed, "CONFIRMED", 24, answers{terminal: true, success: true}},
+		{journal.Canceled, "CANCELED", 25, answers{terminal: true}},
+		{journal.Compensated, "COMPENSATED", 26, answers{terminal: true}},
+		{journal.ContinuedAsNew, "CONTINUED_AS_NEW", 27, answers{terminal: true}},
+	}
+	known := map[journal.Status]bool{}
+	for _, c := range table {
+		s := c.status
+		known[s] = true
+		got := answers{s.IsTerminal(), s.IsOpen(), s.IsActive(), s.IsSuccess(), s.CanSuspend(), s.CanResume()}
+		if got != c.answers {
+			t.Errorf("%v answers %+v, want %+v", s, got, c.answers)
+		}
+		if s.String() != c.name || uint8(s) != c.number || !s.Valid() {
+			t.Errorf("%v is %q and %d, want %q and %d", s, s.String(), uint8(s), c.name, c.number)
+		}
+		if back, ok := journal.ParseStatus(c.name); !ok || back != s {
+			t.Errorf("ParseStatus(%q) = %v, %v", c.name, back, ok)
+		}
+	}
+	var listed []journal.Status
+	for i := range 256 {
+		s := journal.Status(i)
+		if known[s] {
+			listed = append(listed, s)
+			continue
+		}
+		if got := (answers{s.IsTerminal(), s.IsOpen(), s.IsActive(), s.IsSuccess(), s.CanSuspend(), s.CanResume()}); got != (answers{}) || s.Valid() {
+			t.Errorf("%v is no status and answers %+v", s, got)
+		}
+		if _, ok := journal.ParseStatus(s.String()); ok {
+			t.Errorf("%v is no status and its name can be read", s)
+		}
+	}
+	if got := journal.Statuses(); len(got) != len(listed) {
+		t.Errorf("Statuses gives %v, want %v", got, listed)
+	} else {
+		for i := range got {
+			if got[i] != listed[i] {
+				t.Errorf("Statuses gives %v, want %v", got, listed)
+			}
+		}
+	}
+}
+
+func TestStepStatusIsTerminal(t *testing.T) {
+	for s, want := range map[journal.StepStatus]bool{
+		"": false, journal.StepIsPending: false, journal.StepIsRunning: false, journal.StepIsRetrying: false,
+		journal.StepIsDone: true, journal.StepIsFailed: true, journal.StepIsTimedOut: true, journal.StepIsCancelled: true,
+		journal.StepIsSkipped: true, journal.StepIsCompensated: true, journal.StepIsCompensationFailed: true,
+	} {
+		if got := s.IsTerminal(); got != want {
+			t.Errorf("%q is terminal: %v, want %v", s, got, want)
+		}
+	}
+}
+
+func TestKinds(t *testing.T) {
+	ends := map[journal.Kind]bool{
+		journal.RunCompleted: true, journal.RunFailed: true, journal.RunCancelled: true,
+		journal.RunTimedOut: true, journal.RunContinued: true,
+	}
+	endsStep := map[journal.Kind]bool{
+		journal.StepCompleted: true, journal.StepFailed: true, journal.StepTimedOut: true,
+		journal.StepCancelled: true, journal.StepSkipped: true,
+	}
+	n := 0
+	for i := range 256 {
+		k := journal.Kind(i)
+		back, ok := journal.ParseKind(k.String())
+		if ok != k.Valid() || ok && back != k {
+			t.Errorf("ParseKind(%q) = %v, %v", k, back, ok)
+		}
+		if k.EndsRun() != ends[k] || k.EndsStep() != endsStep[k] {
+			t.Errorf("%v ends the run: %v, a step: %v", k, k.EndsRun(), k.EndsStep())
+		}
+		if !k.Valid() {
+			continue
+		}
+		if all := journal.Kinds(); n >= len(all) || all[n] != k {
+			t.Errorf("Kinds does not give %v as number %d", k, n)
+		}
+		n++
+	}
+	if n != len(journal.Kinds()) {
+		t.Errorf("%d kinds are valid, Kinds gives %d", n, len(journal.Kinds()))
+	}
+}
