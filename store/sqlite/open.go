@@ -150,8 +150,11 @@ func (s *Store) dialWriter() (*conn, error) {
 // takes milliseconds; this is for a process that was stopped in one.
 func patience(c *conn) error { return c.script("pragma busy_timeout = 30000") }
 
-// durability sets WAL with a sync in each commit, and asks whether it is so.
+// durability sets pages of 8 kB, where there are none yet, and WAL with a sync in each commit, and asks whether it is so.
 func durability(c *conn) error {
+	if err := c.script("pragma page_size = 8192"); err != nil {
+		return err
+	}
 	mode, err := c.value("pragma journal_mode = wal")
 	if err != nil {
 		return err
@@ -172,7 +175,7 @@ func durability(c *conn) error {
 // limits sets the sizes of cache and log: 64 MB of pages in memory, and a log of
 // about 16 MB before it is copied into the file.
 func (s *Store) limits(c *conn) error {
-	err := c.script("pragma cache_size = -65536; pragma wal_autocheckpoint = 4000; pragma foreign_keys = on")
+	err := c.script("pragma cache_size = -65536; pragma wal_autocheckpoint = 2000; pragma foreign_keys = on")
 	if err != nil || s.options.MaxBytes <= 0 {
 		return err
 	}
