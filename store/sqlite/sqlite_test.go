@@ -6,6 +6,7 @@ import (
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
 )
 
@@ -17,6 +18,21 @@ func TestConformance(t *testing.T) {
 			Corrupt: func(run journal.Number, seq int64) error { return corrupt(path, run, seq) },
 		}
 	})
+}
+
+// TestLikeMemory holds the driver against the reference.
+func TestLikeMemory(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "runs.db")
+			m := memory.New()
+			storetest.Differ(t,
+				storetest.Database{Open: func() (store.Store, error) { m = m.Reopen(); return m, nil }},
+				storetest.Database{Open: func() (store.Store, error) { return Open(path) }},
+				seed, 400)
+		})
+	}
 }
 
 // corrupt spoils an entry as no version of this module would.

@@ -1,0 +1,276 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// A recorder is a T that takes note of failures instead of failing.
+type recorder struct {
+	ctx      context.Context
+	failures []string
+}
+
+func (r *recorder) Helper()                  {}
+func (r *recorder) Context() context.Context { return r.ctx }
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.failures = append(r.failures, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+// failures gives the names of the checks that a driver fails.
+func failures(t *testing.T, fresh func() Database) []string {
+	var names []string
+	for _, c := range checks() {
+		if strings.HasPrefix(c.name, "payload/a payload of 64 MB") || strings.HasPrefix(c.name, "take/about 32 MB") {
+			continue // slow, and not what is tried here
+		}
+		r := &recorder{ctx: t.Context()}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.try(r, fresh())
+		}()
+		<-done
+		if len(r.failures) > 0 {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
+// A broken driver is memory with one method done wrong.
+type broken struct {
+	store.Store
+	commit func(s store.Store, g *store.Group) error
+	claim  func(s store.Store, c store.Claim) (store.Claimed, error)
+	load   func(s store.Store, run journal.Number, r store.Range) ([]journal.Entry, error)
+	find   func(s store.Store, f store.Filter) ([]journal.Head, journal.Number, error)
+	close  func(s store.Store) error
+}
+
+func (b broken) Commit(ctx context.Context, g *store.Group) error {
+	if b.commit == nil {
+		return b.Store.Commit(ctx, g)
+	}
+	return b.commit(b.Store, g)
+}
+
+func (b broken) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	if b.claim == nil {
+		return b.Store.Claim(ctx, c)
+	}
+	return b.claim(b.Store, c)
+}
+
+func (b broken) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry, error) {
+	if b.load == nil {
+		return b.Store.Load(ctx, run, r)
+	}
+	return b.load(b.Store, run, r)
+}
+
+func (b broken) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Number, error) {
+	if b.find == nil {
+		return b.Store.Find(ctx, f)
+	}
+	return b.find(b.Store, f)
+}
+
+func (b broken) Close() error {
+	if b.close == nil {
+		return b.Store.Close()
+	}
+	return b.close(b.Store)
+}
+
+// over gives databases in memory, each behind a copy of the broken driver.
+func over(b broken) func() Database {
+	return func() Database {
+		s := memory.New()
+		return Database{Open: func() (store.Store, error) {
+			s = s.Reopen()
+			b := b
+			b.Store = s
+			return b, nil
+		}}
+	}
+}
+
+func TestSuitePassesARightDriver(t *testing.T) {
+	if names := failures(t, over(broken{})); len(names) != 0 {
+		t.Errorf("it fails %q", names)
+	}
+}
+
+// TestSuiteFailsBrokenDrivers proves that the checks can fail: each driver does
+// one thing wrong, and the check that is about it must see it.
+func TestSuiteFailsBrokenDrivers(t *testing.T) {
+	for name, c := range map[string]struct {
+		driver broken
+		check  string // that must be among those that fail
+	}{
+		"forgets the fence":             {broken{commit: unfenced}, "commit/an engine that was taken over writes nothing"},
+		"ignores the window":            {broken{commit: noWindow}, "start/an ended run counts within the window"},
+		"loses the last entry":          {broken{commit: losesLast}, "start/a new run is there with its head and its entries"},
+		"takes empty payloads for none": {broken{load: nilForEmpty}, "entry/payloads come back byte for byte"},
+		"cuts times to milliseconds":    {broken{load: cutTimes}, "entry/every field comes back as it was"},
+		"never counts crashes":          {broken{find: noCrashes}, "crash/a run that was executing counts one"},
+		"writes parts of a group":       {broken{commit: oneByOne}, "commit/an entry that is there refuses the whole group"},
+		"does not know Again":           {broken{commit: neverAgain}, "again/a group that was written is not written twice"},
+		"gives owned runs as free":      {broken{claim: forgetsOwner}, "take/runs come due longest first, with owner and journal"},
+		"takes the newest first":        {broken{claim: newestFirst}, "take/runs come due longest first, with owner and journal"},
+		"leaves when it is closed":      {broken{close: leaves}, "crash/a run that was executing counts one"},
+		"does not lock":                 {broken{claim: neverLocked}, "join/a second engine is told who has the store"},
+		"lists the oldest first":        {broken{find: wrongOrder}, "find/heads come newest first, page by page"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			names := failures(t, over(c.driver))
+			if !strings.Contains(strings.Join(names, "\n"), c.check) {
+				t.Errorf("%q passes; what fails is %q", c.check, names)
+			}
+		})
+	}
+}
+
+func TestChecksHaveNamesOfTheirOwn(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range checks() {
+		if seen[c.name] {
+			t.Errorf("two checks are called %q", c.name)
+		}
+		seen[c.name] = true
+	}
+}
+
+func unfenced(s store.Store, g *store.Group) error {
+	err := s.Commit(context.Background(), g)
+	if errors.Is(err, store.ErrFenced) {
+		return nil
+	}
+	return err
+}
+
+func noWindow(s store.Store, g *store.Group) error {
+	for i := range g.Changes {
+		g.Changes[i].Since = time.Time{}
+	}
+	return s.Commit(context.Background(), g)
+}
+
+func losesLast(s store.Store, g *store.Group) error {
+	short := *g
+	short.Changes = append([]store.Change(nil), g.Changes...)
+	for i := range short.Changes {
+		if e := short.Changes[i].Entries; len(e) > 1 {
+			short.Changes[i].Entries = e[:len(e)-1]
+		}
+	}
+	err := s.Commit(context.Background(), &short)
+	for i := range short.Changes {
+		g.Changes[i].Verdict, g.Changes[i].Found = short.Changes[i].Verdict, short.Changes[i].Found
+	}
+	return err
+}
+
+func nilForEmpty(s store.Store, run journal.Number, r store.Range) ([]journal.Entry, error) {
+	entries, err := s.Load(context.Background(), run, r)
+	for i := range entries {
+		if len(entries[i].Data) == 0 {
+			entries[i].Data = nil
+		}
+	}
+	return entries, err
+}
+
+func cutTimes(s store.Store, run journal.Number, r store.Range) ([]journal.Entry, error) {
+	entries, err := s.Load(context.Background(), run, r)
+	for i := range entries {
+		entries[i].At = entries[i].At.Truncate(time.Millisecond)
+	}
+	return entries, err
+}
+
+func noCrashes(s store.Store, f store.Filter) ([]journal.Head, journal.Number, error) {
+	heads, next, err := s.Find(context.Background(), f)
+	for i := range heads {
+		heads[i].Crashes = 0
+	}
+	return heads, next, err
+}
+
+func oneByOne(s store.Store, g *store.Group) error {
+	for i := range g.Changes {
+		part := *g
+		part.Changes = g.Changes[i : i+1]
+		if err := s.Commit(context.Background(), &part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func neverAgain(s store.Store, g *store.Group) error {
+	once := *g
+	once.Again = false
+	return s.Commit(context.Background(), &once)
+}
+
+func forgetsOwner(s store.Store, c store.Claim) (store.Claimed, error) {
+	got, err := s.Claim(context.Background(), c)
+	for i := range got.Runs {
+		got.Runs[i].Head.Owner = 0
+	}
+	return got, err
+}
+
+func newestFirst(s store.Store, c store.Claim) (store.Claimed, error) {
+	got, err := s.Claim(context.Background(), c)
+	for i, j := 0, len(got.Runs)-1; i < j; i, j = i+1, j-1 {
+		got.Runs[i], got.Runs[j] = got.Runs[j], got.Runs[i]
+	}
+	return got, err
+}
+
+func leaves(s store.Store) error {
+	info, err := s.Info(context.Background())
+	if err != nil {
+		return s.Close()
+	}
+	for _, e := range info.Engines {
+		if _, err := s.Claim(context.Background(), store.Claim{Engine: e.ID, Leave: true, Now: epoch}); err != nil {
+			return err
+		}
+	}
+	return s.Close()
+}
+
+func neverLocked(s store.Store, c store.Claim) (store.Claimed, error) {
+	got, err := s.Claim(context.Background(), c)
+	if errors.Is(err, store.ErrLocked) {
+		return store.Claimed{Engine: 99}, nil
+	}
+	return got, err
+}
+
+func wrongOrder(s store.Store, f store.Filter) ([]journal.Head, journal.Number, error) {
+	heads, next, err := s.Find(context.Background(), f)
+	for i, j := 0, len(heads)-1; i < j; i, j = i+1, j-1 {
+		heads[i], heads[j] = heads[j], heads[i]
+	}
+	return heads, next, err
+}
