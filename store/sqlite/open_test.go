@@ -1,0 +1,231 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "notes.txt")
+	if err := os.WriteFile(text, []byte(strings.Repeat("no database at all\n", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		path    string
+		options Options
+		is      error  // nil for any
+		says    string // what the words must have
+	}{
+		"a directory":             {dir, Options{}, nil, "directory"},
+		"a missing directory":     {filepath.Join(dir, "no", "runs.db"), Options{}, nil, "create it first"},
+		"a file as directory":     {filepath.Join(text, "runs.db"), Options{}, nil, "not a directory"},
+		"a text":                  {text, Options{}, store.ErrForeign, "no SQLite database"},
+		"another's database":      {script(t, "create table theirs (x)"), Options{}, store.ErrForeign, "another application"},
+		"another's empty file":    {script(t, "pragma application_id = 7"), Options{}, store.ErrForeign, "another application"},
+		"a newer schema":          {newer(t), Options{}, store.ErrNewer, "version 2 and this program knows 1"},
+		"a newer one, to read":    {newer(t), Options{ReadOnly: true}, store.ErrNewer, "version 2"},
+		"a missing file, to read": {filepath.Join(dir, "none.db"), Options{ReadOnly: true}, nil, "no such file"},
+		"an empty file, to read":  {script(t, "vacuum"), Options{ReadOnly: true}, nil, "open it once for writing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, _ := os.ReadFile(c.path)
+			s, err := OpenWith(c.path, c.options)
+			if err == nil {
+				s.Close()
+				t.Fatal("it was opened")
+			}
+			if c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.path) {
+				t.Errorf("the error is %v, want %v, %q and the path", err, c.is, c.says)
+			}
+			if after, _ := os.ReadFile(c.path); string(after) != string(before) {
+				t.Errorf("the file was changed")
+			}
+		})
+	}
+}
+
+func TestOpenReadOnlyDirectory(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may write everywhere")
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(filepath.Join(dir, "runs.db")); err == nil || !strings.Contains(err.Error(), "permissions") {
+		t.Errorf("Open = %v", err)
+	}
+}
+
+// script makes a database by SQL.
+func script(t *testing.T, sql string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "some.db")
+	c, err := dial(path, "rwc")
+	if err == nil {
+		err = errors.Join(c.script(sql), c.close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// newer makes a database as a newer version would leave it.
+func newer(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "newer.db")
+	mustOpen(t, path).Close()
+	c, err := dial(path, "rw")
+	if err == nil {
+		err = errors.Join(c.script("update meta set value = 2 where key = 'schema'"), c.close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestReadOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a b%20?#.db")
+	w := mustOpen(t, path)
+	r, err := OpenWith(path, Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := w.Commit(t.Context(), start(w, 0, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if heads, _, err := r.Find(t.Context(), store.Filter{}); err != nil || len(heads) != 1 {
+		t.Errorf("Find = %v, %v", heads, err)
+	}
+	if err := r.Commit(t.Context(), start(r, 0, 2)); err == nil {
+		t.Errorf("it commits")
+	}
+	if _, err := join(r); err == nil {
+		t.Errorf("it joins")
+	}
+}
+
+// TestMigrationIsOneTransaction kills a migration after each of its statements:
+// what it leaves must open as if nothing had been.
+func TestMigrationIsOneTransaction(t *testing.T) {
+	sql, err := migrations.ReadFile("migrations/0001.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	statements := strings.SplitAfter(string(sql), ";\n")
+	for n := range statements {
+		path := filepath.Join(t.TempDir(), "runs.db")
+		s := &Store{path: path}
+		c, err := s.dialWriter()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(c.script("begin immediate"), c.script(strings.Join(statements[:n], "")), c.close()); err != nil {
+			t.Fatalf("after %d statements: %v", n, err)
+		}
+		s = mustOpen(t, path)
+		if _, err := join(s); err != nil {
+			t.Fatalf("after %d statements: %v", n, err)
+		}
+		s.Close()
+	}
+}
+
+func TestManyOpenAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.db")
+	const openers = 8
+	names := make(chan string, openers)
+	for range openers {
+		go func() {
+			s, err := Open(path)
+			if err != nil {
+				names <- err.Error()
+				return
+			}
+			names <- s.database
+			s.Close()
+		}()
+	}
+	first := <-names
+	for range openers - 1 {
+		if name := <-names; name != first || len(name) != 8 {
+			t.Errorf("one has %q, another %q", first, name)
+		}
+	}
+}
+
+func TestVersions(t *testing.T) {
+	for version, want := range map[string]bool{
+		"3.53.4": true, "3.53.3": false, "3.53.10": true, "3.54.0": true, "4.0.0": true, "3.9.99": false, "3.53": false, "": false,
+	} {
+		if atLeast(version, minimum) != want {
+			t.Errorf("atLeast(%q) = %v", version, !want)
+		}
+	}
+}
+
+// TestViews shows what a person with sqlite3 at hand sees.
+func TestViews(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.db")
+	s := mustOpen(t, path)
+	got, err := join(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := start(s, got.Engine, 5)
+	run := g.Changes[0].Run
+	g.Changes[0].Head.WorkflowID = "order-4711"
+	g.Changes[0].Entries = append(g.Changes[0].Entries, step(1, run, 2, []byte("\xff\x00")).Changes[0].Entries[0])
+	spilled := journal.Entry{Run: run, Seq: 3, Kind: journal.RunFailed, Status: journal.Failed, Op: journal.Op{Scope: 2, Key: "k"}, At: noon.Add(1), Spill: 99,
+		Detail: &journal.Detail{Failure: &journal.Failure{Message: "no money"}}}
+	g.Changes[0].Entries = append(g.Changes[0].Entries, spilled)
+	if err := errors.Join(s.Spill(t.Context(), got.Engine, 99, []byte("große Zahl")), s.Commit(t.Context(), g)); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.ReplaceAll(`runs: DB-1-5|order-4711|w|WORKFLOW|RUNNING|1|2026-05-06T12:00:00.000000000Z|2026-05-06T12:00:00.000000000Z|<nil>||0|137438953477
+journal: DB-1-5|order-4711|1|RunStarted|RUNNING|<nil>|<nil>|<nil>|<nil>|2026-05-06T12:00:00.000000000Z|<nil>|{"order":1}|<nil>|137438953477
+journal: DB-1-5|order-4711|2|StepCompleted|<nil>|<nil>|charge|<nil>|1|2026-05-06T12:00:00.000000000Z|1.5|x'FF00'|<nil>|137438953477
+journal: DB-1-5|order-4711|3|RunFailed|FAILED|2|<nil>|k|<nil>|2026-05-06T12:00:00.000000001Z|<nil>|große Zahl|{"failure":{"message":"no money"}}|137438953477
+`, "DB", s.database)
+	if shown := rows(t, path, "runs") + rows(t, path, "journal"); shown != want {
+		t.Errorf("the views show\n%s\nwant\n%s", shown, want)
+	}
+}
+
+// rows shows what a view has, line by line.
+func rows(t *testing.T, path, view string) string {
+	t.Helper()
+	c, err := dial(path, "ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	var b strings.Builder
+	err = c.query(func(row []driver.Value) error {
+		b.WriteString(view + ": ")
+		for i, v := range row {
+			if i > 0 {
+				b.WriteByte('|')
+			}
+			fmt.Fprint(&b, v)
+		}
+		b.WriteByte('\n')
+		return nil
+	}, "select * from "+view)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
