@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql/driver"
+	"errors"
 	"slices"
 	"time"
 
@@ -23,7 +24,9 @@ where owner = 0 and workflow = ? and wake is not null and ended is null order by
 
 	takeHead = `update heads set owner = ? where number = ? and owner = 0 and ended is null`
 
-	selectHead = `select ` + headColumns + ` from heads where number = ?`
+	// selectClaimed has a column more: the sequence of the last entry.
+	selectClaimed = `select ` + headColumns + `, (select max(seq) from entries where run = number)
+from heads where number = ?`
 
 	selectJournal = `select ` + entryColumns + ` from entries where run = ? order by seq`
 )
@@ -126,9 +129,9 @@ func (s *Store) take(db *conn, engine journal.EngineID, n journal.Number, out *s
 	}
 	var run store.Run
 	err = db.query(func(row []driver.Value) error {
-		run.Head = s.head(row)
+		run.Head, run.Last = s.head(row), integer(row[len(row)-1])
 		return nil
-	}, selectHead, int64(n))
+	}, selectClaimed, int64(n))
 	if err != nil {
 		return 0, err
 	}
@@ -144,20 +147,27 @@ func (s *Store) take(db *conn, engine journal.EngineID, n journal.Number, out *s
 func fillJournal(db *conn, run *store.Run) (size int, err error) {
 	if !run.Head.Status.Valid() {
 		run.Err = &journal.CorruptError{Run: run.Head.Number, Reason: "unknown status " + run.Head.Status.String()}
+		return 0, nil
 	}
+	run.Entries = make([]journal.Entry, 0, min(run.Last, maxRoom))
 	err = db.query(func(row []driver.Value) error {
-		run.Last = integer(row[1])
-		if run.Err != nil {
-			return nil
-		}
-		e, err := entry(row)
+		e, err := entry(run.Head.Number, row)
 		if err != nil {
 			run.Err = err
-			return nil
+			return errStop
 		}
 		run.Entries = append(run.Entries, e)
 		size += e.Size()
 		return nil
 	}, selectJournal, int64(run.Head.Number))
+	if errors.Is(err, errStop) {
+		err = nil
+	}
 	return size, err
 }
+
+// maxRoom bounds the room that is made for a journal before it is read.
+const maxRoom = 1 << 20
+
+// errStop ends a query whose other rows are not wanted.
+var errStop = errors.New("sqlite: no more rows are wanted")

@@ -25,7 +25,7 @@ const (
 	plainColumns = 9
 	plainValues  = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	insertPlain  = "insert into entries (run, seq, kind, status, name, occ, at, took, data) values " + plainValues
-	insertWhole  = "insert into entries (" + entryColumns + ") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	insertWhole  = "insert into entries (run, " + entryColumns + ") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 var insertMany = insertPlain + strings.Repeat(", "+plainValues, rowsAtATime-1)

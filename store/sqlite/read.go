@@ -48,7 +48,7 @@ func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) (entr
 	}
 	err = s.read(ctx, func(c *conn) error {
 		return c.query(func(row []driver.Value) error {
-			e, err := entry(row)
+			e, err := entry(n, row)
 			if err == nil && r.Payloads && e.Spill != 0 {
 				e.Data, err = spilled(&e, row[len(row)-1])
 			}

@@ -9,10 +9,12 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// The columns of a head and of an entry, in the order in which they are read.
+// The columns of a head and of an entry, in the order in which they are read. An
+// entry's run is known when its journal is read; each column read costs as much
+// as one written.
 const (
 	headColumns  = "number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes"
-	entryColumns = "run, seq, kind, status, scope, name, key, occ, at, took, spill, detail, data"
+	entryColumns = "seq, kind, status, scope, name, key, occ, at, took, spill, detail, data"
 )
 
 // head gives the head that a row has. What is no pattern or status comes as a
@@ -27,16 +29,15 @@ func (s *Store) head(row []driver.Value) journal.Head {
 	}
 }
 
-// entry gives the entry that a row has, or a CorruptError.
-func entry(row []driver.Value) (journal.Entry, error) {
+// entry gives the entry of a run that a row has, or a CorruptError.
+func entry(run journal.Number, row []driver.Value) (journal.Entry, error) {
 	e := journal.Entry{
-		Run: journal.Number(integer(row[0])), Seq: integer(row[1]),
-		Kind: journal.Kind(small(row[2])), Status: journal.Status(small(row[3])),
-		Op: journal.Op{Scope: integer(row[4]), Name: str(row[5]), Key: str(row[6]), Occ: int(integer(row[7]))},
-		At: moment(row[8]), Took: time.Duration(integer(row[9])), Spill: journal.Number(integer(row[10])),
-		Data: blob(row[12]),
+		Run: run, Seq: integer(row[0]), Kind: journal.Kind(small(row[1])), Status: journal.Status(small(row[2])),
+		Op: journal.Op{Scope: integer(row[3]), Name: str(row[4]), Key: str(row[5]), Occ: int(integer(row[6]))},
+		At: moment(row[7]), Took: time.Duration(integer(row[8])), Spill: journal.Number(integer(row[9])),
+		Data: blob(row[11]),
 	}
-	detail, err := journal.DecodeDetail([]byte(str(row[11])))
+	detail, err := journal.DecodeDetail([]byte(str(row[10])))
 	if err != nil {
 		return e, &journal.CorruptError{Run: e.Run, Seq: e.Seq, Reason: fmt.Sprintf("its detail: %v", err)}
 	}
