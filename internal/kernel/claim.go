@@ -67,10 +67,9 @@ func (k *Kernel) rest(ctx context.Context) bool {
 // wakeBy makes sure that the claim loop looks at that time at the latest.
 func (k *Kernel) wakeBy(t time.Time) {
 	k.mu.Lock()
-	sooner := k.wakeAt.IsZero() || t.Before(k.wakeAt)
-	if sooner {
-		k.wakeAt = t
-	}
+	before := k.wakeAt
+	k.wakeAt = earlier(before, t)
+	sooner := k.wakeAt != before
 	k.mu.Unlock()
 	if sooner {
 		k.look()
@@ -103,10 +102,18 @@ func (k *Kernel) claimDue() (again bool, err error) {
 	for _, c := range claimed.Runs {
 		k.adopt(c)
 	}
-	if !claimed.Next.IsZero() {
-		k.wakeBy(claimed.Next)
-	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.wakeAt = earlier(k.wakeAt, claimed.Next)
 	return claimed.More, nil
+}
+
+// earlier gives the earlier one of two times; the zero time is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // adopt begins the residence of a claimed run: its journal is replayed.

@@ -162,7 +162,7 @@ func (r *run) committed(c *store.Change) {
 	effects := append(few[:0], r.effects[:due]...)
 	r.effects = r.effects[:copy(r.effects, r.effects[due:])]
 	gone := r.gone() && r.durable == r.seq
-	if c.Create && !gone {
+	if c.Create && !gone && !r.overdue(r.head.Created) {
 		r.hold(r.root)
 	}
 	r.mu.Unlock()
