@@ -1,0 +1,61 @@
+package app
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/bench"
+	"github.com/perdure/perdure/journal"
+)
+
+func newBench() *cobra.Command {
+	var o bench.Options
+	var output string
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure the engine, and the limit that this disk sets",
+		Long: `Measures one workload, whose steps do nothing, and prints one JSON object.
+
+  sequential  40,000 runs of 5 steps, 256 in flight
+  latency     1,000 runs of 5 steps, one at a time
+  fanout      one run of 1,000 parallel steps, repeated; the median counts
+  resume      one run of 100,000 steps; it is interrupted and resumed
+
+The floor is a bare loop that writes the same rows with the same store in a file
+of its own beside FILE. It is measured before and after the engine, and the
+better figures count. CPU and memory are the engine's.`,
+		Example: `  perdure bench --workload sequential
+  perdure bench --workload latency --store sqlite:/data/bench.db -o text`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			write := (*bench.Report).JSON
+			switch output {
+			case "json":
+			case "text":
+				write = (*bench.Report).Text
+			default:
+				return &perdure.Error{
+					Code: journal.CodeInvalid, Op: "bench", Message: "there is no output format " + output, Hint: "-o is json or text",
+				}
+			}
+			report, err := bench.Run(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			return write(report, cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.Workload, "workload", bench.Sequential, strings.Join(bench.Workloads(), ", "))
+	flags.StringVar(&o.Store, "store", "sqlite:", "memory:, sqlite:FILE, or sqlite: for a temporary file in this directory")
+	flags.IntVar(&o.Runs, "runs", 0, "how many runs (default by workload)")
+	flags.IntVar(&o.Steps, "steps", 0, "steps of each run (default by workload)")
+	flags.IntVar(&o.InFlight, "in-flight", 0, "runs at a time (default by workload)")
+	flags.IntVar(&o.Payload, "payload", 0, "bytes of each input, result and output (default 100)")
+	flags.BoolVar(&o.Force, "force", false, "replace FILE where it is there already")
+	flags.BoolVar(&o.Keep, "keep", false, "leave the database in place")
+	flags.StringVarP(&output, "output", "o", "json", "json or text")
+	return cmd
+}

@@ -1,0 +1,83 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// The exit codes. Scripts rely on them; exitHelp tells them.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitConflict    = 4
+	exitUnreachable = 5
+	exitCancelled   = 8
+	exitInterrupted = 130
+)
+
+const exitHelp = `Exit codes:
+  0    it worked
+  1    the run failed, or a check is false
+  2    the command line or an argument is wrong
+  3    there is no such thing
+  4    a conflict, or not allowed in this state
+  5    the store cannot be reached
+  8    the run was cancelled
+  130  interrupted
+`
+
+// errInterrupted says that the user ended the command.
+var errInterrupted = errors.New("interrupted")
+
+// exitCode is the exit code that an error stands for.
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
+	case errors.Is(err, store.ErrLocked):
+		return exitConflict
+	}
+	switch journal.CodeOf(err) {
+	case journal.CodeInvalid, journal.CodeTooLarge, journal.CodeMisuse:
+		return exitUsage
+	case journal.CodeNotFound, journal.CodeUnregistered:
+		return exitNotFound
+	case journal.CodeConflict, journal.CodeDuplicate, journal.CodeWrongState:
+		return exitConflict
+	case journal.CodeUnavailable, journal.CodeStopped:
+		return exitUnreachable
+	case journal.CodeCancelled:
+		return exitCancelled
+	}
+	return exitFailed
+}
+
+// printError tells an error in one line, and what to do about it in a second
+// one where that is known.
+func printError(w io.Writer, err error) {
+	text, hint := err.Error(), ""
+	var e *perdure.Error
+	if errors.As(err, &e) && e.Hint != "" {
+		bare := *e
+		bare.Hint = ""
+		text, hint = strings.Replace(text, e.Error(), bare.Error(), 1), e.Hint
+	}
+	fmt.Fprintf(w, "error: %s\n", oneLine(strings.TrimPrefix(text, "perdure: ")))
+	if hint != "" {
+		fmt.Fprintf(w, "  hint: %s\n", oneLine(hint))
+	}
+}
+
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}

@@ -1,0 +1,111 @@
+// Package bench measures the engine: how many steps a second, how long a run
+// takes, what that costs, and how near it comes to what the disk allows.
+//
+// Figures of different machines do not compare. Therefore a floor is measured
+// in the same invocation, before and after the engine, on the same disk.
+package bench
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// fanoutRepeats is how often the fanout workload is repeated; the median of few
+// would be chance.
+const fanoutRepeats = 21
+
+// Run measures one workload. It leaves no file behind unless it is told to.
+func Run(ctx context.Context, o Options) (report *Report, err error) {
+	if o, err = o.filled(); err != nil {
+		return nil, err
+	}
+	d, err := newDatabase(o)
+	if err != nil {
+		return nil, err
+	}
+	if !o.Keep {
+		defer func() { err = errors.Join(err, d.remove()) }()
+	}
+	if d.path == "" {
+		return measure(ctx, d, o)
+	}
+	before, err := measureFloor(ctx, d, o)
+	if err != nil {
+		return nil, err
+	}
+	if report, err = measure(ctx, d, o); err != nil {
+		return nil, err
+	}
+	after, err := measureFloor(ctx, d, o)
+	if err != nil {
+		return nil, err
+	}
+	report.Floor = better(before, after)
+	report.compare()
+	return report, nil
+}
+
+// measure measures the engine alone.
+func measure(ctx context.Context, d *database, o Options) (*Report, error) {
+	r := &Report{
+		Workload: o.Workload, Store: o.Store,
+		Runs: o.Runs, Steps: o.Steps, InFlight: o.InFlight, Payload: o.Payload,
+	}
+	j, runs := newJob(o), o.Runs
+	var err error
+	switch o.Workload {
+	case Resume:
+		err = r.measureResume(ctx, d, j)
+	case Fanout:
+		r.Repeats = fanoutRepeats
+		runs *= fanoutRepeats
+		err = r.measureLoad(ctx, d, j, perdure.Define("bench-fanout", j.fanout), runs)
+		r.FanoutMS = r.P50
+	default:
+		err = r.measureLoad(ctx, d, j, perdure.Define("bench-sequential", j.sequential), runs)
+	}
+	r.BytesPerStep = round(float64(d.size()) / float64(runs*o.Steps))
+	return r, err
+}
+
+func (r *Report) measureLoad(ctx context.Context, d *database, j *job, w *perdure.Workflow[[]byte, []byte], runs int) error {
+	s, err := d.open()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	e, err := startEngine(ctx, s, w)
+	if err != nil {
+		return err
+	}
+	began, cpu := time.Now(), processTime()
+	took, err := j.load(ctx, w, e, runs, r.InFlight)
+	total, used := time.Since(began), processTime()-cpu
+	r.RSS, r.Commits = round(residentMB()), s.commits.Load()
+	if stopped := e.stop(); err == nil {
+		err = stopped
+	}
+	if err == nil {
+		r.set(took, total, used, runs)
+	}
+	return err
+}
+
+func (r *Report) measureResume(ctx context.Context, d *database, j *job) error {
+	var m resumption
+	began, cpu := time.Now(), processTime()
+	if err := m.build(ctx, d, j); err != nil {
+		return err
+	}
+	total, used := time.Since(began), processTime()-cpu
+	r.RSS, r.Commits = round(residentMB()), m.commits
+	if err := m.goOn(ctx, d, j); err != nil {
+		return err
+	}
+	r.set(m.took, total, used, 1)
+	r.ResumeS, r.FirstStepMS, r.LastStepMS = round(m.resume.Seconds()), ms(m.first), ms(m.last)
+	return nil
+}

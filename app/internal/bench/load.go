@@ -1,0 +1,103 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// errMangled says that the engine gave another result than a step returned.
+var errMangled = errors.New("a result is not what its step returned")
+
+// A job is the workflow of a benchmark: steps that do nothing but give the
+// payload. Its input and output are the payload too.
+type job struct {
+	payload []byte
+	steps   int
+}
+
+func newJob(o Options) *job {
+	return &job{payload: bytes.Repeat([]byte("x"), o.Payload), steps: o.Steps}
+}
+
+func (j *job) body(context.Context) ([]byte, error) { return j.payload, nil }
+
+func (j *job) verify(got []byte, err error) error {
+	if err == nil && !bytes.Equal(got, j.payload) {
+		err = errMangled
+	}
+	return err
+}
+
+// sequential runs the steps one after the other.
+func (j *job) sequential(ctx context.Context, _ []byte) ([]byte, error) {
+	for range j.steps {
+		if err := j.verify(perdure.Step(ctx, "step", j.body)); err != nil {
+			return nil, err
+		}
+	}
+	return j.payload, nil
+}
+
+// fanout runs all steps at the same time.
+func (j *job) fanout(ctx context.Context, _ []byte) ([]byte, error) {
+	steps := make([]*perdure.Future[[]byte], j.steps)
+	for i := range steps {
+		steps[i] = perdure.Async(ctx, "step", j.body)
+	}
+	for _, s := range steps {
+		if err := j.verify(s.Await(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	return j.payload, nil
+}
+
+// load completes runs of a workflow, some at a time, and gives how long each
+// took from the call that starts it to its result, in ascending order.
+func (j *job) load(ctx context.Context, w *perdure.Workflow[[]byte, []byte], e *engine, runs, inFlight int) ([]time.Duration, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(e.ctx, func() { cancel(context.Cause(e.ctx)) })
+	defer stop()
+	took := make([]time.Duration, runs)
+	var next atomic.Int64
+	var callers sync.WaitGroup
+	for range min(inFlight, runs) {
+		callers.Go(func() {
+			for ctx.Err() == nil {
+				n := int(next.Add(1)) - 1
+				if n >= runs {
+					return
+				}
+				began := time.Now()
+				if err := j.complete(ctx, w, e); err != nil {
+					cancel(fmt.Errorf("run %d: %w", n+1, err))
+				}
+				took[n] = time.Since(began)
+			}
+		})
+	}
+	callers.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	slices.Sort(took)
+	return took, nil
+}
+
+// complete starts a run and waits for its result.
+func (j *job) complete(ctx context.Context, w *perdure.Workflow[[]byte, []byte], e *engine) error {
+	run, err := w.Start(ctx, e.Engine, j.payload)
+	if err != nil {
+		return err
+	}
+	return j.verify(run.Result(ctx))
+}

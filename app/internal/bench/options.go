@@ -1,0 +1,72 @@
+package bench
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+)
+
+// The workloads.
+const (
+	Sequential = "sequential" // many runs of a few steps, one after the other
+	Latency    = "latency"    // the same, one run at a time
+	Fanout     = "fanout"     // one run of many steps at a time
+	Resume     = "resume"     // one run with a long journal, interrupted
+)
+
+// Workloads are the names of all workloads.
+func Workloads() []string { return []string{Sequential, Latency, Fanout, Resume} }
+
+// Options say what is measured. Of Runs, Steps and InFlight zero is what makes
+// the workload meaningful by itself.
+type Options struct {
+	Workload string
+	Store    string // memory: or sqlite:FILE; sqlite: alone is a temporary file in the current directory
+	Runs     int
+	Steps    int // of each run
+	InFlight int // runs at a time
+	Payload  int // bytes of each input, result and output
+	Force    bool
+	Keep     bool
+}
+
+var defaults = map[string]Options{
+	Sequential: {Runs: 40_000, Steps: 5, InFlight: 256},
+	Latency:    {Runs: 1_000, Steps: 5, InFlight: 1},
+	Fanout:     {Runs: 1, Steps: 1_000, InFlight: 1},
+	Resume:     {Runs: 1, Steps: 100_000, InFlight: 1},
+}
+
+func (o Options) filled() (Options, error) {
+	d, ok := defaults[o.Workload]
+	if !ok {
+		return o, invalid("there is no workload "+o.Workload, "--workload is one of "+strings.Join(Workloads(), ", "))
+	}
+	for _, n := range []struct {
+		flag          string
+		value         *int
+		instead, most int
+	}{
+		{"runs", &o.Runs, d.Runs, 1e9},
+		{"steps", &o.Steps, d.Steps, 1e7},
+		{"in-flight", &o.InFlight, d.InFlight, 1e6},
+		{"payload", &o.Payload, 100, 1 << 20},
+	} {
+		if *n.value == 0 {
+			*n.value = n.instead
+		}
+		if *n.value < 1 || *n.value > n.most {
+			return o, invalid(fmt.Sprintf("--%s cannot be %d", n.flag, *n.value), fmt.Sprintf("1 to %d", n.most))
+		}
+	}
+	if o.Workload == Resume && (o.Runs != 1 || o.InFlight != 1) {
+		return o, invalid("resume is about one run", "leave out --runs and --in-flight")
+	}
+	return o, nil
+}
+
+func invalid(message, hint string) error {
+	return &perdure.Error{Code: journal.CodeInvalid, Op: "bench", Message: message, Hint: hint}
+}

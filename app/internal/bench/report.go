@@ -1,0 +1,118 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// A Report is what was measured. Its JSON is an object with the keys below;
+// times are in the unit that the key ends with.
+type Report struct {
+	Workload     string  `json:"workload"`
+	Store        string  `json:"store"`
+	Runs         int     `json:"runs"`
+	Steps        int     `json:"steps"` // of each run
+	InFlight     int     `json:"in_flight"`
+	Payload      int     `json:"payload"`
+	Repeats      int     `json:"repeats,omitempty"` // of fanout: how often the runs were made
+	Seconds      float64 `json:"seconds"`
+	RunsPerS     float64 `json:"runs_per_s"`
+	StepsPerS    float64 `json:"steps_per_s"`
+	P50          float64 `json:"p50_ms"` // of a run, from the call that starts it to its result; of resume, of a step
+	P99          float64 `json:"p99_ms"`
+	CPU          float64 `json:"cpu_s"` // of the process during the workload, without the floor's
+	CPUPerStep   float64 `json:"cpu_us_per_step"`
+	RSS          float64 `json:"rss_mb"` // at the end of the workload
+	Commits      int64   `json:"commits"`
+	BytesPerStep float64 `json:"bytes_per_step"` // on disk, all of the database; 0 in memory
+
+	FanoutMS    float64 `json:"fanout_ms,omitempty"`     // median of the repeats
+	ResumeS     float64 `json:"resume_s,omitempty"`      // from Run being called to the first new step
+	FirstStepMS float64 `json:"first_step_ms,omitempty"` // median of the first steps of the run
+	LastStepMS  float64 `json:"last_step_ms,omitempty"`  // median of the last ones
+
+	Floor      *Floor   `json:"floor"`       // null in memory
+	RatioSteps *float64 `json:"ratio_steps"` // of the floor's steps per second; null where it has another shape
+	RatioP50   *float64 `json:"ratio_p50"`   // of the floor's p50
+}
+
+// A Floor is the limit: what a bare loop makes of the same rows on the same
+// disk, with the store's own statements, group by group. Of two measurements,
+// one before the workload and one after it, each figure is the better.
+type Floor struct {
+	Runs       int     `json:"runs"`
+	Steps      int     `json:"steps"`
+	InFlight   int     `json:"in_flight"`
+	StepsPerS  float64 `json:"steps_per_s"`
+	P50        float64 `json:"p50_ms"`
+	SyncsPerS  float64 `json:"fdatasync_per_s"`
+	SyncP50    float64 `json:"fdatasync_p50_ms"`
+	sameShaped bool
+}
+
+// set fills in what follows from how long the runs took.
+func (r *Report) set(took []time.Duration, total, cpu time.Duration, runs int) {
+	steps := float64(runs * r.Steps)
+	r.Seconds, r.CPU, r.CPUPerStep = round(total.Seconds()), round(cpu.Seconds()), round(float64(cpu.Microseconds())/steps)
+	r.RunsPerS, r.StepsPerS = round(float64(runs)/total.Seconds()), round(steps/total.Seconds())
+	r.P50, r.P99 = ms(took[len(took)/2]), ms(took[len(took)*99/100])
+}
+
+func (r *Report) compare() {
+	if r.Floor == nil || !r.Floor.sameShaped {
+		return
+	}
+	steps, p50 := round(r.StepsPerS/r.Floor.StepsPerS), round(r.P50/r.Floor.P50)
+	r.RatioSteps, r.RatioP50 = &steps, &p50
+}
+
+func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
+
+// round leaves three decimals: more would be noise.
+func round(x float64) float64 { return math.Round(x*1e3) / 1e3 }
+
+// JSON writes the report as one JSON object.
+func (r *Report) JSON(w io.Writer) error {
+	out := json.NewEncoder(w)
+	out.SetIndent("", "  ")
+	return out.Encode(r)
+}
+
+// Text writes the report as lines of a key and its value.
+func (r *Report) Text(w io.Writer) error {
+	return writeText(w, "", reflect.ValueOf(r).Elem())
+}
+
+// writeText writes the fields that JSON would, those of structs with a prefix.
+func writeText(w io.Writer, prefix string, v reflect.Value) error {
+	for i := range v.NumField() {
+		key, option, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		f := v.Field(i)
+		if key == "" || option == "omitempty" && f.IsZero() {
+			continue
+		}
+		if f.Kind() == reflect.Pointer && !f.IsNil() {
+			f = f.Elem()
+		}
+		var err error
+		switch f.Kind() {
+		case reflect.Struct:
+			err = writeText(w, key+".", f)
+		case reflect.Float64:
+			_, err = fmt.Fprintf(w, "%-24s %.3f\n", prefix+key, f.Float())
+		case reflect.Pointer:
+			_, err = fmt.Fprintf(w, "%-24s -\n", prefix+key)
+		default:
+			_, err = fmt.Fprintf(w, "%-24s %v\n", prefix+key, f.Interface())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

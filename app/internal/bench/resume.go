@@ -1,0 +1,134 @@
+package bench
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// probed is how many steps at either end of a long run are measured.
+const probed = 300
+
+// A life is what one engine sees of a long run.
+type life struct {
+	job     *job
+	took    []time.Duration // of each step, or of its replay
+	reached chan struct{}   // closed when the step after the long journal begins
+	goOn    bool            // that step ends
+}
+
+// workflow has the steps one after the other, and then one in which the first
+// life ends.
+func (l *life) workflow() *perdure.Workflow[[]byte, []byte] {
+	return perdure.Define("bench-resume", func(ctx context.Context, _ []byte) ([]byte, error) {
+		for range l.job.steps {
+			began := time.Now()
+			if err := l.job.verify(perdure.Step(ctx, "step", l.job.body)); err != nil {
+				return nil, err
+			}
+			l.took = append(l.took, time.Since(began))
+		}
+		return perdure.Step(ctx, "pause", l.pause)
+	})
+}
+
+func (l *life) pause(ctx context.Context) ([]byte, error) {
+	close(l.reached)
+	if !l.goOn {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return l.job.payload, nil
+}
+
+// await waits for the step after the long journal.
+func (l *life) await(ctx context.Context, e *engine) error {
+	select {
+	case <-l.reached:
+		return nil
+	case <-e.ctx.Done():
+		return context.Cause(e.ctx)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// resumption is what the resume workload measures besides its building.
+type resumption struct {
+	took        []time.Duration // of every step, ascending
+	first, last time.Duration   // a step at the beginning, and one at the end of a long journal
+	resume      time.Duration
+	commits     int64
+}
+
+const longRun = "bench-long-run"
+
+// build runs the steps and stops the engine before the run has ended.
+func (r *resumption) build(ctx context.Context, d *database, j *job) error {
+	s, err := d.open()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	l := &life{job: j, reached: make(chan struct{}), took: make([]time.Duration, 0, j.steps)}
+	w := l.workflow()
+	e, err := startEngine(ctx, s, w)
+	if err != nil {
+		return err
+	}
+	_, err = w.Start(ctx, e.Engine, j.payload, perdure.ID(longRun))
+	if err == nil {
+		err = l.await(ctx, e)
+	}
+	if stopped := e.stop(); err == nil {
+		err = stopped
+	}
+	if err != nil {
+		return err
+	}
+	n := min(probed, len(l.took))
+	r.first, r.last = median(l.took[:n]), median(l.took[len(l.took)-n:])
+	r.took, r.commits = l.took, s.commits.Load()
+	slices.Sort(r.took)
+	return nil
+}
+
+// goOn has a new engine resume the run and sees it to its end.
+func (r *resumption) goOn(ctx context.Context, d *database, j *job) error {
+	s, err := d.open()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	l := &life{job: j, reached: make(chan struct{}), goOn: true}
+	w := l.workflow()
+	began := time.Now()
+	e, err := startEngine(ctx, s, w)
+	if err != nil {
+		return err
+	}
+	if err = l.await(ctx, e); err == nil {
+		r.resume = time.Since(began)
+		err = r.finish(ctx, w, e, j)
+	}
+	if stopped := e.stop(); err == nil {
+		err = stopped
+	}
+	return err
+}
+
+func (r *resumption) finish(ctx context.Context, w *perdure.Workflow[[]byte, []byte], e *engine, j *job) error {
+	run, err := w.Get(ctx, e.Engine, longRun)
+	if err != nil {
+		return err
+	}
+	return j.verify(run.Result(ctx))
+}
+
+// median gives the middle of what it leaves as it is.
+func median(took []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(took))
+	return sorted[len(sorted)/2]
+}

@@ -1,0 +1,102 @@
+package demo
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+)
+
+// The commands under which the program runs [Worker] and [World].
+const (
+	WorkerCommand = "demo-worker"
+	WorldCommand  = "demo-world"
+)
+
+// notByHand is the error of a child that was not started by the supervisor.
+func notByHand(command string, err error) error {
+	return &perdure.Error{
+		Code: journal.CodeInvalid, Op: command, Message: "nobody told this process what to do", Err: err,
+		Hint: "it is a part of the demo: perdure demo --once",
+	}
+}
+
+// A child is a process of this program, started by the supervisor, that tells
+// events of type E.
+type child[E any] struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	events chan E // closed when it has nothing more to tell
+	said   bytes.Buffer
+	reap   func() error
+}
+
+// start starts a child and tells it what to do.
+func start[E any](executable, command string, setup any) (*child[E], error) {
+	c := &child[E]{cmd: exec.Command(executable, command), events: make(chan E)}
+	c.cmd.Stderr = &c.said
+	c.reap = sync.OnceValue(c.cmd.Wait)
+	in, err := c.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.in = in
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go c.listen(out)
+	if err := c.tell(setup); err != nil {
+		c.kill()
+		return nil, fmt.Errorf("%s: %w", command, err)
+	}
+	return c, nil
+}
+
+// listen passes events on until the child ends or, being killed, leaves half of
+// one.
+func (c *child[E]) listen(out io.Reader) {
+	defer close(c.events)
+	lines := json.NewDecoder(out)
+	for {
+		var e E
+		if lines.Decode(&e) != nil {
+			return
+		}
+		c.events <- e
+	}
+}
+
+func (c *child[E]) pid() int { return c.cmd.Process.Pid }
+
+func (c *child[E]) tell(v any) error { return json.NewEncoder(c.in).Encode(v) }
+
+// kill ends the child as kill -9 does and gives the events that it had told by
+// then. A child that has ended stays so.
+func (c *child[E]) kill() []E {
+	_ = c.cmd.Process.Kill() // it fails where the child has ended
+	var rest []E
+	for e := range c.events {
+		rest = append(rest, e)
+	}
+	_ = c.reap() // that it was killed is no news
+	return rest
+}
+
+// ended waits for the child to end by itself, after its last event, and gives
+// why it failed.
+func (c *child[E]) ended() error {
+	err := c.reap()
+	if said := bytes.TrimSpace(c.said.Bytes()); err != nil && len(said) > 0 {
+		return fmt.Errorf("process %d: %w: %s", c.pid(), err, said)
+	}
+	return err
+}
