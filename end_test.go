@@ -37,7 +37,9 @@ func busy(end func(context.Context) (int, error)) func(context.Context, int) (in
 
 // spec: L-12, L-13, L-9, L-10, L-17, L-1
 func TestWhatStillRunsIsCancelledFirst(t *testing.T) {
-	lasts := func(ctx context.Context) (int, error) { return perdure.Step(ctx, "last", work("last", 100*time.Hour, nil)) }
+	lasts := func(ctx context.Context) (int, error) {
+		return perdure.Step(ctx, "last", work("last", 100*time.Hour, nil))
+	}
 	cases := []struct {
 		name   string
 		end    func(context.Context) (int, error)

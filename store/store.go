@@ -133,8 +133,10 @@ const (
 // not after Now. At most about 32 MB of journals come at a time, at least one
 // run.
 //
-// One (Engine and Run are set): the engine becomes the owner of that one, if
-// nobody owns it and it is open, whatever its wake time; else Runs is empty.
+// One (Engine and Run are set): the engine becomes the owner of that one, if it
+// is open and nobody owns it or this engine does, whatever its wake time; else
+// Runs is empty. After a claim whose outcome is unknown, the engine finds what it
+// may own by [Filter].Owner.
 //
 // Leave (Engine and Leave are set): the runs it owns have no owner and are due
 // at Now, and its row is gone.
@@ -179,6 +181,7 @@ type Filter struct {
 	Run        journal.RunID
 	WorkflowID string
 	Workflow   string
+	Owner      journal.EngineID // of open runs
 	Statuses   []journal.Status
 	After      journal.Number // the cursor
 	Limit      int            // 0 for 100; at most 1,000

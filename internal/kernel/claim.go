@@ -93,9 +93,12 @@ func (k *Kernel) claimDue() (again bool, err error) {
 	}
 	k.queued, k.wakeAt = false, time.Time{}
 	k.mu.Unlock()
-	claimed, err := k.store.Claim(context.Background(), store.Claim{
-		Engine: k.engine, Now: time.Now(), Workflows: names, Max: room,
-	})
+	k.claiming.Lock()
+	defer k.claiming.Unlock()
+	if err := k.reclaim(); err != nil {
+		return false, err
+	}
+	claimed, err := k.claim(store.Claim{Workflows: names, Max: room})
 	if err != nil {
 		return false, err
 	}
@@ -106,6 +109,49 @@ func (k *Kernel) claimDue() (again bool, err error) {
 	defer k.mu.Unlock()
 	k.wakeAt = earlier(k.wakeAt, claimed.Next)
 	return claimed.More, nil
+}
+
+// claim asks the store for runs. Where it fails, the store may have given them
+// all the same.
+func (k *Kernel) claim(c store.Claim) (store.Claimed, error) {
+	c.Engine, c.Now = k.engine, time.Now()
+	claimed, err := k.store.Claim(context.Background(), c)
+	if err != nil {
+		k.unsure = true
+	}
+	return claimed, err
+}
+
+// reclaim finds the runs that a claim of unknown outcome may have given, and
+// begins their residence.
+func (k *Kernel) reclaim() error {
+	if !k.unsure {
+		return nil
+	}
+	f := store.Filter{Owner: k.engine, Limit: store.MaxLimit}
+	for {
+		heads, next, err := k.store.Find(context.Background(), f)
+		if err != nil {
+			return err
+		}
+		for _, h := range heads {
+			if k.residentRun(h.Number) != nil {
+				continue
+			}
+			claimed, err := k.claim(store.Claim{Run: h.Number})
+			if err != nil {
+				return err
+			}
+			for _, c := range claimed.Runs {
+				k.adopt(c)
+			}
+		}
+		if next == 0 {
+			k.unsure = false
+			return nil
+		}
+		f.After = next
+	}
 }
 
 // earlier gives the earlier one of two times; the zero time is never.
@@ -196,15 +242,27 @@ func (k *Kernel) forget(r *run) {
 	}
 }
 
-// claimOne takes up one run whatever its wake time, and gives its journal;
-// false where somebody owns it or it has ended.
-func (k *Kernel) claimOne(n journal.Number) (store.Run, bool, error) {
-	claimed, err := k.store.Claim(context.Background(), store.Claim{Engine: k.engine, Now: time.Now(), Run: n})
+// residence gives the residence of a run for a command: the one that it has, or
+// one made to write a mark; nil where neither can be had now.
+func (k *Kernel) residence(n journal.Number) (*run, error) {
+	k.claiming.Lock()
+	defer k.claiming.Unlock()
+	if r := k.residentRun(n); r != nil {
+		return r, nil
+	}
+	claimed, err := k.claim(store.Claim{Run: n})
 	if err != nil {
-		return store.Run{}, false, k.unavailable("claim", err)
+		k.look()
+		return nil, k.unavailable("claim", err)
 	}
 	if len(claimed.Runs) == 0 {
-		return store.Run{}, false, nil
+		return nil, nil
 	}
-	return claimed.Runs[0], true, nil
+	c := claimed.Runs[0]
+	m := newMemo(c.Entries, k.cfg.Build)
+	m.last = c.Last
+	r := k.newRun(c.Head, k.Lookup(c.Head.Workflow), m)
+	close(r.begun)
+	k.admit(r)
+	return r, nil
 }

@@ -150,19 +150,12 @@ func (k *Kernel) command(ctx context.Context, op, id string, judge func(journal.
 		if err := judge(head); !errors.Is(err, errOpen) {
 			return err
 		}
-		r := k.residentRun(head.Number)
+		r, err := k.residence(head.Number)
+		if err != nil {
+			return err
+		}
 		if r == nil {
-			c, ok, err := k.claimOne(head.Number)
-			if err != nil {
-				return err
-			}
-			if !ok {
-				continue
-			}
-			m := newMemo(c.Entries, k.cfg.Build)
-			m.last = c.Last
-			r = k.newRun(c.Head, k.Lookup(head.Workflow), m)
-			k.admit(r)
+			continue
 		}
 		r.mu.Lock()
 		if !r.gone() && judge(r.head) != nil {

@@ -68,6 +68,9 @@ type Kernel struct {
 	engine  journal.EngineID // set before ready
 	db      string           // set before ready
 
+	claiming sync.Mutex // held from a claim until its runs are resident
+	unsure   bool       // a claim failed: the store may have given us runs; under claiming
+
 	mu        sync.Mutex
 	err       error
 	begun     bool // Run was called

@@ -103,7 +103,7 @@ func (d *data) release(r *run, now time.Time) {
 
 func (d *data) one(c store.Claim) store.Claimed {
 	out := store.Claimed{Engine: c.Engine}
-	if r := d.runs[c.Run]; r != nil && r.isOpen() && r.head.Owner == 0 {
+	if r := d.runs[c.Run]; r != nil && r.isOpen() && (r.head.Owner == 0 || r.head.Owner == c.Engine) {
 		r.head.Owner = c.Engine
 		out.Runs = append(out.Runs, r.claimed())
 	}

@@ -115,6 +115,8 @@ func matches(f store.Filter, h *journal.Head) bool {
 		return false
 	case f.Workflow != "" && h.Workflow != f.Workflow:
 		return false
+	case f.Owner != 0 && (h.Owner != f.Owner || !h.Ended.IsZero()):
+		return false
 	}
 	return len(f.Statuses) == 0 || slices.Contains(f.Statuses, h.Status)
 }

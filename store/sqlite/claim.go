@@ -22,7 +22,7 @@ where owner = 0 and workflow = ? and wake <= ? and ended is null order by wake, 
 	selectNext = `select wake from heads
 where owner = 0 and workflow = ? and wake is not null and ended is null order by wake limit 1`
 
-	takeHead = `update heads set owner = ? where number = ? and owner = 0 and ended is null`
+	takeHead = `update heads set owner = ? where number = ? and owner in (0, ?) and ended is null`
 
 	// selectClaimed has a column more: the sequence of the last entry.
 	selectClaimed = `select ` + headColumns + `, (select max(seq) from entries where run = number)
@@ -123,7 +123,7 @@ func next(db *conn, workflows []string) (time.Time, error) {
 // take gives the engine one run, if nobody owns it and it is open. It tells the
 // size of its journal.
 func (s *Store) take(db *conn, engine journal.EngineID, n journal.Number, out *store.Claimed) (size int, err error) {
-	rows, err := db.exec(takeHead, int64(engine), int64(n))
+	rows, err := db.exec(takeHead, int64(engine), int64(n), int64(engine))
 	if err != nil || rows == 0 {
 		return 0, err
 	}

@@ -105,8 +105,16 @@ func (s *Store) acquire(db *conn) (*conn, error) {
 	return lock, nil
 }
 
-// hold keeps the lock of the side database, or gives it up for nil.
+// hold keeps the lock of the side database, or gives it up for nil. A store that
+// was closed meanwhile has given up what it had, and keeps nothing.
 func (s *Store) hold(lock *conn) error {
+	if err := s.enter(); err != nil {
+		if lock == nil {
+			return nil
+		}
+		return errors.Join(err, lock.close())
+	}
+	defer s.leave()
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	old := s.lock

@@ -123,6 +123,9 @@ func (s *Store) conditions(f store.Filter) (where string, args []driver.Value) {
 	if f.Workflow != "" {
 		add("workflow = ?", f.Workflow)
 	}
+	if f.Owner != 0 {
+		add("owner = ? and ended is null", int64(f.Owner))
+	}
 	if len(f.Statuses) > 0 {
 		var values []driver.Value
 		for _, status := range f.Statuses {

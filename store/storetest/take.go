@@ -20,7 +20,8 @@ func takeChecks() []check {
 		{"take/about 32 MB of journals come at a time", takeBytes},
 		{"take/each run is given once, however many ask", takeOnce},
 		{"one/a run comes whatever its wake time", oneAsleep},
-		{"one/a run that is owned, has ended or is not there does not come", oneNot},
+		{"one/a run that the engine owns comes again", oneAgain},
+		{"one/a run that another engine owns, has ended or is not there does not come", oneNot},
 	}
 }
 
@@ -173,9 +174,20 @@ func oneAsleep(w *world) {
 	}
 }
 
+func oneAgain(w *world) {
+	w.join(0)
+	mine, over, free := w.start(""), w.start(""), w.free("", 5)
+	heads := w.written(mine, over, free)
+	w.commit(ended(heads[1], 2, 5))
+	w.same("owned", w.find(store.Filter{Owner: w.engine}), heads[:1])
+	w.same("claimed", w.one(mine.Run), []journal.Number{mine.Run})
+	w.same("claimed again", w.one(mine.Run), []journal.Number{mine.Run})
+}
+
 func oneNot(w *world) {
 	w.join(0)
 	owned, over := w.start(""), w.start("")
+	owned.Head.Owner = w.engine + 1000
 	heads := w.written(owned, over)
 	w.commit(ended(heads[1], 2, 5))
 	for _, run := range []journal.Number{owned.Run, over.Run, w.number()} {

@@ -1,0 +1,142 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"slices"
+	"strings"
+)
+
+const (
+	maxMethods  = 8   // of an interface
+	maxLines    = 800 // of a file that is no test
+	maxFunction = 70  // lines of all functions but the longest hundredth
+	maxHello    = 29  // lines of the first program
+	hello       = "examples/hello/main.go"
+)
+
+func budgetRules() []rule {
+	return []rule{
+		{
+			name: "budget/interfaces have at most 8 methods", check: wideInterfaces,
+			bad: map[string]string{"a/a.go": `package a
+type Wide interface { Narrow; A(); B(); C(); D(); E(); F(); error }
+type Narrow interface { G(); H() }`},
+			want: []string{"a/a.go:2: Wide has 9 methods"},
+		},
+		{
+			name: "budget/files have at most 800 lines", check: longFiles,
+			bad:  map[string]string{"a/a.go": "package a\n" + strings.Repeat("\n", 800)},
+			want: []string{"a/a.go has 801 lines"},
+		},
+		{
+			name: "budget/functions have at most 70 lines, all but a hundredth", check: longFunctions,
+			bad:  map[string]string{"a/a.go": "package a\nfunc long() {\n" + strings.Repeat("\n", 69) + "}\nfunc short() {}"},
+			want: []string{"99 of 100 functions have up to 71 lines", "a/a.go:2: long has 71 lines"},
+		},
+		{
+			name: "budget/the first program has fewer than 30 lines", check: longHello,
+			bad:  map[string]string{hello: "package main\n" + strings.Repeat("\n", 29)},
+			want: []string{hello + " has 30 lines"},
+		},
+	}
+}
+
+func wideInterfaces(h *house) (found []string) {
+	for _, r := range h.sorted() {
+		types := map[string]*ast.InterfaceType{}
+		for _, f := range r.code() {
+			ast.Inspect(f.File, func(n ast.Node) bool {
+				if spec, ok := n.(*ast.TypeSpec); ok {
+					if i, ok := spec.Type.(*ast.InterfaceType); ok {
+						types[spec.Name.Name] = i
+					}
+				}
+				return true
+			})
+		}
+		for name, i := range types {
+			if n := methods(i, types); n > maxMethods {
+				found = append(found, fmt.Sprintf("%s: %s has %d methods, at most %d: let values say what the methods differ in", h.at(i), name, n, maxMethods))
+			}
+		}
+	}
+	return found
+}
+
+// methods counts the methods of an interface, with those of interfaces of the
+// same package that it embeds; one of another package counts as one.
+func methods(i *ast.InterfaceType, types map[string]*ast.InterfaceType) int {
+	n := 0
+	for _, m := range i.Methods.List {
+		switch e := m.Type.(type) {
+		case *ast.FuncType:
+			n += len(m.Names)
+		case *ast.Ident:
+			if in := types[e.Name]; in != nil {
+				n += methods(in, types)
+			} else {
+				n++
+			}
+		case *ast.SelectorExpr:
+			n++
+		}
+	}
+	return n
+}
+
+func longFiles(h *house) (found []string) {
+	for _, r := range h.sorted() {
+		for _, f := range r.code() {
+			if f.lines > maxLines {
+				found = append(found, fmt.Sprintf("%s has %d lines, at most %d: find the second idea in it", f.path, f.lines, maxLines))
+			}
+		}
+	}
+	return found
+}
+
+func longFunctions(h *house) (found []string) {
+	type function struct {
+		where, name string
+		lines       int
+	}
+	var all []function
+	for _, r := range h.sorted() {
+		for _, f := range r.code() {
+			for _, d := range f.Decls {
+				if d, ok := d.(*ast.FuncDecl); ok {
+					lines := h.fset.Position(d.End()).Line - h.fset.Position(d.Pos()).Line + 1
+					all = append(all, function{h.at(d.Name), d.Name.Name, lines})
+				}
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	slices.SortFunc(all, func(a, b function) int { return b.lines - a.lines })
+	p99 := all[len(all)/100].lines
+	if p99 <= maxFunction {
+		return nil
+	}
+	found = append(found, fmt.Sprintf("99 of 100 functions have up to %d lines, at most %d:", p99, maxFunction))
+	for _, f := range all {
+		if f.lines > maxFunction {
+			found = append(found, fmt.Sprintf("%s: %s has %d lines: name its parts", f.where, f.name, f.lines))
+		}
+	}
+	return found
+}
+
+func longHello(h *house) (found []string) {
+	for _, f := range h.files() {
+		if f.path == hello && f.lines <= maxHello {
+			return nil
+		}
+		if f.path == hello {
+			return []string{fmt.Sprintf("%s has %d lines: the first program fits in %d", f.path, f.lines, maxHello)}
+		}
+	}
+	return []string{"there is no " + hello}
+}

@@ -1,0 +1,97 @@
+package arch
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const maxReadme = 250 // lines
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestReadmeShowsTheFirstProgramAsItIs(t *testing.T) {
+	readme := readFile(t, "README.md")
+	if !strings.Contains(readme, "\n```go\n"+readFile(t, hello)+"```\n") {
+		t.Errorf("README.md does not have %s as a block of Go, byte for byte", hello)
+	}
+	if n := strings.Count(readme, "\n"); n > maxReadme {
+		t.Errorf("README.md has %d lines, at most %d: the rest belongs in docs", n, maxReadme)
+	}
+}
+
+// markdownLink is [text](to), of which to is kept without the part after #.
+var markdownLink = regexp.MustCompile(`\]\(([^)#\s]*)(?:#[^)\s]*)?\)`)
+
+func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
+	for _, name := range documents(t) {
+		for _, m := range markdownLink.FindAllStringSubmatch(readFile(t, name), -1) {
+			to := m[1]
+			if to == "" || strings.Contains(to, "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(name), filepath.FromSlash(to))); err != nil {
+				t.Errorf("%s: %s leads nowhere", name, to)
+			}
+		}
+	}
+}
+
+// testName is the name of a test as documents quote it.
+var testName = regexp.MustCompile("`((?:Test|Fuzz|Example|Benchmark)[A-Z]\\w*)`")
+
+func TestTestsNamedInDocumentsAreThere(t *testing.T) {
+	h, err := load(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, f := range h.files() {
+		for _, d := range f.Decls {
+			if fn := functionName(d); f.test {
+				known[fn] = true
+			}
+		}
+	}
+	for _, name := range documents(t) {
+		for _, m := range testName.FindAllStringSubmatch(readFile(t, name), -1) {
+			if !known[m[1]] {
+				t.Errorf("%s names %s, and there is no such test", name, m[1])
+			}
+		}
+	}
+}
+
+// documents gives every Markdown file of the module.
+func documents(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != root && strings.HasPrefix(d.Name(), "."):
+			return filepath.SkipDir
+		case filepath.Ext(name) == ".md":
+			rel, err := filepath.Rel(root, name)
+			out = append(out, rel)
+			return err
+		}
+		return nil
+	})
+	if err != nil || !slices.Contains(out, "README.md") {
+		t.Fatalf("the documents are %v (%v)", out, err)
+	}
+	return out
+}

@@ -1,0 +1,217 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	module = "github.com/perdure/perdure"
+	root   = "../.."
+	door   = "/" // the root package in the plan
+)
+
+// A house is the Go code of a module, read and not yet judged.
+type house struct {
+	fset  *token.FileSet
+	rooms map[string]*room // by path below the module; door for the root package
+}
+
+// A room is a package with its tests.
+type room struct {
+	path  string
+	name  string
+	files []*file
+}
+
+// A file is a file of Go.
+type file struct {
+	*ast.File
+	path  string // below the module
+	lines int
+	test  bool
+}
+
+func newHouse() *house {
+	return &house{fset: token.NewFileSet(), rooms: map[string]*room{}}
+}
+
+// add reads a file of the module.
+func (h *house) add(name string, source []byte) error {
+	parsed, err := parser.ParseFile(h.fset, name, source, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	dir := path.Dir(name)
+	if dir == "." {
+		dir = door
+	}
+	r := h.rooms[dir]
+	if r == nil {
+		r = &room{path: dir}
+		h.rooms[dir] = r
+	}
+	f := &file{File: parsed, path: name, test: strings.HasSuffix(name, "_test.go")}
+	f.lines = strings.Count(string(source), "\n")
+	if !f.test {
+		r.name = parsed.Name.Name
+	}
+	r.files = append(r.files, f)
+	return nil
+}
+
+// load reads every Go file of the module, whatever system it is for.
+func load(dir string) (*house, error) {
+	h := newHouse()
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name != dir && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_")) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		source, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, name)
+		if err != nil {
+			return err
+		}
+		return h.add(filepath.ToSlash(rel), source)
+	})
+	return h, err
+}
+
+// at shows where something stands.
+func (h *house) at(n ast.Node) string {
+	p := h.fset.Position(n.Pos())
+	return fmt.Sprintf("%s:%d", p.Filename, p.Line)
+}
+
+// sorted gives the rooms in the order of their paths.
+func (h *house) sorted() []*room {
+	var out []*room
+	for _, r := range h.rooms {
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b *room) int { return strings.Compare(a.path, b.path) })
+	return out
+}
+
+// files gives every file, those of tests too.
+func (h *house) files() []*file {
+	var out []*file
+	for _, r := range h.sorted() {
+		out = append(out, r.files...)
+	}
+	return out
+}
+
+// code gives the files that are no tests.
+func (r *room) code() []*file {
+	return slices.DeleteFunc(slices.Clone(r.files), func(f *file) bool { return f.test })
+}
+
+// imports gives what some files import: packages of the module by their path in
+// the plan, and the others as they are written.
+func imports(files []*file) (own, others []string) {
+	for _, f := range files {
+		for _, spec := range f.Imports {
+			p, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				continue
+			}
+			in, inside := strings.CutPrefix(p, module)
+			switch {
+			case inside && in == "":
+				own = append(own, door)
+			case inside && in[0] == '/':
+				own = append(own, in[1:])
+			default:
+				others = append(others, p)
+			}
+		}
+	}
+	slices.Sort(own)
+	slices.Sort(others)
+	return slices.Compact(own), slices.Compact(others)
+}
+
+// isStandard says whether a package is one of the standard library.
+func isStandard(importPath string) bool {
+	first, _, _ := strings.Cut(importPath, "/")
+	return !strings.Contains(first, ".")
+}
+
+// A rule finds what is wrong with a house.
+type rule struct {
+	name  string
+	check func(*house) []string
+	bad   map[string]string // a house that breaks it, by file
+	want  []string          // what it says of that house
+	fine  []string          // what it does not say of it
+}
+
+func rules() []rule {
+	return slices.Concat(planRules(), budgetRules(), wordRules())
+}
+
+// TestHouse runs every rule over this module.
+func TestHouse(t *testing.T) {
+	h, err := load(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rules() {
+		t.Run(r.name, func(t *testing.T) {
+			for _, found := range r.check(h) {
+				t.Error(found)
+			}
+		})
+	}
+}
+
+// TestRulesBite runs every rule over a house that breaks it.
+func TestRulesBite(t *testing.T) {
+	for _, r := range rules() {
+		t.Run(r.name, func(t *testing.T) {
+			h := newHouse()
+			for name, source := range r.bad {
+				if err := h.add(name, []byte(source)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			found := r.check(h)
+			for _, want := range r.want {
+				if !slices.ContainsFunc(found, func(s string) bool { return strings.Contains(s, want) }) {
+					t.Errorf("it does not say %q, but %q", want, found)
+				}
+			}
+			for _, fine := range r.fine {
+				if slices.ContainsFunc(found, func(s string) bool { return strings.Contains(s, fine) }) {
+					t.Errorf("it says %q, and that is fine: %q", fine, found)
+				}
+			}
+			if len(r.want) == 0 {
+				t.Error("there is no bad house for it")
+			}
+		})
+	}
+}

@@ -1,0 +1,187 @@
+package arch
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A permit says what a package may import beside the standard library.
+type permit struct {
+	own    string // packages of this module; anyPublic for all that are not internal
+	others string // packages of others
+}
+
+// plan has every package, from the ground floor up. A package imports only what
+// is below it. What is not listed here is not allowed; what is listed and not
+// used is taken off the list.
+//
+// The core (everything but drivers and the street) has no entry under others:
+// who embeds the engine pays for the standard library and one driver.
+var plan = map[string]permit{
+	// words
+	"journal": {},
+	"observe": {},
+	// keeping
+	"store":           {own: "journal"},
+	"store/memory":    {own: "journal store"},
+	"store/sqlite":    {own: "journal store", others: "modernc.org/sqlite modernc.org/sqlite/lib"},
+	"store/storetest": {own: "journal store"},
+	"store/floor":     {own: "journal store"},
+	// running
+	"internal/kernel": {own: "journal observe store"},
+	// door
+	door: {own: "internal/kernel journal observe store"},
+	// street
+	"app":                {own: anyPublic, others: "github.com/spf13/cobra"},
+	"app/internal/bench": {own: anyPublic},
+	"app/internal/demo":  {own: anyPublic},
+	"cmd/perdure":        {own: "app"},
+	"examples/hello":     {own: "/ store/sqlite"},
+	// beside the house: its plan
+	"internal/arch": {},
+}
+
+// street has the packages that wire everything together. They are not counted
+// as depth.
+var street = []string{"app", "cmd/", "examples/"}
+
+// anyPublic stands for every package that users may import, and the internal
+// ones next to the importer.
+const anyPublic = "*"
+
+const maxDepth = 5 // of imports below the street
+
+func onStreet(path string) bool {
+	return slices.ContainsFunc(street, func(s string) bool {
+		return path == strings.TrimSuffix(s, "/") || strings.HasPrefix(path, strings.TrimSuffix(s, "/")+"/")
+	})
+}
+
+func planRules() []rule {
+	return []rule{
+		{
+			name: "plan/every package is in the plan, and the plan has no other", check: unplanned,
+			bad:  map[string]string{"util/util.go": "package util"},
+			want: []string{"util is not in the plan", "journal is in the plan and not in the house"},
+		},
+		{
+			name: "plan/packages import what the plan allows", check: forbidden,
+			bad: map[string]string{
+				"journal/journal.go":  `package journal; import ("github.com/perdure/perdure/store"; "modernc.org/sqlite")`,
+				"store/store_test.go": `package store; import "github.com/stretchr/testify/assert"`,
+				"perdure.go":          `package perdure; import "github.com/perdure/perdure"`,
+				"app/app.go":          `package app; import ("github.com/perdure/perdure/internal/kernel"; _ "github.com/perdure/perdure/app/internal/demo")`,
+			},
+			want: []string{
+				"app imports internal/kernel",
+				"journal imports store", "journal imports modernc.org/sqlite",
+				"store imports github.com/stretchr/testify/assert", "/ imports /",
+			},
+			fine: []string{"app/internal/demo"},
+		},
+		{
+			name: "plan/nothing is allowed that nobody uses", check: unusedPermits,
+			bad:  map[string]string{"store/sqlite/open.go": "package sqlite"},
+			want: []string{"store/sqlite may import journal", "store/sqlite may import modernc.org/sqlite"},
+		},
+		{
+			name: "plan/imports are at most 5 deep below the street", check: deep,
+			bad: map[string]string{
+				"a/a.go": `package a; import _ "github.com/perdure/perdure/b"`,
+				"b/b.go": `package b; import _ "github.com/perdure/perdure/c"`,
+				"c/c.go": `package c; import _ "github.com/perdure/perdure/d"`,
+				"d/d.go": `package d; import _ "github.com/perdure/perdure/e"`,
+				"e/e.go": `package e; import _ "github.com/perdure/perdure/f"`,
+				"f/f.go": `package f; import _ "github.com/perdure/perdure/g"`,
+				"g/g.go": `package g`,
+			},
+			want: []string{"a → b → c → d → e → f → g"},
+		},
+	}
+}
+
+func unplanned(h *house) (found []string) {
+	for _, r := range h.sorted() {
+		if _, ok := plan[r.path]; !ok {
+			found = append(found, fmt.Sprintf("%s is not in the plan: give it its floor there, or find the package that this belongs to", r.path))
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(plan)) {
+		if h.rooms[p] == nil {
+			found = append(found, p+" is in the plan and not in the house: take it off")
+		}
+	}
+	return found
+}
+
+// forbidden judges what packages import. Tests may import every package of the
+// module, and of others what their package may.
+func forbidden(h *house) (found []string) {
+	for _, r := range h.sorted() {
+		p := plan[r.path]
+		own, _ := imports(r.code())
+		_, others := imports(r.files)
+		for _, in := range own {
+			if !p.allows(r.path, in) {
+				found = append(found, fmt.Sprintf("%s imports %s: a package imports what is below it and in the plan; pass it in, or move what both need down", r.path, in))
+			}
+		}
+		for _, in := range others {
+			if !isStandard(in) && !slices.Contains(strings.Fields(p.others), in) {
+				found = append(found, fmt.Sprintf("%s imports %s: the core stays on the standard library; others are drivers' and the street's, and are argued for in docs/dependencies.md", r.path, in))
+			}
+		}
+	}
+	return found
+}
+
+// allows says whether the package at path may import another one of this module.
+func (p permit) allows(path, in string) bool {
+	if p.own != anyPublic {
+		return slices.Contains(strings.Fields(p.own), in)
+	}
+	next, _, internal := strings.Cut(in, "internal/")
+	return !internal || next != "" && strings.HasPrefix(path+"/", next)
+}
+
+func unusedPermits(h *house) (found []string) {
+	for _, r := range h.sorted() {
+		p := plan[r.path]
+		own, _ := imports(r.code())
+		_, others := imports(r.files)
+		for _, in := range append(strings.Fields(p.own), strings.Fields(p.others)...) {
+			if in != anyPublic && !slices.Contains(own, in) && !slices.Contains(others, in) {
+				found = append(found, fmt.Sprintf("%s may import %s and does not: wall the door up", r.path, in))
+			}
+		}
+	}
+	return found
+}
+
+func deep(h *house) (found []string) {
+	chains := map[string][]string{}
+	var longest func(string) []string
+	longest = func(p string) []string {
+		if chain, ok := chains[p]; ok || h.rooms[p] == nil {
+			return chain
+		}
+		chains[p] = []string{p} // ends a circle, which the compiler refuses anyhow
+		own, _ := imports(h.rooms[p].code())
+		var below []string
+		for _, in := range own {
+			if c := longest(in); len(c) > len(below) {
+				below = c
+			}
+		}
+		chains[p] = append([]string{p}, below...)
+		return chains[p]
+	}
+	for _, r := range h.sorted() {
+		if chain := longest(r.path); !onStreet(r.path) && len(chain)-1 > maxDepth {
+			found = append(found, fmt.Sprintf("imports are %d deep, at most %d: %s", len(chain)-1, maxDepth, strings.Join(chain, " → ")))
+		}
+	}
+	return found
+}
