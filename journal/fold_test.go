@@ -371,7 +371,7 @@ func TestRaisedEntriesAreUncommittedUntilTheyAreDurable(t *testing.T) {
 	if s := a.Snapshot(); s.Seq != 3 || s.Steps[0].Status != journal.StepIsDone {
 		t.Fatalf("what was raised is not applied: %+v", s)
 	}
-	a.Uncommitted()[0].Kind = journal.RunFailed
+	a.Uncommitted()[2].Kind = journal.RunFailed
 	a.Committed(2)
 	if got := a.Uncommitted(); len(got) != 1 || got[0].Seq != 3 || got[0].Kind != journal.StepCompleted {
 		t.Fatalf("uncommitted %v", got)
