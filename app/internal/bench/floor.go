@@ -9,15 +9,17 @@ import (
 )
 
 // floorShape is what the floor of a workload writes: the same runs, where that
-// can be compared. Those of fanout are as many runs of one step as it has steps
-// at a time; those of resume are those of latency.
+// can be compared. For fanout it is as many runs of one step at a time as a run
+// has steps, and for resume a twentieth of the steps in runs like those of
+// latency.
 func floorShape(o Options) (shape floor.Options, same bool) {
 	switch o.Workload {
 	case Fanout:
 		return floor.Options{Runs: o.Runs * o.Steps * fanoutRepeats, Steps: 1, InFlight: o.Steps, Payload: o.Payload}, false
 	case Resume:
 		d := defaults[Latency]
-		return floor.Options{Runs: d.Runs, Steps: d.Steps, InFlight: d.InFlight, Payload: o.Payload}, false
+		runs := max(1, o.Steps/d.Steps/20)
+		return floor.Options{Runs: runs, Steps: d.Steps, InFlight: d.InFlight, Payload: o.Payload}, false
 	}
 	return floor.Options{Runs: o.Runs, Steps: o.Steps, InFlight: o.InFlight, Payload: o.Payload}, true
 }

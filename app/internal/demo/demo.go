@@ -19,16 +19,13 @@ type Options struct {
 	Dir        string // where the database and the ledger are; what an earlier demo left there is removed
 	Seed       uint64 // chooses orders, refusals and kills
 	Kills      int    // how often the worker is killed
-	Orders     int    // 0 is as many as fit the kills
+	Orders     int    // how many there are; see DefaultOrders
 }
 
 // Run runs one demo, tells it line by line on out, and ends with the checks. It
 // returns an error where the demo could not be run, where one of the checks is
 // false, or where ctx ends. No child process outlives it.
 func Run(ctx context.Context, o Options, out io.Writer) error {
-	if o.Orders == 0 {
-		o.Orders = DefaultOrders(o.Kills)
-	}
 	if err := o.validate(); err != nil {
 		return err
 	}

@@ -1,0 +1,68 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestWrongCommandLines(t *testing.T) {
+	for _, c := range []struct{ line, message string }{
+		{"dmo", "there is no command dmo"},
+		{"nothing-like-it", "there is no command nothing-like-it"},
+		{"--bogus", "unknown flag: --bogus"},
+		{"version x", "unknown command"},
+		{"demo --kills", "flag needs an argument"},
+		{"demo --kills many", `invalid argument "many"`},
+		{"demo --once --kills -1", "-1 kills cannot be"},
+		{"demo --once --kills 1000000000", "are too many"},
+		{"demo --once --orders 0", "0 orders cannot be"},
+		{"demo --once --orders 1 --kills 9", "too few for 9 kills"},
+		{"demo --once --dir=", "a directory is needed"},
+		{"demo-worker", "nobody told this process"},
+		{"demo-world", "nobody told this process"},
+		{"bench --workload no", "there is no workload no"},
+		{"bench --store postgres:x", "there is no store postgres:x"},
+		{"bench --runs -1", "--runs cannot be -1"},
+		{"bench --payload 9999999", "--payload cannot be 9999999"},
+		{"bench --workload resume --runs 2", "resume is about one run"},
+		{"bench -o yaml", "there is no output format yaml"},
+	} {
+		t.Run(c.line, func(t *testing.T) {
+			perdureCommand(t, strings.Fields(c.line)...).refused(t, exitUsage, c.message)
+		})
+	}
+}
+
+func TestATypoIsGuessed(t *testing.T) {
+	if r := perdureCommand(t, "dmo"); !strings.Contains(r.stderr, "did you mean demo?") {
+		t.Errorf("stderr: %s", r.stderr)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, line := range []string{"", "--help", "help", "demo --help", "bench --help", "version --help"} {
+		t.Run(line, func(t *testing.T) {
+			r := perdureCommand(t, strings.Fields(line)...)
+			if r.code != exitOK || !strings.HasPrefix(r.stdout, "Examples:\n  perdure ") {
+				t.Errorf("exit code %d, and it begins with %.20q", r.code, r.stdout)
+			}
+			for _, code := range []int{
+				exitOK, exitFailed, exitUsage, exitNotFound, exitConflict, exitUnreachable, exitCancelled, exitInterrupted,
+			} {
+				if !strings.Contains(r.stdout, fmt.Sprintf("\n  %-3d  ", code)) {
+					t.Errorf("it does not tell exit code %d", code)
+				}
+			}
+			if strings.Contains(r.stdout, "demo-worker") {
+				t.Error("it lists a command that is not for people")
+			}
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	if r := perdureCommand(t, "version"); r.code != exitOK || !strings.HasPrefix(r.stdout, "perdure ") {
+		t.Errorf("exit code %d, stdout %q", r.code, r.stdout)
+	}
+}

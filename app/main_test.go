@@ -1,0 +1,63 @@
+package app
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure"
+)
+
+// child is set in the environment of processes that tests start: the test
+// binary is then the program.
+const child = "PERDURE_APP_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(child) != "" {
+		Main()
+	}
+	os.Exit(m.Run())
+}
+
+// A result is what a command did.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// perdureCommand runs a command in this process; its children are processes.
+func perdureCommand(t *testing.T, args ...string) result {
+	t.Helper()
+	t.Setenv(child, "1")
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+// refused fails the test unless the command was refused with that exit code, one
+// line and a hint, and nothing on stdout.
+func (r result) refused(t *testing.T, code int, message string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(r.stderr, "\n"), "\n")
+	switch {
+	case r.code != code:
+		t.Errorf("exit code %d, want %d", r.code, code)
+	case len(lines) != 2 || !strings.HasPrefix(lines[0], "error: ") || !strings.HasPrefix(lines[1], "  hint: "):
+		t.Error("want a line and a hint")
+	case !strings.Contains(lines[0], message):
+		t.Errorf("want it to say %q", message)
+	case r.stdout != "":
+		t.Errorf("stdout has %q", r.stdout)
+	}
+	if t.Failed() {
+		t.Logf("stderr:\n%s", r.stderr)
+	}
+}
+
+func TestAWrongDefinitionIsToldAtOnce(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	wrong := perdure.Define[int, int]("no name", nil)
+	code := run(t.Context(), []string{"version"}, strings.NewReader(""), &stdout, &stderr, wrong)
+	result{code, stdout.String(), stderr.String()}.refused(t, exitUsage, `workflow "no name"`)
+}
