@@ -82,6 +82,17 @@ func (w *world) kill() {
 	<-w.done
 }
 
+// stopped says whether the engine has ended by itself.
+func (w *world) stopped() bool {
+	select {
+	case err := <-w.done:
+		w.done <- err
+		return true
+	default:
+		return false
+	}
+}
+
 // end stops the engine in good order.
 func (w *world) end() {
 	w.t.Helper()

@@ -194,16 +194,29 @@ func (k *Kernel) leaveAll() {
 	}
 }
 
-// leave hands over what the engine owned.
+// leaveTries bounds how often a stopping engine asks a store that does not
+// answer to take its runs back; the next engine takes them all the same.
+const leaveTries = 5
+
+// leave hands over what the engine owned. A leave whose answer was lost and that
+// is asked for again finds the engine gone, which is as good.
 func (k *Kernel) leave() error {
 	select {
 	case <-k.dead:
 		return k.err
 	default:
 	}
-	_, err := k.store.Claim(context.Background(), store.Claim{Engine: k.engine, Leave: true, Now: time.Now()})
+	wait := 10 * time.Millisecond
+	var err error
+	for range leaveTries {
+		_, err = k.store.Claim(context.Background(), store.Claim{Engine: k.engine, Leave: true, Now: time.Now()})
+		if err == nil || final(err) {
+			break
+		}
+		k.pause(&wait)
+	}
 	k.die(&journal.Error{Code: journal.CodeStopped, Op: "run", Message: "the engine has stopped"})
-	if err != nil {
+	if err != nil && !errors.Is(err, store.ErrFenced) {
 		return k.unavailable("leave", err)
 	}
 	return nil
@@ -243,6 +256,9 @@ func (k *Kernel) running(ctx context.Context, op string) error {
 }
 
 func (k *Kernel) unavailable(op string, err error) error {
+	if errors.Is(err, store.ErrClosed) {
+		return &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the store is closed", Err: err}
+	}
 	return &journal.Error{Code: journal.CodeUnavailable, Op: op, Message: "the store does not answer", Err: err}
 }
 

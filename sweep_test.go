@@ -1,0 +1,246 @@
+package perdure_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/store/storetest"
+)
+
+// A ledger is the outside world: it writes down every call it gets.
+type ledger struct {
+	mu    sync.Mutex
+	calls map[string]int // by idempotency key and attempt
+	order []string       // effects, by what they did, each key once
+	keys  map[string]bool
+}
+
+func (l *ledger) effect(what string, d time.Duration) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		key := perdure.IdempotencyKey(ctx)
+		n, _, _ := perdure.Attempt(ctx)
+		l.mu.Lock()
+		l.calls[fmt.Sprintf("%s attempt %d", key, n)]++
+		if !l.keys[key] {
+			l.keys[key] = true
+			l.order = append(l.order, what)
+		}
+		l.mu.Unlock()
+		_, err := work(what, d, nil)(ctx)
+		return what, err
+	}
+}
+
+// A scenario is a workflow and what must come of it, whatever fails.
+type scenario struct {
+	name    string
+	code    func(l *ledger) func(context.Context, int) (string, error)
+	out     string
+	is      error    // that the run ends with
+	effects []string // in any order
+	cancel  bool     // from outside, after a while
+}
+
+var scenarios = []scenario{
+	{name: "steps", out: "ship", effects: []string{"reserve", "charge", "ship"}, code: func(l *ledger) func(context.Context, int) (string, error) {
+		return func(ctx context.Context, _ int) (string, error) {
+			for _, name := range []string{"reserve", "charge"} {
+				if _, err := perdure.Step(ctx, name, l.effect(name, time.Millisecond)); err != nil {
+					return "", err
+				}
+			}
+			return perdure.Step(ctx, "ship", l.effect("ship", time.Millisecond), perdure.Announced)
+		}
+	}},
+	{name: "undo", is: errOdd, effects: []string{"reserve", "release"}, code: func(l *ledger) func(context.Context, int) (string, error) {
+		return func(ctx context.Context, _ int) (string, error) {
+			if _, err := perdure.Step(ctx, "reserve", l.effect("reserve", 0)); err != nil {
+				return "", err
+			}
+			_, err := perdure.Step(ctx, "charge", work("charge", time.Millisecond, errOdd), perdure.Retry{Attempts: 3, First: time.Second})
+			if err == nil {
+				return "charged", nil
+			}
+			if _, err := perdure.Step(ctx, "release", l.effect("release", 0)); err != nil {
+				return "", err
+			}
+			return "", err
+		}
+	}},
+	{name: "shared slice", out: "4", effects: []string{"ask0", "ask1", "ask2", "ask3", "book0", "book1", "book2", "book3"}, code: func(l *ledger) func(context.Context, int) (string, error) {
+		return func(ctx context.Context, _ int) (string, error) {
+			var found []string
+			var fs []*perdure.Future[string]
+			for i := range 4 {
+				fs = append(fs, perdure.Go(ctx, "price", func(ctx context.Context) (string, error) {
+					d := time.Duration((i*7)%4) * time.Millisecond
+					if _, err := perdure.Step(ctx, "ask", l.effect(fmt.Sprint("ask", i), d)); err != nil {
+						return "", err
+					}
+					found = append(found, fmt.Sprint("book", i))
+					return "", nil
+				}))
+			}
+			for _, f := range fs {
+				if _, err := f.Await(ctx); err != nil {
+					return "", err
+				}
+			}
+			for _, what := range found {
+				if _, err := perdure.Step(ctx, "book", l.effect(what, 0)); err != nil {
+					return "", err
+				}
+			}
+			return fmt.Sprint(len(found)), nil
+		}
+	}},
+	{name: "any", out: "won", effects: []string{"fast", "slow", "after"}, code: func(l *ledger) func(context.Context, int) (string, error) {
+		return func(ctx context.Context, _ int) (string, error) {
+			slow := perdure.Async(ctx, "slow", l.effect("slow", time.Second))
+			fast := perdure.Async(ctx, "fast", l.effect("fast", time.Millisecond))
+			i, err := perdure.Any(ctx, nil, slow, fast)
+			if err != nil || i < 0 {
+				return "", err
+			}
+			if _, err := slow.Cancel(ctx, "lost"); err != nil {
+				return "", err
+			}
+			if _, err := perdure.Step(ctx, "after", l.effect("after", 0)); err != nil {
+				return "", err
+			}
+			return "won", nil
+		}
+	}},
+	{name: "large", out: "3000000", effects: []string{"big"}, code: func(l *ledger) func(context.Context, int) (string, error) {
+		return func(ctx context.Context, _ int) (string, error) {
+			data, err := perdure.Step(ctx, "big", func(ctx context.Context) ([]byte, error) {
+				_, err := l.effect("big", 0)(ctx)
+				return make([]byte, 3_000_000), err
+			})
+			if err != nil {
+				return "", err
+			}
+			n, err := perdure.Step(ctx, "count", func(ctx context.Context) (int, error) {
+				return perdure.Once(ctx, "n", func() (int, error) { return len(data), nil })
+			})
+			return fmt.Sprint(n), err
+		}
+	}},
+	{name: "cancelled", is: &perdure.Error{Code: journal.CodeCancelled}, effects: []string{"a", "b"}, cancel: true, code: func(l *ledger) func(context.Context, int) (string, error) {
+		return func(ctx context.Context, _ int) (string, error) {
+			perdure.Async(ctx, "a", l.effect("a", time.Hour))
+			return perdure.Step(ctx, "b", l.effect("b", time.Hour))
+		}
+	}},
+}
+
+// play runs a scenario against a store that fails once as planned, and starts
+// engines until the run has ended. It gives false where the plan was not
+// reached.
+func play(t *testing.T, s scenario, plan storetest.Plan) (reached bool) {
+	t.Helper()
+	l := &ledger{calls: map[string]int{}, keys: map[string]bool{}}
+	wf := perdure.Define("w", s.code(l))
+	var faulty *storetest.Faulty
+	w := &world{t: t, workflows: []perdure.Definition{wf}}
+	w.wrap = func(below store.Store) store.Store {
+		faulty = storetest.NewFaulty(below, plan)
+		return faulty
+	}
+	w.db = memory.New()
+	w.begin()
+	first := faulty
+	w.wrap = nil
+	crashes := 0
+	var run *perdure.Run[string]
+	for run == nil || !ended(w, run) {
+		if died := plan.Fault >= storetest.CrashBefore && len(first.Injected()) > 0; crashes == 0 && (died || w.stopped()) {
+			crashes++
+			w.crash()
+		}
+		if r, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x")); err == nil {
+			run = r
+		}
+		if s.cancel && run != nil {
+			time.Sleep(time.Second)
+			_ = w.eng.Cancel(context.Background(), "x", "enough")
+		}
+		time.Sleep(10 * time.Second)
+	}
+	w.crash() // what is left is read through a store that does not fail
+	defer w.end()
+	run, err := wf.Get(context.Background(), w.eng, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := run.Result(context.Background())
+	if s.is == nil && (out != s.out || err != nil) || s.is != nil && !errors.Is(err, s.is) {
+		t.Errorf("%+v: got %q, %v", plan, out, err)
+	}
+	w.history("x")
+	l.check(t, s, plan, crashes)
+	return len(first.Injected()) > 0
+}
+
+func ended(w *world, run *perdure.Run[string]) bool {
+	d, err := w.eng.Describe(context.Background(), string(run.RunID()))
+	return err == nil && d.Head.Status.IsTerminal()
+}
+
+// check judges by the calls that the outside world got.
+func (l *ledger) check(t *testing.T, s scenario, plan storetest.Plan, crashes int) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	got := slices.Sorted(slices.Values(l.order))
+	if want := slices.Sorted(slices.Values(s.effects)); !slices.Equal(got, want) {
+		t.Errorf("%+v: effects %v, want %v", plan, got, want)
+	}
+	for attempt, n := range l.calls {
+		if n > 1+crashes {
+			t.Errorf("%+v: %s was made %d times over %d crashes", plan, attempt, n, crashes)
+		}
+	}
+}
+
+// Each store call of each scenario fails before it is done, fails after, and is
+// the last thing that its process lives to do or to ask for. What comes of the
+// run is the same, nothing is recorded twice, and an attempt is made again only
+// where a process died.
+func TestFaultSweep(t *testing.T) {
+	faults := map[string]storetest.Fault{
+		"fail before": storetest.FailBefore, "fail after": storetest.FailAfter,
+		"crash before": storetest.CrashBefore, "crash after": storetest.CrashAfter,
+	}
+	for _, s := range scenarios {
+		for name, fault := range faults {
+			t.Run(s.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				n := 0
+				for call := 1; ; call++ {
+					reached := false
+					synctest.Test(t, func(t *testing.T) {
+						reached = play(t, s, storetest.Plan{Call: call, Fault: fault})
+					})
+					if !reached || t.Failed() {
+						break
+					}
+					n++
+				}
+				if n < 5 {
+					t.Errorf("only %d faults were injected", n)
+				}
+			})
+		}
+	}
+}
