@@ -420,6 +420,20 @@ var (
 	tag          = regexp.MustCompile(`^// spec: [ABFLPR]-[1-9]\d*(, [ABFLPR]-[1-9]\d*)*$`)
 )
 
+// rowsAbove gives the rows that are named in the comment of a declaration.
+func rowsAbove(d ast.Decl) (rows []string) {
+	fn, ok := d.(*ast.FuncDecl)
+	if !ok || fn.Doc == nil {
+		return nil
+	}
+	for _, c := range fn.Doc.List {
+		if tag.MatchString(c.Text) {
+			rows = append(rows, strings.Split(strings.TrimPrefix(c.Text, "// sp"+"ec: "), ", ")...)
+		}
+	}
+	return rows
+}
+
 func oddTags(h *house) (found []string) {
 	for _, f := range h.files() {
 		for _, g := range f.Comments {
