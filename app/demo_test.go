@@ -76,25 +76,39 @@ func TestDemoRefusesDirectories(t *testing.T) {
 	}
 }
 
+// onLine calls a function when a word is written for the first time.
+type onLine struct {
+	bytes.Buffer
+	word string
+	do   func()
+}
+
+func (w *onLine) Write(p []byte) (int, error) {
+	if w.do != nil && bytes.Contains(p, []byte(w.word)) {
+		do := w.do
+		w.do = nil
+		do()
+	}
+	return w.Buffer.Write(p)
+}
+
+func TestTwoDemosInOneDirectory(t *testing.T) {
+	t.Setenv(child, "1")
+	dir, stderr := t.TempDir(), &bytes.Buffer{}
+	args := []string{"demo", "--once", "--kills", "1", "--seed", "1", "--dir", dir}
+	first := &onLine{word: "✂", do: func() {
+		perdureCommand(t, args...).refused(t, exitConflict, "another demo is at work")
+	}}
+	if code := run(t.Context(), args, strings.NewReader(""), first, stderr); code != exitOK || first.do != nil {
+		t.Errorf("exit code %d: %s\n%s", code, stderr, first)
+	}
+}
+
 func write(t *testing.T, name string) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte("mine"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// interrupting ends a context when a word is written.
-type interrupting struct {
-	bytes.Buffer
-	word   string
-	cancel context.CancelFunc
-}
-
-func (w *interrupting) Write(p []byte) (int, error) {
-	if bytes.Contains(p, []byte(w.word)) {
-		w.cancel()
-	}
-	return w.Buffer.Write(p)
 }
 
 func TestDemoInterrupted(t *testing.T) {
@@ -103,7 +117,7 @@ func TestDemoInterrupted(t *testing.T) {
 	for _, word := range []string{"store", "✂", "↻", "▶"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		stdout, stderr := &interrupting{word: word, cancel: cancel}, &bytes.Buffer{}
+		stdout, stderr := &onLine{word: word, do: cancel}, &bytes.Buffer{}
 		code := run(ctx, []string{"demo", "--seed", "1", "--dir", dir}, strings.NewReader(""), stdout, stderr)
 		if code != exitInterrupted || stderr.String() != "error: interrupted\n" {
 			t.Errorf("%s: exit code %d, stderr %q", word, code, stderr)

@@ -51,7 +51,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 // measure measures the engine alone.
 func measure(ctx context.Context, d *database, o Options) (*Report, error) {
 	r := &Report{
-		Workload: o.Workload, Store: o.Store,
+		Workload: o.Workload, Store: d.String(),
 		Runs: o.Runs, Steps: o.Steps, InFlight: o.InFlight, Payload: o.Payload,
 	}
 	j, runs := newJob(o), o.Runs

@@ -59,6 +59,14 @@ func (d *database) vacate(force bool) error {
 	}
 }
 
+// String names the database as the option does.
+func (d *database) String() string {
+	if d.path == "" {
+		return "memory:"
+	}
+	return "sqlite:" + d.path
+}
+
 func (d *database) files() []string {
 	return []string{d.path, d.path + "-wal", d.path + "-shm", d.path + "-engine"}
 }

@@ -39,6 +39,7 @@ func measureFloor(ctx context.Context, d *database, o Options) (*Floor, error) {
 	f := &Floor{Runs: shape.Runs, Steps: shape.Steps, InFlight: shape.InFlight, sameShaped: same}
 	result, err := floor.Run(ctx, s, shape)
 	f.StepsPerS, f.P50 = round(result.StepsPerS), ms(result.P50)
+	f.CPUPerStep = round(float64(result.CPU.Microseconds()) / float64(max(1, result.Steps)))
 	if err := errors.Join(err, s.Close(), own.remove()); err != nil {
 		return nil, unavailable("measure the floor", err)
 	}
@@ -54,6 +55,6 @@ func measureFloor(ctx context.Context, d *database, o Options) (*Floor, error) {
 func better(a, b *Floor) *Floor {
 	f := *a
 	f.StepsPerS, f.SyncsPerS = max(a.StepsPerS, b.StepsPerS), max(a.SyncsPerS, b.SyncsPerS)
-	f.P50, f.SyncP50 = min(a.P50, b.P50), min(a.SyncP50, b.SyncP50)
+	f.P50, f.SyncP50, f.CPUPerStep = min(a.P50, b.P50), min(a.SyncP50, b.SyncP50), min(a.CPUPerStep, b.CPUPerStep)
 	return &f
 }

@@ -50,6 +50,7 @@ type Floor struct {
 	InFlight   int     `json:"in_flight"`
 	StepsPerS  float64 `json:"steps_per_s"`
 	P50        float64 `json:"p50_ms"`
+	CPUPerStep float64 `json:"cpu_us_per_step"`
 	SyncsPerS  float64 `json:"fdatasync_per_s"`
 	SyncP50    float64 `json:"fdatasync_p50_ms"`
 	sameShaped bool

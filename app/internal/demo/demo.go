@@ -33,7 +33,7 @@ func Run(ctx context.Context, o Options, out io.Writer) error {
 	if err != nil {
 		return invalid(err.Error(), "raise --orders, or leave it out")
 	}
-	f, err := prepare(o.Dir, plan)
+	f, err := prepare(ctx, o.Dir, plan)
 	if err != nil {
 		return err
 	}
@@ -93,10 +93,14 @@ type supervisor struct {
 }
 
 func (s *supervisor) run(ctx context.Context) error {
+	defer func() {
+		if s.world != nil {
+			s.world.kill()
+		}
+	}()
 	if err := s.startWorld(); err != nil {
 		return err
 	}
-	defer s.world.kill()
 	for died := (time.Time{}); ; died = time.Now() {
 		w, err := start[workerEvent](s.executable, WorkerCommand, workerSetup{
 			Store: s.files.store, World: s.address, Orders: s.plan.Orders,
@@ -124,7 +128,7 @@ func (s *supervisor) startWorld() error {
 		return fmt.Errorf("the outside world has ended: %w", w.ended())
 	}
 	s.world, s.address = w, e.Address
-	return nil
+	return s.files.sign(mark{Plan: s.plan, World: e.Address})
 }
 
 // attend looks after a worker until it has ended by itself or was killed as

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
@@ -20,12 +23,19 @@ type files struct {
 	dir    string
 	store  string
 	ledger string
-	mark   string // says that the others are a demo's, which may be removed
+	mark   string // has a mark: the others may be removed
+}
+
+// A mark says that the files beside it are a demo's.
+type mark struct {
+	Plan  Plan   `json:"plan"`
+	World string `json:"world"` // where the outside world listens, or did
 }
 
 // prepare makes the directory ready for a demo. What an earlier one left in it
-// is removed; a database that no demo made is not touched.
-func prepare(dir string, p Plan) (files, error) {
+// is removed; a demo that is at work there, and a database that no demo made,
+// are not touched.
+func prepare(ctx context.Context, dir string, p Plan) (files, error) {
 	f := files{
 		dir:    dir,
 		store:  filepath.Join(dir, "perdure.db"),
@@ -38,17 +48,55 @@ func prepare(dir string, p Plan) (files, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return f, f.problem(journal.CodeUnavailable, "the directory cannot be made", err)
 	}
+	if f.atWork(ctx) {
+		return f, f.problem(journal.CodeConflict, "another demo is at work in it", nil)
+	}
 	if err := f.clear(); err != nil {
 		return f, err
 	}
-	mark, err := json.MarshalIndent(p, "", "  ")
+	return f, f.sign(mark{Plan: p})
+}
+
+func (f files) sign(m mark) error {
+	data, err := json.MarshalIndent(m, "", "  ")
 	if err == nil {
-		err = os.WriteFile(f.mark, append(mark, '\n'), 0o644)
+		err = os.WriteFile(f.mark, append(data, '\n'), 0o644)
 	}
 	if err != nil {
-		return f, f.problem(journal.CodeUnavailable, "the directory cannot be written", err)
+		return f.problem(journal.CodeUnavailable, "the directory cannot be written", err)
 	}
-	return f, nil
+	return nil
+}
+
+// atWork asks the outside world of the demo that was here last, if it still
+// answers, whether it writes this ledger.
+func (f files) atWork(ctx context.Context) bool {
+	var m mark
+	data, err := os.ReadFile(f.mark)
+	if err != nil || json.Unmarshal(data, &m) != nil || m.World == "" {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.World+ledgerPath, nil)
+	if err != nil {
+		return false
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	name, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil {
+		return false
+	}
+	theirs, err := os.Stat(string(name))
+	if err != nil {
+		return false
+	}
+	ours, err := os.Stat(f.ledger)
+	return err == nil && os.SameFile(theirs, ours)
 }
 
 // clear removes what an earlier demo left.

@@ -75,59 +75,70 @@ func TestGoodEvidence(t *testing.T) {
 	}
 }
 
-// TestBadEvidence makes each claim false, and no other.
+// The places of the claims in what Judge gives.
+const (
+	kills = iota
+	repeated
+	finished
+	charged
+	stock
+	lost
+)
+
+// badEvidence makes each claim false, and no other than those that are wrong.
+var badEvidence = []struct {
+	name  string
+	spoil func(*Evidence)
+	wrong []int
+	seen  string
+}{
+	{"a kill that did not happen", func(e *Evidence) { e.Kills = e.Kills[:1] },
+		[]int{kills}, "2 were planned and 1 happened"},
+	{"a kill elsewhere", func(e *Evidence) { e.Kills[1] = e.Kills[0] },
+		[]int{kills}, "refund of b was killed 0 times"},
+	{"a killed call that nobody repeated", func(e *Evidence) {
+		e.without(func(c Call) bool { return c.Key == "a/charge" && c.Worker == 2 })
+	}, []int{repeated}, "charge of a was not"},
+	{"a killed call repeated by the dead", func(e *Evidence) { e.Calls[2].Worker = 1 },
+		[]int{repeated}, "charge of a was not"},
+	{"a killed call repeated under another key", func(e *Evidence) { e.Calls[2].Key = "other" },
+		[]int{repeated, charged}, "a: charge under 2 keys, want 1"},
+	{"a finished step that is run again", func(e *Evidence) { e.extra(Target{"a", Reserve}, func(*Call) {}) },
+		[]int{finished}, "reserve of a was"},
+	{"a card that was never charged", func(e *Evidence) {
+		e.without(func(c Call) bool { return c.Key == "b/charge" })
+	}, []int{charged}, "b: charge under 0 keys, want 1"},
+	{"a refund that nobody is due", func(e *Evidence) {
+		e.extra(Target{"b", Refund}, func(c *Call) { c.Order, c.Key = "a", "a/refund" })
+	}, []int{charged}, "a: refund under 1 key, want 0"},
+	{"a refund that is missing", func(e *Evidence) {
+		e.without(func(c Call) bool { return c.Action == Refund })
+	}, []int{repeated, charged}, "b: refund under 0 keys, want 1"},
+	{"a key of two orders", func(e *Evidence) {
+		e.extra(Target{"b", Release}, func(c *Call) { c.Key = "a/ship" })
+	}, []int{charged}, "release of b used the key of ship of a"},
+	{"goods reserved twice", func(e *Evidence) {
+		e.extra(Target{"b", Reserve}, func(c *Call) { c.Key = "b/reserve/2" })
+	}, []int{finished, stock}, "the calls leave 5"},
+	{"goods that are not back", func(e *Evidence) {
+		e.without(func(c Call) bool { return c.Action == Release })
+	}, []int{stock}, "the shelf has 5"},
+	{"an accepted run that is gone", func(e *Evidence) { delete(e.Runs, "a") },
+		[]int{lost}, "a was accepted and is gone"},
+	{"an order that nobody accepted", func(e *Evidence) {
+		delete(e.Runs, "a")
+		delete(e.Accepted, "a")
+	}, []int{lost}, "a was never accepted"},
+	{"a run that goes on", func(e *Evidence) { e.Runs["a"] = journal.Running },
+		[]int{lost}, "a is RUNNING, want COMPLETED"},
+	{"a run that ended otherwise", func(e *Evidence) { e.Runs["b"] = journal.Completed },
+		[]int{lost}, "b is COMPLETED, want FAILED"},
+	{"a run that nobody ordered", func(e *Evidence) { e.Runs["c"] = journal.Completed },
+		[]int{lost}, "c is nobody's order"},
+}
+
 func TestBadEvidence(t *testing.T) {
-	kills, repeated, finished, charged, stock, lost := 0, 1, 2, 3, 4, 5
-	for _, c := range []struct {
-		name  string
-		spoil func(*Evidence)
-		wrong []int
-		seen  string
-	}{
-		{"a kill that did not happen", func(e *Evidence) { e.Kills = e.Kills[:1] },
-			[]int{kills}, "2 were planned and 1 happened"},
-		{"a kill elsewhere", func(e *Evidence) { e.Kills[1] = e.Kills[0] },
-			[]int{kills}, "refund of b was killed 0 times"},
-		{"a killed call that nobody repeated", func(e *Evidence) {
-			e.without(func(c Call) bool { return c.Key == "a/charge" && c.Worker == 2 })
-		}, []int{repeated}, "charge of a was not"},
-		{"a killed call repeated by the dead", func(e *Evidence) { e.Calls[2].Worker = 1 },
-			[]int{repeated}, "charge of a was not"},
-		{"a killed call repeated under another key", func(e *Evidence) { e.Calls[2].Key = "other" },
-			[]int{repeated, charged}, "a: charge under 2 keys, want 1"},
-		{"a finished step that is run again", func(e *Evidence) { e.extra(Target{"a", Reserve}, func(*Call) {}) },
-			[]int{finished}, "reserve of a was"},
-		{"a card that was never charged", func(e *Evidence) {
-			e.without(func(c Call) bool { return c.Key == "b/charge" })
-		}, []int{charged}, "b: charge under 0 keys, want 1"},
-		{"a refund that nobody is due", func(e *Evidence) {
-			e.extra(Target{"b", Refund}, func(c *Call) { c.Order, c.Key = "a", "a/refund" })
-		}, []int{charged}, "a: refund under 1 key, want 0"},
-		{"a refund that is missing", func(e *Evidence) {
-			e.without(func(c Call) bool { return c.Action == Refund })
-		}, []int{repeated, charged}, "b: refund under 0 keys, want 1"},
-		{"a key of two orders", func(e *Evidence) {
-			e.extra(Target{"b", Release}, func(c *Call) { c.Key = "a/ship" })
-		}, []int{charged}, "release of b used the key of ship of a"},
-		{"goods reserved twice", func(e *Evidence) {
-			e.extra(Target{"b", Reserve}, func(c *Call) { c.Key = "b/reserve/2" })
-		}, []int{finished, stock}, "the calls leave 5"},
-		{"goods that are not back", func(e *Evidence) {
-			e.without(func(c Call) bool { return c.Action == Release })
-		}, []int{stock}, "the shelf has 5"},
-		{"an accepted run that is gone", func(e *Evidence) { delete(e.Runs, "a") },
-			[]int{lost}, "a was accepted and is gone"},
-		{"an order that nobody accepted", func(e *Evidence) {
-			delete(e.Runs, "a")
-			delete(e.Accepted, "a")
-		}, []int{lost}, "a was never accepted"},
-		{"a run that goes on", func(e *Evidence) { e.Runs["a"] = journal.Running },
-			[]int{lost}, "a is RUNNING, want COMPLETED"},
-		{"a run that ended otherwise", func(e *Evidence) { e.Runs["b"] = journal.Completed },
-			[]int{lost}, "b is COMPLETED, want FAILED"},
-		{"a run that nobody ordered", func(e *Evidence) { e.Runs["c"] = journal.Completed },
-			[]int{lost}, "c is nobody's order"},
-	} {
+	for _, c := range badEvidence {
 		t.Run(c.name, func(t *testing.T) {
 			e := goodEvidence()
 			c.spoil(&e)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -39,17 +40,22 @@ type Call struct {
 // A ledger is an append-only file of calls. It is used by one goroutine at a
 // time.
 type ledger struct {
+	path string // absolute
 	file *os.File
 	last int
 }
 
 // newLedger makes an empty ledger. It fails where the file is there already.
 func newLedger(path string) (*ledger, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	return &ledger{file: f}, nil
+	return &ledger{path: path, file: f}, nil
 }
 
 // write numbers the call and writes it down. When it returns nil the line is on

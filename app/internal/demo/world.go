@@ -11,8 +11,10 @@ import (
 	"sync"
 )
 
-// callPath is where the world takes calls.
-const callPath = "/calls"
+const (
+	callPath   = "/calls"  // takes calls
+	ledgerPath = "/ledger" // tells the name of the ledger
+)
 
 // worldSetup is what the supervisor tells the world at its start.
 type worldSetup struct {
@@ -122,6 +124,9 @@ func (w *world) serve(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+callPath, w.handle)
+	mux.HandleFunc("GET "+ledgerPath, func(rw http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(rw, w.ledger.path)
+	})
 	srv := &http.Server{Handler: mux, BaseContext: func(net.Listener) context.Context { return ctx }}
 	stop := context.AfterFunc(ctx, func() { srv.Close() })
 	defer stop()

@@ -47,7 +47,7 @@ func TestWorldHasAnEffectOncePerKey(t *testing.T) {
 			t.Errorf("call %d: %+v, stock %d, line %d", i+1, a, c.call.Stock, c.call.Seq)
 		}
 	}
-	calls, err := ReadLedger(w.ledger.file.Name())
+	calls, err := ReadLedger(w.ledger.path)
 	if err != nil || len(calls) != 10 {
 		t.Errorf("the ledger has %d lines, %v", len(calls), err)
 	}
