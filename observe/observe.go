@@ -11,12 +11,12 @@ type Kind string
 // The kinds that tell of entries in journals.
 const (
 	RunStarted    Kind = "run started"
-	RunClaimed    Kind = "run claimed"    // taken up after a crash, a stop or a wait
+	RunClaimed    Kind = "run claimed"    // by an engine that had not begun it, or that is another build
 	RunEnded      Kind = "run ended"      // Status says how
 	RunParked     Kind = "run parked"     // Reason says why; it waits for an operator
 	RunResumed    Kind = "run resumed"    // by an operator
 	RunRetrying   Kind = "run retrying"   // its code panicked; Attempt counts, Due says when it goes on
-	StepStarted   Kind = "step started"   // of attempts that are announced
+	StepStarted   Kind = "step started"   // of attempts whose start is recorded: further ones, and those of async and announced steps
 	StepSucceeded Kind = "step succeeded" // Took says how long the attempt took
 	StepFailed    Kind = "step failed"    // after the last attempt
 	StepRetrying  Kind = "step retrying"  // an attempt failed; Due says when the next begins
