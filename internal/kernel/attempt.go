@@ -33,7 +33,11 @@ type attempt struct {
 func (o *operation) try(announced bool) {
 	r := o.run
 	o.tries++
-	o.attempt = &attempt{op: o, n: o.tries}
+	o.attempt = &o.first
+	if o.tries > 1 {
+		o.attempt = new(attempt)
+	}
+	*o.attempt = attempt{op: o, n: o.tries}
 	r.inFlight++
 	if o.start == 0 {
 		r.started++
@@ -63,11 +67,17 @@ func (o *operation) try(announced bool) {
 // begin starts the attempt's goroutine, when there is room for what it will
 // record. It is called by the pipeline, or with the lock.
 func (o *operation) begin() {
-	o.run.k.gate.pass(func() {
-		if o.run.k.fly() {
-			go o.execute()
-		}
-	})
+	if k := o.run.k; k.gate.open() {
+		o.fly()
+	} else {
+		k.gate.pass(o.fly)
+	}
+}
+
+func (o *operation) fly() {
+	if o.run.k.fly() {
+		go o.execute()
+	}
 }
 
 // fly counts a step body that begins. It gives false when none may.

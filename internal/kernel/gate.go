@@ -31,9 +31,12 @@ func (g *gate) count(n int64) {
 	}
 }
 
+// open says whether there is room.
+func (g *gate) open() bool { return g.bytes.Load() <= g.limit }
+
 // pass calls f now, or later when there is room again. f must return soon.
 func (g *gate) pass(f func()) {
-	if g.bytes.Load() <= g.limit {
+	if g.open() {
 		f()
 		return
 	}

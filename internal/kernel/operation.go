@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"time"
@@ -42,26 +41,29 @@ type Operation operation
 // workflow code sees the outcome. A step's attempts lie between asked and
 // settled. It is guarded by its run's mu.
 type operation struct {
-	run     *run
-	scope   *scope
-	id      journal.Op
-	class   class
-	step    Step
-	ctx     context.Context // of the call; what its attempts' contexts come from
-	cancel  context.CancelCauseFunc
-	ignore  func() bool // stops watching ctx
-	opened  *scope      // of a branch
-	start   int64       // order in which the run's operations began; 0 where it has not
-	attempt *attempt    // being executed or about to be
-	tries   int         // attempts that were begun
-	timer   *time.Timer // until the next attempt
-	once    map[string]*checkpoint
+	run          *run
+	scope        *scope
+	id           journal.Op
+	class        class
+	step         Step
+	ctx          context.Context // of the call; what its attempts' contexts come from
+	cancel       context.CancelCauseFunc
+	ignore       func() bool // stops watching ctx
+	opened       *scope      // of a branch
+	newer, older *operation  // among those that are not over
+	start        int64       // order in which the run's operations began; 0 where it has not
+	attempt      *attempt    // being executed or about to be
+	first        attempt     // room for the first one
+	tries        int         // attempts that were begun
+	timer        *time.Timer // until the next attempt
+	once         map[string]*checkpoint
 
 	settled   bool
 	held      bool // workflow code cancelled it: delivered by the call that did
 	delivered bool
 	order     int64 // in which it was delivered
 	outcome   Outcome
+	waiter    *branch // that waits for nothing else
 	watchers  []*waitset
 }
 
@@ -121,7 +123,7 @@ func (s *scope) begin(ctx context.Context, step Step, c class) *operation {
 	}
 	switch {
 	case rec == nil || rec.attempt == 0:
-		o.first()
+		o.makeFirst()
 	case rec.failed:
 		o.tries = rec.attempt
 		o.outcome.Failure = rec.last
@@ -133,9 +135,9 @@ func (s *scope) begin(ctx context.Context, step Step, c class) *operation {
 	return o
 }
 
-// first begins the first attempt. It has a record of its own only where it was
+// makeFirst begins the first attempt. It has a record of its own only where it was
 // asked for: else the entry before it says that the run came this far.
-func (o *operation) first() {
+func (o *operation) makeFirst() {
 	o.try(o.class == isAsync || o.step.Announced)
 }
 
@@ -151,7 +153,7 @@ func (o *operation) recorded(e *journal.Entry) {
 			return
 		}
 	}
-	heap.Push(&o.run.facts, fact{e.Seq, o})
+	o.run.facts.push(fact{e.Seq, o})
 }
 
 // cancelled is the failure of a step with such a terminal record.
@@ -183,7 +185,7 @@ func (o *operation) settle(e journal.Entry) {
 		o.outcome.Failure = cancelled(o.path(), e.Detail)
 	}
 	seq := r.outside(e)
-	heap.Push(&r.facts, fact{seq, o})
+	r.facts.push(fact{seq, o})
 	r.dispatch()
 }
 
@@ -202,7 +204,7 @@ func (o *operation) close() {
 	if o.ignore != nil {
 		o.ignore()
 	}
-	delete(r.operations, o)
+	r.untrack(o)
 }
 
 // deliver lets workflow code see the outcome.
@@ -213,7 +215,10 @@ func (o *operation) deliver() {
 	r := o.run
 	r.deliveries++
 	o.delivered, o.order = true, r.deliveries
-	delete(r.operations, o)
+	r.untrack(o)
+	if o.waiter != nil {
+		r.unpark(o.waiter)
+	}
 	for _, w := range o.watchers {
 		if w.off {
 			continue
@@ -227,10 +232,7 @@ func (o *operation) deliver() {
 // await parks the branch until o is delivered, and gives its outcome.
 func (s *scope) await(o *operation) (Outcome, error) {
 	r, b := s.run, s.branch
-	if !o.delivered {
-		b.set = waitset{b: b}
-		o.watchers = append(o.watchers, &b.set)
-	}
+	o.waiter = b
 	for !o.delivered {
 		r.park(b)
 		if err := s.ended(); err != nil {

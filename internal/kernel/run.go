@@ -38,13 +38,13 @@ type run struct {
 	log
 	turns
 	input      []byte
-	stored     bool // the input is still in the store
-	operations map[*operation]struct{}
-	started    int64 // operations that have begun, for the order of their starts
-	inFlight   int   // attempts that are executed or about to be
-	backingOff int   // operations that wait for their next attempt
+	stored     bool       // the input is still in the store
+	operations *operation // a list of those that are not over, the newest first
+	started    int64      // operations that have begun, for the order of their starts
+	inFlight   int        // attempts that are executed or about to be
+	backingOff int        // operations that wait for their next attempt
 	names      []string
-	named      map[string]bool
+	named      map[string]bool  // where there are more than a few
 	paths      map[int64]string // of the scopes, where somebody observes
 	timeout    *time.Timer
 
@@ -189,7 +189,7 @@ func (r *run) terminate(e journal.Entry, why string, end *journal.Error) *journa
 // of their starts.
 func (r *run) running() []*operation {
 	var out []*operation
-	for o := range r.operations {
+	for o := r.operations; o != nil; o = o.older {
 		if !o.settled && o.start > 0 {
 			out = append(out, o)
 		}
@@ -281,7 +281,7 @@ func (r *run) depart() {
 	if r.end != nil && !r.left {
 		cause = r.end
 	}
-	for o := range r.operations {
+	for o := r.operations; o != nil; o = o.older {
 		if o.timer != nil {
 			o.timer.Stop()
 		}
@@ -310,25 +310,50 @@ func (r *run) depart() {
 	close(r.done)
 }
 
-// track counts an operation among those that are not delivered.
+// track counts an operation among those that are not over.
 func (r *run) track(o *operation) {
-	if r.operations == nil {
-		r.operations = map[*operation]struct{}{}
+	if o.older = r.operations; o.older != nil {
+		o.older.newer = o
 	}
-	r.operations[o] = struct{}{}
+	r.operations = o
+}
+
+// untrack takes an operation off, if it is there.
+func (r *run) untrack(o *operation) {
+	switch {
+	case o.newer != nil:
+		o.newer.older = o.older
+	case r.operations == o:
+		r.operations = o.older
+	default:
+		return
+	}
+	if o.older != nil {
+		o.older.newer = o.newer
+	}
+	o.newer, o.older = nil, nil
 }
 
 // called keeps the name of a step that workflow code has run.
 func (r *run) called(name string) {
-	if r.named[name] {
+	if len(r.names) < fewNames && slices.Contains(r.names, name) || r.named[name] {
+		return
+	}
+	r.names = append(r.names, name)
+	if len(r.names) < fewNames {
 		return
 	}
 	if r.named == nil {
 		r.named = map[string]bool{}
+		for _, n := range r.names {
+			r.named[n] = true
+		}
 	}
 	r.named[name] = true
-	r.names = append(r.names, name)
 }
+
+// fewNames are looked through faster than looked up.
+const fewNames = 16
 
 func (r *run) recordOf(op journal.Op) *record {
 	if r.memo == nil {

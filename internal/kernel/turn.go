@@ -1,8 +1,9 @@
 package kernel
 
 import (
-	"container/heap"
+	"cmp"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -72,7 +73,6 @@ type branch struct {
 	wake  chan struct{} // gets one value each time the branch is given the turn
 	body  func()        // what the goroutine does; it returns with the turn or by Goexit
 	op    *operation    // that ends with the branch; nil for the root
-	set   waitset       // what it is parked on
 	at    journal.Op    // its last durable operation, for people
 }
 
@@ -124,11 +124,11 @@ func (r *run) dispatch() {
 			r.hold(b)
 			return
 		}
-		if len(r.facts) == 0 {
+		if r.facts.empty() {
 			r.idle()
 			return
 		}
-		heap.Pop(&r.facts).(fact).op.deliver()
+		r.facts.pop().deliver()
 	}
 }
 
@@ -227,7 +227,7 @@ func (r *run) contend() {
 // lend takes the turn from a holder that blocks outside the engine, and lets
 // the others go on. It gets in line again at its next durable operation.
 func (r *run) lend() {
-	if len(r.ready) == 0 && len(r.facts) == 0 && len(r.effects) == 0 {
+	if len(r.ready) == 0 && r.facts.empty() && len(r.effects) == 0 {
 		return
 	}
 	b := r.holder
@@ -255,18 +255,30 @@ type waitset struct {
 	end  *operation // the end of the context of the wait; nil without
 }
 
-// facts is a heap by sequence.
-type facts []fact
+// facts are outcomes that are recorded and not delivered, by sequence. Live ones
+// come in order and are appended; those of a replay come as code asks for them.
+type facts struct {
+	queue []fact
+	first int // of those that are left
+}
 
-func (f facts) Len() int           { return len(f) }
-func (f facts) Less(i, j int) bool { return f[i].seq < f[j].seq }
-func (f facts) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
-func (f *facts) Push(x any)        { *f = append(*f, x.(fact)) }
-func (f *facts) Pop() any {
-	old := *f
-	n := len(old) - 1
-	x := old[n]
-	old[n].op = nil
-	*f = old[:n]
-	return x
+func (f *facts) empty() bool { return f.first == len(f.queue) }
+
+func (f *facts) push(x fact) {
+	if f.empty() {
+		f.queue, f.first = f.queue[:0], 0
+	}
+	at := len(f.queue)
+	if at > f.first && f.queue[at-1].seq > x.seq {
+		left, _ := slices.BinarySearchFunc(f.queue[f.first:], x.seq, func(y fact, seq int64) int { return cmp.Compare(y.seq, seq) })
+		at = f.first + left
+	}
+	f.queue = slices.Insert(f.queue, at, x)
+}
+
+func (f *facts) pop() *operation {
+	o := f.queue[f.first].op
+	f.queue[f.first].op = nil
+	f.first++
+	return o
 }
