@@ -161,6 +161,7 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 		s.Failure, s.Due, s.Failures = d.Failure, d.Due, d.Failures
 	case RunSuspended:
 		s.Reason, s.Failure = d.Reason, d.Failure
+		s.Failures = max(s.Failures, d.Failures)
 	case AttributeSet:
 		if s.Attributes == nil {
 			s.Attributes = map[string]string{}

@@ -519,7 +519,8 @@ func TestAnOperatorsResumeCountsPanicsAnew(t *testing.T) {
 	}{
 		{"status", journal.Entry{Kind: journal.StatusChanged, Status: journal.Running}, 2},
 		{"claim", journal.Entry{Kind: journal.RunClaimed, Status: journal.Running}, 2},
-		{"parked", journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended}, 2},
+		{"parked by an operator", journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended}, 2},
+		{"parked by the last panic", journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Detail: &journal.Detail{Failures: 3}}, 3},
 		{"resume", journal.Entry{Kind: journal.RunResumed, Status: journal.Running}, 0},
 		{"step", journal.Entry{Kind: journal.StepCompleted, Op: charge, Status: journal.Running}, 0},
 	} {
