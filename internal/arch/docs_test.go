@@ -10,7 +10,10 @@ import (
 	"testing"
 )
 
-const maxReadme = 250 // lines
+const (
+	maxReadme = 250 // lines
+	snippets  = "examples/hello/readme_test.go"
+)
 
 func readFile(t *testing.T, name string) string {
 	t.Helper()
@@ -21,10 +24,27 @@ func readFile(t *testing.T, name string) string {
 	return string(text)
 }
 
-func TestReadmeShowsTheFirstProgramAsItIs(t *testing.T) {
+// goBlock is a block of Go in a document.
+var goBlock = regexp.MustCompile("(?s)\n```go\n(.*?)```\n")
+
+// The README's Go is compiled and run: the first program as it is, and what it
+// shows beside that as lines of a test.
+func TestReadmeShowsCodeThatIsRun(t *testing.T) {
 	readme := readFile(t, "README.md")
-	if !strings.Contains(readme, "\n```go\n"+readFile(t, hello)+"```\n") {
-		t.Errorf("README.md does not have %s as a block of Go, byte for byte", hello)
+	program, lines := readFile(t, hello), readFile(t, snippets)
+	first := true
+	for _, m := range goBlock.FindAllStringSubmatch(readme, -1) {
+		indented := "\t" + strings.ReplaceAll(strings.TrimSuffix(m[1], "\n"), "\n", "\n\t") + "\n"
+		switch {
+		case first && m[1] != program:
+			t.Errorf("the first block of Go in README.md is not %s, byte for byte", hello)
+		case !first && !strings.Contains(lines, indented):
+			t.Errorf("README.md has lines of Go that are not in %s:\n%s", snippets, m[1])
+		}
+		first = false
+	}
+	if first {
+		t.Error("README.md has no Go")
 	}
 	if n := strings.Count(readme, "\n"); n > maxReadme {
 		t.Errorf("README.md has %d lines, at most %d: the rest belongs in docs", n, maxReadme)
