@@ -74,9 +74,7 @@ func (r *run) tellUnused() {
 		return
 	}
 	for _, rec := range r.memo.unused() {
-		n := r.notice(observe.ReplayDiffered)
-		n.Step, n.Reason = rec.op.String(), "recorded, and unused by this build"
-		go r.k.observe(n)
+		r.advise(observe.ReplayDiffered, rec.op.String(), "recorded, and unused by this build")
 	}
 }
 

@@ -61,7 +61,11 @@ type record struct {
 type scopeMemo struct {
 	records []*record
 	asked   int
+	missed  []journal.Op // asked for since the last one that is recorded; a few at most
 }
+
+// fewMissed bounds what is told of operations that are new in another build.
+const fewMissed = 100
 
 // newMemo reads a journal. Where build wrote all of it, replay is strict.
 func newMemo(entries []journal.Entry, build string) *memo {
@@ -161,6 +165,10 @@ func (m *memo) ask(op journal.Op, c class) (*record, error) {
 			m.scopes[op.Scope].asked++
 		}
 		return r, nil
+	case !m.strict:
+		if s := m.scopes[op.Scope]; s != nil && s.asked < len(s.records) && len(s.missed) < fewMissed {
+			s.missed = append(s.missed, op)
+		}
 	case m.strict && c != isWait: // a wait is recorded only where its context ended it
 		if missed := m.unasked(op.Scope); missed != nil {
 			return nil, fmt.Errorf("the code attempts %s %q, the journal records %s %q as entry %d, and the same build wrote it",
@@ -190,6 +198,19 @@ func (m *memo) unasked(scope int64) *record {
 	}
 	i := slices.IndexFunc(s.records, func(r *record) bool { return !r.asked })
 	return s.records[i]
+}
+
+// added gives the operations of a scope that another build did not record: they
+// were missed, and one that is recorded was asked for after them. Each is given
+// once.
+func (m *memo) added(scope int64) []journal.Op {
+	s := m.scopes[scope]
+	if s == nil {
+		return nil
+	}
+	out := s.missed
+	s.missed = nil
+	return out
 }
 
 // unused gives the recorded operations that code has not asked for, in order.

@@ -101,19 +101,21 @@ func (s *scope) ask(name, key, was string, c class) (journal.Op, *record) {
 // advise tells of what another build makes of the journal.
 func (s *scope) advise(op journal.Op, key string, rec *record) {
 	r := s.run
-	if r.memo.strict || r.k.cfg.Observe == nil {
+	if r.memo.strict || r.k.cfg.Observe == nil || rec == nil {
 		return
 	}
-	n := r.notice(observe.KeyAdvised)
-	n.Step = s.show(op)
-	switch {
-	case rec != nil && op.Occ > 1 && key == "":
-		n.Reason = "another build replays occurrence " + fmt.Sprint(op.Occ) + " of a name: give it a key"
-	case rec == nil && r.memo.unasked(s.id) != nil:
-		n.Kind, n.Reason = observe.ReplayDiffered, "new in this build"
-	default:
-		return
+	for _, added := range r.memo.added(s.id) {
+		r.advise(observe.ReplayDiffered, s.show(added), "new in this build")
 	}
+	if op.Occ > 1 && key == "" {
+		r.advise(observe.KeyAdvised, s.show(op), "another build replays an occurrence of a name: give it a key")
+	}
+}
+
+// advise tells of an operation without waiting for who is told.
+func (r *run) advise(kind observe.Kind, path, reason string) {
+	n := r.notice(kind)
+	n.Step, n.Reason = path, reason
 	go r.k.observe(n)
 }
 

@@ -73,8 +73,8 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 		Number: n, ID: journal.MakeRunID(k.db, n), WorkflowID: s.ID, Workflow: s.Workflow, Pattern: s.Pattern,
 		Status: journal.Running, Owner: k.engine, Wake: now, Created: now,
 	}
-	if head.WorkflowID == "" {
-		head.WorkflowID = string(head.ID)
+	if s.ID == "" { // nobody else can have this one
+		head.WorkflowID, s.Dedup = string(head.ID), 0
 	}
 	r := k.newRun(head, def, nil)
 	r.create = true
