@@ -12,6 +12,7 @@ import (
 	"github.com/perdure/perdure/app/internal/demo"
 )
 
+// spec: L-17
 func TestDemo(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "demo")
 	for _, args := range [][]string{

@@ -25,11 +25,11 @@ type Options struct {
 	Workload string
 	Store    string // memory: or sqlite:FILE; sqlite: alone is a temporary file in the current directory
 	Runs     int
-	Steps    int // of each run
-	InFlight int // runs at a time
-	Payload  int // bytes of each input, result and output
-	Force    bool
-	Keep     bool
+	Steps    int  // of each run
+	InFlight int  // runs at a time
+	Payload  int  // bytes of each input, result and output
+	Force    bool // FILE is replaced where it is there already
+	Keep     bool // the database is left in place
 }
 
 var defaults = map[string]Options{

@@ -1,7 +1,9 @@
 package demo
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -125,10 +127,15 @@ func (s *supervisor) startWorld() error {
 	}
 	e, ok := <-w.events
 	if !ok {
-		return fmt.Errorf("the outside world has ended: %w", w.ended())
+		return worldEnded(w)
 	}
 	s.world, s.address = w, e.Address
 	return s.files.sign(mark{Plan: s.plan, World: e.Address})
+}
+
+// worldEnded is the error of a world that nobody told to end.
+func worldEnded(w *child[worldEvent]) error {
+	return fmt.Errorf("the outside world has ended: %w", cmp.Or(w.ended(), errors.New("it does not say why")))
 }
 
 // attend looks after a worker until it has ended by itself or was killed as
@@ -152,7 +159,7 @@ func (s *supervisor) attend(ctx context.Context, w *child[workerEvent], died tim
 			}
 		case e, more := <-s.world.events:
 			if !more {
-				return false, fmt.Errorf("the outside world has ended: %w", s.world.ended())
+				return false, worldEnded(s.world)
 			}
 			alive()
 			killed, err := s.strike(ctx, w, *e.Held)
