@@ -55,8 +55,9 @@ type Notice struct {
 	Benign     bool // the failure was expected
 }
 
-// A Func receives notices, one at a time for each run and in the order of its
-// journal. It must return soon: the engine's commits wait for it. A panic in it
+// A Func receives notices. Those that tell of a run's entries come one at a time
+// and in the order of its journal, and the engine's commits wait for them, so it
+// must return soon. Others come from other goroutines at any time. A panic in it
 // is caught and changes nothing.
 type Func func(Notice)
 

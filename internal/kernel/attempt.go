@@ -283,7 +283,7 @@ func (a *attempt) abandon(cause error) {
 		if cause != nil && a.cancel != nil {
 			a.cancel(cause)
 		}
-		k.observe(n)
+		go k.observe(n)
 	}})
 }
 
