@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 
@@ -57,7 +58,7 @@ func runDemo(cmd *cobra.Command, o demo.Options, once bool) error {
 		if err := demo.Run(cmd.Context(), o, cmd.OutOrStdout()); err != nil || once {
 			return err
 		}
-		cmd.Println()
+		fmt.Fprintln(cmd.OutOrStdout())
 	}
 }
 
