@@ -101,7 +101,7 @@ func (r *Report) measureResume(ctx context.Context, d *database, j *job) error {
 		return err
 	}
 	total, used := time.Since(began), processTime()-cpu
-	r.RSS, r.Commits = round(residentMB()), m.commits
+	r.RSS, r.Commits = round(m.rss), m.commits
 	if err := m.goOn(ctx, d, j); err != nil {
 		return err
 	}

@@ -60,6 +60,7 @@ type resumption struct {
 	took        []time.Duration // of every step, ascending
 	first, last time.Duration   // a step at the beginning, and one at the end of a long journal
 	resume      time.Duration
+	rss         float64 // while the built run is resident
 	commits     int64
 }
 
@@ -82,6 +83,7 @@ func (r *resumption) build(ctx context.Context, d *database, j *job) error {
 	if err == nil {
 		err = l.await(ctx, e)
 	}
+	r.rss = residentMB()
 	if stopped := e.stop(); err == nil {
 		err = stopped
 	}
