@@ -14,12 +14,12 @@ var errMangled = errors.New("a string is not UTF-8, which JSON cannot keep: use 
 
 // encode gives the bytes of a payload. A []byte and a json.RawMessage are kept
 // exactly; everything else is JSON.
-func encode(v any) ([]byte, error) {
-	switch v := v.(type) {
-	case []byte:
-		return append(make([]byte, 0, len(v)), v...), nil
-	case json.RawMessage:
-		return append(make([]byte, 0, len(v)), v...), nil
+func encode[T any](v T) ([]byte, error) {
+	switch p := any(&v).(type) {
+	case *[]byte:
+		return append(make([]byte, 0, len(*p)), *p...), nil
+	case *json.RawMessage:
+		return append(make([]byte, 0, len(*p)), *p...), nil
 	}
 	data, err := json.Marshal(v)
 	if err != nil {

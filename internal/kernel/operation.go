@@ -95,7 +95,9 @@ func Async(ctx context.Context, step Step) (*Operation, error) {
 	if err := s.enter("async " + step.Name); err != nil {
 		return nil, err
 	}
-	return (*Operation)(s.begin(ctx, step, isAsync)), nil
+	o := s.begin(ctx, step, isAsync)
+	r.contend()
+	return (*Operation)(o), nil
 }
 
 // begin asks for a step: the memo has its outcome, or how far it came, or it

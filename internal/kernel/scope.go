@@ -218,6 +218,7 @@ func Go(ctx context.Context, name, key, was string, body func(context.Context) (
 	}
 	r.branches = append(r.branches, b)
 	r.ready = append(r.ready, b)
+	r.contend()
 	return (*Operation)(o), nil
 }
 
