@@ -42,11 +42,15 @@ func TestWrongDefinitionsAreToldByRegister(t *testing.T) {
 		"no function":      {perdure.Define[int, int]("nil", nil), journal.CodeInvalid},
 		"negative timeout": {perdure.Define("t", nothing, perdure.Timeout(-1)), journal.CodeInvalid},
 		"bad retry":        {perdure.Define("r", nothing, perdure.Retry{Factor: 0.5}), journal.CodeInvalid},
+		"nil option":       {perdure.Define("n", nothing, nil), journal.CodeInvalid},
 		"bad replays":      {perdure.Define("p", nothing, perdure.Replays{First: -1}), journal.CodeInvalid},
 	} {
 		if err := eng.Register(c.def); perdureCode(err) != c.code {
 			t.Errorf("%s: %v, want %s", name, err, c.code)
 		}
+	}
+	if err := eng.Register(nil); perdureCode(err) != journal.CodeInvalid {
+		t.Error("a nil workflow:", err)
 	}
 	if _, err := perdure.New(nil, perdure.Options{}); perdureCode(err) != journal.CodeInvalid {
 		t.Error("an engine without a store:", err)
@@ -119,6 +123,15 @@ func TestMisuseIsRefused(t *testing.T) {
 					t.Errorf("key %q: %v", name, err)
 				}
 			}
+			if _, err := perdure.Step[int](ctx, "s", nil); perdureCode(err) != journal.CodeInvalid {
+				t.Error("no function:", err)
+			}
+			if _, err := perdure.Step(ctx, "s", work("", 0, nil), nil); perdureCode(err) != journal.CodeInvalid {
+				t.Error("nil option:", err)
+			}
+			if _, err := perdure.Go[int](ctx, "s", nil).Await(ctx); perdureCode(err) != journal.CodeInvalid {
+				t.Error("branch without a function:", err)
+			}
 			if _, err := perdure.Step(ctx, "s", work("", 0, nil), perdure.Timeout(-1)); perdureCode(err) != journal.CodeInvalid {
 				t.Error("negative timeout:", err)
 			}
@@ -151,8 +164,7 @@ func TestUnregisteredWorkflow(t *testing.T) {
 		known := perdure.Define("later", func(_ context.Context, in string) (string, error) { return in + "!", nil })
 		_, err := known.Start(context.Background(), w.eng, "x")
 		codeIs(t, err, journal.CodeUnregistered)
-		run, err := w.eng.Start(context.Background(), "later", []byte(`"hello"`), perdure.ID("x"))
-		if err != nil {
+		if _, err := w.eng.Start(context.Background(), "later", []byte(`"hello"`), perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		d, err := w.eng.Describe(context.Background(), "x")
@@ -160,7 +172,8 @@ func TestUnregisteredWorkflow(t *testing.T) {
 			t.Errorf("%v: %s, %v", d.Head.Status, d.Why, err)
 		}
 		w.deploy("test", known)
-		if run, err = w.eng.Start(context.Background(), "later", nil, perdure.ID("x")); err != nil || run.New() {
+		run, err := w.eng.Start(context.Background(), "later", nil, perdure.ID("x"))
+		if err != nil || run.New() {
 			t.Fatal(run, err)
 		}
 		if out, err := run.Result(context.Background()); string(out) != `"hello!"` || err != nil {
@@ -355,7 +368,7 @@ func TestGetOrStart(t *testing.T) {
 // spec: B-1
 func TestRunThatCannotBeReadIsParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var executed []string
+		var executed list
 		entries := []journal.Entry{
 			{Seq: 1, Kind: journal.RunStarted, Status: journal.Running, Data: []byte("0")},
 			{Seq: 2, Kind: 99, Op: journal.Op{Name: "a", Occ: 1}},

@@ -39,6 +39,9 @@ func Async[T any](ctx context.Context, name string, fn func(context.Context) (T,
 func Go[T any](ctx context.Context, name string, fn func(context.Context) (T, error), opts ...BranchOption) *Future[T] {
 	f := &Future[T]{name: name}
 	o, err := branchOptions("branch", name, opts)
+	if err == nil && fn == nil {
+		err = invalid("go "+name, "a branch needs a function")
+	}
 	if err != nil {
 		f.err = err
 		return f
@@ -65,6 +68,9 @@ func branchOptions(what, name string, opts []BranchOption) (stepOptions, error) 
 		return o, badName(what, name)
 	}
 	for _, opt := range opts {
+		if opt == nil {
+			return o, invalid(what+" "+name, "a nil option")
+		}
 		if err := opt.branch(&o); err != nil {
 			return o, err
 		}
@@ -113,7 +119,7 @@ func (f *Future[T]) Cancel(ctx context.Context, reason string) (bool, error) {
 	if f.err != nil {
 		return false, nil
 	}
-	return f.op.Cancel(ctx, reason)
+	return f.op.Cancel(ctx, clip(reason))
 }
 
 // AsCompleted gives the futures in the order in which they end. Where ctx ends

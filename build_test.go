@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,9 +25,21 @@ func (w *world) deploy(build string, workflows ...perdure.Definition) {
 	w.begin()
 }
 
+// A list is written by steps and read by a test.
+type list struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (l *list) add(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.names = append(l.names, name)
+}
+
 // steps is a workflow of steps that take a minute each. It gives the names of
 // those whose bodies were executed.
-func steps(executed *[]string, names ...string) perdure.Definition {
+func steps(executed *list, names ...string) perdure.Definition {
 	return perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		var out []string
 		for _, name := range names {
@@ -36,7 +49,7 @@ func steps(executed *[]string, names ...string) perdure.Definition {
 				opts = append(opts, perdure.Was(was))
 			}
 			v, err := perdure.Step(ctx, name, func(context.Context) (string, error) {
-				*executed = append(*executed, name)
+				executed.add(name)
 				time.Sleep(time.Minute)
 				return strings.ToUpper(name), nil
 			}, opts...)
@@ -66,14 +79,13 @@ func TestAnotherBuildIsReplayedByName(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var executed []string
-				w := newWorld(t, steps(&executed, "a", "b", "c", "d"))
+				var before, executed list
+				w := newWorld(t, steps(&before, "a", "b", "c", "d"))
 				defer func() { w.end() }()
 				if _, err := w.eng.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(150 * time.Second) // a and b are recorded, c is being executed
-				executed = nil
 				w.deploy("second", steps(&executed, c.code...))
 				time.Sleep(time.Hour)
 				d, err := w.eng.Describe(context.Background(), "x")
@@ -84,8 +96,8 @@ func TestAnotherBuildIsReplayedByName(t *testing.T) {
 				if out := string(entries[len(entries)-1].Data); out != `"`+c.out+`"` {
 					t.Errorf("output %s, want %s", out, c.out)
 				}
-				if !slices.Equal(executed, c.executed) {
-					t.Errorf("executed %v, want %v", executed, c.executed)
+				if !slices.Equal(executed.names, c.executed) {
+					t.Errorf("executed %v, want %v", executed.names, c.executed)
 				}
 				var told []string
 				for _, n := range w.seen(observe.ReplayDiffered) {
@@ -104,7 +116,7 @@ func TestMismatchParksTheRun(t *testing.T) {
 	branch := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		return perdure.Go(ctx, "a", func(context.Context) (string, error) { return "", nil }).Await(ctx)
 	})
-	var executed []string
+	var executed list
 	for _, c := range []struct {
 		name, build string
 		code        perdure.Definition

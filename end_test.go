@@ -216,8 +216,7 @@ func TestPanicIsRetriedAndKeepsFinishedSteps(t *testing.T) {
 		})
 		w := newWorld(t, wf)
 		defer func() { w.end() }()
-		run, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x"))
-		if err != nil {
+		if _, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
@@ -226,7 +225,8 @@ func TestPanicIsRetriedAndKeepsFinishedSteps(t *testing.T) {
 			t.Fatalf("%+v %v", d, err)
 		}
 		w.crash() // it is retried again after a restart
-		if run, err = wf.Get(context.Background(), w.eng, "x"); err != nil {
+		run, err := wf.Get(context.Background(), w.eng, "x")
+		if err != nil {
 			t.Fatal(err)
 		}
 		out, err := run.Result(context.Background())
@@ -258,17 +258,17 @@ func TestPanicsInARowParkTheRun(t *testing.T) {
 		})
 		w := newWorld(t, wf)
 		defer func() { w.end() }()
-		run, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x"))
-		if err != nil {
+		if _, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
 		for d := (perdure.Description{}); d.Head.Status != journal.Suspended; {
 			time.Sleep(time.Second)
+			var err error
 			if d, err = w.eng.Describe(context.Background(), "x"); err != nil {
 				t.Fatal(err)
 			}
-			if d.Head.Status == journal.Suspended && (entered != 10 || !strings.Contains(d.Why, "in a branch") || d.State.Failure.StackOf() == "") {
+			if d.Head.Status == journal.Suspended && (d.State.Failures != 10 || entered != 10 || !strings.Contains(d.Why, "in a branch") || d.State.Failure.StackOf() == "") {
 				t.Errorf("parked after %d failures: %s", entered, d.Why)
 			}
 		}
@@ -289,7 +289,8 @@ func TestPanicsInARowParkTheRun(t *testing.T) {
 			t.Errorf("resumed: %v, %d failures in a row, %v", d.Head.Status, d.State.Failures, err)
 		}
 		fixed = true
-		if run, err = wf.Get(context.Background(), w.eng, "x"); err != nil {
+		run, err := wf.Get(context.Background(), w.eng, "x")
+		if err != nil {
 			t.Fatal(err)
 		}
 		if out, err := run.Result(context.Background()); out != 3 || err != nil {

@@ -108,6 +108,9 @@ type Definition interface {
 // registered those before it.
 func (e *Engine) Register(workflows ...Definition) error {
 	for _, w := range workflows {
+		if w == nil {
+			return invalid("register", "a nil workflow")
+		}
 		def, err := w.definition()
 		if err != nil {
 			return err
@@ -144,6 +147,9 @@ func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts 
 func (e *Engine) start(ctx context.Context, workflow string, input []byte, opts []StartOption) (kernel.Started, error) {
 	o := startOptions{dedup: defaultDedup}
 	for _, opt := range opts {
+		if opt == nil {
+			return kernel.Started{}, invalid("start "+workflow, "a nil option")
+		}
 		if err := opt.start(&o); err != nil {
 			return kernel.Started{}, err
 		}
@@ -156,7 +162,7 @@ func (e *Engine) start(ctx context.Context, workflow string, input []byte, opts 
 // cancelled already is left as it is; one that ended otherwise gives an [Error]
 // of code wrong_state that names its status.
 func (e *Engine) Cancel(ctx context.Context, id, reason string) error {
-	return e.k.Cancel(ctx, id, reason)
+	return e.k.Cancel(ctx, id, clip(reason))
 }
 
 // Resume lets a parked run go on, by run ID or workflow ID, and returns when

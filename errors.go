@@ -269,6 +269,10 @@ func (r *recorded) As(target any) bool {
 	if r.self == nil {
 		return false
 	}
+	if e, ok := target.(**Error); ok && r.failure.Code != "" && r.failure.Name != "" {
+		*e = &Error{Code: r.failure.Code, Message: r.failure.Message}
+		return true
+	}
 	to := reflect.ValueOf(target).Elem()
 	if v := reflect.ValueOf(r.self); v.Type().AssignableTo(to.Type()) {
 		to.Set(v)

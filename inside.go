@@ -56,4 +56,4 @@ func Fail(ctx context.Context, err error) error {
 
 // Cancel ends the run as CANCELLED with a reason, from inside. See [Fail] for
 // what follows.
-func Cancel(ctx context.Context, reason string) error { return kernel.CancelRun(ctx, reason) }
+func Cancel(ctx context.Context, reason string) error { return kernel.CancelRun(ctx, clip(reason)) }

@@ -90,7 +90,13 @@ func stepSpec[T any](name string, fn func(context.Context) (T, error), opts []St
 	if !journal.ValidName(name) {
 		return kernel.Step{}, badName("step", name)
 	}
+	if fn == nil {
+		return kernel.Step{}, invalid("step "+name, "a step needs a function")
+	}
 	for _, opt := range opts {
+		if opt == nil {
+			return kernel.Step{}, invalid("step "+name, "a nil option")
+		}
 		if err := opt.step(&o); err != nil {
 			return kernel.Step{}, err
 		}

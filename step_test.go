@@ -154,7 +154,7 @@ func TestStepThatTimesOutForGood(t *testing.T) {
 				<-ctx.Done()
 				return 0, ctx.Err()
 			}, perdure.Timeout(time.Minute), perdure.NoRetry)
-			return errors.Is(err, context.DeadlineExceeded), nil
+			return errors.Is(err, context.DeadlineExceeded) && journal.CodeOf(err) == journal.CodeTimedOut, nil
 		})
 		w := newWorld(t, wf)
 		defer w.end()
@@ -252,12 +252,15 @@ func TestCancelledStepSaysSo(t *testing.T) {
 			if _, err := perdure.Step(ctx, "other", work("other", time.Second, nil)); err != nil {
 				return "", err
 			}
-			won, err := f.Cancel(ctx, "changed my mind")
+			won, err := f.Cancel(ctx, "changed my mind \xff")
 			if !won || err != nil {
 				t.Error(won, err)
 			}
 			_, err = f.Await(ctx)
 			codeIs(t, err, journal.CodeCancelled)
+			if journal.CodeOf(err) != journal.CodeCancelled {
+				t.Error("errors.As does not find the code:", err)
+			}
 			if won, _ := f.Cancel(ctx, "again"); won {
 				t.Error("a step was cancelled twice")
 			}
@@ -273,7 +276,7 @@ func TestCancelledStepSaysSo(t *testing.T) {
 		w := newWorld(t, wf)
 		defer w.end()
 		run, out, err := result(w, wf, 0)
-		if err != nil || !strings.Contains(out, "changed my mind") {
+		if err != nil || !strings.HasSuffix(out, "changed my mind \ufffd") {
 			t.Fatal(out, err)
 		}
 		if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -403,13 +406,13 @@ func TestIdempotencyKeyIsStableAndDistinct(t *testing.T) {
 		w := newWorld(t, wf)
 		defer func() { w.end() }()
 		for _, who := range []string{"x", "y"} {
-			run, err := wf.Start(context.Background(), w.eng, who, perdure.ID(who))
-			if err != nil {
+			if _, err := wf.Start(context.Background(), w.eng, who, perdure.ID(who)); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(1500 * time.Millisecond)
 			w.crash()
-			if run, err = wf.Get(context.Background(), w.eng, who); err != nil {
+			run, err := wf.Get(context.Background(), w.eng, who)
+			if err != nil {
 				t.Fatal(err)
 			}
 			if _, err := run.Result(context.Background()); err != nil {

@@ -81,7 +81,11 @@ func Define[I, O any](name string, fn func(context.Context, I) (O, error), opts 
 		w.err = invalid("define "+name, "a workflow needs a function")
 	}
 	for _, opt := range opts {
-		if err := opt.workflow(&w.def); err != nil && w.err == nil {
+		err := error(invalid("define "+name, "a nil option"))
+		if opt != nil {
+			err = opt.workflow(&w.def)
+		}
+		if w.err == nil {
 			w.err = err
 		}
 	}

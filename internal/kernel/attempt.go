@@ -25,6 +25,7 @@ type attempt struct {
 	op     *operation
 	n      int
 	began  time.Time
+	ctx    context.Context // of the body
 	cancel context.CancelCauseFunc
 }
 
@@ -112,8 +113,7 @@ func (o *operation) execute() {
 		r.k.land()
 		return
 	}
-	a.began = time.Now()
-	ctx := a.context()
+	a.began, a.ctx = time.Now(), a.context()
 	r.mu.Unlock()
 	var data []byte
 	var failure *journal.Failure
@@ -124,15 +124,19 @@ func (o *operation) execute() {
 		}
 		a.returned(data, failure)
 	}()
-	data, failure = o.step.Body(ctx)
+	data, failure = o.step.Body(a.ctx)
 	returned = true
 }
 
-// returned takes what the body gave.
+// returned takes what the body gave. What it gives after its timeout counts no
+// more, also where it is the first to say so.
 func (a *attempt) returned(data []byte, failure *journal.Failure) {
 	o := a.op
 	r := o.run
 	spill := journal.Number(0)
+	if context.Cause(a.ctx) == errStepTimedOut {
+		data, failure = nil, a.timeoutFailure()
+	}
 	if failure == nil {
 		spill, failure = r.k.spillOver("the result of step "+o.path(), &data)
 	}
@@ -185,10 +189,14 @@ func (a *attempt) timedOut() {
 		return
 	}
 	a.abandon(nil)
-	o.finish(a, nil, 0, &journal.Failure{
+	o.finish(a, nil, 0, a.timeoutFailure())
+}
+
+func (a *attempt) timeoutFailure() *journal.Failure {
+	return &journal.Failure{
 		Code: journal.CodeTimedOut, Name: "context.DeadlineExceeded",
-		Message: "step " + o.path() + " passed its timeout of " + o.step.Timeout.String(),
-	})
+		Message: "step " + a.op.path() + " passed its timeout of " + a.op.step.Timeout.String(),
+	}
 }
 
 // finish takes what an attempt came to.

@@ -157,7 +157,7 @@ func (k *Kernel) join(ctx context.Context) error {
 	claimed, err := k.store.Claim(ctx, store.Claim{Self: k.cfg.Self, Now: time.Now()})
 	if err != nil {
 		if errors.Is(err, store.ErrLocked) {
-			return &journal.Error{Code: journal.CodeConflict, Op: "run", Err: err, Hint: "stop the other engine, or start and signal runs without one"}
+			return &journal.Error{Code: journal.CodeConflict, Op: "run", Err: err, Hint: "one engine at a time has this store: stop the other one first"}
 		}
 		return k.unavailable("run", err)
 	}
@@ -247,7 +247,7 @@ func (k *Kernel) running(ctx context.Context, op string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.err != nil {
-		return &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the engine has stopped", Err: k.err}
+		return k.err
 	}
 	if k.draining {
 		return &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the engine is stopping", Hint: "ask another one"}

@@ -206,11 +206,15 @@ func (r *run) leaveHead(s journal.Status, cause string, wake time.Time) {
 // suspend parks the run: it waits for an operator. But for this mark nothing is
 // written, and what is in flight is given up.
 func (r *run) suspend(cause string, f *journal.Failure) {
+	r.suspendWith(&journal.Detail{Reason: cause, Failure: f})
+}
+
+func (r *run) suspendWith(d *journal.Detail) {
 	if r.gone() && r.refusal == nil {
 		return
 	}
-	r.leaveHead(journal.Suspended, cause, time.Time{})
-	r.append(journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Detail: &journal.Detail{Reason: cause, Failure: f}})
+	r.leaveHead(journal.Suspended, d.Reason, time.Time{})
+	r.append(journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Detail: d})
 	r.leave()
 	r.seal(r.seq)
 }
@@ -247,7 +251,9 @@ func (r *run) panicked(f *journal.Failure) {
 	}
 	after, again := r.def.Panics(failures)
 	if !again {
-		r.suspend(fmt.Sprintf("its code failed %d times in a row: %s", failures, f.Message), f)
+		r.suspendWith(&journal.Detail{
+			Reason: fmt.Sprintf("its code failed %d times in a row: %s", failures, f.Message), Failure: f, Failures: failures,
+		})
 		return
 	}
 	due := time.Now().Add(after).Round(0)
