@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"crypto/rand"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -148,14 +150,18 @@ func (s *Store) dialWriter() (*conn, error) {
 
 // patience makes SQLite wait for a lock that another process has. A transaction
 // takes milliseconds; this is for a process that was stopped in one.
-func patience(c *conn) error { return c.script("pragma busy_timeout = 30000") }
+func patience(c *conn) error {
+	return c.script(fmt.Sprintf("pragma busy_timeout = %d", busyFor.Milliseconds()))
+}
+
+const busyFor = 30 * time.Second
 
 // durability sets pages of 8 kB, where there are none yet, and WAL with a sync in each commit, and asks whether it is so.
 func durability(c *conn) error {
 	if err := c.script("pragma page_size = 8192"); err != nil {
 		return err
 	}
-	mode, err := c.value("pragma journal_mode = wal")
+	mode, err := useWAL(c)
 	if err != nil {
 		return err
 	}
@@ -170,6 +176,17 @@ func durability(c *conn) error {
 		err = fmt.Errorf("synchronous is %v, and it must be full", level)
 	}
 	return err
+}
+
+// useWAL sets the journal mode. SQLite does not wait for a lock to do that, so it
+// is asked again while another process opens the same new file.
+func useWAL(c *conn) (driver.Value, error) {
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		mode, err := c.value("pragma journal_mode = wal")
+		if code(err) != sqlite3.SQLITE_BUSY || time.Since(began) > busyFor {
+			return mode, err
+		}
+	}
 }
 
 // limits sets the sizes of cache and log: 64 MB of pages in memory, and a log of
@@ -197,18 +214,13 @@ func identify(c *conn) error {
 	if v := str(version); !atLeast(v, minimum) {
 		return fmt.Errorf("SQLite %s is too old: %s is the first without bugs that lose data", v, minimum)
 	}
-	id, err := c.value("pragma application_id")
-	if err != nil {
-		return err
+	// One statement sees one state of a file that another process is creating.
+	ours, err := c.value(`select application_id = ? or application_id = 0 and not exists (select * from sqlite_schema)
+from pragma_application_id`, int64(applicationID))
+	if err == nil && integer(ours) == 0 {
+		err = fmt.Errorf("%w: another application made it", store.ErrForeign)
 	}
-	tables, err := c.value("select count(*) from sqlite_schema")
-	if err != nil {
-		return err
-	}
-	if integer(id) != applicationID && (integer(id) != 0 || integer(tables) != 0) {
-		return fmt.Errorf("%w: another application made it", store.ErrForeign)
-	}
-	return nil
+	return err
 }
 
 // minimum is the first version of SQLite with neither the corruption by a reset
