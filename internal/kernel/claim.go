@@ -49,7 +49,11 @@ func (k *Kernel) rest(ctx context.Context) bool {
 	k.mu.Unlock()
 	var due <-chan time.Time
 	if !wake.IsZero() {
-		t := time.NewTimer(max(time.Until(wake), 0))
+		left := time.Until(wake)
+		if left <= 0 {
+			return true
+		}
+		t := time.NewTimer(left)
 		defer t.Stop()
 		due = t.C
 	}
