@@ -47,7 +47,7 @@ func Go[T any](ctx context.Context, name string, fn func(context.Context) (T, er
 		return f
 	}
 	f.op, f.err = kernel.Go(ctx, name, o.key, o.was, func(ctx context.Context) ([]byte, *journal.Failure) {
-		return call(ctx, "branch "+name, fn)
+		return call(ctx, "branch", name, fn)
 	})
 	return f
 }
@@ -85,7 +85,7 @@ func (f *Future[T]) Await(ctx context.Context) (T, error) {
 		return zero, f.err
 	}
 	out, err := f.op.Await(ctx)
-	return result[T](f.name, out, err)
+	return result[T]("future", f.name, out, err)
 }
 
 // State tells without waiting whether and how the operation has ended: RUNNING,
@@ -100,7 +100,7 @@ func (f *Future[T]) State() (journal.StepStatus, T, error) {
 	if !ended {
 		return journal.StepIsRunning, zero, nil
 	}
-	v, err := result[T](f.name, out, nil)
+	v, err := result[T]("future", f.name, out, nil)
 	switch {
 	case err == nil:
 		return journal.StepIsDone, v, nil

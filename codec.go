@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/perdure/perdure/journal"
 )
@@ -12,14 +13,18 @@ import (
 // errMangled says that JSON cannot hold a string as it is.
 var errMangled = errors.New("a string is not UTF-8, which JSON cannot keep: use []byte for bytes")
 
+// isRaw says whether payloads of that type are kept exactly as they are.
+func isRaw[T any]() bool {
+	t := reflect.TypeFor[T]()
+	return t == reflect.TypeFor[[]byte]() || t == reflect.TypeFor[json.RawMessage]()
+}
+
 // encode gives the bytes of a payload. A []byte and a json.RawMessage are kept
 // exactly; everything else is JSON.
 func encode[T any](v T) ([]byte, error) {
-	switch p := any(&v).(type) {
-	case *[]byte:
-		return append(make([]byte, 0, len(*p)), *p...), nil
-	case *json.RawMessage:
-		return append(make([]byte, 0, len(*p)), *p...), nil
+	if isRaw[T]() {
+		raw := reflect.ValueOf(v).Bytes()
+		return append(make([]byte, 0, len(raw)), raw...), nil
 	}
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -36,12 +41,8 @@ func encode[T any](v T) ([]byte, error) {
 // decode reads what encode gave.
 func decode[T any](data []byte) (T, error) {
 	var v T
-	switch p := any(&v).(type) {
-	case *[]byte:
-		*p = append(make([]byte, 0, len(data)), data...)
-		return v, nil
-	case *json.RawMessage:
-		*p = append(make([]byte, 0, len(data)), data...)
+	if isRaw[T]() {
+		reflect.ValueOf(&v).Elem().SetBytes(append(make([]byte, 0, len(data)), data...))
 		return v, nil
 	}
 	err := json.Unmarshal(data, &v)

@@ -101,31 +101,31 @@ func stepSpec[T any](name string, fn func(context.Context) (T, error), opts []St
 			return kernel.Step{}, err
 		}
 	}
-	s := kernel.Step{Name: name, Key: o.key, Was: o.was, Announced: o.announced, Timeout: o.timeout}
+	s := kernel.Step{Name: name, Key: o.key, Was: o.was, Work: kernel.Work{Announced: o.announced, Timeout: o.timeout}}
 	if o.retry != nil {
 		s.Next = o.retry.next
 	}
 	s.Body = func(ctx context.Context) ([]byte, *journal.Failure) {
-		return call(ctx, "step "+name, fn)
+		return call(ctx, "step", name, fn)
 	}
 	return s, nil
 }
 
 // call runs fn and encodes what it gives.
-func call[T any](ctx context.Context, what string, fn func(context.Context) (T, error)) ([]byte, *journal.Failure) {
+func call[T any](ctx context.Context, what, name string, fn func(context.Context) (T, error)) ([]byte, *journal.Failure) {
 	v, err := fn(ctx)
 	if err != nil {
 		return nil, toFailure(err)
 	}
 	data, err := encode(v)
 	if err != nil {
-		return nil, encodeFailure(what, v, err)
+		return nil, encodeFailure(what+" "+name, v, err)
 	}
 	return data, nil
 }
 
 // result gives what an outcome is to workflow code.
-func result[T any](what string, out kernel.Outcome, err error) (T, error) {
+func result[T any](what, name string, out kernel.Outcome, err error) (T, error) {
 	var zero T
 	if err != nil {
 		return zero, err
@@ -135,7 +135,7 @@ func result[T any](what string, out kernel.Outcome, err error) (T, error) {
 	}
 	v, err := decode[T](out.Data)
 	if err != nil {
-		return zero, decodeError(what, zero, err)
+		return zero, decodeError(what+" "+name, zero, err)
 	}
 	return v, nil
 }
@@ -159,7 +159,7 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 		return zero, err
 	}
 	out, err := kernel.Do(ctx, spec)
-	return result[T]("step "+name, out, err)
+	return result[T]("step", name, out, err)
 }
 
 // Attempt counts the attempts of the step whose body ctx belongs to, from 1,

@@ -95,7 +95,7 @@ func Define[I, O any](name string, fn func(context.Context, I) (O, error), opts 
 		if err != nil {
 			return nil, toFailure(decodeError("input of "+name, in, err))
 		}
-		return call(ctx, "output of "+name, func(ctx context.Context) (O, error) { return fn(ctx, in) })
+		return call(ctx, "output of", name, func(ctx context.Context) (O, error) { return fn(ctx, in) })
 	}
 	return w
 }
@@ -201,7 +201,7 @@ func (r *Run[O]) New() bool { return r.s.New }
 // with that code. The end of ctx ends only the waiting.
 func (r *Run[O]) Result(ctx context.Context) (O, error) {
 	_, out, err := r.e.k.Wait(ctx, r.s)
-	return result[O]("output of run "+string(r.s.Head.ID), out, err)
+	return result[O]("output of run", string(r.s.Head.ID), out, err)
 }
 
 // RawRun is a run of a workflow whose types this program need not know.

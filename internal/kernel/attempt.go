@@ -124,7 +124,7 @@ func (o *operation) execute() {
 		}
 		a.returned(data, failure)
 	}()
-	data, failure = o.step.Body(a.ctx)
+	data, failure = o.work.Body(a.ctx)
 	returned = true
 }
 
@@ -161,12 +161,12 @@ func (a *attempt) returned(data []byte, failure *journal.Failure) {
 func (a *attempt) context() context.Context {
 	o := a.op
 	ctx := context.WithValue(o.ctx, contextKey{}, a)
-	if o.class == isStep && o.step.Timeout == 0 {
+	if o.class == isStep && o.work.Timeout == 0 {
 		return ctx
 	}
 	ctx, a.cancel = context.WithCancelCause(ctx)
-	if o.step.Timeout > 0 {
-		timed, stop := context.WithTimeoutCause(ctx, o.step.Timeout, errStepTimedOut)
+	if o.work.Timeout > 0 {
+		timed, stop := context.WithTimeoutCause(ctx, o.work.Timeout, errStepTimedOut)
 		cancel := a.cancel
 		a.cancel = func(cause error) { cancel(cause); stop() }
 		context.AfterFunc(timed, func() {
@@ -195,7 +195,7 @@ func (a *attempt) timedOut() {
 func (a *attempt) timeoutFailure() *journal.Failure {
 	return &journal.Failure{
 		Code: journal.CodeTimedOut, Name: "context.DeadlineExceeded",
-		Message: "step " + a.op.path() + " passed its timeout of " + a.op.step.Timeout.String(),
+		Message: "step " + a.op.path() + " passed its timeout of " + a.op.work.Timeout.String(),
 	}
 }
 
@@ -249,7 +249,7 @@ func (o *operation) next(n int, f *journal.Failure, c *journal.Failure) (time.Du
 	if f.Code == journal.CodeEncode || f.Code == journal.CodeTooLarge || c != nil && c.Class == journal.ClassPermanent {
 		return 0, false
 	}
-	delay, again := o.step.Next(n, f)
+	delay, again := o.work.Next(n, f)
 	if again && c != nil && c.Class == journal.ClassRetry && c.After > 0 {
 		delay = c.After
 	}
@@ -330,7 +330,7 @@ func StepOf(ctx context.Context, what string) (StepInfo, error) {
 // Attempt counts the attempts of the step from 1, and says whether the policy
 // allows no further one.
 func (s StepInfo) Attempt() (n int, last bool) {
-	_, again := s.a.op.step.Next(s.a.n, &journal.Failure{})
+	_, again := s.a.op.work.Next(s.a.n, &journal.Failure{})
 	return s.a.n, !again
 }
 

@@ -12,14 +12,14 @@ import (
 // replay.
 func (f *Operation) Await(ctx context.Context) (Outcome, error) {
 	o := (*operation)(f)
-	s, err := scopeOf(ctx, "await "+o.id.String())
+	s, err := scopeOf(ctx, call{"await", o.id.Name})
 	if err != nil {
 		return Outcome{}, err
 	}
 	r := s.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter("await " + o.id.String()); err != nil {
+	if err := s.enter(call{"await", o.id.Name}); err != nil {
 		return Outcome{}, err
 	}
 	if o.delivered {
@@ -55,14 +55,14 @@ func (f *Operation) State() (Outcome, bool) {
 // came first stays. A step's body is told through its context.
 func (f *Operation) Cancel(ctx context.Context, reason string) (bool, error) {
 	o := (*operation)(f)
-	s, err := scopeOf(ctx, "cancel "+o.id.String())
+	s, err := scopeOf(ctx, call{"cancel", o.id.Name})
 	if err != nil {
 		return false, err
 	}
 	r := s.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter("cancel " + o.id.String()); err != nil {
+	if err := s.enter(call{"cancel", o.id.Name}); err != nil {
 		return false, err
 	}
 	switch {
@@ -131,14 +131,14 @@ type Set struct {
 
 // Watch begins to wait for operations. Close ends it.
 func Watch(ctx context.Context, ops []*Operation) (*Set, error) {
-	s, err := scopeOf(ctx, "wait")
+	s, err := scopeOf(ctx, call{verb: "wait"})
 	if err != nil {
 		return nil, err
 	}
 	r := s.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter("wait"); err != nil {
+	if err := s.enter(call{verb: "wait"}); err != nil {
 		return nil, err
 	}
 	all := make([]*operation, len(ops))
@@ -159,7 +159,7 @@ func (w *Set) Next() (*Operation, Outcome, error) {
 	r := w.s.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := w.s.enter("wait"); err != nil {
+	if err := w.s.enter(call{verb: "wait"}); err != nil {
 		return nil, Outcome{}, err
 	}
 	o, err := w.w.next(w.s)

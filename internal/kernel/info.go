@@ -29,7 +29,7 @@ func InfoOf(ctx context.Context) (RunInfo, error) {
 	case *attempt:
 		r = v.op.run
 	default:
-		_, err := scopeOf(ctx, "info")
+		_, err := scopeOf(ctx, call{verb: "info"})
 		return RunInfo{}, err
 	}
 	r.mu.Lock()
@@ -46,15 +46,15 @@ func InfoOf(ctx context.Context) (RunInfo, error) {
 
 // Fail ends the run of ctx as FAILED with f. It gives the termination error.
 func Fail(ctx context.Context, f *journal.Failure) error {
-	return finishRun(ctx, "fail", func(r *run) *journal.Error { return r.fail(f) })
+	return finishRun(ctx, call{verb: "fail"}, func(r *run) *journal.Error { return r.fail(f) })
 }
 
 // CancelRun ends the run of ctx as CANCELLED. It gives the termination error.
 func CancelRun(ctx context.Context, reason string) error {
-	return finishRun(ctx, "cancel", func(r *run) *journal.Error { return r.cancel(reason) })
+	return finishRun(ctx, call{verb: "cancel"}, func(r *run) *journal.Error { return r.cancel(reason) })
 }
 
-func finishRun(ctx context.Context, what string, end func(*run) *journal.Error) error {
+func finishRun(ctx context.Context, what call, end func(*run) *journal.Error) error {
 	s, err := scopeOf(ctx, what)
 	if err != nil {
 		return err

@@ -56,10 +56,12 @@ type Workflow struct {
 // Kernel executes runs on one store. Its methods may be called by many
 // goroutines.
 type Kernel struct {
-	cfg   Config
-	store store.Store
-	pipe  *pipeline
-	gate  gate
+	cfg     Config
+	store   store.Store
+	pipe    *pipeline
+	gate    gate
+	buffers sync.Pool // of *[]journal.Entry
+	late    lateness
 
 	ready   chan struct{}    // closed when the engine has joined, or never will
 	nudge   chan struct{}    // asks the claim loop to look now

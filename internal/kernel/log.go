@@ -20,7 +20,6 @@ import (
 type log struct {
 	seq, sealed, durable int64
 	pending              []journal.Entry // (last taken, seq]
-	spare                []journal.Entry // the buffer that is not in use
 	effects              []effect        // in order of after
 	queued               bool            // the pipeline has the run
 	head                 journal.Head    // as of seq
@@ -42,6 +41,9 @@ type effect struct {
 func (r *run) append(e journal.Entry) int64 {
 	r.seq++
 	e.Run, e.Seq, e.At = r.head.Number, r.seq, time.Now()
+	if r.pending == nil {
+		r.pending = r.k.buffer()
+	}
 	r.pending = append(r.pending, e)
 	if e.Status != 0 {
 		r.head.Status, r.headSeq = e.Status, r.seq
@@ -123,11 +125,10 @@ func (r *run) take(c *store.Change, rows, bytes *int, first bool) bool {
 	r.queued = false
 	c.Run, c.Create, c.Since = r.head.Number, r.create, r.since
 	c.Entries = r.pending[:n:n]
-	if n == len(r.pending) {
-		r.pending, r.spare = r.spare[:0], nil
-	} else {
-		r.pending = append(r.spare[:0], r.pending[n:]...)
-		r.spare = nil
+	rest := r.pending[n:]
+	r.pending = nil
+	if len(rest) > 0 {
+		r.pending = append(r.k.buffer(), rest...)
 	}
 	if r.headSeq != 0 && r.headSeq <= r.sealed || r.create {
 		head := r.head
@@ -175,17 +176,28 @@ func (r *run) committed(c *store.Change) {
 	} else if c.Create {
 		close(r.begun)
 	}
-	r.recycle(c.Entries)
+	r.k.recycle(c.Entries)
 }
 
-// recycle keeps the buffer of entries that are durable.
-func (r *run) recycle(entries []journal.Entry) {
-	clear(entries)
-	r.mu.Lock()
-	if r.spare == nil {
-		r.spare = entries[:0]
+// keptBuffer is the largest buffer of entries that is kept for others.
+const keptBuffer = 64
+
+// buffer gives an empty buffer of entries.
+func (k *Kernel) buffer() []journal.Entry {
+	if b, ok := k.buffers.Get().(*[]journal.Entry); ok {
+		return *b
 	}
-	r.mu.Unlock()
+	return make([]journal.Entry, 0, 2)
+}
+
+// recycle keeps the buffer of entries that are durable and told.
+func (k *Kernel) recycle(entries []journal.Entry) {
+	if cap(entries) == 0 || cap(entries) > keptBuffer {
+		return
+	}
+	clear(entries)
+	entries = entries[:0]
+	k.buffers.Put(&entries)
 }
 
 // refused implements source. A run whose data the store refuses goes back to

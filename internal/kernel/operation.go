@@ -11,11 +11,16 @@ import (
 // A Step is what workflow code asks for: a unit of the user's work whose result
 // is journaled.
 type Step struct {
-	Name      string
-	Key       string
-	Was       string // its name in an older build
-	Announced bool   // its first attempt is recorded before it begins
-	Timeout   time.Duration
+	Name string
+	Key  string
+	Was  string // its name in an older build
+	Work
+}
+
+// Work is what a step does, and how.
+type Work struct {
+	Announced bool          // its first attempt is recorded before it begins
+	Timeout   time.Duration // of one attempt; 0 for none
 	// Next says, of a failure of the n-th attempt, after how long the next one
 	// begins; false where it was the last. Nil is the workflow's.
 	Next func(n int, f *journal.Failure) (time.Duration, bool)
@@ -45,7 +50,7 @@ type operation struct {
 	scope        *scope
 	id           journal.Op
 	class        class
-	step         Step
+	work         Work
 	ctx          context.Context // of the call; what its attempts' contexts come from
 	cancel       context.CancelCauseFunc
 	ignore       func() bool // stops watching ctx
@@ -69,14 +74,14 @@ type operation struct {
 
 // Do runs a step and waits for it.
 func Do(ctx context.Context, step Step) (Outcome, error) {
-	s, err := scopeOf(ctx, "step "+step.Name)
+	s, err := scopeOf(ctx, call{"step", step.Name})
 	if err != nil {
 		return Outcome{}, err
 	}
 	r := s.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter("step " + step.Name); err != nil {
+	if err := s.enter(call{"step", step.Name}); err != nil {
 		return Outcome{}, err
 	}
 	o := s.begin(ctx, step, isStep)
@@ -85,14 +90,14 @@ func Do(ctx context.Context, step Step) (Outcome, error) {
 
 // Async runs a step beside the workflow.
 func Async(ctx context.Context, step Step) (*Operation, error) {
-	s, err := scopeOf(ctx, "async "+step.Name)
+	s, err := scopeOf(ctx, call{"async", step.Name})
 	if err != nil {
 		return nil, err
 	}
 	r := s.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter("async " + step.Name); err != nil {
+	if err := s.enter(call{"async", step.Name}); err != nil {
 		return nil, err
 	}
 	o := s.begin(ctx, step, isAsync)
@@ -105,9 +110,9 @@ func Async(ctx context.Context, step Step) (*Operation, error) {
 func (s *scope) begin(ctx context.Context, step Step, c class) *operation {
 	r := s.run
 	op, rec := s.ask(step.Name, step.Key, step.Was, c)
-	o := &operation{run: r, scope: s, id: op, class: c, step: step, ctx: ctx}
+	o := &operation{run: r, scope: s, id: op, class: c, work: step.Work, ctx: ctx}
 	if step.Next == nil {
-		o.step.Next = r.def.Next
+		o.work.Next = r.def.Next
 	}
 	r.called(step.Name)
 	if rec != nil && rec.ended != nil {
@@ -140,7 +145,7 @@ func (s *scope) begin(ctx context.Context, step Step, c class) *operation {
 // makeFirst begins the first attempt. It has a record of its own only where it was
 // asked for: else the entry before it says that the run came this far.
 func (o *operation) makeFirst() {
-	o.try(o.class == isAsync || o.step.Announced)
+	o.try(o.class == isAsync || o.work.Announced)
 }
 
 // recorded gives the operation the outcome that a journal has of it. A

@@ -36,6 +36,9 @@ const (
 // fault is alone; the run hears of that in refused. Any other failure is tried
 // again by the environment and never blames a run.
 //
+// Committing and telling overlap: while runs hear of one group, the next one is
+// being made durable. They hear in the order of the commits.
+//
 // The environment is the function commit, so that the pipeline can be tested
 // without a store.
 type pipeline struct {
@@ -47,8 +50,21 @@ type pipeline struct {
 	stopped bool
 	nudge   chan struct{}
 
-	group  store.Group
-	joined []source // joined[i] gave group.Changes[i]
+	free chan *batch  // two go round: one is being made durable while the other is told
+	told chan verdict // in the order of the commits
+}
+
+// A batch is one group on its way: joined[i] gave changes[i].
+type batch struct {
+	changes []store.Change
+	joined  []source
+}
+
+// A verdict is what became of a batch, or of a part of it.
+type verdict struct {
+	batch
+	err  error
+	done *batch // is free when this is told; nil where another part follows
 }
 
 // A source is what has something to make durable: a run.
@@ -65,7 +81,13 @@ type source interface {
 }
 
 func newPipeline(commit func(*store.Group) error, observe func(observe.Notice)) *pipeline {
-	return &pipeline{commit: commit, observe: observe, nudge: make(chan struct{}, 1)}
+	p := &pipeline{
+		commit: commit, observe: observe, nudge: make(chan struct{}, 1),
+		free: make(chan *batch, 2), told: make(chan verdict, 2),
+	}
+	p.free <- &batch{}
+	p.free <- &batch{}
+	return p
 }
 
 // push says that s has sealed something. A source pushes itself once until it
@@ -94,12 +116,37 @@ func (p *pipeline) stop() {
 	}
 }
 
-// loop commits group after group.
+// loop commits group after group, until the pipeline is stopped and everything
+// is told.
 func (p *pipeline) loop() {
+	var teller sync.WaitGroup
+	teller.Go(p.tell)
 	for work := p.gather(nil); len(work) > 0; work = p.gather(work) {
-		n := p.form(work)
-		p.send()
+		b := <-p.free
+		n := b.form(work)
+		p.send(b)
 		work = slices.Delete(work, 0, n)
+	}
+	close(p.told)
+	teller.Wait()
+}
+
+// tell tells runs what became of their changes. It has a goroutine of its own,
+// so that the next group is being made durable meanwhile.
+func (p *pipeline) tell() {
+	for v := range p.told {
+		for i, s := range v.joined {
+			if v.err == nil {
+				s.committed(&v.changes[i])
+			} else {
+				s.refused(&v.changes[i], v.err)
+			}
+		}
+		if v.done != nil {
+			clear(v.done.changes)
+			clear(v.done.joined)
+			p.free <- v.done
+		}
 	}
 }
 
@@ -121,61 +168,49 @@ func (p *pipeline) gather(work []source) []source {
 }
 
 // form builds a group from the first of work and says how many joined.
-func (p *pipeline) form(work []source) int {
+func (b *batch) form(work []source) int {
 	rows, bytes := groupRows, groupBytes
-	p.group.Changes, p.joined = p.group.Changes[:0], p.joined[:0]
-	p.group.Again = false
+	b.changes, b.joined = b.changes[:0], b.joined[:0]
 	for i, s := range work {
-		p.group.Changes = append(p.group.Changes, store.Change{})
-		c := &p.group.Changes[len(p.group.Changes)-1]
-		if !s.take(c, &rows, &bytes, len(p.joined) == 0) {
-			p.group.Changes = p.group.Changes[:len(p.joined)]
+		b.changes = append(b.changes, store.Change{})
+		c := &b.changes[len(b.joined)]
+		if !s.take(c, &rows, &bytes, len(b.joined) == 0) {
+			b.changes = b.changes[:len(b.joined)]
 			return i
 		}
 		if len(c.Entries) == 0 && c.Head == nil {
-			p.group.Changes = p.group.Changes[:len(p.joined)]
+			b.changes = b.changes[:len(b.joined)]
 			continue
 		}
-		p.joined = append(p.joined, s)
+		b.joined = append(b.joined, s)
 	}
 	return len(work)
 }
 
-// send commits the group that form built, or its parts.
-func (p *pipeline) send() {
-	if len(p.joined) == 0 {
-		return
-	}
+// send commits a batch, or its parts.
+func (p *pipeline) send(b *batch) {
 	began, rows := time.Now(), 0
-	for i := range p.group.Changes {
-		rows += len(p.group.Changes[i].Entries)
+	for i := range b.changes {
+		rows += len(b.changes[i].Entries)
 	}
-	if p.halve(p.group.Changes, p.joined) {
+	p.halve(*b, b)
+	if rows > 0 {
 		p.observe(observe.Notice{Kind: observe.Committed, At: time.Now(), Took: time.Since(began), Rows: rows})
 	}
-	clear(p.group.Changes)
-	clear(p.joined)
 }
 
-// halve commits changes; where they are refused it commits one half and then
-// the other. It says whether all went at once.
-func (p *pipeline) halve(changes []store.Change, joined []source) bool {
-	g := store.Group{Changes: changes}
-	err := p.commit(&g)
-	switch {
-	case err == nil:
-		for i, s := range joined {
-			s.committed(&changes[i])
-		}
-		return true
-	case !refusal(err) || len(changes) == 1:
-		for i, s := range joined {
-			s.refused(&changes[i], err)
-		}
-		return false
+// halve commits a part of a batch; where it is refused, one half of it and then
+// the other. done is free after it.
+func (p *pipeline) halve(part batch, done *batch) {
+	n := len(part.joined)
+	var err error
+	if n > 0 {
+		err = p.commit(&store.Group{Changes: part.changes})
 	}
-	mid := len(changes) / 2
-	p.halve(changes[:mid], joined[:mid])
-	p.halve(changes[mid:], joined[mid:])
-	return false
+	if n < 2 || !refusal(err) {
+		p.told <- verdict{part, err, done}
+		return
+	}
+	p.halve(batch{part.changes[:n/2], part.joined[:n/2]}, nil)
+	p.halve(batch{part.changes[n/2:], part.joined[n/2:]}, done)
 }

@@ -17,7 +17,7 @@ type scope struct {
 	branch *branch
 	id     int64  // the sequence that names it; 0 is the run's own
 	path   string // of the scopes it is in, each followed by a slash
-	occ    map[opName]int
+	occ    occurrences
 	done   <-chan struct{} // of the context that the engine made for it; another one is the author's
 	parent *scope
 	over   *journal.Failure // it was cancelled; so are those in it
@@ -25,23 +25,72 @@ type scope struct {
 
 type opName struct{ name, key string }
 
+// occurrences count how often names occurred in a scope. A few are looked
+// through faster than looked up.
+type occurrences struct {
+	few  []occurrence
+	many map[opName]int
+}
+
+type occurrence struct {
+	opName
+	n int
+}
+
+// next counts an occurrence.
+func (o *occurrences) next(name opName) int {
+	if o.many != nil {
+		o.many[name]++
+		return o.many[name]
+	}
+	for i := range o.few {
+		if o.few[i].opName == name {
+			o.few[i].n++
+			return o.few[i].n
+		}
+	}
+	if len(o.few) < fewNames {
+		if o.few == nil {
+			o.few = make([]occurrence, 0, 6)
+		}
+		o.few = append(o.few, occurrence{name, 1})
+		return 1
+	}
+	o.many = make(map[opName]int, 2*fewNames)
+	for _, f := range o.few {
+		o.many[f.opName] = f.n
+	}
+	o.many[name] = 1
+	return 1
+}
+
 // contextKey is the one key under which contexts carry what the engine put
 // there: a *scope in workflow code, an *attempt in the body of a step.
 type contextKey struct{}
 
+// A call is what was asked for, for people.
+type call struct{ verb, name string }
+
+func (c call) String() string {
+	if c.name == "" {
+		return c.verb
+	}
+	return c.verb + " " + c.name
+}
+
 // scopeOf gives the scope that ctx carries.
-func scopeOf(ctx context.Context, what string) (*scope, error) {
+func scopeOf(ctx context.Context, what call) (*scope, error) {
 	switch v := ctx.Value(contextKey{}).(type) {
 	case *scope:
 		return v, nil
 	case *attempt:
 		return nil, &journal.Error{
-			Code: journal.CodeMisuse, Op: what, Message: "called in the body of step " + v.op.path(),
+			Code: journal.CodeMisuse, Op: what.String(), Message: "called in the body of step " + v.op.path(),
 			Hint: "durable operations belong in workflow code; what a step does is ordinary code",
 		}
 	}
 	return nil, &journal.Error{
-		Code: journal.CodeMisuse, Op: what, Message: "called outside a workflow",
+		Code: journal.CodeMisuse, Op: what.String(), Message: "called outside a workflow",
 		Hint: "pass on the context that the workflow function was given",
 	}
 }
@@ -49,7 +98,7 @@ func scopeOf(ctx context.Context, what string) (*scope, error) {
 // enter begins a durable operation. It is called with the lock. It refuses one
 // that a goroutine asks for which cannot hold the turn, and one of a run that
 // is over.
-func (s *scope) enter(what string) error {
+func (s *scope) enter(what call) error {
 	r, b := s.run, s.branch
 	r.stay()
 	if b.state == isOutside {
@@ -61,7 +110,7 @@ func (s *scope) enter(what string) error {
 	}
 	if b.state != isHolder {
 		return &journal.Error{
-			Code: journal.CodeMisuse, Op: what,
+			Code: journal.CodeMisuse, Op: what.String(),
 			Message: fmt.Sprintf("called while the workflow waits in %s", s.show(b.at)),
 			Hint:    "a step uses its own context, and goroutines of a workflow are started with Go",
 		}
@@ -73,11 +122,7 @@ func (s *scope) enter(what string) error {
 // is recorded of it. Where the code does not fit the journal, the run is parked
 // and the goroutine ends.
 func (s *scope) ask(name, key, was string, c class) (journal.Op, *record) {
-	if s.occ == nil {
-		s.occ = map[opName]int{}
-	}
-	s.occ[opName{name, key}]++
-	op := journal.Op{Scope: s.id, Name: name, Key: key, Occ: s.occ[opName{name, key}]}
+	op := journal.Op{Scope: s.id, Name: name, Key: key, Occ: s.occ.next(opName{name, key})}
 	s.branch.at = op
 	m := s.run.memo
 	if m == nil {
@@ -150,14 +195,14 @@ func (s *scope) foreign(ctx context.Context) bool { return ctx.Done() != s.done 
 // Open opens a scope without a goroutine: a namespace for the operations that
 // are called with the context it gives.
 func Open(ctx context.Context, name, key, was string) (context.Context, error) {
-	s, err := scopeOf(ctx, "scope "+name)
+	s, err := scopeOf(ctx, call{"scope", name})
 	if err != nil {
 		return nil, err
 	}
 	r := s.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter("scope " + name); err != nil {
+	if err := s.enter(call{"scope", name}); err != nil {
 		return nil, err
 	}
 	in := s.open(name, key, was)
@@ -188,14 +233,14 @@ func (s *scope) open(name, key, was string) *scope {
 // Go runs body as a branch of the workflow, on a goroutine and with a scope of
 // its own, and gives the operation that ends with it.
 func Go(ctx context.Context, name, key, was string, body func(context.Context) ([]byte, *journal.Failure)) (*Operation, error) {
-	s, err := scopeOf(ctx, "go "+name)
+	s, err := scopeOf(ctx, call{"go", name})
 	if err != nil {
 		return nil, err
 	}
 	r := s.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter("go " + name); err != nil {
+	if err := s.enter(call{"go", name}); err != nil {
 		return nil, err
 	}
 	in := s.open(name, key, was)

@@ -10,14 +10,9 @@ import (
 	"github.com/perdure/perdure/observe"
 )
 
-const (
-	// lateAfter is how long a turn may keep the fact that opened it from
-	// becoming durable.
-	lateAfter = time.Millisecond
-	// lendAfter is how long the holder may block outside the engine while
-	// another goroutine of its run could go on.
-	lendAfter = 100 * time.Millisecond
-)
+// lendAfter is how long the holder may block outside the engine while another
+// goroutine of its run could go on.
+const lendAfter = 100 * time.Millisecond
 
 // turns makes replay deterministic although workflow code is ordinary
 // goroutines. Of the goroutines that belong to a run, its branches, one at a
@@ -45,11 +40,9 @@ type turns struct {
 	ready      []*branch
 	facts      facts
 	branches   []*branch // that have begun and not ended, and those that will
-	late       *time.Timer
-	lateTurn   int64
-	deliveries int64 // operations delivered so far
-	lending    bool  // a timer runs that may lend the turn
-	lent       bool  // order is no longer promised
+	deliveries int64     // operations delivered so far
+	lending    bool      // a timer runs that may lend the turn
+	lent       bool      // order is no longer promised
 }
 
 // branchState says whether a branch may call durable operations.
@@ -88,7 +81,7 @@ func (r *run) hold(b *branch) {
 	r.turn++
 	r.opened = r.seq
 	if r.seq > r.sealed {
-		r.watchLate()
+		r.k.late.watch(r)
 	}
 	begun := b.state != isNew
 	b.state = isHolder
@@ -102,9 +95,6 @@ func (r *run) hold(b *branch) {
 // endTurn seals what the turn appended and leaves nobody holding it.
 func (r *run) endTurn() {
 	r.holder = nil
-	if r.late != nil {
-		r.late.Stop()
-	}
 	if !r.left {
 		r.seal(r.seq)
 	}
@@ -185,22 +175,6 @@ func (r *run) rejoin(b *branch) {
 	r.mu.Unlock()
 	<-b.wake
 	r.mu.Lock()
-}
-
-// watchLate lets the fact that opened this turn go alone when the turn lasts.
-func (r *run) watchLate() {
-	r.lateTurn = r.turn
-	if r.late == nil {
-		r.late = time.AfterFunc(lateAfter, func() {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if r.holder != nil && r.turn == r.lateTurn && !r.left {
-				r.seal(r.opened)
-			}
-		})
-		return
-	}
-	r.late.Reset(lateAfter)
 }
 
 // contend watches a holder that keeps others from going on.
