@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/perdure/perdure"
@@ -20,10 +21,17 @@ import (
 // The first interrupt ends the command in an orderly way, the second one at
 // once.
 func Main(workflows ...perdure.Definition) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, workflows...))
 }
+
+// gcPercent lets the heap grow to five times what is live before it is
+// collected: an engine's live heap is small, and its garbage comes fast.
+const gcPercent = 400
 
 // run runs one command and gives its exit code. What was asked for goes to
 // stdout, everything else to stderr. The end of ctx is an interrupt.

@@ -1,8 +1,10 @@
 // Package bench measures the engine: how many steps a second, how long a run
 // takes, what that costs, and how near it comes to what the disk allows.
 //
-// Figures of different machines do not compare. Therefore a floor is measured
-// in the same invocation, before and after the engine, on the same disk.
+// Figures of different machines do not compare, and a shared machine is not the
+// same from one second to the next. Therefore a floor is measured in the same
+// invocation on the same disk: in rounds with the engine, in turn, where both can
+// write the same runs, else before and after it.
 package bench
 
 import (
@@ -29,8 +31,11 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if !o.Keep {
 		defer func() { err = errors.Join(err, d.remove()) }()
 	}
-	if d.path == "" {
+	switch {
+	case d.path == "":
 		return measure(ctx, d, o)
+	case o.Workload == Sequential || o.Workload == Latency:
+		return measureRounds(ctx, d, o)
 	}
 	before, err := measureFloor(ctx, d, o)
 	if err != nil {
@@ -44,16 +49,12 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		return nil, err
 	}
 	report.Floor = better(before, after)
-	report.compare()
 	return report, nil
 }
 
 // measure measures the engine alone.
 func measure(ctx context.Context, d *database, o Options) (*Report, error) {
-	r := &Report{
-		Workload: o.Workload, Store: d.String(),
-		Runs: o.Runs, Steps: o.Steps, InFlight: o.InFlight, Payload: o.Payload,
-	}
+	r := newReport(d, o)
 	j, runs := newJob(o), o.Runs
 	var err error
 	switch o.Workload {
@@ -67,7 +68,7 @@ func measure(ctx context.Context, d *database, o Options) (*Report, error) {
 	default:
 		err = r.measureLoad(ctx, d, j, perdure.Define("bench-sequential", j.sequential), runs)
 	}
-	r.BytesPerStep = round(float64(d.size()) / float64(runs*o.Steps))
+	r.BytesPerStep = thousandths(float64(d.size()) / float64(runs*o.Steps))
 	return r, err
 }
 
@@ -84,7 +85,7 @@ func (r *Report) measureLoad(ctx context.Context, d *database, j *job, w *perdur
 	began, cpu := time.Now(), processTime()
 	took, err := j.load(ctx, w, e, runs, r.InFlight)
 	total, used := time.Since(began), processTime()-cpu
-	r.RSS, r.Commits = round(residentMB()), s.commits.Load()
+	r.RSS, r.Commits = thousandths(residentMB()), s.commits.Load()
 	if stopped := e.stop(); err == nil {
 		err = stopped
 	}
@@ -101,11 +102,18 @@ func (r *Report) measureResume(ctx context.Context, d *database, j *job) error {
 		return err
 	}
 	total, used := time.Since(began), processTime()-cpu
-	r.RSS, r.Commits = round(m.rss), m.commits
+	r.RSS, r.Commits = thousandths(m.rss), m.commits
 	if err := m.goOn(ctx, d, j); err != nil {
 		return err
 	}
 	r.set(m.took, total, used, 1)
-	r.ResumeS, r.FirstStepMS, r.LastStepMS = round(m.resume.Seconds()), ms(m.first), ms(m.last)
+	r.ResumeS, r.FirstStepMS, r.LastStepMS = thousandths(m.resume.Seconds()), ms(m.first), ms(m.last)
 	return nil
+}
+
+func newReport(d *database, o Options) *Report {
+	return &Report{
+		Workload: o.Workload, Store: d.String(),
+		Runs: o.Runs, Steps: o.Steps, InFlight: o.InFlight, Payload: o.Payload,
+	}
 }

@@ -20,6 +20,7 @@ type Report struct {
 	InFlight     int     `json:"in_flight"`
 	Payload      int     `json:"payload"`
 	Repeats      int     `json:"repeats,omitempty"` // of fanout: how often the runs were made
+	Rounds       int     `json:"rounds,omitempty"`  // in which the floor and the engine took turns
 	Seconds      float64 `json:"seconds"`
 	RunsPerS     float64 `json:"runs_per_s"`
 	StepsPerS    float64 `json:"steps_per_s"`
@@ -42,8 +43,8 @@ type Report struct {
 }
 
 // A Floor is the limit: what a bare loop makes of the same rows on the same
-// disk, with the store's own statements, group by group. Of two measurements,
-// one before the workload and one after it, each figure is the better.
+// disk, with the store's own statements, group by group. A figure is the median
+// of the rounds, or the better of one before the workload and one after it.
 type Floor struct {
 	Runs       int     `json:"runs"`
 	Steps      int     `json:"steps"`
@@ -53,29 +54,20 @@ type Floor struct {
 	CPUPerStep float64 `json:"cpu_us_per_step"`
 	SyncsPerS  float64 `json:"fdatasync_per_s"`
 	SyncP50    float64 `json:"fdatasync_p50_ms"`
-	sameShaped bool
 }
 
 // set fills in what follows from how long the runs took.
 func (r *Report) set(took []time.Duration, total, cpu time.Duration, runs int) {
 	steps := float64(runs * r.Steps)
-	r.Seconds, r.CPU, r.CPUPerStep = round(total.Seconds()), round(cpu.Seconds()), round(float64(cpu.Microseconds())/steps)
-	r.RunsPerS, r.StepsPerS = round(float64(runs)/total.Seconds()), round(steps/total.Seconds())
+	r.Seconds, r.CPU, r.CPUPerStep = thousandths(total.Seconds()), thousandths(cpu.Seconds()), thousandths(float64(cpu.Microseconds())/steps)
+	r.RunsPerS, r.StepsPerS = thousandths(float64(runs)/total.Seconds()), thousandths(steps/total.Seconds())
 	r.P50, r.P99 = ms(took[len(took)/2]), ms(took[len(took)*99/100])
-}
-
-func (r *Report) compare() {
-	if r.Floor == nil || !r.Floor.sameShaped {
-		return
-	}
-	steps, p50 := round(r.StepsPerS/r.Floor.StepsPerS), round(r.P50/r.Floor.P50)
-	r.RatioSteps, r.RatioP50 = &steps, &p50
 }
 
 func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
-// round leaves three decimals: more would be noise.
-func round(x float64) float64 { return math.Round(x*1e3) / 1e3 }
+// thousandths leaves three decimals: more would be noise.
+func thousandths(x float64) float64 { return math.Round(x*1e3) / 1e3 }
 
 // JSON writes the report as one JSON object.
 func (r *Report) JSON(w io.Writer) error {

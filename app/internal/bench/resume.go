@@ -128,9 +128,3 @@ func (r *resumption) finish(ctx context.Context, w *perdure.Workflow[[]byte, []b
 	}
 	return j.verify(run.Result(ctx))
 }
-
-// median gives the middle of what it leaves as it is.
-func median(took []time.Duration) time.Duration {
-	sorted := slices.Sorted(slices.Values(took))
-	return sorted[len(sorted)/2]
-}
