@@ -3,6 +3,7 @@ package kernel
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/perdure/perdure/observe"
@@ -50,8 +51,9 @@ type pipeline struct {
 	stopped bool
 	nudge   chan struct{}
 
-	free chan *batch  // two go round: one is being made durable while the other is told
-	told chan verdict // in the order of the commits
+	free    chan *batch  // two go round: one is being made durable while the other is told
+	told    chan verdict // in the order of the commits
+	telling atomic.Int32 // verdicts that tell has and has not delivered
 }
 
 // A batch is one group on its way: joined[i] gave changes[i].
@@ -131,22 +133,41 @@ func (p *pipeline) loop() {
 	teller.Wait()
 }
 
-// tell tells runs what became of their changes. It has a goroutine of its own,
-// so that the next group is being made durable meanwhile.
+// few runs are told sooner than another goroutine is woken to tell them.
+const few = 8
+
+// pass has a verdict told: here, where that is quick and nothing is ahead of it.
+func (p *pipeline) pass(v verdict) {
+	if len(v.joined) <= few && p.telling.Load() == 0 {
+		p.deliver(v)
+		return
+	}
+	p.telling.Add(1)
+	p.told <- v
+}
+
+// tell delivers what pass hands on. It has a goroutine of its own, so that the
+// next group is being made durable meanwhile.
 func (p *pipeline) tell() {
 	for v := range p.told {
-		for i, s := range v.joined {
-			if v.err == nil {
-				s.committed(&v.changes[i])
-			} else {
-				s.refused(&v.changes[i], v.err)
-			}
+		p.deliver(v)
+		p.telling.Add(-1)
+	}
+}
+
+// deliver tells runs what became of their changes.
+func (p *pipeline) deliver(v verdict) {
+	for i, s := range v.joined {
+		if v.err == nil {
+			s.committed(&v.changes[i])
+		} else {
+			s.refused(&v.changes[i], v.err)
 		}
-		if v.done != nil {
-			clear(v.done.changes)
-			clear(v.done.joined)
-			p.free <- v.done
-		}
+	}
+	if v.done != nil {
+		clear(v.done.changes)
+		clear(v.done.joined)
+		p.free <- v.done
 	}
 }
 
@@ -208,7 +229,7 @@ func (p *pipeline) halve(part batch, done *batch) {
 		err = p.commit(&store.Group{Changes: part.changes})
 	}
 	if n < 2 || !refusal(err) {
-		p.told <- verdict{part, err, done}
+		p.pass(verdict{part, err, done})
 		return
 	}
 	p.halve(batch{part.changes[:n/2], part.joined[:n/2]}, nil)
