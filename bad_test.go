@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
 )
@@ -442,6 +443,14 @@ func TestGoexitInWorkflowCode(t *testing.T) {
 	})
 }
 
+// A slowStore takes a while before it commits.
+type slowStore struct{ store.Store }
+
+func (s slowStore) Commit(ctx context.Context, g *store.Group) error {
+	time.Sleep(time.Millisecond)
+	return s.Store.Commit(ctx, g)
+}
+
 // No step begins, and nobody hears of a start, before what precedes it is
 // durable.
 func TestCommitBeforeConsequence(t *testing.T) {
@@ -482,7 +491,10 @@ func TestCommitBeforeConsequence(t *testing.T) {
 				return 0, nil
 			}).Await(ctx)
 		})
-		w = newWorld(t, wf)
+		w = &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
+		w.opts.Build = "test"
+		w.wrap = func(s store.Store) store.Store { return slowStore{s} }
+		w.begin()
 		defer w.end()
 		_, _, err := result(w, wf, 0, perdure.ID("x"))
 		if err != nil {
