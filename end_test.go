@@ -371,3 +371,66 @@ func TestEngineStopsAtItsDrainDeadline(t *testing.T) {
 		w.end()
 	})
 }
+
+// A run that nobody executes can be cancelled too: its started steps get their
+// records.
+//
+// spec: L-10, L-13
+func TestCancelOfARunThatIsNotInMemory(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		end    func() error
+		status journal.Status
+	}{
+		{"parked", func() error { return perdure.Parking(errOdd) }, journal.Suspended},
+		{"waiting for a replay", func() error { panic("odd") }, journal.Waiting},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+					perdure.Async(ctx, "a", work("a", 1000*time.Hour, nil))
+					perdure.Async(ctx, "b", work("b", time.Second, errOdd), perdure.Retry{First: time.Hour})
+					if _, err := perdure.Step(ctx, "s", work("s", 10*time.Second, nil)); err != nil {
+						return 0, err
+					}
+					return 0, c.end()
+				}, perdure.Replays{First: 100 * time.Hour, Cap: 100 * time.Hour})
+				w := newWorld(t, wf)
+				defer w.end()
+				run, err := wf.Start(context.Background(), w.eng, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				if d, err := w.eng.Describe(context.Background(), run.ID()); err != nil || d.Head.Status != c.status {
+					t.Fatal(d.Head.Status, err)
+				}
+				if err := w.eng.Cancel(context.Background(), run.ID(), "enough"); err != nil {
+					t.Fatal(err)
+				}
+				_, err = run.Result(context.Background())
+				codeIs(t, err, journal.CodeCancelled)
+				if got := tail(w.history(run.ID()), 3); !slices.Equal(got, []string{"StepCancelled a", "StepCancelled b", "RunCancelled"}) {
+					t.Error(got)
+				}
+			})
+		})
+	}
+}
+
+// The overall timeout passes while the run waits for its code to be replayed.
+func TestTimeoutEndsAWaitingRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { panic("odd") },
+			perdure.Replays{First: 100 * time.Hour, Cap: 100 * time.Hour}, perdure.Timeout(time.Hour))
+		w := newWorld(t, wf)
+		defer w.end()
+		began := time.Now()
+		run, _, err := result(w, wf, 0)
+		codeIs(t, err, journal.CodeTimedOut)
+		if d := time.Since(began); d != time.Hour {
+			t.Error("timed out after", d)
+		}
+		w.history(run.ID())
+	})
+}

@@ -188,7 +188,7 @@ func (k *Kernel) adopt(c store.Run) {
 		return
 	}
 	r.input, r.stored = c.Entries[0].Data, storedAt(&c.Entries[0]) != 0
-	if r.overdue(c.Entries[0].At) {
+	if r.overdue() {
 		return
 	}
 	if r.head.Status == journal.Pending || m.build != k.cfg.Build {
@@ -202,11 +202,12 @@ func (k *Kernel) adopt(c store.Run) {
 
 // overdue ends a run whose overall timeout has passed, or sets the timer that
 // will.
-func (r *run) overdue(started time.Time) bool {
-	if r.def.Timeout <= 0 {
+func (r *run) overdue() bool {
+	deadline := r.deadline()
+	if deadline.IsZero() {
 		return false
 	}
-	left := time.Until(started.Add(r.def.Timeout))
+	left := time.Until(deadline)
 	if left <= 0 {
 		r.timeOut()
 		return true
@@ -219,6 +220,14 @@ func (r *run) overdue(started time.Time) bool {
 		}
 	})
 	return false
+}
+
+// deadline is when the overall timeout passes; zero without one.
+func (r *run) deadline() time.Time {
+	if r.def == nil || r.def.Timeout <= 0 {
+		return time.Time{}
+	}
+	return r.head.Created.Add(r.def.Timeout)
 }
 
 // admit makes r resident.

@@ -163,7 +163,7 @@ func (r *run) committed(c *store.Change) {
 	effects := append(few[:0], r.effects[:due]...)
 	r.effects = r.effects[:copy(r.effects, r.effects[due:])]
 	gone := r.gone() && r.durable == r.seq
-	if c.Create && !gone && !r.overdue(r.head.Created) {
+	if c.Create && !gone && !r.overdue() {
 		r.hold(r.root)
 	}
 	r.mu.Unlock()

@@ -257,6 +257,9 @@ func (r *run) panicked(f *journal.Failure) {
 		return
 	}
 	due := time.Now().Add(after).Round(0)
+	if deadline := r.deadline(); !deadline.IsZero() && deadline.Before(due) {
+		due = deadline
+	}
 	r.leaveHead(journal.Waiting, f.Message, due)
 	r.append(journal.Entry{
 		Kind: journal.RunRetrying, Status: journal.Waiting,
