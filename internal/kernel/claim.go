@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -256,8 +257,10 @@ func (k *Kernel) forget(r *run) {
 }
 
 // residence gives the residence of a run for a command: the one that it has, or
-// one made to write a mark; nil where neither can be had now.
-func (k *Kernel) residence(n journal.Number) (*run, error) {
+// one made to write a mark; nil where neither can be had now. judge says of the
+// run as it was claimed whether there is still something to do; where there is
+// not, it goes on as any claimed run.
+func (k *Kernel) residence(n journal.Number, judge func(journal.Head) error) (*run, error) {
 	k.claiming.Lock()
 	defer k.claiming.Unlock()
 	if r := k.residentRun(n); r != nil {
@@ -272,6 +275,10 @@ func (k *Kernel) residence(n journal.Number) (*run, error) {
 		return nil, nil
 	}
 	c := claimed.Runs[0]
+	if !errors.Is(judge(c.Head), errOpen) {
+		k.adopt(c)
+		return nil, nil
+	}
 	m := newMemo(c.Entries, k.cfg.Build)
 	m.last = c.Last
 	r := k.newRun(c.Head, k.Lookup(c.Head.Workflow), m)

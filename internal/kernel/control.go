@@ -150,7 +150,7 @@ func (k *Kernel) command(ctx context.Context, op, id string, judge func(journal.
 		if err := judge(head); !errors.Is(err, errOpen) {
 			return err
 		}
-		r, err := k.residence(head.Number)
+		r, err := k.residence(head.Number, judge)
 		if err != nil {
 			return err
 		}
@@ -158,10 +158,14 @@ func (k *Kernel) command(ctx context.Context, op, id string, judge func(journal.
 			continue
 		}
 		r.mu.Lock()
-		if !r.gone() && judge(r.head) != nil {
+		if !r.gone() && errors.Is(judge(r.head), errOpen) {
 			do(r)
 		}
+		gone := r.gone()
 		r.mu.Unlock()
+		if !gone {
+			continue
+		}
 		select {
 		case <-r.done:
 		case <-ctx.Done():
