@@ -39,7 +39,8 @@ type Result struct {
 // Run completes runs in lock-step: each group has the next row of every run in
 // flight. The first has its start and its head, the following ones a result
 // each, and the last one the last result, the end and the head. Nothing is
-// allocated per row, and no group waits for a run.
+// allocated per row, and no group waits for a run. Where ctx ends first, Run gives
+// its error and what was measured until then.
 func Run(ctx context.Context, s store.Store, o Options) (Result, error) {
 	l, err := newLoop(ctx, s, o)
 	if err != nil {
@@ -49,7 +50,7 @@ func Run(ctx context.Context, s store.Store, o Options) (Result, error) {
 	err = l.run(ctx)
 	took, used := time.Since(began), processTime()-cpu
 	if o.Engine == 0 {
-		_, left := s.Claim(ctx, store.Claim{Engine: l.group.Engine, Leave: true, Now: time.Now()})
+		_, left := s.Claim(context.WithoutCancel(ctx), store.Claim{Engine: l.group.Engine, Leave: true, Now: time.Now()})
 		err = errors.Join(err, left)
 	}
 	return l.result(took, used), err
@@ -123,6 +124,9 @@ func filler(n int) []byte {
 
 func (l *loop) run(ctx context.Context) error {
 	for len(l.took) < l.options.Runs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		now := time.Now()
 		l.group.Now, l.group.Changes = now, l.group.Changes[:0]
 		for i := range l.lanes {

@@ -1,6 +1,8 @@
 package floor_test
 
 import (
+	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 
@@ -40,6 +42,32 @@ func writesWholeRuns(t *testing.T, s store.Store) {
 	entries, err := s.Load(t.Context(), heads[0].Number, store.Range{})
 	if err != nil || len(entries) != 5 || entries[4].Kind != journal.RunCompleted || len(entries[3].Data) != 40 {
 		t.Errorf("a journal is %+v, %v", entries, err)
+	}
+	if info, err := s.Info(t.Context()); err != nil || len(info.Engines) != 0 {
+		t.Errorf("after the end the engines are %v, %v", info.Engines, err)
+	}
+}
+
+// An impatientStore ends a context with its second commit.
+type impatientStore struct {
+	store.Store
+	commits int
+	cancel  context.CancelFunc
+}
+
+func (s *impatientStore) Commit(ctx context.Context, g *store.Group) error {
+	if s.commits++; s.commits == 2 {
+		s.cancel()
+	}
+	return s.Store.Commit(ctx, g)
+}
+
+func TestRunStopsWhenItsContextEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &impatientStore{Store: memory.New(), cancel: cancel}
+	got, err := floor.Run(ctx, s, floor.Options{Runs: 50, InFlight: 8, Steps: 3})
+	if !errors.Is(err, context.Canceled) || s.commits != 2 || got.Commits != 2 || got.Runs != 0 {
+		t.Errorf("it gives %+v and %v after %d commits", got, err, s.commits)
 	}
 	if info, err := s.Info(t.Context()); err != nil || len(info.Engines) != 0 {
 		t.Errorf("after the end the engines are %v, %v", info.Engines, err)

@@ -68,7 +68,6 @@ func entryKinds(w *world) {
 	w.same("entries", w.load(c.Run, store.Range{}), c.Entries)
 }
 
-// spec: B-3
 func entryPayloads(w *world) {
 	w.join(0)
 	c := w.start("")

@@ -51,7 +51,6 @@ func spillLoad(w *world) {
 	w.same("claimed", w.take(10, 1).Runs[0].Entries, want)
 }
 
-// spec: B-3
 func spillHuge(w *world) {
 	w.join(0)
 	c := w.start("")

@@ -36,7 +36,6 @@ func newRun(w *world) {
 	w.same("entries after reopening", w.load(c.Run, store.Range{}), c.Entries)
 }
 
-// spec: R-27
 func startExists(w *world) {
 	w.join(0)
 	first := w.written(w.start("order-1"))[0]
@@ -47,7 +46,6 @@ func startExists(w *world) {
 	w.rows(first.Number, 1)
 }
 
-// spec: R-27
 func startTaken(w *world) {
 	w.join(0)
 	first := w.written(w.start("order-1"))[0]
@@ -59,7 +57,6 @@ func startTaken(w *world) {
 	w.absent(c.Run)
 }
 
-// spec: R-27
 func startSuspended(w *world) {
 	w.join(0)
 	first := w.written(w.start("order-1"))[0]
@@ -71,7 +68,6 @@ func startSuspended(w *world) {
 	}
 }
 
-// spec: R-27
 func startWindow(w *world) {
 	w.join(0)
 	first := w.written(w.start("order-1"))[0]
@@ -112,7 +108,6 @@ func startOtherEnded(w *world) {
 	w.written(c)
 }
 
-// spec: R-27
 func startTwins(w *world) {
 	w.join(0)
 	other := w.start("order-1")
