@@ -1,0 +1,125 @@
+package perdure_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/store/storetest"
+)
+
+// A meter has what the process had allocated each time that workflow code passed
+// it, which is every stride steps.
+type meter []uint64
+
+const stride = 20
+
+func (m *meter) pass() {
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	*m = append(*m, s.TotalAlloc)
+}
+
+// atEnd gives how many bytes were allocated from one passing to the next, the
+// median of the last 40: what grows now and then, by doubling, does not show, and
+// what is copied each time does.
+func (m meter) atEnd() uint64 {
+	m = m[len(m)-41:]
+	var between []uint64
+	for i := range m[1:] {
+		between = append(between, m[i+1]-m[i])
+	}
+	slices.Sort(between)
+	return between[len(between)/2]
+}
+
+// A step costs at the end of a long run what it costs at the end of a short one,
+// when it is executed and when it is replayed: as much memory, one commit, and no
+// reading of the store, which gives a journal once when it gives the run.
+//
+// spec: B-3
+func TestCostOfAStepDoesNotGrow(t *testing.T) {
+	for what, nameOf := range map[string]func(int) string{
+		"one name":   func(int) string { return "s" },
+		"many names": func(i int) string { return fmt.Sprint("s", i) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			var short, long [2]uint64
+			synctest.Test(t, func(t *testing.T) { short = liveTwice(t, 1_000, nameOf) })
+			synctest.Test(t, func(t *testing.T) { long = liveTwice(t, 20_000, nameOf) })
+			for i, life := range []string{"executed", "replayed"} {
+				if long[i] > short[i]+short[i]/4 {
+					t.Errorf("%d steps that are %s allocate %d bytes in a short run and %d in a long one", stride, life, short[i], long[i])
+				}
+			}
+		})
+	}
+}
+
+// liveTwice has a run of so many steps executed and then replayed, and gives what
+// its last steps allocate in either life.
+func liveTwice(t *testing.T, steps int, nameOf func(int) string) (allocated [2]uint64) {
+	var passed meter
+	lives := 0
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+		lives++
+		passed = make(meter, 0, steps/stride)
+		for i := range steps {
+			if i%stride == 0 {
+				passed.pass()
+			}
+			if _, err := perdure.Step(ctx, nameOf(i), func(context.Context) (int, error) { return i, nil }); err != nil {
+				return 0, err
+			}
+		}
+		return perdure.Step(ctx, "last", func(ctx context.Context) (int, error) {
+			if lives == 1 {
+				<-ctx.Done()
+			}
+			return lives, nil
+		})
+	})
+	var calls *storetest.Faulty // counts them
+	w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
+	w.opts.Build = "test"
+	w.wrap = func(below store.Store) store.Store {
+		calls = storetest.NewFaulty(below)
+		return calls
+	}
+	judge := func(commits int) {
+		t.Helper()
+		if n := calls.Calls(storetest.Commit); n > commits {
+			t.Errorf("life %d: %d commits, want %d at most", lives, n, commits)
+		}
+		if n := calls.Calls(storetest.Claim); n > 3 { // to join, and to look for runs when it begins and is told to
+			t.Errorf("life %d: %d claims", lives, n)
+		}
+		if n := calls.Calls(storetest.Load) + calls.Calls(storetest.Find); n > 0 {
+			t.Errorf("life %d: the store was read %d times", lives, n)
+		}
+	}
+	w.begin()
+	if _, err := w.eng.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	allocated[0] = passed.atEnd()
+	judge(steps + 1)
+	w.crash()
+	defer w.end()
+	synctest.Wait()
+	allocated[1] = passed.atEnd()
+	judge(2)
+	entries := w.history("x")
+	if n := len(entries); lives != 2 || n != steps+3 || entries[n-1].Kind != journal.RunCompleted {
+		t.Errorf("%d lives, %d entries, the last of them %v", lives, n, tail(entries, 2))
+	}
+	return allocated
+}
