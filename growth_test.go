@@ -70,6 +70,7 @@ func liveTwice(t *testing.T, steps int, nameOf func(int) string) (allocated [2]u
 	lives := 0
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 		lives++
+		life := lives
 		passed = make(meter, 0, steps/stride)
 		for i := range steps {
 			if i%stride == 0 {
@@ -80,10 +81,10 @@ func liveTwice(t *testing.T, steps int, nameOf func(int) string) (allocated [2]u
 			}
 		}
 		return perdure.Step(ctx, "last", func(ctx context.Context) (int, error) {
-			if lives == 1 {
+			if life == 1 {
 				<-ctx.Done()
 			}
-			return lives, nil
+			return life, nil
 		})
 	})
 	var calls *storetest.Faulty // counts them

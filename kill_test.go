@@ -24,9 +24,17 @@ import (
 // where it is set.
 const workerDir = "PERDURE_TEST_WORKER"
 
+// processes has what else the test binary is, by the variable that names the
+// directory for it.
+var processes = map[string]func(dir string) error{workerDir: workUntilKilled}
+
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(workerDir); dir != "" {
-		if err := workUntilKilled(dir); err != nil {
+	for variable, process := range processes {
+		dir := os.Getenv(variable)
+		if dir == "" {
+			continue
+		}
+		if err := process(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
