@@ -126,8 +126,9 @@ func (e *Engine) Register(workflows ...Definition) error {
 // and those of its workflows that it finds in the store, whoever started them
 // and wherever they were interrupted. Then it lets steps in flight end for the
 // drain time, makes durable what was recorded, hands the runs over, and returns
-// nil. It returns an error when it cannot join the store or must not write any
-// more. It is called once.
+// nil. It returns an error when it cannot join the store, must not write any
+// more, or the store does not answer while it stops, for the drain time again.
+// It is called once.
 func (e *Engine) Run(ctx context.Context) error { return e.k.Run(ctx) }
 
 // Start starts a run of a workflow by name with the bytes of its input, as

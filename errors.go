@@ -88,7 +88,7 @@ func RegisterError(name string, sentinel error) error {
 	switch {
 	case !journal.ValidName(name):
 		return invalid("register error", "not a name: %q", name)
-	case sentinel == nil || !reflect.TypeOf(sentinel).Comparable():
+	case sentinel == nil || !reflect.ValueOf(sentinel).Comparable():
 		return invalid("register error "+name, "an error that can be compared is needed")
 	}
 	registry.Lock()
@@ -139,7 +139,9 @@ func toFailure(err error) *journal.Failure {
 func failureOf(err error, links *int) *journal.Failure {
 	*links--
 	if r, ok := err.(*recorded); ok {
-		return r.failure
+		f := *r.failure
+		f.Settled = true
+		return &f
 	}
 	f := &journal.Failure{Message: clip(err.Error()), Type: fmt.Sprintf("%T", err)}
 	switch e := err.(type) {
@@ -179,7 +181,7 @@ func identify(f *journal.Failure, err error) {
 		}
 		return
 	}
-	if t.Comparable() {
+	if reflect.ValueOf(err).Comparable() {
 		f.Name = registry.names[err]
 	}
 }
@@ -257,7 +259,7 @@ func (r *recorded) Is(target error) bool {
 	if r.self == nil {
 		return false
 	}
-	if reflect.TypeOf(target).Comparable() && reflect.TypeOf(r.self) == reflect.TypeOf(target) && r.self == target {
+	if reflect.TypeOf(r.self) == reflect.TypeOf(target) && reflect.ValueOf(target).Comparable() && r.self == target {
 		return true
 	}
 	is, ok := r.self.(interface{ Is(error) bool })

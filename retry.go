@@ -87,6 +87,10 @@ func (r Retry) filled() Retry {
 	return r
 }
 
+// maxDelay is the largest delay that a float holds without passing the largest
+// duration.
+const maxDelay = float64(math.MaxInt64 - 1<<10)
+
 // next says, of a failure of the n-th attempt, when the next one begins.
 func (r Retry) next(n int, f *journal.Failure) (time.Duration, bool) {
 	if !r.ShouldRetry(n) || !r.retries(f) {
@@ -94,13 +98,13 @@ func (r Retry) next(n int, f *journal.Failure) (time.Duration, bool) {
 	}
 	d := r.Delay(n)
 	if r.Jitter > 0 {
-		d += time.Duration(float64(d) * r.Jitter * (2*rand.Float64() - 1))
+		d = time.Duration(min(float64(d)*(1+r.Jitter*(2*rand.Float64()-1)), maxDelay))
 	}
 	return d, true
 }
 
 func (r Retry) retries(f *journal.Failure) bool {
-	if len(r.On) == 0 {
+	if f == nil || len(r.On) == 0 {
 		return true
 	}
 	err := fromFailure(f)

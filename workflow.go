@@ -103,7 +103,12 @@ func Define[I, O any](name string, fn func(context.Context, I) (O, error), opts 
 // Name is the workflow's name.
 func (w *Workflow[I, O]) Name() string { return w.def.Name }
 
-func (w *Workflow[I, O]) definition() (*kernel.Workflow, error) { return &w.def.Workflow, w.err }
+func (w *Workflow[I, O]) definition() (*kernel.Workflow, error) {
+	if w == nil {
+		return nil, invalid("register", "a nil workflow")
+	}
+	return &w.def.Workflow, w.err
+}
 
 // A StartOption says how a run is started.
 type StartOption interface{ start(*startOptions) error }

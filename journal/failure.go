@@ -24,14 +24,15 @@ const (
 // it needs to answer to errors.Is and errors.As after a crash as it did live.
 type Failure struct {
 	Message string          `json:"message"`
-	Code    Code            `json:"code,omitempty"`  // of an error of this module
-	Name    string          `json:"name,omitempty"`  // of a registered sentinel or type
-	Type    string          `json:"type,omitempty"`  // the Go type, for people
-	Data    json.RawMessage `json:"data,omitempty"`  // a registered type's value
-	Class   Class           `json:"class,omitempty"` // of this link
-	After   time.Duration   `json:"after,omitempty"` // with ClassRetry: the least delay, in nanoseconds
-	Stack   string          `json:"stack,omitempty"` // of a panic
-	Wraps   []*Failure      `json:"wraps,omitempty"` // what it wraps
+	Code    Code            `json:"code,omitempty"`    // of an error of this module
+	Name    string          `json:"name,omitempty"`    // of a registered sentinel or type
+	Type    string          `json:"type,omitempty"`    // the Go type, for people
+	Data    json.RawMessage `json:"data,omitempty"`    // a registered type's value
+	Class   Class           `json:"class,omitempty"`   // of this link
+	After   time.Duration   `json:"after,omitempty"`   // with ClassRetry: the least delay, in nanoseconds
+	Stack   string          `json:"stack,omitempty"`   // of a panic
+	Settled bool            `json:"settled,omitempty"` // it came from a journal: its class was acted on
+	Wraps   []*Failure      `json:"wraps,omitempty"`   // what it wraps
 }
 
 // Find gives the first link of the chain, in the order of errors.Is, for which
@@ -54,6 +55,23 @@ func (f *Failure) Find(ok func(*Failure) bool) *Failure {
 // ClassOf gives the first link of the chain that has a class, or nil.
 func (f *Failure) ClassOf() *Failure {
 	return f.Find(func(f *Failure) bool { return f.Class != ClassNone })
+}
+
+// OwnClass is ClassOf without what came from a journal: a workflow that returns
+// the error of a step says nothing about its own.
+func (f *Failure) OwnClass() *Failure {
+	if f == nil || f.Settled {
+		return nil
+	}
+	if f.Class != ClassNone {
+		return f
+	}
+	for _, w := range f.Wraps {
+		if g := w.OwnClass(); g != nil {
+			return g
+		}
+	}
+	return nil
 }
 
 // CodeOf is the first code in the chain; empty without.

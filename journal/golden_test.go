@@ -25,6 +25,7 @@ var golden = map[string][]journal.Entry{
 	"v1-statuses.jsonl": goldenStatuses(),
 	"v1-fields.jsonl":   goldenFields(),
 	"v1-order.jsonl":    goldenOrder(),
+	"v1-settled.jsonl":  goldenSettled(),
 }
 
 func goldenKinds() []journal.Entry {
@@ -70,6 +71,18 @@ func goldenFields() []journal.Entry {
 		entries = append(entries, journal.Entry{Run: 1, Seq: seq, Kind: journal.StepCompleted, At: at(0), Data: data})
 	}
 	return entries
+}
+
+// goldenSettled has a failure that came from a journal.
+func goldenSettled() []journal.Entry {
+	settled := &journal.Failure{Message: "declined", Class: journal.ClassPermanent, Settled: true}
+	return []journal.Entry{
+		{Run: 1, Seq: 1, Kind: journal.RunFailed, Status: journal.Failed, At: at(0), Detail: &journal.Detail{Failure: settled}},
+		{
+			Run: 1, Seq: 2, Kind: journal.RunFailed, Status: journal.Failed, At: at(0),
+			Detail: &journal.Detail{Failure: &journal.Failure{Message: "order 5: declined", Wraps: []*journal.Failure{settled}}},
+		},
+	}
 }
 
 // goldenOrder is a run as an engine writes it.

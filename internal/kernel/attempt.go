@@ -16,6 +16,8 @@ var (
 	errStepCancelled = errors.New("perdure: the step was cancelled")
 	errStepTimedOut  = errors.New("perdure: the attempt passed its timeout")
 	errStepReturned  = errors.New("perdure: the step has returned")
+
+	errBranchReturned = errors.New("perdure: the branch has returned")
 )
 
 // An attempt is one execution of a step's body. It is what the context of the
@@ -144,6 +146,9 @@ func (a *attempt) returned(data []byte, failure *journal.Failure) {
 	current := o.attempt == a && !r.gone()
 	if current {
 		o.finish(a, data, spill, failure)
+	} else if o.attempt == a { // the run leaves: it has not to be given up any more
+		o.attempt = nil
+		r.inFlight--
 	}
 	r.mu.Unlock()
 	if current {
@@ -219,6 +224,8 @@ func (o *operation) finish(a *attempt, data []byte, spill journal.Number, failur
 	c := failure.ClassOf()
 	if c != nil && c.Class == journal.ClassPark {
 		r.append(journal.Entry{Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.async(d)})
+		o.attempt = nil
+		r.inFlight--
 		r.suspend(c.Message, failure)
 		return
 	}
@@ -330,7 +337,7 @@ func StepOf(ctx context.Context, what string) (StepInfo, error) {
 // Attempt counts the attempts of the step from 1, and says whether the policy
 // allows no further one.
 func (s StepInfo) Attempt() (n int, last bool) {
-	_, again := s.a.op.work.Next(s.a.n, &journal.Failure{})
+	_, again := s.a.op.work.Next(s.a.n, nil)
 	return s.a.n, !again
 }
 

@@ -19,7 +19,7 @@ const claimBatch = 1000
 // one whose time has come. It asks the store when it has a reason to: at the
 // start, when a run is due, when a slot is free that a run waits for.
 func (k *Kernel) claimLoop(ctx context.Context) {
-	wait := 10 * time.Millisecond
+	wait, tries := 10*time.Millisecond, 1
 	for {
 		again, err := k.claimDue()
 		if err != nil {
@@ -27,13 +27,15 @@ func (k *Kernel) claimLoop(ctx context.Context) {
 				k.die(&journal.Error{Code: journal.CodeStopped, Op: "claim", Message: "the engine must not go on", Err: err})
 				return
 			}
-			k.observe(observe.Notice{Kind: observe.StoreFailed, At: time.Now(), Err: err.Error()})
+			k.observe(observe.Notice{Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error()})
+			tries++
 			if ctx.Err() != nil || !k.pause(&wait) {
 				return
 			}
 			continue
 		}
-		wait = 10 * time.Millisecond
+		k.recovered(tries)
+		wait, tries = 10*time.Millisecond, 1
 		if again {
 			continue
 		}
@@ -178,6 +180,9 @@ func (k *Kernel) adopt(c store.Run) {
 	k.admit(r)
 	close(r.begun)
 	switch {
+	case def == nil || c.Head.Status == journal.Suspended: // claimed for a command that never came
+		r.release()
+		return
 	case c.Err != nil:
 		r.suspend(c.Err.Error(), &journal.Failure{Code: journal.CodeCorrupt, Message: c.Err.Error()})
 		return
@@ -192,13 +197,25 @@ func (k *Kernel) adopt(c store.Run) {
 	if r.overdue() {
 		return
 	}
-	if r.head.Status == journal.Pending || m.build != k.cfg.Build {
+	retrying := r.head.Status == journal.Waiting && r.head.Cause != "" // its code failed last
+	r.head.Cause = ""
+	if r.head.Status == journal.Pending || retrying || m.build != k.cfg.Build {
 		r.append(journal.Entry{
 			Kind: journal.RunClaimed, Status: journal.Running,
 			Detail: &journal.Detail{Build: k.cfg.Build, Engine: k.engine},
 		})
 	}
+	r.entered = r.seq
 	r.hold(r.root)
+}
+
+// release gives the run back as it was claimed.
+func (r *run) release() {
+	r.leaveHead(r.head.Status, r.head.Cause, r.head.Wake)
+	r.append(journal.Entry{Kind: journal.StatusChanged, Status: r.head.Status})
+	r.leave()
+	r.seal(r.seq)
+	r.whenDurable(effect{do: r.k.look})
 }
 
 // overdue ends a run whose overall timeout has passed, or sets the timer that
@@ -245,8 +262,8 @@ func (k *Kernel) forget(r *run) {
 	if k.resident[r.head.Number] == r {
 		delete(k.resident, r.head.Number)
 	}
-	if ch := k.ends[r.head.Number]; ch != nil && r.end != nil {
-		close(ch)
+	if e := k.ends[r.head.Number]; e != nil && r.end != nil {
+		close(e.ended)
 		delete(k.ends, r.head.Number)
 	}
 	queued := k.queued

@@ -22,6 +22,9 @@ func (f *Operation) Await(ctx context.Context) (Outcome, error) {
 	if err := s.enter(call{"await", o.id.Name}); err != nil {
 		return Outcome{}, err
 	}
+	if err := s.owns(o); err != nil {
+		return Outcome{}, err
+	}
 	if o.delivered {
 		return s.payload(o)
 	}
@@ -35,6 +38,17 @@ func (f *Operation) Await(ctx context.Context) (Outcome, error) {
 		return Outcome{}, err
 	}
 	return s.payload(first)
+}
+
+// owns refuses an operation of another run.
+func (s *scope) owns(o *operation) error {
+	if o.run == s.run {
+		return nil
+	}
+	return &journal.Error{
+		Code: journal.CodeMisuse, Op: "wait", Message: "the future belongs to run " + string(o.run.head.ID),
+		Hint: "a future is used by the workflow that made it; what another run came to is its result",
+	}
 }
 
 // State gives the outcome without waiting, and false where workflow code
@@ -63,6 +77,9 @@ func (f *Operation) Cancel(ctx context.Context, reason string) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := s.enter(call{"cancel", o.id.Name}); err != nil {
+		return false, err
+	}
+	if err := s.owns(o); err != nil {
 		return false, err
 	}
 	switch {
@@ -96,13 +113,16 @@ func (o *operation) stop(reason string) {
 func (o *operation) cancelBranch(reason string) {
 	r := o.run
 	o.opened.over = &journal.Failure{Code: journal.CodeCancelled, Message: "branch " + o.path() + " cancelled: " + reason}
-	for _, in := range r.running() {
+	for _, in := range r.ongoing() {
 		switch {
 		case in.scope.cancelled() == nil:
+		case in.held:
+			in.deliver()
 		case in.class == isScope:
 			in.shut(reason)
 		default:
 			in.stop(reason)
+			in.deliver()
 		}
 	}
 	o.shut(reason)
@@ -144,6 +164,9 @@ func Watch(ctx context.Context, ops []*Operation) (*Set, error) {
 	all := make([]*operation, len(ops))
 	for i, f := range ops {
 		all[i] = (*operation)(f)
+		if err := s.owns(all[i]); err != nil {
+			return nil, err
+		}
 	}
 	w := s.wait(all)
 	if s.foreign(ctx) {
@@ -186,6 +209,7 @@ func (s *scope) wait(ops []*operation) *waitset {
 			w.done = append(w.done, o)
 		} else {
 			o.watchers = append(o.watchers, w)
+			w.ops = append(w.ops, o)
 		}
 	}
 	slices.SortStableFunc(w.done, func(a, b *operation) int { return int(a.order - b.order) })
@@ -220,7 +244,10 @@ func (w *waitset) next(s *scope) (*operation, error) {
 }
 
 func (w *waitset) close() {
-	w.off = true
+	for _, o := range w.ops {
+		o.watchers = slices.DeleteFunc(o.watchers, func(x *waitset) bool { return x == w })
+	}
+	w.ops = nil
 	if o := w.end; o != nil && !o.settled {
 		o.settled = true
 		o.close()

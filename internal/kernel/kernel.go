@@ -81,7 +81,7 @@ type Kernel struct {
 	landed    chan struct{} // closed when draining and flying is 0
 	workflows map[string]*Workflow
 	resident  map[journal.Number]*run
-	ends      map[journal.Number]chan struct{} // of runs that somebody waits for and that are not resident
+	ends      map[journal.Number]*ending // of runs that somebody waits for and that are not resident
 	abandoned map[*attempt]struct{}
 	queued    bool // runs wait for a slot
 	wakeAt    time.Time
@@ -94,7 +94,7 @@ func New(s store.Store, cfg Config) *Kernel {
 		ready: make(chan struct{}), nudge: make(chan struct{}, 1), dead: make(chan struct{}),
 		landed:    make(chan struct{}),
 		workflows: map[string]*Workflow{}, resident: map[journal.Number]*run{},
-		ends: map[journal.Number]chan struct{}{}, abandoned: map[*attempt]struct{}{},
+		ends: map[journal.Number]*ending{}, abandoned: map[*attempt]struct{}{},
 	}
 	k.gate.limit = int64(cfg.MaxPending)
 	k.pipe = newPipeline(k.commit, k.observe)
@@ -125,7 +125,8 @@ func (k *Kernel) Lookup(name string) *Workflow {
 
 // Run joins the store, executes runs until ctx ends or the engine is taken
 // over, and then stops: it waits at most the drain time for steps in flight,
-// makes durable what was recorded, and hands the runs over. It is called once.
+// makes durable what was recorded, for which a store that does not answer has as
+// much time again, and hands the runs over. It is called once.
 func (k *Kernel) Run(ctx context.Context) error {
 	k.mu.Lock()
 	if k.begun {
@@ -146,7 +147,17 @@ func (k *Kernel) Run(ctx context.Context) error {
 	k.drain()
 	k.leaveAll()
 	k.pipe.stop()
+	given := time.AfterFunc(max(k.cfg.Drain, time.Second), func() {
+		k.die(&journal.Error{
+			Code: journal.CodeUnavailable, Op: "run", Message: "the engine had to stop while the store did not answer",
+			Hint: "nothing that was acknowledged is lost: the next engine goes on from what is durable",
+		})
+	})
 	loops.Wait()
+	given.Stop()
+	for _, r := range k.residents() {
+		r.depart()
+	}
 	return k.leave()
 }
 
@@ -190,9 +201,11 @@ func (k *Kernel) drain() {
 func (k *Kernel) leaveAll() {
 	for _, r := range k.residents() {
 		r.mu.Lock()
-		r.leave()
+		if r.end == nil {
+			r.leave()
+		}
+		r.stop(ErrUnloaded)
 		r.mu.Unlock()
-		r.depart()
 	}
 }
 
@@ -304,9 +317,7 @@ func (k *Kernel) commit(g *store.Group) error {
 		var data *store.DataError
 		switch {
 		case err == nil:
-			if tries > 1 {
-				k.observe(observe.Notice{Kind: observe.StoreRecovered, At: time.Now(), Attempt: tries})
-			}
+			k.recovered(tries)
 			return nil
 		case errors.As(err, &data):
 			return err
@@ -319,6 +330,13 @@ func (k *Kernel) commit(g *store.Group) error {
 		if !k.pause(&wait) {
 			return store.ErrClosed
 		}
+	}
+}
+
+// recovered tells that the store answers again, where it did not at once.
+func (k *Kernel) recovered(tries int) {
+	if tries > 1 {
+		k.observe(observe.Notice{Kind: observe.StoreRecovered, At: time.Now(), Attempt: tries})
 	}
 }
 

@@ -213,12 +213,15 @@ func (r *run) refused(c *store.Change, err error) {
 	first := r.refusal == nil
 	r.refusal = err
 	r.leave()
+	for i := range r.pending {
+		r.k.gate.count(-int64(r.pending[i].Size()))
+	}
+	r.pending, r.effects = nil, nil
 	if c.Create || !first || !refusal(err) {
 		r.mu.Unlock()
 		r.depart()
 		return
 	}
-	r.pending, r.effects = nil, nil
 	r.seq, r.sealed = r.durable, r.durable
 	r.suspend(err.Error(), nil)
 	r.mu.Unlock()

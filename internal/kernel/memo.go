@@ -229,7 +229,7 @@ func (m *memo) unused() []*record {
 func (m *memo) open() []*record {
 	var out []*record
 	for _, r := range m.order {
-		if !r.asked && r.ended == nil && r.attempt > 0 {
+		if !r.asked && r.ended == nil && (r.attempt > 0 || r.once != nil) {
 			out = append(out, r)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 type checkpoint struct {
 	data   []byte
 	stored int64         // the entry that has data, where it is still in the store; else 0
+	by     *attempt      // whose body makes it
 	known  bool          // it is recorded and durable
 	busy   chan struct{} // closed when whoever makes it is done; nil while nobody does
 }
@@ -31,8 +32,8 @@ func (s StepInfo) Once(key string, produce func() ([]byte, error)) ([]byte, erro
 		r.mu.Lock()
 		c := o.once[key]
 		switch {
-		case c == nil:
-			c = &checkpoint{busy: make(chan struct{})}
+		case c == nil || !c.known && c.by != s.a && o.attempt == s.a:
+			c = &checkpoint{by: s.a, busy: make(chan struct{})}
 			if o.once == nil {
 				o.once = map[string]*checkpoint{}
 			}
@@ -59,7 +60,7 @@ func (s StepInfo) produce(c *checkpoint, key string, produce func() ([]byte, err
 	recorded := false
 	defer func() {
 		r.mu.Lock()
-		if !recorded {
+		if !recorded && o.once[key] == c {
 			delete(o.once, key)
 		}
 		close(c.busy)

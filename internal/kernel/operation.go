@@ -133,7 +133,8 @@ func (s *scope) begin(ctx context.Context, step Step, c class) *operation {
 		o.makeFirst()
 	case rec.failed:
 		o.tries = rec.attempt
-		o.outcome.Failure = rec.last
+		r.started++
+		o.start = r.started
 		o.backOff(time.Until(rec.due))
 	default: // an engine died during this attempt: it is made again, under its number
 		o.tries = rec.attempt - 1
@@ -157,6 +158,9 @@ func (o *operation) recorded(e *journal.Entry) {
 		o.outcome.Failure = cancelled(o.path(), e.Detail)
 		if !e.Detail.ByWait {
 			o.held = true
+			o.run.started++
+			o.start = o.run.started
+			o.run.track(o)
 			return
 		}
 	}
@@ -227,9 +231,6 @@ func (o *operation) deliver() {
 		r.unpark(o.waiter)
 	}
 	for _, w := range o.watchers {
-		if w.off {
-			continue
-		}
 		w.done = append(w.done, o)
 		r.unpark(w.b)
 	}
@@ -255,12 +256,14 @@ func (s *scope) payload(o *operation) (Outcome, error) {
 	if o.outcome.stored == 0 {
 		return o.outcome, nil
 	}
+	r.reading++
 	r.mu.Unlock()
 	data, err := r.k.fetch(r.head.Number, o.outcome.stored)
 	r.mu.Lock()
+	r.reading--
 	r.stay()
 	if err != nil {
-		return Outcome{}, err
+		r.unreadable(err)
 	}
 	o.outcome.Data, o.outcome.stored = data, 0
 	return o.outcome, nil

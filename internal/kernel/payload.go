@@ -76,6 +76,7 @@ func (k *Kernel) persist(f func() error) error {
 		err := f()
 		var corrupt *journal.CorruptError
 		if err == nil || final(err) || errors.As(err, &corrupt) {
+			k.recovered(tries)
 			return err
 		}
 		k.observe(observe.Notice{Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error()})

@@ -49,6 +49,7 @@ type run struct {
 	timeout    *time.Timer
 
 	end      *journal.Error // the termination error once the run is over
+	entered  int64          // the last entry when the code began here
 	result   Outcome        // that it ended with
 	left     bool           // it leaves without having ended
 	departed bool
@@ -79,6 +80,13 @@ func (r *run) execute(ctx context.Context) {
 	if r.stored {
 		var err error
 		if input, err = r.k.fetch(r.head.Number, 1); err != nil {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.stay()
+			if r.end == nil {
+				r.unreadable(err)
+			}
+			r.endGoroutine(r.root)
 			return
 		}
 		r.mu.Lock()
@@ -120,7 +128,7 @@ func (r *run) returned(data []byte, spill journal.Number, failure *journal.Failu
 		r.terminate(e, "workflow completed", &journal.Error{Code: journal.CodeCompleted, Message: "the workflow has returned"})
 		return
 	}
-	if c := failure.ClassOf(); c != nil {
+	if c := failure.OwnClass(); c != nil {
 		switch c.Class {
 		case journal.ClassRetry:
 			r.panicked(failure)
@@ -188,9 +196,14 @@ func (r *run) terminate(e journal.Entry, why string, end *journal.Error) *journa
 // running gives the operations that have begun and are not over, in the order
 // of their starts.
 func (r *run) running() []*operation {
+	return slices.DeleteFunc(r.ongoing(), func(o *operation) bool { return o.settled })
+}
+
+// ongoing gives them with those whose cancellation is recorded and not delivered.
+func (r *run) ongoing() []*operation {
 	var out []*operation
 	for o := r.operations; o != nil; o = o.older {
-		if !o.settled && o.start > 0 {
+		if (!o.settled || o.held) && o.start > 0 {
 			out = append(out, o)
 		}
 	}
@@ -229,6 +242,13 @@ func (r *run) mismatch(err error) {
 	runtime.Goexit()
 }
 
+// unreadable parks the run because a payload of its journal cannot be read, and
+// ends the calling goroutine.
+func (r *run) unreadable(err error) {
+	r.suspend(err.Error(), &journal.Failure{Code: journal.CodeCorrupt, Message: err.Error()})
+	runtime.Goexit()
+}
+
 // unappend drops what the turn in progress has appended.
 func (r *run) unappend() {
 	drop := int(r.seq - max(r.opened, r.sealed))
@@ -246,7 +266,7 @@ func (r *run) unappend() {
 // memory and is due again after a while. It keeps its finished steps.
 func (r *run) panicked(f *journal.Failure) {
 	failures := 1
-	if r.memo != nil && r.seq == r.memo.last {
+	if r.memo != nil && r.seq == r.entered {
 		failures = r.memo.failures + 1
 	}
 	after, again := r.def.Panics(failures)
@@ -325,6 +345,7 @@ func (r *run) track(o *operation) {
 		o.older.newer = o
 	}
 	r.operations = o
+	o.scope.use(1)
 }
 
 // untrack takes an operation off, if it is there.
@@ -341,6 +362,7 @@ func (r *run) untrack(o *operation) {
 		o.older.newer = o.newer
 	}
 	o.newer, o.older = nil, nil
+	o.scope.use(-1)
 }
 
 // called keeps the name of a step that workflow code has run.

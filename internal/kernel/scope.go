@@ -20,6 +20,8 @@ type scope struct {
 	occ    occurrences
 	done   <-chan struct{} // of the context that the engine made for it; another one is the author's
 	parent *scope
+	users  int              // operations in it, and in those within it, that are not over
+	unused func()           // ends the context of its branch, which has returned
 	over   *journal.Failure // it was cancelled; so are those in it
 }
 
@@ -280,14 +282,27 @@ func (r *run) endBranch(b *branch, data []byte, failure *journal.Failure) {
 				r.mismatch(err)
 			}
 		}
-		if c := failure.ClassOf(); c != nil && c.Class == journal.ClassPark {
+		if c := failure.OwnClass(); c != nil && c.Class == journal.ClassPark {
 			r.suspend(c.Message, failure)
 			runtime.Goexit()
 		}
 		b.op.outcome = Outcome{Data: data, Failure: failure}
 		b.op.deliver()
+		b.scope.unused = func() { b.op.cancel(errBranchReturned) }
+		b.scope.use(0)
 	}
 	r.endGoroutine(b)
+}
+
+// use counts operations that are not over, and ends the context of a branch that
+// has returned when nothing in it needs it any more.
+func (s *scope) use(n int) {
+	for ; s != nil; s = s.parent {
+		s.users += n
+		if s.users == 0 && s.unused != nil {
+			s.unused()
+		}
+	}
 }
 
 // endGoroutine takes a branch off the run and passes the turn on.

@@ -32,11 +32,11 @@ func (k *Kernel) Start(ctx context.Context, s Start) (Started, error) {
 	if err := k.running(ctx, op); err != nil {
 		return Started{}, err
 	}
-	r, err := k.prepare(s)
-	if err != nil {
+	if err := k.admitted(ctx); err != nil {
 		return Started{}, err
 	}
-	if err := k.admitted(ctx); err != nil {
+	r, err := k.prepare(s)
+	if err != nil {
 		return Started{}, err
 	}
 	r.mu.Lock()
@@ -91,6 +91,9 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 		e.Data = nil
 	}
 	r.append(e)
+	if r.left {
+		r.whenDurable(effect{do: k.look}) // a slot may have become free, or the workflow known, meanwhile
+	}
 	return r, nil
 }
 
@@ -125,8 +128,13 @@ func (k *Kernel) started(op string, s Start, r *run) (Started, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.refusal != nil:
+	case refusal(r.refusal):
 		return Started{}, &journal.Error{Code: journal.CodeInvalid, Op: op, Message: "the store refuses it", Err: r.refusal}
+	case r.durable == 0 && r.verdict == store.Written:
+		return Started{}, &journal.Error{
+			Code: journal.CodeStopped, Op: op, Message: "the engine has stopped: the run may or may not be started", Err: r.refusal,
+			Hint: "start it again under the same workflow ID",
+		}
 	case r.verdict == store.Taken:
 		return Started{}, &journal.Error{
 			Code: journal.CodeConflict, Op: op,
@@ -151,14 +159,15 @@ func (k *Kernel) Wait(ctx context.Context, s Started) (journal.Head, Outcome, er
 			return journal.Head{}, Outcome{}, k.err
 		}
 		s.run.mu.Lock()
-		head, out, ended := s.run.head, s.run.result, s.run.end != nil && s.run.refusal == nil
+		head, out, ended := s.run.head, s.run.result, s.run.end != nil && s.run.refusal == nil && s.run.durable == s.run.seq
 		s.run.mu.Unlock()
 		if ended {
 			return head, out, nil
 		}
 	}
+	ch := k.awaitEnd(s.Head.Number)
+	defer k.awaited(s.Head.Number, ch)
 	for {
-		ch := k.awaitEnd(s.Head.Number)
 		head, err := k.Find(ctx, string(s.Head.ID))
 		if err != nil {
 			return journal.Head{}, Outcome{}, err
@@ -168,7 +177,7 @@ func (k *Kernel) Wait(ctx context.Context, s Started) (journal.Head, Outcome, er
 			return head, out, err
 		}
 		select {
-		case <-ch:
+		case <-ch.ended:
 		case <-ctx.Done():
 			return journal.Head{}, Outcome{}, k.waited(ctx, s.Head)
 		case <-k.dead:
@@ -183,16 +192,32 @@ func (k *Kernel) waited(ctx context.Context, h journal.Head) error {
 	}
 }
 
-// awaitEnd gives a channel that is closed when a run ends in this engine.
-func (k *Kernel) awaitEnd(n journal.Number) chan struct{} {
+// An ending is what those wait for who want the end of a run that is not in
+// memory.
+type ending struct {
+	ended   chan struct{} // closed when the run has ended in this engine
+	waiters int
+}
+
+func (k *Kernel) awaitEnd(n journal.Number) *ending {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	ch := k.ends[n]
-	if ch == nil {
-		ch = make(chan struct{})
-		k.ends[n] = ch
+	e := k.ends[n]
+	if e == nil {
+		e = &ending{ended: make(chan struct{})}
+		k.ends[n] = e
 	}
-	return ch
+	e.waiters++
+	return e
+}
+
+// awaited says that one of those who wait does so no more.
+func (k *Kernel) awaited(n journal.Number, e *ending) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e.waiters--; e.waiters == 0 && k.ends[n] == e {
+		delete(k.ends, n)
+	}
 }
 
 // outcome reads how a run ended from its last entry.

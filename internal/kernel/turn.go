@@ -43,6 +43,7 @@ type turns struct {
 	deliveries int64     // operations delivered so far
 	lending    bool      // a timer runs that may lend the turn
 	lent       bool      // order is no longer promised
+	reading    int       // payloads that the engine reads for the holder, which is no reason to lend
 }
 
 // branchState says whether a branch may call durable operations.
@@ -204,6 +205,10 @@ func (r *run) lend() {
 	if len(r.ready) == 0 && r.facts.empty() && len(r.effects) == 0 {
 		return
 	}
+	if r.reading > 0 {
+		r.contend()
+		return
+	}
 	b := r.holder
 	b.state = isOutside
 	if !r.lent && !r.gone() {
@@ -225,8 +230,8 @@ func (r *run) lend() {
 type waitset struct {
 	b    *branch
 	done []*operation
-	off  bool       // nobody waits any more
-	end  *operation // the end of the context of the wait; nil without
+	ops  []*operation // that it is a watcher of
+	end  *operation   // the end of the context of the wait; nil without
 }
 
 // facts are outcomes that are recorded and not delivered, by sequence. Live ones
