@@ -44,7 +44,10 @@ type Operation operation
 // An operation is asked for by workflow code, then settled, when its outcome is
 // recorded, then delivered, when the turns have come to that record; only then
 // workflow code sees the outcome. A step's attempts lie between asked and
-// settled. It is guarded by its run's mu.
+// settled. Between settled and delivered it is among the facts, except where
+// workflow code cancelled it: then it is held, because the call that cancels
+// delivers it, live and on replay. So whoever settles an operation pushes a fact,
+// delivers, or ends the run. It is guarded by its run's mu.
 type operation struct {
 	run          *run
 	scope        *scope
