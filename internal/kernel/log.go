@@ -16,6 +16,12 @@ import (
 // (durable, sealed] waits in the pipeline or is in a group that is being
 // committed; (sealed, seq] belongs to a turn that has not ended. What must not
 // happen before an entry is durable is an effect that waits for its sequence.
+//
+// The entries of a turn are (opened, seq]. What arrives from outside while the
+// holder has appended nothing moves opened: it may be sealed before the turn ends
+// and is kept where the turn is dropped. Once the holder has appended, a result
+// from outside shares the fate of the turn.
+//
 // The log is guarded by its run's mu.
 type log struct {
 	seq, sealed, durable int64

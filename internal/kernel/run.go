@@ -20,7 +20,12 @@ import (
 var ErrUnloaded = errors.New("perdure: the run left this engine's memory")
 
 // A run is one residence of a run in this engine: from its start or claim until
-// it ends or leaves. Everything in it is guarded by mu, except what never
+// it ends or leaves. Once end is set or left is true, it is decided that the
+// residence is over, and nothing may be appended any more. Once it has departed
+// and done is closed, that decision is durable or never will be: contexts have
+// ended and waiters hear.
+//
+// Everything in it is guarded by mu, except what never
 // changes after newRun. The lock is taken before the kernel's and the
 // pipeline's, never after.
 type run struct {
