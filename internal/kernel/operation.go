@@ -264,6 +264,7 @@ func (s *scope) payload(o *operation) (Outcome, error) {
 	data, err := r.k.fetch(r.head.Number, o.outcome.stored)
 	r.mu.Lock()
 	r.reading--
+	r.turn++ // who watches how long it lasts begins anew
 	r.stay()
 	if err != nil {
 		r.unreadable(err)
