@@ -93,7 +93,7 @@ func (p *program) block(ctx context.Context, rng *rand.Rand, depth int, at strin
 func (p *program) operation(ctx context.Context, in *place, name string) {
 	rng := in.rng
 	d := time.Duration(rng.IntN(50)) * time.Millisecond
-	switch k := rng.IntN(12); {
+	switch k := rng.IntN(13); {
 	case k < 3:
 		p.step(ctx, rng, name, d)
 	case k < 5:
@@ -109,6 +109,8 @@ func (p *program) operation(ctx context.Context, in *place, name string) {
 		won, err := f.Cancel(ctx, "not wanted")
 		status, v, ferr := f.State()
 		p.see("%s cancel %v %v: %v %d %v", name, won, err, status, v, ferr)
+	case k == 11:
+		p.forsake(ctx, name, d)
 	default:
 		within, err := perdure.Scope(ctx, name)
 		if err == nil {
@@ -175,6 +177,23 @@ func (p *program) wait(ctx context.Context, in *place, name string, d time.Durat
 	}
 	v, err := f.Await(ctx)
 	p.see("%s await %d %v %v", name, v, err, errors.Is(err, context.DeadlineExceeded))
+}
+
+// forsake cancels a branch and then waits outside for a step that it began.
+func (p *program) forsake(ctx context.Context, name string, d time.Duration) {
+	var f *perdure.Future[int]
+	b := perdure.Go(ctx, name, func(ctx context.Context) (int, error) {
+		f = perdure.Async(ctx, "within", work(name, d, nil))
+		return f.Await(ctx)
+	})
+	_, err := perdure.Step(ctx, name+"meanwhile", work(name, d/2, nil))
+	won, cerr := b.Cancel(ctx, "not wanted")
+	p.see("%s cancel %v %v %v", name, won, err, cerr)
+	if f == nil { // cancelled before it began
+		return
+	}
+	v, err := f.Await(ctx)
+	p.see("%s forsaken %d %v", name, v, err)
 }
 
 func (p *program) choose(ctx context.Context, rng *rand.Rand, name string) {
