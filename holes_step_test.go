@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -397,8 +396,6 @@ func TestLongDelayIsReplayed(t *testing.T) {
 		_ = run
 	})
 }
-
-var _ sync.Mutex
 
 // That the engine reads a large result slowly changes no order.
 //
