@@ -15,6 +15,17 @@ type Future[T any] struct {
 	name string
 	op   *kernel.Operation
 	err  error // why there is no operation
+
+	// value gives the result of an outcome without a failure; nil decodes it.
+	value func(kernel.Outcome) (T, error)
+}
+
+// result gives what an outcome of the future is to workflow code.
+func (f *Future[T]) result(out kernel.Outcome, err error) (T, error) {
+	if err == nil && out.Failure == nil && f.value != nil {
+		return f.value(out)
+	}
+	return result[T]("future", f.name, out, err)
 }
 
 // Async runs fn as a step beside the workflow. Its start is recorded, it ends by
@@ -85,7 +96,7 @@ func (f *Future[T]) Await(ctx context.Context) (T, error) {
 		return zero, f.err
 	}
 	out, err := f.op.Await(ctx)
-	return result[T]("future", f.name, out, err)
+	return f.result(out, err)
 }
 
 // State tells without waiting whether and how the operation has ended: RUNNING,
@@ -100,7 +111,7 @@ func (f *Future[T]) State() (journal.StepStatus, T, error) {
 	if !ended {
 		return journal.StepIsRunning, zero, nil
 	}
-	v, err := result[T]("future", f.name, out, nil)
+	v, err := f.result(out, nil)
 	switch {
 	case err == nil:
 		return journal.StepIsDone, v, nil

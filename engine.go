@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/kernel"
-	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
 )
@@ -21,30 +20,71 @@ type Options struct {
 	// Build names the program. A journal that the same build wrote is replayed
 	// strictly; one of another build by name. Empty is the hash of the executable.
 	Build string
-	// Observe is told what happens. It may be nil.
-	Observe observe.Func
+	// Observers are told what happens, each of the kinds it wants.
+	Observers []observe.Observer
+	// Around is called around the body of every step, with the step's context: for
+	// traces, limits, or faults in a test. It gives the error of the step, and nil
+	// only if it has called body, which gives the body's error.
+	Around func(ctx context.Context, step StepInfo, body func(context.Context) error) error
+	// Events takes the events that steps [Emit], at least once, those of one run in
+	// order. An error has it called again. Without it events are in journals only.
+	Events func(context.Context, Event) error
 	// Capacity is how many runs are in memory at a time; 0 is 10,000. Further ones
 	// wait as PENDING.
 	Capacity int
 	// Drain is how long Run waits for steps in flight when it is told to stop; 0 is
 	// 10 seconds, below 0 not at all.
 	Drain time.Duration
-	// MaxPayload limits one input, result or output in bytes; 0 is 64 MiB.
+	// MaxPayload limits one input, result, message or output in bytes; 0 is 64 MiB.
 	MaxPayload int
+	// SpillOver is the size in bytes above which a payload is kept outside the main
+	// rows; 0 is 100,000.
+	SpillOver int
+	// Linger is how long a run that waits for a message, or for a time that is not
+	// far, stays in memory; 0 is a second, below 0 not at all.
+	Linger time.Duration
+	// MaxResident limits the journals in memory in bytes; 0 is 256 MiB. Above it
+	// no run is taken up, and what waits leaves.
+	MaxResident int
+	// Sweep is how often the store is asked for due runs without a reason, from a
+	// second to ten minutes; 0 is 30 seconds. SweepOnly has timers wait for it:
+	// then nothing is late by more than one sweep.
+	Sweep     time.Duration
+	SweepOnly bool
+	// Retention says for how long runs are kept after their end. See [Retention].
+	Retention Retention
+	// CleanUp is how often what is kept no longer is removed; 0 is an hour, below 0
+	// never.
+	CleanUp time.Duration
+	// KeepUnrouted is for how long a signal is kept that found no open run; 0 is 7
+	// days, below 0 not at all.
+	KeepUnrouted time.Duration
 }
 
 const (
 	defaultCapacity   = 10_000
 	defaultDrain      = 10 * time.Second
 	defaultMaxPayload = 64 << 20
-	spillOver         = 64 << 10
+	defaultSpillOver  = 100_000
+	defaultLinger     = time.Second
+	defaultResident   = 256 << 20
+	defaultSweep      = 30 * time.Second
+	defaultRetention  = 7 * 24 * time.Hour
+	defaultCleanUp    = time.Hour
+	defaultKeep       = 7 * 24 * time.Hour
 	maxPending        = 64 << 20
 	maxCrashes        = 20
 )
 
-// An Engine executes runs on one store. Its methods may be called by many
-// goroutines.
-type Engine struct{ k *kernel.Kernel }
+// An Engine executes runs on one store. It is also a [Client] of it, whose writes
+// go with the engine's own. Its methods may be called by many goroutines.
+type Engine struct {
+	*Client
+	k *kernel.Kernel
+
+	mu    sync.Mutex
+	known map[string]*workflow // by name
+}
 
 // New gives an engine on a store. It executes nothing before [Engine.Run]. The
 // store stays the caller's, who closes it after Run has returned.
@@ -56,20 +96,35 @@ func New(s store.Store, o Options) (*Engine, error) {
 		return nil, invalid("new engine", "Capacity is %d", o.Capacity)
 	case o.MaxPayload < 0:
 		return nil, invalid("new engine", "MaxPayload is %d", o.MaxPayload)
+	case o.SpillOver < 0:
+		return nil, invalid("new engine", "SpillOver is %d", o.SpillOver)
+	case o.MaxResident < 0:
+		return nil, invalid("new engine", "MaxResident is %d", o.MaxResident)
+	case o.Sweep != 0 && (o.Sweep < time.Second || o.Sweep > 10*time.Minute):
+		return nil, invalid("new engine", "Sweep is %v: from 1 second to 10 minutes", o.Sweep)
 	}
 	if o.Build == "" {
 		o.Build = executableBuild()
 	}
 	host, _ := os.Hostname()
 	cfg := kernel.Config{
-		Build: o.Build, Observe: o.Observe,
+		Build: o.Build, Observers: observe.NewSet(o.Observers),
 		Self:       store.Engine{Host: host, PID: os.Getpid(), Build: o.Build, Since: time.Now()},
 		Capacity:   or(o.Capacity, defaultCapacity),
 		Drain:      max(or(o.Drain, defaultDrain), 0),
 		MaxPayload: or(o.MaxPayload, defaultMaxPayload),
-		SpillOver:  spillOver, MaxPending: maxPending, MaxCrashes: maxCrashes,
+		SpillOver:  or(o.SpillOver, defaultSpillOver), MaxPending: maxPending, MaxCrashes: maxCrashes,
+		Linger: or(o.Linger, defaultLinger), MaxResident: or(o.MaxResident, defaultResident),
+		Sweep: or(o.Sweep, defaultSweep), SweepOnly: o.SweepOnly,
+		KeepPosts: max(or(o.KeepUnrouted, defaultKeep), 0),
+		Retain:    o.Retention.kernel(), CleanUp: or(o.CleanUp, defaultCleanUp),
+		Around: around(o.Around),
 	}
-	return &Engine{kernel.New(s, cfg)}, nil
+	k := kernel.New(s, cfg)
+	if o.Events != nil {
+		k.Subscribe(func(ctx context.Context, e kernel.Event) error { return o.Events(ctx, eventOf(e)) })
+	}
+	return &Engine{Client: &Client{desk: &k.Desk, runs: k, k: k}, k: k, known: map[string]*workflow{}}, nil
 }
 
 func or[T comparable](v, instead T) T {
@@ -100,7 +155,7 @@ var executableBuild = sync.OnceValue(func() string {
 
 // A Definition is a [Workflow] of any types.
 type Definition interface {
-	definition() (*kernel.Workflow, error)
+	definition() (*workflow, error)
 }
 
 // Register gives the engine workflows, before or while it runs. It fails on the
@@ -115,9 +170,12 @@ func (e *Engine) Register(workflows ...Definition) error {
 		if err != nil {
 			return err
 		}
-		if err := e.k.Register(def); err != nil {
+		if err := e.k.Register(&def.Workflow); err != nil {
 			return err
 		}
+		e.mu.Lock()
+		e.known[def.Name] = def
+		e.mu.Unlock()
 	}
 	return nil
 }
@@ -130,106 +188,6 @@ func (e *Engine) Register(workflows ...Definition) error {
 // more, or the store does not answer while it stops, for the drain time again.
 // It is called once.
 func (e *Engine) Run(ctx context.Context) error { return e.k.Run(ctx) }
-
-// Start starts a run of a workflow by name with the bytes of its input, as
-// [Workflow.Start] does by type. The engine need not know the workflow: the run
-// is then PENDING, and [Engine.Describe] says why, until an engine does.
-func (e *Engine) Start(ctx context.Context, workflow string, input []byte, opts ...StartOption) (*RawRun, error) {
-	if !journal.ValidName(workflow) {
-		return nil, badName("workflow", workflow)
-	}
-	s, err := e.start(ctx, workflow, append([]byte{}, input...), opts)
-	if err != nil {
-		return nil, err
-	}
-	return &RawRun{e, s}, nil
-}
-
-func (e *Engine) start(ctx context.Context, workflow string, input []byte, opts []StartOption) (kernel.Started, error) {
-	o := startOptions{dedup: defaultDedup}
-	for _, opt := range opts {
-		if opt == nil {
-			return kernel.Started{}, invalid("start "+workflow, "a nil option")
-		}
-		if err := opt.start(&o); err != nil {
-			return kernel.Started{}, err
-		}
-	}
-	return e.k.Start(ctx, kernel.Start{Workflow: workflow, ID: o.id, Input: input, Dedup: o.dedup})
-}
-
-// Cancel ends a run, by run ID or workflow ID, as CANCELLED with a reason, and
-// returns when that is durable: what still runs is cancelled first. One that is
-// cancelled already is left as it is; one that ended otherwise gives an [Error]
-// of code wrong_state that names its status.
-func (e *Engine) Cancel(ctx context.Context, id, reason string) error {
-	return e.k.Cancel(ctx, id, clip(reason))
-}
-
-// Resume lets a parked run go on, by run ID or workflow ID, and returns when
-// that is durable. A run that is not SUSPENDED gives an [Error] of code
-// wrong_state.
-func (e *Engine) Resume(ctx context.Context, id string) error { return e.k.Resume(ctx, id) }
-
-// History gives the journal of a run, by run ID or workflow ID, from a sequence
-// on; limit 0 gives all. It is what is durable.
-func (e *Engine) History(ctx context.Context, id string, from int64, limit int) ([]journal.Entry, error) {
-	_, entries, err := e.k.History(ctx, id, from, limit)
-	return entries, err
-}
-
-// A Description is what is known of a run.
-type Description struct {
-	Head  journal.Head
-	State journal.Snapshot // the fold of the journal
-	// Why says in words why an open run does not go on by itself; empty where it
-	// does or has ended.
-	Why string
-	// Running and Abandoned are paths of steps: those that this engine executes,
-	// and those that were given up while their code goes on.
-	Running   []string
-	Abandoned []string
-}
-
-// Describe tells all that is known of a run, by run ID or workflow ID. Of a run
-// with a row that cannot be read it tells what comes before that row, with an
-// [Error] of code corrupt.
-func (e *Engine) Describe(ctx context.Context, id string) (Description, error) {
-	head, entries, err := e.k.History(ctx, id, 1, 0)
-	if head.Number == 0 {
-		return Description{}, err
-	}
-	a := journal.NewAggregate(head.ID, head.WorkflowID, head.Workflow, head.Pattern)
-	for i := range entries {
-		if e := a.Apply(entries[i]); e != nil && err == nil {
-			err = &Error{Code: journal.CodeCorrupt, Op: "describe " + id, Err: e}
-			break
-		}
-	}
-	live := e.k.Live(head.Number)
-	d := Description{Head: head, State: a.Snapshot(), Running: live.Running, Abandoned: live.Abandoned}
-	d.Why = e.why(d)
-	return d, err
-}
-
-// why says why an open run does not go on by itself.
-func (e *Engine) why(d Description) string {
-	switch d.Head.Status {
-	case journal.Pending:
-		if e.k.Lookup(d.Head.Workflow) == nil {
-			return "no engine here knows workflow " + d.Head.Workflow
-		}
-		return "it waits for a slot"
-	case journal.Suspended:
-		return "parked: " + d.Head.Cause
-	case journal.Waiting:
-		if d.Head.Cause != "" {
-			return "its code failed and is replayed at " + d.Head.Wake.Format(time.RFC3339) + ": " + d.Head.Cause
-		}
-		return "a step failed and is tried again"
-	}
-	return ""
-}
 
 func quoted(s string) string {
 	if len(s) > 80 {

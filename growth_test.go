@@ -99,7 +99,7 @@ func liveTwice(t *testing.T, steps int, nameOf func(int) string) (allocated [2]u
 		if n := calls.Calls(storetest.Commit); n > commits {
 			t.Errorf("life %d: %d commits, want %d at most", lives, n, commits)
 		}
-		if n := calls.Calls(storetest.Claim); n > 3 { // to join, and to look for runs when it begins and is told to
+		if n := calls.Calls(storetest.Claim); n > 4 { // to join, to look for what is owed, and for runs when it begins and is told to
 			t.Errorf("life %d: %d claims", lives, n)
 		}
 		if n := calls.Calls(storetest.Load) + calls.Calls(storetest.Find); n > 0 {

@@ -49,11 +49,11 @@ func (w *world) begin() {
 		w.store = w.wrap(w.db)
 	}
 	opts := w.opts
-	opts.Observe = func(n observe.Notice) {
+	opts.Observers = append(opts.Observers[:len(opts.Observers):len(opts.Observers)], observe.Observer{See: func(n observe.Notice) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.notices = append(w.notices, n)
-	}
+	}})
 	eng, err := perdure.New(w.store, opts)
 	if err == nil {
 		err = eng.Register(w.workflows...)

@@ -89,7 +89,7 @@ func witnessOf(s store.Store, size int) (*witness, error) {
 		out, err := perdure.Async(ctx, what, body).Await(ctx)
 		return len(out), err
 	})
-	eng, err := perdure.New(s, perdure.Options{Build: "test", Observe: w.observe})
+	eng, err := perdure.New(s, perdure.Options{Build: "test", Observers: []observe.Observer{{See: w.observe}}})
 	if err == nil {
 		err = eng.Register(w.wf)
 	}

@@ -79,8 +79,11 @@ func TestStepIsRetriedAsItsPolicySays(t *testing.T) {
 func TestStepThatFailsForGoodReturnsItsLastError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
-			began := time.Now()
-			_, err := perdure.Step(ctx, "s", func(ctx context.Context) (int, error) {
+			began, err := perdure.Now(ctx)
+			if err != nil {
+				return "", err
+			}
+			_, err = perdure.Step(ctx, "s", func(ctx context.Context) (int, error) {
 				n, _, _ := perdure.Attempt(ctx)
 				return 0, errors.New([]string{"", "first", "second", "third", "fourth"}[n])
 			})

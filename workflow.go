@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/perdure/perdure/internal/kernel"
@@ -21,7 +22,9 @@ type Workflow[I, O any] struct {
 // workflow is a definition without its types.
 type workflow struct {
 	kernel.Workflow
-	retry Retry
+	retry     Retry
+	retention *Retention // nil for the engine's
+	about     About
 }
 
 // A WorkflowOption says how a workflow is run. A [Retry] is the policy of its
@@ -103,19 +106,64 @@ func Define[I, O any](name string, fn func(context.Context, I) (O, error), opts 
 // Name is the workflow's name.
 func (w *Workflow[I, O]) Name() string { return w.def.Name }
 
-func (w *Workflow[I, O]) definition() (*kernel.Workflow, error) {
+func (w *Workflow[I, O]) definition() (*workflow, error) {
 	if w == nil {
 		return nil, invalid("register", "a nil workflow")
 	}
-	return &w.def.Workflow, w.err
+	return &w.def, w.err
 }
 
 // A StartOption says how a run is started.
 type StartOption interface{ start(*startOptions) error }
 
 type startOptions struct {
-	id    string
-	dedup time.Duration
+	id         string
+	dedup      time.Duration
+	headers    map[string]string
+	attributes map[string]string
+	sendKey    string
+}
+
+func startOptionsOf(workflow string, opts []StartOption) (startOptions, error) {
+	o := startOptions{dedup: defaultDedup}
+	for _, opt := range opts {
+		if opt == nil {
+			return o, invalid("start "+workflow, "a nil option")
+		}
+		if err := opt.start(&o); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// spec gives what the kernel is asked to start.
+func (o startOptions) spec(workflow string, input []byte) kernel.Start {
+	return kernel.Start{
+		Workflow: workflow, ID: o.id, Input: input, Dedup: o.dedup, Headers: o.headers, Attributes: o.attributes,
+	}
+}
+
+// Headers are kept with a run and those that it continues as, for its code
+// ([InfoOf]) and for observers: a trace context, a tenant.
+type Headers map[string]string
+
+func (h Headers) start(o *startOptions) error {
+	o.headers = maps.Clone(h)
+	return nil
+}
+
+// Attributes are search attributes that a run begins with. See [SetAttribute].
+type Attributes map[string]string
+
+func (a Attributes) start(o *startOptions) error {
+	for name := range a {
+		if !journal.ValidName(name) {
+			return badName("attribute", name)
+		}
+	}
+	o.attributes = maps.Clone(a)
+	return nil
 }
 
 // ID is the workflow ID of a run: what the application calls it. At most one
@@ -150,12 +198,25 @@ const defaultDedup = 24 * time.Hour
 // this process or another one. It waits for the engine to run. When ctx ends
 // first, the error says that the outcome is unknown; the same start with the
 // same ID tells.
-func (w *Workflow[I, O]) Start(ctx context.Context, e *Engine, in I, opts ...StartOption) (*Run[O], error) {
+func (w *Workflow[I, O]) Start(ctx context.Context, c Caller, in I, opts ...StartOption) (*Run[O], error) {
+	data, err := w.input(c, in)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.client().start(ctx, w.def.Name, data, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Run[O]{c.client(), s}, nil
+}
+
+// input encodes the input of a run that c is to start.
+func (w *Workflow[I, O]) input(c Caller, in I) ([]byte, error) {
 	op := "start " + w.def.Name
 	if w.err != nil {
 		return nil, w.err
 	}
-	if e.k.Lookup(w.def.Name) != &w.def.Workflow {
+	if k := c.client().k; k != nil && k.Lookup(w.def.Name) != &w.def.Workflow {
 		return nil, &Error{
 			Code: journal.CodeUnregistered, Op: op, Message: "the engine does not know this workflow", Hint: "pass it to Register first",
 		}
@@ -164,17 +225,13 @@ func (w *Workflow[I, O]) Start(ctx context.Context, e *Engine, in I, opts ...Sta
 	if err != nil {
 		return nil, &Error{Code: journal.CodeEncode, Op: op, Message: fmt.Sprintf("an input of type %T does not encode", in), Err: err}
 	}
-	s, err := e.start(ctx, w.def.Name, data, opts)
-	if err != nil {
-		return nil, err
-	}
-	return &Run[O]{e, s}, nil
+	return data, nil
 }
 
-// Get gives the run of this workflow with that run ID or workflow ID; of several
-// with one workflow ID, the newest.
-func (w *Workflow[I, O]) Get(ctx context.Context, e *Engine, id string) (*Run[O], error) {
-	head, err := e.k.Find(ctx, id)
+// Get gives the run of this workflow with that run ID, or the one that a workflow
+// ID stands for: the open one, else the newest.
+func (w *Workflow[I, O]) Get(ctx context.Context, c Caller, id string) (*Run[O], error) {
+	head, err := c.client().desk.Find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -183,12 +240,12 @@ func (w *Workflow[I, O]) Get(ctx context.Context, e *Engine, id string) (*Run[O]
 			Code: journal.CodeNotFound, Op: "get " + id, Message: "it is a run of workflow " + head.Workflow + ", not of " + w.def.Name,
 		}
 	}
-	return &Run[O]{e, kernel.Started{Head: head}}, nil
+	return &Run[O]{c.client(), kernel.Started{Head: head}}, nil
 }
 
 // A Run is a handle on one run. It may be used by many goroutines.
 type Run[O any] struct {
-	e *Engine
+	c *Client
 	s kernel.Started
 }
 
@@ -201,11 +258,12 @@ func (r *Run[O]) ID() string { return r.s.Head.WorkflowID }
 // New says whether the start that gave this handle made the run.
 func (r *Run[O]) New() bool { return r.s.New }
 
-// Result waits for the run to end and gives its output. A run that failed gives
+// Result waits for the run to end and gives its output; of one that continues as
+// new, that of the last run of the chain. A run that failed gives
 // the error that it recorded; one that was cancelled or timed out an [Error]
 // with that code. The end of ctx ends only the waiting.
 func (r *Run[O]) Result(ctx context.Context) (O, error) {
-	_, out, err := r.e.k.Wait(ctx, r.s)
+	_, out, err := r.c.runs.Wait(ctx, r.s)
 	return result[O]("output of run", string(r.s.Head.ID), out, err)
 }
 

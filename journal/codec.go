@@ -55,7 +55,7 @@ func DecodeDetail(b []byte) (*Detail, error) {
 func (e *Entry) Check() error {
 	reason := ""
 	switch {
-	case e.Run <= 0:
+	case e.Run < 0 || e.Run == 0 && !e.Kind.IsMessage(): // a message may have found no run
 		reason = "no run"
 	case e.Seq <= 0:
 		reason = "no sequence"
@@ -63,6 +63,8 @@ func (e *Entry) Check() error {
 		reason = "unknown kind " + e.Kind.String()
 	case e.Status != 0 && !e.Status.Valid():
 		reason = "unknown status " + e.Status.String()
+	case e.Detail != nil && e.Detail.Outcome != 0 && !e.Detail.Outcome.Valid():
+		reason = "unknown outcome " + e.Detail.Outcome.String()
 	case e.Op.Occ < 0 || e.Op.Scope < 0 || e.Op.Scope >= e.Seq:
 		reason = "no such operation"
 	case e.Op.Name != "" && !ValidName(e.Op.Name):

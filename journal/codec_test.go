@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,8 @@ func TestTheCodecRefusesWhatItDoesNotKnow(t *testing.T) {
 		{"an unknown field", `"occ":1`, `"occ":1,"odd":1`, false},
 		{"an unknown field in the detail", `"attempt":2`, `"odd":2`, true},
 		{"an unknown field in a failure", `"attempt":2`, `"failure":{"message":"x","odd":2}`, true},
+		{"an unknown outcome", `"attempt":2`, `"outcome":19`, true},
+		{"an outcome that does not fit", `"attempt":2`, `"outcome":256`, true},
 		{"a detail that is none", `{"attempt":2}`, `[2]`, true},
 		{"a field of another type", `"seq":7`, `"seq":"7"`, false},
 		{"a number that does not fit", `"seq":7`, `"seq":9223372036854775808`, false},
@@ -67,6 +70,19 @@ func TestTheCodecRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
+// Only a message may have no run: it found none.
+func TestOnlyAMessageMayHaveNoRun(t *testing.T) {
+	for _, kind := range journal.Kinds() {
+		for run, want := range map[journal.Number]bool{1: true, 0: kind.IsMessage(), -1: false} {
+			e := journal.Entry{Run: run, Seq: 1, Kind: kind}
+			err := e.Check()
+			if corrupt := new(journal.CorruptError); (err == nil) != want || err != nil && !errors.As(err, &corrupt) {
+				t.Errorf("%v of run %d: %v", kind, run, err)
+			}
+		}
+	}
+}
+
 func TestReadNamesTheEntryThatItCannotRead(t *testing.T) {
 	got, err := journal.Read(strings.NewReader(line + "\n" + strings.Replace(line, "StepCompleted", "Odd", 1) + "\n"))
 	if err == nil || got != nil || !strings.Contains(err.Error(), "entry 2") || !strings.Contains(err.Error(), "unknown kind Odd") {
@@ -94,7 +110,7 @@ func TestDetailRoundTrips(t *testing.T) {
 			t.Errorf("%q decodes as %+v, %v", b, d, err)
 		}
 	}
-	for _, e := range goldenFields() {
+	for _, e := range slices.Concat(goldenFields(), golden["v1-fields-2.jsonl"], goldenMessages()) {
 		b, err := journal.EncodeDetail(e.Detail)
 		if err != nil {
 			t.Fatal(err)
@@ -152,5 +168,14 @@ func TestEntryTellsWhatItsDetailSays(t *testing.T) {
 	}}}
 	if large.Size() < 2<<20 {
 		t.Errorf("an entry of 2 MiB has size %d", large.Size())
+	}
+	long := strings.Repeat("x", 1<<20)
+	for _, d := range []journal.Detail{
+		{Reason: long}, {Choices: []string{long}}, {Headers: map[string]string{"h": long}}, {Headers: map[string]string{long: "h"}},
+		{Attributes: map[string]string{"a": long}},
+	} {
+		if e := (journal.Entry{Detail: &d}); e.Size() < 1<<20 {
+			t.Errorf("an entry of 1 MiB has size %d", e.Size())
+		}
 	}
 }

@@ -62,6 +62,22 @@ type Detail struct {
 	Version  int       `json:"version,omitempty"`  // what a change marker decided
 	Phase    string    `json:"phase,omitempty"`    // of a TCC
 	Other    RunID     `json:"other,omitempty"`    // the child, parent, predecessor or successor
+
+	// Of messages, and of the entries that take them.
+	Mail    int64    `json:"mail,omitempty"`    // number of the message that this entry takes from the inbox
+	Message string   `json:"message,omitempty"` // the sender's ID of the message: the same ID counts once for a chain of runs
+	To      string   `json:"to,omitempty"`      // the workflow ID of a message that found no run
+	Outcome Status   `json:"outcome,omitempty"` // how a child ended; of RunClosing how the run will
+	Choices []string `json:"choices,omitempty"` // what an operator may decide
+	Event   string   `json:"event,omitempty"`   // the type of an emitted event
+	Policy  string   `json:"policy,omitempty"`  // of a child: what becomes of it when its parent ends
+	Tell    bool     `json:"tell,omitempty"`    // somebody is to be told of this entry at least once
+
+	// Of a start.
+	Headers    map[string]string `json:"headers,omitempty"`
+	Attributes map[string]string `json:"attributes,omitempty"` // search attributes that it begins with
+	Began      time.Time         `json:"began,omitzero"`       // when the predecessor was started
+	Ended      time.Time         `json:"ended,omitzero"`       // when the predecessor ended
 }
 
 // Attempt is the attempt that the entry belongs to, counted from 1.
@@ -87,9 +103,20 @@ func (e *Entry) Began() time.Time { return e.At.Add(-e.Took) }
 func (e *Entry) Size() int {
 	n := 64 + len(e.Op.Name) + len(e.Op.Key) + len(e.Data)
 	if e.Detail != nil {
-		n += 128
-		if f := e.Detail.Failure; f != nil {
-			n += f.size()
+		n += 128 + e.Detail.size()
+	}
+	return n
+}
+
+// size is the part of a detail's size that has no bound.
+func (d *Detail) size() int {
+	n := d.Failure.size() + len(d.Reason)
+	for _, c := range d.Choices {
+		n += len(c)
+	}
+	for _, m := range []map[string]string{d.Headers, d.Attributes} {
+		for k, v := range m {
+			n += len(k) + len(v)
 		}
 	}
 	return n

@@ -7,42 +7,6 @@ import (
 	"time"
 )
 
-// A Step is what a journal says of one step or branch.
-type Step struct {
-	Op       Op
-	Path     string // Op with the scopes it is in: branch/label
-	Opens    int64  // the scope that it opened, where it is a branch or scope; else 0
-	Status   StepStatus
-	Attempts int
-	Started  time.Time // of the first attempt; of a sequential step as its result tells it
-	Ended    time.Time // zero while it is not terminal
-	Due      time.Time // of the next attempt, while it is RETRYING
-	Failure  *Failure  // of the last attempt that failed
-	Reason   string    // why it was cancelled
-}
-
-// A Snapshot is a run's state at one entry of its journal. It is an immutable
-// copy: it shares nothing with the aggregate that gave it.
-type Snapshot struct {
-	Run        RunID
-	WorkflowID string
-	Workflow   string
-	Pattern    Pattern
-	Status     Status
-	Seq        int64 // of the last entry applied
-	Started    time.Time
-	Last       time.Time // when the last entry was written
-	Ended      time.Time
-	Failure    *Failure  // that the run ended by, or that its code last panicked with
-	Reason     string    // why it is suspended or was cancelled
-	Due        time.Time // when its code is replayed, while it waits for that
-	Failures   int       // panics of its code in a row
-	Build      string    // that wrote last
-	Events     int
-	Steps      []Step // in the order of their first entries
-	Attributes map[string]string
-}
-
 // An Aggregate is a run as the fold of its journal. An execution's state is
 // what its entries say, and nothing else: two aggregates that applied the same
 // entries are equal. It is used by one goroutine at a time.
@@ -53,6 +17,7 @@ type Aggregate struct {
 	state       Snapshot
 	byOp        map[Op]int
 	scopes      map[int64]Op // by the sequence that names them
+	waits       openWaits    // state.Waits is nil
 	uncommitted []Entry
 }
 
@@ -73,11 +38,19 @@ func Restore(s Snapshot) *Aggregate {
 			a.scopes[step.Opens] = step.Op
 		}
 	}
+	for _, w := range a.state.Waits {
+		a.waits.begin(w)
+	}
+	a.state.Waits = nil
 	return a
 }
 
 // Snapshot gives a copy of the state.
-func (a *Aggregate) Snapshot() Snapshot { return a.state.clone() }
+func (a *Aggregate) Snapshot() Snapshot {
+	s := a.state
+	s.Waits = a.waits.open()
+	return s.clone()
+}
 
 // Uncommitted gives a copy of what was raised and is not yet durable.
 func (a *Aggregate) Uncommitted() []Entry { return slices.Clone(a.uncommitted) }
@@ -110,7 +83,9 @@ func (a *Aggregate) Apply(e Entry) error {
 		d = &Detail{}
 	}
 	a.applyRun(&e, d)
+	a.applyShown(&e, d)
 	a.applyStep(&e, d)
+	a.applyWait(&e, d)
 	return nil
 }
 
@@ -118,6 +93,8 @@ func (a *Aggregate) Apply(e Entry) error {
 func (a *Aggregate) follows(e *Entry) error {
 	reason := ""
 	switch s := &a.state; {
+	case e.Kind.onlyMessage():
+		reason = "a message of kind " + e.Kind.String() + " is no entry of a journal"
 	case e.Seq != s.Seq+1:
 		reason = "not the entry that follows " + strconv.FormatInt(s.Seq, 10)
 	case s.Status.IsTerminal():
@@ -157,16 +134,18 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 	switch e.Kind {
 	case RunStarted:
 		s.Started = e.At
+		s.Predecessor, s.PredecessorStarted, s.PredecessorEnded = d.Other, d.Began, d.Ended
+	case RunContinued:
+		s.Successor = d.Other
+	case DecisionSought:
+		if e.Status == Suspended {
+			s.Reason = d.Reason
+		}
 	case RunRetrying:
 		s.Failure, s.Due, s.Failures = d.Failure, d.Due, d.Failures
 	case RunSuspended:
 		s.Reason, s.Failure = d.Reason, d.Failure
 		s.Failures = max(s.Failures, d.Failures)
-	case AttributeSet:
-		if s.Attributes == nil {
-			s.Attributes = map[string]string{}
-		}
-		s.Attributes[e.Op.Name] = string(e.Data)
 	}
 	switch e.Kind {
 	case RunRetrying, RunSuspended, RunClaimed, StatusChanged:
@@ -176,6 +155,47 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 	if e.Kind.EndsRun() {
 		s.Ended, s.Failure, s.Reason = e.At, d.Failure, d.Reason
 	}
+}
+
+// applyShown takes in what a run shows of itself: its payload, what it
+// published, attributes and markers.
+func (a *Aggregate) applyShown(e *Entry, d *Detail) {
+	s := &a.state
+	switch e.Kind {
+	case RunStarted, PayloadSet:
+		s.Payload, s.PayloadSeq = e.Data, 0
+		if e.Spill != 0 {
+			s.PayloadSeq = e.Seq
+		}
+	case StatePublished:
+		put(&s.Published, e.Op.Name, Published{Data: e.Data, Seq: e.Seq, At: e.At})
+	case AttributeSet:
+		if e.Data == nil {
+			delete(s.Attributes, e.Op.Name)
+			break
+		}
+		put(&s.Attributes, e.Op.Name, string(e.Data))
+	case VersionMarked:
+		version := d.Version
+		if before, known := s.Versions[e.Op.Name]; known {
+			version = min(version, before)
+		}
+		put(&s.Versions, e.Op.Name, version)
+	}
+	if e.Kind == RunStarted && len(d.Attributes) > 0 {
+		s.Attributes = maps.Clone(d.Attributes)
+	}
+	if e.Kind == RunStarted && len(d.Headers) > 0 {
+		s.Headers = d.Headers
+	}
+}
+
+// put sets what a map, made where there is none, has under a name.
+func put[V any](m *map[string]V, name string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[name] = v
 }
 
 // stepStatus says what an entry of a kind makes of its step.
@@ -214,99 +234,6 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	if status.IsTerminal() {
 		step.Ended = e.At
 	}
-}
-
-func (s Snapshot) clone() Snapshot {
-	s.Steps = slices.Clone(s.Steps)
-	for i := range s.Steps {
-		s.Steps[i].Failure = s.Steps[i].Failure.clone()
-	}
-	s.Failure = s.Failure.clone()
-	s.Attributes = maps.Clone(s.Attributes)
-	return s
-}
-
-// A Summary is what a projection keeps of a run.
-type Summary struct {
-	Run        RunID
-	WorkflowID string
-	Workflow   string
-	Pattern    Pattern
-	Status     Status
-	Steps      map[string]StepStatus // by path
-	First      time.Time             // of the first entry
-	Last       time.Time             // of the last one
-	Failure    string                // its message; empty without
-	Events     int
-}
-
-// A Projection is a view over many runs: a fold of their entries into
-// summaries, by ID, by status and by pattern. It is used by one goroutine at a
-// time.
-type Projection struct {
-	runs  map[RunID]*Aggregate
-	order []RunID
-}
-
-// NewProjection gives a projection of no runs.
-func NewProjection() *Projection { return &Projection{runs: map[RunID]*Aggregate{}} }
-
-// Apply takes in the next entry of a run. The head tells names and pattern,
-// which entries do not repeat.
-func (p *Projection) Apply(h Head, e Entry) error {
-	a := p.runs[h.ID]
-	if a == nil {
-		a = NewAggregate(h.ID, h.WorkflowID, h.Workflow, h.Pattern)
-		p.runs[h.ID] = a
-		p.order = append(p.order, h.ID)
-	}
-	return a.Apply(e)
-}
-
-// Run gives the summary of one run, and false where the projection has none.
-func (p *Projection) Run(id RunID) (Summary, bool) {
-	a := p.runs[id]
-	if a == nil {
-		return Summary{}, false
-	}
-	return a.summary(), true
-}
-
-// ByStatus gives the summaries of the runs in a status, in the order in which
-// the runs were first seen.
-func (p *Projection) ByStatus(s Status) []Summary {
-	return p.list(func(a *Aggregate) bool { return a.state.Status == s })
-}
-
-// ByPattern gives the summaries of the runs of a pattern, in the order in
-// which the runs were first seen.
-func (p *Projection) ByPattern(pt Pattern) []Summary {
-	return p.list(func(a *Aggregate) bool { return a.state.Pattern == pt })
-}
-
-func (p *Projection) list(ok func(*Aggregate) bool) []Summary {
-	var out []Summary
-	for _, id := range p.order {
-		if a := p.runs[id]; ok(a) {
-			out = append(out, a.summary())
-		}
-	}
-	return out
-}
-
-func (a *Aggregate) summary() Summary {
-	s := &a.state
-	out := Summary{
-		Run: s.Run, WorkflowID: s.WorkflowID, Workflow: s.Workflow, Pattern: s.Pattern,
-		Status: s.Status, Steps: map[string]StepStatus{}, First: s.Started, Last: s.Last, Events: s.Events,
-	}
-	if s.Failure != nil {
-		out.Failure = s.Failure.Message
-	}
-	for i := range s.Steps {
-		out.Steps[s.Steps[i].Path] = s.Steps[i].Status
-	}
-	return out
 }
 
 func (a *Aggregate) path(op Op) string {

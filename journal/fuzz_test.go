@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/perdure/perdure/journal"
@@ -29,6 +30,13 @@ func goldenLines(f *testing.F) {
 func FuzzRead(f *testing.F) {
 	goldenLines(f)
 	f.Add([]byte(line + line))
+	for _, name := range []string{"v1-order.jsonl", "v1-chain.jsonl", "v1-successor.jsonl"} {
+		var whole bytes.Buffer
+		if err := journal.Write(&whole, golden[name]); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(whole.Bytes())
+	}
 	f.Add([]byte(`{"v":1,"run":1,"seq":1,"kind":"RunFailed","at":1,"detail":{"failure":{"message":"","wraps":[null]}}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		entries, err := journal.Read(bytes.NewReader(b))
@@ -65,7 +73,7 @@ func FuzzRead(f *testing.F) {
 
 // FuzzDetail does the same for details.
 func FuzzDetail(f *testing.F) {
-	for _, e := range goldenFields() {
+	for _, e := range slices.Concat(goldenFields(), golden["v1-fields-2.jsonl"], goldenMessages()) {
 		b, err := journal.EncodeDetail(e.Detail)
 		if err != nil {
 			f.Fatal(err)
@@ -75,6 +83,7 @@ func FuzzDetail(f *testing.F) {
 	f.Add([]byte(`null`))
 	f.Add([]byte(`{"failure":{"message":"","data":[1, 2],"wraps":[null]}}`))
 	f.Add([]byte(`{"due":"2026-11-20T12:00:00.5+01:00"}`))
+	f.Add([]byte(`{"choices":[],"headers":{},"attributes":{"a":"\ud800"},"began":"0001-01-01T00:00:00Z"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d, err := journal.DecodeDetail(b)
 		if err != nil || d == nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,16 +22,44 @@ var update = flag.Bool("update", false, "write the golden journals that are not 
 // stays readable for ever, and means what it means here: files are added, never
 // changed. A new kind, status or field needs a new file.
 var golden = map[string][]journal.Entry{
-	"v1-kinds.jsonl":    goldenKinds(),
+	"v1-kinds.jsonl":    goldenKinds(firstKinds...),
 	"v1-statuses.jsonl": goldenStatuses(),
 	"v1-fields.jsonl":   goldenFields(),
 	"v1-order.jsonl":    goldenOrder(),
 	"v1-settled.jsonl":  goldenSettled(),
+
+	// Messages, timers, children and chains.
+	"v1-kinds-2.jsonl":   goldenKinds(secondKinds...),
+	"v1-fields-2.jsonl":  alone(mailFields(), 1),
+	"v1-messages.jsonl":  goldenMessages(),
+	"v1-chain.jsonl":     goldenChain(),
+	"v1-successor.jsonl": goldenSuccessor(),
 }
 
-func goldenKinds() []journal.Entry {
+// The kinds in the order in which they came.
+var (
+	firstKinds = []journal.Kind{
+		journal.RunStarted, journal.RunClaimed, journal.RunCompleted, journal.RunFailed, journal.RunCancelled,
+		journal.RunTimedOut, journal.RunSuspended, journal.RunResumed, journal.RunRetrying, journal.RunContinued,
+		journal.StatusChanged, journal.AttributeSet, journal.PayloadSet, journal.VersionMarked, journal.ValueRecorded,
+		journal.ScopeOpened, journal.ScopeCancelled, journal.WaitEnded,
+		journal.StepStarted, journal.StepCompleted, journal.StepFailed, journal.StepTimedOut, journal.StepCancelled,
+		journal.StepSkipped, journal.StepRetrying, journal.CheckpointSaved,
+		journal.CompensationStarted, journal.StepCompensated, journal.CompensationFailure,
+		journal.PhaseStarted, journal.PhaseCompleted, journal.PhaseFailed,
+		journal.SignalReceived, journal.SignalConsumed, journal.TimerRegistered, journal.TimerFired,
+		journal.ChildStarted, journal.ChildCompleted,
+	}
+	secondKinds = []journal.Kind{
+		journal.StatePublished, journal.RunClosing, journal.CleanupPlanned, journal.WaitStarted, journal.DecisionSought,
+		journal.EventEmitted, journal.TimerCancelled,
+		journal.CancelAsked, journal.SuspendAsked, journal.ResumeAsked, journal.DecisionMade,
+	}
+)
+
+func goldenKinds(kinds ...journal.Kind) []journal.Entry {
 	var entries []journal.Entry
-	for i, k := range journal.Kinds() {
+	for i, k := range kinds {
 		entries = append(entries, journal.Entry{Run: 1, Seq: int64(i + 1), Kind: k, At: at(i)})
 	}
 	return entries
@@ -60,17 +89,38 @@ func goldenFields() []journal.Entry {
 		Op: journal.Op{Scope: 1, Name: "charge", Key: "4711", Occ: 12}, At: at(1).Add(1), Took: 1,
 		Data: []byte{0, 0xff, '\n'}, Spill: 9, Detail: &every,
 	}}
-	whole := reflect.ValueOf(every)
-	for i := range whole.NumField() {
-		alone := new(journal.Detail)
-		reflect.ValueOf(alone).Elem().Field(i).Set(whole.Field(i))
-		entries = append(entries, journal.Entry{Run: 1, Seq: int64(i + 3), Kind: journal.StepStarted, At: at(i), Detail: alone})
-	}
+	entries = append(entries, alone(every, 3)...)
 	for _, data := range [][]byte{nil, {}, {0}, []byte("null")} {
 		seq := entries[len(entries)-1].Seq + 1
 		entries = append(entries, journal.Entry{Run: 1, Seq: seq, Kind: journal.StepCompleted, At: at(0), Data: data})
 	}
 	return entries
+}
+
+// alone has one entry for each field of a detail that is set, with that field
+// alone.
+func alone(every journal.Detail, seq int64) []journal.Entry {
+	var entries []journal.Entry
+	whole := reflect.ValueOf(every)
+	for i := range whole.NumField() {
+		if whole.Field(i).IsZero() {
+			continue
+		}
+		d := new(journal.Detail)
+		reflect.ValueOf(d).Elem().Field(i).Set(whole.Field(i))
+		n := len(entries)
+		entries = append(entries, journal.Entry{Run: 1, Seq: seq + int64(n), Kind: journal.StepStarted, At: at(n), Detail: d})
+	}
+	return entries
+}
+
+// mailFields has the fields that came with messages and chains.
+func mailFields() journal.Detail {
+	return journal.Detail{
+		Mail: 1<<63 - 1, Message: "m-\x00 ☃", To: "ord-42", Outcome: journal.TimedOut, Choices: []string{"retry", "", "skip <&>"},
+		Event: "order.shipped", Policy: "abandon", Tell: true, Headers: map[string]string{"trace": "0a", "": ""},
+		Attributes: map[string]string{"region": "eu", "customer": ""}, Began: at(1).Add(7), Ended: at(2),
+	}
 }
 
 // goldenSettled has a failure that came from a journal.
@@ -88,7 +138,7 @@ func goldenSettled() []journal.Entry {
 // goldenOrder is a run as an engine writes it.
 func goldenOrder() []journal.Entry {
 	declined := &journal.Failure{Message: "declined", Type: "*errors.errorString"}
-	entries := []journal.Entry{
+	return numbered([]journal.Entry{
 		{Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`{"id":"ord-42"}`), Detail: &journal.Detail{Build: "b1"}},
 		{Kind: journal.StepCompleted, Op: journal.Op{Name: "reserve", Occ: 1}, Took: 12 * time.Millisecond, Data: []byte(`"hold-1"`)},
 		{Kind: journal.ScopeOpened, Op: journal.Op{Name: "ship", Occ: 1}},
@@ -104,7 +154,97 @@ func goldenOrder() []journal.Entry {
 		{Kind: journal.ScopeCancelled, Op: journal.Op{Name: "ship", Occ: 1}, Detail: &journal.Detail{Reason: "workflow failed: declined"}},
 		{Kind: journal.StepCancelled, Op: journal.Op{Name: "mail", Occ: 1}, Detail: &journal.Detail{Async: true, Reason: "workflow failed: declined"}},
 		{Kind: journal.RunFailed, Status: journal.Failed, Detail: &journal.Detail{Failure: declined}},
+	})
+}
+
+// goldenMessages is what inboxes have: a message of each kind, and one that
+// found no run.
+func goldenMessages() []journal.Entry {
+	entries := []journal.Entry{
+		{
+			Kind: journal.SignalReceived, Op: journal.Op{Name: "paid"}, Data: []byte(`{"cents":12}`),
+			Detail: &journal.Detail{Message: "pay-1", Headers: map[string]string{"trace": "0a"}},
+		},
+		{Kind: journal.TimerCancelled, Op: journal.Op{Scope: 1, Name: "reminder", Key: "a", Occ: 2}, Detail: &journal.Detail{Reason: "not needed"}},
+		{
+			Kind: journal.ChildCompleted, Op: journal.Op{Scope: 1, Name: "pack", Occ: 1}, Spill: 9,
+			Detail: &journal.Detail{Other: "db-1-2", Outcome: journal.Failed, Failure: &journal.Failure{Message: "no box"}, Message: "db-1-2"},
+		},
+		{Kind: journal.SuspendAsked, Detail: &journal.Detail{Reason: "let me look"}},
+		{Kind: journal.ResumeAsked},
+		{Kind: journal.DecisionMade, Op: journal.Op{Name: "skip", Key: "review"}, Data: []byte(`"by hand"`)},
+		{Kind: journal.CancelAsked, Detail: &journal.Detail{Reason: "customer", Message: "cancel-1"}},
 	}
+	for i := range entries {
+		entries[i].Run, entries[i].Seq, entries[i].At = 1, int64(i+1), at(i)
+	}
+	return append(entries, journal.Entry{
+		Seq: 9, Kind: journal.SignalReceived, Op: journal.Op{Name: "paid"}, At: at(9), Data: []byte(`1`),
+		Detail: &journal.Detail{To: "ord-43", Due: at(99), Message: "pay-2"},
+	})
+}
+
+// goldenChain is a run that waits for all there is, and continues as new.
+func goldenChain() []journal.Entry {
+	op := func(name string) journal.Op { return journal.Op{Name: name, Occ: 1} }
+	return numbered([]journal.Entry{
+		{
+			Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`{"month":1}`),
+			Detail: &journal.Detail{Build: "b1", Headers: map[string]string{"trace": "0a"}, Attributes: map[string]string{"region": "eu", "plan": "free"}},
+		},
+		{Kind: journal.VersionMarked, Op: op("with-mail"), Detail: &journal.Detail{Version: 2}},
+		{Kind: journal.TimerRegistered, Status: journal.Waiting, Op: op("pause"), Detail: &journal.Detail{Due: at(3)}},
+		{Kind: journal.TimerFired, Status: journal.Running, Op: op("pause")},
+		{Kind: journal.TimerRegistered, Op: op("reminder"), Detail: &journal.Detail{Due: at(3600)}},
+		{Kind: journal.TimerRegistered, Op: op("trial"), Detail: &journal.Detail{Due: at(7200)}},
+		{Kind: journal.ChildStarted, Op: op("pack"), Detail: &journal.Detail{Other: "db-1-2"}},
+		{Kind: journal.WaitStarted, Status: journal.Waiting, Op: op("paid"), Detail: &journal.Detail{Due: at(600)}},
+		{Kind: journal.ChildCompleted, Op: op("pack"), Data: []byte(`"box 3"`), Detail: &journal.Detail{Mail: 1, Other: "db-1-2", Outcome: journal.Completed, Message: "db-1-2"}},
+		{Kind: journal.SignalConsumed, Status: journal.Running, Op: op("paid"), Data: []byte(`{"cents":12}`), Detail: &journal.Detail{Mail: 2, Message: "pay-1"}},
+		{Kind: journal.PayloadSet, Data: []byte(`{"month":1,"paid":true}`)},
+		{Kind: journal.AttributeSet, Op: journal.Op{Name: "plan"}},
+		{Kind: journal.AttributeSet, Op: journal.Op{Name: "paid"}, Data: []byte("yes")},
+		{Kind: journal.StatePublished, Op: journal.Op{Name: "progress"}, Data: []byte(`50`)},
+		{Kind: journal.TimerCancelled, Op: op("reminder"), Detail: &journal.Detail{Mail: 3}},
+		{
+			Kind: journal.DecisionSought, Status: journal.Suspended, Op: op("review"),
+			Detail: &journal.Detail{Reason: "odd amount", Choices: []string{"retry", "skip"}},
+		},
+		{Kind: journal.SignalConsumed, Status: journal.Running, Op: op("review"), Data: []byte(`"by hand"`), Detail: &journal.Detail{Mail: 4, Reason: "skip"}},
+		{Kind: journal.WaitStarted, Status: journal.Waiting, Op: op("refund"), Detail: &journal.Detail{Due: at(20)}},
+		{Kind: journal.WaitEnded, Status: journal.Running, Op: op("refund")},
+		{Kind: journal.StatePublished, Op: journal.Op{Name: "progress"}, Data: []byte(`100`)},
+		{Kind: journal.RunContinued, Status: journal.ContinuedAsNew, Detail: &journal.Detail{Other: "db-1-3"}},
+	})
+}
+
+// goldenSuccessor goes on after goldenChain, and is cancelled while it waits.
+func goldenSuccessor() []journal.Entry {
+	cancelled := &journal.Failure{Message: "cancelled: customer", Code: journal.CodeCancelled}
+	return numbered([]journal.Entry{
+		{
+			Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`{"month":2}`),
+			Detail: &journal.Detail{
+				Build: "b1", Other: "db-1-1", Began: at(0), Ended: at(20),
+				Headers: map[string]string{"trace": "0a"}, Attributes: map[string]string{"region": "eu", "paid": "yes"},
+			},
+		},
+		{Kind: journal.TimerRegistered, Op: journal.Op{Name: "trial", Occ: 1}, Detail: &journal.Detail{Due: at(7200)}},
+		{Kind: journal.CleanupPlanned, Op: journal.Op{Name: "unlock", Occ: 1}},
+		{Kind: journal.EventEmitted, Op: journal.Op{Name: "month", Occ: 1}, Data: []byte(`2`), Detail: &journal.Detail{Event: "month.began", Tell: true}},
+		{Kind: journal.WaitStarted, Status: journal.Waiting, Op: journal.Op{Name: "paid", Occ: 1}},
+		{
+			Kind: journal.RunClosing, Status: journal.Running,
+			Detail: &journal.Detail{Mail: 5, Reason: "customer", Failure: cancelled, Outcome: journal.Cancelled},
+		},
+		{Kind: journal.WaitEnded, Op: journal.Op{Name: "paid", Occ: 1}, Detail: &journal.Detail{Failure: cancelled, ByWait: true}},
+		{Kind: journal.StepCompleted, Op: journal.Op{Name: "unlock", Occ: 1}},
+		{Kind: journal.RunCancelled, Status: journal.Cancelled, Detail: &journal.Detail{Reason: "customer", Failure: cancelled, Tell: true}},
+	})
+}
+
+// numbered gives the entries their run, sequences and times.
+func numbered(entries []journal.Entry) []journal.Entry {
 	for i := range entries {
 		entries[i].Run, entries[i].Seq, entries[i].At = 137438953473, int64(i+1), at(i)
 	}
@@ -227,5 +367,65 @@ func TestGoldenOrderFolds(t *testing.T) {
 	}
 	if s.Status != journal.Failed || s.Failure.Message != "declined" || !reflect.DeepEqual(got, want) {
 		t.Errorf("it is %v, %+v, with steps %v; want FAILED, declined, %v", s.Status, s.Failure, got, want)
+	}
+}
+
+// spec: P-14, R-25, L-8
+func TestGoldenChainFolds(t *testing.T) {
+	a := newAggregate()
+	var open []int // waits after each entry
+	for _, e := range goldenChain() {
+		if err := a.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, len(a.Snapshot().Waits))
+	}
+	if want := []int{0, 0, 1, 0, 1, 2, 3, 4, 3, 2, 2, 2, 2, 2, 1, 2, 1, 2, 1, 1, 0}; !slices.Equal(open, want) {
+		t.Errorf("the run has %v open waits, want %v", open, want)
+	}
+	want := journal.Snapshot{
+		Run: "db-1-1", WorkflowID: "ord-42", Workflow: "order", Pattern: journal.PatternSaga,
+		Status: journal.ContinuedAsNew, Seq: 21, Events: 21, Started: at(0), Last: at(20), Ended: at(20), Build: "b1",
+		Payload:    []byte(`{"month":1,"paid":true}`),
+		Published:  map[string]journal.Published{"progress": {Data: []byte("100"), Seq: 20, At: at(19)}},
+		Attributes: map[string]string{"region": "eu", "paid": "yes"},
+		Headers:    map[string]string{"trace": "0a"},
+		Versions:   map[string]int{"with-mail": 2},
+		Successor:  "db-1-3",
+	}
+	if got := a.Snapshot(); !reflect.DeepEqual(got, want) {
+		t.Errorf("\n got %+v\nwant %+v", got, want)
+	}
+}
+
+// spec: P-14, R-25
+func TestGoldenSuccessorFolds(t *testing.T) {
+	a := journal.NewAggregate("db-1-3", "ord-42", "order", journal.PatternWorkflow)
+	entries := goldenSuccessor()
+	for _, e := range entries[:7] {
+		if err := a.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trial := journal.Op{Name: "trial", Occ: 1}
+	want := journal.Snapshot{
+		Run: "db-1-3", WorkflowID: "ord-42", Workflow: "order",
+		Status: journal.Running, Seq: 7, Events: 7, Started: at(0), Last: at(6), Build: "b1",
+		Waits:       []journal.Wait{{Op: trial, Path: "trial", Kind: journal.WaitTimer, Since: at(1), Due: at(7200)}},
+		Payload:     []byte(`{"month":2}`),
+		Attributes:  map[string]string{"region": "eu", "paid": "yes"},
+		Headers:     map[string]string{"trace": "0a"},
+		Predecessor: "db-1-1", PredecessorStarted: at(0), PredecessorEnded: at(20),
+	}
+	if got := a.Snapshot(); !reflect.DeepEqual(got, want) {
+		t.Errorf("\n got %+v\nwant %+v", got, want)
+	}
+	for _, e := range entries[7:] {
+		if err := a.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := a.Snapshot(); s.Status != journal.Cancelled || s.Reason != "customer" || s.Waits != nil || len(s.Steps) != 1 {
+		t.Errorf("it ended as %+v", s)
 	}
 }

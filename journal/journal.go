@@ -117,10 +117,14 @@ type Head struct {
 	Owner      EngineID  // who executes it; zero for nobody
 	Wake       time.Time // when it may be claimed; zero for never by itself
 	Created    time.Time
-	Ended      time.Time // zero while it is open
-	Last       int64     // sequence of the entry that ended it; zero while it is open
-	Cause      string    // why it is suspended or waits, in words
-	Crashes    int       // engines that died in a row while executing it
+	Ended      time.Time     // zero while it is open
+	Last       int64         // sequence of the entry that ended it; zero while it is open
+	Cause      string        // why it is suspended or waits, in words
+	Crashes    int           // engines that died in a row while executing it
+	Mail       int64         // messages that were ever posted to it; the number of the last one
+	Chain      Number        // the first run of the chain that continues as new; its own number without
+	Parent     Number        // the run that started it as a child and hears how it ends; zero without
+	Keep       time.Duration // how long after its end it stands for its workflow ID
 }
 
 // MaxName is the length limit of IDs and names in bytes.

@@ -23,9 +23,14 @@ const (
 	PayloadSet     Kind = 13 // the payload was replaced
 	VersionMarked  Kind = 14 // a change marker was decided
 	ValueRecorded  Kind = 15 // a value the workflow asked for, such as the time
+	StatePublished Kind = 16 // Data is what the run shows under this name
+	RunClosing     Kind = 17 // a cancel or the timeout ends the run once it has cleaned up; Detail.Failure says which
+	CleanupPlanned Kind = 18 // a clean-up is to run before the run ends
 	ScopeOpened    Kind = 20 // a branch or scope; its sequence names the scope
 	ScopeCancelled Kind = 21 // the branch was cancelled before it returned
-	WaitEnded      Kind = 22 // the context of a wait ended before what it waited for
+	WaitEnded      Kind = 22 // the context or time of a wait ended before what it waited for came
+	WaitStarted    Kind = 23 // a wait for a message; Detail.Due where it has a time limit
+	DecisionSought Kind = 24 // the run waits for an operator; Detail.Reason says why, Detail.Choices what he may decide
 
 	StepStarted     Kind = 30 // attempt Detail.Attempt begins when this is durable
 	StepCompleted   Kind = 31 // Data is the result
@@ -43,12 +48,22 @@ const (
 	PhaseCompleted      Kind = 44
 	PhaseFailed         Kind = 45
 
-	SignalReceived  Kind = 50
-	SignalConsumed  Kind = 51
-	TimerRegistered Kind = 52
+	SignalReceived  Kind = 50 // a message: a signal
+	SignalConsumed  Kind = 51 // the run took the message Detail.Mail; Data is its payload
+	TimerRegistered Kind = 52 // due at Detail.Due
 	TimerFired      Kind = 53
-	ChildStarted    Kind = 54
-	ChildCompleted  Kind = 55
+	ChildStarted    Kind = 54 // Detail.Other is the child, created with this entry
+	ChildCompleted  Kind = 55 // a message, and its taking: the child ended as Detail.Outcome; Data is its output
+	EventEmitted    Kind = 56 // an event for the outside; Detail.Event is its type
+	TimerCancelled  Kind = 57 // a message, and its taking: somebody cancelled the timer; or the workflow did
+)
+
+// The kinds of messages that are never in a journal: what they ask for is.
+const (
+	CancelAsked  Kind = 60 // Detail.Reason says why
+	SuspendAsked Kind = 61 // Detail.Reason says why
+	ResumeAsked  Kind = 62
+	DecisionMade Kind = 63 // of an operator; its name is the choice. The journal has it as SignalConsumed
 )
 
 var kindNames = map[Kind]string{
@@ -57,7 +72,9 @@ var kindNames = map[Kind]string{
 	RunSuspended: "RunSuspended", RunResumed: "RunResumed", RunRetrying: "RunRetrying",
 	RunContinued: "RunContinued", StatusChanged: "StatusChanged", AttributeSet: "AttributeSet",
 	PayloadSet: "PayloadSet", VersionMarked: "VersionMarked", ValueRecorded: "ValueRecorded",
+	StatePublished: "StatePublished", RunClosing: "RunClosing", CleanupPlanned: "CleanupPlanned",
 	ScopeOpened: "ScopeOpened", ScopeCancelled: "ScopeCancelled", WaitEnded: "WaitEnded",
+	WaitStarted: "WaitStarted", DecisionSought: "DecisionSought",
 	StepStarted: "StepStarted", StepCompleted: "StepCompleted", StepFailed: "StepFailed",
 	StepTimedOut: "StepTimedOut", StepCancelled: "StepCancelled", StepSkipped: "StepSkipped",
 	StepRetrying: "StepRetrying", CheckpointSaved: "CheckpointSaved",
@@ -67,12 +84,15 @@ var kindNames = map[Kind]string{
 	SignalReceived: "SignalReceived", SignalConsumed: "SignalConsumed",
 	TimerRegistered: "TimerRegistered", TimerFired: "TimerFired",
 	ChildStarted: "ChildStarted", ChildCompleted: "ChildCompleted",
+	EventEmitted: "EventEmitted", TimerCancelled: "TimerCancelled",
+	CancelAsked: "CancelAsked", SuspendAsked: "SuspendAsked", ResumeAsked: "ResumeAsked",
+	DecisionMade: "DecisionMade",
 }
 
 // Kinds lists every kind in the order of its number.
 func Kinds() []Kind {
 	var all []Kind
-	for k := Kind(1); k <= ChildCompleted; k++ {
+	for k := Kind(1); k <= DecisionMade; k++ {
 		if k.Valid() {
 			all = append(all, k)
 		}
@@ -99,6 +119,21 @@ func ParseKind(name string) (Kind, bool) {
 		}
 	}
 	return 0, false
+}
+
+// IsMessage says whether an entry of this kind may be in an inbox.
+func (k Kind) IsMessage() bool {
+	switch k {
+	case SignalReceived, ChildCompleted, TimerCancelled, CancelAsked, SuspendAsked, ResumeAsked, DecisionMade:
+		return true
+	}
+	return false
+}
+
+// onlyMessage says whether an entry of this kind is in inboxes only: what it
+// asks for is in the journal, as an entry of another kind.
+func (k Kind) onlyMessage() bool {
+	return k.IsMessage() && k != ChildCompleted && k != TimerCancelled
 }
 
 // EndsRun says whether an entry of this kind is a run's last one.

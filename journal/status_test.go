@@ -94,9 +94,16 @@ func TestKinds(t *testing.T) {
 		journal.StepCompleted: true, journal.StepFailed: true, journal.StepTimedOut: true,
 		journal.StepCancelled: true, journal.StepSkipped: true,
 	}
+	message := map[journal.Kind]bool{
+		journal.SignalReceived: true, journal.ChildCompleted: true, journal.TimerCancelled: true,
+		journal.CancelAsked: true, journal.SuspendAsked: true, journal.ResumeAsked: true, journal.DecisionMade: true,
+	}
 	n := 0
 	for i := range 256 {
 		k := journal.Kind(i)
+		if k.IsMessage() != message[k] {
+			t.Errorf("%v is a message: %v", k, k.IsMessage())
+		}
 		back, ok := journal.ParseKind(k.String())
 		if ok != k.Valid() || ok && back != k {
 			t.Errorf("ParseKind(%q) = %v, %v", k, back, ok)
@@ -114,5 +121,28 @@ func TestKinds(t *testing.T) {
 	}
 	if n != len(journal.Kinds()) {
 		t.Errorf("%d kinds are valid, Kinds gives %d", n, len(journal.Kinds()))
+	}
+}
+
+// The numbers are in databases, and so kept for ever.
+func TestKindsKeepTheirNumbersAndNames(t *testing.T) {
+	stored := map[journal.Kind]string{
+		1: "RunStarted", 2: "RunClaimed", 3: "RunCompleted", 4: "RunFailed", 5: "RunCancelled", 6: "RunTimedOut",
+		7: "RunSuspended", 8: "RunResumed", 9: "RunRetrying", 10: "RunContinued", 11: "StatusChanged", 12: "AttributeSet",
+		13: "PayloadSet", 14: "VersionMarked", 15: "ValueRecorded", 16: "StatePublished", 17: "RunClosing", 18: "CleanupPlanned",
+		20: "ScopeOpened", 21: "ScopeCancelled", 22: "WaitEnded", 23: "WaitStarted", 24: "DecisionSought",
+		30: "StepStarted", 31: "StepCompleted", 32: "StepFailed", 33: "StepTimedOut", 34: "StepCancelled", 35: "StepSkipped",
+		36: "StepRetrying", 37: "CheckpointSaved", 40: "CompensationStarted", 41: "StepCompensated", 42: "CompensationFailed",
+		43: "PhaseStarted", 44: "PhaseCompleted", 45: "PhaseFailed", 50: "SignalReceived", 51: "SignalConsumed",
+		52: "TimerRegistered", 53: "TimerFired", 54: "ChildStarted", 55: "ChildCompleted", 56: "EventEmitted", 57: "TimerCancelled",
+		60: "CancelAsked", 61: "SuspendAsked", 62: "ResumeAsked", 63: "DecisionMade",
+	}
+	for _, k := range journal.Kinds() {
+		if stored[k] != k.String() {
+			t.Errorf("kind %d is %v, want %q", uint8(k), k, stored[k])
+		}
+	}
+	if len(journal.Kinds()) != len(stored) {
+		t.Errorf("there are %d kinds, want %d", len(journal.Kinds()), len(stored))
 	}
 }

@@ -5,37 +5,6 @@ package observe
 
 import "time"
 
-// Kind says what a notice tells. The set is closed.
-type Kind string
-
-// The kinds that tell of entries in journals.
-const (
-	RunStarted    Kind = "run started"
-	RunClaimed    Kind = "run claimed"    // by an engine that had not begun it, or that is another build
-	RunEnded      Kind = "run ended"      // Status says how
-	RunParked     Kind = "run parked"     // Reason says why; it waits for an operator
-	RunResumed    Kind = "run resumed"    // by an operator
-	RunRetrying   Kind = "run retrying"   // its code panicked; Attempt counts, Due says when it goes on
-	StepStarted   Kind = "step started"   // of attempts whose start is recorded: further ones, and those of async and announced steps
-	StepSucceeded Kind = "step succeeded" // Took says how long the attempt took
-	StepFailed    Kind = "step failed"    // after the last attempt
-	StepRetrying  Kind = "step retrying"  // an attempt failed; Due says when the next begins
-	StepCancelled Kind = "step cancelled"
-)
-
-// The kinds that tell what else an operator should know.
-const (
-	LateResult     Kind = "late result"     // of an attempt that was given up; it is discarded
-	StepAbandoned  Kind = "step abandoned"  // its goroutine went on after its context ended
-	StepProgressed Kind = "step progressed" // Reason is what the step said
-	TurnLent       Kind = "turn lent"       // Reason names where the workflow blocks outside the engine
-	ReplayDiffered Kind = "replay differed" // another build: Reason names operations unused and new
-	KeyAdvised     Kind = "key advised"     // another build replays an occurrence above 1: give it a key
-	StoreFailed    Kind = "store failed"    // a commit or claim is tried again
-	StoreRecovered Kind = "store recovered" // after Attempt tries
-	Committed      Kind = "committed"       // a group is durable; Rows and Took say of what size
-)
-
 // A Notice tells one thing. Fields that do not apply are zero.
 type Notice struct {
 	Kind       Kind
@@ -45,7 +14,11 @@ type Notice struct {
 	Workflow   string
 	Pattern    string
 	Status     string // of the run
-	Step       string // path of the step or branch
+	Step       string // path of the step or branch, or the participant
+	Phase      string // of a TCC
+	Signal     string // its name
+	Timer      string // path of the timer or sleep
+	Other      string // run ID of the child, or of the successor
 	Attempt    int
 	Took       time.Duration
 	Due        time.Time
@@ -61,15 +34,76 @@ type Notice struct {
 // is caught and changes nothing.
 type Func func(Notice)
 
-// Only gives a Func that passes on the kinds it is given.
-func Only(f Func, kinds ...Kind) Func {
-	want := make(map[Kind]bool, len(kinds))
-	for _, k := range kinds {
-		want[k] = true
-	}
-	return func(n Notice) {
-		if want[n.Kind] {
-			f(n)
+// An Observer takes only the kinds it wants.
+type Observer struct {
+	Kinds []Kind // none for all of them
+	See   Func
+}
+
+// A Set has many observers. One that panics does not disturb the others. It is
+// not changed once it is made, and may be used by many goroutines at a time. A
+// nil Set has no observers.
+type Set struct {
+	named map[Kind][]Func // by each kind that an observer names, in the order of the observers
+	all   []Func          // those of any other kind
+}
+
+// NewSet gives the set of these observers. Those without a See are left out.
+func NewSet(observers []Observer) *Set {
+	s := &Set{named: map[Kind][]Func{}}
+	for _, o := range observers {
+		for _, k := range o.Kinds {
+			s.named[k] = nil
 		}
 	}
+	for _, o := range observers {
+		if o.See != nil {
+			s.add(o)
+		}
+	}
+	return s
+}
+
+func (s *Set) add(o Observer) {
+	want := make(map[Kind]bool, len(o.Kinds))
+	for _, k := range o.Kinds {
+		want[k] = true
+	}
+	if len(want) == 0 {
+		s.all = append(s.all, o.See)
+	}
+	for k := range s.named {
+		if len(want) == 0 || want[k] {
+			s.named[k] = append(s.named[k], o.See)
+		}
+	}
+}
+
+// Wants says whether an observer takes notices of this kind. Where none does,
+// the notice need not be made.
+func (s *Set) Wants(k Kind) bool { return len(s.who(k)) > 0 }
+
+// Tell gives the notice to each observer that takes its kind, one after the
+// other, in their order.
+func (s *Set) Tell(n Notice) {
+	for _, see := range s.who(n.Kind) {
+		tell(see, n)
+	}
+}
+
+// who gives the observers that take a kind.
+func (s *Set) who(k Kind) []Func {
+	if s == nil {
+		return nil
+	}
+	if named, ok := s.named[k]; ok {
+		return named
+	}
+	return s.all
+}
+
+// tell calls an observer. A panic of it is its own affair.
+func tell(see Func, n Notice) {
+	defer func() { _ = recover() }()
+	see(n)
 }

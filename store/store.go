@@ -2,9 +2,10 @@
 //
 // A store has one verb for writing what runs do, [Store.Commit]: many runs at a
 // time, all or nothing. Since only its owner writes a run, a commit has little
-// to judge: whether the engine still has the right to write, and whether a new
-// run's workflow ID is free. The conformance suite in storetest is the
-// contract in full; this file is its summary.
+// to judge: whether the engine still has the right to write, whether a new
+// run's workflow ID is free, where a message goes, and whether a run that is to
+// rest has been sent one. The conformance suite in storetest is the contract in
+// full; this file is its summary.
 package store
 
 import (
@@ -42,16 +43,16 @@ func (e *DataError) Error() string { return "store: refused: " + e.Err.Error() }
 // Unwrap gives the cause.
 func (e *DataError) Unwrap() error { return e.Err }
 
-// Store keeps runs and their journals. Its methods may be called by many
-// goroutines at a time. Times come from the caller.
+// Store keeps runs, their journals and their inboxes. Its methods may be called
+// by many goroutines at a time. Times come from the caller.
 //
 // An error that is none of this package's says that the store does not answer
 // now; the caller tries again.
 type Store interface {
 	// Commit writes a group in one transaction. When it returns nil, all of the
-	// group is durable and every change has its verdict. A DataError, ErrFenced
-	// and ErrClosed say that nothing of the group was written. After any other
-	// error the outcome is unknown: nobody may be told anything of the group
+	// group is durable and every change and post has its verdict. A DataError,
+	// ErrFenced and ErrClosed say that nothing of the group was written. After any
+	// other error the outcome is unknown: nobody may be told anything of the group
 	// before the same group, with Again set, was committed or refused. The store
 	// has by then abandoned the connection that failed.
 	//
@@ -62,18 +63,21 @@ type Store interface {
 	// [Claim] for what each form does.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 
-	// Load gives entries of one journal in order. A run without entries in the
-	// range gives none and no error.
+	// Load gives entries of one journal in order, or messages of one inbox. A run
+	// without entries in the range gives none and no error.
 	Load(ctx context.Context, run journal.Number, r Range) ([]journal.Entry, error)
 
 	// Spill makes one large payload durable under a number that its engine made,
 	// in a transaction of its own, before the group that names it. What no entry
-	// names is swept when an engine joins.
+	// and no message names is swept when an engine joins.
 	Spill(ctx context.Context, engine journal.EngineID, id journal.Number, data []byte) error
 
 	// Find gives heads by filter, newest first, and the cursor that goes on after
 	// them; zero when there are no more.
 	Find(ctx context.Context, f Filter) ([]journal.Head, journal.Number, error)
+
+	// Purge removes what is kept no longer, a bounded number of runs at a time.
+	Purge(ctx context.Context, p Purge) (Purged, error)
 
 	// Info tells what the store is and who uses it.
 	Info(ctx context.Context) (Info, error)
@@ -83,31 +87,90 @@ type Store interface {
 	Close() error
 }
 
-// A Group is what one Commit writes. Order inside the transaction: the fence,
-// then per change its creation, its entries and its head.
+// A Watcher is a store that other processes may write while an engine has it.
+type Watcher interface {
+	// Watch calls f soon after another process has written, and returns when ctx
+	// ends. It may call f without a reason, and misses nothing.
+	Watch(ctx context.Context, f func())
+}
+
+// A Group is what one Commit writes. Order inside the transaction:
+//
+//  1. the fence;
+//  2. creations, but for those of successors (Change.From);
+//  3. entries, with the messages that they take and what they owe;
+//  4. posts, of the change and, of a run that was not created, of Else;
+//  5. heads: rests and ends, which are judged after every post of the group;
+//  6. creations of successors, with their entries.
 type Group struct {
-	Engine  journal.EngineID // whose right to write is checked; zero for a stranger, who may only create
+	Engine  journal.EngineID // whose right to write is checked; zero for a stranger, who may only create and post
 	Now     time.Time
-	Again   bool // the group was sent before with an unknown outcome: what is there is not written twice
+	Again   bool // the group was sent before with an unknown outcome: what is there is not written twice, and has its verdict again as far as it can be told
 	Changes []Change
 }
 
 // A Change is what a group does to one run; a group has one change for each
-// run.
+// run. One without a run only posts, or acknowledges.
+//
+// What follows from entries the store does by itself. An entry with Detail.Mail
+// takes that message out of the run's inbox; one that is not in it refuses the
+// group. An entry with Detail.Tell is owed to somebody until a change
+// acknowledges it. AttributeSet, and Detail.Attributes of RunStarted, set what
+// Filter.Attributes looks for; a nil Data removes the attribute. An entry that
+// has both Spill and Data brings its large payload along: it is kept in rows of
+// its own, as by Spill.
 type Change struct {
 	Run     journal.Number
 	Create  bool            // the run is new
 	Head    *journal.Head   // of a new run whole; else status, owner, wake, end, last and cause where they change; nil leaves the head
 	Since   time.Time       // of a new run: one of the same workflow and ID that ended at this time or later counts as the same; zero: open ones only
+	From    journal.Number  // of a new run: the one, ended by this group, that it continues. Its untaken messages, with their numbers, and Mail become the new run's
+	Rest    bool            // the run leaves memory: Head's owner and wake are written only if Head.Mail is the number of messages posted, those of this group included; else the verdict is Mail and the rest of Head is written
 	Entries []journal.Entry // in order, following those that are there
+	Posts   []Post          // where the change is of a new run: written only if the verdict is Written or Exists
+	Else    []Post          // written instead of Posts if the verdict is Taken, and with them if it is Exists
+	Told    []int64         // numbers of [Owed] that have been told
 
-	// Verdict and Found are set by Commit, of a new run. Where the verdict is not
-	// Written, nothing of the change was.
+	// Verdict and Found are set by Commit, of a new run and of one that rests.
+	// Where a new run's verdict is not Written, it has no entries; where it is,
+	// Found is its head as it was created, and Mail counts the messages that it
+	// found. Of a run that rests, Found is set if the verdict is Mail.
 	Verdict Verdict
 	Found   journal.Head
 }
 
-// A Verdict says what became of a change.
+// A Post is a message on its way to an inbox.
+//
+// The receiver is the run of that number; without one, the open run of the
+// workflow ID. It gets the next number of its inbox, Head.Mail. If nobody owns
+// the run, it is due at Group.Now at the latest, unless it has a cause to rest
+// (Head.Cause) and Force is not set. If the engine of the group owns it, the
+// verdict counts as having been given the message.
+//
+// Detail.Message is the sender's ID of the message. The chain of the receiver
+// has it once: further ones are duplicates, also after the message was taken and
+// after the run has ended. Where a group is sent again, a post without an ID may
+// be delivered twice, unless the group has entries or new runs to know it by.
+//
+// An unrouted message is delivered when a run of its workflow ID is created. It
+// then counts as not given to the run's engine, as does one that is moved, and
+// one that a run takes over from the one that it continues. Once it has
+// expired, at Until, it is only listed and moved, until it is purged.
+type Post struct {
+	Run        journal.Number
+	WorkflowID string
+	Until      time.Time     // by workflow ID: without an open run it is kept until then, as unrouted; zero: it is not
+	Unrouted   int64         // moves the unrouted message of this number to Run instead; Message is ignored
+	Message    journal.Entry // Kind, Op.Name, Op.Key, Op.Scope, Op.Occ, At, Data, Spill, Detail
+	Force      bool          // wakes a run that has a cause to rest
+
+	// Verdict, To and Number are set by Commit.
+	Verdict Verdict
+	To      journal.Head // the receiver, before the group's own heads; of Closed and Duplicate too
+	Number  int64        // of the message in the inbox, or among the unrouted
+}
+
+// A Verdict says what became of a change or a post.
 type Verdict uint8
 
 // The verdicts.
@@ -115,45 +178,66 @@ const (
 	Written Verdict = iota // the change is durable
 	Exists                 // Found is the run that the ID stands for
 	Taken                  // Found is another workflow's open run that has the ID
+	Mail                   // a run that was to rest has got messages: it stays the engine's
+
+	Delivered // the message is in the inbox of To
+	Duplicate // To, or one before it in its chain, has a message of this ID; of an unrouted one, there is one already
+	Unrouted  // no open run has the workflow ID: the message is kept for one
+	Closed    // To has ended
+	Nobody    // there is no such run, and Until is zero; or no such unrouted message
 )
 
-// A Claim has four forms.
+// A Claim has these forms. Those that take runs give with each its journal and
+// the beginning of its inbox.
 //
 // Join (Engine is zero): the store gives the engine an ID and records Self. The
 // memory and SQLite drivers know one engine at a time: one that has not left is
 // dead once its store is closed or its process is, its runs get nobody as owner
-// and are due at Now, and each that was RUNNING has one crash counted, anew if
-// it has recorded anything since the last. While it lives, joining gives
-// ErrLocked, wrapped in words that name it. Payloads that no entry names are
-// swept.
+// and are due at Now, and each that was executing has one crash counted, anew if
+// it has recorded anything since the last. A run was executing if it was RUNNING,
+// or if its head was not written since it was claimed. While it lives, joining
+// gives ErrLocked, wrapped in words that name it. Payloads that nothing names
+// are swept.
+//
+// Visit (Engine is zero, Visit is set): the store gives an engine ID that nobody
+// else ever gets and records nothing, for a stranger to make numbers with.
 //
 // Take (Engine and Max are set): the engine becomes the owner of at most Max
-// due runs of the named workflows, those due longest first, and gets them with
-// their journals. A run is due when nobody owns it, its wake time is set and
-// not after Now. At most about 32 MB of journals come at a time, at least one
-// run.
+// due runs of the named workflows, those due longest first, and gets them. A run
+// is due when nobody owns it, its wake time is set and not after Now. At most
+// about 32 MB come at a time, at least one run. Also, and with Max 0 only that,
+// Claimed.Mail has the messages of runs that the engine owns which it was not
+// given yet.
 //
 // One (Engine and Run are set): the engine becomes the owner of that one, if it
 // is open and nobody owns it or this engine does, whatever its wake time; else
 // Runs is empty. After a claim whose outcome is unknown, the engine finds what it
 // may own by [Filter].Owner.
 //
+// Owed (Engine and Owed are set): at most so many entries that are owed, of the
+// named workflows, with numbers above After, by number.
+//
 // Leave (Engine and Leave are set): the runs it owns have no owner and are due
 // at Now, and its row is gone.
 type Claim struct {
 	Engine    journal.EngineID
 	Self      Engine // join
+	Visit     bool
 	Leave     bool
 	Now       time.Time
 	Workflows []string
 	Max       int
 	Run       journal.Number
+	Owed      int
+	After     int64
 }
 
 // Claimed is what a claim gives.
 type Claimed struct {
 	Engine journal.EngineID
 	Runs   []Run
+	Mail   []Run // without entries: owned before, with messages not given before
+	Owed   []Owed
 	Next   time.Time // when the next run of the named workflows that nobody owns is due; zero for none
 	More   bool      // more are due already
 }
@@ -162,29 +246,82 @@ type Claimed struct {
 // the whole journal, spilled payloads left out. Err is a CorruptError where a
 // row cannot be read; Entries then ends before that row, and Last is the
 // sequence of the last row that is there, readable or not.
+//
+// Inbox has untaken messages in the order of their numbers: at most InboxPage
+// and about InboxBytes of them. More says that further ones are there.
 type Run struct {
 	Head    journal.Head
 	Entries []journal.Entry
 	Last    int64
+	Inbox   []journal.Entry // Seq is the message's number
+	More    bool
 	Err     error
 }
 
-// A Range says which entries of a journal are meant.
+// What a claim gives of one inbox at most.
+const (
+	InboxPage  = 256
+	InboxBytes = 1 << 20
+)
+
+// An Owed is an entry that somebody is to be told of at least once.
+type Owed struct {
+	Number int64 // in the order of the commits; that of one run in the order of its journal
+	Head   journal.Head
+	Entry  journal.Entry // with its payload
+}
+
+// A Range says which entries of a journal are meant, or which messages.
 type Range struct {
-	From     int64 // first sequence; 0 and 1 are the same
-	Limit    int   // 0 for all
-	Payloads bool  // spilled payloads come with their entries
+	From     int64  // first sequence; 0 and 1 are the same
+	Limit    int    // 0 for all
+	Tail     bool   // the last Limit entries instead of the first; From is ignored
+	Payloads bool   // spilled payloads come with their entries
+	Inbox    bool   // untaken messages instead: Seq is the number. Of run 0 those that found no run, with Detail.To and Detail.Due, when they expire
+	Name     string // of messages: those of this name only
 }
 
 // A Filter says which heads are meant; zero fields do not limit.
 type Filter struct {
-	Run        journal.RunID
-	WorkflowID string
-	Workflow   string
-	Owner      journal.EngineID // of open runs
-	Statuses   []journal.Status
-	After      journal.Number // the cursor
-	Limit      int            // 0 for 100; at most 1,000
+	Run         journal.RunID
+	Runs        []journal.RunID // any of these; at most MaxLimit
+	WorkflowID  string
+	WorkflowIDs []string // any of these; at most MaxLimit
+	Newest      bool     // of the runs of one workflow ID only the one that it stands for: the open one, else the one of the highest number
+	Workflow    string
+	Parent      journal.Number
+	Owner       journal.EngineID // of open runs
+	Open        bool             // open runs only
+	Busy        time.Time        // open runs that an engine owns, or that are due by then
+	Statuses    []journal.Status
+	Attributes  map[string]string // all of these
+	After       journal.Number    // the cursor
+	Limit       int               // 0 for 100; at most 1,000
+}
+
+// A Purge removes runs that have ended, with their journals, messages and
+// payloads, but none that a rule does not name, that stands for its workflow ID
+// still (Head.Keep), or of which an entry is owed; and unrouted messages that
+// have expired. A payload that another run names too stays.
+type Purge struct {
+	Engine journal.EngineID // whose right to write is checked; zero for a stranger
+	Now    time.Time
+	Rules  []Rule
+	Limit  int // runs at a time; 0 for 100
+}
+
+// A Rule names runs of a status that ended at Before or earlier.
+type Rule struct {
+	Workflow string           // empty for every one that no other rule of the purge names
+	Statuses []journal.Status // empty for every one
+	Before   time.Time
+}
+
+// Purged is what a purge removed.
+type Purged struct {
+	Runs     int
+	Unrouted int
+	More     bool // more is to be removed
 }
 
 // An Engine is how an engine is known to others.
@@ -204,6 +341,8 @@ type Info struct {
 	Durability string // what a commit survives, in words
 	Engines    []Engine
 	Runs       int64
+	Unrouted   int64 // messages that found no run
+	Owed       int64 // entries that somebody is to be told of
 	Bytes      int64 // on disk, with logs; 0 for memory
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -27,8 +28,10 @@ type attempt struct {
 	op     *operation
 	n      int
 	began  time.Time
+	before time.Duration   // it has taken so long already, in an engine that died
 	ctx    context.Context // of the body
 	cancel context.CancelCauseFunc
+	events []journal.Entry // that the body has emitted
 }
 
 // try begins the next attempt when everything appended so far is durable, with
@@ -42,10 +45,7 @@ func (o *operation) try(announced bool) {
 	}
 	*o.attempt = attempt{op: o, n: o.tries}
 	r.inFlight++
-	if o.start == 0 {
-		r.started++
-		o.start = r.started
-	}
+	o.begun()
 	if announced {
 		d := &journal.Detail{Async: o.class == isAsync}
 		if o.tries > 1 {
@@ -65,6 +65,27 @@ func (o *operation) try(announced bool) {
 		}
 	}
 	r.whenDurable(effect{begin: o})
+}
+
+// again makes an attempt once more that an engine died in. Its timeout counts
+// from when it was begun first.
+func (o *operation) again(rec *record) {
+	if o.work.Timeout == 0 || rec.began.IsZero() {
+		o.try(false)
+		return
+	}
+	before := max(time.Since(rec.began), 0)
+	if before < o.work.Timeout {
+		o.try(false)
+		o.attempt.before = before
+		return
+	}
+	o.tries++
+	o.begun()
+	a := &attempt{op: o, n: o.tries, began: rec.began.Add(before - o.work.Timeout)}
+	o.attempt = a
+	o.run.inFlight++
+	o.finish(a, nil, 0, a.timeoutFailure())
 }
 
 // begin starts the attempt's goroutine, when there is room for what it will
@@ -126,8 +147,26 @@ func (o *operation) execute() {
 		}
 		a.returned(data, failure)
 	}()
-	data, failure = o.work.Body(a.ctx)
+	data, failure = o.body(a)
 	returned = true
+}
+
+// body calls the user's code, and what is to go around it.
+func (o *operation) body(a *attempt) (data []byte, failure *journal.Failure) {
+	around := o.run.k.cfg.Around
+	if around == nil {
+		return o.work.Body(a.ctx)
+	}
+	called := false
+	failure = around(a.ctx, StepInfo{a}, func(ctx context.Context) (f *journal.Failure) {
+		called = true
+		data, f = o.work.Body(ctx)
+		return f
+	})
+	if failure == nil && !called {
+		failure = &journal.Failure{Code: journal.CodeMisuse, Message: "what goes around the steps gave no error and did not call step " + o.path()}
+	}
+	return data, failure
 }
 
 // returned takes what the body gave. What it gives after its timeout counts no
@@ -171,7 +210,7 @@ func (a *attempt) context() context.Context {
 	}
 	ctx, a.cancel = context.WithCancelCause(ctx)
 	if o.work.Timeout > 0 {
-		timed, stop := context.WithTimeoutCause(ctx, o.work.Timeout, errStepTimedOut)
+		timed, stop := context.WithTimeoutCause(ctx, o.work.Timeout-a.before, errStepTimedOut)
 		cancel := a.cancel
 		a.cancel = func(cause error) { cancel(cause); stop() }
 		context.AfterFunc(timed, func() {
@@ -217,6 +256,7 @@ func (o *operation) finish(a *attempt, data []byte, spill journal.Number, failur
 		if a.n > 1 {
 			e.Detail = &journal.Detail{Attempt: a.n}
 		}
+		o.emit(a)
 		o.settle(e)
 		return
 	}
@@ -234,7 +274,7 @@ func (o *operation) finish(a *attempt, data []byte, spill journal.Number, failur
 		r.outside(journal.Entry{Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.async(d)})
 		o.attempt = nil
 		r.inFlight--
-		o.backOff(delay)
+		o.backOff(d.Due)
 		r.dispatch()
 		return
 	}
@@ -243,6 +283,17 @@ func (o *operation) finish(a *attempt, data []byte, spill journal.Number, failur
 		kind = journal.StepTimedOut
 	}
 	o.settle(journal.Entry{Kind: kind, Took: took, Detail: d})
+}
+
+// emit records the events of an attempt that has succeeded.
+func (o *operation) emit(a *attempt) {
+	tell := len(a.events) > 0 && o.run.k.subscribed()
+	for i, e := range a.events {
+		e.Op = o.id
+		e.Detail.Tell = tell
+		e.Detail.Message = StepInfo{a}.IdempotencyKey() + "/" + strconv.Itoa(i+1)
+		o.run.outside(e)
+	}
 }
 
 func (o *operation) async(d *journal.Detail) *journal.Detail {
@@ -263,21 +314,14 @@ func (o *operation) next(n int, f *journal.Failure, c *journal.Failure) (time.Du
 	return delay, again
 }
 
-// backOff begins the next attempt after a while.
-func (o *operation) backOff(d time.Duration) {
-	r := o.run
-	r.backingOff++
-	o.timer = time.AfterFunc(max(d, 0), func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if o.timer == nil || o.settled || r.gone() {
-			return
-		}
-		o.timer = nil
-		r.backingOff--
+// backOff begins the next attempt at that time; at once where that is zero.
+func (o *operation) backOff(due time.Time) {
+	if due.IsZero() {
 		o.try(true)
-		r.dispatch()
-	})
+		return
+	}
+	o.due = due
+	o.wait()
 }
 
 // abandon gives up an attempt that may still be executing: its context ends
@@ -339,6 +383,35 @@ func StepOf(ctx context.Context, what string) (StepInfo, error) {
 func (s StepInfo) Attempt() (n int, last bool) {
 	_, again := s.a.op.work.Next(s.a.n, nil)
 	return s.a.n, !again
+}
+
+// Name shows the step with the scopes it is in; Run is its run.
+func (s StepInfo) Name() string { return s.a.op.path() }
+
+// Run is the head of the step's run as it is now.
+func (s StepInfo) Run() journal.Head {
+	r := s.a.op.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.head
+}
+
+// Emit has an event recorded with the result of the step, if this attempt
+// succeeds.
+func (s StepInfo) Emit(kind string, data []byte) error {
+	spill, f := s.a.op.run.k.spillOver("event "+kind, &data)
+	if f != nil {
+		return &journal.Error{Code: f.Code, Op: "emit " + kind, Message: f.Message}
+	}
+	e := journal.Entry{Kind: journal.EventEmitted, Data: data, Spill: spill, Detail: &journal.Detail{Event: kind}}
+	if spill != 0 {
+		e.Data = nil
+	}
+	r := s.a.op.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.a.events = append(s.a.events, e)
+	return nil
 }
 
 // maxKey bounds an idempotency key: many services take 255 bytes.

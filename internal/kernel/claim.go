@@ -16,8 +16,10 @@ const claimBatch = 1000
 
 // claimLoop takes up runs that are due, until ctx ends or the engine is dead.
 // It is the one door for a run that crashed, one that another engine left, and
-// one whose time has come. It asks the store when it has a reason to: at the
-// start, when a run is due, when a slot is free that a run waits for.
+// one whose time has come or that has got a message. It asks the store when it
+// has a reason to: at the start, when a run is due, when a slot is free that a run
+// waits for, when another process may have written. Beside that it sweeps: once
+// in a while it asks without a reason.
 func (k *Kernel) claimLoop(ctx context.Context) {
 	wait, tries := 10*time.Millisecond, 1
 	for {
@@ -50,18 +52,16 @@ func (k *Kernel) rest(ctx context.Context) bool {
 	k.mu.Lock()
 	wake := k.wakeAt
 	k.mu.Unlock()
-	var due <-chan time.Time
-	if !wake.IsZero() {
-		left := time.Until(wake)
-		if left <= 0 {
+	left := k.cfg.Sweep
+	if !wake.IsZero() && !k.cfg.SweepOnly {
+		if left = min(left, time.Until(wake)); left <= 0 {
 			return true
 		}
-		t := time.NewTimer(left)
-		defer t.Stop()
-		due = t.C
 	}
+	t := time.NewTimer(left)
+	defer t.Stop()
 	select {
-	case <-due:
+	case <-t.C:
 	case <-k.nudge:
 	case <-ctx.Done():
 		return false
@@ -87,19 +87,19 @@ func (k *Kernel) wakeBy(t time.Time) {
 // whether there are more at once.
 func (k *Kernel) claimDue() (again bool, err error) {
 	k.mu.Lock()
-	room := min(k.cfg.Capacity-len(k.resident), claimBatch)
-	names := make([]string, 0, len(k.workflows))
-	for name := range k.workflows {
-		names = append(names, name)
+	room := max(min(k.cfg.Capacity-len(k.resident), claimBatch), 0)
+	if k.memos.Load() > int64(k.cfg.MaxResident) {
+		room = 0
 	}
-	if k.err != nil || k.draining || len(names) == 0 || room <= 0 {
-		k.queued = true
-		k.wakeAt = time.Time{}
-		k.mu.Unlock()
-		return false, nil
+	names := k.names()
+	if k.err != nil || k.draining || len(names) == 0 {
+		room = 0
 	}
-	k.queued, k.wakeAt = false, time.Time{}
+	k.queued, k.wakeAt = room == 0, time.Time{}
 	k.mu.Unlock()
+	if room == 0 {
+		k.evict()
+	}
 	k.claiming.Lock()
 	defer k.claiming.Unlock()
 	if err := k.reclaim(); err != nil {
@@ -109,13 +109,99 @@ func (k *Kernel) claimDue() (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	for _, c := range claimed.Runs {
-		k.adopt(c)
+	for i := range claimed.Runs {
+		k.adopt(&claimed.Runs[i], false)
 	}
+	k.handOver(claimed.Mail)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.wakeAt = earlier(k.wakeAt, claimed.Next)
-	return claimed.More, nil
+	if claimed.More && room > 0 {
+		return true, nil
+	}
+	return false, nil
+}
+
+// names gives the workflows that the engine knows. It is called with the lock.
+func (k *Kernel) names() []string {
+	names := make([]string, 0, len(k.workflows))
+	for name := range k.workflows {
+		names = append(names, name)
+	}
+	return names
+}
+
+// handOver gives runs the messages that others have posted to them.
+func (k *Kernel) handOver(mail []store.Run) {
+	for i := range mail {
+		if r := k.residentRun(mail[i].Head.Number); r != nil {
+			r.mu.Lock()
+			r.given(&mail[i])
+			r.mu.Unlock()
+		}
+	}
+}
+
+// collect asks the store for messages that others have posted to the runs of
+// this engine, and hands them over.
+func (k *Kernel) collect() error {
+	k.claiming.Lock()
+	defer k.claiming.Unlock()
+	claimed, err := k.claim(store.Claim{})
+	if err == nil {
+		k.handOver(claimed.Mail)
+	}
+	return err
+}
+
+// sent tells runs of this engine what a group has posted to them, and looks for
+// runs that it has made or woken.
+func (k *Kernel) sent(cs []store.Change) {
+	look := false
+	for i := range cs {
+		c := &cs[i]
+		look = look || i > 0 && c.Create && c.Verdict == store.Written
+		posts := c.Posts
+		if c.Verdict == store.Taken || c.Verdict == store.Exists {
+			posts = append(posts[:len(posts):len(posts)], c.Else...)
+		}
+		for j := range posts {
+			p := &posts[j]
+			switch {
+			case p.Verdict != store.Delivered:
+			case p.To.Owner == 0:
+				look = true
+			case p.To.Owner == k.engine:
+				k.bring(p)
+			}
+		}
+	}
+	if look {
+		k.look()
+	}
+}
+
+// bring hands a message to the run of this engine that it is for. Where that is
+// being claimed just now, it waits until it is resident.
+func (k *Kernel) bring(p *store.Post) {
+	m := p.Message
+	m.Seq = p.Number
+	if r := k.residentRun(p.To.Number); r != nil {
+		r.mu.Lock()
+		r.receive(m)
+		r.mu.Unlock()
+		return
+	}
+	go func() {
+		k.claiming.Lock()
+		r := k.residentRun(p.To.Number)
+		k.claiming.Unlock()
+		if r != nil {
+			r.mu.Lock()
+			r.receive(m)
+			r.mu.Unlock()
+		}
+	}()
 }
 
 // claim asks the store for runs. Where it fails, the store may have given them
@@ -149,8 +235,8 @@ func (k *Kernel) reclaim() error {
 			if err != nil {
 				return err
 			}
-			for _, c := range claimed.Runs {
-				k.adopt(c)
+			for i := range claimed.Runs {
+				k.adopt(&claimed.Runs[i], false)
 			}
 		}
 		if next == 0 {
@@ -169,18 +255,17 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// adopt begins the residence of a claimed run: its journal is replayed.
-func (k *Kernel) adopt(c store.Run) {
+// adopt begins the residence of a claimed run: its journal is replayed, unless
+// it has to be parked or is parked already. Forced, its code runs all the same.
+func (k *Kernel) adopt(c *store.Run, forced bool) {
 	def := k.Lookup(c.Head.Workflow)
-	m := newMemo(c.Entries, k.cfg.Build)
-	m.last = c.Last
-	r := k.newRun(c.Head, def, m)
+	r := k.residentOf(c, def)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k.admit(r)
 	close(r.begun)
 	switch {
-	case def == nil || c.Head.Status == journal.Suspended: // claimed for a command that never came
+	case def == nil: // claimed for a command that never came
 		r.release()
 		return
 	case c.Err != nil:
@@ -193,13 +278,20 @@ func (k *Kernel) adopt(c store.Run) {
 		r.suspend(fmt.Sprintf("%d engines in a row died while executing it", c.Head.Crashes), nil)
 		return
 	}
-	r.input, r.stored = c.Entries[0].Data, storedAt(&c.Entries[0]) != 0
-	if r.overdue() {
+	if e := r.memo.ends; e != nil {
+		r.resumeClosing(e)
+	} else if r.overdue() && !r.cleansUp() {
+		return
+	}
+	if c.Head.Status == journal.Suspended && !forced && !r.goesOn() {
+		if !r.gone() {
+			r.release()
+		}
 		return
 	}
 	retrying := r.head.Status == journal.Waiting && r.head.Cause != "" // its code failed last
 	r.head.Cause = ""
-	if r.head.Status == journal.Pending || retrying || m.build != k.cfg.Build {
+	if r.head.Status == journal.Pending || retrying || r.memo.build != k.cfg.Build {
 		r.append(journal.Entry{
 			Kind: journal.RunClaimed, Status: journal.Running,
 			Detail: &journal.Detail{Build: k.cfg.Build, Engine: k.engine},
@@ -207,11 +299,70 @@ func (k *Kernel) adopt(c store.Run) {
 	}
 	r.entered = r.seq
 	r.hold(r.root)
+	if r.commands(); !r.gone() && r.inbox.partial {
+		r.fetch(controlName, 0, func([]journal.Entry) { r.commands() })
+	}
 }
 
-// release gives the run back as it was claimed.
+// residentOf gives the residence of a claimed run.
+func (k *Kernel) residentOf(c *store.Run, def *Workflow) *run {
+	m := newMemo(c.Entries, k.cfg.Build)
+	m.last = c.Last
+	r := k.newRun(c.Head, def, m)
+	r.inbox.begin(c.Head.Mail, c.Inbox, c.More)
+	for i := range c.Entries {
+		r.bytes += int64(c.Entries[i].Size())
+	}
+	k.memos.Add(r.bytes)
+	if len(c.Entries) > 0 {
+		first := &c.Entries[0]
+		r.input, r.stored = first.Data, storedAt(first) != 0
+		r.payload, r.payloadSeq, r.start = first.Data, storedAt(first), first.Detail
+		if first.Detail != nil {
+			r.attributes = first.Detail.Attributes
+		}
+	}
+	return r
+}
+
+// goesOn says whether a run that is parked goes on, by what is in its inbox or
+// because it is about to end.
+func (r *run) goesOn() bool {
+	if r.closing != nil {
+		return true
+	}
+	for i := range r.inbox.kept {
+		switch e := &r.inbox.kept[i]; e.Kind {
+		case journal.CancelAsked:
+			if !r.cleansUp() {
+				r.commands()
+				return false
+			}
+			return true
+		case journal.ResumeAsked:
+			r.inbox.remove(e.Seq, r.seq+1)
+			r.append(journal.Entry{Kind: journal.RunResumed, Status: journal.Running, Detail: &journal.Detail{Mail: e.Seq}})
+			return true
+		case journal.DecisionMade:
+			if r.memo.decides(e.Op.Name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// cleansUp says whether the run has something to do before it is cancelled.
+func (r *run) cleansUp() bool { return len(r.cleanups) > 0 || r.memo != nil && r.memo.planned }
+
+// release gives the run back as it was claimed. One that is parked is due again
+// only for its overall timeout.
 func (r *run) release() {
-	r.leaveHead(r.head.Status, r.head.Cause, r.head.Wake)
+	wake := r.head.Wake
+	if r.head.Status == journal.Suspended {
+		wake = r.deadline()
+	}
+	r.leaveHead(r.head.Status, r.head.Cause, wake)
 	r.append(journal.Entry{Kind: journal.StatusChanged, Status: r.head.Status})
 	r.leave()
 	r.seal(r.seq)
@@ -222,7 +373,7 @@ func (r *run) release() {
 // will.
 func (r *run) overdue() bool {
 	deadline := r.deadline()
-	if deadline.IsZero() {
+	if deadline.IsZero() || r.closing != nil {
 		return false
 	}
 	left := time.Until(deadline)
@@ -233,8 +384,8 @@ func (r *run) overdue() bool {
 	r.timeout = time.AfterFunc(left, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if !r.gone() {
-			r.timeOut()
+		if !r.gone() && !r.overdue() {
+			return
 		}
 	})
 	return false
@@ -258,6 +409,7 @@ func (k *Kernel) admit(r *run) {
 // forget takes r out of memory, wakes those who wait for its end elsewhere, and
 // claims a run that waits for the slot.
 func (k *Kernel) forget(r *run) {
+	k.memos.Add(-r.bytes)
 	k.mu.Lock()
 	if k.resident[r.head.Number] == r {
 		delete(k.resident, r.head.Number)
@@ -276,8 +428,9 @@ func (k *Kernel) forget(r *run) {
 // residence gives the residence of a run for a command: the one that it has, or
 // one made to write a mark; nil where neither can be had now. judge says of the
 // run as it was claimed whether there is still something to do; where there is
-// not, it goes on as any claimed run.
-func (k *Kernel) residence(n journal.Number, judge func(journal.Head) error) (*run, error) {
+// not, it goes on as any claimed run. One that cleans up before it ends has to go
+// on too where the command ends it (runs).
+func (k *Kernel) residence(n journal.Number, judge func(journal.Head) error, runs bool) (*run, error) {
 	k.claiming.Lock()
 	defer k.claiming.Unlock()
 	if r := k.residentRun(n); r != nil {
@@ -286,19 +439,20 @@ func (k *Kernel) residence(n journal.Number, judge func(journal.Head) error) (*r
 	claimed, err := k.claim(store.Claim{Run: n})
 	if err != nil {
 		k.look()
-		return nil, k.unavailable("claim", err)
+		return nil, unavailable("claim", err)
 	}
 	if len(claimed.Runs) == 0 {
 		return nil, nil
 	}
-	c := claimed.Runs[0]
-	if !errors.Is(judge(c.Head), errOpen) {
-		k.adopt(c)
-		return nil, nil
+	c := &claimed.Runs[0]
+	open := errors.Is(judge(c.Head), errOpen)
+	def := k.Lookup(c.Head.Workflow)
+	r := k.residentOf(c, def)
+	if !open || runs && def != nil && r.cleansUp() {
+		k.memos.Add(-r.bytes)
+		k.adopt(c, open)
+		return k.residentRun(n), nil
 	}
-	m := newMemo(c.Entries, k.cfg.Build)
-	m.last = c.Last
-	r := k.newRun(c.Head, k.Lookup(c.Head.Workflow), m)
 	close(r.begun)
 	k.admit(r)
 	return r, nil

@@ -5,54 +5,7 @@ import (
 	"errors"
 
 	"github.com/perdure/perdure/journal"
-	"github.com/perdure/perdure/store"
 )
-
-// Find gives the head of a run by its run ID, or by its workflow ID: then the
-// newest one.
-func (k *Kernel) Find(ctx context.Context, id string) (journal.Head, error) {
-	op := "find " + id
-	if !journal.ValidName(id) {
-		return journal.Head{}, invalidID(op, id)
-	}
-	for _, f := range []store.Filter{{Run: journal.RunID(id), Limit: 1}, {WorkflowID: id, Limit: 1}} {
-		heads, _, err := k.store.Find(ctx, f)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return journal.Head{}, k.unavailable(op, err)
-		}
-		if len(heads) > 0 {
-			return heads[0], nil
-		}
-	}
-	return journal.Head{}, &journal.Error{
-		Code: journal.CodeNotFound, Op: op, Message: "no run has this run ID or workflow ID",
-	}
-}
-
-func invalidID(op, id string) error {
-	return &journal.Error{
-		Code: journal.CodeInvalid, Op: op, Message: "not an ID: " + quote(id),
-		Hint: "IDs and names are 1 to 255 of A-Z a-z 0-9 . _ : -",
-	}
-}
-
-// History gives entries of a run's journal from a sequence on, with spilled
-// payloads; limit 0 for all.
-func (k *Kernel) History(ctx context.Context, id string, from int64, limit int) (journal.Head, []journal.Entry, error) {
-	head, err := k.Find(ctx, id)
-	if err != nil {
-		return journal.Head{}, nil, err
-	}
-	entries, err := k.store.Load(ctx, head.Number, store.Range{From: from, Limit: limit, Payloads: true})
-	if err != nil {
-		var corrupt *journal.CorruptError
-		if errors.As(err, &corrupt) {
-			return head, entries, &journal.Error{Code: journal.CodeCorrupt, Op: "history " + id, Err: err}
-		}
-		return head, nil, k.unavailable("history "+id, err)
-	}
-	return head, entries, nil
-}
 
 // Live is what this engine knows of a run beyond its journal.
 type Live struct {
@@ -86,12 +39,13 @@ func (k *Kernel) Live(n journal.Number) Live {
 	return l
 }
 
-// Cancel ends a run as CANCELLED and returns when that is durable. One that is
-// cancelled already is left as it is; one that ended otherwise is an error that
+// Cancel ends a run as CANCELLED and returns when that is durable, or, of a run
+// that cleans up before it ends, when it is durable that it will end so. One that
+// is cancelled already is left as it is; one that ended otherwise is an error that
 // names its status.
 func (k *Kernel) Cancel(ctx context.Context, id, reason string) error {
 	op := "cancel " + id
-	return k.command(ctx, op, id, func(h journal.Head) error {
+	return k.order(ctx, op, id, func(h journal.Head) error {
 		switch {
 		case h.Status == journal.Cancelled:
 			return nil
@@ -99,7 +53,22 @@ func (k *Kernel) Cancel(ctx context.Context, id, reason string) error {
 			return wrongState(op, h, "it has ended")
 		}
 		return errOpen
-	}, func(r *run) { r.cancel(reason) })
+	}, true, func(r *run) { r.cancel(reason, 0, true) })
+}
+
+// Suspend parks a run until it is resumed and returns when that is durable. Its
+// steps in flight are given up, and begun anew when it is resumed.
+func (k *Kernel) Suspend(ctx context.Context, id, reason string) error {
+	op := "suspend " + id
+	return k.order(ctx, op, id, func(h journal.Head) error {
+		switch {
+		case h.Status == journal.Suspended:
+			return nil
+		case !h.Status.CanSuspend():
+			return wrongState(op, h, "only a PENDING, RUNNING or WAITING run can be suspended")
+		}
+		return errOpen
+	}, false, func(r *run) { r.suspend(suspended(reason), nil) })
 }
 
 // Resume lets a parked run go on and returns when that is durable. Its panics
@@ -107,7 +76,7 @@ func (k *Kernel) Cancel(ctx context.Context, id, reason string) error {
 func (k *Kernel) Resume(ctx context.Context, id string) error {
 	op := "resume " + id
 	resumed := false
-	return k.command(ctx, op, id, func(h journal.Head) error {
+	return k.order(ctx, op, id, func(h journal.Head) error {
 		switch {
 		case resumed:
 			return nil
@@ -115,7 +84,7 @@ func (k *Kernel) Resume(ctx context.Context, id string) error {
 			return wrongState(op, h, "only a SUSPENDED run can be resumed")
 		}
 		return errOpen
-	}, func(r *run) {
+	}, false, func(r *run) {
 		resumed = true
 		r.leaveHead(journal.Running, "", r.head.Created)
 		r.append(journal.Entry{Kind: journal.RunResumed, Status: journal.Running})
@@ -135,10 +104,11 @@ func wrongState(op string, h journal.Head, why string) error {
 	}
 }
 
-// command carries out what an operator asks of a run: on its residence here, or
-// on one made for it. judge says whether there is anything to do: errOpen if
-// there is. do appends to the run, whose lock is held, and ends the residence.
-func (k *Kernel) command(ctx context.Context, op, id string, judge func(journal.Head) error, do func(*run)) error {
+// order carries out what an operator asks of a run: on its residence here, or on
+// one made for it. judge says whether there is anything to do: errOpen if there
+// is. do appends to the run, whose lock is held, and ends the residence, or, where
+// ends is set, has the run clean up first.
+func (k *Kernel) order(ctx context.Context, op, id string, judge func(journal.Head) error, ends bool, do func(*run)) error {
 	if err := k.running(ctx, op); err != nil {
 		return err
 	}
@@ -150,28 +120,57 @@ func (k *Kernel) command(ctx context.Context, op, id string, judge func(journal.
 		if err := judge(head); !errors.Is(err, errOpen) {
 			return err
 		}
-		r, err := k.residence(head.Number, judge)
+		r, err := k.residence(head.Number, judge, ends)
 		if err != nil {
 			return err
 		}
 		if r == nil {
 			continue
 		}
-		r.mu.Lock()
-		if !r.gone() && errors.Is(judge(r.head), errOpen) {
-			do(r)
-		}
-		gone := r.gone()
-		r.mu.Unlock()
-		if !gone {
+		done := r.carryOut(judge, do)
+		if done == nil {
 			continue
 		}
 		select {
-		case <-r.done:
+		case <-done:
 		case <-ctx.Done():
 			return &journal.Error{Code: journal.CodeUnavailable, Op: op, Message: "the store has not answered: it may or may not be done", Err: context.Cause(ctx)}
 		case <-k.dead:
 			return k.err
 		}
+		if r.isClosing() {
+			return nil
+		}
 	}
+}
+
+// carryOut does what is asked of the run, where that is still to be done. It gives
+// a channel that is closed when something has become of the run; nil where it is
+// to be asked again at once.
+func (r *run) carryOut(judge func(journal.Head) error, do func(*run)) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.resting {
+		return r.awake
+	}
+	if !r.gone() && errors.Is(judge(r.head), errOpen) {
+		do(r)
+	}
+	switch {
+	case r.over():
+		return r.done
+	case r.closing != nil:
+		done := make(chan struct{})
+		r.whenDurable(effect{do: func() { close(done) }})
+		r.seal(r.seq)
+		return done
+	}
+	return nil
+}
+
+// isClosing says whether the run cleans up, and will end.
+func (r *run) isClosing() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closing != nil && r.end == nil
 }

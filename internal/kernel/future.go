@@ -102,9 +102,19 @@ func (o *operation) stop(reason string) {
 	a := o.attempt
 	o.close()
 	o.settled = true
+	kind := journal.WaitEnded
+	switch o.class {
+	case isStep, isAsync:
+		kind = journal.StepCancelled
+	case isTimer:
+		kind = journal.TimerCancelled
+	}
+	if o.class == isChild && (o.run.closing == nil && o.policy != ChildDetached || o.run.closing != nil && endsWith(o.policy, o.run.closing.last.Status)) {
+		o.run.endChild(o.child, reason)
+	}
 	d := o.async(&journal.Detail{Reason: reason})
-	o.outcome = Outcome{Failure: cancelled(o.path(), d)}
-	o.run.append(journal.Entry{Kind: journal.StepCancelled, Op: o.id, Detail: d})
+	o.outcome = Outcome{Failure: o.cancelled(d)}
+	o.run.append(journal.Entry{Kind: kind, Op: o.id, Detail: d})
 	a.abandon(errStepCancelled)
 }
 
@@ -113,6 +123,14 @@ func (o *operation) stop(reason string) {
 func (o *operation) cancelBranch(reason string) {
 	r := o.run
 	o.opened.over = &journal.Failure{Code: journal.CodeCancelled, Message: "branch " + o.path() + " cancelled: " + reason}
+	r.stopCancelled(reason)
+	o.shut(reason)
+	r.whenDurable(effect{do: func() { o.cancel(errStepCancelled) }})
+}
+
+// stopCancelled ends what goes on in scopes that were cancelled, in the order of
+// the starts, and lets their branches hear of it.
+func (r *run) stopCancelled(reason string) {
 	for _, in := range r.ongoing() {
 		switch {
 		case in.scope.cancelled() == nil:
@@ -125,13 +143,11 @@ func (o *operation) cancelBranch(reason string) {
 			in.deliver()
 		}
 	}
-	o.shut(reason)
 	for _, b := range r.branches {
 		if b.scope.cancelled() != nil {
 			r.unpark(b)
 		}
 	}
-	r.whenDurable(effect{do: func() { o.cancel(errStepCancelled) }})
 }
 
 // shut records that a branch was cancelled.
@@ -227,7 +243,7 @@ func (w *waitset) until(ctx context.Context, s *scope, of journal.Op) {
 		return
 	}
 	s.run.track(o)
-	o.ignore = context.AfterFunc(ctx, func() { o.contextEnded(ctx) })
+	o.heed(ctx)
 }
 
 // next parks the branch until one of the set has ended.

@@ -2,7 +2,9 @@ package kernel
 
 import (
 	"context"
+	"maps"
 	"strconv"
+	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
@@ -11,12 +13,20 @@ import (
 
 // RunInfo is what workflow code can learn of its run.
 type RunInfo struct {
-	Run        journal.RunID
+	RunID      journal.RunID
 	WorkflowID string
 	Workflow   string
 	Status     journal.Status
-	Input      []byte
+	Payload    []byte // the input, or what replaced it
+	Headers    map[string]string
+	Attributes map[string]string
+	Started    time.Time
 	Steps      []string // names of the steps that the code has run so far, in order
+
+	// Of a run that continues another one: that one, and when it began and ended.
+	Predecessor      journal.RunID
+	PredecessorBegan time.Time
+	PredecessorEnded time.Time
 }
 
 // InfoOf gives what the run of ctx is: in workflow code, and in the body of a
@@ -34,14 +44,52 @@ func InfoOf(ctx context.Context) (RunInfo, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	status := r.head.Status
-	if status == journal.Waiting && !r.gone() {
-		status = journal.Running
+	if err := r.readPayload(); err != nil {
+		return RunInfo{}, err
 	}
-	return RunInfo{
-		Run: r.head.ID, WorkflowID: r.head.WorkflowID, Workflow: r.head.Workflow, Status: status,
-		Input: r.input, Steps: append([]string(nil), r.names...),
-	}, nil
+	i := RunInfo{
+		RunID: r.head.ID, WorkflowID: r.head.WorkflowID, Workflow: r.head.Workflow, Status: r.head.Status,
+		Payload: r.payload, Attributes: maps.Clone(r.attributes), Started: r.head.Created, Steps: append([]string(nil), r.names...),
+	}
+	if i.Status == journal.Waiting && !r.gone() {
+		i.Status = journal.Running
+	}
+	if d := r.start; d != nil {
+		i.Headers, i.Predecessor, i.PredecessorBegan, i.PredecessorEnded = maps.Clone(d.Headers), d.Other, d.Began, d.Ended
+	}
+	return i, nil
+}
+
+// readPayload fetches the payload where it is still in the store. It is called,
+// and returns, with the lock.
+func (r *run) readPayload() error {
+	seq := r.payloadSeq
+	if seq == 0 {
+		return nil
+	}
+	r.reading++
+	r.mu.Unlock()
+	data, err := r.k.fetch(r.head.Number, seq)
+	r.mu.Lock()
+	r.reading--
+	if err != nil {
+		return unavailable("payload", err)
+	}
+	if r.payloadSeq == seq {
+		r.payload, r.payloadSeq = data, 0
+	}
+	return nil
+}
+
+// Leaving says whether the run of ctx leaves memory without having ended.
+func Leaving(ctx context.Context) bool {
+	s, err := scopeOf(ctx, call{verb: "leaving"})
+	if err != nil {
+		return false
+	}
+	s.run.mu.Lock()
+	defer s.run.mu.Unlock()
+	return s.run.left
 }
 
 // Fail ends the run of ctx as FAILED with f. It gives the termination error.
@@ -51,7 +99,22 @@ func Fail(ctx context.Context, f *journal.Failure) error {
 
 // CancelRun ends the run of ctx as CANCELLED. It gives the termination error.
 func CancelRun(ctx context.Context, reason string) error {
-	return finishRun(ctx, call{verb: "cancel"}, func(r *run) *journal.Error { return r.cancel(reason) })
+	return finishRun(ctx, call{verb: "cancel"}, func(r *run) *journal.Error { return r.cancel(reason, 0, false) })
+}
+
+// EndRun ends the run of ctx with that status, output and failure. It gives the
+// termination error.
+func EndRun(ctx context.Context, status journal.Status, data []byte, f *journal.Failure) error {
+	what := call{"end", status.String()}
+	s, err := scopeOf(ctx, what)
+	if err != nil {
+		return err
+	}
+	spill, failure := s.run.k.spillOver("the output", &data)
+	if failure != nil {
+		return &journal.Error{Code: failure.Code, Op: what.String(), Message: failure.Message}
+	}
+	return finishRun(ctx, what, func(r *run) *journal.Error { return r.endAs(status, data, spill, f) })
 }
 
 func finishRun(ctx context.Context, what call, end func(*run) *journal.Error) error {
@@ -70,7 +133,7 @@ func finishRun(ctx context.Context, what call, end func(*run) *journal.Error) er
 
 // tellUnused tells of recorded operations that another build did not ask for.
 func (r *run) tellUnused() {
-	if r.memo.strict || r.k.cfg.Observe == nil {
+	if r.memo.strict {
 		return
 	}
 	for _, rec := range r.memo.unused() {
@@ -85,44 +148,83 @@ var noticeOf = map[journal.Kind]observe.Kind{
 	journal.RunCompleted: observe.RunEnded, journal.RunFailed: observe.RunEnded,
 	journal.RunCancelled: observe.RunEnded, journal.RunTimedOut: observe.RunEnded,
 	journal.RunSuspended: observe.RunParked, journal.RunResumed: observe.RunResumed,
-	journal.RunRetrying: observe.RunRetrying, journal.StepStarted: observe.StepStarted,
+	journal.RunRetrying: observe.RunRetrying, journal.RunContinued: observe.RunContinued,
+	journal.StepStarted: observe.StepStarted, journal.StepSkipped: observe.StepSkipped,
 	journal.StepCompleted: observe.StepSucceeded, journal.StepFailed: observe.StepFailed,
 	journal.StepTimedOut: observe.StepFailed, journal.StepRetrying: observe.StepRetrying,
-	journal.StepCancelled: observe.StepCancelled,
+	journal.StepCancelled:  observe.StepCancelled,
+	journal.SignalConsumed: observe.SignalDelivered, journal.TimerFired: observe.TimerFired,
+	journal.ChildStarted: observe.ChildStarted, journal.ChildCompleted: observe.ChildEnded,
+	journal.DecisionSought:      observe.RunParked,
+	journal.CompensationStarted: observe.CompensationStarted, journal.StepCompensated: observe.StepCompensated,
+	journal.CompensationFailure: observe.CompensationFailed,
+	journal.PhaseStarted:        observe.PhaseStarted, journal.PhaseCompleted: observe.PhaseCompleted,
+	journal.PhaseFailed: observe.PhaseFailed,
 }
 
 // tell tells observers of the entries of a change, which are durable.
 func (r *run) tell(c *store.Change) {
-	if r.k.cfg.Observe == nil {
+	if r.k.cfg.Observers == nil {
 		return
 	}
 	for i := range c.Entries {
 		e := &c.Entries[i]
 		kind := noticeOf[e.Kind]
-		if kind == "" {
+		if d := e.Detail; kind == observe.StepSkipped && d != nil && d.Reason == Duplicate {
+			kind = observe.StepDuplicate
+		}
+		if e.Kind == journal.ValueRecorded && e.Detail != nil && e.Detail.Mail != 0 {
+			kind = observe.SignalDelivered
+		}
+		if kind == "" || !r.k.cfg.Observers.Wants(kind) {
 			continue
 		}
-		n := r.notice(kind)
-		n.At, n.Took, n.Attempt = e.At, e.Took, e.Attempt()
-		if e.Status != 0 {
-			n.Status = e.Status.String()
-		}
-		if !e.Op.IsZero() {
-			n.Step = r.pathOf(e.Op)
-		}
-		if d := e.Detail; d != nil {
-			n.Due, n.Reason = d.Due, d.Reason
-			if d.Failures > 0 {
-				n.Attempt = d.Failures
-			}
-			if f := d.Failure; f != nil {
-				n.Err = f.Message
-				c := f.ClassOf()
-				n.Benign = c != nil && c.Class == journal.ClassBenign
-			}
-		}
-		r.k.observe(n)
+		r.k.observe(r.noticeOf(kind, e))
 	}
+}
+
+// Duplicate is the reason of a step that was skipped because it was done before.
+const Duplicate = "duplicate"
+
+// noticeOf gives the notice of that kind about an entry.
+func (r *run) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice {
+	n := r.notice(kind)
+	n.At, n.Took, n.Attempt = e.At, e.Took, e.Attempt()
+	if e.Status != 0 {
+		n.Status = e.Status.String()
+	}
+	path := ""
+	if !e.Op.IsZero() {
+		path = r.pathOf(e.Op)
+	}
+	switch kind {
+	case observe.SignalDelivered:
+		n.Signal = path
+	case observe.TimerFired:
+		n.Timer = path
+	default:
+		n.Step = path
+	}
+	if kind == observe.RunEnded {
+		n.Took = e.At.Sub(r.head.Created)
+	}
+	d := e.Detail
+	if d == nil {
+		return n
+	}
+	n.Due, n.Reason, n.Phase, n.Other = d.Due, d.Reason, d.Phase, string(d.Other)
+	if d.Failures > 0 {
+		n.Attempt = d.Failures
+	}
+	if kind == observe.ChildEnded {
+		n.Reason = d.Outcome.String()
+	}
+	if f := d.Failure; f != nil {
+		n.Err = f.Message
+		c := f.ClassOf()
+		n.Benign = c != nil && c.Class == journal.ClassBenign
+	}
+	return n
 }
 
 // pathOf shows an operation with the scopes it is in.

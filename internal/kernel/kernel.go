@@ -29,13 +29,25 @@ import (
 type Config struct {
 	Build      string        // names the program that runs; journals of another build are replayed by name
 	Self       store.Engine  // how others know this engine
-	Observe    observe.Func  // may be nil
+	Observers  *observe.Set  // may be nil
 	Capacity   int           // runs in memory at a time; further ones wait as PENDING
 	Drain      time.Duration // how long Run waits for steps in flight when it is told to stop
 	MaxPayload int           // bytes of one input, result or output
 	SpillOver  int           // a payload above this many bytes is kept in rows of its own
 	MaxPending int           // bytes not yet durable; above it no step begins and Start waits
 	MaxCrashes int           // engines that die in a row while executing a run before it is parked
+
+	Linger      time.Duration // how long a run that waits stays in memory; at most 0: it leaves at once
+	MaxResident int           // bytes of journals in memory; above it nothing is claimed, and what waits leaves
+	Sweep       time.Duration // how often the store is asked for due runs without a reason
+	SweepOnly   bool          // and only then
+	KeepPosts   time.Duration // how long a message is kept that found no run
+	// Around is called around the body of every step; nil for nothing.
+	Around func(ctx context.Context, step StepInfo, body func(context.Context) *journal.Failure) *journal.Failure
+	// Retain says for how long a run is kept after its end, by workflow and status;
+	// below 0 for ever. See retain.
+	Retain  Retention
+	CleanUp time.Duration // how often what is kept no longer is removed; 0 for never
 }
 
 // A Workflow is what a kernel knows of a definition.
@@ -43,6 +55,9 @@ type Workflow struct {
 	Name    string
 	Pattern journal.Pattern
 	Timeout time.Duration // of the whole run; 0 for none
+	Retain  *Retention    // nil for the engine's
+	// Listeners are told when a run has ended.
+	Listeners []*Listener
 	// Next is the policy of steps that have none. See Step.
 	Next func(n int, f *journal.Failure) (time.Duration, bool)
 	// Panics says, of the n-th panic of the run's code in a row, when the code is
@@ -56,8 +71,8 @@ type Workflow struct {
 // Kernel executes runs on one store. Its methods may be called by many
 // goroutines.
 type Kernel struct {
+	Desk
 	cfg     Config
-	store   store.Store
 	pipe    *pipeline
 	gate    gate
 	buffers sync.Pool // of *[]journal.Entry
@@ -68,34 +83,39 @@ type Kernel struct {
 	dead    chan struct{}    // closed when the engine must not go on; err says why
 	counter atomic.Int64     // numbers that this engine has given out
 	engine  journal.EngineID // set before ready
-	db      string           // set before ready
+	memos   atomic.Int64     // bytes of journals of resident runs
+	lingers lingers
+	owing   chan struct{} // asks the announcer to look now
 
 	claiming sync.Mutex // held from a claim until its runs are resident
 	unsure   bool       // a claim failed: the store may have given us runs; under claiming
 
-	mu        sync.Mutex
-	err       error
-	begun     bool // Run was called
-	draining  bool
-	flying    int           // step bodies that are being executed
-	landed    chan struct{} // closed when draining and flying is 0
-	workflows map[string]*Workflow
-	resident  map[journal.Number]*run
-	ends      map[journal.Number]*ending // of runs that somebody waits for and that are not resident
-	abandoned map[*attempt]struct{}
-	queued    bool // runs wait for a slot
-	wakeAt    time.Time
+	mu         sync.Mutex
+	err        error
+	begun      bool // Run was called
+	draining   bool
+	flying     int           // step bodies that are being executed
+	landed     chan struct{} // closed when draining and flying is 0
+	workflows  map[string]*Workflow
+	resident   map[journal.Number]*run
+	ends       map[journal.Number]*ending // of runs that somebody waits for and that are not resident
+	abandoned  map[*attempt]struct{}
+	queued     bool // runs wait for a slot
+	wakeAt     time.Time
+	listeners  []*Listener
+	subscriber func(context.Context, Event) error // nil for none
 }
 
 // New gives a kernel that executes nothing before Run.
 func New(s store.Store, cfg Config) *Kernel {
 	k := &Kernel{
-		cfg: cfg, store: s,
+		cfg: cfg, owing: make(chan struct{}, 1),
 		ready: make(chan struct{}), nudge: make(chan struct{}, 1), dead: make(chan struct{}),
 		landed:    make(chan struct{}),
 		workflows: map[string]*Workflow{}, resident: map[journal.Number]*run{},
 		ends: map[journal.Number]*ending{}, abandoned: map[*attempt]struct{}{},
 	}
+	k.Desk = Desk{store: s, keep: cfg.KeepPosts, build: cfg.Build, office: k}
 	k.gate.limit = int64(cfg.MaxPending)
 	k.pipe = newPipeline(k.commit, k.observe)
 	return k
@@ -143,7 +163,17 @@ func (k *Kernel) Run(ctx context.Context) error {
 	close(k.ready)
 	var loops sync.WaitGroup
 	loops.Go(k.pipe.loop)
+	beside, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var others sync.WaitGroup
+	if w, ok := k.store.(store.Watcher); ok {
+		others.Go(func() { w.Watch(beside, k.look) })
+	}
+	others.Go(func() { k.announce(beside) })
+	others.Go(func() { k.cleanUp(beside) })
 	k.claimLoop(ctx)
+	cancel()
+	others.Wait()
 	k.drain()
 	k.leaveAll()
 	k.pipe.stop()
@@ -165,14 +195,14 @@ func (k *Kernel) Run(ctx context.Context) error {
 func (k *Kernel) join(ctx context.Context) error {
 	info, err := k.store.Info(ctx)
 	if err != nil {
-		return k.unavailable("run", err)
+		return unavailable("run", err)
 	}
 	claimed, err := k.store.Claim(ctx, store.Claim{Self: k.cfg.Self, Now: time.Now()})
 	if err != nil {
 		if errors.Is(err, store.ErrLocked) {
 			return &journal.Error{Code: journal.CodeConflict, Op: "run", Err: err, Hint: "one engine at a time has this store: stop the other one first"}
 		}
-		return k.unavailable("run", err)
+		return unavailable("run", err)
 	}
 	k.engine, k.db = claimed.Engine, info.Database
 	return nil
@@ -232,7 +262,7 @@ func (k *Kernel) leave() error {
 	}
 	k.die(&journal.Error{Code: journal.CodeStopped, Op: "run", Message: "the engine has stopped"})
 	if err != nil && !errors.Is(err, store.ErrFenced) {
-		return k.unavailable("leave", err)
+		return unavailable("leave", err)
 	}
 	return nil
 }
@@ -270,7 +300,7 @@ func (k *Kernel) running(ctx context.Context, op string) error {
 	return nil
 }
 
-func (k *Kernel) unavailable(op string, err error) error {
+func unavailable(op string, err error) error {
 	if errors.Is(err, store.ErrClosed) {
 		return &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the store is closed", Err: err}
 	}
@@ -354,11 +384,5 @@ func (k *Kernel) pause(wait *time.Duration) bool {
 	}
 }
 
-// observe passes a notice on. A panic of the observer is its own affair.
-func (k *Kernel) observe(n observe.Notice) {
-	if k.cfg.Observe == nil {
-		return
-	}
-	defer func() { _ = recover() }()
-	k.cfg.Observe(n)
-}
+// observe passes a notice on.
+func (k *Kernel) observe(n observe.Notice) { k.cfg.Observers.Tell(n) }

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -27,11 +28,21 @@ type log struct {
 	seq, sealed, durable int64
 	pending              []journal.Entry // (last taken, seq]
 	effects              []effect        // in order of after
+	outgoing             []outgoing      // in order of after
 	queued               bool            // the pipeline has the run
 	head                 journal.Head    // as of seq
 	headSeq              int64           // the entry that changed the head; 0 when the store has it
 	create               bool            // the head is not in the store yet
 	since                time.Time       // see store.Change
+	rests                bool            // the head that waits to be written ends the residence
+}
+
+// An outgoing is what becomes durable with the entry after, and not before: a
+// message to another run, or a new run. It is dropped where that entry is.
+type outgoing struct {
+	after  int64
+	post   *store.Post
+	create *store.Change
 }
 
 // An effect is what happens when every entry up to after is durable: a step's
@@ -89,10 +100,21 @@ func (r *run) seal(seq int64) {
 		return
 	}
 	r.sealed = seq
+	r.push()
+}
+
+// push has the pipeline take what is sealed, and the head.
+func (r *run) push() {
 	if !r.queued {
 		r.queued = true
 		r.k.pipe.push(r)
 	}
+}
+
+// send gives a message, or a new run, to the group of the last entry.
+func (r *run) send(o outgoing) {
+	o.after = r.seq
+	r.outgoing = append(r.outgoing, o)
 }
 
 // whenDurable does e when everything appended so far is durable; at once, on
@@ -114,42 +136,55 @@ func (e effect) run() {
 	e.do()
 }
 
-// take implements source.
-func (r *run) take(c *store.Change, rows, bytes *int, first bool) bool {
+// take implements source. The run's own change is the first.
+func (r *run) take(cs []store.Change, rows, bytes *int, first bool) ([]store.Change, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := len(r.pending) - int(r.seq-r.sealed)
+	out := 0
+	for out < len(r.outgoing) && r.outgoing[out].after <= r.sealed {
+		out++
+	}
 	size := 0
 	for i := range r.pending[:n] {
 		size += r.pending[i].Size()
 	}
-	if !first && (n > *rows || size > *bytes) {
-		return false
+	if !first && (n+out > *rows || size > *bytes) {
+		return cs, false
 	}
-	*rows -= n
+	*rows -= n + out
 	*bytes -= size
 	r.queued = false
-	c.Run, c.Create, c.Since = r.head.Number, r.create, r.since
-	c.Entries = r.pending[:n:n]
+	c := store.Change{Run: r.head.Number, Create: r.create, Since: r.since, Entries: r.pending[:n:n]}
 	rest := r.pending[n:]
 	r.pending = nil
 	if len(rest) > 0 {
 		r.pending = append(r.k.buffer(), rest...)
 	}
-	if r.headSeq != 0 && r.headSeq <= r.sealed || r.create {
+	if r.headSeq != 0 && r.headSeq <= r.sealed || r.create || r.rests {
 		head := r.head
-		c.Head, r.headSeq, r.create = &head, 0, false
+		c.Head, c.Rest, r.headSeq, r.create, r.rests = &head, r.rests, 0, false, false
 	}
-	return true
+	if len(c.Entries) == 0 && c.Head == nil {
+		return cs, true
+	}
+	at := len(cs)
+	cs = append(cs, c)
+	for _, o := range r.outgoing[:out] {
+		if o.post != nil {
+			cs[at].Posts = append(cs[at].Posts, *o.post)
+		} else {
+			cs = append(cs, *o.create)
+		}
+	}
+	r.outgoing = slices.Delete(r.outgoing, 0, out)
+	return cs, true
 }
 
 // committed implements source.
-func (r *run) committed(c *store.Change) {
-	size := 0
-	for i := range c.Entries {
-		size += c.Entries[i].Size()
-	}
-	r.k.gate.count(-int64(size))
+func (r *run) committed(cs []store.Change) {
+	c := &cs[0]
+	r.k.gate.count(-int64(sizeOf(c.Entries)))
 	r.mu.Lock()
 	if c.Create && c.Verdict != store.Written {
 		r.found, r.verdict = c.Found, c.Verdict
@@ -161,6 +196,15 @@ func (r *run) committed(c *store.Change) {
 	if n := len(c.Entries); n > 0 {
 		r.durable = c.Entries[n-1].Seq
 	}
+	if r.fetching == 0 {
+		r.inbox.settled(r.durable)
+	}
+	if c.Create && c.Found.Mail > 0 {
+		r.k.look() // it has found messages
+	}
+	if c.Rest {
+		r.rested(c)
+	}
 	due := 0
 	for due < len(r.effects) && r.effects[due].after <= r.durable {
 		due++
@@ -168,12 +212,18 @@ func (r *run) committed(c *store.Change) {
 	var few [4]effect
 	effects := append(few[:0], r.effects[:due]...)
 	r.effects = r.effects[:copy(r.effects, r.effects[due:])]
-	gone := r.gone() && r.durable == r.seq
+	gone := r.over() && r.durable == r.seq
 	if c.Create && !gone && !r.overdue() {
 		r.hold(r.root)
 	}
 	r.mu.Unlock()
 	r.tell(c)
+	for i := range c.Entries {
+		if d := c.Entries[i].Detail; d != nil && d.Tell {
+			r.k.owe()
+			break
+		}
+	}
 	for _, e := range effects {
 		e.run()
 	}
@@ -182,7 +232,16 @@ func (r *run) committed(c *store.Change) {
 	} else if c.Create {
 		close(r.begun)
 	}
+	r.k.sent(cs)
 	r.k.recycle(c.Entries)
+}
+
+func sizeOf(entries []journal.Entry) int {
+	size := 0
+	for i := range entries {
+		size += entries[i].Size()
+	}
+	return size
 }
 
 // keptBuffer is the largest buffer of entries that is kept for others.
@@ -209,20 +268,15 @@ func (k *Kernel) recycle(entries []journal.Entry) {
 // refused implements source. A run whose data the store refuses goes back to
 // what is durable and is parked there; where even that is refused, it is left
 // as it is for the next engine.
-func (r *run) refused(c *store.Change, err error) {
-	size := 0
-	for i := range c.Entries {
-		size += c.Entries[i].Size()
-	}
-	r.k.gate.count(-int64(size))
+func (r *run) refused(cs []store.Change, err error) {
+	c := &cs[0]
+	r.k.gate.count(-int64(sizeOf(c.Entries)))
 	r.mu.Lock()
 	first := r.refusal == nil
 	r.refusal = err
 	r.leave()
-	for i := range r.pending {
-		r.k.gate.count(-int64(r.pending[i].Size()))
-	}
-	r.pending, r.effects = nil, nil
+	r.k.gate.count(-int64(sizeOf(r.pending)))
+	r.pending, r.outgoing, r.effects = nil, nil, nil
 	if c.Create || !first || !refusal(err) {
 		r.mu.Unlock()
 		r.depart()

@@ -17,10 +17,20 @@ const (
 	isAsync
 	isScope
 	isWait
-	isValue
+	isNote
+	isVersion
+	isSignal
+	isTimer
+	isChild
+	isDecision
+	isCleanup
 )
 
-var classNames = [...]string{isStep: "a step", isAsync: "an async step", isScope: "a branch or scope", isWait: "a wait", isValue: "a recorded value"}
+var classNames = [...]string{
+	isStep: "a step", isAsync: "an async step", isScope: "a branch or scope", isWait: "a wait", isNote: "a recorded value",
+	isVersion: "a version", isSignal: "a wait for a signal", isTimer: "a timer", isChild: "a child",
+	isDecision: "a wait for an operator", isCleanup: "a clean-up",
+}
 
 func (c class) String() string { return classNames[c] }
 
@@ -38,6 +48,8 @@ type memo struct {
 	build    string    // that wrote last
 	failures int       // panics of the run's code in a row, at its end
 	last     int64
+	planned  bool           // a clean-up was
+	ends     *journal.Entry // the run is to end by this once it has cleaned up; nil without
 }
 
 // A record is what is recorded of one operation.
@@ -51,7 +63,11 @@ type record struct {
 	attempt int            // highest one that was begun or has failed
 	failed  bool           // that attempt has failed; the next is due at due
 	due     time.Time
+	began   time.Time     // the attempt, where its start is recorded
+	other   journal.RunID // the child
+	policy  string
 	last    *journal.Failure
+	moved   bool // a timer of the predecessor: it has no place in the order of this code
 	once    map[string]*journal.Entry
 }
 
@@ -92,17 +108,25 @@ func (m *memo) add(e *journal.Entry) {
 	default:
 		m.failures = 0
 	}
+	switch e.Kind {
+	case journal.CleanupPlanned:
+		m.planned = true
+	case journal.RunClosing:
+		m.ends = e
+	}
 	c := classOf(e)
 	if c == 0 {
 		return
 	}
 	r := m.ops[e.Op]
 	if r == nil {
-		r = &record{op: e.Op, class: c, first: e.Seq}
+		r = &record{op: e.Op, class: c, first: e.Seq, moved: e.Kind == journal.TimerRegistered && e.Detail.Other != ""}
 		m.ops[e.Op] = r
 		m.order = append(m.order, r)
-		s := m.scope(e.Op.Scope)
-		s.records = append(s.records, r)
+		if !r.moved {
+			s := m.scope(e.Op.Scope)
+			s.records = append(s.records, r)
+		}
 	}
 	r.add(e)
 }
@@ -110,7 +134,7 @@ func (m *memo) add(e *journal.Entry) {
 func classOf(e *journal.Entry) class {
 	switch e.Kind {
 	case journal.StepStarted, journal.StepCompleted, journal.StepFailed, journal.StepTimedOut,
-		journal.StepCancelled, journal.StepSkipped, journal.StepRetrying, journal.CheckpointSaved:
+		journal.StepCancelled, journal.StepRetrying, journal.CheckpointSaved:
 		if e.Detail != nil && e.Detail.Async {
 			return isAsync
 		}
@@ -119,18 +143,35 @@ func classOf(e *journal.Entry) class {
 		return isScope
 	case journal.WaitEnded:
 		return isWait
-	case journal.ValueRecorded, journal.VersionMarked:
-		return isValue
+	case journal.ValueRecorded, journal.PayloadSet, journal.StatePublished, journal.AttributeSet:
+		return isNote
+	case journal.CompensationStarted, journal.StepCompensated, journal.CompensationFailure,
+		journal.PhaseStarted, journal.PhaseCompleted, journal.PhaseFailed, journal.StepSkipped:
+		return isNote
+	case journal.VersionMarked:
+		return isVersion
+	case journal.WaitStarted:
+		return isSignal
+	case journal.SignalConsumed:
+		return isSignal
+	case journal.TimerRegistered, journal.TimerFired, journal.TimerCancelled:
+		return isTimer
+	case journal.ChildStarted, journal.ChildCompleted:
+		return isChild
+	case journal.DecisionSought:
+		return isDecision
+	case journal.CleanupPlanned:
+		return isCleanup
 	}
 	return 0
 }
 
 func (r *record) add(e *journal.Entry) {
 	switch e.Kind {
-	case journal.ScopeOpened:
+	case journal.ScopeOpened, journal.CleanupPlanned:
 		r.opens = e.Seq
 	case journal.StepStarted:
-		r.attempt, r.failed = e.Attempt(), false
+		r.attempt, r.failed, r.began = e.Attempt(), false, e.At
 	case journal.StepRetrying:
 		r.attempt, r.failed, r.due, r.last = e.Attempt(), true, e.Detail.Due, e.Detail.Failure
 	case journal.CheckpointSaved:
@@ -138,6 +179,12 @@ func (r *record) add(e *journal.Entry) {
 			r.once = map[string]*journal.Entry{}
 		}
 		r.once[e.Detail.Once] = e
+	case journal.WaitStarted, journal.TimerRegistered, journal.DecisionSought:
+		if e.Detail != nil {
+			r.due = e.Detail.Due
+		}
+	case journal.ChildStarted:
+		r.other, r.policy = e.Detail.Other, e.Detail.Policy
 	default:
 		r.ended = e
 	}
@@ -162,14 +209,16 @@ func (m *memo) ask(op journal.Op, c class) (*record, error) {
 	case r != nil:
 		if !r.asked {
 			r.asked = true
-			m.scopes[op.Scope].asked++
+			if !r.moved {
+				m.scopes[op.Scope].asked++
+			}
 		}
 		return r, nil
-	case !m.strict:
+	case !m.strict && c != isVersion:
 		if s := m.scopes[op.Scope]; s != nil && s.asked < len(s.records) && len(s.missed) < fewMissed {
 			s.missed = append(s.missed, op)
 		}
-	case m.strict && c != isWait: // a wait is recorded only where its context ended it
+	case m.strict && c != isWait && c != isVersion: // they may be recorded later than where code asks for them
 		if missed := m.unasked(op.Scope); missed != nil {
 			return nil, fmt.Errorf("the code attempts %s %q, the journal records %s %q as entry %d, and the same build wrote it",
 				c, op, missed.class, missed.op, missed.first)
@@ -222,6 +271,13 @@ func (m *memo) unused() []*record {
 		}
 	}
 	return out
+}
+
+// decides says whether an operator is waited for under that name.
+func (m *memo) decides(name string) bool {
+	return slices.ContainsFunc(m.order, func(r *record) bool {
+		return r.class == isDecision && r.op.Name == name && r.ended == nil
+	})
 }
 
 // open gives the steps that are recorded as begun and have no terminal record,

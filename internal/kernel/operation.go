@@ -33,7 +33,8 @@ type Work struct {
 type Outcome struct {
 	Data    []byte
 	Failure *journal.Failure
-	stored  int64 // the entry that has Data, where it is still in the store; else 0
+	Detail  *journal.Detail // of the entry; nil where it has none
+	stored  int64           // the entry that has Data, where it is still in the store; else 0
 }
 
 // An Operation is a durable operation that runs beside workflow code: an async
@@ -63,8 +64,21 @@ type operation struct {
 	attempt      *attempt    // being executed or about to be
 	first        attempt     // room for the first one
 	tries        int         // attempts that were begun
-	timer        *time.Timer // until the next attempt
 	once         map[string]*checkpoint
+
+	timer      *time.Timer // until due; nil while none runs
+	due        time.Time   // of the next attempt, a timer, a time limit; zero without
+	waits      bool        // it is counted among what the run waits for
+	forMessage bool        // it ends with a message
+	from       string      // the name of that message
+	match      func([]byte) bool
+	trying     bool          // match is to look into the inbox
+	seen       int64         // messages up to this one, of those in memory, do not match
+	looked     int64         // so do all up to this one
+	expired    bool          // its time is over
+	child      journal.RunID // of a child
+	policy     string        // of a child
+	choices    []string      // of an operator
 
 	settled   bool
 	held      bool // workflow code cancelled it: delivered by the call that did
@@ -128,41 +142,38 @@ func (s *scope) begin(ctx context.Context, step Step, c class) *operation {
 			o.remember(key, e.Data, storedAt(e))
 		}
 	}
-	if s.foreign(ctx) {
-		o.ignore = context.AfterFunc(ctx, func() { o.contextEnded(ctx) })
-	}
+	o.heed(ctx)
 	switch {
 	case rec == nil || rec.attempt == 0:
 		o.makeFirst()
 	case rec.failed:
 		o.tries = rec.attempt
-		r.started++
-		o.start = r.started
-		o.backOff(time.Until(rec.due))
+		o.begun()
+		o.backOff(rec.due)
 	default: // an engine died during this attempt: it is made again, under its number
 		o.tries = rec.attempt - 1
-		o.try(false)
+		o.again(rec)
 	}
 	return o
 }
 
 // makeFirst begins the first attempt. It has a record of its own only where it was
-// asked for: else the entry before it says that the run came this far.
+// asked for, or where its timeout is to hold over a crash: else the entry before
+// it says that the run came this far.
 func (o *operation) makeFirst() {
-	o.try(o.class == isAsync || o.work.Announced)
+	o.try(o.class == isAsync || o.work.Announced || o.work.Timeout > 0)
 }
 
 // recorded gives the operation the outcome that a journal has of it. A
 // cancellation by workflow code is delivered by the call that made it.
 func (o *operation) recorded(e *journal.Entry) {
 	o.settled = true
-	o.outcome = Outcome{Data: e.Data, Failure: e.Failure(), stored: storedAt(e)}
-	if e.Kind == journal.StepCancelled {
-		o.outcome.Failure = cancelled(o.path(), e.Detail)
-		if !e.Detail.ByWait {
+	o.outcome = Outcome{Data: e.Data, Failure: e.Failure(), Detail: e.Detail, stored: storedAt(e)}
+	if f := o.cancellation(e); f != nil {
+		o.outcome.Failure = f
+		if !e.Detail.ByWait && e.Detail.Mail == 0 {
 			o.held = true
-			o.run.started++
-			o.start = o.run.started
+			o.begun()
 			o.run.track(o)
 			return
 		}
@@ -170,12 +181,37 @@ func (o *operation) recorded(e *journal.Entry) {
 	o.run.facts.push(fact{e.Seq, o})
 }
 
-// cancelled is the failure of a step with such a terminal record.
-func cancelled(path string, d *journal.Detail) *journal.Failure {
+// cancellation is the failure that the operation has by e, where that is a
+// cancellation.
+func (o *operation) cancellation(e *journal.Entry) *journal.Failure {
+	switch e.Kind {
+	case journal.StepCancelled, journal.TimerCancelled, journal.WaitEnded:
+		return o.cancelled(e.Detail)
+	}
+	return nil
+}
+
+// cancelled is the failure of an operation with such a terminal record.
+func (o *operation) cancelled(d *journal.Detail) *journal.Failure {
 	if d.Failure != nil {
 		return d.Failure
 	}
-	return &journal.Failure{Code: journal.CodeCancelled, Message: "step " + path + " cancelled: " + d.Reason}
+	what := "wait for "
+	switch o.class {
+	case isStep, isAsync:
+		what = "step "
+	case isTimer:
+		what = "timer "
+	}
+	return &journal.Failure{Code: journal.CodeCancelled, Message: what + o.path() + " cancelled: " + d.Reason}
+}
+
+// begun gives the operation its place in the order of starts.
+func (o *operation) begun() {
+	if o.start == 0 {
+		o.run.started++
+		o.start = o.run.started
+	}
 }
 
 // settle records the outcome. It is called with the lock by whoever found it
@@ -194,9 +230,9 @@ func (o *operation) settle(e journal.Entry) {
 	if o.outcome.Data == nil {
 		o.outcome.Data = e.Data
 	}
-	o.outcome.Failure = e.Failure()
-	if e.Kind == journal.StepCancelled {
-		o.outcome.Failure = cancelled(o.path(), e.Detail)
+	o.outcome.Detail = e.Detail
+	if o.outcome.Failure = e.Failure(); o.outcome.Failure == nil {
+		o.outcome.Failure = o.cancellation(&e)
 	}
 	seq := r.outside(e)
 	r.facts.push(fact{seq, o})
@@ -210,13 +246,11 @@ func (o *operation) close() {
 		o.attempt = nil
 		r.inFlight--
 	}
-	if o.timer != nil {
-		o.timer.Stop()
-		o.timer = nil
-		r.backingOff--
-	}
+	o.waited()
 	if o.ignore != nil {
 		o.ignore()
+		o.ignore = nil
+		r.pinned--
 	}
 	r.untrack(o)
 }
@@ -260,7 +294,14 @@ func (s *scope) payload(o *operation) (Outcome, error) {
 		return o.outcome, nil
 	}
 	r.reading++
+	durable := s.durable(o.outcome.stored)
 	r.mu.Unlock()
+	if durable != nil {
+		select {
+		case <-durable:
+		case <-r.done:
+		}
+	}
 	data, err := r.k.fetch(r.head.Number, o.outcome.stored)
 	r.mu.Lock()
 	r.reading--
@@ -273,6 +314,19 @@ func (s *scope) payload(o *operation) (Outcome, error) {
 	return o.outcome, nil
 }
 
+// durable gives a channel that is closed when an entry is durable, which the turn
+// must not wait for otherwise; nil where it is.
+func (s *scope) durable(seq int64) <-chan struct{} {
+	r := s.run
+	if seq <= r.durable {
+		return nil
+	}
+	done := make(chan struct{})
+	r.whenDurable(effect{do: func() { close(done) }})
+	r.seal(r.seq)
+	return done
+}
+
 // contextEnded is called when the context that the author passed has ended.
 func (o *operation) contextEnded(ctx context.Context) {
 	r := o.run
@@ -283,7 +337,11 @@ func (o *operation) contextEnded(ctx context.Context) {
 	}
 	f := contextFailure(ctx)
 	a := o.attempt
-	if o.class == isWait {
+	switch o.class {
+	case isTimer:
+		o.settle(journal.Entry{Kind: journal.TimerCancelled, Detail: &journal.Detail{Failure: f, Reason: f.Message, ByWait: true}})
+		return
+	case isWait, isSignal, isDecision:
 		o.settle(journal.Entry{Kind: journal.WaitEnded, Detail: &journal.Detail{Failure: f, ByWait: true}})
 		return
 	}

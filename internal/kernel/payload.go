@@ -11,14 +11,14 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// checkSize gives the failure that a payload over the limit is.
-func (k *Kernel) checkSize(what string, data []byte) *journal.Failure {
-	if len(data) <= k.cfg.MaxPayload {
+// tooLarge gives the failure that a payload over the limit is.
+func tooLarge(what string, data []byte, limit int) *journal.Failure {
+	if len(data) <= limit {
 		return nil
 	}
 	return &journal.Failure{
 		Code:    journal.CodeTooLarge,
-		Message: fmt.Sprintf("%s has %d bytes, the limit of one payload is %d", what, len(data), k.cfg.MaxPayload),
+		Message: fmt.Sprintf("%s has %d bytes, the limit of one payload is %d", what, len(data), limit),
 	}
 }
 
@@ -26,7 +26,7 @@ func (k *Kernel) checkSize(what string, data []byte) *journal.Failure {
 // the number that the entry names it by: 0 where it fits. It waits as long as
 // the store does not answer.
 func (k *Kernel) spillOver(what string, data *[]byte) (journal.Number, *journal.Failure) {
-	if f := k.checkSize(what, *data); f != nil {
+	if f := tooLarge(what, *data, k.cfg.MaxPayload); f != nil {
 		*data = nil
 		return 0, f
 	}
@@ -57,6 +57,18 @@ func (k *Kernel) fetch(run journal.Number, seq int64) (data []byte, err error) {
 		return err
 	})
 	return data, err
+}
+
+// fetchMessage gives the payload of a message that nobody has taken.
+func (k *Kernel) fetchMessage(run journal.Number, number int64) ([]byte, error) {
+	messages, err := k.loadMessages(run, store.Range{From: number, Limit: 1, Payloads: true})
+	if err == nil && (len(messages) == 0 || messages[0].Seq != number) {
+		err = &journal.CorruptError{Run: run, Seq: number, Reason: "the message is not there"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return messages[0].Data, nil
 }
 
 // storedAt is the sequence of an entry whose payload is in rows of its own; 0

@@ -56,10 +56,20 @@ type pipeline struct {
 	telling atomic.Int32 // verdicts that tell has and has not delivered
 }
 
-// A batch is one group on its way: joined[i] gave changes[i].
+// A batch is one group on its way: joined[i] gave the next gave[i] of changes.
 type batch struct {
 	changes []store.Change
 	joined  []source
+	gave    []int
+}
+
+// split gives the first n of the joined with what they gave, and the others.
+func (b batch) split(n int) (batch, batch) {
+	at := 0
+	for _, gave := range b.gave[:n] {
+		at += gave
+	}
+	return batch{b.changes[:at], b.joined[:n], b.gave[:n]}, batch{b.changes[at:], b.joined[n:], b.gave[n:]}
 }
 
 // A verdict is what became of a batch, or of a part of it.
@@ -69,17 +79,17 @@ type verdict struct {
 	done *batch // is free when this is told; nil where another part follows
 }
 
-// A source is what has something to make durable: a run.
+// A source is what has something to make durable: a run, or a letter.
 type source interface {
-	// take moves what is sealed into c. Unless first, it gives false and moves
-	// nothing where that is more than the rows and bytes left. It counts down what
-	// it moved.
-	take(c *store.Change, rows, bytes *int, first bool) bool
-	// committed says that c is durable, with its verdict.
-	committed(c *store.Change)
-	// refused says that c can never be durable, or with a final error of the store
-	// that nothing can.
-	refused(c *store.Change, err error)
+	// take appends what is sealed to cs: the changes that must be in one group.
+	// Unless first, it gives false and takes nothing where that is more than the
+	// rows and bytes left. It counts down what it took.
+	take(cs []store.Change, rows, bytes *int, first bool) ([]store.Change, bool)
+	// committed says that they are durable, with their verdicts.
+	committed(cs []store.Change)
+	// refused says that they can never be durable, or with a final error of the
+	// store that nothing can.
+	refused(cs []store.Change, err error)
 }
 
 func newPipeline(commit func(*store.Group) error, observe func(observe.Notice)) *pipeline {
@@ -157,11 +167,14 @@ func (p *pipeline) tell() {
 
 // deliver tells runs what became of their changes.
 func (p *pipeline) deliver(v verdict) {
+	at := 0
 	for i, s := range v.joined {
+		cs := v.changes[at : at+v.gave[i]]
+		at += v.gave[i]
 		if v.err == nil {
-			s.committed(&v.changes[i])
+			s.committed(cs)
 		} else {
-			s.refused(&v.changes[i], v.err)
+			s.refused(cs, v.err)
 		}
 	}
 	if v.done != nil {
@@ -191,19 +204,16 @@ func (p *pipeline) gather(work []source) []source {
 // form builds a group from the first of work and says how many joined.
 func (b *batch) form(work []source) int {
 	rows, bytes := groupRows, groupBytes
-	b.changes, b.joined = b.changes[:0], b.joined[:0]
+	b.changes, b.joined, b.gave = b.changes[:0], b.joined[:0], b.gave[:0]
 	for i, s := range work {
-		b.changes = append(b.changes, store.Change{})
-		c := &b.changes[len(b.joined)]
-		if !s.take(c, &rows, &bytes, len(b.joined) == 0) {
-			b.changes = b.changes[:len(b.joined)]
+		cs, joins := s.take(b.changes, &rows, &bytes, len(b.joined) == 0)
+		if !joins {
 			return i
 		}
-		if len(c.Entries) == 0 && c.Head == nil {
-			b.changes = b.changes[:len(b.joined)]
-			continue
+		if gave := len(cs) - len(b.changes); gave > 0 {
+			b.joined, b.gave = append(b.joined, s), append(b.gave, gave)
 		}
-		b.joined = append(b.joined, s)
+		b.changes = cs
 	}
 	return len(work)
 }
@@ -232,6 +242,7 @@ func (p *pipeline) halve(part batch, done *batch) {
 		p.pass(verdict{part, err, done})
 		return
 	}
-	p.halve(batch{part.changes[:n/2], part.joined[:n/2]}, nil)
-	p.halve(batch{part.changes[n/2:], part.joined[n/2:]}, done)
+	one, other := part.split(n / 2)
+	p.halve(one, nil)
+	p.halve(other, done)
 }

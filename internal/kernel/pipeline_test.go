@@ -19,20 +19,21 @@ type fakeRun struct {
 	verdict string
 }
 
-func (f *fakeRun) take(c *store.Change, rows, bytes *int, first bool) bool {
+func (f *fakeRun) take(cs []store.Change, rows, bytes *int, first bool) ([]store.Change, bool) {
 	if !first && (f.rows > *rows || f.rows*f.size > *bytes) {
-		return false
+		return cs, false
 	}
 	*rows -= f.rows
 	*bytes -= f.rows * f.size
-	c.Run = f.n
-	c.Entries = make([]journal.Entry, f.rows)
+	if f.rows > 0 {
+		cs = append(cs, store.Change{Run: f.n, Entries: make([]journal.Entry, f.rows)})
+	}
 	f.rows = 0
-	return true
+	return cs, true
 }
 
-func (f *fakeRun) committed(*store.Change)          { f.verdict += "committed " }
-func (f *fakeRun) refused(_ *store.Change, e error) { f.verdict += "refused: " + e.Error() }
+func (f *fakeRun) committed([]store.Change)          { f.verdict += "committed " }
+func (f *fakeRun) refused(_ []store.Change, e error) { f.verdict += "refused: " + e.Error() }
 
 // play pushes runs, has the pipeline deal with them, and gives the groups that
 // reached the store: the numbers of their runs.

@@ -42,16 +42,34 @@ type run struct {
 	mu sync.Mutex
 	log
 	turns
-	input      []byte
-	stored     bool       // the input is still in the store
-	operations *operation // a list of those that are not over, the newest first
-	started    int64      // operations that have begun, for the order of their starts
-	inFlight   int        // attempts that are executed or about to be
-	backingOff int        // operations that wait for their next attempt
-	names      []string
-	named      map[string]bool  // where there are more than a few
-	paths      map[int64]string // of the scopes, where somebody observes
-	timeout    *time.Timer
+	inbox       inbox
+	input       []byte
+	stored      bool              // the input is still in the store
+	payload     []byte            // the input, or what replaced it
+	payloadSeq  int64             // the entry that has the payload, where it is still in the store; else 0
+	attributes  map[string]string // search attributes
+	versions    map[string]int    // of changes, as decided
+	start       *journal.Detail   // of the run's first entry
+	operations  *operation        // a list of those that are not over, the newest first
+	started     int64             // operations that have begun, for the order of their starts
+	inFlight    int               // attempts that are executed or about to be
+	waits       int               // operations that wait for a time or a message
+	forMessages int               // those of them that wait for a message
+	deciding    int               // those of them that wait for an operator
+	pinned      int               // operations that a context of the author's may end
+	fetching    int               // questions to the store about the inbox
+	trying      int               // waits whose predicate is about to look into the inbox
+	cleanups    []*cleanup        // in the order in which they were planned
+	closing     *closing          // the run is to end, and cleans up; nil while it is not
+	resting     bool              // it has asked to leave memory
+	awake       chan struct{}     // closed when that is decided
+	lingers     bool              // it is among those that rest after a while
+	idleSince   time.Time         // that while ends then
+	names       []string
+	named       map[string]bool  // where there are more than a few
+	paths       map[int64]string // of the scopes, where somebody observes
+	timeout     *time.Timer
+	bytes       int64 // of the journal that it was claimed with
 
 	end      *journal.Error // the termination error once the run is over
 	entered  int64          // the last entry when the code began here
@@ -110,7 +128,11 @@ func (r *run) execute(ctx context.Context) {
 		r.rejoin(r.root)
 		r.stay()
 	}
-	if r.end == nil {
+	switch {
+	case r.end != nil:
+	case r.closing != nil: // what it returns does not count any more
+		r.closing.deliver()
+	default:
 		r.returned(data, spill, failure)
 	}
 	r.endGoroutine(r.root)
@@ -130,7 +152,7 @@ func (r *run) returned(data []byte, spill journal.Number, failure *journal.Failu
 			e.Data = nil
 		}
 		r.result = Outcome{Data: data}
-		r.terminate(e, "workflow completed", &journal.Error{Code: journal.CodeCompleted, Message: "the workflow has returned"})
+		_ = r.finish(e, "workflow completed", &journal.Error{Code: journal.CodeCompleted, Message: "the workflow has returned"}, false)
 		return
 	}
 	if c := failure.OwnClass(); c != nil {
@@ -149,43 +171,82 @@ func (r *run) returned(data []byte, spill journal.Number, failure *journal.Failu
 // fail ends the run as FAILED with that failure.
 func (r *run) fail(f *journal.Failure) *journal.Error {
 	e := journal.Entry{Kind: journal.RunFailed, Status: journal.Failed, Detail: &journal.Detail{Failure: f}}
-	r.result = Outcome{Failure: f}
-	return r.terminate(e, "workflow failed: "+f.Message, &journal.Error{Code: journal.CodeFailed, Message: "the workflow has failed: " + f.Message})
+	r.decide(Outcome{Failure: f})
+	return r.finish(e, "workflow failed: "+f.Message, &journal.Error{Code: journal.CodeFailed, Message: "the workflow has failed: " + f.Message}, false)
 }
 
-// cancel ends the run as CANCELLED.
-func (r *run) cancel(reason string) *journal.Error {
+// endAs ends the run with that status, output and failure.
+func (r *run) endAs(status journal.Status, data []byte, spill journal.Number, f *journal.Failure) *journal.Error {
+	e := journal.Entry{Kind: kindOfEnd(status), Status: status, Data: data, Spill: spill}
+	if spill != 0 {
+		e.Data = nil
+	}
+	if f != nil {
+		e.Detail = &journal.Detail{Failure: f, Reason: f.Message}
+	}
+	r.decide(Outcome{Data: data, Failure: f})
+	why := "workflow ended as " + status.String()
+	return r.finish(e, why, &journal.Error{Code: journal.CodeCompleted, Message: "the " + why}, false)
+}
+
+// kindOfEnd gives the terminal record of a status.
+func kindOfEnd(s journal.Status) journal.Kind {
+	switch s {
+	case journal.Cancelled, journal.Canceled:
+		return journal.RunCancelled
+	case journal.TimedOut:
+		return journal.RunTimedOut
+	}
+	if s.IsSuccess() {
+		return journal.RunCompleted
+	}
+	return journal.RunFailed
+}
+
+// decide keeps how the run will have ended, unless that is decided.
+func (r *run) decide(out Outcome) {
+	if r.closing == nil {
+		r.result = out
+	}
+}
+
+// cancel ends the run as CANCELLED, because a message of that number asked for
+// it, or for another reason where that is 0.
+func (r *run) cancel(reason string, mail int64, outside bool) *journal.Error {
 	f := &journal.Failure{Code: journal.CodeCancelled, Message: "workflow cancelled: " + reason}
-	e := journal.Entry{Kind: journal.RunCancelled, Status: journal.Cancelled, Detail: &journal.Detail{Failure: f, Reason: reason}}
-	r.result = Outcome{Failure: f}
-	return r.terminate(e, "workflow cancelled: "+reason, &journal.Error{Code: journal.CodeCancelled, Message: f.Message})
+	e := journal.Entry{Kind: journal.RunCancelled, Status: journal.Cancelled, Detail: &journal.Detail{Failure: f, Reason: reason, Mail: mail}}
+	r.decide(Outcome{Failure: f})
+	return r.finish(e, "workflow cancelled: "+reason, &journal.Error{Code: journal.CodeCancelled, Message: f.Message}, outside)
 }
 
 // timeOut ends the run as TIMED_OUT.
 func (r *run) timeOut() *journal.Error {
 	f := &journal.Failure{Code: journal.CodeTimedOut, Message: "workflow timed out"}
 	e := journal.Entry{Kind: journal.RunTimedOut, Status: journal.TimedOut, Detail: &journal.Detail{Failure: f}}
-	r.result = Outcome{Failure: f}
-	return r.terminate(e, "workflow timed out", &journal.Error{Code: journal.CodeTimedOut, Message: f.Message})
+	r.decide(Outcome{Failure: f})
+	return r.finish(e, "workflow timed out", &journal.Error{Code: journal.CodeTimedOut, Message: f.Message}, true)
 }
 
 // terminate ends the run: first every step still running is cancelled, in the
 // order of the starts, then the run's own terminal record follows (L-12 of the
 // spec). No record waits for a step's goroutine. Contexts end, and branches
-// hear of it, when the records are durable.
+// hear of it, when the records are durable. With the record go the messages to
+// the parent and to children.
 func (r *run) terminate(e journal.Entry, why string, end *journal.Error) *journal.Error {
 	for _, o := range r.running() {
-		if o.class == isScope {
+		switch o.class {
+		case isScope:
 			r.append(journal.Entry{Kind: journal.ScopeCancelled, Op: o.id, Detail: &journal.Detail{Reason: why}})
-			continue
+		case isStep, isAsync:
+			o.stop(why)
+		case isChild:
+			if endsWith(o.policy, e.Status) {
+				r.endChild(o.child, why)
+			}
 		}
-		o.stop(why)
 	}
 	if r.memo != nil {
-		for _, rec := range r.memo.open() {
-			d := &journal.Detail{Reason: why, Async: rec.class == isAsync}
-			r.append(journal.Entry{Kind: journal.StepCancelled, Op: rec.op, Detail: d})
-		}
+		r.terminateRecorded(e.Status, why)
 	}
 	if r.timeout != nil {
 		r.timeout.Stop()
@@ -193,8 +254,84 @@ func (r *run) terminate(e journal.Entry, why string, end *journal.Error) *journa
 	r.end = end
 	r.leaveHead(e.Status, "", time.Time{})
 	r.head.Ended, r.head.Last = time.Now(), r.seq+1
+	if r.k.tells(r.head) {
+		d := journal.Detail{}
+		if e.Detail != nil {
+			d = *e.Detail
+		}
+		d.Tell = true
+		e.Detail = &d
+	}
 	r.append(e)
+	if r.head.Parent != 0 && e.Kind != journal.RunContinued {
+		child := journal.MakeRunID(r.k.db, r.head.Chain)
+		r.send(outgoing{post: &store.Post{Run: r.head.Parent, Message: childEnded(child, e.Status, r.result, e.Spill)}})
+	}
 	r.seal(r.seq)
+	return end
+}
+
+// terminateRecorded ends what the journal says goes on and the code of this
+// residence has not asked for.
+func (r *run) terminateRecorded(status journal.Status, why string) {
+	for _, rec := range r.memo.open() {
+		d := &journal.Detail{Reason: why, Async: rec.class == isAsync}
+		r.append(journal.Entry{Kind: journal.StepCancelled, Op: rec.op, Detail: d})
+	}
+	for _, rec := range r.memo.order {
+		if rec.class == isChild && !rec.asked && rec.ended == nil && endsWith(rec.policy, status) {
+			r.endChild(rec.other, why)
+		}
+	}
+}
+
+// ContinueAsNew ends the run of ctx and has a successor go on with that input
+// under the same workflow ID, from its beginning and with an empty journal. In
+// the same commit it gets the messages that nobody has taken and the named timers
+// that have not fired. It gives the termination error.
+func ContinueAsNew(ctx context.Context, input []byte) error {
+	what := call{verb: "continue as new"}
+	s, err := scopeOf(ctx, what)
+	if err != nil {
+		return err
+	}
+	spill, failure := s.run.k.spillOver("the input", &input)
+	if failure != nil {
+		return &journal.Error{Code: failure.Code, Op: what.String(), Message: failure.Message}
+	}
+	return finishRun(ctx, what, func(r *run) *journal.Error { return r.continueAsNew(input, spill) })
+}
+
+func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
+	if r.closing != nil {
+		return r.finish(journal.Entry{}, "", nil, false)
+	}
+	n, err := r.k.number()
+	if err != nil {
+		return &journal.Error{Code: journal.CodeStopped, Op: "continue as new", Err: err}
+	}
+	now := time.Now()
+	id := journal.MakeRunID(r.k.db, n)
+	timers := r.openTimers()
+	end := r.terminate(
+		journal.Entry{Kind: journal.RunContinued, Status: journal.ContinuedAsNew, Detail: &journal.Detail{Other: id}},
+		"workflow continued as new", &journal.Error{Code: journal.CodeCompleted, Message: "the workflow has continued as new"})
+	start := &journal.Detail{Build: r.k.cfg.Build, Other: r.head.ID, Attributes: r.attributes, Began: r.head.Created, Ended: now}
+	if r.start != nil {
+		start.Headers = r.start.Headers
+	}
+	entries := append([]journal.Entry{{Kind: journal.RunStarted, Status: journal.Pending, Data: input, Spill: spill, Detail: start}}, timers...)
+	for i := range entries {
+		entries[i].Run, entries[i].Seq, entries[i].At = n, int64(i+1), now
+	}
+	if spill != 0 {
+		entries[0].Data = nil
+	}
+	h := r.head
+	r.send(outgoing{create: &store.Change{Run: n, Create: true, From: h.Number, Entries: entries, Head: &journal.Head{
+		Number: n, ID: id, WorkflowID: h.WorkflowID, Workflow: h.Workflow, Pattern: h.Pattern,
+		Status: journal.Pending, Wake: now, Created: now, Chain: h.Chain, Parent: h.Parent, Keep: h.Keep,
+	}}})
 	return end
 }
 
@@ -221,6 +358,15 @@ func (r *run) leaveHead(s journal.Status, cause string, wake time.Time) {
 	r.head.Status, r.head.Cause, r.head.Owner, r.head.Wake = s, cause, 0, wake
 }
 
+// suspended is why an operator suspended a run; never empty, since a run with a
+// cause is not woken by messages.
+func suspended(reason string) string {
+	if reason == "" {
+		return "suspended by an operator"
+	}
+	return reason
+}
+
 // suspend parks the run: it waits for an operator. But for this mark nothing is
 // written, and what is in flight is given up.
 func (r *run) suspend(cause string, f *journal.Failure) {
@@ -231,7 +377,7 @@ func (r *run) suspendWith(d *journal.Detail) {
 	if r.gone() && r.refusal == nil {
 		return
 	}
-	r.leaveHead(journal.Suspended, d.Reason, time.Time{})
+	r.leaveHead(journal.Suspended, suspended(d.Reason), r.deadline())
 	r.append(journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Detail: d})
 	r.leave()
 	r.seal(r.seq)
@@ -265,6 +411,7 @@ func (r *run) unappend() {
 	}
 	r.pending = r.pending[:len(r.pending)-drop]
 	r.seq -= int64(drop)
+	r.outgoing = slices.DeleteFunc(r.outgoing, func(o outgoing) bool { return o.after > r.seq })
 }
 
 // panicked has the run's code replayed later, from the journal: the run leaves
@@ -299,8 +446,11 @@ func (r *run) panicked(f *journal.Failure) {
 // more, and what is not sealed by the caller's turn is dropped by depart.
 func (r *run) leave() { r.left = true }
 
-// gone says whether nothing may be appended any more.
-func (r *run) gone() bool { return r.left || r.end != nil }
+// over says whether it is decided that the residence ends.
+func (r *run) over() bool { return r.left || r.end != nil }
+
+// gone says whether nothing may be appended any more, or not now.
+func (r *run) gone() bool { return r.over() || r.resting }
 
 // depart takes the run out of memory when everything it recorded is durable, or
 // never will be: contexts end, and the goroutines of the run with them.
@@ -323,6 +473,9 @@ func (r *run) depart() {
 			o.ignore()
 		}
 		o.attempt.abandon(nil)
+	}
+	if r.closing != nil && r.closing.stop != nil {
+		r.closing.stop(cause)
 	}
 	if r.timeout != nil {
 		r.timeout.Stop()

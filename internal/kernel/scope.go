@@ -148,7 +148,7 @@ func (s *scope) ask(name, key, was string, c class) (journal.Op, *record) {
 // advise tells of what another build makes of the journal.
 func (s *scope) advise(op journal.Op, key string, rec *record) {
 	r := s.run
-	if r.memo.strict || r.k.cfg.Observe == nil || rec == nil {
+	if r.memo.strict || rec == nil {
 		return
 	}
 	for _, added := range r.memo.added(s.id) {
@@ -173,7 +173,7 @@ func (s *scope) ended() error {
 		return s.run.end
 	}
 	if f := s.cancelled(); f != nil {
-		return &journal.Error{Code: journal.CodeCancelled, Message: f.Message}
+		return &journal.Error{Code: f.Code, Message: f.Message}
 	}
 	return nil
 }
@@ -223,13 +223,19 @@ func (s *scope) open(name, key, was string) *scope {
 	} else {
 		in.id = r.append(journal.Entry{Kind: journal.ScopeOpened, Op: op})
 	}
-	if r.k.cfg.Observe != nil {
-		if r.paths == nil {
-			r.paths = map[int64]string{}
-		}
-		r.paths[in.id] = in.path
-	}
+	r.name(in)
 	return in
+}
+
+// name keeps how a scope is shown, where somebody observes.
+func (r *run) name(s *scope) {
+	if r.k.cfg.Observers == nil {
+		return
+	}
+	if r.paths == nil {
+		r.paths = map[int64]string{}
+	}
+	r.paths[s.id] = s.path
 }
 
 // Go runs body as a branch of the workflow, on a goroutine and with a scope of
@@ -275,6 +281,11 @@ func (r *run) endBranch(b *branch, data []byte, failure *journal.Failure) {
 	if b.state == isOutside {
 		r.rejoin(b)
 		r.stay()
+	}
+	if b.cleanup != nil && r.end == nil {
+		b.cleanup.ended(failure)
+		r.endGoroutine(b)
+		return
 	}
 	if r.end == nil && b.scope.cancelled() == nil {
 		if r.memo != nil && !r.lent {

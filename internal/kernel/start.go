@@ -14,7 +14,10 @@ type Start struct {
 	Pattern  journal.Pattern
 	ID       string // the workflow ID; empty for one of its own
 	Input    []byte
-	Dedup    time.Duration // a run of the same workflow and ID that ended this long ago or less counts as the same
+	Headers  map[string]string
+	// Attributes are search attributes that the run begins with.
+	Attributes map[string]string
+	Dedup      time.Duration // a run of the same workflow and ID that ended this long ago or less counts as the same
 }
 
 // A Started is what a start gives.
@@ -71,22 +74,24 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	def := k.Lookup(s.Workflow)
 	head := journal.Head{
 		Number: n, ID: journal.MakeRunID(k.db, n), WorkflowID: s.ID, Workflow: s.Workflow, Pattern: s.Pattern,
-		Status: journal.Running, Owner: k.engine, Wake: now, Created: now,
+		Status: journal.Running, Owner: k.engine, Wake: now, Created: now, Chain: n, Keep: s.Dedup,
 	}
 	if s.ID == "" { // nobody else can have this one
-		head.WorkflowID, s.Dedup = string(head.ID), 0
+		head.WorkflowID, head.Keep, s.Dedup = string(head.ID), 0, 0
 	}
 	r := k.newRun(head, def, nil)
 	r.create = true
 	if s.Dedup > 0 {
 		r.since = now.Add(-s.Dedup)
 	}
-	r.input = s.Input
+	r.input, r.payload = s.Input, s.Input
+	r.attributes = s.Attributes
+	r.start = &journal.Detail{Build: k.cfg.Build, Headers: s.Headers, Attributes: s.Attributes}
 	if def == nil || !k.room(r) {
 		r.leaveHead(journal.Pending, "", now)
 		r.left = true
 	}
-	e := journal.Entry{Kind: journal.RunStarted, Status: r.head.Status, Data: s.Input, Spill: spill, Detail: &journal.Detail{Build: k.cfg.Build}}
+	e := journal.Entry{Kind: journal.RunStarted, Status: r.head.Status, Data: s.Input, Spill: spill, Detail: r.start}
 	if spill != 0 {
 		e.Data = nil
 	}
@@ -136,57 +141,62 @@ func (k *Kernel) started(op string, s Start, r *run) (Started, error) {
 			Hint: "start it again under the same workflow ID",
 		}
 	case r.verdict == store.Taken:
-		return Started{}, &journal.Error{
-			Code: journal.CodeConflict, Op: op,
-			Message: "the workflow ID " + s.ID + " is held by run " + string(r.found.ID) + " of workflow " + r.found.Workflow + ", which is " + r.found.Status.String(),
-			Hint:    "use an ID of its own, or wait for that run to end",
-		}
+		return Started{}, taken(op, s.ID, r.found)
 	case r.verdict == store.Exists:
 		return Started{Head: r.found, run: k.residentRun(r.found.Number)}, nil
 	}
 	return Started{Head: r.head, New: true, run: r}, nil
 }
 
-// Wait waits for a run to end and gives its head and how it ended. The end of
-// ctx ends only the waiting.
+// Wait waits for a run to end and gives its head and how it ended; of one that
+// continues as new, the last run of the chain. The end of ctx ends only the
+// waiting.
 func (k *Kernel) Wait(ctx context.Context, s Started) (journal.Head, Outcome, error) {
 	if s.run != nil {
 		select {
 		case <-s.run.done:
 		case <-ctx.Done():
-			return journal.Head{}, Outcome{}, k.waited(ctx, s.Head)
+			return journal.Head{}, Outcome{}, waited(ctx, s.Head)
 		case <-k.dead:
 			return journal.Head{}, Outcome{}, k.err
 		}
 		s.run.mu.Lock()
 		head, out, ended := s.run.head, s.run.result, s.run.end != nil && s.run.refusal == nil && s.run.durable == s.run.seq
 		s.run.mu.Unlock()
-		if ended {
+		if ended && head.Status != journal.ContinuedAsNew {
 			return head, out, nil
 		}
 	}
+	id := s.Head.ID
 	ch := k.awaitEnd(s.Head.Number)
-	defer k.awaited(s.Head.Number, ch)
+	defer func() { k.awaited(ch) }()
 	for {
-		head, err := k.Find(ctx, string(s.Head.ID))
+		head, err := k.Find(ctx, string(id))
 		if err != nil {
 			return journal.Head{}, Outcome{}, err
 		}
 		if head.Status.IsTerminal() {
 			out, err := k.outcome(ctx, head)
-			return head, out, err
+			if err != nil || head.Status != journal.ContinuedAsNew {
+				return head, out, err
+			}
+			id = out.Detail.Other
+			k.awaited(ch)
+			n, _ := id.Number(k.db)
+			ch = k.awaitEnd(n)
+			continue
 		}
 		select {
 		case <-ch.ended:
 		case <-ctx.Done():
-			return journal.Head{}, Outcome{}, k.waited(ctx, s.Head)
+			return journal.Head{}, Outcome{}, waited(ctx, s.Head)
 		case <-k.dead:
 			return journal.Head{}, Outcome{}, k.err
 		}
 	}
 }
 
-func (k *Kernel) waited(ctx context.Context, h journal.Head) error {
+func waited(ctx context.Context, h journal.Head) error {
 	return &journal.Error{
 		Code: journal.CodeTimedOut, Op: "wait for " + string(h.ID), Message: "the run goes on", Err: context.Cause(ctx),
 	}
@@ -195,6 +205,7 @@ func (k *Kernel) waited(ctx context.Context, h journal.Head) error {
 // An ending is what those wait for who want the end of a run that is not in
 // memory.
 type ending struct {
+	run     journal.Number
 	ended   chan struct{} // closed when the run has ended in this engine
 	waiters int
 }
@@ -204,7 +215,7 @@ func (k *Kernel) awaitEnd(n journal.Number) *ending {
 	defer k.mu.Unlock()
 	e := k.ends[n]
 	if e == nil {
-		e = &ending{ended: make(chan struct{})}
+		e = &ending{run: n, ended: make(chan struct{})}
 		k.ends[n] = e
 	}
 	e.waiters++
@@ -212,22 +223,22 @@ func (k *Kernel) awaitEnd(n journal.Number) *ending {
 }
 
 // awaited says that one of those who wait does so no more.
-func (k *Kernel) awaited(n journal.Number, e *ending) {
+func (k *Kernel) awaited(e *ending) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if e.waiters--; e.waiters == 0 && k.ends[n] == e {
-		delete(k.ends, n)
+	if e.waiters--; e.waiters == 0 && k.ends[e.run] == e {
+		delete(k.ends, e.run)
 	}
 }
 
 // outcome reads how a run ended from its last entry.
-func (k *Kernel) outcome(ctx context.Context, h journal.Head) (Outcome, error) {
-	entries, err := k.store.Load(ctx, h.Number, store.Range{From: h.Last, Limit: 1, Payloads: true})
+func (d *Desk) outcome(ctx context.Context, h journal.Head) (Outcome, error) {
+	entries, err := d.store.Load(ctx, h.Number, store.Range{From: h.Last, Limit: 1, Payloads: true})
 	if err != nil {
-		return Outcome{}, k.unavailable("read "+string(h.ID), err)
+		return Outcome{}, unavailable("read "+string(h.ID), err)
 	}
 	if len(entries) == 0 {
 		return Outcome{}, &journal.Error{Code: journal.CodeCorrupt, Op: "read " + string(h.ID), Message: "its last entry is not there"}
 	}
-	return Outcome{Data: entries[0].Data, Failure: entries[0].Failure()}, nil
+	return Outcome{Data: entries[0].Data, Failure: entries[0].Failure(), Detail: entries[0].Detail}, nil
 }

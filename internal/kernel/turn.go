@@ -68,12 +68,15 @@ type branch struct {
 	body  func()        // what the goroutine does; it returns with the turn or by Goexit
 	op    *operation    // that ends with the branch; nil for the root
 	at    journal.Op    // its last durable operation, for people
+
+	cleanup *cleanup // that it does; nil for others
 }
 
-// A fact is an operation whose outcome is recorded and not yet delivered.
+// A fact is something recorded that workflow code does not know yet: mostly the
+// outcome of an operation.
 type fact struct {
-	seq int64
-	op  *operation
+	seq  int64
+	what interface{ deliver() }
 }
 
 // hold gives b the turn. Its goroutine is started, woken, or is the caller.
@@ -115,27 +118,36 @@ func (r *run) dispatch() {
 			r.hold(b)
 			return
 		}
-		if r.facts.empty() {
+		if !r.facts.empty() {
+			r.facts.pop().deliver()
+			continue
+		}
+		r.commands()
+		if len(r.ready) == 0 && r.facts.empty() {
 			r.idle()
 			return
 		}
-		r.facts.pop().deliver()
 	}
 }
 
-// idle says what the run waits for, and lets what was appended outside of turns
-// become durable.
+// idle says what the run waits for, lets what was appended outside of turns
+// become durable, and lets a run that only waits leave memory.
 func (r *run) idle() {
 	if r.gone() {
 		return
 	}
-	if r.head.Status == journal.Running && r.inFlight == 0 && r.backingOff > 0 {
+	switch status := r.head.Status; {
+	case r.inFlight > 0:
+		if status == journal.Waiting || status == journal.Suspended {
+			r.restate(journal.Running)
+		}
+	case r.deciding > 0:
+		r.restate(journal.Suspended)
+	case r.waits > 0 && (status == journal.Running || status == journal.Suspended):
 		r.restate(journal.Waiting)
 	}
-	if r.head.Status == journal.Waiting && r.inFlight > 0 {
-		r.restate(journal.Running)
-	}
 	r.seal(r.seq)
+	r.considerRest()
 }
 
 // park gives the turn up until b is made ready and gets it again. It is called
@@ -255,9 +267,9 @@ func (f *facts) push(x fact) {
 	f.queue = slices.Insert(f.queue, at, x)
 }
 
-func (f *facts) pop() *operation {
-	o := f.queue[f.first].op
-	f.queue[f.first].op = nil
+func (f *facts) pop() interface{ deliver() } {
+	what := f.queue[f.first].what
+	f.queue[f.first].what = nil
 	f.first++
-	return o
+	return what
 }

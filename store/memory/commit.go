@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,8 +10,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Commit writes a group. It writes change by change and notes how to undo each,
-// so that a group that is refused leaves no trace.
+// Commit writes a group. It writes part by part and notes how to undo each, so
+// that a group that is refused leaves no trace.
 func (s *Store) Commit(_ context.Context, g *store.Group) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -26,79 +25,105 @@ func (s *Store) Commit(_ context.Context, g *store.Group) error {
 			return err
 		}
 	}
-	tx := transaction{data: s.data, done: g.Again && s.data.hasGroup(g)}
-	for i := range g.Changes {
-		if err := tx.write(&g.Changes[i]); err != nil {
-			tx.rollback()
-			return &store.DataError{Err: err}
-		}
+	tx := s.data.begin(g)
+	if err := tx.write(); err != nil {
+		tx.rollback()
+		return &store.DataError{Err: err}
 	}
-	for _, u := range tx.undo {
-		s.data.offer(u.run)
-	}
+	tx.settle()
 	return nil
 }
 
-// hasGroup says whether the group was committed before: one thing of it that is
-// there proves that all of it is.
-func (d *data) hasGroup(g *store.Group) bool {
+// A sending says what is known of a group's fate when it was sent before.
+type sending uint8
+
+const (
+	first  sending = iota // it was not sent before, or not written then
+	unsure                // it was sent before, and nothing of it tells whether it was written
+	done                  // it was written
+)
+
+// sending looks for the group. One thing of it that is there proves that all of
+// it is; an entry that is not there, that nothing is.
+func (d *data) sending(g *store.Group) sending {
+	if !g.Again {
+		return first
+	}
+	fate := unsure
 	for i := range g.Changes {
 		c := &g.Changes[i]
 		r := d.runs[c.Run]
-		if r == nil {
-			continue
-		}
-		if c.Create || len(c.Entries) > 0 && c.Entries[0].Seq <= r.last() {
-			return true
+		switch {
+		case r == nil:
+		case c.Create, len(c.Entries) > 0 && c.Entries[0].Seq <= r.last():
+			return done
+		case len(c.Entries) > 0:
+			fate = first
 		}
 	}
-	return false
+	return fate
 }
 
 // A transaction is a group while it is written.
 type transaction struct {
-	data *data
-	done bool // the group was committed before
-	undo []undo
+	data    *data
+	group   *store.Group
+	sending sending
+	old     []bool // the changes that are there already; nil for none
+	undo    []func()
+	touched []touched
 }
 
-// An undo has a run as it was before its change.
-type undo struct {
-	run     *run
-	head    journal.Head
-	rows    int
-	created bool
+// A touched run, as it was before.
+type touched struct {
+	run  *run
+	free bool
+	wake time.Time
 }
 
-func (tx *transaction) write(c *store.Change) error {
-	r := tx.data.runs[c.Run]
-	switch {
-	case tx.done && r != nil:
-		c.Verdict, c.Found = store.Written, journal.Head{}
-		return nil
-	case c.Create && r != nil:
-		return fmt.Errorf("run %d is there already", c.Run)
-	case c.Create:
-		return tx.create(c)
-	case r == nil:
-		return fmt.Errorf("there is no run %d", c.Run)
+func (d *data) begin(g *store.Group) *transaction {
+	d.commits++
+	tx := &transaction{data: d, group: g, sending: d.sending(g)}
+	if tx.sending != done {
+		return tx
 	}
-	tx.undo = append(tx.undo, undo{run: r, head: r.head, rows: len(r.rows)})
-	if err := r.add(c.Entries); err != nil {
-		return err
+	tx.old = make([]bool, len(g.Changes))
+	for i := range g.Changes {
+		c := &g.Changes[i]
+		tx.old[i] = !c.Create || d.runs[c.Run] != nil
 	}
-	if c.Head != nil {
-		h := storedHead(*c.Head)
-		r.head.Status, r.head.Owner, r.head.Wake = h.Status, h.Owner, h.Wake
-		r.head.Ended, r.head.Last, r.head.Cause = h.Ended, h.Last, h.Cause
+	return tx
+}
+
+func (tx *transaction) isOld(i int) bool { return tx.old != nil && tx.old[i] }
+
+// write writes the group in the order that the contract demands.
+func (tx *transaction) write() error {
+	for _, part := range []func(int, *store.Change) error{
+		tx.create, tx.append, tx.posts, tx.head, tx.succeed,
+	} {
+		for i := range tx.group.Changes {
+			if err := part(i, &tx.group.Changes[i]); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-func (tx *transaction) create(c *store.Change) error {
+// create judges and makes a new run that continues no other.
+func (tx *transaction) create(i int, c *store.Change) error {
 	d := tx.data
-	if n, ok := c.Head.ID.Number(d.database); !ok || n != c.Run {
-		return fmt.Errorf("%q is not the ID of run %d in this database", c.Head.ID, c.Run)
+	c.Verdict, c.Found = store.Written, journal.Head{}
+	switch {
+	case tx.isOld(i):
+		tx.recallChange(c)
+		return nil
+	case !c.Create || c.From != 0:
+		return nil
+	}
+	if err := tx.isNew(c); err != nil {
+		return err
 	}
 	if found := d.holds(c.Head, c.Since); found != nil {
 		c.Verdict, c.Found = store.Exists, found.head
@@ -107,75 +132,191 @@ func (tx *transaction) create(c *store.Change) error {
 		}
 		return nil
 	}
-	c.Verdict, c.Found = store.Written, journal.Head{}
-	r := &run{head: storedHead(*c.Head)}
-	d.insert(r)
-	tx.undo = append(tx.undo, undo{run: r, created: true})
-	return r.add(c.Entries)
+	tx.insert(c, nil)
+	return nil
 }
 
-// holds gives the run that the workflow ID of a new one stands for: the open
-// one, else the one of the same workflow that ended last, at since or later.
-func (d *data) holds(h *journal.Head, since time.Time) *run {
-	var recent *run
-	for _, r := range d.byID[h.WorkflowID] {
-		if r.isOpen() {
-			return r
-		}
-		if since.IsZero() || r.head.Workflow != h.Workflow || r.head.Ended.Before(since) {
-			continue
-		}
-		if recent == nil || !r.head.Ended.Before(recent.head.Ended) {
-			recent = r
-		}
+func (tx *transaction) isNew(c *store.Change) error {
+	if n, ok := c.Head.ID.Number(tx.data.database); !ok || n != c.Run {
+		return fmt.Errorf("%q is not the ID of run %d in this database", c.Head.ID, c.Run)
 	}
-	return recent
+	if tx.data.runs[c.Run] != nil {
+		return fmt.Errorf("run %d is there already", c.Run)
+	}
+	return nil
 }
 
-// add appends entries to the journal.
-func (r *run) add(entries []journal.Entry) error {
+// recallChange gives the verdict that a change had, as far as it can be told.
+func (tx *transaction) recallChange(c *store.Change) {
+	r := tx.data.runs[c.Run]
+	switch {
+	case r == nil:
+	case c.Create:
+		c.Found = r.head
+	case c.Rest && r.head.Owner == tx.group.Engine:
+		c.Verdict, c.Found = store.Mail, r.head
+	}
+}
+
+// insert makes a new run, which takes over what is left in the inbox of the one
+// that it continues, and gets the messages that waited for it.
+func (tx *transaction) insert(c *store.Change, from *run) {
+	d := tx.data
+	r := &run{head: storedHead(*c.Head), commit: d.commits}
+	if tx.group.Engine == 0 {
+		r.head.Owner = 0
+	}
+	d.insert(r)
+	tx.undo = append(tx.undo, func() { d.remove(r) })
+	tx.touched = append(tx.touched, touched{run: r})
+	if from != nil {
+		tx.move(from, r)
+	}
+	tx.route(r)
+	c.Verdict, c.Found = store.Written, r.head
+}
+
+// succeed makes a run that continues another one.
+func (tx *transaction) succeed(i int, c *store.Change) error {
+	if !c.Create || c.From == 0 || tx.isOld(i) {
+		return nil
+	}
+	if err := tx.isNew(c); err != nil {
+		return err
+	}
+	from := tx.data.runs[c.From]
+	switch {
+	case from == nil:
+		return fmt.Errorf("run %d continues run %d, which is not there", c.Run, c.From)
+	case from.head.WorkflowID != c.Head.WorkflowID:
+		return fmt.Errorf("run %d continues run %d, which has another workflow ID", c.Run, c.From)
+	case tx.data.open(c.Head.WorkflowID) != nil:
+		return fmt.Errorf("run %d continues run %d, but their workflow ID has an open run", c.Run, c.From)
+	}
+	tx.insert(c, from)
+	return tx.entries(tx.data.runs[c.Run], c.Entries)
+}
+
+// append writes the entries of a change, and what has been told.
+func (tx *transaction) append(i int, c *store.Change) error {
+	for _, n := range c.Told {
+		tx.told(n)
+	}
+	if c.Run == 0 || tx.isOld(i) || c.From != 0 || c.Create && c.Verdict != store.Written {
+		return nil
+	}
+	r := tx.data.runs[c.Run]
+	switch {
+	case r != nil:
+		return tx.entries(r, c.Entries)
+	case c.Head != nil || len(c.Entries) > 0:
+		return fmt.Errorf("there is no run %d", c.Run)
+	}
+	return nil
+}
+
+// entries appends to a journal, and does what follows from the entries.
+func (tx *transaction) entries(r *run, entries []journal.Entry) error {
+	tx.touch(r)
 	for i := range entries {
 		e := &entries[i]
 		if e.Seq <= r.last() {
 			return fmt.Errorf("entry %d of run %d is there already", e.Seq, e.Run)
 		}
-		row, err := newRow(*e)
+		row, err := tx.newRow(*e)
 		if err != nil {
 			return err
 		}
 		r.rows = append(r.rows, row)
+		r.setAttributes(e)
+		if e.Detail == nil {
+			continue
+		}
+		if err := tx.take(r, e); err != nil {
+			return err
+		}
+		if e.Detail.Tell {
+			tx.owe(r, e.Seq)
+		}
 	}
 	return nil
 }
 
+// newRow gives the stored form of an entry, and keeps a large payload that it
+// brings along.
+func (tx *transaction) newRow(e journal.Entry) (row, error) {
+	if d := tx.data; e.Spill != 0 && e.Data != nil {
+		before, had := d.spilled[e.Spill]
+		tx.undo = append(tx.undo, func() {
+			if delete(d.spilled, e.Spill); had {
+				d.spilled[e.Spill] = before
+			}
+		})
+		d.spilled[e.Spill], e.Data = e.Data, nil
+	}
+	return newRow(e)
+}
+
+// take takes the message that an entry names out of the inbox. Its payload is
+// in the entry from now on.
+func (tx *transaction) take(r *run, e *journal.Entry) error {
+	if e.Detail.Mail == 0 {
+		return nil
+	}
+	m := r.message(e.Detail.Mail)
+	if m == nil || m.taken != 0 {
+		return fmt.Errorf("entry %d of run %d takes message %d, which is not in the inbox", e.Seq, e.Run, e.Detail.Mail)
+	}
+	before := *m
+	tx.undo = append(tx.undo, func() { *m = before })
+	m.taken, m.row = e.Seq, row{}
+	return nil
+}
+
+// head changes the head of a run that is there. One that is to rest does so
+// only if it has no message that its engine does not know of.
+func (tx *transaction) head(i int, c *store.Change) error {
+	if c.Create || c.Head == nil || tx.isOld(i) {
+		return nil
+	}
+	r := tx.data.runs[c.Run]
+	tx.touch(r)
+	h := storedHead(*c.Head)
+	r.claimed = false
+	r.head.Status, r.head.Ended, r.head.Last, r.head.Cause = h.Status, h.Ended, h.Last, h.Cause
+	if c.Rest && c.Head.Mail != r.head.Mail {
+		c.Verdict, c.Found = store.Mail, r.head
+		return nil
+	}
+	r.head.Owner, r.head.Wake = h.Owner, h.Wake
+	return nil
+}
+
+// touch notes how a run is before the group changes it.
+func (tx *transaction) touch(r *run) {
+	if r.commit == tx.data.commits {
+		return
+	}
+	before := *r
+	tx.undo = append(tx.undo, func() { *r = before })
+	tx.touched = append(tx.touched, touched{run: r, free: r.isFree(), wake: r.head.Wake})
+	r.commit = tx.data.commits
+}
+
 func (tx *transaction) rollback() {
-	for _, u := range slices.Backward(tx.undo) {
-		if u.created {
-			tx.data.remove(u.run)
-			continue
-		}
-		u.run.head, u.run.rows = u.head, u.run.rows[:u.rows]
+	for _, undo := range slices.Backward(tx.undo) {
+		undo()
 	}
 }
 
-func (d *data) insert(r *run) {
-	d.runs[r.head.Number] = r
-	d.byID[r.head.WorkflowID] = append(d.byID[r.head.WorkflowID], r)
-	d.byNumber = slices.Insert(d.byNumber, d.position(r.head.Number), r)
-}
-
-// remove takes back an insert.
-func (d *data) remove(r *run) {
-	delete(d.runs, r.head.Number)
-	id, i := r.head.WorkflowID, d.position(r.head.Number)
-	d.byID[id] = d.byID[id][:len(d.byID[id])-1]
-	d.byNumber = slices.Delete(d.byNumber, i, i+1)
-}
-
-// position is where a number is in byNumber, or would be.
-func (d *data) position(n journal.Number) int {
-	i, _ := slices.BinarySearchFunc(d.byNumber, n, func(r *run, n journal.Number) int {
-		return cmp.Compare(r.head.Number, n)
-	})
-	return i
+// settle makes known which runs may be claimed now and which have mail.
+func (tx *transaction) settle() {
+	for _, t := range tx.touched {
+		if !t.free || !t.wake.Equal(t.run.head.Wake) {
+			tx.data.offer(t.run)
+		}
+		if t.run.hasMail() {
+			tx.data.mail[t.run] = true
+		}
+	}
 }

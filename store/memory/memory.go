@@ -24,7 +24,8 @@ const schema = 1
 // outlives the handle that Reopen closes.
 type Store struct {
 	data   *data
-	closed bool // guarded by data.mu
+	closed bool             // guarded by data.mu
+	engine journal.EngineID // the last one that joined by it; guarded by data.mu
 }
 
 var _ store.Store = (*Store)(nil)
@@ -34,13 +35,20 @@ type data struct {
 	mu       sync.Mutex
 	database string
 	runs     map[journal.Number]*run
-	byNumber []*run            // ascending
-	byID     map[string][]*run // by workflow ID, in the order of creation
-	due      map[string]*queue // by workflow: who may be claimed, and when
+	byNumber []*run                 // ascending
+	byID     map[string][]*run      // by workflow ID, in the order of creation
+	due      map[string]*queue      // by workflow: who may be claimed, and when
+	mail     map[*run]bool          // among them all that have mail which their engine was not given
+	known    map[sent]*message      // all messages that have a sender's ID
+	waiting  map[string][]*unrouted // by workflow ID, in the order of their numbers
+	unrouted int64                  // the number of the last one
+	owed     map[int64]owed         // by number
+	lastOwed int64
 	spilled  map[journal.Number][]byte
 	engines  map[journal.EngineID]store.Engine
-	joined   journal.EngineID // the last one that joined
+	joined   journal.EngineID // the last one that joined or visited
 	holder   *Store           // the handle whose engine has not left
+	commits  int64            // counts groups
 }
 
 // New gives an empty store with an identity of its own.
@@ -50,6 +58,10 @@ func New() *Store {
 		runs:     map[journal.Number]*run{},
 		byID:     map[string][]*run{},
 		due:      map[string]*queue{},
+		mail:     map[*run]bool{},
+		known:    map[sent]*message{},
+		waiting:  map[string][]*unrouted{},
+		owed:     map[int64]owed{},
 		spilled:  map[journal.Number][]byte{},
 		engines:  map[journal.EngineID]store.Engine{},
 	}}
@@ -98,7 +110,7 @@ func (s *Store) Info(context.Context) (store.Info, error) {
 	info := store.Info{
 		Driver: "memory", Database: s.data.database, Schema: schema,
 		Durability: "nothing: it is lost with the process",
-		Runs:       int64(len(s.data.runs)),
+		Runs:       int64(len(s.data.runs)), Unrouted: int64(len(s.data.allUnrouted())), Owed: int64(len(s.data.owed)),
 	}
 	for id := range s.data.joined {
 		if e, ok := s.data.engines[id+1]; ok {

@@ -1,32 +1,22 @@
 package memory
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
 
-// Load gives entries of one journal in order. Where a row cannot be read it
-// gives those before it and a CorruptError.
+// Load gives entries of one journal in order, or messages of one inbox. Where a
+// row cannot be read it gives those before it and a CorruptError.
 func (s *Store) Load(_ context.Context, n journal.Number, r store.Range) ([]journal.Entry, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
 	}
 	defer s.leave()
-	run := s.data.runs[n]
-	if run == nil {
-		return nil, nil
-	}
-	rows := run.from(r.From)
-	if r.Limit > 0 && len(rows) > r.Limit {
-		rows = rows[:r.Limit]
-	}
 	var entries []journal.Entry
-	for _, row := range rows {
-		e, err := row.read()
+	for _, read := range s.data.rangeOf(n, r) {
+		e, err := read()
 		if err == nil && r.Payloads {
 			err = s.data.fill(&e)
 		}
@@ -37,6 +27,54 @@ func (s *Store) Load(_ context.Context, n journal.Number, r store.Range) ([]jour
 	}
 	return entries, nil
 }
+
+// A reader reads one stored row.
+type reader func() (journal.Entry, error)
+
+// rangeOf gives the rows that a range means.
+func (d *data) rangeOf(n journal.Number, r store.Range) []reader {
+	if r.Tail {
+		r.From = 0
+	}
+	var all []reader
+	run := d.runs[n]
+	switch {
+	case r.Inbox && n == 0:
+		for _, u := range d.allUnrouted() {
+			if u.number >= r.From && u.row.isNamed(r.Name) {
+				all = append(all, u.read)
+			}
+		}
+		return page(all, r)
+	case run == nil:
+		return nil
+	case r.Inbox:
+		for _, m := range run.untaken(r.From - 1) {
+			if m.row.isNamed(r.Name) {
+				all = append(all, func() (journal.Entry, error) { return m.read(n) })
+			}
+		}
+		return page(all, r)
+	}
+	for _, row := range page(run.from(r.From), r) {
+		all = append(all, row.read)
+	}
+	return all
+}
+
+// page cuts off what is over the limit.
+func page[E any](all []E, r store.Range) []E {
+	switch {
+	case r.Limit <= 0 || len(all) <= r.Limit:
+		return all
+	case r.Tail:
+		return all[len(all)-r.Limit:]
+	}
+	return all[:r.Limit]
+}
+
+// isNamed says whether the row has that name; every one has the empty one.
+func (r row) isNamed(name string) bool { return name == "" || r.entry.Op.Name == name }
 
 // fill gives an entry its spilled payload.
 func (d *data) fill(e *journal.Entry) error {
@@ -65,58 +103,4 @@ func (s *Store) Spill(_ context.Context, engine journal.EngineID, id journal.Num
 	}
 	s.data.spilled[id] = payload
 	return nil
-}
-
-// Find gives heads by filter, newest first.
-func (s *Store) Find(_ context.Context, f store.Filter) ([]journal.Head, journal.Number, error) {
-	if err := s.enter(); err != nil {
-		return nil, 0, err
-	}
-	defer s.leave()
-	var heads []journal.Head
-	for _, r := range slices.Backward(s.data.candidates(f)) {
-		if !matches(f, &r.head) {
-			continue
-		}
-		if len(heads) == f.Page() {
-			return heads, heads[len(heads)-1].Number, nil
-		}
-		heads = append(heads, r.head)
-	}
-	return heads, 0, nil
-}
-
-// candidates gives runs by ascending number, among them all that match.
-func (d *data) candidates(f store.Filter) []*run {
-	if f.Run != "" {
-		n, ok := f.Run.Number(d.database)
-		if r := d.runs[n]; ok && r != nil {
-			return []*run{r}
-		}
-		return nil
-	}
-	if f.WorkflowID != "" {
-		return slices.SortedFunc(slices.Values(d.byID[f.WorkflowID]), byNumber)
-	}
-	runs := d.byNumber
-	if f.After != 0 {
-		runs = runs[:d.position(f.After)]
-	}
-	return runs
-}
-
-func byNumber(a, b *run) int { return cmp.Compare(a.head.Number, b.head.Number) }
-
-func matches(f store.Filter, h *journal.Head) bool {
-	switch {
-	case f.After != 0 && h.Number >= f.After:
-		return false
-	case f.WorkflowID != "" && h.WorkflowID != f.WorkflowID:
-		return false
-	case f.Workflow != "" && h.Workflow != f.Workflow:
-		return false
-	case f.Owner != 0 && (h.Owner != f.Owner || !h.Ended.IsZero()):
-		return false
-	}
-	return len(f.Statuses) == 0 || slices.Contains(f.Statuses, h.Status)
 }

@@ -12,15 +12,34 @@ import (
 // The statements of a commit. An open run that has the workflow ID already makes
 // the insertion of a new head do nothing, so nothing is read before it.
 const (
-	insertHead = `insert into heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, seen)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0) on conflict (workflow_id) where ended is null do nothing`
+	insertHead = `insert into heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, seen, chain, parent, keep)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?) on conflict (workflow_id) where ended is null do nothing`
 
-	updateHead = `update heads set status = ?, owner = ?, wake = ?, ended = ?, last = ?, cause = ? where number = ?`
+	updateHead = `update heads set status = ?, owner = ?, wake = ?, ended = ?, last = ?, cause = ?, claimed = 0 where number = ?`
+
+	// restHead is updateHead where no message has come that the engine has not
+	// seen, and stayHead what is written where one has.
+	restHead = updateHead + ` and mail = ?`
+	stayHead = `update heads set status = ?, ended = ?, last = ?, cause = ?, claimed = 0 where number = ? returning ` + headColumns
+
+	selectHead = `select ` + headColumns + ` from heads where number = ?`
 
 	selectOpen = `select ` + headColumns + ` from heads where workflow_id = ? and ended is null`
 
 	selectEnded = `select ` + headColumns + ` from heads where workflow_id = ? and ended >= ? and workflow = ?
 and not exists (select 1 from heads where workflow_id = ? and ended is null) order by ended desc, number desc limit 1`
+
+	deleteOwed = `delete from owed where number = ?`
+)
+
+// What a successor takes over from the run that it continues.
+const (
+	mayContinue = `select 1 from heads where number = ? and workflow_id = ? and ended is not null`
+
+	inheritMessages = `update messages set run = ? where run = ? and taken is null`
+
+	// inheritMail counts what has moved as not given.
+	inheritMail = `update heads set (mail, given) = (select mail, iif(?, 0, mail) from heads where number = ?) where number = ?`
 )
 
 // Commit writes a group in one transaction.
@@ -29,126 +48,208 @@ func (s *Store) Commit(_ context.Context, g *store.Group) error {
 		return err
 	}
 	return s.write(func(c *conn) error {
-		if g.Engine != 0 {
-			if err := fence(c, g.Engine); err != nil {
-				return err
-			}
-		}
-		tx := transaction{conn: c, store: s}
-		if err := tx.prepare(); err != nil {
+		tx := transaction{conn: c, store: s, group: g}
+		if err := tx.begin(); err != nil {
 			return err
 		}
 		if g.Again {
-			return tx.writeAgain(g)
+			return tx.writeAgain()
 		}
-		for i := range g.Changes {
-			if err := tx.change(&g.Changes[i]); err != nil {
-				return err
-			}
-		}
-		return tx.entries.flush()
+		return tx.write()
 	})
 }
 
 // A transaction is a group while it is written.
 type transaction struct {
 	*conn
-	store   *Store
-	starts  *stmt // inserts heads
-	heads   *stmt // updates them
-	entries *inserter
+	store    *Store
+	group    *store.Group
+	there    []bool // the changes that were written before; nil for none
+	resent   bool   // a message that is there is the group's own
+	unrouted bool   // there may be messages that wait for a run
+	starts   *stmt  // inserts heads
+	heads    *stmt  // updates them
+	entries  *inserter
+
+	receivers map[journal.Number]*receiver // of messages, as they are in the group so far
+	posted    []*receiver                  // those that have got any
 }
 
-func (tx *transaction) prepare() (err error) {
-	if tx.starts, err = tx.conn.prepare(insertHead); err != nil {
+// begin checks the fence and prepares the statements. The same lookup tells
+// whether any message waits for a run, so that a start need not ask.
+func (tx *transaction) begin() (err error) {
+	sql, args := "select exists (select 1 from unrouted)", []driver.Value(nil)
+	if tx.group.Engine != 0 {
+		sql, args = sql+" from engines where id = ?", []driver.Value{int64(tx.group.Engine)}
+	}
+	waits, err := tx.value(sql, args...)
+	switch {
+	case err != nil:
+		return err
+	case waits == nil:
+		return store.ErrFenced
+	}
+	tx.unrouted = integer(waits) != 0
+	if tx.starts, err = tx.prepare(insertHead); err != nil {
 		return err
 	}
-	if tx.heads, err = tx.conn.prepare(updateHead); err != nil {
+	if tx.heads, err = tx.prepare(updateHead); err != nil {
 		return err
 	}
 	tx.entries, err = newInserter(tx.conn)
 	return err
 }
 
-// writeAgain writes a group that was sent before. A group is there as a whole
-// or not at all, so one thing of it that is there proves that all of it is; what
-// is not there then are starts that had found another run, and are judged anew.
-func (tx *transaction) writeAgain(g *store.Group) error {
-	there := make([]bool, len(g.Changes))
-	done := false
-	for i := range g.Changes {
-		var err error
-		if there[i], err = tx.isThere(&g.Changes[i]); err != nil {
-			return err
-		}
-		done = done || there[i]
-	}
-	for i := range g.Changes {
-		c := &g.Changes[i]
-		if there[i] || done && !c.Create {
-			c.Verdict, c.Found = store.Written, journal.Head{}
-			continue
-		}
-		if err := tx.change(c); err != nil {
-			return err
-		}
-	}
-	return tx.entries.flush()
-}
-
-func (tx *transaction) isThere(c *store.Change) (bool, error) {
-	var row driver.Value
-	var err error
-	switch {
-	case c.Create:
-		row, err = tx.value("select 1 from heads where number = ?", int64(c.Run))
-	case len(c.Entries) > 0:
-		row, err = tx.value("select 1 from entries where run = ? and seq = ?", int64(c.Run), c.Entries[0].Seq)
-	}
-	return row != nil, err
-}
-
-func (tx *transaction) change(c *store.Change) error {
-	switch {
-	case c.Create:
-		written, err := tx.create(c)
-		if err != nil || !written {
-			return err
-		}
-	case c.Head != nil:
-		if err := tx.update(c.Head); err != nil {
-			return err
-		}
-	}
-	for i := range c.Entries {
-		if err := tx.entries.add(&c.Entries[i]); err != nil {
+// write writes the changes step by step, in the order that [store.Group] has.
+func (tx *transaction) write() error {
+	for _, step := range []func() error{
+		tx.each(tx.start, tx.recall), tx.each(tx.record, nil),
+		tx.meet, tx.each(tx.send, tx.tell), tx.part,
+		tx.each(tx.settle, nil), tx.each(tx.succeed, nil), tx.entries.flush,
+	} {
+		if err := step(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// create writes a new head, or finds who has its workflow ID.
-func (tx *transaction) create(c *store.Change) (written bool, err error) {
-	h := c.Head
+// each gives a step that is made for each change: what writes it, or what only
+// tells of one that is there already.
+func (tx *transaction) each(write, tell func(*store.Change) error) func() error {
+	return func() error {
+		for i := range tx.group.Changes {
+			do := write
+			if tx.there != nil && tx.there[i] {
+				do = tell
+			}
+			if do == nil {
+				continue
+			}
+			if err := do(&tx.group.Changes[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// start creates a run that continues no other.
+func (tx *transaction) start(c *store.Change) error {
+	c.Verdict, c.Found = store.Written, journal.Head{}
+	if !c.Create || c.From != 0 {
+		return nil
+	}
+	if !c.Since.IsZero() {
+		if found, err := tx.findEnded(c); err != nil || found {
+			return err
+		}
+	}
+	created, err := tx.create(c)
+	if err == nil && !created {
+		err = tx.findOpen(c)
+	}
+	if err == nil && created && tx.unrouted {
+		err = tx.deliver(c)
+	}
+	return err
+}
+
+// record writes entries, with what follows from them.
+func (tx *transaction) record(c *store.Change) error {
+	for _, number := range c.Told {
+		if _, err := tx.exec(deleteOwed, number); err != nil {
+			return err
+		}
+	}
+	if c.From != 0 || c.Verdict != store.Written {
+		return nil
+	}
+	return tx.append(c.Entries)
+}
+
+func (tx *transaction) append(entries []journal.Entry) error {
+	for i := range entries {
+		if err := tx.entries.add(&entries[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle writes the head of a run that is there.
+func (tx *transaction) settle(c *store.Change) error {
+	switch {
+	case c.Create || c.Head == nil:
+		return nil
+	case c.Rest:
+		return tx.rest(c)
+	}
+	return tx.update(c.Head)
+}
+
+// succeed creates a run that continues another, which has ended by now.
+func (tx *transaction) succeed(c *store.Change) error {
+	if c.From == 0 {
+		return nil
+	}
+	ended, err := tx.value(mayContinue, int64(c.From), c.Head.WorkflowID)
+	if err != nil {
+		return err
+	}
+	created := false
+	if ended != nil {
+		created, err = tx.create(c)
+	}
+	if err == nil && !created {
+		err = &store.DataError{Err: fmt.Errorf("run %d cannot continue run %d: it is open, not there or has another workflow ID", c.Run, c.From)}
+	}
+	if err != nil {
+		return err
+	}
+	moved, err := tx.exec(inheritMessages, int64(c.Run), int64(c.From))
+	if err != nil {
+		return err
+	}
+	if _, err := tx.exec(inheritMail, moved > 0, int64(c.From), int64(c.Run)); err != nil {
+		return err
+	}
+	err = tx.query(func(row []driver.Value) error {
+		c.Found = tx.store.head(row)
+		return nil
+	}, selectHead, int64(c.Run))
+	if err != nil {
+		return err
+	}
+	if err := tx.deliver(c); err != nil {
+		return err
+	}
+	return tx.append(c.Entries)
+}
+
+// create writes a new head, unless an open run has its workflow ID. No stranger
+// owns a run.
+func (tx *transaction) create(c *store.Change) (bool, error) {
+	h := *c.Head
 	if n, ok := h.ID.Number(tx.store.database); !ok || n != c.Run {
 		return false, &store.DataError{Err: fmt.Errorf("%q is not the ID of run %d in this database", h.ID, c.Run)}
 	}
-	c.Verdict, c.Found = store.Written, journal.Head{}
-	if !c.Since.IsZero() {
-		if found, err := tx.findEnded(c); err != nil || found {
-			return false, err
-		}
+	if tx.group.Engine == 0 {
+		h.Owner = 0
 	}
+	h.Mail = 0
 	a := tx.starts.args
 	a[0].Value, a[1].Value, a[2].Value, a[3].Value = int64(h.Number), h.WorkflowID, h.Workflow, int64(h.Pattern)
 	a[4].Value, a[5].Value, a[6].Value, a[7].Value = int64(h.Status), int64(h.Owner), nanos(h.Wake), nanos(h.Created)
 	a[8].Value, a[9].Value, a[10].Value, a[11].Value = nanos(h.Ended), h.Last, h.Cause, int64(h.Crashes)
+	a[12].Value, a[13].Value, a[14].Value = int64(h.Chain), int64(h.Parent), int64(h.Keep)
 	rows, err := tx.starts.exec()
-	if err != nil || rows == 1 {
-		return err == nil, err
+	if err != nil || rows == 0 {
+		return false, err
 	}
-	return false, tx.findOpen(c)
+	h.Wake, h.Created, h.Ended = stored(h.Wake), stored(h.Created), stored(h.Ended)
+	c.Found = h
+	return true, nil
 }
 
 // findOpen tells the open run that has the workflow ID of a new one.
@@ -174,13 +275,43 @@ func (tx *transaction) findEnded(c *store.Change) (found bool, err error) {
 }
 
 func (tx *transaction) update(h *journal.Head) error {
-	a := tx.heads.args
+	bindHead(tx.heads, h)
+	rows, err := tx.heads.exec()
+	if err == nil && rows == 0 {
+		err = noRun(h)
+	}
+	return err
+}
+
+// rest lets a run leave memory, or tells that it has messages.
+func (tx *transaction) rest(c *store.Change) error {
+	h := c.Head
+	s, err := tx.prepare(restHead)
+	if err != nil {
+		return err
+	}
+	bindHead(s, h)
+	s.args[7].Value = h.Mail
+	if rows, err := s.exec(); err != nil || rows == 1 {
+		return err
+	}
+	err = tx.query(func(row []driver.Value) error {
+		c.Verdict, c.Found = store.Mail, tx.store.head(row)
+		return nil
+	}, stayHead, int64(h.Status), nanos(h.Ended), h.Last, h.Cause, int64(h.Number))
+	if err == nil && c.Verdict != store.Mail {
+		err = noRun(h)
+	}
+	return err
+}
+
+func bindHead(s *stmt, h *journal.Head) {
+	a := s.args
 	a[0].Value, a[1].Value, a[2].Value = int64(h.Status), int64(h.Owner), nanos(h.Wake)
 	a[3].Value, a[4].Value, a[5].Value = nanos(h.Ended), h.Last, h.Cause
 	a[6].Value = int64(h.Number)
-	rows, err := tx.heads.exec()
-	if err == nil && rows == 0 {
-		err = &store.DataError{Err: fmt.Errorf("there is no run %d", h.Number)}
-	}
-	return err
+}
+
+func noRun(h *journal.Head) error {
+	return &store.DataError{Err: fmt.Errorf("there is no run %d", h.Number)}
 }

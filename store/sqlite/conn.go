@@ -67,7 +67,9 @@ type stmt struct {
 	args []driver.NamedValue
 }
 
-// prepare gives the statement of that text, which is prepared once.
+// prepare gives the statement of that text, which is prepared once. A limit that
+// is an argument is written as a sum, "limit ? + 0": for a bare one SQLite prepares
+// the statement anew each time, to plan by its value.
 func (c *conn) prepare(sql string) (*stmt, error) {
 	if s := c.stmts[sql]; s != nil {
 		return s, nil

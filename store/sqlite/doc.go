@@ -4,11 +4,11 @@
 // One file has everything; beside it are SQLite's own -wal and -shm and a small
 // FILE-engine, whose lock says that an engine is at work. A commit is durable
 // when it returns: WAL with synchronous=FULL, asked for at each opening and
-// verified. Any number of processes may read, and start runs, at any time; one at
-// a time executes them.
+// verified. Any number of processes may read, start runs and post messages at any
+// time; one at a time executes runs.
 //
-// The tables are meant to be read by people: the views runs and journal show
-// them in words.
+// The tables are meant to be read by people: the views runs, journal and inbox
+// show them in words.
 //
 //	sqlite3 runs.db "select seq, kind, name, data from journal where workflow_id = 'order-4711'"
 //

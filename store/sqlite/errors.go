@@ -6,6 +6,7 @@ import (
 	modernc "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
 
@@ -34,4 +35,11 @@ func isData(err error) bool {
 func isRefusal(err error) bool {
 	var data *store.DataError
 	return errors.As(err, &data) || errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrLocked)
+}
+
+// isCorrupt says whether a row could not be read, so that nothing is wrong with
+// the connection.
+func isCorrupt(err error) bool {
+	var corrupt *journal.CorruptError
+	return errors.As(err, &corrupt)
 }

@@ -121,6 +121,7 @@ func TestDurability(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "runs.db"))
 	for pragma, want := range map[string]any{
 		"journal_mode": "wal", "synchronous": int64(2), "foreign_keys": int64(1), "application_id": int64(applicationID), "wal_autocheckpoint": int64(2000),
+		"cache_size": int64(-8192),
 	} {
 		if got, err := s.writer.value("pragma " + pragma); err != nil || got != want {
 			t.Errorf("%s is %v, %v; want %v", pragma, got, err, want)
@@ -171,12 +172,27 @@ func TestLongJournal(t *testing.T) {
 // TestPlans demands that what is asked often needs no scan.
 func TestPlans(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "runs.db"))
-	where, args := s.conditions(store.Filter{WorkflowID: "x"})
-	find := "select number from heads" + where
-	for sql, n := range map[string]int{
-		selectDue: 3, selectNext: 1, selectOpen: 1, selectEnded: 4, selectJournal: 1, selectRange: 3, selectFilled: 3,
-		releaseAll: 1, releaseOwn: 2, countCrashes: 1, takeHead: 2, updateHead: 7, find: len(args),
+	statements := map[string]int{
+		selectDue: 3, selectNext: 1, selectHead: 1, selectOpen: 1, selectEnded: 4,
+		releaseAll: 1, releaseOwn: 2, countCrashes: 1, takeOne: 3, takeMany: 1 + runsAtATime, selectJournals: runsAtATime,
+		updateHead: 7, restHead: 8, stayHead: 5, inheritMail: 3, inheritMessages: 2, mayContinue: 2, deleteOwed: 1,
+		insertMessage: 13, countMail: 3, countAndWake: 4, selectReceiver: 1, selectReceivers: runsAtATime, selectOpenReceiver: 1, selectNewest: 1, selectKnown: 2, moveUnrouted: 4,
+		selectWaiting: 3, selectUnrouted: 1, selectWaitingFor: 2, deleteUnrouted: 1, selectExpired: 2,
+		selectUnseen: 1, seeMail: 1, selectInbox: 3, selectOne: 2,
+		takeMessage: 3, insertOwed: 2, setAttribute: 3, removeAttribute: 2, selectOwed: 3,
+		selectOver + " order by ended limit ? + 0": 4, purgeSpilled: 4, purgeExpired: 2,
+	}
+	for _, f := range []store.Filter{
+		{WorkflowID: "x"}, {WorkflowIDs: []string{"x", "y"}, Newest: true}, {Parent: 1}, {Owner: 1}, {Runs: []journal.RunID{"x", "y"}},
 	} {
+		where, args := s.conditions(f)
+		statements["select number from heads"+where] = len(args)
+	}
+	for _, r := range []store.Range{{}, {Payloads: true}, {Inbox: true}, {Inbox: true, Name: "x"}} {
+		sql, args := rangeOf(1, r)
+		statements[sql] = len(args)
+	}
+	for sql, n := range statements {
 		plan := planOf(t, s.writer, sql, n)
 		if bytes.Contains([]byte(plan), []byte("SCAN")) || bytes.Contains([]byte(plan), []byte("TEMP B-TREE")) {
 			t.Errorf("%s\nneeds\n%s", sql, plan)

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"database/sql/driver"
 	"fmt"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 // left out saves about as much as a column. The others are written at once, one
 // by one: within a transaction the order is nobody's matter.
 type inserter struct {
+	conn                *conn
 	many, single, whole *stmt
 	pending             int // plain entries that are bound to many
 }
@@ -31,7 +33,7 @@ const (
 var insertMany = insertPlain + strings.Repeat(", "+plainValues, rowsAtATime-1)
 
 func newInserter(c *conn) (*inserter, error) {
-	in := new(inserter)
+	in := &inserter{conn: c}
 	for sql, s := range map[string]**stmt{insertMany: &in.many, insertPlain: &in.single, insertWhole: &in.whole} {
 		var err error
 		if *s, err = c.prepare(sql); err != nil {
@@ -43,7 +45,7 @@ func newInserter(c *conn) (*inserter, error) {
 
 // add writes an entry, at the latest when flush is called.
 func (in *inserter) add(e *journal.Entry) error {
-	if e.Op.Scope != 0 || e.Op.Key != "" || e.Spill != 0 || e.Detail != nil {
+	if e.Op.Scope != 0 || e.Op.Key != "" || e.Spill != 0 || e.Detail != nil || e.Kind == journal.AttributeSet {
 		return in.addWhole(e)
 	}
 	a := in.many.args[in.pending*plainColumns:][:plainColumns]
@@ -83,6 +85,73 @@ func (in *inserter) addWhole(e *journal.Entry) error {
 	a[4].Value, a[5].Value, a[6].Value, a[7].Value = orNull(e.Op.Scope), orNull(e.Op.Name), orNull(e.Op.Key), orNull(int64(e.Op.Occ))
 	a[8].Value, a[9].Value, a[10].Value, a[11].Value = nanos(e.At), orNull(int64(e.Took)), orNull(int64(e.Spill)), orNull(string(detail))
 	a[12].Value = e.Data
-	_, err = in.whole.exec()
+	if e.Spill != 0 {
+		a[12].Value = nil
+	}
+	if _, err = in.whole.exec(); err != nil {
+		return err
+	}
+	return in.follow(e)
+}
+
+// What follows from an entry.
+const (
+	takeMessage = `update messages set taken = ?, spill = null, detail = null, data = null where run = ? and number = ? and taken is null`
+
+	insertOwed = `insert into owed (run, seq, workflow) select number, ?, workflow from heads where number = ?`
+
+	setAttribute = `insert into attributes (run, name, value) values (?, ?, ?) on conflict (run, name) do update set value = excluded.value`
+
+	removeAttribute = `delete from attributes where run = ? and name = ?`
+)
+
+// follow writes what follows from an entry: a payload that it brings along, the
+// message that it takes, that it is owed, and attributes.
+func (in *inserter) follow(e *journal.Entry) error {
+	if e.Spill != 0 && e.Data != nil {
+		if _, err := in.conn.exec(insertSpilled, int64(e.Spill), e.Data); err != nil {
+			return err
+		}
+	}
+	if e.Kind == journal.AttributeSet {
+		if err := in.setAttribute(e); err != nil {
+			return err
+		}
+	}
+	d := e.Detail
+	if d == nil {
+		return nil
+	}
+	if d.Mail != 0 {
+		rows, err := in.conn.exec(takeMessage, e.Seq, int64(e.Run), d.Mail)
+		if err == nil && rows == 0 {
+			err = &store.DataError{Err: fmt.Errorf("entry %d of run %d takes message %d, which is not there", e.Seq, e.Run, d.Mail)}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if d.Tell {
+		if _, err := in.conn.exec(insertOwed, e.Seq, int64(e.Run)); err != nil {
+			return err
+		}
+	}
+	if e.Kind != journal.RunStarted {
+		return nil
+	}
+	for name, value := range d.Attributes {
+		if _, err := in.conn.exec(setAttribute, int64(e.Run), name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (in *inserter) setAttribute(e *journal.Entry) error {
+	sql, args := setAttribute, []driver.Value{int64(e.Run), e.Op.Name, string(e.Data)}
+	if e.Data == nil {
+		sql, args = removeAttribute, args[:2]
+	}
+	_, err := in.conn.exec(sql, args...)
 	return err
 }

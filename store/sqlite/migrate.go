@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	schemaVersion = 1
+	schemaVersion = 2
 	applicationID = 0x70657264 // "perd"
 )
 
@@ -25,7 +25,7 @@ func migrate(c *conn) error {
 	if version, err := checkVersion(c); err != nil || version == schemaVersion {
 		return err
 	}
-	if err := c.script("begin immediate"); err != nil {
+	if err := begin(c); err != nil {
 		return err
 	}
 	err := migrateInside(c)

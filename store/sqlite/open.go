@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
@@ -26,6 +27,9 @@ type Options struct {
 	// MaxBytes is the size that the database file may grow to; a commit beyond
 	// fails as it does on a full disk. Zero is no limit.
 	MaxBytes int64
+	// Exclusive says that no other process writes while this one has the database,
+	// so that [Store.Watch] need not look for it.
+	Exclusive bool
 }
 
 // A Store is a [store.Store] in an SQLite database.
@@ -42,8 +46,12 @@ type Store struct {
 	readers *pool
 
 	writing sync.Mutex
-	writer  *conn // nil after a failure, until the next use
-	lock    *conn // holds the side database while an engine is joined by this handle
+	writer  *conn   // nil after a failure, until the next use
+	lock    *conn   // holds the side database while an engine is joined by this handle
+	version version // what the writer said last, while somebody watches
+
+	watching  atomic.Int32 // how many watch
+	strangers notice       // somebody else has written
 }
 
 var _ store.Store = (*Store)(nil)
@@ -140,7 +148,7 @@ func (s *Store) dialWriter() (*conn, error) {
 	if err != nil {
 		return nil, explain(err)
 	}
-	for _, prepare := range []func(*conn) error{patience, identify, durability, s.limits} {
+	for _, prepare := range []func(*conn) error{patience, identify, durability, s.limits, impatience} {
 		if err := prepare(c); err != nil {
 			return nil, errors.Join(explain(err), c.close())
 		}
@@ -155,6 +163,26 @@ func patience(c *conn) error {
 }
 
 const busyFor = 30 * time.Second
+
+// impatience is for the writer, which asks again by itself, see [begin].
+func impatience(c *conn) error { return c.script("pragma busy_timeout = 10") }
+
+// begin begins a transaction that writes. SQLite asks for a lock ever more rarely
+// the longer it waits, so that who wants to post might never meet one of the
+// moments in which a busy engine does not hold it. It is asked again, from the
+// beginning, every few milliseconds.
+func begin(c *conn) error {
+	_, err := c.exec("begin immediate")
+	if code(err) != sqlite3.SQLITE_BUSY {
+		return err
+	}
+	for began := time.Now(); code(err) == sqlite3.SQLITE_BUSY; _, err = c.exec("begin immediate") {
+		if time.Since(began) > busyFor {
+			return fmt.Errorf("another process has been writing for %v", busyFor)
+		}
+	}
+	return err
+}
 
 // durability sets pages of 8 kB, where there are none yet, and WAL with a sync in each commit, and asks whether it is so.
 func durability(c *conn) error {
@@ -189,10 +217,10 @@ func useWAL(c *conn) (driver.Value, error) {
 	}
 }
 
-// limits sets the sizes of cache and log: 64 MB of pages in memory, and a log of
+// limits sets the sizes of cache and log: 8 MB of pages in memory, and a log of
 // about 16 MB before it is copied into the file.
 func (s *Store) limits(c *conn) error {
-	err := c.script("pragma cache_size = -65536; pragma wal_autocheckpoint = 2000; pragma foreign_keys = on")
+	err := c.script("pragma cache_size = -8192; pragma wal_autocheckpoint = 2000; pragma foreign_keys = on")
 	if err != nil || s.options.MaxBytes <= 0 {
 		return err
 	}

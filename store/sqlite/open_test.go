@@ -31,8 +31,8 @@ func TestOpenRefuses(t *testing.T) {
 		"a text":                  {text, Options{}, store.ErrForeign, "no SQLite database"},
 		"another's database":      {script(t, "create table theirs (x)"), Options{}, store.ErrForeign, "another application"},
 		"another's empty file":    {script(t, "pragma application_id = 7"), Options{}, store.ErrForeign, "another application"},
-		"a newer schema":          {newer(t), Options{}, store.ErrNewer, "version 2 and this program knows 1"},
-		"a newer one, to read":    {newer(t), Options{ReadOnly: true}, store.ErrNewer, "version 2"},
+		"a newer schema":          {newer(t), Options{}, store.ErrNewer, "version 3 and this program knows 2"},
+		"a newer one, to read":    {newer(t), Options{ReadOnly: true}, store.ErrNewer, "version 3"},
 		"a missing file, to read": {filepath.Join(dir, "none.db"), Options{ReadOnly: true}, nil, "no such file"},
 		"an empty file, to read":  {script(t, "vacuum"), Options{ReadOnly: true}, nil, "open it once for writing"},
 	} {
@@ -87,7 +87,7 @@ func newer(t *testing.T) string {
 	mustOpen(t, path).Close()
 	c, err := dial(path, "rw")
 	if err == nil {
-		err = errors.Join(c.script("update meta set value = 2 where key = 'schema'"), c.close())
+		err = errors.Join(c.script("update meta set value = 3 where key = 'schema'"), c.close())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -114,32 +114,6 @@ func TestReadOnly(t *testing.T) {
 	}
 	if _, err := join(r); err == nil {
 		t.Errorf("it joins")
-	}
-}
-
-// TestMigrationIsOneTransaction kills a migration after each of its statements:
-// what it leaves must open as if nothing had been.
-func TestMigrationIsOneTransaction(t *testing.T) {
-	sql, err := migrations.ReadFile("migrations/0001.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	statements := strings.SplitAfter(string(sql), ";\n")
-	for n := range statements {
-		path := filepath.Join(t.TempDir(), "runs.db")
-		s := &Store{path: path}
-		c, err := s.dialWriter()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(c.script("begin immediate"), c.script(strings.Join(statements[:n], "")), c.close()); err != nil {
-			t.Fatalf("after %d statements: %v", n, err)
-		}
-		s = mustOpen(t, path)
-		if _, err := join(s); err != nil {
-			t.Fatalf("after %d statements: %v", n, err)
-		}
-		s.Close()
 	}
 }
 
@@ -185,23 +159,42 @@ func TestViews(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := start(s, got.Engine, 5)
-	run := g.Changes[0].Run
-	g.Changes[0].Head.WorkflowID = "order-4711"
-	g.Changes[0].Entries = append(g.Changes[0].Entries, step(1, run, 2, []byte("\xff\x00")).Changes[0].Entries[0])
-	spilled := journal.Entry{Run: run, Seq: 3, Kind: journal.RunFailed, Status: journal.Failed, Op: journal.Op{Scope: 2, Key: "k"}, At: noon.Add(1), Spill: 99,
-		Detail: &journal.Detail{Failure: &journal.Failure{Message: "no money"}}}
-	g.Changes[0].Entries = append(g.Changes[0].Entries, spilled)
-	if err := errors.Join(s.Spill(t.Context(), got.Engine, 99, []byte("große Zahl")), s.Commit(t.Context(), g)); err != nil {
+	c := &g.Changes[0]
+	c.Head.WorkflowID, c.Head.Chain, c.Head.Parent = "order-4711", c.Run-1, c.Run-2
+	c.Entries[0].Detail = &journal.Detail{Attributes: map[string]string{"city": "Köln"}}
+	c.Entries = append(c.Entries, step(1, c.Run, 2, []byte("\xff\x00")).Changes[0].Entries[0])
+	c.Entries = append(c.Entries, journal.Entry{Run: c.Run, Seq: 3, Kind: journal.RunFailed, Status: journal.Failed, Op: journal.Op{Scope: 2, Key: "k"}, At: noon.Add(1), Spill: 99,
+		Detail: &journal.Detail{Failure: &journal.Failure{Message: "no money"}}})
+	c.Posts = []store.Post{
+		{Run: c.Run, Message: signal("paid", "m-1", []byte("12 €"))}, {Run: c.Run, Message: signal("raw", "", []byte("\xff"))},
+		{WorkflowID: "order-4712", Until: noon.Add(2), Message: signal("paid", "m-2", nil)},
+	}
+	taken := step(got.Engine, c.Run, 4, []byte("12 €"))
+	taken.Changes[0].Entries[0].Detail = &journal.Detail{Mail: 1}
+	if err := errors.Join(s.Spill(t.Context(), got.Engine, 99, []byte("große Zahl")), s.Commit(t.Context(), g), s.Commit(t.Context(), taken)); err != nil {
 		t.Fatal(err)
 	}
-	want := strings.ReplaceAll(`runs: DB-1-5|order-4711|w|WORKFLOW|RUNNING|1|2026-05-06T12:00:00.000000000Z|2026-05-06T12:00:00.000000000Z|<nil>||0|137438953477
-journal: DB-1-5|order-4711|1|RunStarted|RUNNING|<nil>|<nil>|<nil>|<nil>|2026-05-06T12:00:00.000000000Z|<nil>|{"order":1}|<nil>|137438953477
+	want := strings.ReplaceAll(`runs: DB-1-5|order-4711|w|WORKFLOW|RUNNING|1|2026-05-06T12:00:00.000000000Z|2026-05-06T12:00:00.000000000Z|<nil>||0|2|1|{"city":"Köln"}|DB-1-4|DB-1-3|137438953477
+journal: DB-1-5|order-4711|1|RunStarted|RUNNING|<nil>|<nil>|<nil>|<nil>|2026-05-06T12:00:00.000000000Z|<nil>|{"order":1}|{"attributes":{"city":"Köln"}}|137438953477
 journal: DB-1-5|order-4711|2|StepCompleted|<nil>|<nil>|charge|<nil>|1|2026-05-06T12:00:00.000000000Z|1.5|x'FF00'|<nil>|137438953477
 journal: DB-1-5|order-4711|3|RunFailed|FAILED|2|<nil>|k|<nil>|2026-05-06T12:00:00.000000001Z|<nil>|große Zahl|{"failure":{"message":"no money"}}|137438953477
+journal: DB-1-5|order-4711|4|StepCompleted|<nil>|<nil>|charge|<nil>|3|2026-05-06T12:00:00.000000000Z|1.5|12 €|{"mail":1}|137438953477
+inbox: DB-1-5|order-4711|1|SignalReceived|paid|<nil>|m-1|2026-05-06T12:00:00.000000000Z|4|<nil>|<nil>|<nil>|137438953477
+inbox: DB-1-5|order-4711|2|SignalReceived|raw|<nil>|<nil>|2026-05-06T12:00:00.000000000Z|<nil>|<nil>|x'FF'|<nil>|137438953477
+inbox: <nil>|order-4712|1|SignalReceived|paid|<nil>|m-2|2026-05-06T12:00:00.000000000Z|<nil>|2026-05-06T12:00:00.000000002Z|<nil>|<nil>|<nil>
 `, "DB", s.database)
-	if shown := rows(t, path, "runs") + rows(t, path, "journal"); shown != want {
+	if shown := rows(t, path, "runs") + rows(t, path, "journal") + rows(t, path, "inbox"); shown != want {
 		t.Errorf("the views show\n%s\nwant\n%s", shown, want)
 	}
+}
+
+// signal is a message.
+func signal(name, id string, data []byte) journal.Entry {
+	e := journal.Entry{Kind: journal.SignalReceived, Op: journal.Op{Name: name}, At: noon, Data: data}
+	if id != "" {
+		e.Detail = &journal.Detail{Message: id}
+	}
+	return e
 }
 
 // rows shows what a view has, line by line.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -28,27 +27,15 @@ func (s *Store) read(ctx context.Context, f func(*conn) error) error {
 	return err
 }
 
-const (
-	selectRange = `select ` + entryColumns + ` from entries where run = ? and seq >= ? order by seq limit ?`
-
-	// selectFilled has a column more: the spilled payload.
-	selectFilled = `select ` + entryColumns + `, (select s.data from spilled s where s.id = spill)
-from entries where run = ? and seq >= ? order by seq limit ?`
-)
-
-// Load gives entries of one journal in order. Where a row cannot be read it
-// gives those before it and a CorruptError.
+// Load gives entries of one journal in order, or messages of one inbox. Where a
+// row cannot be read it gives those before it and a CorruptError.
 func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) (entries []journal.Entry, err error) {
-	sql, limit := selectRange, int64(-1)
-	if r.Payloads {
-		sql = selectFilled
-	}
-	if r.Limit > 0 {
-		limit = int64(r.Limit)
-	}
+	sql, args := rangeOf(n, r)
+	read := reader(n, r)
 	err = s.read(ctx, func(c *conn) error {
+		entries = nil
 		return c.query(func(row []driver.Value) error {
-			e, err := entry(n, row)
+			e, err := read(n, row)
 			if err == nil && r.Payloads && e.Spill != 0 {
 				e.Data, err = spilled(&e, row[len(row)-1])
 			}
@@ -56,9 +43,65 @@ func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) (entr
 				entries = append(entries, e)
 			}
 			return err
-		}, sql, int64(n), r.From, limit)
+		}, sql, args...)
 	})
 	return entries, err
+}
+
+const payloadColumn = ", (select s.data from spilled s where s.id = spill) as payload"
+
+// rangeOf gives what a range means in SQL: few texts.
+func rangeOf(n journal.Number, r store.Range) (sql string, args []driver.Value) {
+	columns, table, key := entryColumns, "entries where run = ?", "seq"
+	args = []driver.Value{int64(n)}
+	switch {
+	case r.Inbox && n == 0:
+		columns, table, key = messageColumns+", workflow_id, until", "unrouted where ? = 0", "number"
+	case r.Inbox:
+		columns, table, key = messageColumns, "messages where run = ? and taken is null", "number"
+	}
+	if r.Payloads {
+		columns += payloadColumn
+	}
+	if r.Inbox && r.Name != "" {
+		table += " and name = ?"
+		args = append(args, r.Name)
+	}
+	limit := int64(-1)
+	if r.Limit > 0 {
+		limit = int64(r.Limit)
+	}
+	if r.Tail {
+		sql = "select * from (select " + columns + " from " + table + " order by " + key + " desc limit ? + 0) order by 1"
+		return sql, append(args, limit)
+	}
+	sql = "select " + columns + " from " + table + " and " + key + " >= ? order by " + key + " limit ? + 0"
+	return sql, append(args, r.From, limit)
+}
+
+// reader gives how the rows of a range are read.
+func reader(n journal.Number, r store.Range) func(journal.Number, []driver.Value) (journal.Entry, error) {
+	switch {
+	case r.Inbox && n == 0:
+		return unroutedMessage
+	case r.Inbox:
+		return message
+	}
+	return entry
+}
+
+// unroutedMessage gives a message that found no run, with whom it is for and when
+// it expires.
+func unroutedMessage(_ journal.Number, row []driver.Value) (journal.Entry, error) {
+	e, err := message(0, row)
+	if err != nil {
+		return e, err
+	}
+	if e.Detail == nil {
+		e.Detail = new(journal.Detail)
+	}
+	e.Detail.To, e.Detail.Due = str(row[13]), moment(row[14])
+	return e, nil
 }
 
 func spilled(e *journal.Entry, v driver.Value) ([]byte, error) {
@@ -77,66 +120,9 @@ func (s *Store) Spill(_ context.Context, engine journal.EngineID, id journal.Num
 		if data == nil {
 			data = []byte{}
 		}
-		_, err := c.exec("insert or replace into spilled (id, data) values (?, ?)", int64(id), data)
+		_, err := c.exec(insertSpilled, int64(id), data)
 		return err
 	})
-}
-
-// Find gives heads by filter, newest first.
-func (s *Store) Find(ctx context.Context, f store.Filter) (heads []journal.Head, next journal.Number, err error) {
-	where, args := s.conditions(f)
-	page := f.Page()
-	sql := "select " + headColumns + " from heads" + where + " order by number desc limit ?"
-	err = s.read(ctx, func(c *conn) error {
-		heads, next = nil, 0
-		return c.query(func(row []driver.Value) error {
-			if len(heads) == page {
-				next = heads[page-1].Number
-				return nil
-			}
-			heads = append(heads, s.head(row))
-			return nil
-		}, sql, append(args, int64(page)+1)...)
-	})
-	return heads, next, err
-}
-
-// conditions gives what a filter means in SQL. The text depends only on which
-// fields are set, so few statements are ever prepared.
-func (s *Store) conditions(f store.Filter) (where string, args []driver.Value) {
-	var terms []string
-	add := func(term string, values ...driver.Value) {
-		terms = append(terms, term)
-		args = append(args, values...)
-	}
-	if f.Run != "" {
-		n, _ := f.Run.Number(s.database) // zero where it is another database's
-		add("number = ?", int64(n))
-	}
-	if f.After != 0 {
-		add("number < ?", int64(f.After))
-	}
-	if f.WorkflowID != "" {
-		// Each half has an index, and SQLite uses both.
-		add("(workflow_id = ? and ended is null or workflow_id = ? and ended is not null)", f.WorkflowID, f.WorkflowID)
-	}
-	if f.Workflow != "" {
-		add("workflow = ?", f.Workflow)
-	}
-	if f.Owner != 0 {
-		add("owner = ? and ended is null", int64(f.Owner))
-	}
-	if len(f.Statuses) > 0 {
-		var values []driver.Value
-		for _, status := range f.Statuses {
-			values = append(values, int64(status))
-		}
-		add("status in (?"+strings.Repeat(", ?", len(values)-1)+")", values...)
-	}
-	if len(terms) == 0 {
-		return "", nil
-	}
-	return " where " + strings.Join(terms, " and "), args
 }
 
 // Info tells what the store is and who uses it.
@@ -146,11 +132,15 @@ func (s *Store) Info(ctx context.Context) (store.Info, error) {
 		Durability: "a commit survives the loss of power: WAL, synchronous=FULL",
 	}
 	err := s.read(ctx, func(c *conn) error {
-		runs, err := c.value("select count(*) from heads")
-		if err != nil {
-			return err
+		for sql, count := range map[string]*int64{
+			"select count(*) from heads": &info.Runs, "select count(*) from unrouted": &info.Unrouted, "select count(*) from owed": &info.Owed,
+		} {
+			v, err := c.value(sql)
+			if err != nil {
+				return err
+			}
+			*count = integer(v)
 		}
-		info.Runs = integer(runs)
 		return c.query(func(row []driver.Value) error {
 			info.Engines = append(info.Engines, store.Engine{
 				ID: journal.EngineID(integer(row[0])), Host: str(row[1]), PID: int(integer(row[2])),

@@ -13,9 +13,13 @@ import (
 // entry's run is known when its journal is read; each column read costs as much
 // as one written.
 const (
-	headColumns  = "number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes"
+	headColumns = "number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, " +
+		"mail, chain, parent, keep"
 	entryColumns = "seq, kind, status, scope, name, key, occ, at, took, spill, detail, data"
 )
+
+// headWidth is the number of columns of a head.
+const headWidth = 16
 
 // head gives the head that a row has. What is no pattern or status comes as a
 // number that names none.
@@ -26,11 +30,22 @@ func (s *Store) head(row []driver.Value) journal.Head {
 		Pattern: journal.Pattern(small(row[3])), Status: journal.Status(small(row[4])),
 		Owner: journal.EngineID(integer(row[5])), Wake: moment(row[6]), Created: moment(row[7]),
 		Ended: moment(row[8]), Last: integer(row[9]), Cause: str(row[10]), Crashes: int(integer(row[11])),
+		Mail: integer(row[12]), Chain: journal.Number(integer(row[13])), Parent: journal.Number(integer(row[14])),
+		Keep: time.Duration(integer(row[15])),
 	}
 }
 
 // entry gives the entry of a run that a row has, or a CorruptError.
 func entry(run journal.Number, row []driver.Value) (journal.Entry, error) {
+	e, err := scan(run, row)
+	if err == nil {
+		err = e.Check()
+	}
+	return e, err
+}
+
+// scan gives what a row has, whether or not it makes sense.
+func scan(run journal.Number, row []driver.Value) (journal.Entry, error) {
 	e := journal.Entry{
 		Run: run, Seq: integer(row[0]), Kind: journal.Kind(small(row[1])), Status: journal.Status(small(row[2])),
 		Op: journal.Op{Scope: integer(row[3]), Name: str(row[4]), Key: str(row[5]), Occ: int(integer(row[6]))},
@@ -42,7 +57,29 @@ func entry(run journal.Number, row []driver.Value) (journal.Entry, error) {
 		return e, &journal.CorruptError{Run: e.Run, Seq: e.Seq, Reason: fmt.Sprintf("its detail: %v", err)}
 	}
 	e.Detail = detail
-	return e, e.Check()
+	return e, nil
+}
+
+// messageColumns are those of a message, in the order of entryColumns, and its
+// sender's ID.
+const messageColumns = "number, kind, null, scope, name, key, occ, at, null, spill, detail, data, id"
+
+// message gives the message to a run that a row has, or a CorruptError.
+func message(run journal.Number, row []driver.Value) (journal.Entry, error) {
+	e, err := scan(run, row)
+	if err != nil {
+		return e, err
+	}
+	if id := str(row[12]); id != "" {
+		if e.Detail == nil {
+			e.Detail = new(journal.Detail)
+		}
+		e.Detail.Message = id
+	}
+	// A message may mean an operation of a scope that is younger than its number.
+	judged := e
+	judged.Seq = max(e.Seq, e.Op.Scope+1)
+	return e, judged.Check()
 }
 
 // integer reads a number; null is zero.
@@ -95,6 +132,9 @@ func nanos(t time.Time) driver.Value {
 	}
 	return t.UnixNano()
 }
+
+// stored gives a time as it comes back.
+func stored(t time.Time) time.Time { return t.Round(0).UTC() }
 
 // orNull gives a value, or null where it is the zero value of its type: a null
 // is cheaper to bind than a number, and much cheaper than a text.

@@ -29,7 +29,10 @@ func (s *Store) write(f func(*conn) error) error {
 		}
 		s.writer = c
 	}
-	_, err := s.writer.exec("begin immediate")
+	err := begin(s.writer)
+	if err == nil {
+		err = s.notice(s.writer)
+	}
 	if err == nil {
 		err = f(s.writer)
 	}

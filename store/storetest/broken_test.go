@@ -60,6 +60,7 @@ type broken struct {
 	claim  func(s store.Store, c store.Claim) (store.Claimed, error)
 	load   func(s store.Store, run journal.Number, r store.Range) ([]journal.Entry, error)
 	find   func(s store.Store, f store.Filter) ([]journal.Head, journal.Number, error)
+	purge  func(s store.Store, p store.Purge) (store.Purged, error)
 	close  func(s store.Store) error
 }
 
@@ -89,6 +90,13 @@ func (b broken) Find(ctx context.Context, f store.Filter) ([]journal.Head, journ
 		return b.Store.Find(ctx, f)
 	}
 	return b.find(b.Store, f)
+}
+
+func (b broken) Purge(ctx context.Context, p store.Purge) (store.Purged, error) {
+	if b.purge == nil {
+		return b.Store.Purge(ctx, p)
+	}
+	return b.purge(b.Store, p)
 }
 
 func (b broken) Close() error {
@@ -137,6 +145,22 @@ func TestSuiteFailsBrokenDrivers(t *testing.T) {
 		"leaves when it is closed":      {broken{close: leaves}, "crash/a run that was executing counts one"},
 		"does not lock":                 {broken{claim: neverLocked}, "join/a second engine is told who has the store"},
 		"lists the oldest first":        {broken{find: wrongOrder}, "find/heads come newest first, page by page"},
+		"rests whatever was sent":       {broken{commit: alwaysRests}, "rest/a run that was sent a message stays its engine's"},
+		"does not wake":                 {broken{commit: neverNow}, "post/a run that nobody owns is due when the message comes"},
+		"wakes whoever rests":           {broken{commit: alwaysForces}, "post/a run with a cause to rest wakes by force only"},
+		"knows no message again":        {broken{commit: forgetsIDs}, "post/a message of a known ID is a duplicate"},
+		"lets the unrouted wait":        {broken{commit: neverNow}, "unrouted/a run that is created gets what waited for its ID, in order"},
+		"leaves messages behind":        {broken{commit: noSuccessors}, "successor/what was not taken moves along with its numbers"},
+		"posts for both cases":          {broken{commit: noElse}, "with/the message of a start goes to the new run"},
+		"keeps removed attributes":      {broken{commit: keepsAttributes}, "attribute/a run is found by what holds now"},
+		"gives no mail":                 {broken{claim: noMail}, "mail/what others posted to an owned run is given once"},
+		"gives runs without inbox":      {broken{claim: noInbox}, "inbox/a claim gives what was not taken"},
+		"takes telling for told":        {broken{claim: tellsOnce}, "owed/an entry is owed until it was told"},
+		"lets visitors join":            {broken{claim: visitorsJoin}, "visit/a stranger gets an engine ID that nobody else gets"},
+		"loads the first for the last":  {broken{load: noTail}, "entry/a range limits what is loaded"},
+		"purges what stands for an ID":  {broken{purge: ignoresKeep}, "purge/a run that stands for its workflow ID stays"},
+		"purges what is owed":           {broken{purge: ignoresOwed}, "purge/a run of which an entry is owed stays"},
+		"purges all at a time":          {broken{purge: ignoresLimit}, "purge/it goes by small batches"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			names := failures(t, over(c.driver))

@@ -50,6 +50,7 @@ func commitHead(w *world) {
 	change := journal.Head{
 		Number: c.Run, Status: journal.Waiting, Owner: 0, Wake: at(7),
 		Cause: "a timer", Workflow: "renamed", WorkflowID: "renamed", Created: at(9), Crashes: 9,
+		Mail: 9, Chain: 9, Parent: 9, Keep: 9,
 	}
 	w.commit(store.Change{Run: c.Run, Head: &change})
 	want.Status, want.Owner, want.Wake, want.Cause = journal.Waiting, 0, at(7), "a timer"
@@ -111,13 +112,18 @@ func refuseNumber(w *world) {
 func refuseMalformed(w *world) {
 	w.join(0)
 	old := w.written(w.start(""))[0]
-	headless, foreign, borrowed, mixed, backwards, nothing := w.start(""), w.start(""), w.start(""), w.start(""), w.start(""), store.Change{}
+	headless, foreign, borrowed, mixed, backwards, nobody := w.start(""), w.start(""), w.start(""), w.start(""), w.start(""), w.start("")
 	headless.Head = nil
 	foreign.Head.ID = "elsewhere-1-1"
 	borrowed.Head.Number++
 	mixed.Entries = append(mixed.Entries, step(old.Number, 2).Entries...)
 	backwards.Entries = append(backwards.Entries, step(backwards.Run, 1).Entries...)
-	for _, bad := range []store.Change{headless, foreign, borrowed, mixed, backwards, nothing} {
+	nobody.Run, nobody.Head.Number, nobody.Entries[0].Run = 0, 0, 0
+	rests := update(old, func(*journal.Head) {})
+	rests.Rest, rests.Create = true, true
+	continues := update(old, func(*journal.Head) {})
+	continues.From = old.Number
+	for _, bad := range []store.Change{headless, foreign, borrowed, mixed, backwards, nobody, rests, continues} {
 		fresh := w.start("")
 		w.refused(w.group(fresh, bad))
 		w.absent(fresh.Run)
@@ -129,7 +135,7 @@ func refuseStranger(w *world) {
 	w.join(0)
 	old := w.written(w.start(""))[0]
 	fresh := w.free("", 0)
-	for _, bad := range []store.Change{step(old.Number, 2), update(old, func(h *journal.Head) { h.Owner = 0 })} {
+	for _, bad := range []store.Change{step(old.Number, 2), update(old, func(h *journal.Head) { h.Owner = 0 }), {Told: []int64{1}}} {
 		g := w.group(fresh, bad)
 		g.Engine = 0
 		w.refused(g)

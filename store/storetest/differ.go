@@ -1,13 +1,13 @@
 package storetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -39,13 +39,17 @@ type player struct {
 	now    int // seconds
 	heads  []journal.Head
 	last   map[journal.Number]int64
-	over   map[journal.Number]bool // has ended
-	sent   []store.Change          // the last group, to be sent again
+	over   map[journal.Number]bool  // has ended
+	seen   map[journal.Number]int64 // messages of a run that the player knows of
+	kept   []int64                  // numbers of unrouted messages, which are a driver's own
+	due    []int64                  // numbers of owed entries, likewise
+	sent   []store.Change           // the last group, to be sent again
 }
 
 func newPlayer(t *testing.T, db Database, seed uint64) *player {
 	p := &player{
-		world: &world{T: t, db: db}, random: rand.New(rand.NewPCG(seed, 0)), last: map[journal.Number]int64{}, over: map[journal.Number]bool{},
+		world: &world{T: t, db: db}, random: rand.New(rand.NewPCG(seed, 0)),
+		last: map[journal.Number]int64{}, over: map[journal.Number]bool{}, seen: map[journal.Number]int64{},
 	}
 	p.open()
 	p.join(0)
@@ -55,182 +59,184 @@ func newPlayer(t *testing.T, db Database, seed uint64) *player {
 // play makes one operation and shows its answer.
 func (p *player) play() string {
 	p.now += p.random.IntN(4)
-	switch n := p.random.IntN(100); {
-	case n < 60:
-		return p.commitSome()
-	case n < 65:
-		return p.sendAgain()
-	case n < 80:
-		return p.takeSome()
-	case n < 85:
-		return p.takeOne()
-	case n < 90:
-		return p.findSome()
-	case n < 95:
-		return p.loadSome()
-	case n < 98:
-		p.die(p.now)
-		return fmt.Sprint("engine ", p.engine)
+	n := p.random.IntN(100)
+	for _, o := range []struct {
+		most int
+		do   func() string
+	}{
+		{55, p.commitSome}, {60, p.sendAgain}, {64, p.postAlone}, {76, p.takeSome}, {80, p.takeOne}, {84, p.owedSome},
+		{88, p.findSome}, {93, p.loadSome}, {95, p.purgeSome}, {98, p.restart}, {100, p.leave},
+	} {
+		if n < o.most {
+			return p.plain(o.do())
+		}
 	}
+	return ""
+}
+
+func (p *player) restart() string {
+	p.die(p.now)
+	return fmt.Sprint("engine ", p.engine)
+}
+
+func (p *player) leave() string {
 	p.claim(store.Claim{Engine: p.engine, Leave: true, Now: at(p.now)})
 	p.join(p.now)
-	return fmt.Sprint("engine ", p.engine)
+	return fmt.Sprint("engine ", p.engine, " after ", p.visit())
 }
 
 func (p *player) commitSome() string {
 	var changes []store.Change
 	used := map[journal.Number]bool{}
 	for range 1 + p.random.IntN(5) {
-		c := p.change()
-		if !used[c.Run] {
-			changes = append(changes, c)
+		some := p.changes()
+		if slices.ContainsFunc(some, func(c store.Change) bool { return used[c.Run] }) {
+			continue
 		}
-		used[c.Run] = true
+		for _, c := range some {
+			used[c.Run] = c.Run != 0
+		}
+		changes = append(changes, some...)
 	}
 	if p.random.IntN(20) == 0 { // refused: the run is not there
 		changes = append(changes, step(p.number(), 1))
 	}
-	g := p.group(changes...)
-	err := p.try(g)
+	answer, err := p.send(false, changes)
 	if err == nil {
 		p.sent = changes
-		p.learn(changes)
 	}
-	if err != nil {
-		return show(err) // the verdicts mean nothing then
+	return answer
+}
+
+func (p *player) sendAgain() string {
+	answer, _ := p.send(true, p.sent)
+	return answer
+}
+
+// postAlone sends posts as a group that may have been written.
+func (p *player) postAlone() string {
+	answer, _ := p.send(p.random.IntN(2) == 0, []store.Change{{Posts: []store.Post{p.post(), p.post()}}})
+	return answer
+}
+
+// send commits changes and shows their verdicts; after an error they mean
+// nothing.
+func (p *player) send(again bool, changes []store.Change) (string, error) {
+	g := p.group(changes...)
+	g.Now, g.Again = at(p.now), again
+	if err := p.try(g); err != nil {
+		return show(err), err
 	}
-	return verdicts(changes)
+	p.learn(changes)
+	return p.verdicts(again, changes), nil
 }
 
 // learn takes note of what a group has written.
 func (p *player) learn(changes []store.Change) {
 	for _, c := range changes {
-		if c.Create && c.Verdict == store.Written {
+		wrote := c.Verdict == store.Written || c.Verdict == store.Mail
+		if c.Create && wrote && p.last[c.Run] == 0 {
 			p.heads = append(p.heads, *c.Head)
 		}
-		if n := len(c.Entries); n > 0 && c.Verdict == store.Written {
+		if n := len(c.Entries); n > 0 && wrote {
 			p.last[c.Run] = max(p.last[c.Run], c.Entries[n-1].Seq)
 			p.over[c.Run] = p.over[c.Run] || c.Entries[n-1].Kind.EndsRun()
 		}
+		p.learnMail(c.Found)
+		for _, post := range slices.Concat(c.Posts, c.Else) {
+			p.learnMail(post.To)
+			if post.Verdict == store.Unrouted {
+				p.rank(post.Number)
+			}
+		}
 	}
 }
 
-// change is a start, or what happens to a run that is there: results, a head,
-// the end, or an entry that it has already. A run that has ended gets results
-// only, which no store looks at.
-func (p *player) change() store.Change {
-	if len(p.heads) == 0 || p.random.IntN(3) == 0 {
-		c := p.start(fmt.Sprint("order-", p.random.IntN(12)))
-		c.Head.Workflow = []string{"v", "w"}[p.random.IntN(2)]
-		c.Head.Created = at(p.now)
-		if p.random.IntN(2) == 0 {
-			c.Since = at(p.now - p.random.IntN(200))
-		}
-		if p.random.IntN(2) == 0 {
-			c.Head.Owner, c.Head.Status, c.Head.Wake = 0, journal.Pending, at(p.now+p.random.IntN(20))
-		}
-		return c
+func (p *player) learnMail(h journal.Head) { p.seen[h.Number] = max(p.seen[h.Number], h.Mail) }
+
+// rank says the how manyth an unrouted message is that the player has met.
+func (p *player) rank(number int64) int {
+	i := slices.Index(p.kept, number)
+	if i < 0 {
+		i = len(p.kept)
+		p.kept = append(p.kept, number)
 	}
-	h := p.heads[p.random.IntN(len(p.heads))]
-	seq := p.last[h.Number] + 1
-	switch p.random.IntN(10) {
-	case 0:
-		seq = 1
-	case 1, 2, 3:
-		if p.over[h.Number] {
-			break
-		}
-		return ended(h, seq, p.now)
-	case 4, 5:
-		if p.over[h.Number] {
-			break
-		}
-		return update(h, func(h *journal.Head) {
-			h.Status, h.Owner, h.Wake = journal.Waiting, 0, at(p.now+p.random.IntN(20))
-		})
-	}
-	c := step(h.Number, seq)
-	c.Entries[0].Took = time.Duration(p.random.Int64())
-	c.Entries[0].Data = []byte{byte(p.random.IntN(256))}[:p.random.IntN(2)]
-	if p.random.IntN(4) == 0 {
-		c.Entries[0].Op.Key = fmt.Sprint(p.random.IntN(9))
-		c.Entries[0].Detail = &journal.Detail{Attempt: 2, Due: at(p.now)}
-	}
-	return c
+	return i
 }
 
-func (p *player) sendAgain() string {
-	g := p.group(p.sent...)
-	g.Again = true
-	err := p.try(g)
-	if err == nil {
-		p.learn(p.sent)
-	}
-	if err != nil {
-		return show(err)
-	}
-	return verdicts(p.sent)
-}
-
-func (p *player) takeSome() string {
-	names := []string{"v", "w", "none"}[p.random.IntN(2):]
-	got := p.claim(store.Claim{Engine: p.engine, Now: at(p.now), Workflows: names, Max: 1 + p.random.IntN(4)})
-	return p.plain(fmt.Sprintf("%s more %v next %s", text(got.Runs), got.More, moment(got.Next)))
-}
-
-func (p *player) takeOne() string {
+// some gives a run that the player knows; false if there is none.
+func (p *player) some() (journal.Head, bool) {
 	if len(p.heads) == 0 {
-		return ""
+		return journal.Head{}, false
 	}
-	run := p.heads[p.random.IntN(len(p.heads))].Number
-	return p.plain(text(p.claim(store.Claim{Engine: p.engine, Run: run, Now: at(p.now)}).Runs))
-}
-
-func (p *player) findSome() string {
-	f := store.Filter{Limit: 1 + p.random.IntN(10)}
-	if p.random.IntN(2) == 0 {
-		f.WorkflowID = fmt.Sprint("order-", p.random.IntN(12))
-	}
-	if p.random.IntN(2) == 0 {
-		f.Workflow = "w"
-	}
-	if p.random.IntN(2) == 0 {
-		f.Statuses = []journal.Status{journal.Completed, journal.Running}
-	}
-	if len(p.heads) > 0 && p.random.IntN(2) == 0 {
-		f.After = p.heads[p.random.IntN(len(p.heads))].Number
-	}
-	heads, next, err := p.s.Find(p.Context(), f)
-	return p.plain(fmt.Sprintf("%s next %d %s", text(heads), next, show(err)))
-}
-
-func (p *player) loadSome() string {
-	if len(p.heads) == 0 {
-		return ""
-	}
-	run := p.heads[p.random.IntN(len(p.heads))].Number
-	return text(p.load(run, store.Range{From: int64(p.random.IntN(4)), Limit: p.random.IntN(4)}))
+	return p.heads[p.random.IntN(len(p.heads))], true
 }
 
 // plain leaves the identity of the database out of a text, since it differs.
 func (p *player) plain(text string) string { return strings.ReplaceAll(text, p.database, "DATABASE") }
 
-// everything shows all heads and journals.
-func (p *player) everything() string {
-	heads := p.find(store.Filter{Limit: store.MaxLimit})
-	s := p.plain(text(heads))
-	for _, h := range slices.Backward(heads) {
-		s += text(p.load(h.Number, store.Range{}))
+// all gives every head, newest first.
+func (p *player) all() []journal.Head {
+	var all []journal.Head
+	for after := journal.Number(0); ; {
+		heads, next, err := p.s.Find(p.Context(), store.Filter{Limit: store.MaxLimit, After: after})
+		p.ok(err)
+		all = append(all, heads...)
+		if after = next; next == 0 {
+			return all
+		}
 	}
-	return s
 }
 
-func verdicts(changes []store.Change) string {
-	s := ""
-	for _, c := range changes {
-		s += fmt.Sprintf(" %d:%d found %d", c.Run, c.Verdict, c.Found.Number)
+// everything shows all heads, journals and inboxes, and what is owed.
+func (p *player) everything() string {
+	heads := p.all()
+	s := p.plain(text(heads))
+	for _, h := range heads {
+		s += text(p.load(h.Number, store.Range{Payloads: true})) + text(p.load(h.Number, store.Range{Inbox: true, Payloads: true}))
 	}
-	return s
+	info, err := p.s.Info(p.Context())
+	p.ok(err)
+	return s + p.plain(p.unroutedText(store.Range{})+p.owedSome()) + fmt.Sprint(info.Runs, info.Unrouted, info.Owed)
+}
+
+// unroutedText shows unrouted messages, their numbers by rank.
+func (p *player) unroutedText(r store.Range) string {
+	r.Inbox = true
+	messages := p.load(0, r)
+	for i := range messages {
+		messages[i].Seq = int64(p.rank(messages[i].Seq))
+	}
+	return text(messages)
+}
+
+// verdicts shows what became of changes and posts. Of a group that was sent
+// again little can be told of a message without an ID.
+func (p *player) verdicts(again bool, changes []store.Change) string {
+	var s strings.Builder
+	for _, c := range changes {
+		fmt.Fprintf(&s, "\n%d:%d found %d", c.Run, c.Verdict, c.Found.Number)
+		for _, post := range slices.Concat(c.Posts, c.Else) {
+			if again && messageOf(post) == "" {
+				continue
+			}
+			fmt.Fprintf(&s, "\n  %d to %d", post.Verdict, post.To.Number)
+			switch {
+			case post.Verdict == store.Unrouted:
+				fmt.Fprintf(&s, " as %d", p.rank(post.Number))
+			case post.Verdict == store.Delivered && !again:
+				fmt.Fprintf(&s, " as %d: %s", post.Number, text(post.To))
+			}
+		}
+	}
+	return s.String()
+}
+
+func messageOf(p store.Post) string {
+	if p.Message.Detail == nil {
+		return ""
+	}
+	return p.Message.Detail.Message
 }
 
 // show gives what kind of error it is; the words are a driver's own.
@@ -244,3 +250,6 @@ func show(err error) string {
 	}
 	return err.Error()
 }
+
+// byRun puts claimed runs in the order of their numbers.
+func byRun(a, b store.Run) int { return cmp.Compare(a.Head.Number, b.Head.Number) }

@@ -33,6 +33,8 @@ func entryFields(w *world) {
 	whole := &journal.Detail{
 		Attempt: 3, Due: at(9).Add(7), Failure: failure, Reason: "reason", Build: "b2", Engine: 7, Once: "once",
 		Async: true, ByWait: true, Failures: 4, Version: 2, Phase: "try", Other: "db-1-2",
+		Message: "m", To: "order-7", Outcome: journal.Cancelled, Choices: []string{"retry", "skip"}, Event: "OrderShipped",
+		Headers: map[string]string{"trace": "1"}, Attributes: map[string]string{"tier": "gold"}, Began: at(1), Ended: at(2),
 	}
 	wild := []journal.Entry{
 		{Kind: journal.StepRetrying, Status: journal.Waiting, Detail: whole},
@@ -117,7 +119,8 @@ func entryRanges(w *world) {
 	}{
 		{store.Range{}, 1, 10}, {store.Range{From: 1}, 1, 10}, {store.Range{From: 4}, 4, 10},
 		{store.Range{Limit: 3}, 1, 3}, {store.Range{From: 9, Limit: 5}, 9, 10}, {store.Range{From: 10, Limit: 1}, 10, 10},
-		{store.Range{From: 11}, 11, 10}, {store.Range{From: 1 << 62, Limit: 1}, 11, 10},
+		{store.Range{Limit: 3, Tail: true}, 8, 10}, {store.Range{From: 2, Limit: 12, Tail: true}, 1, 10}, {store.Range{Tail: true}, 1, 10},
+		{store.Range{From: 9, Limit: 1, Tail: true}, 10, 10}, {store.Range{From: 11}, 11, 10}, {store.Range{From: 1 << 62, Limit: 1}, 11, 10},
 	} {
 		w.same("range", w.load(c.Run, r.Range), c.Entries[r.from-1:r.to])
 	}

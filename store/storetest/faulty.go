@@ -35,6 +35,7 @@ const (
 	Load   Method = "Load"
 	Spill  Method = "Spill"
 	Find   Method = "Find"
+	Purge  Method = "Purge"
 	Info   Method = "Info"
 )
 
@@ -148,6 +149,11 @@ func (f *Faulty) Find(ctx context.Context, filter store.Filter) ([]journal.Head,
 		return page{heads, next}, err
 	})
 	return p.heads, p.next, err
+}
+
+// Purge is [store.Store.Purge]. One that fails gives nothing.
+func (f *Faulty) Purge(ctx context.Context, p store.Purge) (store.Purged, error) {
+	return answer(f, Purge, func() (store.Purged, error) { return f.below.Purge(ctx, p) })
 }
 
 // Info is [store.Store.Info].

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 )
@@ -67,6 +68,28 @@ func TestFaultyCountsAllMethods(t *testing.T) {
 	w.same("injected", f.Injected(), []Plan{plan})
 	w.same("calls", f.Calls(Any), 4)
 	w.find(store.Filter{})
+}
+
+func TestFaultyPurge(t *testing.T) {
+	for _, c := range []struct {
+		fault Fault
+		want  error
+		left  int
+	}{
+		{FailBefore, ErrInjected, 1}, {FailAfter, ErrInjected, 0}, {CrashBefore, store.ErrClosed, 1}, {CrashAfter, store.ErrClosed, 0},
+	} {
+		plan := Plan{Method: Purge, Call: 2, Fault: c.fault}
+		w, f := faultyWorld(t, plan)
+		w.same("purged", w.purge(100, 0, before(100)), store.Purged{})
+		w.over("w", journal.Completed, 10, 0)
+		got, err := w.s.Purge(t.Context(), store.Purge{Engine: w.engine, Now: at(100), Rules: []store.Rule{before(100)}})
+		w.is(err, c.want)
+		w.same("purged", got, store.Purged{})
+		w.same("injected", f.Injected(), []Plan{plan})
+		heads, _, err := f.below.Find(t.Context(), store.Filter{})
+		w.ok(err)
+		w.same("left", len(heads), c.left)
+	}
 }
 
 func TestErrInjectedIsNoneOfTheStores(t *testing.T) {

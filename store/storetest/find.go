@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -13,6 +14,9 @@ func findChecks() []check {
 	return []check{
 		{"find/heads come newest first, page by page", findPages},
 		{"find/each filter limits, and together they limit more", findFilters},
+		{"find/several runs or workflow IDs are found at a time", findBulk},
+		{"find/of a workflow ID the newest run stands for it", findNewest},
+		{"find/open, busy and owned runs and children are found", findLive},
 		{"find/a page has 100 heads, and 1,000 at most", findLimits},
 	}
 }
@@ -66,11 +70,76 @@ func findFilters(w *world) {
 		{store.Filter{Workflow: "w", Statuses: []journal.Status{journal.Running}, After: d.Run}, nil},
 		{store.Filter{WorkflowID: "nobody's"}, nil},
 	} {
-		var got []journal.Number
-		for _, h := range w.find(f.Filter) {
-			got = append(got, h.Number)
-		}
-		w.same(fmt.Sprintf("%+v", f.Filter), got, f.want)
+		w.same(fmt.Sprintf("%+v", f.Filter), numbersOf(w.find(f.Filter)), f.want)
+	}
+}
+
+// spec: R-26
+func findBulk(w *world) {
+	w.join(0)
+	a, b, c := w.start("order-1"), w.start("order-2"), w.start("order-3")
+	w.written(a, b, c)
+	w.commit(ended(*a.Head, 2, 5))
+	d := w.start("order-1")
+	w.written(d)
+	for _, f := range []struct {
+		store.Filter
+		want []journal.Number
+	}{
+		{store.Filter{Runs: []journal.RunID{a.Head.ID, c.Head.ID, "elsewhere-1-1", a.Head.ID}}, []journal.Number{c.Run, a.Run}},
+		{store.Filter{Runs: []journal.RunID{"elsewhere-1-1"}}, nil},
+		{store.Filter{Runs: []journal.RunID{a.Head.ID, b.Head.ID}, WorkflowID: "order-1"}, []journal.Number{a.Run}},
+		{store.Filter{Run: b.Head.ID, Runs: []journal.RunID{a.Head.ID}}, nil},
+		{store.Filter{WorkflowIDs: []string{"order-1", "order-3", "nobody's", "order-1"}}, []journal.Number{d.Run, c.Run, a.Run}},
+		{store.Filter{WorkflowIDs: []string{"order-1", "order-3"}, Open: true, After: d.Run}, []journal.Number{c.Run}},
+		{store.Filter{WorkflowIDs: []string{"order-1", "order-2"}, Newest: true}, []journal.Number{d.Run, b.Run}},
+		{store.Filter{WorkflowIDs: []string{"nobody's"}}, nil},
+		{store.Filter{WorkflowID: "order-2", WorkflowIDs: []string{"order-1", "order-2"}}, []journal.Number{b.Run}},
+		{store.Filter{WorkflowID: "order-2", WorkflowIDs: []string{"order-1"}}, nil},
+	} {
+		w.same(fmt.Sprintf("%+v", f.Filter), numbersOf(w.find(f.Filter)), f.want)
+	}
+}
+
+// spec: R-26
+func findNewest(w *world) {
+	w.join(0)
+	newer, older := w.start("order-1"), w.start("order-1")
+	newer, older = older, newer // the older number begins last
+	w.commit(ended(w.written(newer)[0], 2, 5))
+	w.written(older)
+	twice := []store.Change{w.start("order-2"), w.start("order-2")}
+	w.commit(ended(w.written(twice[0])[0], 2, 5))
+	w.commit(ended(w.written(twice[1])[0], 2, 4))
+	newest := store.Filter{WorkflowID: "order-1", Newest: true}
+	w.same("the open one", numbersOf(w.find(newest)), []journal.Number{older.Run})
+	newest.Statuses = []journal.Status{journal.Completed}
+	w.same("no other instead", numbersOf(w.find(newest)), []journal.Number{})
+	w.commit(ended(*older.Head, 2, 9))
+	w.same("the highest number", numbersOf(w.find(newest)), []journal.Number{newer.Run})
+	w.same("of all", numbersOf(w.find(store.Filter{Newest: true})), []journal.Number{twice[1].Run, newer.Run})
+}
+
+func findLive(w *world) {
+	w.join(0)
+	parent, mine, due, later, never, over := w.start("order-1"), w.start(""), w.free("", 10), w.free("", 11), w.free("", 0), w.start("")
+	never.Head.Wake, never.Head.Status = time.Time{}, journal.Suspended
+	mine.Head.Wake = at(99)
+	mine.Head.Parent, over.Head.Parent = parent.Run, parent.Run
+	w.written(parent, mine, due, later, never, over)
+	w.commit(ended(*over.Head, 2, 5))
+	for _, f := range []struct {
+		store.Filter
+		want []journal.Number
+	}{
+		{store.Filter{Open: true}, []journal.Number{never.Run, later.Run, due.Run, mine.Run, parent.Run}},
+		{store.Filter{Busy: at(10)}, []journal.Number{due.Run, mine.Run, parent.Run}},
+		{store.Filter{Busy: at(11), Statuses: []journal.Status{journal.Pending}}, []journal.Number{later.Run, due.Run}},
+		{store.Filter{Owner: w.engine}, []journal.Number{mine.Run, parent.Run}},
+		{store.Filter{Parent: parent.Run}, []journal.Number{over.Run, mine.Run}},
+		{store.Filter{Parent: parent.Run, Open: true}, []journal.Number{mine.Run}},
+	} {
+		w.same(fmt.Sprintf("%+v", f.Filter), numbersOf(w.find(f.Filter)), f.want)
 	}
 }
 

@@ -58,6 +58,8 @@ func handleClosed(w *world) {
 	w.is(err, store.ErrClosed)
 	_, err = w.s.Info(w.Context())
 	w.is(err, store.ErrClosed)
+	_, err = w.s.Purge(w.Context(), store.Purge{Now: at(1)})
+	w.is(err, store.ErrClosed)
 }
 
 func handleShared(w *world) {

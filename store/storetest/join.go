@@ -28,6 +28,8 @@ func crashChecks() []check {
 		{"crash/engines that die in a row add up", crashInARow},
 		{"crash/what was recorded since makes the count begin anew", crashAnew},
 		{"crash/a leave counts none", crashLeave},
+		{"crash/a run that was claimed and not written since counts one", crashClaimed},
+		{"crash/a run that was written since it was claimed counts by its status", crashWritten},
 	}
 }
 
@@ -190,4 +192,42 @@ func crashLeave(w *world) {
 	w.claim(store.Claim{Engine: w.engine, Leave: true, Now: at(1)})
 	w.die(10)
 	w.crashes(run, 0)
+}
+
+// spec: P-5
+func crashClaimed(w *world) {
+	w.join(0)
+	a, b := w.free("", 1), w.free("", 2)
+	b.Head.Status = journal.Waiting
+	w.written(a, b)
+	w.take(5, 1)
+	w.claim(store.Claim{Engine: w.engine, Run: b.Run, Now: at(5)})
+	w.commit(step(a.Run, 2)) // an entry is not a head
+	w.stranger(6, toRun(b.Run, signal("x", "1")))
+	w.die(10)
+	w.crashes(a.Run, 1)
+	w.crashes(b.Run, 1)
+	w.die(20) // nobody had claimed them
+	w.crashes(a.Run, 1)
+	w.crashes(b.Run, 1)
+}
+
+func crashWritten(w *world) {
+	w.join(0)
+	a, b, c := w.free("", 1), w.free("", 1), w.free("", 1)
+	w.written(a, b, c)
+	w.take(5, 3)
+	waits := update(*a.Head, func(h *journal.Head) { h.Status, h.Owner = journal.Waiting, w.engine })
+	runs := update(*b.Head, func(h *journal.Head) { h.Status, h.Owner = journal.Running, w.engine })
+	w.stranger(6, toRun(c.Run, signal("x", "1")))
+	mail := resting(*c.Head, 0, 2)
+	w.commit(waits, runs, mail)
+	w.die(10)
+	w.crashes(a.Run, 0)
+	w.crashes(b.Run, 1)
+	w.crashes(c.Run, 0)
+	w.take(15, 3)
+	w.claim(store.Claim{Engine: w.engine, Leave: true, Now: at(16)})
+	w.die(20)
+	w.crashes(a.Run, 0)
 }

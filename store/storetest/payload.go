@@ -17,6 +17,9 @@ func payloadChecks() []check {
 		{"payload/what no entry names is swept when an engine joins", spillSwept},
 		{"payload/a payload that is gone is told as such", spillGone},
 		{"payload/an engine that was taken over spills nothing", spillFenced},
+		{"payload/an entry or a message may bring its payload along", spillAlong},
+		{"payload/what a group that is refused brought along is not kept", spillRolledBack},
+		{"payload/what a message names is not swept, nor what its taking names", spillMessages},
 	}
 }
 
@@ -107,4 +110,60 @@ func spillFenced(w *world) {
 	w.is(w.s.Spill(w.Context(), 0, w.number(), nil), store.ErrFenced)
 	w.die(10)
 	w.is(w.s.Spill(w.Context(), old, w.number(), nil), store.ErrFenced)
+}
+
+// along is a message that brings its payload along.
+func (w *world) along(id string, data []byte) journal.Entry {
+	m := signal("large", id)
+	m.Data, m.Spill = data, w.number()
+	return m
+}
+
+// spec: R-14
+func spillAlong(w *world) {
+	w.join(0)
+	c := w.start("")
+	c.Entries[0].Spill, c.Entries[0].Data = w.number(), []byte("large input")
+	message := w.along("1", []byte("large message"))
+	c.Posts = []store.Post{toRun(c.Run, message)}
+	lost := waiting("order-1", 90, w.along("2", []byte{}))
+	w.commit(c, store.Change{Posts: []store.Post{lost}})
+	w.same("entry", w.load(c.Run, store.Range{Payloads: true}), c.Entries)
+	w.same("message", w.inbox(c.Run), []journal.Entry{received(message, c.Run, 1)})
+	w.same("unrouted message", w.inbox(0)[0].Data, []byte{})
+	bare := received(message, c.Run, 1)
+	bare.Data = nil
+	w.same("message without", w.load(c.Run, store.Range{Inbox: true}), []journal.Entry{bare})
+	c.Entries[0].Data = nil
+	w.same("entry without", w.load(c.Run, store.Range{}), c.Entries)
+	w.die(10)
+	runs := w.take(10, 1).Runs
+	w.same("claimed entry", runs[0].Entries, c.Entries)
+	w.same("claimed message", runs[0].Inbox, []journal.Entry{bare})
+}
+
+func spillRolledBack(w *world) {
+	w.join(0)
+	run := w.written(w.start(""))[0].Number
+	large := step(run, 2)
+	large.Entries[0].Spill = w.number()
+	message := w.along("1", []byte("large"))
+	large.Posts = []store.Post{toRun(run, message)}
+	w.refused(w.group(large, step(w.number(), 1)))
+	w.payload(run, 2, large.Entries[0].Spill, "")
+	w.payload(run, 3, message.Spill, "")
+}
+
+func spillMessages(w *world) {
+	w.join(0)
+	run := w.written(w.start(""))[0].Number
+	waits, taken, lost := w.along("1", []byte("waits")), w.along("2", []byte("taken")), w.along("3", []byte("unrouted"))
+	w.posted(1, toRun(run, waits), toRun(run, taken), waiting("order-1", 90, lost))
+	bare := taken
+	bare.Data = nil
+	w.commit(taking(run, 2, 2, bare))
+	w.die(10)
+	w.same("message", w.inbox(run)[0].Data, []byte("waits"))
+	w.same("unrouted message", w.inbox(0)[0].Data, []byte("unrouted"))
+	w.same("entry", w.load(run, store.Range{From: 2, Payloads: true})[0].Data, []byte("taken"))
 }

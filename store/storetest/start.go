@@ -18,7 +18,7 @@ func startChecks() []check {
 		{"start/of several ended runs the last one counts", startLatest},
 		{"start/another workflow's ended run does not count", startOtherEnded},
 		{"start/of several starts of one ID in a group the first is written", startTwins},
-		{"start/a run that ends in a group frees its ID for what follows", startFreed},
+		{"start/a run that ends in a group holds its ID until the group is written", startHeld},
 		{"start/a stranger may start", strangerStarts},
 	}
 }
@@ -27,6 +27,7 @@ func newRun(w *world) {
 	w.join(0)
 	c := w.start("order-1")
 	c.Head.Pattern, c.Head.Cause, c.Head.Crashes = journal.PatternSaga, "because", 3
+	c.Head.Parent, c.Head.Keep, c.Head.Chain = 77, time.Hour+1, 99
 	c.Entries = append(c.Entries, step(c.Run, 2).Entries...)
 	head := w.written(c)[0]
 	w.same("head", w.head(c.Run), head)
@@ -122,13 +123,15 @@ func startTwins(w *world) {
 	w.same("runs", len(w.find(store.Filter{})), 2)
 }
 
-func startFreed(w *world) {
+func startHeld(w *world) {
 	w.join(0)
 	first := w.written(w.start("order-1"))[0]
-	next := w.start("order-1")
-	all := w.commit(ended(first, 2, 100), next)
-	w.verdict(all[1], store.Written)
-	w.rows(next.Run, 1)
+	early := w.start("order-1")
+	all := w.commit(ended(first, 2, 100), early)
+	w.verdict(all[1], store.Exists)
+	w.same("found", all[1].Found, first)
+	w.absent(early.Run)
+	w.written(w.start("order-1"))
 }
 
 func strangerStarts(w *world) {

@@ -17,7 +17,8 @@ func takeChecks() []check {
 		{"take/only the named workflows are taken", takeWorkflows},
 		{"take/the next wake time is told", takeNext},
 		{"take/a change of the wake time holds", takeRescheduled},
-		{"take/about 32 MB of journals come at a time", takeBytes},
+		{"take/about 32 MB of journals come at a time", func(w *world) { takeBytes(w, false) }},
+		{"take/about 32 MB of messages come at a time", func(w *world) { takeBytes(w, true) }},
 		{"take/each run is given once, however many ask", takeOnce},
 		{"one/a run comes whatever its wake time", oneAsleep},
 		{"one/a run that the engine owns comes again", oneAgain},
@@ -100,13 +101,19 @@ func takeRescheduled(w *world) {
 	w.same("claimed again", numbers(w.take(20, 10)), []journal.Number{head.Number})
 }
 
-func takeBytes(w *world) {
+func takeBytes(w *world, messages bool) {
 	w.join(0)
 	big := bytes.Repeat([]byte("x"), 12<<20)
 	var want []journal.Number
 	for range 4 {
 		c := w.free("", 10)
-		c.Entries[0].Data = big
+		if messages {
+			m := signal("big", "")
+			m.Data = big
+			c.Posts = []store.Post{toRun(c.Run, m)}
+		} else {
+			c.Entries[0].Data = big
+		}
 		w.written(c)
 		want = append(want, c.Run)
 	}

@@ -14,6 +14,7 @@ func unreadableChecks() []check {
 		{"unreadable/an entry of an unknown kind stops its run and no other", unreadableKind},
 		{"unreadable/a head of an unknown status stops its run and no other", unreadableStatus},
 		{"unreadable/a destroyed entry stops its run and no other", unreadableRow},
+		{"unreadable/a message of no such name stops its run and no other", unreadableMessage},
 	}
 }
 
@@ -71,4 +72,23 @@ func unreadableRow(w *world) {
 	run, other := w.twoRuns(func(*store.Change) {})
 	w.ok(w.db.Corrupt(run, 2))
 	w.broken(run, other, 2, 1)
+}
+
+func unreadableMessage(w *world) {
+	w.join(0)
+	run, other := w.twoRuns(func(*store.Change) {})
+	w.posted(0, toRun(run, signal("x", "1")), toRun(run, signal("no name", "2")), toRun(other, signal("x", "1")))
+	got, err := w.s.Load(w.Context(), run, store.Range{Inbox: true})
+	if corrupt := new(journal.CorruptError); !errors.As(err, &corrupt) || corrupt.Run != run || corrupt.Seq != 2 {
+		w.Fatalf("Load = %v, want a CorruptError of message 2", err)
+	}
+	w.same("messages before it", labels(got), []string{"1:x"})
+	runs := w.take(10, 10).Runs
+	bad, good := runs[0], runs[1]
+	if corrupt := new(journal.CorruptError); !errors.As(bad.Err, &corrupt) || corrupt.Run != run || corrupt.Seq != 2 {
+		w.Fatalf("the run's error is %v, want a CorruptError of message 2", bad.Err)
+	}
+	w.same("entries", len(bad.Entries), 3)
+	w.ok(good.Err)
+	w.same("messages of the other", labels(good.Inbox), []string{"1:x"})
 }

@@ -89,7 +89,7 @@ func (w *world) start(id string) store.Change {
 		Run: n, Create: true,
 		Head: &journal.Head{
 			Number: n, ID: journal.MakeRunID(w.database, n), WorkflowID: id, Workflow: "w",
-			Status: journal.Running, Owner: w.engine, Wake: at(0), Created: at(0),
+			Status: journal.Running, Owner: w.engine, Wake: at(0), Created: at(0), Chain: n,
 		},
 		Entries: []journal.Entry{{Run: n, Seq: 1, Kind: journal.RunStarted, Status: journal.Running, At: at(0), Data: []byte(`{"in":1}`)}},
 	}
@@ -283,7 +283,7 @@ func text(v any) string {
 		h.Wake, h.Created, h.Ended = time.Time{}, time.Time{}, time.Time{}
 		return fmt.Sprintf("{%#v wake %s created %s ended %s}", h, moment(v.Wake), moment(v.Created), moment(v.Ended))
 	case store.Run:
-		return fmt.Sprintf("{%s %s last %d err %v}", text(v.Head), list(v.Entries), v.Last, v.Err)
+		return fmt.Sprintf("{%s %s last %d inbox %s more %v err %v}", text(v.Head), list(v.Entries), v.Last, list(v.Inbox), v.More, v.Err)
 	}
 	if reflect.ValueOf(v).Kind() == reflect.Slice && reflect.ValueOf(v).Len() == 0 {
 		return "[]"

@@ -1,0 +1,286 @@
+package perdure
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A Client starts runs, sends them messages and reads them, on a store that an
+// engine uses: in this process, in another one, or later. It executes nothing.
+// An [Engine] is one too. Its methods may be called by many goroutines.
+//
+// What is written is durable when the call returns. A client of its own asks: a
+// run that it cancels or suspends is so when an engine has read the message. It
+// hears of the end of a run by asking the store now and then.
+type Client struct {
+	desk *kernel.Desk
+	runs runs
+	k    *kernel.Kernel // nil where no engine is here
+}
+
+// runs is what an engine does at once and a client of its own asks for.
+type runs interface {
+	Start(context.Context, kernel.Start) (kernel.Started, error)
+	Wait(context.Context, kernel.Started) (journal.Head, kernel.Outcome, error)
+	Cancel(ctx context.Context, id, reason string) error
+	Suspend(ctx context.Context, id, reason string) error
+	Resume(ctx context.Context, id string) error
+}
+
+// A Caller is an [Engine] or a [Client].
+type Caller interface{ client() *Client }
+
+func (c *Client) client() *Client { return c }
+
+// NewClient gives a client of a store that this process has opened. A second
+// process on an SQLite file is one.
+func NewClient(ctx context.Context, s store.Store) (*Client, error) {
+	if s == nil {
+		return nil, invalid("new client", "a store is needed")
+	}
+	c, err := kernel.NewClient(ctx, s, executableBuild(), defaultMaxPayload, defaultSpillOver, defaultKeep)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{desk: &c.Desk, runs: c}, nil
+}
+
+// Start starts a run of a workflow by name with the bytes of its input, as
+// [Workflow.Start] does by type. Nobody need know the workflow yet: the run is
+// then PENDING, and [Client.Describe] says why, until an engine does.
+func (c *Client) Start(ctx context.Context, workflow string, input []byte, opts ...StartOption) (*RawRun, error) {
+	if !journal.ValidName(workflow) {
+		return nil, badName("workflow", workflow)
+	}
+	s, err := c.start(ctx, workflow, append([]byte{}, input...), opts)
+	if err != nil {
+		return nil, err
+	}
+	return &RawRun{c, s}, nil
+}
+
+func (c *Client) start(ctx context.Context, workflow string, input []byte, opts []StartOption) (kernel.Started, error) {
+	o, err := startOptionsOf(workflow, opts)
+	if err != nil {
+		return kernel.Started{}, err
+	}
+	return c.runs.Start(ctx, o.spec(workflow, input))
+}
+
+// Cancel ends a run, by run ID or workflow ID, as CANCELLED with a reason: what
+// still runs is cancelled first, and a workflow with clean-ups does those. On an
+// engine it returns when it is durable that the run ends so; on a client of its
+// own when it is durable that it was asked to. A run that is cancelled already is
+// left as it is; one that ended otherwise gives an [Error] of code wrong_state
+// that names its status.
+func (c *Client) Cancel(ctx context.Context, id, reason string) error {
+	return c.runs.Cancel(ctx, id, clip(reason))
+}
+
+// Suspend parks a run, by run ID or workflow ID, until it is resumed: steps in
+// flight are given up and begun anew then, messages are kept, and only its overall
+// timeout and a cancel end it.
+func (c *Client) Suspend(ctx context.Context, id, reason string) error {
+	return c.runs.Suspend(ctx, id, clip(reason))
+}
+
+// Resume lets a parked run go on, by run ID or workflow ID, and returns when
+// that is durable. A run that is not SUSPENDED gives an [Error] of code
+// wrong_state.
+func (c *Client) Resume(ctx context.Context, id string) error { return c.runs.Resume(ctx, id) }
+
+// Decide answers a run that waits in [Park] under a name.
+func (c *Client) Decide(ctx context.Context, id, name string, d Decision) error {
+	return c.desk.Decide(ctx, id, name, kernel.Decided{Choice: d.Choice, Data: d.Data, Reason: clip(d.Reason)})
+}
+
+// CancelTimer ends a timer of a run before its time, by its path: the name, with
+// the scopes it is in. Where the run has no such timer open when it reads the
+// message, nothing happens.
+func (c *Client) CancelTimer(ctx context.Context, id, timer, reason string) error {
+	return c.desk.CancelTimer(ctx, id, timer, clip(reason))
+}
+
+// History gives the journal of a run, by run ID or workflow ID, from a sequence
+// on; limit 0 gives all. It is what is durable.
+func (c *Client) History(ctx context.Context, id string, from int64, limit int) ([]journal.Entry, error) {
+	_, entries, err := c.desk.History(ctx, id, from, limit)
+	return entries, err
+}
+
+// Get gives the run with that run ID, or the one that a workflow ID stands for:
+// the open one, else the newest.
+func (c *Client) Get(ctx context.Context, id string) (*RawRun, error) {
+	head, err := c.desk.Find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &RawRun{c, kernel.Started{Head: head}}, nil
+}
+
+// A Status is what [Client.Statuses] tells of a run.
+type Status struct {
+	Found  bool
+	Head   journal.Head
+	Output json.RawMessage // of a run that has ended; nil where it has none
+	Err    error           // that it ended with
+}
+
+// IsTerminal says whether the run has ended, IsSuccess whether as it should.
+func (s Status) IsTerminal() bool { return s.Head.Status.IsTerminal() }
+
+// IsSuccess says whether the run has ended as its author hoped.
+func (s Status) IsSuccess() bool { return s.Head.Status.IsSuccess() }
+
+// Statuses tells of many runs, by run IDs and workflow IDs, at most 1,000, in the
+// order asked; one that is not there is not Found. It asks the store a fixed
+// number of times, and once more for each run that has ended. Reading changes
+// nothing.
+func (c *Client) Statuses(ctx context.Context, ids ...string) ([]Status, error) {
+	heads, err := c.desk.Stand(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	outcomes, err := c.desk.Outcomes(ctx, heads)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Status, len(heads))
+	for i, h := range heads {
+		out[i] = Status{Found: h.Number != 0, Head: h}
+		if o, ok := outcomes[h.Number]; ok {
+			out[i].Output, out[i].Err = o.Data, fromFailure(o.Failure)
+		}
+	}
+	return out, nil
+}
+
+// A Query says which runs are meant; zero fields do not limit.
+type Query struct {
+	WorkflowID string
+	Workflow   string
+	Parent     journal.RunID
+	Open       bool // that have not ended
+	Statuses   []journal.Status
+	Attributes map[string]string // search attributes: all of these
+	After      journal.Number    // the cursor that the page before gave
+	Limit      int               // 0 for 100; at most 1,000
+}
+
+// Find gives runs by query, newest first, and the cursor of the next page; zero
+// when there is none.
+func (c *Client) Find(ctx context.Context, q Query) ([]journal.Head, journal.Number, error) {
+	f := store.Filter{
+		WorkflowID: q.WorkflowID, Workflow: q.Workflow, Open: q.Open, Statuses: q.Statuses,
+		Attributes: q.Attributes, After: q.After, Limit: q.Limit,
+	}
+	if q.Parent != "" {
+		h, err := c.desk.Find(ctx, string(q.Parent))
+		if err != nil {
+			return nil, 0, err
+		}
+		f.Parent = h.Number
+	}
+	return c.desk.Heads(ctx, f)
+}
+
+// A Description is what is known of a run.
+type Description struct {
+	Head  journal.Head
+	State journal.Snapshot // the fold of the journal
+	// Why says in words why an open run does not go on by itself now; empty where
+	// it does or has ended.
+	Why string
+	// Unread are messages that the run has not taken, at most 100; of one that has
+	// ended those that nobody took.
+	Unread []Message
+	// Running and Abandoned are paths of steps: those that this engine executes,
+	// and those that were given up while their code goes on.
+	Running   []string
+	Abandoned []string
+}
+
+// Describe tells all that is known of a run, by run ID or workflow ID. Of a run
+// with a row that cannot be read it tells what comes before that row, with an
+// [Error] of code corrupt.
+func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
+	head, entries, err := c.desk.History(ctx, id, 1, 0)
+	if head.Number == 0 {
+		return Description{}, err
+	}
+	a := journal.NewAggregate(head.ID, head.WorkflowID, head.Workflow, head.Pattern)
+	for i := range entries {
+		if e := a.Apply(entries[i]); e != nil && err == nil {
+			err = &Error{Code: journal.CodeCorrupt, Op: "describe " + id, Err: e}
+			break
+		}
+	}
+	d := Description{Head: head, State: a.Snapshot()}
+	if c.k != nil {
+		live := c.k.Live(head.Number)
+		d.Running, d.Abandoned = live.Running, live.Abandoned
+	}
+	d.Why = c.why(d)
+	unread, e := c.desk.Unread(ctx, string(head.ID), 0, unreadPage)
+	if err == nil {
+		err = e
+	}
+	d.Unread = messagesOf(unread)
+	return d, err
+}
+
+const unreadPage = 100
+
+// why says why an open run does not go on by itself.
+func (c *Client) why(d Description) string {
+	waits := d.State.Waits
+	switch d.Head.Status {
+	case journal.Pending:
+		if c.k != nil && c.k.Lookup(d.Head.Workflow) == nil {
+			return "no engine here knows workflow " + d.Head.Workflow
+		}
+		return "it waits for an engine with a free slot"
+	case journal.Suspended:
+		if d.Head.Cause != "" {
+			return "parked: " + d.Head.Cause
+		}
+	case journal.Waiting:
+		if d.Head.Cause != "" {
+			return "its code failed and is replayed at " + d.Head.Wake.Format(time.RFC3339) + ": " + d.Head.Cause
+		}
+		if len(waits) == 0 {
+			return "a step failed and is tried again"
+		}
+	default:
+		return ""
+	}
+	if len(waits) == 0 {
+		return ""
+	}
+	return waitsFor(waits[0])
+}
+
+// waitsFor says in words what a wait is for.
+func waitsFor(w journal.Wait) string {
+	due := ""
+	if !w.Due.IsZero() {
+		due = w.Due.UTC().Format(time.RFC3339)
+	}
+	switch w.Kind {
+	case journal.WaitTimer:
+		return "it waits for timer " + w.Path + ", due " + due
+	case journal.WaitChild:
+		return "it waits for child " + w.Path + ", run " + string(w.Child)
+	case journal.WaitDecision:
+		return "it waits for an operator's decision " + w.Path + ": " + w.Reason
+	}
+	if due != "" {
+		return "it waits for signal " + w.Path + ", until " + due
+	}
+	return "it waits for signal " + w.Path
+}

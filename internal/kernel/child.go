@@ -1,0 +1,157 @@
+package kernel
+
+import (
+	"context"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// What becomes of a child when its parent ends. A cancelled parent cancels its
+// children, unless they are detached.
+const (
+	ChildStays    = ""         // it goes on, and its end is told to nobody
+	ChildEnds     = "cancel"   // it is cancelled, however the parent ends
+	ChildDetached = "detached" // it is a run of its own from the beginning
+)
+
+// A Child is what workflow code asks for: a run of another workflow, started by
+// this one.
+type Child struct {
+	Name     string // of the operation
+	Key      string
+	Was      string
+	Workflow string
+	Pattern  journal.Pattern
+	ID       string // its workflow ID; empty for one of its own
+	Input    []byte
+	Keep     time.Duration
+	Policy   string // one of the above
+}
+
+// StartChild starts a run as part of this one and gives the operation that ends
+// with it; one that is detached ends when the child is durable. The same
+// operation of a run never starts two children.
+func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error) {
+	what := call{"child", c.Name}
+	s, err := scopeOf(ctx, what)
+	if err != nil {
+		return nil, "", err
+	}
+	r := s.run
+	spill, failure := r.k.spillOver("the input", &c.Input)
+	if failure != nil {
+		return nil, "", &journal.Error{Code: failure.Code, Op: what.String(), Message: failure.Message}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := s.enter(what); err != nil {
+		return nil, "", err
+	}
+	op, rec := s.ask(c.Name, c.Key, c.Was, isChild)
+	o := &operation{run: r, scope: s, id: op, class: isChild, from: childName, policy: c.Policy}
+	if rec != nil {
+		o.child, o.policy = rec.other, rec.policy
+		if rec.ended != nil {
+			o.recorded(rec.ended)
+			return (*Operation)(o), o.child, nil
+		}
+	} else if err := o.create(c, spill); err != nil {
+		return nil, "", err
+	}
+	if o.policy == ChildDetached {
+		o.settled, o.delivered = true, true
+		return (*Operation)(o), o.child, nil
+	}
+	r.track(o)
+	o.begun()
+	o.forMessage = true
+	o.wait()
+	o.pick(nil)
+	return (*Operation)(o), o.child, nil
+}
+
+// create records the child and has it made durable with that record. A child
+// whose workflow ID is taken ends as failed, before it has begun.
+func (o *operation) create(c Child, spill journal.Number) error {
+	r := o.run
+	n, err := r.k.number()
+	if err != nil {
+		return &journal.Error{Code: journal.CodeStopped, Op: "child " + c.Name, Err: err}
+	}
+	now := time.Now()
+	o.child = journal.MakeRunID(r.k.db, n)
+	head := journal.Head{
+		Number: n, ID: o.child, WorkflowID: c.ID, Workflow: c.Workflow, Pattern: c.Pattern,
+		Status: journal.Pending, Wake: now, Created: now, Chain: n, Parent: r.head.Number, Keep: c.Keep,
+	}
+	if c.ID == "" {
+		head.WorkflowID = string(o.child)
+	}
+	start := journal.Entry{
+		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: c.Input, Spill: spill,
+		Detail: &journal.Detail{Build: r.k.cfg.Build},
+	}
+	if spill != 0 {
+		start.Data = nil
+	}
+	change := &store.Change{Run: n, Create: true, Head: &head, Entries: []journal.Entry{start}}
+	if c.Policy == ChildDetached {
+		head.Parent = 0
+	} else {
+		f := &journal.Failure{
+			Code: journal.CodeConflict, Message: "the workflow ID " + head.WorkflowID + " of child " + o.path() + " is held by another run",
+		}
+		change.Else = []store.Post{{Run: r.head.Number, Message: childEnded(o.child, journal.Failed, Outcome{Failure: f}, 0)}}
+	}
+	r.append(journal.Entry{Kind: journal.ChildStarted, Op: o.id, Detail: &journal.Detail{Other: o.child, Policy: c.Policy}})
+	r.send(outgoing{create: change})
+	return nil
+}
+
+// childEnded is the message that tells a parent how a child has ended.
+func childEnded(child journal.RunID, status journal.Status, out Outcome, spill journal.Number) journal.Entry {
+	e := journal.Entry{
+		Kind: journal.ChildCompleted, At: time.Now(), Op: journal.Op{Name: childName, Key: string(child)}, Data: out.Data, Spill: spill,
+		Detail: &journal.Detail{Message: "ended/" + string(child), Other: child, Outcome: status, Failure: out.Failure},
+	}
+	if spill != 0 {
+		e.Data = nil
+	}
+	return e
+}
+
+// asksCancel is the message that cancels a child.
+func asksCancel(child journal.RunID, n journal.Number, reason string) *store.Post {
+	return &store.Post{Run: n, Force: true, Message: journal.Entry{
+		Kind: journal.CancelAsked, At: time.Now(), Op: journal.Op{Name: controlName},
+		Detail: &journal.Detail{Message: "parent/" + string(child), Reason: reason},
+	}}
+}
+
+// CancelChild asks a child to end. Its operation ends when the child has.
+func (f *Operation) CancelChild(ctx context.Context, reason string) error {
+	o := (*operation)(f)
+	n, ok := o.child.Number(o.run.k.db)
+	if !ok {
+		return nil
+	}
+	_, err := TakeNote(ctx, Note{
+		Kind: journal.ValueRecorded, Name: "cancel:" + o.id.Name, Key: o.id.Key,
+		Detail: &journal.Detail{Reason: reason, Other: o.child}, post: asksCancel(o.child, n, reason),
+	})
+	return err
+}
+
+// endsWith says whether a child is cancelled when its run ends so.
+func endsWith(policy string, status journal.Status) bool {
+	return policy == ChildEnds || policy == ChildStays && status == journal.Cancelled
+}
+
+// endChild has the child of an operation cancelled.
+func (r *run) endChild(child journal.RunID, why string) {
+	if n, ok := child.Number(r.k.db); ok {
+		r.send(outgoing{post: asksCancel(child, n, why)})
+	}
+}

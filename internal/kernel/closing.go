@@ -1,0 +1,165 @@
+package kernel
+
+import (
+	"context"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+)
+
+// A cleanup is workflow code that runs before its run ends: always, or only where
+// the run is cancelled or times out.
+type cleanup struct {
+	run    *run
+	op     journal.Op
+	id     int64 // the scope of its operations
+	always bool
+	body   func(context.Context) *journal.Failure
+}
+
+// A closing is a run that is about to end and cleans up first. Its code has got,
+// or gets when it calls a durable operation next, the termination error; what it
+// makes of that no longer counts. When all of it has returned, or blocks outside
+// the engine, the clean-ups run one by one, the one planned last first, each in a
+// scope of its own with a context that has not ended. Then the run ends.
+//
+// A cancel or timeout that comes from outside is recorded first and is a fact
+// like any other: on replay it comes where it came, between the same two
+// operations. An end that the code itself came to needs no record.
+type closing struct {
+	run  *run
+	last journal.Entry // the terminal record
+	why  string
+	end  *journal.Error
+
+	delivered bool
+	left      []*cleanup
+	ctx       context.Context // of the clean-ups
+	stop      context.CancelCauseFunc
+}
+
+// Plan plans a clean-up. It is recorded, so that an engine that ends a run which
+// is not in memory knows that it has to be loaded.
+func Plan(ctx context.Context, name, key string, always bool, body func(context.Context) *journal.Failure) error {
+	what := call{"plan", name}
+	s, err := scopeOf(ctx, what)
+	if err != nil {
+		return err
+	}
+	r := s.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := s.enter(what); err != nil {
+		return err
+	}
+	op, rec := s.ask(name, key, "", isCleanup)
+	c := &cleanup{run: r, op: op, always: always, body: body}
+	if rec != nil {
+		c.id = rec.opens
+	} else {
+		c.id = r.append(journal.Entry{Kind: journal.CleanupPlanned, Op: op})
+	}
+	r.cleanups = append(r.cleanups, c)
+	return nil
+}
+
+// finish ends the run by that terminal record, after its clean-ups if it has
+// some; outside says that it was not the run's own code that came to it. It gives
+// the termination error.
+func (r *run) finish(last journal.Entry, why string, end *journal.Error, outside bool) *journal.Error {
+	if c := r.closing; c != nil {
+		if !outside {
+			c.deliver()
+		}
+		return c.end
+	}
+	c := &closing{run: r, last: last, why: why, end: end}
+	switch {
+	case last.Kind == journal.RunContinued, len(r.cleanups) == 0 && (r.memo == nil || !r.memo.planned):
+		return r.terminate(last, why, end)
+	case outside:
+		d := *last.Detail
+		d.Outcome = last.Status
+		c.last.Detail = &journal.Detail{Failure: d.Failure, Reason: d.Reason}
+		r.closing = c
+		r.facts.push(fact{r.outside(journal.Entry{Kind: journal.RunClosing, Detail: &d}), c})
+		if r.root.state != isNew {
+			r.dispatch()
+		}
+	default:
+		r.closing = c
+		c.deliver()
+	}
+	return end
+}
+
+// resumeClosing goes on with an end that is recorded and not reached.
+func (r *run) resumeClosing(e *journal.Entry) {
+	kind, why := journal.RunCancelled, "workflow cancelled: "+e.Detail.Reason
+	if e.Detail.Outcome == journal.TimedOut {
+		kind, why = journal.RunTimedOut, "workflow timed out"
+	}
+	f := e.Detail.Failure
+	r.result = Outcome{Failure: f}
+	r.closing = &closing{
+		run: r, why: why, end: &journal.Error{Code: f.Code, Message: f.Message},
+		last: journal.Entry{Kind: kind, Status: e.Detail.Outcome, Detail: &journal.Detail{Failure: f, Reason: e.Detail.Reason}},
+	}
+	r.facts.push(fact{e.Seq, r.closing})
+}
+
+// deliver lets workflow code hear that the run ends.
+func (c *closing) deliver() {
+	if c.delivered {
+		return
+	}
+	c.delivered = true
+	r := c.run
+	r.root.scope.over = &journal.Failure{Code: c.end.Code, Message: c.end.Message}
+	r.stopCancelled(c.why)
+	if r.timeout != nil {
+		r.timeout.Stop()
+	}
+	for _, p := range r.cleanups {
+		if p.always || c.last.Kind == journal.RunCancelled || c.last.Kind == journal.RunTimedOut {
+			c.left = append(c.left, p)
+		}
+	}
+	c.ctx, c.stop = context.WithCancelCause(context.WithoutCancel(r.ctx))
+	r.whenDurable(effect{do: func() { r.stop(c.end) }})
+	c.next()
+}
+
+// next begins the next clean-up, or ends the run after the last one.
+func (c *closing) next() {
+	r := c.run
+	if len(c.left) == 0 {
+		r.terminate(c.last, c.why, c.end)
+		return
+	}
+	p := c.left[len(c.left)-1]
+	c.left = c.left[:len(c.left)-1]
+	s := &scope{run: r, id: p.id, path: p.op.String() + "/", done: c.ctx.Done()}
+	r.name(s)
+	b := &branch{run: r, scope: s, wake: make(chan struct{}, 1), cleanup: p}
+	s.branch = b
+	b.body = func() {
+		failure := p.body(context.WithValue(c.ctx, contextKey{}, s))
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.endBranch(b, nil, failure)
+	}
+	r.branches = append(r.branches, b)
+	r.ready = append(r.ready, b)
+}
+
+// ended goes on after a clean-up. One that failed keeps no other from running.
+func (p *cleanup) ended(f *journal.Failure) {
+	r := p.run
+	if f != nil {
+		n := r.notice(observe.CleanupFailed)
+		n.Step, n.Err = p.op.String(), f.Message
+		go r.k.observe(n)
+	}
+	r.closing.next()
+}

@@ -1,0 +1,406 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A Desk takes what the outside asks of runs, wherever they are: reading, and
+// messages. An engine has one, whose messages go with its group commits; so has a
+// Client, which writes to the store by itself.
+type Desk struct {
+	store  store.Store
+	db     string
+	build  string
+	keep   time.Duration // how long a message is kept that finds no run
+	office office
+}
+
+// An office writes what a desk was asked for.
+type office interface {
+	// submit makes changes durable, in one transaction, and gives them with their
+	// verdicts.
+	submit(ctx context.Context, op string, cs []store.Change) ([]store.Change, error)
+	// number gives a number that nobody has.
+	number() (journal.Number, error)
+	// spill makes room for a payload that is too large for its row: it gives the
+	// number that names it, 0 where it fits, and takes the payload if it has been
+	// made durable already.
+	spill(what string, data *[]byte) (journal.Number, *journal.Failure)
+}
+
+// Find gives the head of a run by its run ID, or by its workflow ID: then the
+// open one, else the newest.
+func (d *Desk) Find(ctx context.Context, id string) (journal.Head, error) {
+	op := "find " + id
+	if !journal.ValidName(id) {
+		return journal.Head{}, invalidID(op, id)
+	}
+	for _, f := range []store.Filter{{Run: journal.RunID(id), Limit: 1}, {WorkflowIDs: []string{id}, Newest: true, Limit: 1}} {
+		heads, _, err := d.store.Find(ctx, f)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return journal.Head{}, unavailable(op, err)
+		}
+		if len(heads) > 0 {
+			return heads[0], nil
+		}
+	}
+	e := &journal.Error{Code: journal.CodeNotFound, Op: op, Message: "no run has this run ID or workflow ID"}
+	if _, ok := journal.RunID(id).Number(d.db); ok {
+		e.Message, e.Hint = "the run is not here any more", "it was removed when its retention was over, or was never started"
+	}
+	return journal.Head{}, e
+}
+
+func invalidID(op, id string) error {
+	return &journal.Error{
+		Code: journal.CodeInvalid, Op: op, Message: "not an ID: " + quote(id),
+		Hint: "IDs and names are 1 to 255 of A-Z a-z 0-9 . _ : -",
+	}
+}
+
+// History gives entries of a run's journal from a sequence on, with spilled
+// payloads; limit 0 for all.
+func (d *Desk) History(ctx context.Context, id string, from int64, limit int) (journal.Head, []journal.Entry, error) {
+	head, err := d.Find(ctx, id)
+	if err != nil {
+		return journal.Head{}, nil, err
+	}
+	entries, err := d.store.Load(ctx, head.Number, store.Range{From: from, Limit: limit, Payloads: true})
+	if err != nil {
+		var corrupt *journal.CorruptError
+		if errors.As(err, &corrupt) {
+			return head, entries, &journal.Error{Code: journal.CodeCorrupt, Op: "history " + id, Err: err}
+		}
+		return head, nil, unavailable("history "+id, err)
+	}
+	return head, entries, nil
+}
+
+// Read gives entries of a journal without spilled payloads.
+func (d *Desk) Read(ctx context.Context, h journal.Head, r store.Range) ([]journal.Entry, error) {
+	entries, err := d.store.Load(ctx, h.Number, r)
+	if err != nil {
+		return nil, unavailable("read "+string(h.ID), err)
+	}
+	return entries, nil
+}
+
+// Info tells what the store is and who uses it.
+func (d *Desk) Info(ctx context.Context) (store.Info, error) {
+	info, err := d.store.Info(ctx)
+	if err != nil {
+		return store.Info{}, unavailable("info", err)
+	}
+	return info, nil
+}
+
+// Heads gives heads by filter, newest first, and the cursor that goes on after
+// them.
+func (d *Desk) Heads(ctx context.Context, f store.Filter) ([]journal.Head, journal.Number, error) {
+	heads, next, err := d.store.Find(ctx, f)
+	if err != nil {
+		return nil, 0, unavailable("find", err)
+	}
+	return heads, next, nil
+}
+
+// Stand gives the heads that IDs stand for, run IDs or workflow IDs, in their
+// order; zero where nothing is found. It asks the store twice, however many there
+// are.
+func (d *Desk) Stand(ctx context.Context, ids []string) ([]journal.Head, error) {
+	if len(ids) > store.MaxLimit {
+		return nil, &journal.Error{Code: journal.CodeTooLarge, Op: "find", Message: "too many IDs at a time: at most 1000"}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	found := map[string]journal.Head{}
+	byID, _, err := d.Heads(ctx, store.Filter{WorkflowIDs: ids, Newest: true, Limit: store.MaxLimit})
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range byID {
+		found[h.WorkflowID] = h
+	}
+	var runs []journal.RunID
+	for _, id := range ids {
+		if _, ok := journal.RunID(id).Number(d.db); ok {
+			runs = append(runs, journal.RunID(id))
+		}
+	}
+	if len(runs) > 0 {
+		byRun, _, err := d.Heads(ctx, store.Filter{Runs: runs, Limit: store.MaxLimit})
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range byRun {
+			found[string(h.ID)] = h
+		}
+	}
+	out := make([]journal.Head, len(ids))
+	for i, id := range ids {
+		out[i] = found[id]
+	}
+	return out, nil
+}
+
+// Outcomes tells how those of the runs have ended that have.
+func (d *Desk) Outcomes(ctx context.Context, heads []journal.Head) (map[journal.Number]Outcome, error) {
+	out := map[journal.Number]Outcome{}
+	for _, h := range heads {
+		if !h.Status.IsTerminal() {
+			continue
+		}
+		o, err := d.outcome(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		out[h.Number] = o
+	}
+	return out, nil
+}
+
+// A Signal is a message from outside.
+type Signal struct {
+	ID   string // of the run, or a workflow ID
+	Name string
+	Data []byte
+	Key  string // the same key reaches a run, and those it continues as, once; empty for one of its own
+}
+
+// A Delivery is what became of a signal.
+type Delivery struct {
+	Run       journal.RunID // that has it; empty where there is none yet
+	Number    int64         // in its inbox, or among those that found no run
+	Duplicate bool          // the key was used before: nothing was done
+	Unrouted  bool          // no open run has the workflow ID: it is kept for one
+	New       bool          // the run was started by this
+}
+
+// Signal sends a message to a run. When it returns, the message is durable: it is
+// taken by one wait, or counted among those that nobody took when the run ended.
+func (d *Desk) Signal(ctx context.Context, s Signal) (Delivery, error) {
+	op := "signal " + s.Name + " to " + s.ID
+	p, err := d.post(op, s)
+	if err != nil {
+		return Delivery{}, err
+	}
+	return d.deliver(ctx, op, p)
+}
+
+// post makes the message of a signal. The names Cancel and CancelWorkflow are the
+// engine's.
+func (d *Desk) post(op string, s Signal) (*store.Post, error) {
+	switch {
+	case !journal.ValidName(s.ID):
+		return nil, invalidID(op, s.ID)
+	case !journal.ValidName(s.Name) || strings.HasPrefix(s.Name, ownNames):
+		return nil, invalidID(op, s.Name)
+	}
+	if s.Name == "Cancel" || s.Name == "CancelWorkflow" {
+		return d.control(journal.CancelAsked, s.ID, "", "signal "+s.Name)
+	}
+	spill, f := d.office.spill("the payload of signal "+s.Name, &s.Data)
+	if f != nil {
+		return nil, &journal.Error{Code: f.Code, Op: op, Message: f.Message}
+	}
+	p, err := d.message(s.ID, journal.Entry{Kind: journal.SignalReceived, Op: journal.Op{Name: s.Name}, Data: s.Data, Spill: spill}, s.Key)
+	if p != nil && p.WorkflowID != "" && d.keep > 0 {
+		p.Until = time.Now().Add(d.keep)
+	}
+	return p, err
+}
+
+// control makes a message of the engine's own.
+func (d *Desk) control(kind journal.Kind, id, about, reason string) (*store.Post, error) {
+	p, err := d.message(id, journal.Entry{
+		Kind: kind, Op: journal.Op{Name: controlName, Key: about}, Detail: &journal.Detail{Reason: reason},
+	}, "")
+	if p != nil {
+		p.Force = true
+	}
+	return p, err
+}
+
+// message addresses a message. It gets an ID, so that a group that is sent again
+// does not deliver it twice.
+func (d *Desk) message(id string, m journal.Entry, key string) (*store.Post, error) {
+	if m.Detail == nil {
+		m.Detail = &journal.Detail{}
+	}
+	m.At = time.Now()
+	m.Detail.Message = "key/" + key
+	if key == "" {
+		n, err := d.office.number()
+		if err != nil {
+			return nil, &journal.Error{Code: journal.CodeStopped, Op: "send to " + id, Err: err}
+		}
+		m.Detail.Message = "own/" + string(journal.MakeRunID(d.db, n))
+	}
+	p := &store.Post{Message: m}
+	if n, ok := journal.RunID(id).Number(d.db); ok {
+		p.Run = n
+	} else {
+		p.WorkflowID = id
+	}
+	return p, nil
+}
+
+// deliver makes a message durable and says what became of it.
+func (d *Desk) deliver(ctx context.Context, op string, p *store.Post) (Delivery, error) {
+	cs, err := d.office.submit(ctx, op, []store.Change{{Posts: []store.Post{*p}}})
+	if err != nil {
+		return Delivery{}, err
+	}
+	return delivered(op, &cs[0].Posts[0])
+}
+
+func delivered(op string, p *store.Post) (Delivery, error) {
+	out := Delivery{Run: p.To.ID, Number: p.Number}
+	switch p.Verdict {
+	case store.Duplicate:
+		out.Duplicate = true
+	case store.Unrouted:
+		out.Unrouted = true
+	case store.Closed:
+		return out, wrongState(op, p.To, "it has ended")
+	case store.Nobody:
+		return out, &journal.Error{Code: journal.CodeNotFound, Op: op, Message: "no open run has this run ID or workflow ID"}
+	}
+	return out, nil
+}
+
+// SignalWithStart sends a message to the open run of a workflow ID, or to a new
+// one that it starts, in one transaction.
+func (d *Desk) SignalWithStart(ctx context.Context, sig Signal, s Start) (Delivery, error) {
+	op := "signal " + sig.Name + " with start of " + s.ID
+	sig.ID = s.ID
+	p, err := d.post(op, sig)
+	if err != nil {
+		return Delivery{}, err
+	}
+	c, err := d.start(op, s)
+	if err != nil {
+		return Delivery{}, err
+	}
+	p.Until, p.Run, p.WorkflowID = time.Time{}, 0, s.ID
+	c.Since, c.Posts = time.Time{}, []store.Post{*p}
+	cs, err := d.office.submit(ctx, op, []store.Change{*c})
+	if err != nil {
+		return Delivery{}, err
+	}
+	if cs[0].Verdict == store.Taken {
+		return Delivery{}, taken(op, s.ID, cs[0].Found)
+	}
+	out, err := delivered(op, &cs[0].Posts[0])
+	out.New = cs[0].Verdict == store.Written
+	return out, err
+}
+
+// start makes a run that whoever knows its workflow takes up.
+func (d *Desk) start(op string, s Start) (*store.Change, error) {
+	n, err := d.office.number()
+	if err != nil {
+		return nil, &journal.Error{Code: journal.CodeStopped, Op: op, Err: err}
+	}
+	spill, f := d.office.spill("the input", &s.Input)
+	if f != nil {
+		return nil, &journal.Error{Code: f.Code, Op: op, Message: f.Message}
+	}
+	now := time.Now()
+	c := &store.Change{Run: n, Create: true, Head: &journal.Head{
+		Number: n, ID: journal.MakeRunID(d.db, n), WorkflowID: s.ID, Workflow: s.Workflow, Pattern: s.Pattern,
+		Status: journal.Pending, Wake: now, Created: now, Chain: n, Keep: s.Dedup,
+	}}
+	if s.Dedup > 0 {
+		c.Since = now.Add(-s.Dedup)
+	}
+	if s.ID == "" {
+		c.Head.WorkflowID, c.Head.Keep, c.Since = string(c.Head.ID), 0, time.Time{}
+	}
+	c.Entries = []journal.Entry{{
+		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: s.Input, Spill: spill,
+		Detail: &journal.Detail{Build: d.build, Headers: s.Headers, Attributes: s.Attributes},
+	}}
+	return c, nil
+}
+
+func taken(op, id string, by journal.Head) error {
+	return &journal.Error{
+		Code: journal.CodeConflict, Op: op,
+		Message: "the workflow ID " + id + " is held by run " + string(by.ID) + " of workflow " + by.Workflow + ", which is " + by.Status.String(),
+		Hint:    "use an ID of its own, or wait for that run to end",
+	}
+}
+
+// CancelTimer ends a timer of a run before its time, by its path. Where the run
+// has no such timer open when it reads the message, nothing happens.
+func (d *Desk) CancelTimer(ctx context.Context, id, path, reason string) error {
+	op := "cancel timer " + path + " of " + id
+	p, err := d.control(journal.TimerCancelled, id, path, reason)
+	if err != nil {
+		return err
+	}
+	p.Force = false
+	_, err = d.deliver(ctx, op, p)
+	return err
+}
+
+// Decide answers a run that waits for an operator under a name.
+func (d *Desk) Decide(ctx context.Context, id, name string, by Decided) error {
+	op := "decide " + name + " of " + id
+	if !journal.ValidName(id) {
+		return invalidID(op, id)
+	}
+	if !journal.ValidName(name) {
+		return invalidID(op, name)
+	}
+	spill, f := d.office.spill("the decision", &by.Data)
+	if f != nil {
+		return &journal.Error{Code: f.Code, Op: op, Message: f.Message}
+	}
+	p, err := d.message(id, journal.Entry{
+		Kind: journal.DecisionMade, Op: journal.Op{Name: name}, Data: by.Data, Spill: spill,
+		Detail: &journal.Detail{Reason: by.Reason, Choices: []string{by.Choice}},
+	}, "")
+	if err != nil {
+		return err
+	}
+	p.Force = true
+	_, err = d.deliver(ctx, op, p)
+	return err
+}
+
+// Unread gives messages that a run has not taken, from a number on; without a run
+// those that found none.
+func (d *Desk) Unread(ctx context.Context, id string, from int64, limit int) ([]journal.Entry, error) {
+	var n journal.Number
+	if id != "" {
+		h, err := d.Find(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		n = h.Number
+	}
+	messages, err := d.store.Load(ctx, n, store.Range{Inbox: true, From: from, Limit: limit, Payloads: true})
+	if err != nil {
+		return nil, unavailable("read messages", err)
+	}
+	return messages, nil
+}
+
+// Deliver moves a message that found no run to one.
+func (d *Desk) Deliver(ctx context.Context, number int64, id string) (Delivery, error) {
+	op := "deliver a message to " + id
+	h, err := d.Find(ctx, id)
+	if err != nil {
+		return Delivery{}, err
+	}
+	return d.deliver(ctx, op, &store.Post{Run: h.Number, Unrouted: number})
+}

@@ -1,0 +1,94 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A letter is what somebody outside of runs has to make durable: messages, runs
+// that others take up, acknowledgements. It goes with the group that forms.
+type letter struct {
+	k       *Kernel
+	changes []store.Change
+	err     error
+	done    chan struct{}
+}
+
+// take implements source.
+func (l *letter) take(cs []store.Change, rows, bytes *int, first bool) ([]store.Change, bool) {
+	n, size := 0, 0
+	for i := range l.changes {
+		c := &l.changes[i]
+		n += 1 + len(c.Entries) + len(c.Posts)
+		size += sizeOf(c.Entries)
+		for j := range c.Posts {
+			size += c.Posts[j].Message.Size()
+		}
+	}
+	if !first && (n > *rows || size > *bytes) {
+		return cs, false
+	}
+	*rows -= n
+	*bytes -= size
+	return append(cs, l.changes...), true
+}
+
+// committed implements source.
+func (l *letter) committed(cs []store.Change) {
+	l.changes = append([]store.Change(nil), cs...)
+	for i := range cs {
+		if cs[i].Create && cs[i].Verdict == store.Written {
+			l.k.look()
+		}
+	}
+	l.k.sent(cs)
+	close(l.done)
+}
+
+// refused implements source.
+func (l *letter) refused(_ []store.Change, err error) {
+	l.err = err
+	close(l.done)
+}
+
+// submit implements office.
+func (k *Kernel) submit(ctx context.Context, op string, cs []store.Change) ([]store.Change, error) {
+	if err := k.running(ctx, op); err != nil {
+		return nil, err
+	}
+	if err := k.admitted(ctx); err != nil {
+		return nil, err
+	}
+	l := &letter{k: k, changes: cs, done: make(chan struct{})}
+	k.pipe.push(l)
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+		return nil, &journal.Error{
+			Code: journal.CodeUnavailable, Op: op, Message: "the store has not answered: it may or may not be done", Err: context.Cause(ctx),
+		}
+	case <-k.dead:
+		return nil, &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the engine has stopped: it may or may not be done", Err: k.err}
+	}
+	switch {
+	case l.err == nil:
+		return l.changes, nil
+	case refusal(l.err):
+		return nil, &journal.Error{Code: journal.CodeInvalid, Op: op, Message: "the store refuses it", Err: l.err}
+	case errors.Is(l.err, store.ErrFenced), errors.Is(l.err, store.ErrClosed):
+		return nil, &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the engine has stopped: nothing was done", Err: l.err}
+	}
+	return nil, unavailable(op, l.err)
+}
+
+// spill implements office.
+func (k *Kernel) spill(what string, data *[]byte) (journal.Number, *journal.Failure) {
+	n, f := k.spillOver(what, data)
+	if n != 0 {
+		*data = nil
+	}
+	return n, f
+}

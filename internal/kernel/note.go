@@ -1,0 +1,154 @@
+package kernel
+
+import (
+	"context"
+	"maps"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A Note is what workflow code has recorded, in the commit of its turn and
+// without waiting: a value, a fact for observers, a change of what the run
+// shows. What is recorded is recorded once; on replay the note gives it.
+type Note struct {
+	Kind   journal.Kind
+	Name   string
+	Key    string
+	Status journal.Status // of the run from here on; zero where it stays
+	Detail *journal.Detail
+	// Produce makes the payload. It is workflow code.
+	Produce func() ([]byte, *journal.Failure)
+
+	post *store.Post // goes with it
+}
+
+// TakeNote records a note, or gives what is recorded.
+func TakeNote(ctx context.Context, n Note) (Outcome, error) {
+	what := call{"record", n.Name}
+	s, err := scopeOf(ctx, what)
+	if err != nil {
+		return Outcome{}, err
+	}
+	r := s.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := s.enter(what); err != nil {
+		return Outcome{}, err
+	}
+	op, rec := s.ask(n.Name, n.Key, "", isNote)
+	e := &journal.Entry{Kind: n.Kind, Status: n.Status, Op: op, Detail: n.Detail}
+	if rec != nil && rec.ended != nil {
+		e = rec.ended
+	} else if f := s.produce(n, e); f != nil {
+		return Outcome{Failure: f}, nil
+	}
+	r.noted(e)
+	o := &operation{run: r, scope: s, id: op, class: isNote, outcome: Outcome{Data: e.Data, Failure: e.Failure(), stored: storedAt(e)}}
+	if n.Kind != journal.ValueRecorded {
+		return Outcome{}, nil
+	}
+	return s.payload(o)
+}
+
+// produce makes the payload of a note and appends its entry.
+func (s *scope) produce(n Note, e *journal.Entry) *journal.Failure {
+	r := s.run
+	var data []byte
+	if n.Produce != nil {
+		r.mu.Unlock()
+		d, f := n.Produce()
+		spill := journal.Number(0)
+		if f == nil {
+			spill, f = r.k.spillOver(n.Name, &d)
+		}
+		r.mu.Lock()
+		r.stay()
+		if s.branch.state == isOutside {
+			r.rejoin(s.branch)
+			r.stay()
+		}
+		if f != nil {
+			return f
+		}
+		data, e.Spill = d, spill
+	}
+	if e.Spill == 0 {
+		e.Data = data
+	}
+	if err := s.ended(); err != nil {
+		return &journal.Failure{Code: journal.CodeOf(err), Message: err.Error()}
+	}
+	e.Seq = r.append(*e)
+	if n.post != nil {
+		r.send(outgoing{post: n.post})
+	}
+	e.Data = data
+	return nil
+}
+
+// noted does what a note says of the run, live and on replay.
+func (r *run) noted(e *journal.Entry) {
+	switch e.Kind {
+	case journal.PayloadSet:
+		r.payload, r.payloadSeq = e.Data, storedAt(e)
+	case journal.AttributeSet:
+		r.attributes = maps.Clone(r.attributes)
+		if r.attributes == nil {
+			r.attributes = map[string]string{}
+		}
+		if e.Data == nil {
+			delete(r.attributes, e.Op.Name)
+		} else {
+			r.attributes[e.Op.Name] = string(e.Data)
+		}
+	}
+}
+
+// Version gives the number that is recorded for a change, and decides it where
+// none is: 0 where code that ran before the change has recorded something that
+// is not asked for yet, else max.
+func Version(ctx context.Context, change string, max int) (int, error) {
+	what := call{"version", change}
+	s, err := scopeOf(ctx, what)
+	if err != nil {
+		return 0, err
+	}
+	r := s.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := s.enter(what); err != nil {
+		return 0, err
+	}
+	if known, ok := r.versions[change]; ok {
+		return known, nil
+	}
+	op := journal.Op{Name: change, Key: versionKey, Occ: 1}
+	v := max
+	if m := r.memo; m != nil {
+		rec, err := m.ask(op, isVersion)
+		switch {
+		case err != nil:
+			r.mismatch(err)
+		case rec != nil:
+			v = rec.ended.Detail.Version
+			r.know(change, v)
+			return v, nil
+		case m.unasked(s.id) != nil:
+			v = 0
+		}
+	}
+	r.know(change, v)
+	r.append(journal.Entry{Kind: journal.VersionMarked, Op: op, Detail: &journal.Detail{Version: v}})
+	return v, nil
+}
+
+// versionKey tells versions apart from what the author calls by the same name.
+const versionKey = ownNames + "version"
+
+func (r *run) know(change string, version int) {
+	if r.versions == nil {
+		r.versions = map[string]int{}
+	}
+	r.versions[change] = version
+}

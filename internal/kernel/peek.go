@@ -1,0 +1,146 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// maxPeek bounds how many messages one look into the inbox gives.
+const maxPeek = 1000
+
+// Peek gives signals that the run of ctx has not taken, in order; of that name,
+// where it is not empty. In workflow code what it gives is recorded; in the body
+// of a step it is what is there now.
+func Peek(ctx context.Context, name string) ([]journal.Entry, error) {
+	if a, ok := ctx.Value(contextKey{}).(*attempt); ok {
+		return a.op.run.peek(name)
+	}
+	out, err := TakeNote(ctx, Note{Kind: journal.ValueRecorded, Name: ownNames + "inbox", Key: name, Produce: func() ([]byte, *journal.Failure) {
+		s, err := scopeOf(ctx, call{"peek", name})
+		if err == nil {
+			var messages []journal.Entry
+			if messages, err = s.run.peek(name); err == nil {
+				data, err := json.Marshal(messages)
+				if err == nil {
+					return data, nil
+				}
+			}
+		}
+		return nil, &journal.Failure{Code: journal.CodeOf(err), Message: err.Error()}
+	}})
+	if err != nil {
+		return nil, err
+	}
+	if f := out.Failure; f != nil {
+		return nil, &journal.Error{Code: f.Code, Op: "peek", Message: f.Message}
+	}
+	var messages []journal.Entry
+	if err := json.Unmarshal(out.Data, &messages); err != nil {
+		return nil, &journal.Error{Code: journal.CodeDecode, Op: "peek", Err: err}
+	}
+	return messages, nil
+}
+
+// peek gives signals that the run has not taken. Payloads and messages that are
+// not in memory are read.
+func (r *run) peek(name string) ([]journal.Entry, error) {
+	r.mu.Lock()
+	messages, partial := r.inbox.signals(name), r.inbox.partial
+	r.fetching++
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		r.fetching--
+		r.mu.Unlock()
+	}()
+	if partial {
+		var err error
+		if messages, err = r.k.loadMessages(r.head.Number, store.Range{Name: name, Limit: maxPeek}); err != nil {
+			return nil, err
+		}
+		r.mu.Lock()
+		messages = r.inbox.untaken(messages)
+		r.mu.Unlock()
+	}
+	for i := range messages {
+		if m := &messages[i]; m.Spill != 0 && m.Data == nil {
+			data, err := r.k.fetchMessage(r.head.Number, m.Seq)
+			if err != nil {
+				return nil, err
+			}
+			m.Data = data
+		}
+	}
+	return messages, nil
+}
+
+// loadMessages reads untaken messages of a run. It waits as long as the store does
+// not answer.
+func (k *Kernel) loadMessages(run journal.Number, r store.Range) (messages []journal.Entry, err error) {
+	r.Inbox = true
+	err = k.persist(func() error {
+		messages, err = k.store.Load(context.Background(), run, r)
+		return err
+	})
+	return messages, err
+}
+
+// TakeMessage takes the signal of that number out of the inbox, and gives false
+// where the run has no such signal, or somebody has taken it.
+func TakeMessage(ctx context.Context, number int64) (bool, error) {
+	what := call{"take", strconv.FormatInt(number, 10)}
+	s, err := scopeOf(ctx, what)
+	if err != nil {
+		return false, err
+	}
+	r := s.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := s.enter(what); err != nil {
+		return false, err
+	}
+	op, rec := s.ask(ownNames+"take", what.name, "", isNote)
+	if rec != nil {
+		return rec.ended.Detail != nil && rec.ended.Detail.Mail != 0, nil
+	}
+	there, err := s.hasSignal(number)
+	if err != nil {
+		return false, err
+	}
+	e := journal.Entry{Kind: journal.ValueRecorded, Op: op}
+	if there {
+		r.inbox.remove(number, r.seq+1)
+		e.Detail = &journal.Detail{Mail: number}
+	}
+	r.append(e)
+	return there, nil
+}
+
+// hasSignal says whether a signal is in the inbox. It may let go of the lock.
+func (s *scope) hasSignal(number int64) (bool, error) {
+	r := s.run
+	is := func(e *journal.Entry) bool { return e.Seq == number && e.Kind == journal.SignalReceived }
+	if r.inbox.find(is) != nil || !r.inbox.partial {
+		return r.inbox.find(is) != nil, nil
+	}
+	r.reading++
+	r.fetching++
+	r.mu.Unlock()
+	messages, err := r.k.loadMessages(r.head.Number, store.Range{From: number, Limit: 1})
+	r.mu.Lock()
+	r.reading--
+	r.fetching--
+	r.stay()
+	if err != nil {
+		return false, err
+	}
+	if err := s.ended(); err != nil {
+		return false, err
+	}
+	messages = r.inbox.untaken(messages)
+	return len(messages) == 1 && is(&messages[0]), nil
+}

@@ -1,0 +1,181 @@
+package kernel
+
+import (
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure/store"
+)
+
+// A run that only waits need not be in memory: its journal says how it came to
+// where it is, its head says when it goes on by itself, and a message wakes it.
+// So it rests: in one commit it gets nobody as owner and the time of its next
+// timer. It rests only where it has seen every message that was ever posted to
+// it; the store compares the numbers in that commit, after every post in it. Two
+// things follow: a message that is posted before is seen, by this residence, and
+// one that is posted after finds a run that nobody owns and makes it due.
+//
+// While the commit is on its way, nothing may be appended: whatever happens
+// meanwhile waits for the verdict. See resting and rested.
+
+// mayRest says whether the run only waits for what the store and the clock
+// know: no goroutine of it can go on, no step is in flight, nothing is being
+// read, and no wait can be ended by a context that the author made.
+func (r *run) mayRest() bool {
+	if r.gone() || r.holder != nil || len(r.ready) > 0 || !r.facts.empty() ||
+		r.inFlight > 0 || r.fetching > 0 || r.reading > 0 || r.pinned > 0 || r.waits == 0 {
+		return false
+	}
+	for _, b := range r.branches {
+		if b.state != isParked {
+			return false
+		}
+	}
+	return true
+}
+
+// considerRest lets a run rest that may: at once where it will wait long, else
+// after a while.
+func (r *run) considerRest() {
+	if !r.mayRest() {
+		return
+	}
+	linger := r.k.cfg.Linger
+	switch {
+	case linger <= 0, r.deciding > 0:
+		r.rest()
+	case r.forMessages == 0 && time.Until(r.nextDue()) > linger:
+		r.rest()
+	default:
+		r.k.lingers.add(r, time.Now().Add(linger))
+	}
+}
+
+// nextDue is when the run goes on by itself: at its next timer, retry or time
+// limit, or when its overall timeout passes. Zero is never.
+func (r *run) nextDue() time.Time {
+	due := time.Time{}
+	if r.closing == nil {
+		due = r.deadline()
+	}
+	for o := r.operations; o != nil; o = o.older {
+		if !o.settled {
+			due = earlier(due, o.due)
+		}
+	}
+	return due
+}
+
+// rest asks the store to let the run leave memory.
+func (r *run) rest() {
+	r.resting, r.awake = true, make(chan struct{})
+	for o := r.operations; o != nil; o = o.older {
+		if o.timer != nil {
+			o.timer.Stop()
+		}
+	}
+	if r.timeout != nil {
+		r.timeout.Stop()
+	}
+	r.leaveHead(r.head.Status, r.head.Cause, r.nextDue())
+	r.head.Mail = r.inbox.mail
+	r.rests = true
+	r.push()
+}
+
+// rested takes the store's verdict on a rest. It is called with the lock.
+func (r *run) rested(c *store.Change) {
+	r.resting = false
+	close(r.awake)
+	if c.Verdict != store.Mail {
+		r.leave()
+		if !r.head.Wake.IsZero() {
+			r.k.wakeBy(r.head.Wake)
+		}
+		return
+	}
+	r.head.Owner = r.k.engine
+	for o := r.operations; o != nil; o = o.older {
+		if o.timer != nil {
+			o.arm()
+		}
+	}
+	if r.overdue() {
+		return
+	}
+	r.commands()
+	if !r.gone() {
+		r.lookAgain()
+		r.dispatch()
+	}
+	r.k.look() // for what others have posted
+}
+
+// lingers has the runs that will rest when they have waited for a while. One
+// timer serves all of them.
+type lingers struct {
+	mu    sync.Mutex
+	queue []lingering // by time
+	timer *time.Timer
+}
+
+type lingering struct {
+	run *run
+	at  time.Time
+}
+
+// add has a run looked at later; one that is in the queue already is looked at
+// then. It is called with the run's lock.
+func (l *lingers) add(r *run, at time.Time) {
+	r.idleSince = at
+	if r.lingers {
+		return
+	}
+	r.lingers = true
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = append(l.queue, lingering{r, at})
+	if len(l.queue) > 1 {
+		return
+	}
+	if l.timer == nil {
+		l.timer = time.AfterFunc(time.Until(at), l.look)
+	} else {
+		l.timer.Reset(time.Until(at))
+	}
+}
+
+// look lets the runs rest whose time has come.
+func (l *lingers) look() { l.restUntil(time.Now()) }
+
+// restUntil lets the runs rest that were to rest by then.
+func (l *lingers) restUntil(t time.Time) {
+	l.mu.Lock()
+	n := 0
+	for n < len(l.queue) && !l.queue[n].at.After(t) {
+		n++
+	}
+	due := append([]lingering(nil), l.queue[:n]...)
+	l.queue = l.queue[:copy(l.queue, l.queue[n:])]
+	if len(l.queue) > 0 {
+		l.timer.Reset(max(time.Until(l.queue[0].at), time.Microsecond))
+	}
+	l.mu.Unlock()
+	for _, d := range due {
+		d.run.mu.Lock()
+		d.run.lingers = false
+		switch {
+		case !d.run.mayRest():
+		case d.run.idleSince.After(t):
+			l.add(d.run, d.run.idleSince)
+		default:
+			d.run.rest()
+		}
+		d.run.mu.Unlock()
+	}
+}
+
+// evict lets all runs rest that may, since others need their places.
+func (k *Kernel) evict() {
+	k.lingers.restUntil(time.Now().Add(k.cfg.Linger))
+}

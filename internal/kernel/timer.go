@@ -1,0 +1,118 @@
+package kernel
+
+import (
+	"context"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+)
+
+// A Timer is what workflow code asks for: to hear when a time has come.
+type Timer struct {
+	Name string
+	Key  string
+	Was  string
+	At   time.Time     // zero for what For says
+	For  time.Duration // from now on
+}
+
+// Sleep waits until the time has come. It is never too early by the clock of the
+// machine, and counts from when it was asked for first, over crashes.
+func Sleep(ctx context.Context, t Timer) (Outcome, error) {
+	s, err := scopeOf(ctx, call{"sleep", t.Name})
+	if err != nil {
+		return Outcome{}, err
+	}
+	s.run.mu.Lock()
+	defer s.run.mu.Unlock()
+	if err := s.enter(call{"sleep", t.Name}); err != nil {
+		return Outcome{}, err
+	}
+	return s.await(s.setTimer(ctx, t))
+}
+
+// StartTimer sets a timer, does not wait for it, and says when it fires.
+func StartTimer(ctx context.Context, t Timer) (*Operation, time.Time, error) {
+	s, err := scopeOf(ctx, call{"timer", t.Name})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	s.run.mu.Lock()
+	defer s.run.mu.Unlock()
+	if err := s.enter(call{"timer", t.Name}); err != nil {
+		return nil, time.Time{}, err
+	}
+	o := s.setTimer(ctx, t)
+	return (*Operation)(o), o.due, nil
+}
+
+func (s *scope) setTimer(ctx context.Context, t Timer) *operation {
+	r := s.run
+	op, rec := s.ask(t.Name, t.Key, t.Was, isTimer)
+	o := &operation{run: r, scope: s, id: op, class: isTimer}
+	if rec != nil {
+		o.due = rec.due
+	}
+	if rec != nil && rec.ended != nil {
+		o.recorded(rec.ended)
+		return o
+	}
+	r.track(o)
+	o.begun()
+	o.heed(ctx)
+	switch {
+	case rec != nil:
+	case t.At.IsZero():
+		o.due = time.Now().Add(t.For).Round(0)
+	default:
+		o.due = t.At.Round(0)
+	}
+	if rec == nil {
+		r.append(journal.Entry{Kind: journal.TimerRegistered, Op: op, Detail: &journal.Detail{Due: o.due}})
+	}
+	if time.Until(o.due) <= 0 {
+		o.settle(journal.Entry{Kind: journal.TimerFired})
+	} else {
+		o.wait()
+	}
+	return o
+}
+
+// cancelTimer ends the open timer of that path, by a message of that number. It
+// gives false where there is none.
+func (r *run) cancelTimer(path, reason string, mail int64) bool {
+	for o := r.operations; o != nil; o = o.older {
+		if o.class == isTimer && !o.settled && o.path() == path {
+			o.settle(journal.Entry{Kind: journal.TimerCancelled, Detail: &journal.Detail{Reason: reason, Mail: mail}})
+			return true
+		}
+	}
+	return false
+}
+
+// openTimers gives the named timers that have not fired, with their times: those
+// that code has asked for, and those that are recorded.
+func (r *run) openTimers() []journal.Entry {
+	var out []journal.Entry
+	add := func(op journal.Op, due time.Time) {
+		if op.Scope == 0 {
+			out = append(out, journal.Entry{Kind: journal.TimerRegistered, Op: op, Detail: &journal.Detail{Due: due, Other: r.head.ID}})
+		}
+	}
+	for o := r.operations; o != nil; o = o.older {
+		if o.class == isTimer && !o.settled && o.id.Name != SleepName {
+			add(o.id, o.due)
+		}
+	}
+	if r.memo != nil {
+		for _, rec := range r.memo.order {
+			if rec.class == isTimer && !rec.asked && rec.ended == nil && rec.op.Name != SleepName {
+				add(rec.op, rec.due)
+			}
+		}
+	}
+	return out
+}
+
+// SleepName is the name of sleeps that have none.
+const SleepName = "sleep"

@@ -1,0 +1,363 @@
+package kernel
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A Wait is what workflow code asks for: one message of its run's inbox.
+type Wait struct {
+	Name   string // of the signal
+	Key    string
+	Was    string
+	Match  func(data []byte) bool // which message; nil for the first. It is workflow code and must decide by its argument alone
+	Within time.Duration          // from now on; 0 for as long as it takes
+}
+
+// WaitFor begins to wait for a message. The first one that matches is taken by
+// this wait and no other, also one that came before it.
+func WaitFor(ctx context.Context, w Wait) (*Operation, error) {
+	s, err := scopeOf(ctx, call{"wait for", w.Name})
+	if err != nil {
+		return nil, err
+	}
+	s.run.mu.Lock()
+	defer s.run.mu.Unlock()
+	if err := s.enter(call{"wait for", w.Name}); err != nil {
+		return nil, err
+	}
+	return (*Operation)(s.waitFor(ctx, w)), nil
+}
+
+// Receive waits for a message and gives its payload. Where its context or time
+// ends first, the wait has taken nothing.
+func Receive(ctx context.Context, w Wait) (Outcome, error) {
+	s, err := scopeOf(ctx, call{"wait for", w.Name})
+	if err != nil {
+		return Outcome{}, err
+	}
+	s.run.mu.Lock()
+	defer s.run.mu.Unlock()
+	if err := s.enter(call{"wait for", w.Name}); err != nil {
+		return Outcome{}, err
+	}
+	return s.await(s.waitFor(ctx, w))
+}
+
+func (s *scope) waitFor(ctx context.Context, w Wait) *operation {
+	r := s.run
+	op, rec := s.ask(w.Name, w.Key, w.Was, isSignal)
+	o := &operation{run: r, scope: s, id: op, class: isSignal, match: w.Match, from: w.Name}
+	if rec != nil && rec.ended != nil {
+		o.recorded(rec.ended)
+		return o
+	}
+	r.track(o)
+	o.begun()
+	o.heed(ctx)
+	if rec != nil {
+		o.due = rec.due
+	} else if w.Within > 0 {
+		o.due = time.Now().Add(w.Within).Round(0)
+	}
+	o.forMessage = true
+	o.pick(s.branch)
+	if o.settled {
+		return o
+	}
+	if rec == nil {
+		e := journal.Entry{Kind: journal.WaitStarted, Op: op}
+		if !o.due.IsZero() {
+			e.Detail = &journal.Detail{Due: o.due}
+		}
+		r.append(e)
+	}
+	o.wait()
+	if r.inbox.partial {
+		o.offer()
+	}
+	return o
+}
+
+// A Decision is what workflow code asks an operator for.
+type Decision struct {
+	Name    string
+	Key     string
+	Reason  string   // why the run is parked
+	Choices []string // what he may decide
+}
+
+// A Decided is an operator's answer.
+type Decided struct {
+	Choice string
+	Data   []byte
+	Reason string
+}
+
+// Decide parks the run until an operator decides.
+func Decide(ctx context.Context, d Decision) (Decided, error) {
+	s, err := scopeOf(ctx, call{"park", d.Name})
+	if err != nil {
+		return Decided{}, err
+	}
+	r := s.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := s.enter(call{"park", d.Name}); err != nil {
+		return Decided{}, err
+	}
+	op, rec := s.ask(d.Name, d.Key, "", isDecision)
+	o := &operation{run: r, scope: s, id: op, class: isDecision, from: d.Name, choices: d.Choices}
+	if rec != nil && rec.ended != nil {
+		o.recorded(rec.ended)
+	} else {
+		r.track(o)
+		o.begun()
+		o.heed(ctx)
+		if rec == nil {
+			r.append(journal.Entry{Kind: journal.DecisionSought, Op: op, Detail: &journal.Detail{Reason: d.Reason, Choices: d.Choices}})
+		}
+		o.forMessage = true
+		o.pick(s.branch)
+		if !o.settled {
+			o.wait()
+		}
+	}
+	out, err := s.await(o)
+	if err == nil && out.Failure != nil {
+		err = &journal.Error{Code: out.Failure.Code, Op: "park " + d.Name, Message: out.Failure.Message}
+	}
+	if err != nil {
+		return Decided{}, err
+	}
+	decided := Decided{Data: out.Data, Reason: out.Detail.Reason}
+	if len(out.Detail.Choices) > 0 {
+		decided.Choice = out.Detail.Choices[0]
+	}
+	return decided, nil
+}
+
+// heed has the operation end with ctx, where the author made that. A run with
+// such an operation cannot leave memory: the engine does not know when ctx ends.
+func (o *operation) heed(ctx context.Context) {
+	if o.scope.foreign(ctx) {
+		o.run.pinned++
+		o.ignore = context.AfterFunc(ctx, func() { o.contextEnded(ctx) })
+	}
+}
+
+// wait counts the operation among those that the run waits for, and sets its
+// timer.
+func (o *operation) wait() {
+	o.waits = true
+	o.run.waits++
+	if o.forMessage {
+		o.run.forMessages++
+	}
+	if o.class == isDecision {
+		o.run.deciding++
+	}
+	if !o.due.IsZero() {
+		o.arm()
+	}
+}
+
+// waited is the opposite of wait.
+func (o *operation) waited() {
+	if o.timer != nil {
+		o.timer.Stop()
+		o.timer = nil
+	}
+	if !o.waits {
+		return
+	}
+	o.waits = false
+	o.run.waits--
+	if o.forMessage {
+		o.run.forMessages--
+	}
+	if o.class == isDecision {
+		o.run.deciding--
+	}
+}
+
+// arm sets the timer of an operation that has a time.
+func (o *operation) arm() { o.timer = time.AfterFunc(max(time.Until(o.due), 0), o.elapsed) }
+
+// elapsed is called when the time of an operation has come. The clock may have
+// been set back meanwhile.
+func (o *operation) elapsed() {
+	r := o.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case o.timer == nil || o.settled || r.gone():
+	case time.Until(o.due) > 0:
+		o.arm()
+	case o.class == isTimer:
+		o.settle(journal.Entry{Kind: journal.TimerFired})
+	case o.forMessage:
+		o.expire()
+	default:
+		o.waited()
+		o.due = time.Time{}
+		o.try(true)
+		r.dispatch()
+	}
+}
+
+// expire ends a wait whose time is over, unless a message for it has been posted
+// by now, which the store is asked for first.
+func (o *operation) expire() {
+	r := o.run
+	r.fetching++
+	o.timer = nil
+	go func() {
+		err := r.k.collect()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.fetching--
+		switch {
+		case o.settled || r.gone():
+			return
+		case err != nil:
+			o.arm()
+			return
+		}
+		o.expired = true
+		o.offer()
+		r.dispatch()
+	}()
+}
+
+// wants says whether a message is one that the operation waits for, whatever its
+// payload.
+func (o *operation) wants(e *journal.Entry) bool {
+	if !o.forMessage || o.settled {
+		return false
+	}
+	switch o.class {
+	case isChild:
+		return e.Kind == journal.ChildCompleted && e.Op.Key == string(o.child)
+	case isDecision:
+		return e.Kind == journal.DecisionMade && e.Op.Name == o.from && e.Detail != nil &&
+			(len(o.choices) == 0 || len(e.Detail.Choices) > 0 && slices.Contains(o.choices, e.Detail.Choices[0]))
+	}
+	return e.Kind == journal.SignalReceived && e.Op.Name == o.from
+}
+
+// offer lets an open wait look into the inbox. What decides by the payload is
+// workflow code, so it gets a turn of its own.
+func (o *operation) offer() {
+	r := o.run
+	if o.settled || o.trying || r.gone() {
+		return
+	}
+	if o.match == nil {
+		o.pick(nil)
+		return
+	}
+	o.trying = true
+	r.trying++
+	b := &branch{run: r, scope: o.scope, wake: make(chan struct{}, 1), at: o.id}
+	b.body = func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		o.trying = false
+		r.trying--
+		if !o.settled && !r.gone() {
+			o.pick(b)
+		}
+		r.endGoroutine(b)
+	}
+	r.branches = append(r.branches, b)
+	r.ready = append(r.ready, b)
+}
+
+// pick takes the first message that matches. Where there is none, it asks the
+// store for those that are not in memory, and ends a wait whose time is over.
+// Only the branch that it is called for, and which holds the turn, may match.
+func (o *operation) pick(b *branch) {
+	r := o.run
+	for {
+		e := r.inbox.find(func(e *journal.Entry) bool { return e.Seq > o.seen && o.wants(e) })
+		if e == nil {
+			break
+		}
+		m := *e
+		if o.match == nil || o.matches(b, &m) {
+			if r.inbox.find(func(e *journal.Entry) bool { return e.Seq == m.Seq }) != nil {
+				o.consume(&m)
+				return
+			}
+			continue // another wait has taken it while its payload was read
+		}
+		o.seen = m.Seq
+	}
+	switch {
+	case r.inbox.partial && o.looked < r.inbox.mail:
+		o.search()
+	case o.expired:
+		f := &journal.Failure{
+			Code: journal.CodeTimedOut, Name: "context.DeadlineExceeded",
+			Message: o.from + " did not come by " + o.due.UTC().Format(time.RFC3339),
+		}
+		o.settle(journal.Entry{Kind: journal.WaitEnded, Detail: &journal.Detail{Failure: f, ByWait: true}})
+	}
+}
+
+// search asks the store for the next messages of a wait in an inbox that is not
+// in memory as a whole.
+func (o *operation) search() {
+	r := o.run
+	mail := r.inbox.mail
+	r.fetch(o.from, o.looked+1, func(messages []journal.Entry) {
+		o.looked = mail
+		if n := len(messages); n == store.InboxPage {
+			o.looked = messages[n-1].Seq
+		}
+		o.offer()
+	})
+}
+
+// matches has the author's predicate judge a message, without the lock.
+func (o *operation) matches(b *branch, m *journal.Entry) bool {
+	r := o.run
+	data, err := m.Data, error(nil)
+	r.mu.Unlock()
+	if data == nil && m.Spill != 0 {
+		data, err = r.k.fetchMessage(r.head.Number, m.Seq)
+	}
+	ok := err == nil && o.match(data)
+	r.mu.Lock()
+	r.stay()
+	if b.state == isOutside {
+		r.rejoin(b)
+		r.stay()
+	}
+	return ok && err == nil
+}
+
+// consume takes a message: the run's journal has it from now on.
+func (o *operation) consume(m *journal.Entry) {
+	r := o.run
+	r.inbox.remove(m.Seq, r.seq+1)
+	d := &journal.Detail{Mail: m.Seq}
+	if m.Detail != nil {
+		own := *m.Detail
+		own.Mail, own.To, own.Tell = m.Seq, "", false
+		d = &own
+	}
+	kind := journal.SignalConsumed
+	if o.class == isChild {
+		kind = journal.ChildCompleted
+	}
+	o.settle(journal.Entry{Kind: kind, Data: m.Data, Spill: m.Spill, Detail: d})
+	if m.Spill != 0 && m.Data == nil {
+		o.outcome.stored = r.seq
+	}
+}

@@ -1,0 +1,85 @@
+package journal
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"time"
+)
+
+// A Step is what a journal says of one step or branch.
+type Step struct {
+	Op       Op
+	Path     string // Op with the scopes it is in: branch/label
+	Opens    int64  // the scope that it opened, where it is a branch or scope; else 0
+	Status   StepStatus
+	Attempts int
+	Started  time.Time // of the first attempt; of a sequential step as its result tells it
+	Ended    time.Time // zero while it is not terminal
+	Due      time.Time // of the next attempt, while it is RETRYING
+	Failure  *Failure  // of the last attempt that failed
+	Reason   string    // why it was cancelled
+}
+
+// A Published is what a run shows under a name.
+type Published struct {
+	Data []byte    // nil where it is spilled and the entry did not bring it
+	Seq  int64     // of the entry that has it
+	At   time.Time // when it was published
+}
+
+// A Snapshot is a run's state at one entry of its journal. It is an immutable
+// copy: it shares nothing with the aggregate that gave it.
+type Snapshot struct {
+	Run        RunID
+	WorkflowID string
+	Workflow   string
+	Pattern    Pattern
+	Status     Status
+	Seq        int64 // of the last entry applied
+	Started    time.Time
+	Last       time.Time // when the last entry was written
+	Ended      time.Time
+	Failure    *Failure  // that the run ended by, or that its code last panicked with
+	Reason     string    // why it is suspended or was cancelled
+	Due        time.Time // when its code is replayed, while it waits for that
+	Failures   int       // panics of its code in a row
+	Build      string    // that wrote last
+	Events     int
+	Steps      []Step // in the order of their first entries
+	Waits      []Wait // in the order in which they began; none of a run that has ended
+	Payload    []byte // the input, or what replaced it; nil where it is spilled and no entry brought it
+	PayloadSeq int64  // of the entry that has the payload, where it is spilled; else 0
+	Published  map[string]Published
+	Attributes map[string]string
+	Headers    map[string]string
+	Versions   map[string]int // by change: the lowest that a marker decided
+
+	// Of a chain of runs; empty and zero at its ends.
+	Predecessor        RunID
+	PredecessorStarted time.Time
+	PredecessorEnded   time.Time
+	Successor          RunID
+}
+
+func (s Snapshot) clone() Snapshot {
+	s.Steps = slices.Clone(s.Steps)
+	for i := range s.Steps {
+		s.Steps[i].Failure = s.Steps[i].Failure.clone()
+	}
+	s.Waits = slices.Clone(s.Waits)
+	for i := range s.Waits {
+		s.Waits[i].Choices = slices.Clone(s.Waits[i].Choices)
+	}
+	s.Published = maps.Clone(s.Published)
+	for name, p := range s.Published {
+		p.Data = bytes.Clone(p.Data)
+		s.Published[name] = p
+	}
+	s.Failure = s.Failure.clone()
+	s.Payload = bytes.Clone(s.Payload)
+	s.Attributes = maps.Clone(s.Attributes)
+	s.Headers = maps.Clone(s.Headers)
+	s.Versions = maps.Clone(s.Versions)
+	return s
+}

@@ -1,0 +1,162 @@
+package perdure
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/journal"
+)
+
+// A Listener is told when runs have ended: after the end is durable, and at least
+// once, also when the process dies between the end and the call. It is an option
+// of a workflow, then it hears of the workflow's runs; [Engine.Listen] adds one to
+// an engine. Nobody is told that a run continues as new.
+//
+// What it returns, and a panic in it, are told to observers and change nothing.
+type Listener struct {
+	Workflow string           // of the runs that it hears of; empty for all
+	Statuses []journal.Status // the ends that it hears of; none for all
+	Call     func(context.Context, Ended) error
+}
+
+// An Ended is a run that has ended.
+type Ended struct {
+	RunID      journal.RunID
+	WorkflowID string
+	Workflow   string
+	Status     journal.Status
+	Payload    []byte // that it had last
+	Output     []byte
+	Err        error // that it ended with; nil where it succeeded
+	Started    time.Time
+	Ended      time.Time
+}
+
+// OnSuccess is a listener for ends as the author hoped: COMPLETED, CONFIRMED.
+func OnSuccess(call func(context.Context, Ended) error) Listener {
+	return Listener{Statuses: []journal.Status{journal.Completed, journal.Confirmed}, Call: call}
+}
+
+// OnFailure is a listener for FAILED and COMPENSATED.
+func OnFailure(call func(context.Context, Ended) error) Listener {
+	return Listener{Statuses: []journal.Status{journal.Failed, journal.Compensated}, Call: call}
+}
+
+// OnCancellation is a listener for CANCELLED and CANCELED.
+func OnCancellation(call func(context.Context, Ended) error) Listener {
+	return Listener{Statuses: []journal.Status{journal.Cancelled, journal.Canceled}, Call: call}
+}
+
+// OnTimeout is a listener for TIMED_OUT.
+func OnTimeout(call func(context.Context, Ended) error) Listener {
+	return Listener{Statuses: []journal.Status{journal.TimedOut}, Call: call}
+}
+
+func (l Listener) workflow(w *workflow) error {
+	l.Workflow = w.Name
+	k, err := l.kernel()
+	if err == nil {
+		w.Listeners = append(w.Listeners, k)
+	}
+	return err
+}
+
+func (l Listener) kernel() (*kernel.Listener, error) {
+	if l.Call == nil {
+		return nil, invalid("listener", "a listener needs a function")
+	}
+	for _, s := range l.Statuses {
+		if !s.IsTerminal() || s == journal.ContinuedAsNew {
+			return nil, invalid("listener", "nobody is told of %v", s)
+		}
+	}
+	return &kernel.Listener{Workflow: l.Workflow, Statuses: l.Statuses, Tell: func(ctx context.Context, e kernel.End) error {
+		payload, err := e.Payload()
+		if err != nil {
+			return err
+		}
+		return l.Call(ctx, Ended{
+			RunID: e.Head.ID, WorkflowID: e.Head.WorkflowID, Workflow: e.Head.Workflow, Status: e.Head.Status,
+			Payload: payload, Output: e.Outcome.Data, Err: fromFailure(e.Outcome.Failure),
+			Started: e.Head.Created, Ended: e.Head.Ended,
+		})
+	}}, nil
+}
+
+// Listen has a listener told of the ends of runs from now on, until the function
+// that it gives is called. After a restart it hears of what it was not told only
+// if it is added before Run.
+func (e *Engine) Listen(l Listener) (stop func(), err error) {
+	k, err := l.kernel()
+	if err != nil {
+		return nil, err
+	}
+	return e.k.Listen(k), nil
+}
+
+// An Event is what a step has emitted for the outside.
+type Event struct {
+	ID         string // the same whenever the event is told
+	Type       string
+	RunID      journal.RunID
+	WorkflowID string
+	Workflow   string
+	Step       string
+	At         time.Time
+	Data       []byte
+}
+
+func eventOf(e kernel.Event) Event {
+	return Event{
+		ID: e.ID, Type: e.Type, RunID: e.Head.ID, WorkflowID: e.Head.WorkflowID, Workflow: e.Head.Workflow,
+		Step: e.Step, At: e.At, Data: e.Data,
+	}
+}
+
+// Emit has an event recorded with the result of the step whose body ctx belongs
+// to, before the next step begins, and handed from there to Options.Events, in
+// order and at least once. An attempt that fails emits nothing.
+func Emit[T any](ctx context.Context, kind string, v T) error {
+	s, err := kernel.StepOf(ctx, "emit")
+	if err != nil {
+		return err
+	}
+	if !journal.ValidName(kind) {
+		return badName("event type", kind)
+	}
+	data, err := encode(v)
+	if err != nil {
+		return &Error{Code: journal.CodeEncode, Op: "emit " + kind, Message: "the event does not encode", Err: err}
+	}
+	return s.Emit(kind, data)
+}
+
+// A StepInfo is what Options.Around is told of a step.
+type StepInfo struct {
+	Step    string // its path
+	Attempt int
+	Run     journal.Head
+}
+
+// around makes what the kernel calls of what the application gave.
+func around(f func(context.Context, StepInfo, func(context.Context) error) error) func(context.Context, kernel.StepInfo, func(context.Context) *journal.Failure) *journal.Failure {
+	if f == nil {
+		return nil
+	}
+	return func(ctx context.Context, s kernel.StepInfo, body func(context.Context) *journal.Failure) *journal.Failure {
+		n, _ := s.Attempt()
+		var failure *journal.Failure
+		var came error
+		err := f(ctx, StepInfo{Step: s.Name(), Attempt: n, Run: s.Run()}, func(ctx context.Context) error {
+			failure = body(ctx)
+			came = fromFailure(failure)
+			return came
+		})
+		if err == nil || errors.Is(came, err) { // nothing went wrong, or nothing else
+			return failure
+		}
+		return toFailure(err)
+	}
+}

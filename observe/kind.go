@@ -1,0 +1,64 @@
+package observe
+
+// Kind says what a notice tells. The set is closed.
+type Kind string
+
+// The kinds of the lifecycle: what happens to a run, its steps, and what it
+// waits for. [Lifecycle] lists them.
+const (
+	RunStarted           Kind = "run started"
+	StepStarted          Kind = "step started"              // of attempts whose start is recorded: further ones, and those of async and announced steps
+	StepSucceeded        Kind = "step succeeded"            // Took says how long the attempt took
+	StepFailed           Kind = "step failed"               // after the last attempt
+	StepSkipped          Kind = "step skipped"              // decided not to run
+	StepDuplicate        Kind = "step skipped as duplicate" // its effect was there already
+	RunEnded             Kind = "run ended"                 // Status says how
+	DeadLettered         Kind = "run dead-lettered"         // it failed for good, by Err, and is kept for an operator
+	CompensationStarted  Kind = "compensation started"
+	StepCompensated      Kind = "step compensated"
+	CompensationFailed   Kind = "compensation failed" // of Step; Err says how
+	PhaseStarted         Kind = "phase started"       // of a TCC, as the next two; Phase names it
+	PhaseCompleted       Kind = "phase completed"
+	PhaseFailed          Kind = "phase failed"
+	ParticipantStarted   Kind = "participant started" // of a TCC, as the next two; Step names it, Phase says in which
+	ParticipantSucceeded Kind = "participant succeeded"
+	ParticipantFailed    Kind = "participant failed"
+	RunParked            Kind = "run parked"          // suspended; Reason says why: it waits for an operator
+	RunResumed           Kind = "run resumed"         // by an operator
+	SignalDelivered      Kind = "signal delivered"    // the run took it; Signal names it
+	TimerFired           Kind = "timer fired"         // Timer names it
+	ChildStarted         Kind = "child started"       // Other is its run
+	ChildEnded           Kind = "child ended"         // Other is its run; Reason has the status it ended in, Err its failure
+	RunContinued         Kind = "run continued"       // as new, by the run Other; there is no notice that it ended
+	CompositionStarted   Kind = "composition started" // of sagas or TCCs, as the next
+	CompositionEnded     Kind = "composition ended"
+)
+
+// Lifecycle lists the kinds of the lifecycle.
+func Lifecycle() []Kind {
+	return []Kind{
+		RunStarted, StepStarted, StepSucceeded, StepFailed, StepSkipped, StepDuplicate, RunEnded, DeadLettered,
+		CompensationStarted, StepCompensated, CompensationFailed, PhaseStarted, PhaseCompleted, PhaseFailed,
+		ParticipantStarted, ParticipantSucceeded, ParticipantFailed, RunParked, RunResumed, SignalDelivered, TimerFired,
+		ChildStarted, ChildEnded, RunContinued, CompositionStarted, CompositionEnded,
+	}
+}
+
+// The kinds that tell what else an operator should know.
+const (
+	RunClaimed     Kind = "run claimed"   // by an engine that had not begun it, or that is another build
+	RunRetrying    Kind = "run retrying"  // its code panicked; Attempt counts, Due says when it goes on
+	StepRetrying   Kind = "step retrying" // an attempt failed; Due says when the next begins
+	StepCancelled  Kind = "step cancelled"
+	LateResult     Kind = "late result"     // of an attempt that was given up; it is discarded
+	StepAbandoned  Kind = "step abandoned"  // its goroutine went on after its context ended
+	StepProgressed Kind = "step progressed" // Reason is what the step said
+	CleanupFailed  Kind = "cleanup failed"  // what was to run before the run ended; Err says how, the run ends all the same
+	ListenerFailed Kind = "listener failed" // a lifecycle listener or subscriber gave an error or panicked; Err says which
+	TurnLent       Kind = "turn lent"       // Reason names where the workflow blocks outside the engine
+	ReplayDiffered Kind = "replay differed" // another build: Reason names operations unused and new
+	KeyAdvised     Kind = "key advised"     // another build replays an occurrence above 1: give it a key
+	StoreFailed    Kind = "store failed"    // a commit or claim is tried again
+	StoreRecovered Kind = "store recovered" // after Attempt tries
+	Committed      Kind = "committed"       // a group is durable; Rows and Took say of what size
+)

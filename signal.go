@@ -1,0 +1,326 @@
+package perdure
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/journal"
+)
+
+// A Signal is a message of one type that runs wait for and anybody may send. It
+// is made once, usually as a package variable.
+type Signal[T any] struct{ name string }
+
+// NewSignal gives the signal of that name. Names beginning with "perdure:" are
+// the engine's, and so are Cancel and CancelWorkflow: they cancel the run.
+func NewSignal[T any](name string) Signal[T] { return Signal[T]{name} }
+
+// Name is the signal's name.
+func (s Signal[T]) Name() string { return s.name }
+
+// A WaitOption says which message is waited for, and how long: [Within], [Where],
+// [Key], [Was].
+type WaitOption interface{ wait(*kernel.Wait) error }
+
+// Within limits how long a wait lasts, from when it begins, over crashes. When
+// the time is over and no message has come, it gives an [Error] of code timed_out,
+// which is also a context.DeadlineExceeded.
+type Within time.Duration
+
+func (d Within) wait(w *kernel.Wait) error {
+	if d <= 0 {
+		return invalid("wait", "Within is %v: it must be above 0", time.Duration(d))
+	}
+	w.Within = time.Duration(d)
+	return nil
+}
+
+// Where has a wait take the first message for which match holds; others stay. It
+// is workflow code and must decide by its argument alone. A payload that does not
+// decode into T does not match.
+func Where[T any](match func(T) bool) WaitOption { return where[T](match) }
+
+type where[T any] func(T) bool
+
+func (m where[T]) wait(w *kernel.Wait) error {
+	if m == nil {
+		return invalid("wait", "Where needs a function")
+	}
+	w.Match = func(data []byte) bool {
+		v, err := decode[T](data)
+		return err == nil && m(v)
+	}
+	return nil
+}
+
+func (k Key) wait(w *kernel.Wait) error {
+	var o stepOptions
+	err := k.step(&o)
+	w.Key = o.key
+	return err
+}
+
+func (w Was) wait(to *kernel.Wait) error {
+	var o stepOptions
+	err := w.step(&o)
+	to.Was = o.was
+	return err
+}
+
+func (s Signal[T]) spec(opts []WaitOption) (kernel.Wait, error) {
+	w := kernel.Wait{Name: s.name}
+	if err := signalName(s.name); err != nil {
+		return w, err
+	}
+	for _, opt := range opts {
+		if opt == nil {
+			return w, invalid("wait for "+s.name, "a nil option")
+		}
+		if err := opt.wait(&w); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
+}
+
+func signalName(name string) error {
+	if !journal.ValidName(name) || strings.HasPrefix(name, "perdure:") {
+		return badName("signal", name)
+	}
+	return nil
+}
+
+// Wait waits for the next message of this signal and takes it: no other wait gets
+// it. A message that came before the wait counts. While it waits, the run may
+// leave memory. Where ctx was made by the workflow and ends first, nothing is
+// taken.
+func (s Signal[T]) Wait(ctx context.Context, opts ...WaitOption) (T, error) {
+	w, err := s.spec(opts)
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	out, err := kernel.Receive(ctx, w)
+	return result[T]("signal", s.name, out, err)
+}
+
+// Future begins to wait for the next message of this signal, beside the workflow.
+// The future takes it also if nobody awaits that; [Future.Cancel] ends it.
+func (s Signal[T]) Future(ctx context.Context, opts ...WaitOption) *Future[T] {
+	f := &Future[T]{name: s.name}
+	w, err := s.spec(opts)
+	if err != nil {
+		f.err = err
+		return f
+	}
+	f.op, f.err = kernel.WaitFor(ctx, w)
+	return f
+}
+
+// Has says whether a message of this signal has come that nobody has taken. It
+// takes nothing, and gives the same on replay. It is called in workflow code and
+// in the body of a step.
+func (s Signal[T]) Has(ctx context.Context) (bool, error) {
+	all, err := Inbox(ctx, s.name)
+	return len(all) > 0, err
+}
+
+// All gives the payloads of the messages of this signal that nobody has taken, in
+// order. See [Inbox].
+func (s Signal[T]) All(ctx context.Context) ([]T, error) {
+	messages, err := Inbox(ctx, s.name)
+	if err != nil {
+		return nil, err
+	}
+	var out []T
+	for _, m := range messages {
+		v, err := decode[T](m.Data)
+		if err != nil {
+			return nil, decodeError("signal "+s.name, v, err)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// Latest gives the payload of the last message of this signal that nobody has
+// taken, and false where there is none. See [Inbox].
+func (s Signal[T]) Latest(ctx context.Context) (T, bool, error) {
+	all, err := s.All(ctx)
+	if err != nil || len(all) == 0 {
+		var zero T
+		return zero, false, err
+	}
+	return all[len(all)-1], true, nil
+}
+
+// A Message is one message of an inbox.
+type Message struct {
+	Number int64  // in its inbox, by which [Take] takes it; or among those that found no run
+	Name   string // of the signal
+	ID     string // the sender's
+	To     string // the workflow ID of one that found no run
+	Data   []byte
+	Sent   time.Time
+	Until  time.Time // when one expires that found no run
+}
+
+func messagesOf(entries []journal.Entry) []Message {
+	var out []Message
+	for _, e := range entries {
+		m := Message{Number: e.Seq, Name: e.Op.Name, Data: e.Data, Sent: e.At}
+		if d := e.Detail; d != nil {
+			m.ID, m.To, m.Until = d.Message, d.To, d.Due
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// Inbox gives the signals that have come to the run of ctx and that nobody has
+// taken, in order, at most 1,000; of that name, where it is not empty. It takes
+// nothing. In workflow code it gives the same on replay.
+func Inbox(ctx context.Context, name string) ([]Message, error) {
+	entries, err := kernel.Peek(ctx, name)
+	return messagesOf(entries), err
+}
+
+// Take takes messages that [Inbox] has shown out of the inbox of the run of ctx,
+// in workflow code: no wait gets them any more. It gives those that nobody had
+// taken before.
+func Take(ctx context.Context, numbers ...int64) ([]int64, error) {
+	var taken []int64
+	for _, n := range numbers {
+		ok, err := kernel.TakeMessage(ctx, n)
+		if err != nil {
+			return taken, err
+		}
+		if ok {
+			taken = append(taken, n)
+		}
+	}
+	return taken, nil
+}
+
+// A SendOption says how a signal is sent.
+type SendOption interface{ send(*kernel.Signal) error }
+
+// SendKey is an idempotency key: the same key to the same run, or to those that it
+// continues as, is delivered once, however often and by whomever it is sent.
+type SendKey string
+
+func (k SendKey) send(s *kernel.Signal) error {
+	if !journal.ValidName(string(k)) {
+		return badName("key", string(k))
+	}
+	s.Key = string(k)
+	return nil
+}
+
+func (k SendKey) start(o *startOptions) error {
+	o.sendKey = string(k)
+	return k.send(&kernel.Signal{})
+}
+
+// A Delivery is what became of a signal.
+type Delivery struct {
+	Run       journal.RunID // that has it; empty where there is none yet
+	Number    int64         // in its inbox, or among those that found no run
+	Duplicate bool          // the key was used before: nothing was done
+	Unrouted  bool          // no open run has the workflow ID: it is kept for one
+	New       bool          // [SendWithStart] has started the run
+}
+
+// Send sends the signal to a run, by run ID or workflow ID. When it returns
+// without an error, the message is durable: one wait takes it, or it is among
+// those that nobody took when the run ended. By a workflow ID that no open run
+// has, it is kept as unrouted for a run that will have it. To a run that has ended
+// it gives an [Error] of code wrong_state.
+func (s Signal[T]) Send(ctx context.Context, c Caller, id string, v T, opts ...SendOption) (Delivery, error) {
+	sig, err := s.message(id, v, opts)
+	if err != nil {
+		return Delivery{}, err
+	}
+	d, err := c.client().desk.Signal(ctx, sig)
+	return Delivery(d), err
+}
+
+// SendWithStart sends the signal to the open run of a workflow ID, and starts one
+// where there is none, in one transaction; [Delivery] tells which. A run that has
+// ended does not count, however lately. The [ID] is one of opts, and a [SendKey]
+// may be.
+func SendWithStart[T, I, O any](ctx context.Context, c Caller, s Signal[T], v T, w *Workflow[I, O], in I, opts ...StartOption) (Delivery, error) {
+	data, err := w.input(c, in)
+	if err != nil {
+		return Delivery{}, err
+	}
+	o, err := startOptionsOf(w.def.Name, opts)
+	if err != nil {
+		return Delivery{}, err
+	}
+	if o.id == "" {
+		return Delivery{}, invalid("signal with start of "+w.def.Name, "a workflow ID is needed")
+	}
+	sig, err := s.message(o.id, v, nil)
+	if err != nil {
+		return Delivery{}, err
+	}
+	sig.Key = o.sendKey
+	d, err := c.client().desk.SignalWithStart(ctx, sig, o.spec(w.def.Name, data))
+	return Delivery(d), err
+}
+
+func (s Signal[T]) message(id string, v T, opts []SendOption) (kernel.Signal, error) {
+	sig := kernel.Signal{ID: id, Name: s.name}
+	if err := signalName(s.name); err != nil {
+		return sig, err
+	}
+	data, err := encode(v)
+	if err != nil {
+		return sig, &Error{Code: journal.CodeEncode, Op: "signal " + s.name, Message: "its payload does not encode", Err: err}
+	}
+	sig.Data = data
+	for _, opt := range opts {
+		if opt == nil {
+			return sig, invalid("signal "+s.name, "a nil option")
+		}
+		if err := opt.send(&sig); err != nil {
+			return sig, err
+		}
+	}
+	return sig, nil
+}
+
+// Send sends a signal by name with the bytes of its payload, as [Signal.Send]
+// does by type.
+func (c *Client) Send(ctx context.Context, id, name string, payload []byte, opts ...SendOption) (Delivery, error) {
+	sig := kernel.Signal{ID: id, Name: name, Data: append([]byte{}, payload...)}
+	if err := signalName(name); err != nil {
+		return Delivery{}, err
+	}
+	for _, opt := range opts {
+		if opt == nil {
+			return Delivery{}, invalid("signal "+name, "a nil option")
+		}
+		if err := opt.send(&sig); err != nil {
+			return Delivery{}, err
+		}
+	}
+	d, err := c.desk.Signal(ctx, sig)
+	return Delivery(d), err
+}
+
+// Unrouted gives signals that were sent to workflow IDs that no open run had, and
+// that wait for one, from a number on.
+func (c *Client) Unrouted(ctx context.Context, from int64, limit int) ([]Message, error) {
+	entries, err := c.desk.Unread(ctx, "", from, limit)
+	return messagesOf(entries), err
+}
+
+// Deliver moves an unrouted signal, by its number, to a run.
+func (c *Client) Deliver(ctx context.Context, number int64, id string) (Delivery, error) {
+	d, err := c.desk.Deliver(ctx, number, id)
+	return Delivery(d), err
+}

@@ -1,0 +1,187 @@
+package perdure
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/journal"
+)
+
+// An Info is what a workflow can learn of its run.
+type Info struct {
+	RunID      journal.RunID
+	WorkflowID string
+	Workflow   string
+	Status     journal.Status
+	Payload    []byte            // the input, or what replaced it, as encoded
+	Headers    map[string]string // that the run was started with
+	Attributes map[string]string // search attributes
+	Started    time.Time
+	Steps      []string // names of the steps that the code has run so far, in order
+
+	// Of a run that continues another one: that one, and when it began and ended.
+	Predecessor      journal.RunID
+	PredecessorBegan time.Time
+	PredecessorEnded time.Time
+}
+
+// InfoOf gives what the run of ctx is, in workflow code and in the body of a
+// step. On replay it tells workflow code the same.
+func InfoOf(ctx context.Context) (Info, error) {
+	i, err := kernel.InfoOf(ctx)
+	return Info(i), err
+}
+
+// Payload gives the payload of the run of ctx: its input, or what [SetPayload]
+// replaced it by.
+func Payload[T any](ctx context.Context) (T, error) {
+	var zero T
+	i, err := kernel.InfoOf(ctx)
+	if err != nil {
+		return zero, err
+	}
+	v, err := decode[T](i.Payload)
+	if err != nil {
+		return zero, decodeError("payload", zero, err)
+	}
+	return v, nil
+}
+
+// SetPayload replaces the payload of the run of ctx. What [Payload] gives from
+// then on, and what [Client.Describe] shows outside once it is durable, is v. It is
+// recorded in the commit of the turn and does not wait.
+func SetPayload(ctx context.Context, v any) error {
+	return show(ctx, journal.PayloadSet, "payload", v)
+}
+
+// Publish shows v outside under a name: [Client.Describe] has it while the run
+// goes on and afterwards. It is recorded in the commit of the turn and does not
+// wait.
+func Publish(ctx context.Context, name string, v any) error {
+	return show(ctx, journal.StatePublished, name, v)
+}
+
+// show records a value that is seen from outside.
+func show(ctx context.Context, kind journal.Kind, name string, v any) error {
+	if !journal.ValidName(name) {
+		return badName("name", name)
+	}
+	data, err := encode(v)
+	if err != nil {
+		return &Error{Code: journal.CodeEncode, Op: "record " + name, Message: fmt.Sprintf("a value of type %T does not encode", v), Err: err}
+	}
+	return note(ctx, kernel.Note{Kind: kind, Name: name, Produce: func() ([]byte, *journal.Failure) { return data, nil }})
+}
+
+// SetStatus sets the status that a pattern has while its run goes on: RUNNING,
+// TRYING, CONFIRMING, CANCELING or COMPENSATING.
+func SetStatus(ctx context.Context, s journal.Status) error {
+	switch s {
+	case journal.Running, journal.Trying, journal.Confirming, journal.Canceling, journal.Compensating:
+		return note(ctx, kernel.Note{Kind: journal.ValueRecorded, Name: "status", Status: s})
+	}
+	return invalid("set status", "%v is not a status of a run that goes on", s)
+}
+
+// note records something in the commit of the turn.
+func note(ctx context.Context, n kernel.Note) error {
+	out, err := kernel.TakeNote(ctx, n)
+	if err == nil && out.Failure != nil {
+		err = fromFailure(out.Failure)
+	}
+	return err
+}
+
+// SetAttribute sets a search attribute of the run of ctx, by which [Client.Find]
+// finds it; an empty value removes it.
+func SetAttribute(ctx context.Context, name, value string) error {
+	if !journal.ValidName(name) {
+		return badName("attribute", name)
+	}
+	n := kernel.Note{Kind: journal.AttributeSet, Name: name}
+	if value != "" {
+		n.Produce = func() ([]byte, *journal.Failure) { return []byte(value), nil }
+	}
+	return note(ctx, n)
+}
+
+// Value gives what fn gave the first time: what is read from outside between
+// steps and may differ on replay. It is recorded in the commit of the turn and
+// does not wait, so a crash may call fn again; an effect belongs in a [Step].
+func Value[T any](ctx context.Context, name string, fn func() (T, error), opts ...BranchOption) (T, error) {
+	var zero T
+	o, err := branchOptions("value", name, opts)
+	if err != nil {
+		return zero, err
+	}
+	if fn == nil {
+		return zero, invalid("value "+name, "a value needs a function")
+	}
+	out, err := kernel.TakeNote(ctx, kernel.Note{Kind: journal.ValueRecorded, Name: name, Key: o.key, Produce: func() ([]byte, *journal.Failure) {
+		v, err := fn()
+		if err != nil {
+			return nil, toFailure(err)
+		}
+		data, err := encode(v)
+		if err != nil {
+			return nil, encodeFailure("value "+name, v, err)
+		}
+		return data, nil
+	}})
+	return result[T]("value", name, out, err)
+}
+
+// Now gives the time of the first call, on replay too.
+func Now(ctx context.Context) (time.Time, error) {
+	return Value(ctx, "now", func() (time.Time, error) { return time.Now().Round(0), nil })
+}
+
+// Random gives a source of random numbers that is the same on replay. It is for
+// workflow code, and not for secrets.
+func Random(ctx context.Context) (*rand.Rand, error) {
+	seed, err := Value(ctx, "random", func() ([]byte, error) {
+		return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, rand.Uint64()), rand.Uint64()), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(seed) != 16 {
+		return nil, decodeError("random", seed, errMangled)
+	}
+	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(seed), binary.BigEndian.Uint64(seed[8:]))), nil
+}
+
+// Version decides once per run which code it takes at a change: max for runs that
+// come here first with the changed code, 0 for those that came by before it, as
+// far as their journals say. What was decided holds for the whole run.
+//
+//	if v, err := perdure.Version(ctx, "two-carriers", 1); err == nil && v >= 1 {
+//
+// Once no open run has an old number ([Client.Versions]), the old code can go; the
+// call stays until no run has the marker.
+func Version(ctx context.Context, change string, max int) (int, error) {
+	switch {
+	case !journal.ValidName(change):
+		return 0, badName("change", change)
+	case max < 1:
+		return 0, invalid("version "+change, "max is %d: at least 1", max)
+	}
+	v, err := kernel.Version(ctx, change, max)
+	if err == nil && v > max {
+		return v, &Error{
+			Code: journal.CodeNondeterministic, Op: "version " + change,
+			Message: fmt.Sprintf("the run was begun by code of version %d, this code knows %d", v, max), Hint: "an older build has taken up a newer run",
+		}
+	}
+	return v, err
+}
+
+// Patched is [Version] with one change: whether the run takes the changed code.
+func Patched(ctx context.Context, change string) (bool, error) {
+	v, err := Version(ctx, change, 1)
+	return v == 1, err
+}

@@ -1,0 +1,89 @@
+package memory
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// An owed entry: somebody is to be told of it.
+type owed struct {
+	run *run
+	seq int64
+}
+
+// owe notes that somebody is to be told of an entry.
+func (tx *transaction) owe(r *run, seq int64) {
+	d := tx.data
+	d.lastOwed++
+	number := d.lastOwed
+	d.owed[number] = owed{run: r, seq: seq}
+	tx.undo = append(tx.undo, func() {
+		delete(d.owed, number)
+		d.lastOwed--
+	})
+}
+
+// told notes that somebody was told.
+func (tx *transaction) told(number int64) {
+	d := tx.data
+	before, ok := d.owed[number]
+	if !ok {
+		return
+	}
+	delete(d.owed, number)
+	tx.undo = append(tx.undo, func() { d.owed[number] = before })
+}
+
+// owes gives what is owed. An entry that cannot be read is left out: its run is
+// parked, and who reads its journal is told why.
+func (d *data) owes(c store.Claim) store.Claimed {
+	out := store.Claimed{Engine: c.Engine}
+	for _, number := range slices.Sorted(maps.Keys(d.owed)) {
+		o := d.owed[number]
+		if number <= c.After || !slices.Contains(c.Workflows, o.run.head.Workflow) {
+			continue
+		}
+		if len(out.Owed) == c.Owed {
+			out.More = true
+			break
+		}
+		e, err := o.run.from(o.seq)[0].read()
+		if err == nil {
+			err = d.fill(&e)
+		}
+		if err == nil {
+			out.Owed = append(out.Owed, store.Owed{Number: number, Head: o.run.head, Entry: e})
+		}
+	}
+	return out
+}
+
+// owing gives the runs of which an entry is owed.
+func (d *data) owing() map[*run]bool {
+	runs := map[*run]bool{}
+	for _, o := range d.owed {
+		runs[o.run] = true
+	}
+	return runs
+}
+
+// setAttributes sets what lists are searched by.
+func (r *run) setAttributes(e *journal.Entry) {
+	switch {
+	case e.Kind == journal.AttributeSet:
+		r.attributes = maps.Clone(r.attributes)
+		if e.Data == nil {
+			delete(r.attributes, e.Op.Name)
+			return
+		}
+		if r.attributes == nil {
+			r.attributes = map[string]string{}
+		}
+		r.attributes[e.Op.Name] = string(e.Data)
+	case e.Kind == journal.RunStarted && e.Detail != nil:
+		r.attributes = maps.Clone(e.Detail.Attributes)
+	}
+}

@@ -1,0 +1,223 @@
+package memory
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A message in an inbox. One that was taken stays, without what it says, so
+// that a second one of the same ID is known as a duplicate.
+type message struct {
+	number int64
+	id     string // the sender's; empty without
+	taken  int64  // sequence of the entry that took it; zero in the inbox
+	row    row
+}
+
+// read gives the message as an entry of the inbox of a run.
+func (m *message) read(run journal.Number) (journal.Entry, error) {
+	e := m.row.entry
+	e.Run, e.Seq = run, m.number
+	detail, err := journal.DecodeDetail(m.row.detail)
+	if err != nil {
+		return e, &journal.CorruptError{Run: e.Run, Seq: e.Seq, Reason: err.Error()}
+	}
+	e.Detail = detail
+	plain := e
+	plain.Op.Scope = 0 // it is one of the run's journal, where Seq is another
+	return e, plain.Check()
+}
+
+// A sent names a message of a chain by its sender's ID.
+type sent struct {
+	chain journal.Number
+	id    string
+}
+
+// sent names the message of that ID in the run's chain.
+func (r *run) sent(id string) sent {
+	return sent{chain: cmp.Or(r.head.Chain, r.head.Number), id: id}
+}
+
+// knows gives the message of that ID in the run's chain; nil for none.
+func (d *data) knows(r *run, id string) *message {
+	if r == nil || id == "" {
+		return nil
+	}
+	return d.known[r.sent(id)]
+}
+
+// posts writes the messages of a change: of a start that found a run those that
+// are meant for that case.
+func (tx *transaction) posts(i int, c *store.Change) error {
+	does, elses := true, false
+	if c.Create {
+		does, elses = c.Verdict != store.Taken, c.Verdict != store.Written
+	}
+	for _, part := range []struct {
+		posts []store.Post
+		does  bool
+	}{{c.Posts, does}, {c.Else, elses}} {
+		for j := range part.posts {
+			p := &part.posts[j]
+			p.Verdict, p.To, p.Number = store.Written, journal.Head{}, 0
+			if !part.does {
+				continue
+			}
+			if err := tx.post(p, tx.isOld(i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// post writes a message, or, of a group that was written, only tells what
+// became of it.
+func (tx *transaction) post(p *store.Post, old bool) error {
+	verdict, r, number := tx.data.judge(p, tx.group.Now)
+	switch {
+	case tx.sending != first && p.Unrouted != 0 && number == 0 && r != nil:
+		verdict = store.Delivered // it was moved then
+	case tx.sending != first && p.Unrouted == 0 && verdict == store.Duplicate:
+		verdict = store.Delivered
+		if r == nil {
+			verdict = store.Unrouted
+		}
+	case old:
+	case p.Unrouted != 0:
+		number = tx.reroute(p, verdict, r)
+	case verdict == store.Delivered || verdict == store.Unrouted:
+		row, err := tx.newRow(messageOf(p))
+		if err != nil {
+			return fmt.Errorf("a message for %d %s: %w", p.Run, p.WorkflowID, err)
+		}
+		if verdict == store.Delivered {
+			number = tx.deliver(r, messageID(p.Message.Detail), row, p.Force)
+			r.tell(tx.group.Engine, number)
+		} else {
+			number = tx.keep(p, row)
+		}
+	}
+	if p.Verdict = verdict; verdict == store.Nobody {
+		return nil
+	}
+	if r != nil {
+		p.To = r.head
+	}
+	if verdict != store.Closed {
+		p.Number = number
+	}
+	return nil
+}
+
+// tell counts a message as given to the run's engine, which learns of it by the
+// verdict, if it was given every earlier one.
+func (r *run) tell(engine journal.EngineID, number int64) {
+	if engine != 0 && r.head.Owner == engine && r.given == number-1 {
+		r.given = number
+	}
+}
+
+// messageOf gives the part of an entry that makes a message.
+func messageOf(p *store.Post) journal.Entry {
+	m := &p.Message
+	return journal.Entry{Kind: m.Kind, Op: m.Op, At: m.At, Data: m.Data, Spill: m.Spill, Detail: m.Detail}
+}
+
+func messageID(d *journal.Detail) string {
+	if d == nil {
+		return ""
+	}
+	return d.Message
+}
+
+// deliver puts a message into an inbox, wakes the run if it may, and gives the
+// message's number.
+func (tx *transaction) deliver(r *run, id string, row row, force bool) int64 {
+	tx.touch(r)
+	d, h := tx.data, &r.head
+	h.Mail++
+	m := &message{number: h.Mail, id: id, row: row}
+	r.messages = append(r.messages, m)
+	if id != "" {
+		key := r.sent(id)
+		d.known[key] = m
+		tx.undo = append(tx.undo, func() { delete(d.known, key) })
+	}
+	now := stored(tx.group.Now)
+	if h.Owner == 0 && (h.Cause == "" || force) && (h.Wake.IsZero() || h.Wake.After(now)) {
+		h.Wake = now
+	}
+	return m.number
+}
+
+// move gives a run what is left in the inbox of the one that it continues. What
+// moved counts as not given.
+func (tx *transaction) move(from, to *run) {
+	tx.touch(from)
+	to.head.Mail, to.given = from.head.Mail, from.head.Mail
+	var left []*message
+	for _, m := range from.messages {
+		if m.taken != 0 {
+			left = append(left, m)
+			continue
+		}
+		to.messages, to.given = append(to.messages, m), 0
+	}
+	from.messages = left
+}
+
+// message gives the message of that number; nil for none.
+func (r *run) message(number int64) *message {
+	if i := r.after(number - 1); i < len(r.messages) && r.messages[i].number == number {
+		return r.messages[i]
+	}
+	return nil
+}
+
+// after is the position of the first message with a number above that one.
+func (r *run) after(number int64) int {
+	i, _ := slices.BinarySearchFunc(r.messages, number+1, func(m *message, n int64) int {
+		return cmp.Compare(m.number, n)
+	})
+	return i
+}
+
+// hasMail says whether the run's engine was not given all of its messages.
+func (r *run) hasMail() bool {
+	return r.isOpen() && r.head.Owner != 0 && r.head.Mail > r.given
+}
+
+// untaken gives the messages of the inbox with numbers above that one.
+func (r *run) untaken(above int64) []*message {
+	var out []*message
+	for _, m := range r.messages[r.after(above):] {
+		if m.taken == 0 {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// inbox gives the beginning of the inbox, above a number, and whether there is
+// more.
+func (r *run) inbox(above int64) (entries []journal.Entry, more bool, err error) {
+	size := 0
+	for _, m := range r.untaken(above) {
+		if len(entries) == store.InboxPage || size >= store.InboxBytes {
+			return entries, true, nil
+		}
+		e, err := m.read(r.head.Number)
+		if err != nil {
+			return entries, false, err
+		}
+		entries = append(entries, e)
+		size += e.Size()
+	}
+	return entries, false, nil
+}

@@ -1,0 +1,145 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// Find gives heads by filter, newest first.
+func (s *Store) Find(ctx context.Context, f store.Filter) (heads []journal.Head, next journal.Number, err error) {
+	where, args := s.conditions(f)
+	page := f.Page()
+	sql := "select " + headColumns + " from heads" + where + " order by number desc limit ? + 0"
+	err = s.read(ctx, func(c *conn) error {
+		heads, next = nil, 0
+		return c.query(func(row []driver.Value) error {
+			if len(heads) == page {
+				next = heads[page-1].Number
+				return nil
+			}
+			heads = append(heads, s.head(row))
+			return nil
+		}, sql, append(args, int64(page)+1)...)
+	})
+	return heads, next, err
+}
+
+const (
+	// isNewest holds for the run that a workflow ID stands for. Each half has an
+	// index.
+	isNewest = `(ended is null or number = (select max(n.number) from heads n where n.workflow_id = heads.workflow_id and n.ended is not null)
+and not exists (select 1 from heads n where n.workflow_id = heads.workflow_id and n.ended is null))`
+
+	// isBusy goes from workflow to workflow, so that it sees of the runs that
+	// sleep only those that are due.
+	isBusy = `number in (select number from heads where owner > 0 and ended is null
+union all
+select number from (
+    with recursive names (name) as (
+        select (select min(workflow) from heads where owner = 0 and ended is null)
+        union all
+        select (select min(workflow) from heads where owner = 0 and ended is null and workflow > name) from names where name is not null
+    )
+    select number from names join heads on owner = 0 and workflow = name and wake <= ? and ended is null
+))`
+
+	hasAttribute = `number in (select run from attributes where name = ? and value = ?)`
+)
+
+// A condition is the part of a query that a filter makes. Its text depends only
+// on which fields are set, so few statements are ever prepared.
+type condition struct {
+	terms []string
+	args  []driver.Value
+}
+
+func (c *condition) add(term string, values ...driver.Value) {
+	c.terms = append(c.terms, term)
+	c.args = append(c.args, values...)
+}
+
+// conditions gives what a filter means in SQL.
+func (s *Store) conditions(f store.Filter) (where string, args []driver.Value) {
+	var c condition
+	if f.Run != "" {
+		c.add("number = ?", s.number(f.Run))
+	}
+	if len(f.Runs) > 0 {
+		c.add("number "+list(len(f.Runs)), padded(f.Runs, s.number)...)
+	}
+	if f.After != 0 {
+		c.add("number < ?", int64(f.After))
+	}
+	if f.WorkflowID != "" {
+		// Each half has an index, and SQLite uses both.
+		c.add("(workflow_id = ? and ended is null or workflow_id = ? and ended is not null)", f.WorkflowID, f.WorkflowID)
+	}
+	if n := len(f.WorkflowIDs); n > 0 {
+		ids := padded(f.WorkflowIDs, func(id string) driver.Value { return id })
+		c.add("(workflow_id "+list(n)+" and ended is null or workflow_id "+list(n)+" and ended is not null)", append(ids, ids...)...)
+	}
+	if f.Newest {
+		c.add(isNewest)
+	}
+	if f.Workflow != "" {
+		c.add("workflow = ?", f.Workflow)
+	}
+	if f.Parent != 0 {
+		c.add("parent = ? and parent > 0", int64(f.Parent))
+	}
+	if f.Owner != 0 {
+		c.add("owner = ? and ended is null", int64(f.Owner))
+	}
+	if f.Open {
+		c.add("ended is null")
+	}
+	if !f.Busy.IsZero() {
+		c.add(isBusy, nanos(f.Busy))
+	}
+	if n := len(f.Statuses); n > 0 {
+		c.add("status "+list(n), padded(f.Statuses, func(status journal.Status) driver.Value { return int64(status) })...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Attributes)) {
+		c.add(hasAttribute, name, f.Attributes[name])
+	}
+	if len(c.terms) == 0 {
+		return "", nil
+	}
+	return " where " + strings.Join(c.terms, " and "), c.args
+}
+
+// number gives the number of a run ID; zero where it is another database's.
+func (s *Store) number(id journal.RunID) driver.Value {
+	n, _ := id.Number(s.database)
+	return int64(n)
+}
+
+// list gives the text that stands for a list of n values, which are made a power
+// of two by repeating the last.
+func list(n int) string { return "in (?" + strings.Repeat(", ?", room(n)-1) + ")" }
+
+func padded[V any](values []V, convert func(V) driver.Value) []driver.Value {
+	out := make([]driver.Value, 0, 2*room(len(values)))
+	for _, v := range values {
+		out = append(out, convert(v))
+	}
+	for len(out) < room(len(values)) {
+		out = append(out, out[len(out)-1])
+	}
+	return out
+}
+
+// room is the least power of two that is n or more.
+func room(n int) int {
+	r := 1
+	for r < n {
+		r *= 2
+	}
+	return r
+}

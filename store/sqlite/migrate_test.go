@@ -1,0 +1,130 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// migration gives the statements of a migration.
+func migration(t *testing.T, version int) string {
+	t.Helper()
+	sql, err := migrations.ReadFile(fmt.Sprintf("migrations/%04d.sql", version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(sql)
+}
+
+// firstVersion makes a database as the first version of the store would leave
+// it: an engine has died with one run, another run sleeps and a third has ended.
+func firstVersion(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "first.db")
+	c, err := (&Store{path: path}).dialWriter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := journal.Number(1)<<37 | 1
+	err = errors.Join(c.script("begin"), c.script(migration(t, 1)), c.script(fmt.Sprintf(`
+insert into meta values ('database', 'abcdefgh'), ('schema', 1);
+insert into kinds values (1, 'RunStarted'), (31, 'StepCompleted');
+insert into engines values (1, 'host', 42, 'b1', 5);
+insert into heads values
+    (%[1]d, 'order-1', 'w', 0, 2, 1, 7, 3, null, 0, '', 1, 1),
+    (%[1]d + 1, 'order-2', 'w', 0, 3, 0, 9, 3, null, 0, 'a timer', 0, 0),
+    (%[1]d + 2, 'order-3', 'w', 0, 20, 0, null, 3, 8, 1, '', 0, 0);
+insert into entries values
+    (%[1]d, 1, 1, 2, null, null, null, null, 3, null, null, '{"build":"b1"}', cast('{"in":1}' as blob)),
+    (%[1]d, 2, 31, null, null, 'charge', null, 1, 4, 5, 99, null, null),
+    (%[1]d + 1, 1, 1, 2, null, null, null, null, 3, null, null, null, cast('{"in":2}' as blob)),
+    (%[1]d + 2, 1, 1, 20, null, null, null, null, 3, null, null, null, null);
+insert into spilled values (99, cast('kept' as blob)), (98, x'00');
+commit`, first)), c.close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestFirstVersionIsMigrated(t *testing.T) {
+	s := mustOpen(t, firstVersion(t))
+	info, err := s.Info(t.Context())
+	if err != nil || info.Schema != schemaVersion || info.Database != "abcdefgh" || info.Runs != 3 || len(info.Engines) != 1 {
+		t.Fatalf("Info gives %+v, %v", info, err)
+	}
+	heads, _, err := s.Find(t.Context(), store.Filter{})
+	if err != nil || len(heads) != 3 {
+		t.Fatalf("Find gives %v, %v", heads, err)
+	}
+	for _, h := range heads {
+		if h.Chain != h.Number || h.Mail != 0 || h.Parent != 0 || h.Keep != 0 || h.Created.UnixNano() != 3 {
+			t.Errorf("a head is %+v", h)
+		}
+	}
+	over, asleep, dead := heads[0], heads[1], heads[2]
+	if over.Status != journal.Completed || asleep.Cause != "a timer" || dead.Owner != 1 || dead.Crashes != 1 {
+		t.Errorf("the heads are %+v", heads)
+	}
+	entries, err := s.Load(t.Context(), dead.Number, store.Range{Payloads: true})
+	if err != nil || len(entries) != 2 || string(entries[0].Data) != `{"in":1}` || entries[0].Detail.Build != "b1" || string(entries[1].Data) != "kept" {
+		t.Errorf("the journal is %+v, %v", entries, err)
+	}
+
+	// What there was works on with what is new.
+	got, err := join(s)
+	if err != nil || got.Engine != 2 {
+		t.Fatalf("join gives %+v, %v", got, err)
+	}
+	g := &store.Group{Now: noon, Changes: []store.Change{{Posts: []store.Post{
+		{WorkflowID: "order-1", Message: signal("paid", "m", nil)}, {Run: dead.Number, Message: signal("paid", "m", nil)},
+		{Run: over.Number, Message: signal("paid", "m", nil)}, {WorkflowID: "order-2", Message: signal("paid", "m", nil)},
+	}}}}
+	if err := s.Commit(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []store.Verdict{store.Delivered, store.Duplicate, store.Closed, store.Delivered} {
+		if p := g.Changes[0].Posts[i]; p.Verdict != want {
+			t.Errorf("the verdict on post %d is %d, want %d", i, p.Verdict, want)
+		}
+	}
+	claimed, err := s.Claim(t.Context(), store.Claim{Engine: got.Engine, Now: noon, Workflows: []string{"w"}, Max: 5})
+	if err != nil || len(claimed.Runs) != 2 || claimed.Runs[0].Head.Number != asleep.Number || claimed.Runs[1].Head.Crashes != 1 ||
+		len(claimed.Runs[0].Inbox) != 1 || len(claimed.Runs[1].Inbox) != 1 {
+		t.Errorf("Claim gives %+v, %v", claimed, err)
+	}
+	if swept, err := s.writer.value("select count(*) from spilled"); err != nil || swept != int64(1) {
+		t.Errorf("%v payloads are left, %v", swept, err)
+	}
+}
+
+// TestMigrationIsOneTransaction kills each migration after each of its
+// statements: what it leaves must open as if nothing had been.
+func TestMigrationIsOneTransaction(t *testing.T) {
+	for version := 1; version <= schemaVersion; version++ {
+		statements := strings.SplitAfter(migration(t, version), ";\n")
+		for n := range statements {
+			path := filepath.Join(t.TempDir(), "runs.db")
+			if version == 2 {
+				path = firstVersion(t)
+			}
+			c, err := (&Store{path: path}).dialWriter()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(begin(c), c.script(strings.Join(statements[:n], "")), c.close()); err != nil {
+				t.Fatalf("version %d, after %d statements: %v", version, n, err)
+			}
+			s := mustOpen(t, path)
+			if _, err := join(s); err != nil {
+				t.Fatalf("version %d, after %d statements: %v", version, n, err)
+			}
+			s.Close()
+		}
+	}
+}

@@ -1,0 +1,391 @@
+package sqlite
+
+import (
+	"cmp"
+	"database/sql/driver"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// The statements of a post. The message takes the next number of the inbox, and
+// then the head counts it. Each writes one row whose values are known: SQLite keeps
+// a copy of each page that it changes for a statement which could fail halfway, as
+// one that selects what it inserts or returns what it updates.
+const (
+	selectReceiver     = `select ` + headColumns + `, given from heads where number = ?`
+	selectOpenReceiver = `select ` + headColumns + `, given from heads where workflow_id = ? and ended is null`
+
+	// selectNewest gives the run of the highest number of those that had a
+	// workflow ID which no open one has.
+	selectNewest = `select ` + headColumns + `, given from heads
+where number = (select max(number) from heads where workflow_id = ? and ended is not null)`
+
+	// A message of an ID that the chain has is not written.
+	insertMessage = `insert into messages (run, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)` + unlessKnown
+	unlessKnown = ` on conflict (chain, id) where id is not null do nothing`
+
+	countMail    = `update heads set mail = ?, given = ? where number = ?`
+	countAndWake = `update heads set mail = ?, given = ?, wake = ? where number = ?`
+
+	insertSpilled = `insert or replace into spilled (id, data) values (?, ?)`
+
+	// selectKnown looks for a message in a chain.
+	selectKnown = `select number from messages where chain = ? and id = ?`
+)
+
+var selectReceivers = `select ` + headColumns + `, given from heads where number ` + ofMany
+
+// The statements for messages that find no run.
+const (
+	selectWaiting = `select number from unrouted where workflow_id = ? and id = ? and until > ?`
+
+	insertUnrouted = `insert into unrouted (workflow_id, until, id, kind, scope, name, key, occ, at, spill, detail, data)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) returning number`
+
+	selectWaitingFor = `select number from unrouted where workflow_id = ? and until > ?`
+
+	moveUnrouted = `insert into messages (run, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)
+select ?, ?, ?, id, kind, scope, name, key, occ, at, spill, detail, data from unrouted where number = ?` + unlessKnown
+
+	deleteUnrouted = `delete from unrouted where number = ?`
+
+	selectUnrouted = `select coalesce(id, '') from unrouted where number = ?`
+)
+
+// send posts the messages of a change.
+func (tx *transaction) send(c *store.Change) error {
+	for _, all := range [][]store.Post{c.Posts, c.Else} {
+		for i := range all {
+			all[i].Verdict, all[i].To, all[i].Number = store.Written, journal.Head{}, 0
+		}
+	}
+	for _, all := range sent(c) {
+		for i := range all {
+			if err := tx.post(&all[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sent gives the posts of a change that are written.
+func sent(c *store.Change) [2][]store.Post {
+	switch {
+	case !c.Create || c.Verdict == store.Written:
+		return [2][]store.Post{c.Posts, nil}
+	case c.Verdict == store.Taken:
+		return [2][]store.Post{nil, c.Else}
+	}
+	return [2][]store.Post{c.Posts, c.Else}
+}
+
+// A receiver is a run that a message is for.
+type receiver struct {
+	journal.Head
+	given int64 // how many messages its owner was given
+	woken bool  // by a message of the group
+	dirty bool  // has messages of the group
+}
+
+// chain is within what an ID of a message counts once.
+func (r *receiver) chain() int64 { return int64(cmp.Or(r.Chain, r.Number)) }
+
+// isThere says whether there is such a run.
+func (r *receiver) isThere() bool { return r.Number != 0 }
+
+// isOpen says whether there is such a run and it has not ended.
+func (r *receiver) isOpen() bool { return r.isThere() && r.Ended.IsZero() }
+
+// receiver gives the run that a message is for: the one of the number, or the one
+// that the workflow ID stands for. There is one of each run, which knows what the
+// group has posted to it.
+func (tx *transaction) receiver(p *store.Post) (*receiver, error) {
+	if r := tx.receivers[p.Run]; r != nil {
+		return r, nil
+	}
+	var err error
+	r := new(receiver)
+	set := func(row []driver.Value) error {
+		*r = tx.readReceiver(row)
+		return nil
+	}
+	if p.Run != 0 {
+		err = tx.query(set, selectReceiver, int64(p.Run))
+	} else {
+		err = tx.query(set, selectOpenReceiver, p.WorkflowID)
+		if err == nil && !r.isThere() {
+			err = tx.query(set, selectNewest, p.WorkflowID)
+		}
+	}
+	if err != nil || !r.isThere() {
+		return r, err
+	}
+	if known := tx.receivers[r.Number]; known != nil {
+		return known, nil
+	}
+	tx.receivers[r.Number] = r
+	return r, nil
+}
+
+func (tx *transaction) readReceiver(row []driver.Value) receiver {
+	return receiver{Head: tx.store.head(row), given: integer(row[headWidth])}
+}
+
+// meet reads the receivers of all messages to runs by their numbers, many with
+// each statement, where they are several.
+func (tx *transaction) meet() error {
+	var numbers []driver.Value
+	count := 0
+	for i := range tx.group.Changes {
+		for _, posts := range sent(&tx.group.Changes[i]) {
+			count += len(posts)
+			for j := range posts {
+				if n := posts[j].Run; n != 0 {
+					numbers = append(numbers, int64(n))
+				}
+			}
+		}
+	}
+	if count == 0 {
+		return nil
+	}
+	if tx.receivers = make(map[journal.Number]*receiver, count); len(numbers) < 2 {
+		return nil
+	}
+	for chunk := range slices.Chunk(numbers, runsAtATime) {
+		err := tx.query(func(row []driver.Value) error {
+			r := tx.readReceiver(row)
+			tx.receivers[r.Number] = &r
+			return nil
+		}, selectReceivers, filled(chunk)...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// filled gives as many numbers as a statement for many runs has room for, those
+// that are missing as zero, which is no run.
+func filled(numbers []driver.Value) []driver.Value {
+	out := make([]driver.Value, runsAtATime)
+	for i := range out {
+		out[i] = int64(0)
+	}
+	copy(out, numbers)
+	return out
+}
+
+// part makes the heads count what was posted to them.
+func (tx *transaction) part() (err error) {
+	for _, r := range tx.posted {
+		if r.woken {
+			_, err = tx.exec(countAndWake, r.Mail, r.given, nanos(r.Wake), int64(r.Number))
+		} else {
+			_, err = tx.exec(countMail, r.Mail, r.given, int64(r.Number))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	tx.posted, tx.receivers = tx.posted[:0], nil
+	return nil
+}
+
+// post delivers one message, or tells why it cannot be.
+func (tx *transaction) post(p *store.Post) error {
+	r, err := tx.receiver(p)
+	if err != nil {
+		return err
+	}
+	if p.Unrouted != 0 {
+		return tx.move(p, r)
+	}
+	values, err := messageValues(&p.Message)
+	if err != nil {
+		return err
+	}
+	if !r.isOpen() {
+		return tx.undelivered(p, r, values)
+	}
+	values[0], values[1], values[2] = int64(r.Number), r.Mail+1, r.chain()
+	rows, err := tx.exec(insertMessage, values...)
+	if err != nil {
+		return err
+	}
+	if rows == 0 {
+		_, err = tx.known(p, r, values[3])
+		return err
+	}
+	if err := tx.keep(&p.Message); err != nil {
+		return err
+	}
+	if tx.group.Engine != 0 && r.Owner == tx.group.Engine && r.given == r.Mail {
+		r.given++ // it learns of the message by the verdict
+	}
+	tx.count(p, r)
+	return nil
+}
+
+// count counts a message that was put into the inbox, and wakes the run if it
+// may. The head is written once, when the group has posted everything.
+func (tx *transaction) count(p *store.Post, r *receiver) {
+	r.Mail++
+	now := stored(tx.group.Now)
+	if r.Owner == 0 && (r.Cause == "" || p.Force) && (r.Wake.IsZero() || r.Wake.After(now)) {
+		r.Wake, r.woken = now, true
+	}
+	if !r.dirty {
+		tx.posted = append(tx.posted, r)
+		r.dirty = true
+	}
+	p.Verdict, p.To, p.Number = store.Delivered, r.Head, r.Mail
+}
+
+// messageValues gives what is stored of a message, after three values that its
+// receiver has: its sender's ID, and what an entry has.
+func messageValues(e *journal.Entry) ([]driver.Value, error) {
+	id, detail := "", e.Detail
+	if detail != nil && detail.Message != "" {
+		rest := *detail
+		id, rest.Message = rest.Message, ""
+		if detail = &rest; reflect.ValueOf(rest).IsZero() {
+			detail = nil
+		}
+	}
+	text, err := journal.EncodeDetail(detail)
+	if err != nil {
+		return nil, &store.DataError{Err: fmt.Errorf("the detail of a message: %w", err)}
+	}
+	data := e.Data
+	if e.Spill != 0 {
+		data = nil
+	}
+	return []driver.Value{
+		nil, nil, nil, orNull(id), int64(e.Kind), orNull(e.Op.Scope), orNull(e.Op.Name), orNull(e.Op.Key), orNull(int64(e.Op.Occ)),
+		nanos(e.At), orNull(int64(e.Spill)), orNull(string(text)), data,
+	}, nil
+}
+
+// keep puts a large payload that a message or entry brings along into its row.
+func (tx *transaction) keep(e *journal.Entry) error {
+	if e.Spill == 0 || e.Data == nil {
+		return nil
+	}
+	_, err := tx.exec(insertSpilled, int64(e.Spill), e.Data)
+	return err
+}
+
+// undelivered judges a message that no open run is there for. One for a workflow
+// ID is kept if it may be.
+func (tx *transaction) undelivered(p *store.Post, r *receiver, values []driver.Value) error {
+	if known, err := tx.known(p, r, values[3]); err != nil || known {
+		return err
+	}
+	switch {
+	case p.Run != 0 && r.isThere():
+		p.Verdict, p.To = store.Closed, r.Head
+		return nil
+	case p.Run != 0 || p.Until.IsZero():
+		p.Verdict = store.Nobody
+		return nil
+	}
+	values[1], values[2] = p.WorkflowID, nanos(p.Until)
+	number, err := tx.value(insertUnrouted, values[1:]...)
+	if err != nil {
+		return err
+	}
+	p.Verdict, p.Number = store.Unrouted, integer(number)
+	tx.unrouted = true
+	return tx.keep(&p.Message)
+}
+
+// known says whether a message of that ID has come before, to the chain of its
+// receiver or among the unrouted, and sets the verdict then.
+func (tx *transaction) known(p *store.Post, r *receiver, id driver.Value) (bool, error) {
+	if id == nil {
+		return false, nil
+	}
+	verdict, to := store.Delivered, r.Head
+	number, err := tx.value(selectKnown, r.chain(), id)
+	if err == nil && number == nil && p.Run == 0 {
+		verdict, to = store.Unrouted, journal.Head{}
+		number, err = tx.value(selectWaiting, p.WorkflowID, id, nanos(tx.group.Now))
+	}
+	if err != nil || number == nil {
+		return false, err
+	}
+	if !tx.resent {
+		verdict = store.Duplicate
+	}
+	p.Verdict, p.To, p.Number = verdict, to, integer(number)
+	return true, nil
+}
+
+// move delivers a message that had found no run. One that the run has already is
+// dropped.
+func (tx *transaction) move(p *store.Post, r *receiver) error {
+	there, err := tx.value(selectUnrouted, p.Unrouted)
+	switch {
+	case err != nil:
+		return err
+	case !r.isThere() || there == nil && !tx.resent:
+		p.Verdict = store.Nobody
+		return nil
+	case there == nil: // the group itself has moved it, when it was sent before
+		p.Verdict, p.To = store.Delivered, r.Head
+		return nil
+	}
+	id := orNull(str(there))
+	known := driver.Value(nil)
+	if id != nil {
+		known, err = tx.value(selectKnown, r.chain(), id)
+	}
+	switch {
+	case err != nil:
+		return err
+	case known != nil:
+		p.Verdict, p.To = store.Duplicate, r.Head
+	case !r.isOpen():
+		p.Verdict, p.To = store.Closed, r.Head
+		return nil
+	default:
+		if _, err := tx.exec(moveUnrouted, int64(r.Number), r.Mail+1, r.chain(), p.Unrouted); err != nil {
+			return err
+		}
+		tx.count(p, r)
+	}
+	_, err = tx.exec(deleteUnrouted, p.Unrouted)
+	return err
+}
+
+// deliver gives a new run the messages that have waited for its workflow ID.
+func (tx *transaction) deliver(c *store.Change) error {
+	var waiting []int64
+	err := tx.query(func(row []driver.Value) error {
+		waiting = append(waiting, integer(row[0]))
+		return nil
+	}, selectWaitingFor, c.Head.WorkflowID, nanos(tx.group.Now))
+	if err != nil || len(waiting) == 0 {
+		return err
+	}
+	slices.SortFunc(waiting, cmp.Compare)
+	tx.receivers = map[journal.Number]*receiver{}
+	r, err := tx.receiver(&store.Post{Run: c.Run})
+	if err != nil {
+		return err
+	}
+	for _, number := range waiting {
+		if err := tx.move(&store.Post{Run: c.Run, Unrouted: number}, r); err != nil {
+			return err
+		}
+	}
+	c.Found = r.Head
+	return tx.part()
+}

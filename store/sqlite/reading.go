@@ -1,0 +1,133 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"errors"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A reading reads journals and inboxes of runs that are claimed, as much as may
+// come at a time.
+type reading struct {
+	*conn
+	give func([]store.Run) error // is called with each few runs
+	size int                     // of what was read
+}
+
+// read reads runs, a few dozen with each statement. Where those are too large to
+// come together, it reads half as many.
+func (r *reading) read(due []journal.Head) error {
+	most := runsAtATime
+	for len(due) > 0 && r.size < claimBytes {
+		n, before := min(most, len(due)), r.size
+		runs, err := r.some(due[:n])
+		if err != nil {
+			return err
+		}
+		if n > 1 && r.size > claimBytes {
+			most, r.size = n/2, before
+			continue
+		}
+		if err := r.give(runs); err != nil {
+			return err
+		}
+		due = due[n:]
+	}
+	return nil
+}
+
+func (r *reading) some(due []journal.Head) ([]store.Run, error) {
+	runs := make([]store.Run, len(due))
+	for i := range due {
+		runs[i].Head = due[i]
+	}
+	if err := r.journals(runs); err != nil {
+		return nil, err
+	}
+	for i := range runs {
+		run := &runs[i]
+		if !run.Head.Status.Valid() {
+			run.Entries = nil
+			run.Err = &journal.CorruptError{Run: run.Head.Number, Reason: "unknown status " + run.Head.Status.String()}
+		}
+		if err := r.inbox(run, 0); err != nil {
+			return nil, err
+		}
+	}
+	return runs, nil
+}
+
+// find gives the run of that number, which is among the runs.
+func find(runs []store.Run, n journal.Number) *store.Run {
+	for i := range runs {
+		if runs[i].Head.Number == n {
+			return &runs[i]
+		}
+	}
+	return nil
+}
+
+// journals reads the journals of the runs, each up to the first row that cannot
+// be read. It stops where they are too large for a claim and of more than one run.
+func (r *reading) journals(runs []store.Run) error {
+	numbers := make([]driver.Value, len(runs))
+	for i := range runs {
+		numbers[i] = int64(runs[i].Head.Number)
+	}
+	run := &runs[0]
+	err := r.query(func(row []driver.Value) error {
+		if n := journal.Number(integer(row[0])); n != run.Head.Number {
+			run = find(runs, n)
+		}
+		run.Last = integer(row[1])
+		if run.Err != nil {
+			return nil
+		}
+		e, err := entry(run.Head.Number, row[1:])
+		if err != nil {
+			run.Err = err
+			return nil
+		}
+		if run.Entries == nil {
+			run.Entries = make([]journal.Entry, 0, fewEntries)
+		}
+		run.Entries = append(run.Entries, e)
+		if r.size += e.Size(); len(runs) > 1 && r.size > claimBytes {
+			return errStop
+		}
+		return nil
+	}, selectJournals, filled(numbers)...)
+	if errors.Is(err, errStop) {
+		return nil
+	}
+	return err
+}
+
+// inbox reads untaken messages with numbers above one, as many as come at a time.
+func (r *reading) inbox(run *store.Run, above int64) error {
+	if run.Head.Mail == above || run.Err != nil {
+		return nil
+	}
+	size := 0
+	err := r.query(func(row []driver.Value) error {
+		if len(run.Inbox) == store.InboxPage || size >= store.InboxBytes {
+			run.More = true
+			return errStop
+		}
+		m, err := message(run.Head.Number, row)
+		if err != nil {
+			run.Err = err
+			return errStop
+		}
+		size += m.Size()
+		run.Inbox = append(run.Inbox, m)
+		return nil
+	}, selectInbox, int64(run.Head.Number), above, int64(store.InboxPage)+1)
+	r.size += size
+	if errors.Is(err, errStop) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,199 @@
+package sqlite
+
+import (
+	"cmp"
+	"database/sql/driver"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+const (
+	// claimBytes bounds the journals that come with one claim.
+	claimBytes = 32 << 20
+
+	// fewEntries is for how many entries room is made in the beginning.
+	fewEntries = 6
+
+	// runsAtATime is how many runs one statement takes.
+	runsAtATime = 64
+)
+
+const (
+	selectDue = `select ` + headColumns + ` from heads
+where owner = 0 and workflow = ? and wake <= ? and ended is null order by wake, number limit ? + 0`
+
+	selectNext = `select wake from heads
+where owner = 0 and workflow = ? and wake is not null and ended is null order by wake limit 1`
+
+	// takeHeads has values that fit, and says that SQLite need keep no copies of
+	// pages for the case that one does not.
+	takeHeads = `update or rollback heads set owner = ?, given = mail, claimed = 1 where `
+
+	takeOne = takeHeads + `number = ? and owner in (0, ?) and ended is null returning ` + headColumns
+
+	selectUnseen = `select ` + headColumns + `, given from heads
+where owner = ? and mail > given and owner > 0 and ended is null`
+
+	seeMail = `update heads set given = mail where owner = ? and mail > given and owner > 0 and ended is null`
+
+	selectInbox = `select ` + messageColumns + ` from messages
+where run = ? and taken is null and number > ? order by number limit ? + 0`
+)
+
+var (
+	ofMany         = "in (?" + strings.Repeat(", ?", runsAtATime-1) + ")"
+	takeMany       = takeHeads + "number " + ofMany
+	selectJournals = "select run, " + entryColumns + " from entries where run " + ofMany + " order by run, seq"
+)
+
+// A taking is a claim of runs while it is made.
+type taking struct {
+	*conn
+	store  *Store
+	engine journal.EngineID
+	out    *store.Claimed
+}
+
+// due takes the runs that are due. Where they are many, a connection for reading
+// reads their journals meanwhile: nobody writes them before the claim is over.
+func (t *taking) due(c store.Claim) error {
+	due, err := t.candidates(c)
+	if err != nil {
+		return err
+	}
+	most := due[:min(len(due), c.Max)]
+	t.out.Runs = make([]store.Run, 0, len(most))
+	if len(most) <= runsAtATime {
+		r := reading{conn: t.conn, give: t.own}
+		err = r.read(most)
+	} else {
+		err = t.both(most)
+	}
+	if err != nil {
+		return err
+	}
+	t.out.More = len(due) > len(t.out.Runs)
+	t.out.Next, err = next(t.conn, c.Workflows)
+	return err
+}
+
+// both reads runs and takes them at the same time.
+func (t *taking) both(due []journal.Head) error {
+	var failed error
+	read := make(chan []store.Run, 2)
+	go func() {
+		defer close(read)
+		failed = t.store.readers.use(func(db *conn) error {
+			r := reading{conn: db, give: func(runs []store.Run) error {
+				read <- runs
+				return nil
+			}}
+			return r.read(due)
+		})
+	}()
+	var err error
+	for runs := range read {
+		if err == nil {
+			err = t.own(runs)
+		}
+	}
+	return errors.Join(failed, err)
+}
+
+// own makes the engine the owner of runs that nobody owns.
+func (t *taking) own(runs []store.Run) error {
+	numbers := make([]driver.Value, len(runs))
+	for i := range runs {
+		numbers[i] = int64(runs[i].Head.Number)
+	}
+	if _, err := t.exec(takeMany, append([]driver.Value{int64(t.engine)}, filled(numbers)...)...); err != nil {
+		return err
+	}
+	for i := range runs {
+		runs[i].Head.Owner = t.engine
+	}
+	t.out.Runs = append(t.out.Runs, runs...)
+	return nil
+}
+
+// candidates gives the heads of one run more than may be taken, if there are so
+// many, those due longest first.
+func (t *taking) candidates(c store.Claim) ([]journal.Head, error) {
+	var due []journal.Head
+	most := int64(c.Max) + 1
+	for _, workflow := range c.Workflows {
+		err := t.query(func(row []driver.Value) error {
+			due = append(due, t.store.head(row))
+			return nil
+		}, selectDue, workflow, c.Now.UnixNano(), most)
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(c.Workflows) > 1 {
+		slices.SortFunc(due, func(a, b journal.Head) int { return cmp.Or(a.Wake.Compare(b.Wake), cmp.Compare(a.Number, b.Number)) })
+	}
+	return due[:min(int64(len(due)), most)], nil
+}
+
+// next gives the earliest wake time of the runs of the workflows that nobody
+// owns.
+func next(db *conn, workflows []string) (time.Time, error) {
+	var first time.Time
+	for _, workflow := range workflows {
+		v, err := db.value(selectNext, workflow)
+		if err != nil {
+			return first, err
+		}
+		if t := moment(v); !t.IsZero() && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first, nil
+}
+
+// one takes a run by its number, if it is open and no other engine owns it.
+func (t *taking) one(n journal.Number) error {
+	var taken []journal.Head
+	err := t.query(func(row []driver.Value) error {
+		taken = append(taken, t.store.head(row))
+		return nil
+	}, takeOne, int64(t.engine), int64(n), int64(t.engine))
+	if err != nil || len(taken) == 0 {
+		return err
+	}
+	r := reading{conn: t.conn, give: func(runs []store.Run) error {
+		t.out.Runs = runs
+		return nil
+	}}
+	return r.read(taken)
+}
+
+// mail gives the messages that runs of the engine have and it was not given.
+func (t *taking) mail() error {
+	var given []int64
+	err := t.query(func(row []driver.Value) error {
+		t.out.Mail = append(t.out.Mail, store.Run{Head: t.store.head(row)})
+		given = append(given, integer(row[headWidth]))
+		return nil
+	}, selectUnseen, int64(t.engine))
+	if err != nil || len(given) == 0 {
+		return err
+	}
+	r := reading{conn: t.conn}
+	for i := range given {
+		if err := r.inbox(&t.out.Mail[i], given[i]); err != nil {
+			return err
+		}
+	}
+	_, err = t.exec(seeMail, int64(t.engine))
+	return err
+}
+
+// errStop ends a query whose other rows are not wanted.
+var errStop = errors.New("sqlite: no more rows are wanted")

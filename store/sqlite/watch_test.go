@@ -1,0 +1,315 @@
+package sqlite
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// postEnv makes the test binary a stranger that posts to the named database
+// until its input ends.
+const postEnv = "PERDURE_TEST_POST"
+
+// strange posts as it is told, by lines with a prefix and a number of messages,
+// and answers each line.
+func strange(path string) error {
+	s, err := Open(path)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	prefix, count := "", 0
+	for {
+		if _, err := fmt.Scanln(&prefix, &count); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for sent := 0; sent < count; {
+			g := &store.Group{Now: noon, Changes: make([]store.Change, 1)}
+			for c := &g.Changes[0]; sent < count && len(c.Posts) < 50; sent++ {
+				id := fmt.Sprintf("%s-%d", prefix, sent)
+				c.Posts = append(c.Posts, store.Post{WorkflowID: "inbox", Message: signal("paid", id, []byte(id))})
+			}
+			if err := s.Commit(context.Background(), g); err != nil {
+				return err
+			}
+			for _, p := range g.Changes[0].Posts {
+				if p.Verdict != store.Delivered {
+					return fmt.Errorf("the verdict on %s is %d", p.Message.Data, p.Verdict)
+				}
+			}
+		}
+		fmt.Println("posted")
+	}
+}
+
+// A stranger is another process that posts.
+type stranger struct {
+	t   *testing.T
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func newStranger(t *testing.T, path string) *stranger {
+	t.Helper()
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), postEnv+"="+path)
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		if err := child.Wait(); err != nil {
+			t.Errorf("the other process: %v", err)
+		}
+	})
+	return &stranger{t: t, in: in, out: bufio.NewReader(out)}
+}
+
+// post has it post, and comes back when it has.
+func (s *stranger) post(prefix string, count int) {
+	if _, err := fmt.Fprintln(s.in, prefix, count); err != nil {
+		s.t.Error(err)
+		return
+	}
+	if line, err := s.out.ReadString('\n'); err != nil || line != "posted\n" {
+		s.t.Errorf("the other process says %q, %v", line, err)
+	}
+}
+
+// inbox opens a database whose engine has joined and owns the run "inbox".
+func inbox(t *testing.T) (s *Store, path string, engine journal.EngineID, run journal.Number) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "runs.db")
+	s = mustOpen(t, path)
+	got, err := join(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := start(s, got.Engine, 1)
+	g.Changes[0].Head.WorkflowID = "inbox"
+	if err := s.Commit(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	return s, path, got.Engine, g.Changes[0].Run
+}
+
+// TestWatchSeesAnotherProcess looks for messages only when it is told to, so that
+// a signal that is missed is a test that fails.
+func TestWatchSeesAnotherProcess(t *testing.T) {
+	s, path, engine, run := inbox(t)
+	other := newStranger(t, path)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	told, ended := make(chan struct{}, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Watch(ctx, func() {
+			select {
+			case told <- struct{}{}:
+			default:
+			}
+		})
+	}()
+	seen, want := 0, 0
+	wait := func(prefix string, count int) {
+		t.Helper()
+		other.post(prefix, count)
+		for want += count; seen < want; {
+			select {
+			case <-told:
+			case <-ctx.Done():
+				t.Fatalf("%s: of %d messages %d were told of", prefix, want, seen)
+			}
+			messages, err := s.Load(context.Background(), run, store.Range{Inbox: true}) // which asks nobody for strangers
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen = len(messages)
+		}
+	}
+	checkpoint := func(mode string) {
+		t.Helper()
+		s.writing.Lock()
+		defer s.writing.Unlock()
+		if _, err := s.writer.value("pragma wal_checkpoint(" + mode + ")"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 5 {
+		wait(fmt.Sprint("quick", i), 1)
+	}
+	for i := range 5 {
+		if err := s.Commit(ctx, step(engine, run, int64(2+i), nil)); err != nil {
+			t.Fatal(err)
+		}
+		wait(fmt.Sprint("between", i), 3)
+	}
+	for i, mode := range []string{"passive", "restart", "truncate", "passive", "truncate"} {
+		checkpoint(mode)
+		wait(fmt.Sprint(mode, i), 2)
+	}
+	cancel()
+	<-ended
+}
+
+// TestOwnCommitsAreNotToldOf asks after each commit, as the watcher does when the
+// log has changed.
+func TestOwnCommitsAreNotToldOf(t *testing.T) {
+	s, path, engine, run := inbox(t)
+	s.watching.Add(1)
+	l := log{name: path + "-wal", size: -2}
+	s.look(&l)
+	noticed := s.strangers.next()
+	for seq := int64(2); seq < 50; seq++ {
+		if err := s.Commit(t.Context(), step(engine, run, seq, nil)); err != nil {
+			t.Fatal(err)
+		}
+		if !l.mayDiffer() {
+			t.Fatal("the log has changed, and it does not say so")
+		}
+		s.look(&l)
+	}
+	select {
+	case <-noticed:
+		t.Fatal("an own commit is told of")
+	default:
+	}
+
+	// Another handle is somebody else, and the next commit sees that.
+	if err := mustOpen(t, path).Commit(t.Context(), start(s, 0, 77)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(t.Context(), step(engine, run, 50, nil)); err != nil {
+		t.Fatal(err)
+	}
+	<-noticed
+
+	// Without a connection that could tell, somebody may have written.
+	noticed = s.strangers.next()
+	s.writing.Lock()
+	err := s.writer.close()
+	s.writer = nil
+	s.writing.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.look(&l)
+	<-noticed
+}
+
+func TestLogIsDoubtedForSomeTime(t *testing.T) {
+	l := log{name: filepath.Join(t.TempDir(), "runs.db-wal"), size: -2}
+	settle := func() {
+		t.Helper()
+		for range doubtful {
+			if !l.mayDiffer() {
+				return
+			}
+		}
+		t.Fatal("it is asked for ever")
+	}
+	differs := func(what string) {
+		t.Helper()
+		for i := range doubtful - 1 {
+			if !l.mayDiffer() {
+				t.Fatalf("%s: it is not asked the %dth time", what, i+1)
+			}
+		}
+		settle()
+	}
+	differs("not there")
+	write := func(size int) {
+		t.Helper()
+		if err := os.WriteFile(l.name, make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// A time that is surely another one, whatever the file system can tell.
+		l.changed = l.changed.Add(-time.Hour)
+	}
+	write(10)
+	differs("new")
+	write(20)
+	differs("longer")
+	write(20)
+	differs("written over")
+	write(0)
+	differs("cut off")
+	if err := os.Remove(l.name); err != nil {
+		t.Fatal(err)
+	}
+	differs("gone")
+}
+
+func TestExclusiveWatchesNobody(t *testing.T) {
+	s, err := OpenWith(filepath.Join(t.TempDir(), "runs.db"), Options{Exclusive: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Watch(ctx, func() { t.Error("it is told of something") })
+}
+
+// TestTwoProcessesPost has two other processes post while the engine commits as
+// fast as it can: none of them is told of a lock, and nothing is lost.
+func TestTwoProcessesPost(t *testing.T) {
+	const each = 5000
+	s, path, engine, run := inbox(t)
+	done := make(chan struct{}, 2)
+	for _, name := range []string{"one", "two"} {
+		other := newStranger(t, path)
+		go func() {
+			other.post(name, each)
+			done <- struct{}{}
+		}()
+	}
+	seq := int64(2)
+	for left := 2; left > 0; seq++ {
+		if err := s.Commit(t.Context(), step(engine, run, seq, []byte(`{"n":1}`))); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-done:
+			left--
+		default:
+		}
+	}
+	t.Logf("the engine has committed %d times meanwhile", seq)
+	wantEntries(t, s, run, seq-1)
+	messages, err := s.Load(t.Context(), run, store.Range{Inbox: true})
+	if err != nil || len(messages) != 2*each {
+		t.Fatalf("there are %d messages, %v", len(messages), err)
+	}
+	next := map[string]int{}
+	for i, m := range messages {
+		name := string(m.Data[:3])
+		if m.Seq != int64(i+1) || string(m.Data) != fmt.Sprintf("%s-%d", name, next[name]) || m.Detail.Message != string(m.Data) {
+			t.Fatalf("message %d is %+v", i+1, m)
+		}
+		next[name]++
+	}
+	heads, _, err := s.Find(t.Context(), store.Filter{WorkflowID: "inbox"})
+	if err != nil || len(heads) != 1 || heads[0].Mail != 2*each {
+		t.Fatalf("the head is %+v, %v", heads, err)
+	}
+}

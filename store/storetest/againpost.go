@@ -1,0 +1,133 @@
+package storetest
+
+import (
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// againPostChecks are about posts and rests of groups that are sent again.
+func againPostChecks() []check {
+	return []check{
+		{"again/messages of a group that was written are not delivered twice", againPosts},
+		{"again/messages of a group that was not written are delivered", againLostPosts},
+		{"again/a message without companions is known by its ID", againPostAlone},
+		{"again/an unrouted message is kept once", againUnrouted},
+		{"again/a message is moved once", againMoved},
+		{"again/a message that an entry took stays taken", againTaken},
+		{"again/a rest that was written has its verdict again", againRest},
+		{"again/an entry is owed once", againOwed},
+	}
+}
+
+// alone sends posts again.
+func (w *world) alone(posts ...store.Post) []store.Post {
+	w.Helper()
+	w.again(store.Change{Posts: posts})
+	return posts
+}
+
+func againPosts(w *world) {
+	w.join(0)
+	head, over := w.filled("order-1", 0), w.filled("order-2", 0)
+	w.commit(ended(over, 2, 5))
+	c := step(head.Number, 2)
+	c.Posts = []store.Post{
+		toRun(head.Number, signal("x", "1")), toRun(head.Number, signal("y", "")),
+		toRun(over.Number, signal("z", "1")), toRun(w.number(), signal("z", "1")), toID("order-1", signal("v", "2")),
+	}
+	fresh := w.start("order-3")
+	fresh.Posts = []store.Post{toRun(fresh.Run, signal("x", "1"))}
+	w.commit(c, fresh)
+	for range 2 {
+		w.again(c, fresh)
+		w.judged(c.Posts[0], store.Delivered, head.Number, 1)
+		w.same("verdict without an ID", c.Posts[1].Verdict, store.Delivered)
+		w.judged(c.Posts[2], store.Closed, over.Number, 0)
+		w.judged(c.Posts[3], store.Nobody, 0, 0)
+		w.judged(c.Posts[4], store.Delivered, head.Number, 3)
+		w.judged(fresh.Posts[0], store.Delivered, fresh.Run, 1)
+	}
+	w.same("inbox", labels(w.inbox(head.Number)), []string{"1:x", "2:y", "3:v"})
+	w.same("inbox of the new run", labels(w.inbox(fresh.Run)), []string{"1:x"})
+}
+
+func againLostPosts(w *world) {
+	w.join(0)
+	head := w.filled("", 1)
+	c := step(head.Number, 2)
+	c.Posts = []store.Post{toRun(head.Number, signal("x", "1")), toRun(head.Number, signal("y", ""))}
+	w.again(c)
+	w.judged(c.Posts[0], store.Duplicate, head.Number, 0)
+	w.judged(c.Posts[1], store.Delivered, head.Number, 2)
+}
+
+func againPostAlone(w *world) {
+	w.join(0)
+	head := w.filled("order-1", 0)
+	p := toID("order-1", signal("x", "1"))
+	w.judged(w.alone(p)[0], store.Delivered, head.Number, 1)
+	w.judged(w.alone(p)[0], store.Delivered, head.Number, 1)
+	w.commit(taking(head.Number, 2, 1, signal("x", "")))
+	w.judged(w.alone(p)[0], store.Delivered, head.Number, 1)
+	w.commit(ended(head, 3, 5))
+	w.judged(w.alone(p)[0], store.Delivered, head.Number, 1)
+	w.same("inbox", labels(w.inbox(head.Number)), []string{})
+}
+
+func againUnrouted(w *world) {
+	w.join(0)
+	p := waiting("order-1", 90, signal("x", "1"))
+	number := w.posted(1, p)[0].Number
+	for range 2 {
+		w.judged(w.alone(p)[0], store.Unrouted, 0, number)
+	}
+	w.unrouted(1)
+	head := w.written(w.start("order-1"))[0]
+	w.judged(w.alone(p)[0], store.Delivered, head.Number, 1)
+	w.same("mail", w.head(head.Number).Mail, int64(1))
+}
+
+func againMoved(w *world) {
+	w.join(0)
+	number, head := w.kept("order-1", "x")[0], w.filled("order-2", 0)
+	p := store.Post{Run: head.Number, Unrouted: number}
+	for range 2 {
+		w.same("verdict", w.alone(p)[0].Verdict, store.Delivered)
+	}
+	w.same("inbox", labels(w.inbox(head.Number)), []string{"1:x"})
+	w.unrouted(0)
+}
+
+func againTaken(w *world) {
+	w.join(0)
+	head := w.filled("", 2)
+	c := taking(head.Number, 2, 1, signal("x1", ""))
+	w.commit(c)
+	w.again(c)
+	w.rows(head.Number, 2)
+	w.same("inbox", labels(w.inbox(head.Number)), []string{"2:x2"})
+}
+
+func againRest(w *world) {
+	w.join(0)
+	a, b := w.filled("", 0), w.filled("", 0)
+	w.stranger(1, toRun(b.Number, signal("x", "1")))
+	rests := w.commit(resting(a, 0, 2), resting(b, 0, 2))
+	for range 2 {
+		w.verdict(rests[0], store.Written)
+		w.verdict(rests[1], store.Mail)
+		w.same("found", rests[1].Found.Mail, int64(1))
+		w.again(rests...)
+	}
+	w.same("owners", []journal.EngineID{w.head(a.Number).Owner, w.head(b.Number).Owner}, []journal.EngineID{0, w.engine})
+	w.verdict(w.again(resting(b, 0, 3))[0], store.Mail) // it had not been written
+	w.rows(b.Number, 3)
+}
+
+func againOwed(w *world) {
+	w.join(0)
+	c := owing(w.written(w.start(""))[0].Number, 2)
+	w.commit(c)
+	w.again(c)
+	w.countOwed(1)
+}

@@ -1,0 +1,149 @@
+package storetest
+
+import (
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// owedChecks are about entries that somebody is to be told of.
+func owedChecks() []check {
+	return []check{
+		{"owed/an entry is owed until it was told", owedUntilTold},
+		{"owed/entries come in the order of the commits, page by page", owedPages},
+		{"owed/only the named workflows' entries come", owedWorkflows},
+		{"owed/an entry comes with its payload and its run's head", owedWhole},
+		{"owed/a group that is refused owes and tells nothing", owedRolledBack},
+		{"owed/an engine that was taken over is told nothing", owedFenced},
+	}
+}
+
+// owing is a step whose result somebody is to be told of.
+func owing(run journal.Number, seq int64) store.Change {
+	c := step(run, seq)
+	c.Entries[0].Detail = &journal.Detail{Tell: true}
+	return c
+}
+
+// owed claims owed entries of workflow "w".
+func (w *world) owed(after int64, most int) []store.Owed {
+	w.Helper()
+	return w.claim(store.Claim{Engine: w.engine, Now: at(0), Workflows: []string{"w"}, Owed: most, After: after}).Owed
+}
+
+// facts gives which entries are owed, as run and sequence.
+func facts(all []store.Owed) [][2]int64 {
+	var out [][2]int64
+	for _, o := range all {
+		out = append(out, [2]int64{int64(o.Entry.Run), o.Entry.Seq})
+	}
+	return out
+}
+
+func (w *world) countOwed(want int) {
+	w.Helper()
+	info, err := w.s.Info(w.Context())
+	w.ok(err)
+	w.same("owed entries as counted", info.Owed, int64(want))
+	w.same("owed entries as given", len(w.owed(0, 100)), want)
+}
+
+// spec: L-18
+func owedUntilTold(w *world) {
+	w.join(0)
+	run := w.written(w.start(""))[0].Number
+	w.commit(owing(run, 2), store.Change{})
+	w.commit(step(run, 3))
+	w.commit(owing(run, 4))
+	got := w.owed(0, 10)
+	w.same("owed", facts(got), [][2]int64{{int64(run), 2}, {int64(run), 4}})
+	w.same("owed again", facts(w.owed(0, 10)), facts(got))
+	w.die(10)
+	w.same("owed after a death", facts(w.owed(0, 10)), facts(got))
+	w.commit(store.Change{Told: []int64{got[0].Number}})
+	w.same("left", facts(w.owed(0, 10)), facts(got[1:]))
+	told := owing(run, 5)
+	told.Told = []int64{got[0].Number, got[1].Number} // the first was told before
+	w.commit(told)
+	w.same("left", facts(w.owed(0, 10)), [][2]int64{{int64(run), 5}})
+	w.again(told)
+	w.countOwed(1)
+}
+
+func owedPages(w *world) {
+	w.join(0)
+	heads := w.written(w.start(""), w.start(""))
+	a, b := heads[0].Number, heads[1].Number
+	want := [][2]int64{}
+	for seq := int64(2); seq < 5; seq++ {
+		w.commit(owing(b, seq))
+		w.commit(owing(a, seq))
+		want = append(want, [2]int64{int64(b), seq}, [2]int64{int64(a), seq})
+	}
+	var got []store.Owed
+	for after := int64(0); ; after = got[len(got)-1].Number {
+		page := w.owed(after, 4)
+		if len(page) == 0 {
+			break
+		}
+		got = append(got, page...)
+	}
+	w.same("pages together", facts(got), want)
+	w.same("first page", len(w.owed(0, 4)), 4)
+	two := owing(a, 5)
+	two.Entries = append(two.Entries, owing(a, 6).Entries...)
+	w.commit(two)
+	w.same("of one group in the order of the journal", facts(w.owed(got[5].Number, 4)), [][2]int64{{int64(a), 5}, {int64(a), 6}})
+}
+
+func owedWorkflows(w *world) {
+	w.join(0)
+	other := w.start("")
+	other.Head.Workflow = "v"
+	heads := w.written(other, w.start(""))
+	w.commit(owing(heads[0].Number, 2), owing(heads[1].Number, 2))
+	w.same("of one workflow", facts(w.owed(0, 5)), [][2]int64{{int64(heads[1].Number), 2}})
+	both := w.claim(store.Claim{Engine: w.engine, Workflows: []string{"u", "v", "w"}, Owed: 5})
+	w.same("of both", len(both.Owed), 2)
+	w.same("of none", len(w.claim(store.Claim{Engine: w.engine, Owed: 5}).Owed), 0)
+	w.same("nothing else", len(both.Runs), 0)
+}
+
+func owedWhole(w *world) {
+	w.join(0)
+	c := w.start("order-1")
+	c.Entries[0].Detail = &journal.Detail{Tell: true}
+	head := w.written(c)[0]
+	large := w.spill(head.Number, 2, []byte("large"))
+	large.Entries[0].Detail = &journal.Detail{Tell: true, Event: "OrderShipped"}
+	end := ended(head, 3, 10)
+	end.Entries = append(large.Entries, end.Entries...)
+	w.commit(end)
+	got := w.owed(0, 5)
+	large.Entries[0].Data = []byte("large")
+	w.same("entries", []journal.Entry{got[0].Entry, got[1].Entry}, []journal.Entry{c.Entries[0], large.Entries[0]})
+	w.same("head", got[1].Head, w.head(head.Number))
+}
+
+func owedRolledBack(w *world) {
+	w.join(0)
+	run := w.written(w.start(""))[0].Number
+	w.commit(owing(run, 2))
+	told := owing(run, 3)
+	told.Told = []int64{w.owed(0, 1)[0].Number}
+	w.refused(w.group(told, step(w.number(), 1)))
+	w.same("owed", facts(w.owed(0, 5)), [][2]int64{{int64(run), 2}})
+	w.countOwed(1)
+}
+
+func owedFenced(w *world) {
+	w.join(0)
+	old := w.engine
+	w.commit(owing(w.written(w.start(""))[0].Number, 2))
+	w.die(10)
+	_, err := w.s.Claim(w.Context(), store.Claim{Engine: old, Workflows: []string{"w"}, Owed: 1})
+	w.is(err, store.ErrFenced)
+	g := w.group(store.Change{Told: []int64{w.owed(0, 1)[0].Number}})
+	g.Engine = old
+	w.is(w.try(g), store.ErrFenced)
+	w.countOwed(1)
+}

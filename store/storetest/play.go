@@ -1,0 +1,240 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// chance says yes one time of n.
+func (p *player) chance(n int) bool { return p.random.IntN(n) == 0 }
+
+// id gives one of few workflow IDs.
+func (p *player) id() string { return fmt.Sprint("order-", p.random.IntN(12)) }
+
+// changes is a start, or what happens to a run that is there: results, a head, a
+// rest, the end, a successor, or an entry that it has already. A run that has
+// ended gets results only, which no store looks at.
+func (p *player) changes() []store.Change {
+	h, ok := p.some()
+	if !ok || p.chance(3) {
+		return []store.Change{p.begin()}
+	}
+	seq, over := p.last[h.Number]+1, p.over[h.Number]
+	var c store.Change
+	switch n := p.random.IntN(16); {
+	case n == 0:
+		c = p.result(h, 1)
+	case n <= 2 && !over:
+		c = ended(h, seq, p.now)
+	case n == 3 && !over:
+		both := p.continued(h, seq, p.now)
+		both[1].Head.Owner = h.Owner * journal.EngineID(p.random.IntN(2))
+		return both
+	case n <= 5 && !over:
+		c = update(h, func(h *journal.Head) {
+			h.Status, h.Owner, h.Wake = journal.Waiting, 0, at(p.now+p.random.IntN(20))
+		})
+	case n <= 8 && !over:
+		c = resting(h, p.seen[h.Number]-int64(p.random.IntN(8)/7), seq)
+		c.Head.Cause = []string{"", "an operator"}[p.random.IntN(2)]
+		c.Head.Wake = at(p.now + p.random.IntN(40))
+	case n <= 12:
+		c = p.reading(h, seq)
+	default:
+		c = p.result(h, seq)
+	}
+	for range p.random.IntN(3) {
+		c.Posts = append(c.Posts, p.post())
+	}
+	return []store.Change{c}
+}
+
+// begin is a start, with messages for both cases.
+func (p *player) begin() store.Change {
+	c := p.start(p.id())
+	c.Head.Workflow = []string{"v", "w"}[p.random.IntN(2)]
+	c.Head.Created = at(p.now)
+	if p.chance(2) {
+		c.Since = at(p.now - p.random.IntN(200))
+	}
+	if p.chance(2) {
+		c.Head.Owner, c.Head.Status, c.Head.Wake = 0, journal.Pending, at(p.now+p.random.IntN(20))
+	}
+	if p.chance(3) {
+		c.Entries[0].Detail = &journal.Detail{Attributes: map[string]string{"tier": p.word()}}
+	}
+	if h, ok := p.some(); ok && p.chance(3) {
+		c.Head.Parent = h.Number
+		c.Posts = []store.Post{toID(c.Head.WorkflowID, p.message())}
+		c.Else = []store.Post{toRun(h.Number, p.message())}
+	}
+	if p.chance(5) {
+		c.Head.Keep = time.Duration(p.random.IntN(100)) * time.Second
+	}
+	return c
+}
+
+// word gives one of few values.
+func (p *player) word() string { return fmt.Sprint("value-", p.random.IntN(3)) }
+
+// result is an entry: that of a step, an attribute, or one that is owed.
+func (p *player) result(h journal.Head, seq int64) store.Change {
+	c := step(h.Number, seq)
+	e := &c.Entries[0]
+	e.Took = time.Duration(p.random.Int64())
+	e.Data = []byte{byte(p.random.IntN(256))}[:p.random.IntN(2)]
+	switch p.random.IntN(6) {
+	case 0:
+		e.Op.Key = fmt.Sprint(p.random.IntN(9))
+		e.Detail = &journal.Detail{Attempt: 2, Due: at(p.now)}
+	case 1:
+		c = setting(h.Number, seq, "tier", []byte(p.word()))
+		if p.chance(4) {
+			c.Entries[0].Data = nil
+		}
+	case 2:
+		e.Detail = &journal.Detail{Tell: true}
+	case 3:
+		e.Data, e.Spill = []byte("large"), p.number()
+	}
+	if len(p.due) > 0 && p.chance(3) {
+		c.Told = []int64{p.due[p.random.IntN(len(p.due))]}
+	}
+	return c
+}
+
+// reading takes a message, now and then one that is not there.
+func (p *player) reading(h journal.Head, seq int64) store.Change {
+	inbox := p.load(h.Number, store.Range{Inbox: true})
+	if p.chance(30) {
+		return taking(h.Number, seq, int64(p.random.IntN(9)+1), signal("x", ""))
+	}
+	if len(inbox) == 0 {
+		return p.result(h, seq)
+	}
+	m := inbox[p.random.IntN(len(inbox))]
+	return taking(h.Number, seq, m.Seq, m)
+}
+
+// message is a signal, of few names and IDs.
+func (p *player) message() journal.Entry {
+	m := signal(fmt.Sprint("x", p.random.IntN(3)), fmt.Sprint(p.random.IntN(40)))
+	if p.chance(4) {
+		m.Detail = nil
+	}
+	if p.chance(8) {
+		m.Spill = p.number()
+	}
+	return m
+}
+
+// post is a message to a run, to a workflow ID, or one that had found no run.
+func (p *player) post() store.Post {
+	h, ok := p.some()
+	var post store.Post
+	switch n := p.random.IntN(8); {
+	case n == 0 && ok && len(p.kept) > 0:
+		post = store.Post{Run: h.Number, Unrouted: p.kept[p.random.IntN(len(p.kept))]}
+	case n < 4 && ok:
+		post = toRun(h.Number, p.message())
+	case n < 7:
+		post = toID(p.id(), p.message())
+		post.Until = at(p.now + p.random.IntN(100))
+	default:
+		post = toID(p.id(), p.message())
+	}
+	post.Force = p.chance(3)
+	return post
+}
+
+func (p *player) takeSome() string {
+	names := []string{"v", "w", "none"}[p.random.IntN(2):]
+	c := store.Claim{Engine: p.engine, Now: at(p.now), Workflows: names, Max: p.random.IntN(5)}
+	got := p.claim(c)
+	slices.SortFunc(got.Mail, byRun)
+	s := "mail"
+	for _, r := range got.Mail {
+		s += text(r.Head) + text(r.Inbox) + fmt.Sprint(r.More)
+	}
+	for _, r := range slices.Concat(got.Mail, got.Runs) {
+		p.learnMail(r.Head)
+	}
+	if c.Max == 0 {
+		return s
+	}
+	return fmt.Sprintf("%s runs %s more %v next %s", s, text(got.Runs), got.More, moment(got.Next))
+}
+
+func (p *player) takeOne() string {
+	h, _ := p.some()
+	return text(p.claim(store.Claim{Engine: p.engine, Run: max(h.Number, 1), Now: at(p.now)}).Runs)
+}
+
+func (p *player) owedSome() string {
+	got := p.claim(store.Claim{Engine: p.engine, Now: at(p.now), Workflows: []string{"v", "w"}, Owed: 50}).Owed
+	s := "owed"
+	p.due = nil
+	for _, o := range got {
+		p.due = append(p.due, o.Number)
+		s += text(o.Head) + text(o.Entry)
+	}
+	return s
+}
+
+func (p *player) findSome() string {
+	f := store.Filter{Limit: 1 + p.random.IntN(10), Newest: p.chance(4), Open: p.chance(4)}
+	h, _ := p.some()
+	g, _ := p.some()
+	for _, set := range []func(){
+		func() { f.WorkflowID = p.id() },
+		func() { f.WorkflowIDs = []string{p.id(), p.id()} },
+		func() { f.Runs = []journal.RunID{h.ID, g.ID} },
+		func() { f.Workflow = "w" },
+		func() { f.Statuses = []journal.Status{journal.Completed, journal.Running} },
+		func() { f.After = h.Number },
+		func() { f.Parent = h.Parent },
+		func() { f.Owner = p.engine },
+		func() { f.Busy = at(p.now) },
+		func() { f.Attributes = map[string]string{"tier": p.word()} },
+	} {
+		if p.chance(5) {
+			set()
+		}
+	}
+	heads, next, err := p.s.Find(p.Context(), f)
+	return fmt.Sprintf("%s next %d %s", text(heads), next, show(err))
+}
+
+func (p *player) loadSome() string {
+	r := store.Range{From: int64(p.random.IntN(4)), Limit: p.random.IntN(4), Tail: p.chance(3), Payloads: p.chance(2)}
+	h, ok := p.some()
+	switch {
+	case !ok || p.chance(3):
+		r.From = 0 // the numbers are a driver's own
+		return p.unroutedText(r)
+	case p.chance(2):
+		r.Inbox, r.Name = true, []string{"", "x1"}[p.random.IntN(2)]
+	}
+	return text(p.load(h.Number, r))
+}
+
+// purgeSome removes runs. What is gone is not sent again.
+func (p *player) purgeSome() string {
+	rules := []store.Rule{{Before: at(p.now - p.random.IntN(100))}}
+	if p.chance(2) {
+		rules = append(rules, store.Rule{Workflow: "v", Statuses: []journal.Status{journal.Completed}, Before: at(p.now)})
+	}
+	got, err := p.s.Purge(p.Context(), store.Purge{Engine: p.engine, Now: at(p.now), Rules: rules, Limit: store.MaxLimit})
+	p.ok(err)
+	p.sent = nil
+	left := map[journal.Number]bool{}
+	for _, h := range p.all() {
+		left[h.Number] = true
+	}
+	p.heads = slices.DeleteFunc(p.heads, func(h journal.Head) bool { return !left[h.Number] })
+	return fmt.Sprintf("%+v", got)
+}

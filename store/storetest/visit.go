@@ -1,0 +1,82 @@
+package storetest
+
+import (
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// visitChecks are about strangers: those that have no engine.
+func visitChecks() []check {
+	return []check{
+		{"visit/a stranger gets an engine ID that nobody else gets", visitIDs},
+		{"visit/a stranger's visit records nothing and takes nothing over", visitRecordsNothing},
+		{"visit/a stranger may start and post with numbers of its own", visitStarts},
+		{"visit/a stranger owns nothing", visitOwnsNothing},
+	}
+}
+
+func (w *world) visit() journal.EngineID {
+	w.Helper()
+	return w.claim(store.Claim{Visit: true, Now: at(0)}).Engine
+}
+
+func visitIDs(w *world) {
+	seen := map[journal.EngineID]bool{}
+	for i := range 4 {
+		w.join(i)
+		for _, id := range []journal.EngineID{w.engine, w.visit(), w.visit()} {
+			if id <= 0 || seen[id] {
+				w.Fatalf("engine ID %d after %v", id, seen)
+			}
+			seen[id] = true
+		}
+		w.reopen()
+		if id := w.visit(); seen[id] {
+			w.Fatalf("engine ID %d after %v", id, seen)
+		} else {
+			seen[id] = true
+		}
+	}
+}
+
+func visitRecordsNothing(w *world) {
+	w.join(0)
+	head := w.written(w.start(""))[0]
+	guest := w.visit()
+	info, err := w.s.Info(w.Context())
+	w.ok(err)
+	if len(info.Engines) != 1 || info.Engines[0].ID != w.engine {
+		w.Fatalf("the engines are %v, want %d alone", info.Engines, w.engine)
+	}
+	w.same("head", w.head(head.Number), head)
+	w.commit(step(head.Number, 2))
+	g := w.group(step(head.Number, 3))
+	g.Engine = guest
+	w.is(w.try(g), store.ErrFenced)
+	_, err = w.s.Claim(w.Context(), store.Claim{Engine: guest, Workflows: []string{"w"}, Max: 1, Now: at(0)})
+	w.is(err, store.ErrFenced)
+}
+
+func visitStarts(w *world) {
+	w.join(0)
+	guest := w.visit()
+	n, err := journal.MakeNumber(guest, 1)
+	w.ok(err)
+	c := w.free("order-1", 10)
+	c.Run, c.Head.Number, c.Head.Chain, c.Entries[0].Run = n, n, n, n
+	c.Head.ID = journal.MakeRunID(w.database, n)
+	c.Posts = []store.Post{toID("order-1", signal("x", "1"))}
+	g := &store.Group{Now: at(5), Changes: []store.Change{c}}
+	w.ok(w.try(g))
+	w.verdict(g.Changes[0], store.Written)
+	got := w.take(5, 1)
+	w.same("claimed", numbers(got), []journal.Number{n})
+	w.same("inbox", labels(got.Runs[0].Inbox), []string{"1:x"})
+}
+
+func visitOwnsNothing(w *world) {
+	w.join(0)
+	c := w.start("")
+	w.ok(w.try(&store.Group{Changes: []store.Change{c}}))
+	w.same("owner", w.head(c.Run).Owner, journal.EngineID(0))
+}

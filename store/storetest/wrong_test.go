@@ -1,0 +1,147 @@
+package storetest
+
+import (
+	"context"
+	"math"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// What follows does wrong what is about messages and what is kept.
+
+func alwaysRests(s store.Store, g *store.Group) error {
+	for i := range g.Changes {
+		g.Changes[i].Rest = false
+	}
+	return s.Commit(context.Background(), g)
+}
+
+// neverNow writes every group as of a late time.
+func neverNow(s store.Store, g *store.Group) error {
+	g.Now = at(1 << 30)
+	return s.Commit(context.Background(), g)
+}
+
+// everyPost changes the posts of a group.
+func everyPost(g *store.Group, change func(*store.Post)) {
+	for i := range g.Changes {
+		for _, posts := range [][]store.Post{g.Changes[i].Posts, g.Changes[i].Else} {
+			for j := range posts {
+				change(&posts[j])
+			}
+		}
+	}
+}
+
+func alwaysForces(s store.Store, g *store.Group) error {
+	everyPost(g, func(p *store.Post) { p.Force = true })
+	return s.Commit(context.Background(), g)
+}
+
+func forgetsIDs(s store.Store, g *store.Group) error {
+	everyPost(g, func(p *store.Post) {
+		if p.Message.Detail != nil {
+			d := *p.Message.Detail
+			d.Message, p.Message.Detail = "", &d
+		}
+	})
+	return s.Commit(context.Background(), g)
+}
+
+// noSuccessors makes successors runs like others, in a group of their own.
+func noSuccessors(s store.Store, g *store.Group) error {
+	now, then := *g, *g
+	now.Changes, then.Changes = nil, nil
+	for _, c := range g.Changes {
+		if c.From == 0 {
+			now.Changes = append(now.Changes, c)
+			continue
+		}
+		c.From = 0
+		then.Changes = append(then.Changes, c)
+	}
+	if err := s.Commit(context.Background(), &now); err != nil {
+		return err
+	}
+	if len(then.Changes) == 0 {
+		copy(g.Changes, now.Changes)
+		return nil
+	}
+	return s.Commit(context.Background(), &then)
+}
+
+func noElse(s store.Store, g *store.Group) error {
+	for i := range g.Changes {
+		c := &g.Changes[i]
+		c.Posts, c.Else = append(c.Posts, c.Else...), nil
+	}
+	return s.Commit(context.Background(), g)
+}
+
+func keepsAttributes(s store.Store, g *store.Group) error {
+	for i := range g.Changes {
+		for j := range g.Changes[i].Entries {
+			if e := &g.Changes[i].Entries[j]; e.Kind == journal.AttributeSet && e.Data == nil {
+				e.Kind = journal.ValueRecorded
+			}
+		}
+	}
+	return s.Commit(context.Background(), g)
+}
+
+func noMail(s store.Store, c store.Claim) (store.Claimed, error) {
+	got, err := s.Claim(context.Background(), c)
+	got.Mail = nil
+	return got, err
+}
+
+func noInbox(s store.Store, c store.Claim) (store.Claimed, error) {
+	got, err := s.Claim(context.Background(), c)
+	for i := range got.Runs {
+		got.Runs[i].Inbox = nil
+	}
+	return got, err
+}
+
+func tellsOnce(s store.Store, c store.Claim) (store.Claimed, error) {
+	got, err := s.Claim(context.Background(), c)
+	for _, o := range got.Owed {
+		told := &store.Group{Engine: c.Engine, Changes: []store.Change{{Told: []int64{o.Number}}}}
+		if err := s.Commit(context.Background(), told); err != nil {
+			return got, err
+		}
+	}
+	return got, err
+}
+
+func visitorsJoin(s store.Store, c store.Claim) (store.Claimed, error) {
+	c.Visit = false
+	return s.Claim(context.Background(), c)
+}
+
+func noTail(s store.Store, run journal.Number, r store.Range) ([]journal.Entry, error) {
+	r.Tail = false
+	return s.Load(context.Background(), run, r)
+}
+
+func ignoresKeep(s store.Store, p store.Purge) (store.Purged, error) {
+	p.Now = at(math.MaxInt32)
+	return s.Purge(context.Background(), p)
+}
+
+func ignoresOwed(s store.Store, p store.Purge) (store.Purged, error) {
+	told := &store.Group{Engine: p.Engine, Changes: []store.Change{{}}}
+	for n := range int64(100) {
+		told.Changes[0].Told = append(told.Changes[0].Told, n)
+	}
+	if err := s.Commit(context.Background(), told); err != nil {
+		return store.Purged{}, err
+	}
+	return s.Purge(context.Background(), p)
+}
+
+func ignoresLimit(s store.Store, p store.Purge) (store.Purged, error) {
+	p.Limit = math.MaxInt
+	return s.Purge(context.Background(), p)
+}

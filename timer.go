@@ -1,0 +1,68 @@
+package perdure
+
+import (
+	"context"
+	"time"
+
+	"github.com/perdure/perdure/internal/kernel"
+)
+
+// Sleep waits for a duration, durably: the run may leave memory and its process
+// may die meanwhile; the time counts from the first call. It is never too early by
+// the machine's clock, and a duration of 0 or less has passed. It ends early with
+// the run, or with a context that the workflow has made.
+func Sleep(ctx context.Context, d time.Duration, opts ...BranchOption) error {
+	return sleep(ctx, kernel.Timer{Name: kernel.SleepName, For: d}, opts)
+}
+
+// Until waits until an instant, as [Sleep] does for a duration.
+func Until(ctx context.Context, at time.Time, opts ...BranchOption) error {
+	if at.IsZero() {
+		return invalid("until", "the time is zero")
+	}
+	return sleep(ctx, kernel.Timer{Name: kernel.SleepName, At: at}, opts)
+}
+
+func sleep(ctx context.Context, t kernel.Timer, opts []BranchOption) error {
+	o, err := branchOptions("timer", t.Name, opts)
+	if err != nil {
+		return err
+	}
+	t.Key, t.Was = o.key, o.was
+	out, err := kernel.Sleep(ctx, t)
+	if err == nil && out.Failure != nil {
+		err = fromFailure(out.Failure)
+	}
+	return err
+}
+
+// Timer sets a timer with a name and goes on. The future ends at that time with
+// it, or with an [Error] of code cancelled where the timer is cancelled: by
+// [Future.Cancel], or from outside by [Client.CancelTimer]. Open timers are listed
+// by [Client.Describe]. They move along when a run continues as new: the same name
+// there has the same time.
+func Timer(ctx context.Context, name string, d time.Duration, opts ...BranchOption) *Future[time.Time] {
+	return timer(ctx, kernel.Timer{Name: name, For: d}, opts)
+}
+
+// TimerAt is [Timer] for an instant.
+func TimerAt(ctx context.Context, name string, at time.Time, opts ...BranchOption) *Future[time.Time] {
+	if at.IsZero() {
+		return &Future[time.Time]{name: name, err: invalid("timer "+name, "the time is zero")}
+	}
+	return timer(ctx, kernel.Timer{Name: name, At: at}, opts)
+}
+
+func timer(ctx context.Context, t kernel.Timer, opts []BranchOption) *Future[time.Time] {
+	f := &Future[time.Time]{name: t.Name}
+	o, err := branchOptions("timer", t.Name, opts)
+	if err != nil {
+		f.err = err
+		return f
+	}
+	t.Key, t.Was = o.key, o.was
+	var due time.Time
+	f.op, due, f.err = kernel.StartTimer(ctx, t)
+	f.value = func(kernel.Outcome) (time.Time, error) { return due, nil }
+	return f
+}
