@@ -40,11 +40,12 @@ func (r *run) considerRest() {
 	if !r.mayRest() {
 		return
 	}
-	linger := r.k.cfg.Linger
+	linger, due := r.k.cfg.Linger, r.nextDue()
 	switch {
+	case !due.IsZero() && time.Until(due) <= 0: // it goes on now
 	case linger <= 0, r.deciding > 0:
 		r.rest()
-	case r.forMessages == 0 && time.Until(r.nextDue()) > linger:
+	case r.forMessages == 0 && time.Until(due) > linger:
 		r.rest()
 	default:
 		r.k.lingers.add(r, time.Now().Add(linger))
