@@ -239,6 +239,9 @@ const unreadPage = 100
 // why says why an open run does not go on by itself.
 func (c *Client) why(d Description) string {
 	waits := d.State.Waits
+	if d.State.Ending != 0 && len(waits) == 0 {
+		return "it cleans up before it ends as " + d.State.Ending.String()
+	}
 	switch d.Head.Status {
 	case journal.Pending:
 		if c.k != nil && c.k.Lookup(d.Head.Workflow) == nil {

@@ -65,7 +65,7 @@ func (e *Entry) Check() error {
 		reason = "unknown status " + e.Status.String()
 	case e.Detail != nil && e.Detail.Outcome != 0 && !e.Detail.Outcome.Valid():
 		reason = "unknown outcome " + e.Detail.Outcome.String()
-	case e.Op.Occ < 0 || e.Op.Scope < 0 || e.Op.Scope >= e.Seq:
+	case e.Op.Occ < 0 || e.Op.Scope < 0 || e.Op.Scope >= e.Seq && !e.Kind.IsMessage(): // the sequence of a message is another
 		reason = "no such operation"
 	case e.Op.Name != "" && !ValidName(e.Op.Name):
 		reason = "no such name"

@@ -38,6 +38,9 @@ func Restore(s Snapshot) *Aggregate {
 			a.scopes[step.Opens] = step.Op
 		}
 	}
+	for _, c := range a.state.Cleanups {
+		a.scopes[c.Opens] = c.Op
+	}
 	for _, w := range a.state.Waits {
 		a.waits.begin(w)
 	}
@@ -137,6 +140,11 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 		s.Predecessor, s.PredecessorStarted, s.PredecessorEnded = d.Other, d.Began, d.Ended
 	case RunContinued:
 		s.Successor = d.Other
+	case RunClosing:
+		s.Ending = d.Outcome
+	case CleanupPlanned:
+		s.Cleanups = append(s.Cleanups, Cleanup{Op: e.Op, Path: a.path(e.Op), Opens: e.Seq})
+		a.scopes[e.Seq] = e.Op
 	case DecisionSought:
 		if e.Status == Suspended {
 			s.Reason = d.Reason
@@ -153,7 +161,7 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 		s.Failures = 0
 	}
 	if e.Kind.EndsRun() {
-		s.Ended, s.Failure, s.Reason = e.At, d.Failure, d.Reason
+		s.Ended, s.Failure, s.Reason, s.Ending = e.At, d.Failure, d.Reason, 0
 	}
 }
 

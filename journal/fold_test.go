@@ -228,10 +228,16 @@ var afterStart = map[journal.Kind]struct {
 	journal.PhaseFailed:     {journal.Entry{Detail: &journal.Detail{Phase: "try"}}, nothing},
 	journal.ValueRecorded:   {journal.Entry{Op: journal.Op{Name: "now"}}, nothing},
 	journal.CheckpointSaved: {journal.Entry{Op: charge, Detail: &journal.Detail{Once: "token"}}, nothing},
-	journal.CleanupPlanned:  {journal.Entry{Op: journal.Op{Name: "unlock", Occ: 1}}, nothing},
-	journal.EventEmitted:    {journal.Entry{Data: []byte("2"), Detail: &journal.Detail{Event: "order.paid", Tell: true}}, nothing},
+	journal.CleanupPlanned: {
+		journal.Entry{Op: journal.Op{Name: "unlock", Occ: 1}},
+		func(s *journal.Snapshot) {
+			s.Cleanups = []journal.Cleanup{{Op: journal.Op{Name: "unlock", Occ: 1}, Path: "unlock", Opens: s.Seq}}
+		},
+	},
+	journal.EventEmitted: {journal.Entry{Data: []byte("2"), Detail: &journal.Detail{Event: "order.paid", Tell: true}}, nothing},
 	journal.RunClosing: {
-		journal.Entry{Detail: &journal.Detail{Failure: &journal.Failure{Message: "cancelled"}, Outcome: journal.Cancelled}}, nothing,
+		journal.Entry{Detail: &journal.Detail{Failure: &journal.Failure{Message: "cancelled"}, Outcome: journal.Cancelled}},
+		func(s *journal.Snapshot) { s.Ending = journal.Cancelled },
 	},
 	journal.PayloadSet: {
 		journal.Entry{Data: []byte("2")},

@@ -238,7 +238,7 @@ func goldenSuccessor() []journal.Entry {
 			Detail: &journal.Detail{Mail: 5, Reason: "customer", Failure: cancelled, Outcome: journal.Cancelled},
 		},
 		{Kind: journal.WaitEnded, Op: journal.Op{Name: "paid", Occ: 1}, Detail: &journal.Detail{Failure: cancelled, ByWait: true}},
-		{Kind: journal.StepCompleted, Op: journal.Op{Name: "unlock", Occ: 1}},
+		{Kind: journal.StepCompleted, Op: journal.Op{Scope: 3, Name: "release", Occ: 1}},
 		{Kind: journal.RunCancelled, Status: journal.Cancelled, Detail: &journal.Detail{Reason: "customer", Failure: cancelled, Tell: true}},
 	})
 }
@@ -411,6 +411,8 @@ func TestGoldenSuccessorFolds(t *testing.T) {
 	want := journal.Snapshot{
 		Run: "db-1-3", WorkflowID: "ord-42", Workflow: "order",
 		Status: journal.Running, Seq: 7, Events: 7, Started: at(0), Last: at(6), Build: "b1",
+		Ending:      journal.Cancelled,
+		Cleanups:    []journal.Cleanup{{Op: journal.Op{Name: "unlock", Occ: 1}, Path: "unlock", Opens: 3}},
 		Waits:       []journal.Wait{{Op: trial, Path: "trial", Kind: journal.WaitTimer, Since: at(1), Due: at(7200)}},
 		Payload:     []byte(`{"month":2}`),
 		Attributes:  map[string]string{"region": "eu", "paid": "yes"},
@@ -420,12 +422,13 @@ func TestGoldenSuccessorFolds(t *testing.T) {
 	if got := a.Snapshot(); !reflect.DeepEqual(got, want) {
 		t.Errorf("\n got %+v\nwant %+v", got, want)
 	}
+	a = journal.Restore(a.Snapshot())
 	for _, e := range entries[7:] {
 		if err := a.Apply(e); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if s := a.Snapshot(); s.Status != journal.Cancelled || s.Reason != "customer" || s.Waits != nil || len(s.Steps) != 1 {
+	if s := a.Snapshot(); s.Status != journal.Cancelled || s.Reason != "customer" || s.Waits != nil || len(s.Steps) != 1 || s.Steps[0].Path != "unlock/release" || s.Ending != 0 {
 		t.Errorf("it ended as %+v", s)
 	}
 }

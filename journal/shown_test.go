@@ -214,7 +214,7 @@ func TestAWaitEndsByWhatItWaitsForAndByNothingElse(t *testing.T) {
 		journal.WaitSignal:   {journal.SignalConsumed, journal.WaitEnded},
 		journal.WaitDecision: {journal.SignalConsumed, journal.WaitEnded},
 		journal.WaitTimer:    {journal.TimerFired, journal.TimerCancelled},
-		journal.WaitChild:    {journal.ChildCompleted},
+		journal.WaitChild:    {journal.ChildCompleted, journal.WaitEnded},
 	}
 	op := journal.Op{Scope: 2, Name: "op", Key: "k", Occ: 1}
 	others := []journal.Op{

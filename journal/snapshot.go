@@ -21,6 +21,13 @@ type Step struct {
 	Reason   string    // why it was cancelled
 }
 
+// A Cleanup is what a run has planned to do before it ends.
+type Cleanup struct {
+	Op    Op
+	Path  string // Op with the scopes it is in; what it does is within it
+	Opens int64  // the scope of what it does
+}
+
 // A Published is what a run shows under a name.
 type Published struct {
 	Data []byte    // nil where it is spilled and the entry did not bring it
@@ -47,6 +54,8 @@ type Snapshot struct {
 	Build      string    // that wrote last
 	Events     int
 	Steps      []Step // in the order of their first entries
+	Ending     Status // the run cleans up and will end so; zero where it does not
+	Cleanups   []Cleanup
 	Waits      []Wait // in the order in which they began; none of a run that has ended
 	Payload    []byte // the input, or what replaced it; nil where it is spilled and no entry brought it
 	PayloadSeq int64  // of the entry that has the payload, where it is spilled; else 0
@@ -67,6 +76,7 @@ func (s Snapshot) clone() Snapshot {
 	for i := range s.Steps {
 		s.Steps[i].Failure = s.Steps[i].Failure.clone()
 	}
+	s.Cleanups = slices.Clone(s.Cleanups)
 	s.Waits = slices.Clone(s.Waits)
 	for i := range s.Waits {
 		s.Waits[i].Choices = slices.Clone(s.Waits[i].Choices)

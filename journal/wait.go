@@ -32,11 +32,11 @@ var waitBegins = map[Kind]WaitKind{
 }
 
 // waitEnds says which kinds of waits an entry of a kind ends, where they are of
-// its operation. The end of a context ends no timer and no child: only the code
-// stops waiting for them.
+// its operation. A wait for a child ends with a WaitEnded where the code has given
+// the child up.
 var waitEnds = map[Kind]map[WaitKind]bool{
 	SignalConsumed: {WaitSignal: true, WaitDecision: true},
-	WaitEnded:      {WaitSignal: true, WaitDecision: true},
+	WaitEnded:      {WaitSignal: true, WaitDecision: true, WaitChild: true},
 	TimerFired:     {WaitTimer: true},
 	TimerCancelled: {WaitTimer: true},
 	ChildCompleted: {WaitChild: true},

@@ -11,7 +11,7 @@ import (
 // the run is cancelled or times out.
 type cleanup struct {
 	run    *run
-	op     journal.Op
+	path   string
 	id     int64 // the scope of its operations
 	always bool
 	body   func(context.Context) *journal.Failure
@@ -53,7 +53,7 @@ func Plan(ctx context.Context, name, key string, always bool, body func(context.
 		return err
 	}
 	op, rec := s.ask(name, key, "", isCleanup)
-	c := &cleanup{run: r, op: op, always: always, body: body}
+	c := &cleanup{run: r, path: s.show(op), always: always, body: body}
 	if rec != nil {
 		c.id = rec.opens
 	} else {
@@ -139,7 +139,7 @@ func (c *closing) next() {
 	}
 	p := c.left[len(c.left)-1]
 	c.left = c.left[:len(c.left)-1]
-	s := &scope{run: r, id: p.id, path: p.op.String() + "/", done: c.ctx.Done()}
+	s := &scope{run: r, id: p.id, path: p.path + "/", done: c.ctx.Done()}
 	r.name(s)
 	b := &branch{run: r, scope: s, wake: make(chan struct{}, 1), cleanup: p}
 	s.branch = b
@@ -158,7 +158,7 @@ func (p *cleanup) ended(f *journal.Failure) {
 	r := p.run
 	if f != nil {
 		n := r.notice(observe.CleanupFailed)
-		n.Step, n.Err = p.op.String(), f.Message
+		n.Step, n.Err = p.path, f.Message
 		go r.k.observe(n)
 	}
 	r.closing.next()

@@ -27,9 +27,7 @@ func (m *message) read(run journal.Number) (journal.Entry, error) {
 		return e, &journal.CorruptError{Run: e.Run, Seq: e.Seq, Reason: err.Error()}
 	}
 	e.Detail = detail
-	plain := e
-	plain.Op.Scope = 0 // it is one of the run's journal, where Seq is another
-	return e, plain.Check()
+	return e, e.Check()
 }
 
 // A sent names a message of a chain by its sender's ID.

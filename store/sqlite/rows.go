@@ -76,10 +76,7 @@ func message(run journal.Number, row []driver.Value) (journal.Entry, error) {
 		}
 		e.Detail.Message = id
 	}
-	// A message may mean an operation of a scope that is younger than its number.
-	judged := e
-	judged.Seq = max(e.Seq, e.Op.Scope+1)
-	return e, judged.Check()
+	return e, e.Check()
 }
 
 // integer reads a number; null is zero.
