@@ -94,12 +94,14 @@ const (
 // announce tells what is owed, until ctx ends. Those that are told of different
 // runs are told at the same time; what is owed of one run is told in order.
 func (k *Kernel) announce(ctx context.Context) {
-	after := int64(0)
-	slots := make(chan struct{}, tellers)
-	chains := map[journal.Number]chan struct{}{} // the end of what is being told of a run
-	var mu sync.Mutex
+	told := &telling{k: k, slots: make(chan struct{}, tellers), chains: map[journal.Number]chan struct{}{}, known: map[int64]bool{}}
+	after, names := int64(0), 0
 	for {
-		owed, err := k.owed(after)
+		known := k.names()
+		if len(known) > names { // what is owed of a workflow that was not known has any number
+			after, names = 0, len(known)
+		}
+		owed, err := k.owed(known, after)
 		if err != nil {
 			wait := time.Second
 			if final(err) || !k.pause(&wait) || ctx.Err() != nil {
@@ -109,30 +111,9 @@ func (k *Kernel) announce(ctx context.Context) {
 		}
 		for _, o := range owed {
 			after = max(after, o.Number)
-			select {
-			case slots <- struct{}{}:
-			case <-ctx.Done():
-				return
-			case <-k.dead:
+			if !told.tell(ctx, o) {
 				return
 			}
-			mu.Lock()
-			before, done := chains[o.Head.Number], make(chan struct{})
-			chains[o.Head.Number] = done
-			mu.Unlock()
-			go func() {
-				defer func() { <-slots }()
-				defer close(done)
-				if before != nil {
-					<-before
-				}
-				k.announceOne(ctx, o)
-				mu.Lock()
-				if chains[o.Head.Number] == done {
-					delete(chains, o.Head.Number)
-				}
-				mu.Unlock()
-			}()
 		}
 		if len(owed) == owedPage {
 			continue
@@ -147,6 +128,54 @@ func (k *Kernel) announce(ctx context.Context) {
 	}
 }
 
+// telling is what is being told, and what was told and is not acknowledged.
+type telling struct {
+	k     *Kernel
+	slots chan struct{}
+
+	mu     sync.Mutex
+	chains map[journal.Number]chan struct{} // by run: the end of what is being told of it
+	known  map[int64]bool                   // by number of what is owed
+}
+
+// tell tells of one entry on a goroutine of its own, unless that has begun. It
+// gives false where the engine stops first.
+func (t *telling) tell(ctx context.Context, o store.Owed) bool {
+	select {
+	case t.slots <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	case <-t.k.dead:
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known[o.Number] {
+		<-t.slots
+		return true
+	}
+	t.known[o.Number] = true
+	before, done := t.chains[o.Head.Number], make(chan struct{})
+	t.chains[o.Head.Number] = done
+	go func() {
+		defer func() { <-t.slots }()
+		defer close(done)
+		if before != nil {
+			<-before
+		}
+		acknowledged := t.k.announceOne(ctx, o)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if acknowledged {
+			delete(t.known, o.Number)
+		}
+		if t.chains[o.Head.Number] == done {
+			delete(t.chains, o.Head.Number)
+		}
+	}()
+	return true
+}
+
 // owe asks the announcer to look now.
 func (k *Kernel) owe() {
 	select {
@@ -155,11 +184,8 @@ func (k *Kernel) owe() {
 	}
 }
 
-// owed asks the store for entries that are owed.
-func (k *Kernel) owed(after int64) ([]store.Owed, error) {
-	k.mu.Lock()
-	names := k.names()
-	k.mu.Unlock()
+// owed asks the store for entries that are owed of those workflows.
+func (k *Kernel) owed(names []string, after int64) ([]store.Owed, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -171,10 +197,10 @@ func (k *Kernel) owed(after int64) ([]store.Owed, error) {
 
 // announceOne tells of one entry and acknowledges it. An event is told until its
 // subscriber takes it.
-func (k *Kernel) announceOne(ctx context.Context, o store.Owed) {
+func (k *Kernel) announceOne(ctx context.Context, o store.Owed) (acknowledged bool) {
 	if o.Entry.Kind == journal.EventEmitted {
 		if !k.publish(ctx, o) {
-			return
+			return false
 		}
 	} else {
 		for _, l := range k.listening(o.Head) {
@@ -182,9 +208,10 @@ func (k *Kernel) announceOne(ctx context.Context, o store.Owed) {
 		}
 	}
 	if ctx.Err() != nil {
-		return
+		return false
 	}
-	_, _ = k.submit(ctx, "acknowledge", []store.Change{{Told: []int64{o.Number}}})
+	_, err := k.submit(ctx, "acknowledge", []store.Change{{Told: []int64{o.Number}}})
+	return err == nil
 }
 
 // tellEnd calls one listener. What it makes of it changes nothing.

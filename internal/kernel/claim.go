@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -86,12 +85,12 @@ func (k *Kernel) wakeBy(t time.Time) {
 // claimDue takes up at most as many due runs as there is room for. It says
 // whether there are more at once.
 func (k *Kernel) claimDue() (again bool, err error) {
+	names := k.names()
 	k.mu.Lock()
 	room := max(min(k.cfg.Capacity-len(k.resident), claimBatch), 0)
 	if k.memos.Load() > int64(k.cfg.MaxResident) {
 		room = 0
 	}
-	names := k.names()
 	if k.err != nil || k.draining || len(names) == 0 {
 		room = 0
 	}
@@ -122,8 +121,10 @@ func (k *Kernel) claimDue() (again bool, err error) {
 	return false, nil
 }
 
-// names gives the workflows that the engine knows. It is called with the lock.
+// names gives the workflows that the engine knows.
 func (k *Kernel) names() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	names := make([]string, 0, len(k.workflows))
 	for name := range k.workflows {
 		names = append(names, name)
@@ -143,13 +144,20 @@ func (k *Kernel) handOver(mail []store.Run) {
 }
 
 // collect asks the store for messages that others have posted to the runs of
-// this engine, and hands them over.
+// this engine, and hands them over. Those who ask while one question is on its way
+// share the next.
 func (k *Kernel) collect() error {
+	mine := k.asked.Add(1)
 	k.claiming.Lock()
 	defer k.claiming.Unlock()
+	if k.collected >= mine {
+		return nil
+	}
+	upTo := k.asked.Load()
 	claimed, err := k.claim(store.Claim{})
 	if err == nil {
 		k.handOver(claimed.Mail)
+		k.collected = upTo
 	}
 	return err
 }
@@ -283,7 +291,7 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 	} else if r.overdue() && !r.cleansUp() {
 		return
 	}
-	if c.Head.Status == journal.Suspended && !forced && !r.goesOn() {
+	if parked(c.Head) && !forced && !r.goesOn() {
 		if !r.gone() {
 			r.release()
 		}
@@ -299,9 +307,7 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 	}
 	r.entered = r.seq
 	r.hold(r.root)
-	if r.commands(); !r.gone() && r.inbox.partial {
-		r.fetch(controlName, 0, func([]journal.Entry) { r.commands() })
-	}
+	r.commands()
 }
 
 // residentOf gives the residence of a claimed run.
@@ -310,6 +316,12 @@ func (k *Kernel) residentOf(c *store.Run, def *Workflow) *run {
 	m.last = c.Last
 	r := k.newRun(c.Head, def, m)
 	r.inbox.begin(c.Head.Mail, c.Inbox, c.More)
+	if c.More && c.Err == nil {
+		commands, err := k.loadMessages(c.Head.Number, store.Range{Name: controlName})
+		if c.Err = err; err == nil {
+			r.inbox.merge(commands)
+		}
+	}
 	for i := range c.Entries {
 		r.bytes += int64(c.Entries[i].Size())
 	}
@@ -324,6 +336,10 @@ func (k *Kernel) residentOf(c *store.Run, def *Workflow) *run {
 	}
 	return r
 }
+
+// parked says whether a run waits to be resumed. One that waits for a decision is
+// SUSPENDED too, but without a cause: its code goes on by itself.
+func parked(h journal.Head) bool { return h.Status == journal.Suspended && h.Cause != "" }
 
 // goesOn says whether a run that is parked goes on, by what is in its inbox or
 // because it is about to end.
@@ -343,10 +359,6 @@ func (r *run) goesOn() bool {
 			r.inbox.remove(e.Seq, r.seq+1)
 			r.append(journal.Entry{Kind: journal.RunResumed, Status: journal.Running, Detail: &journal.Detail{Mail: e.Seq}})
 			return true
-		case journal.DecisionMade:
-			if r.memo.decides(e.Op.Name) {
-				return true
-			}
 		}
 	}
 	return false
@@ -359,11 +371,23 @@ func (r *run) cleansUp() bool { return len(r.cleanups) > 0 || r.memo != nil && r
 // only for its overall timeout.
 func (r *run) release() {
 	wake := r.head.Wake
-	if r.head.Status == journal.Suspended {
+	if parked(r.head) {
 		wake = r.deadline()
 	}
 	r.leaveHead(r.head.Status, r.head.Cause, wake)
-	r.append(journal.Entry{Kind: journal.StatusChanged, Status: r.head.Status})
+	r.append(journal.Entry{Kind: journal.StatusChanged})
+	r.yieldHead()
+}
+
+// yield gives the run back with that status, as due at once.
+func (r *run) yield(s journal.Status) {
+	r.leaveHead(s, "", r.head.Created)
+	r.yieldHead()
+}
+
+// yieldHead ends the residence with the head that it has now.
+func (r *run) yieldHead() {
+	r.pending[len(r.pending)-1].Status, r.headSeq = r.head.Status, r.seq
 	r.leave()
 	r.seal(r.seq)
 	r.whenDurable(effect{do: r.k.look})
@@ -426,11 +450,11 @@ func (k *Kernel) forget(r *run) {
 }
 
 // residence gives the residence of a run for a command: the one that it has, or
-// one made to write a mark; nil where neither can be had now. judge says of the
+// one made to write a mark; nil where neither can be had now. open says of the
 // run as it was claimed whether there is still something to do; where there is
 // not, it goes on as any claimed run. One that cleans up before it ends has to go
 // on too where the command ends it (runs).
-func (k *Kernel) residence(n journal.Number, judge func(journal.Head) error, runs bool) (*run, error) {
+func (k *Kernel) residence(n journal.Number, open func(journal.Head) bool, runs bool) (*run, error) {
 	k.claiming.Lock()
 	defer k.claiming.Unlock()
 	if r := k.residentRun(n); r != nil {
@@ -445,12 +469,12 @@ func (k *Kernel) residence(n journal.Number, judge func(journal.Head) error, run
 		return nil, nil
 	}
 	c := &claimed.Runs[0]
-	open := errors.Is(judge(c.Head), errOpen)
+	todo := open(c.Head)
 	def := k.Lookup(c.Head.Workflow)
 	r := k.residentOf(c, def)
-	if !open || runs && def != nil && r.cleansUp() {
+	if !todo || runs && def != nil && r.cleansUp() {
 		k.memos.Add(-r.bytes)
-		k.adopt(c, open)
+		k.adopt(c, todo)
 		return k.residentRun(n), nil
 	}
 	close(r.begun)

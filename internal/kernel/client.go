@@ -113,31 +113,27 @@ func (c *Client) Start(ctx context.Context, s Start) (Started, error) {
 
 // Cancel asks a run to end and returns when that is durable.
 func (c *Client) Cancel(ctx context.Context, id, reason string) error {
-	return c.ask(ctx, "cancel", journal.CancelAsked, id, reason, func(h journal.Head) bool { return !h.Status.IsTerminal() }, journal.Cancelled)
+	return c.ask(ctx, "cancel "+id, journal.CancelAsked, id, reason, mayCancel)
 }
 
 // Suspend asks for a run to be parked and returns when that is durable.
 func (c *Client) Suspend(ctx context.Context, id, reason string) error {
-	return c.ask(ctx, "suspend", journal.SuspendAsked, id, reason, func(h journal.Head) bool { return h.Status.CanSuspend() }, journal.Suspended)
+	return c.ask(ctx, "suspend "+id, journal.SuspendAsked, id, reason, maySuspend)
 }
 
 // Resume asks for a parked run to go on and returns when that is durable.
 func (c *Client) Resume(ctx context.Context, id string) error {
-	return c.ask(ctx, "resume", journal.ResumeAsked, id, "", func(h journal.Head) bool { return h.Status.CanResume() }, 0)
+	return c.ask(ctx, "resume "+id, journal.ResumeAsked, id, "", mayResume)
 }
 
-// ask sends a message of the engine's own, where the run's status allows what it
-// asks for; one that has it already is left as it is.
-func (c *Client) ask(ctx context.Context, what string, kind journal.Kind, id, reason string, may func(journal.Head) bool, already journal.Status) error {
-	op := what + " " + id
+// ask sends a message of the engine's own, where there is something to do.
+func (c *Client) ask(ctx context.Context, op string, kind journal.Kind, id, reason string, judge judge) error {
 	h, err := c.Find(ctx, id)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = judge(op, h)
+	}
+	if !errors.Is(err, errOpen) {
 		return err
-	case h.Status == already:
-		return nil
-	case !may(h):
-		return wrongState(op, h, "that cannot be done to it")
 	}
 	p, err := c.control(kind, string(h.ID), "", reason)
 	if err != nil {

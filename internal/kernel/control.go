@@ -44,58 +44,67 @@ func (k *Kernel) Live(n journal.Number) Live {
 // is cancelled already is left as it is; one that ended otherwise is an error that
 // names its status.
 func (k *Kernel) Cancel(ctx context.Context, id, reason string) error {
-	op := "cancel " + id
-	return k.order(ctx, op, id, func(h journal.Head) error {
-		switch {
-		case h.Status == journal.Cancelled:
-			return nil
-		case h.Status.IsTerminal():
-			return wrongState(op, h, "it has ended")
-		}
-		return errOpen
-	}, true, func(r *run) { r.cancel(reason, 0, true) })
+	return k.order(ctx, "cancel "+id, id, mayCancel, true, func(r *run) { r.cancel(reason, 0, true) })
 }
 
 // Suspend parks a run until it is resumed and returns when that is durable. Its
 // steps in flight are given up, and begun anew when it is resumed.
 func (k *Kernel) Suspend(ctx context.Context, id, reason string) error {
-	op := "suspend " + id
-	return k.order(ctx, op, id, func(h journal.Head) error {
-		switch {
-		case h.Status == journal.Suspended:
-			return nil
-		case !h.Status.CanSuspend():
-			return wrongState(op, h, "only a PENDING, RUNNING or WAITING run can be suspended")
-		}
-		return errOpen
-	}, false, func(r *run) { r.suspend(suspended(reason), nil) })
+	return k.order(ctx, "suspend "+id, id, maySuspend, false, func(r *run) { r.suspend(suspended(reason), nil) })
 }
 
 // Resume lets a parked run go on and returns when that is durable. Its panics
 // in a row count anew.
 func (k *Kernel) Resume(ctx context.Context, id string) error {
-	op := "resume " + id
 	resumed := false
-	return k.order(ctx, op, id, func(h journal.Head) error {
-		switch {
-		case resumed:
+	return k.order(ctx, "resume "+id, id, func(op string, h journal.Head) error {
+		if resumed {
 			return nil
-		case !h.Status.CanResume():
-			return wrongState(op, h, "only a SUSPENDED run can be resumed")
 		}
-		return errOpen
+		return mayResume(op, h)
 	}, false, func(r *run) {
 		resumed = true
-		r.leaveHead(journal.Running, "", r.head.Created)
-		r.append(journal.Entry{Kind: journal.RunResumed, Status: journal.Running})
-		r.leave()
-		r.seal(r.seq)
-		r.whenDurable(effect{do: k.look})
+		r.append(journal.Entry{Kind: journal.RunResumed})
+		r.yield(journal.Running)
 	})
 }
 
+// A judge says of a run whether there is something to do: errOpen if there is, nil
+// if it is done already.
+type judge func(op string, h journal.Head) error
+
 // errOpen says that a command has to be carried out.
 var errOpen = errors.New("kernel: open")
+
+func mayCancel(op string, h journal.Head) error {
+	switch {
+	case h.Status == journal.Cancelled:
+		return nil
+	case h.Status.IsTerminal():
+		return wrongState(op, h, "it has ended")
+	}
+	return errOpen
+}
+
+func maySuspend(op string, h journal.Head) error {
+	switch {
+	case parked(h):
+		return nil
+	case !h.Status.CanSuspend() && h.Status != journal.Suspended:
+		return wrongState(op, h, "only a PENDING, RUNNING or WAITING run can be suspended")
+	}
+	return errOpen
+}
+
+func mayResume(op string, h journal.Head) error {
+	switch {
+	case !h.Status.CanResume():
+		return wrongState(op, h, "only a SUSPENDED run can be resumed")
+	case !parked(h):
+		return wrongState(op, h, "it waits for an operator's decision, which lets it go on")
+	}
+	return errOpen
+}
 
 func wrongState(op string, h journal.Head, why string) error {
 	return &journal.Error{
@@ -108,7 +117,7 @@ func wrongState(op string, h journal.Head, why string) error {
 // one made for it. judge says whether there is anything to do: errOpen if there
 // is. do appends to the run, whose lock is held, and ends the residence, or, where
 // ends is set, has the run clean up first.
-func (k *Kernel) order(ctx context.Context, op, id string, judge func(journal.Head) error, ends bool, do func(*run)) error {
+func (k *Kernel) order(ctx context.Context, op, id string, judge judge, ends bool, do func(*run)) error {
 	if err := k.running(ctx, op); err != nil {
 		return err
 	}
@@ -117,17 +126,17 @@ func (k *Kernel) order(ctx context.Context, op, id string, judge func(journal.He
 		if err != nil {
 			return err
 		}
-		if err := judge(head); !errors.Is(err, errOpen) {
+		if err := judge(op, head); !errors.Is(err, errOpen) {
 			return err
 		}
-		r, err := k.residence(head.Number, judge, ends)
+		r, err := k.residence(head.Number, func(h journal.Head) bool { return errors.Is(judge(op, h), errOpen) }, ends)
 		if err != nil {
 			return err
 		}
 		if r == nil {
 			continue
 		}
-		done := r.carryOut(judge, do)
+		done := r.carryOut(op, judge, do)
 		if done == nil {
 			continue
 		}
@@ -147,14 +156,17 @@ func (k *Kernel) order(ctx context.Context, op, id string, judge func(journal.He
 // carryOut does what is asked of the run, where that is still to be done. It gives
 // a channel that is closed when something has become of the run; nil where it is
 // to be asked again at once.
-func (r *run) carryOut(judge func(journal.Head) error, do func(*run)) <-chan struct{} {
+func (r *run) carryOut(op string, judge judge, do func(*run)) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.resting {
 		return r.awake
 	}
-	if !r.gone() && errors.Is(judge(r.head), errOpen) {
+	if !r.gone() && errors.Is(judge(op, r.head), errOpen) {
 		do(r)
+	}
+	if r.closing != nil && r.def == nil && !r.over() {
+		r.yield(journal.Running) // to an engine that knows its workflow
 	}
 	switch {
 	case r.over():

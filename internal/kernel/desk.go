@@ -372,7 +372,6 @@ func (d *Desk) Decide(ctx context.Context, id, name string, by Decided) error {
 	if err != nil {
 		return err
 	}
-	p.Force = true
 	_, err = d.deliver(ctx, op, p)
 	return err
 }

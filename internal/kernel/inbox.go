@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -19,76 +18,110 @@ const (
 )
 
 // maxKept bounds how many messages of one run are in memory. What else there is
-// stays in the store and is asked for by name.
+// stays in the store.
 const maxKept = 4 * store.InboxPage
 
 // An inbox has the messages of a run that it has not taken, in the order of
-// their numbers: all of them, or, where the run has more than may be in memory,
-// some of them.
+// their numbers: all up to whole, and of what comes after it, where the run has
+// more than may be in memory, commands, and a page that the waits look through.
 //
 // The number of the last message decides whether the run may leave memory: the
-// store lets it only if it has been sent nothing that the run has not seen. So
-// mail only grows without a gap: what comes too early is not looked at, and the
-// store is asked for what is missing.
+// store lets it only if it has been sent nothing that the run does not know of.
 //
 // It is guarded by its run's mu.
 type inbox struct {
-	mail    int64           // every message up to this one is kept, taken, or in the store
-	kept    []journal.Entry // untaken; Seq is the number
-	partial bool            // untaken ones are in the store that are not kept
-	taking  map[int64]int64 // by number the entries that take messages and may not be durable, as far as a question to the store can tell
+	mail   int64            // the last message that was posted, as far as is known
+	whole  int64            // up to this one every untaken message is kept
+	kept   []journal.Entry  // Seq is the number
+	page   []journal.Entry  // messages of one name after whole
+	scans  map[string]int64 // by name: up to where pages have come
+	begun  int64            // how often the scans were begun anew
+	taking map[int64]int64  // by number the entries that take messages and may not be durable, as far as a question to the store can tell
 }
 
 // begin fills the inbox of a run that was claimed.
 func (in *inbox) begin(mail int64, messages []journal.Entry, more bool) {
-	in.mail, in.kept, in.partial = mail, messages, more
+	in.mail, in.whole, in.kept = mail, mail, messages
+	if more && len(messages) > 0 {
+		in.whole = messages[len(messages)-1].Seq
+	}
 }
 
-// add takes in a message that was posted. It gives false where it is known, and
-// missing where one before it is not.
-func (in *inbox) add(e journal.Entry) (added, missing bool) {
-	switch {
-	case e.Seq <= in.mail:
+// partial says whether untaken messages may be in the store that are not kept.
+func (in *inbox) partial() bool { return in.whole < in.mail }
+
+// add takes in a message that was posted. It says whether that is new, and
+// whether others before it have been missed.
+func (in *inbox) add(e journal.Entry) (added, missed bool) {
+	if e.Seq <= in.mail {
 		return false, false
-	case e.Seq > in.mail+1:
-		return false, true
 	}
+	missed = e.Seq > in.mail+1
+	next := !missed && !in.partial() && len(in.kept) < maxKept
 	in.mail = e.Seq
-	if in.partial || len(in.kept) >= maxKept {
-		in.partial = true
-		return true, false
+	switch {
+	case next:
+		in.kept, in.whole = append(in.kept, e), e.Seq
+	case e.Op.Name == controlName:
+		in.merge([]journal.Entry{e})
 	}
-	in.kept = append(in.kept, e)
-	return true, false
+	return true, missed
 }
 
-// merge adds messages that were asked for by name.
+// merge keeps messages that were read from the store.
 func (in *inbox) merge(messages []journal.Entry) {
 	for _, e := range messages {
-		if in.taking[e.Seq] != 0 || e.Seq > in.mail {
-			continue
-		}
 		at, known := slices.BinarySearchFunc(in.kept, e.Seq, func(e journal.Entry, n int64) int { return cmp.Compare(e.Seq, n) })
-		if !known {
+		if !known && in.taking[e.Seq] == 0 {
 			in.kept = slices.Insert(in.kept, at, e)
 		}
 	}
 }
 
-// trim forgets what is over the bound, which the store has. What a wait is about
-// to look at must not be trimmed.
-func (in *inbox) trim() {
-	if len(in.kept) > maxKept {
-		in.partial = true
-		in.kept = slices.Delete(in.kept, maxKept, len(in.kept))
+// refilled takes in what the store gave of the messages after whole; where that
+// was less than a page, there are no others up to the number asked.
+func (in *inbox) refilled(messages []journal.Entry, asked int64) {
+	in.merge(messages)
+	in.whole = max(in.whole, reached(messages, asked))
+	in.mail = max(in.mail, in.whole)
+}
+
+// scanned is refilled for a page of the messages of one name.
+func (in *inbox) scanned(name string, messages []journal.Entry, asked int64) {
+	if in.scans == nil {
+		in.scans = map[string]int64{}
 	}
+	in.scans[name] = reached(messages, asked)
+	in.page = slices.DeleteFunc(messages, func(e journal.Entry) bool { return in.taking[e.Seq] != 0 })
+}
+
+func reached(messages []journal.Entry, asked int64) int64 {
+	if n := len(messages); n == store.InboxPage {
+		return messages[n-1].Seq
+	}
+	return asked
+}
+
+// scanAgain has the scans begin anew: a wait has begun that has not seen what
+// they came by.
+func (in *inbox) scanAgain() {
+	in.begun++
+	in.page, in.scans = nil, nil
+}
+
+// searched says whether no message of a name is in the store that has not been
+// looked at.
+func (in *inbox) searched(name string) bool {
+	return !in.partial() || len(in.kept) >= maxKept && in.scans[name] >= in.mail
 }
 
 // find gives the first message for which ok holds, or nil.
 func (in *inbox) find(ok func(*journal.Entry) bool) *journal.Entry {
-	for i := range in.kept {
-		if ok(&in.kept[i]) {
-			return &in.kept[i]
+	for _, messages := range [][]journal.Entry{in.kept, in.page} {
+		for i := range messages {
+			if ok(&messages[i]) {
+				return &messages[i]
+			}
 		}
 	}
 	return nil
@@ -97,6 +130,7 @@ func (in *inbox) find(ok func(*journal.Entry) bool) *journal.Entry {
 // remove takes a message out, which the entry seq has taken.
 func (in *inbox) remove(number, seq int64) {
 	in.kept = slices.DeleteFunc(in.kept, func(e journal.Entry) bool { return e.Seq == number })
+	in.page = slices.DeleteFunc(in.page, func(e journal.Entry) bool { return e.Seq == number })
 	if in.taking == nil {
 		in.taking = map[int64]int64{}
 	}
@@ -131,30 +165,41 @@ func (in *inbox) untaken(messages []journal.Entry) []journal.Entry {
 // receive hands messages over that were posted to the run. It is called with
 // the lock.
 func (r *run) receive(messages ...journal.Entry) {
+	missed := false
 	for _, e := range messages {
 		e.Run = r.head.Number
-		switch added, missing := r.inbox.add(e); {
-		case missing:
-			r.k.look() // the claim loop asks for what others have posted
-			return
-		case added && !r.gone():
+		added, before := r.inbox.add(e)
+		missed = missed || before
+		if added && !r.gone() {
 			r.arrived(&e)
 		}
 	}
-	if !r.gone() {
-		r.dispatch()
+	if r.gone() {
+		return
 	}
+	if missed {
+		r.readCommands()
+	}
+	r.dispatch()
 }
 
 // given hands over what a claim gave of the run's inbox. It is called with the
 // lock.
 func (r *run) given(c *store.Run) {
 	r.receive(c.Inbox...)
-	if r.inbox.mail < c.Head.Mail { // it has more than one page
-		r.inbox.mail, r.inbox.partial = c.Head.Mail, true
-		if !r.gone() {
-			r.lookAgain()
-		}
+	r.learn(c.Head.Mail)
+}
+
+// learn says that the run was sent so many messages, which it may not have been
+// given.
+func (r *run) learn(mail int64) {
+	if r.inbox.mail >= mail {
+		return
+	}
+	r.inbox.mail = mail
+	if !r.gone() {
+		r.readCommands()
+		r.dispatch()
 	}
 }
 
@@ -174,9 +219,6 @@ func (r *run) arrived(e *journal.Entry) {
 // lookAgain has every open wait look into the inbox, the one that has waited
 // longest first.
 func (r *run) lookAgain() {
-	if r.inbox.partial {
-		r.fetch(controlName, 0, func([]journal.Entry) { r.commands() })
-	}
 	var waits []*operation
 	for o := r.operations; o != nil; o = o.older {
 		if o.forMessage && !o.settled {
@@ -188,18 +230,52 @@ func (r *run) lookAgain() {
 	}
 }
 
-// fetch asks the store for untaken messages of a name, from a number on, adds
-// them, and calls then with the lock. The run stays in memory meanwhile.
-func (r *run) fetch(name string, from int64, then func([]journal.Entry)) {
+// seek asks the store for messages that are not in memory, where a wait may be
+// for one of them: the next ones while there is room, else the next ones of its
+// name. It is called when no code of the run can go on.
+func (r *run) seek() {
+	in := &r.inbox
+	if !in.partial() || r.forMessages == 0 || r.fetching > 0 {
+		return
+	}
+	asked := in.mail
+	if len(in.kept) < maxKept {
+		r.ask(store.Range{From: in.whole + 1, Limit: store.InboxPage}, func(messages []journal.Entry) {
+			in.refilled(messages, asked)
+			r.lookAgain()
+		})
+		return
+	}
+	for o := r.operations; o != nil; o = o.older {
+		if !o.forMessage || o.settled || in.searched(o.from) {
+			continue
+		}
+		name, begun := o.from, in.begun
+		r.ask(store.Range{Name: name, From: max(in.whole, in.scans[name]) + 1, Limit: store.InboxPage}, func(messages []journal.Entry) {
+			if begun == in.begun {
+				in.scanned(name, messages, asked)
+			}
+			r.lookAgain()
+		})
+		return
+	}
+}
+
+// readCommands asks the store for the engine's own messages, and does what they
+// ask for.
+func (r *run) readCommands() {
+	r.ask(store.Range{Name: controlName}, func(messages []journal.Entry) {
+		r.inbox.merge(messages)
+		r.commands()
+	})
+}
+
+// ask asks the store for untaken messages and calls then with the lock. The run
+// stays in memory meanwhile.
+func (r *run) ask(messages store.Range, then func([]journal.Entry)) {
 	r.fetching++
 	go func() {
-		var messages []journal.Entry
-		err := r.k.persist(func() (err error) {
-			messages, err = r.k.store.Load(context.Background(), r.head.Number, store.Range{
-				Inbox: true, Name: name, From: from, Limit: store.InboxPage,
-			})
-			return err
-		})
+		found, err := r.k.loadMessages(r.head.Number, messages)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.fetching--
@@ -212,11 +288,7 @@ func (r *run) fetch(name string, from int64, then func([]journal.Entry)) {
 			return
 		}
 		if err == nil {
-			if r.trying == 0 {
-				r.inbox.trim()
-			}
-			r.inbox.merge(messages)
-			then(messages)
+			then(found)
 		}
 		r.dispatch()
 	}()
@@ -255,7 +327,7 @@ func (r *run) command(e *journal.Entry) {
 			r.cancel(d.Reason, e.Seq, true)
 		}
 	case journal.SuspendAsked:
-		if done = r.head.Status.CanSuspend(); done {
+		if done = errors.Is(maySuspend("", r.head), errOpen); done {
 			r.suspendWith(&journal.Detail{Reason: suspended(d.Reason), Mail: e.Seq})
 		}
 	case journal.TimerCancelled:

@@ -87,8 +87,10 @@ type Kernel struct {
 	lingers lingers
 	owing   chan struct{} // asks the announcer to look now
 
-	claiming sync.Mutex // held from a claim until its runs are resident
-	unsure   bool       // a claim failed: the store may have given us runs; under claiming
+	claiming  sync.Mutex   // held from a claim until its runs are resident
+	unsure    bool         // a claim failed: the store may have given us runs; under claiming
+	asked     atomic.Int64 // calls of collect
+	collected int64        // of which so many are served; under claiming
 
 	mu         sync.Mutex
 	err        error
@@ -132,7 +134,10 @@ func (k *Kernel) Register(w *Workflow) error {
 		}
 	}
 	k.workflows[w.Name] = w
-	k.look()
+	if k.begun {
+		k.look()
+		k.owe()
+	}
 	return nil
 }
 

@@ -273,13 +273,6 @@ func (m *memo) unused() []*record {
 	return out
 }
 
-// decides says whether an operator is waited for under that name.
-func (m *memo) decides(name string) bool {
-	return slices.ContainsFunc(m.order, func(r *record) bool {
-		return r.class == isDecision && r.op.Name == name && r.ended == nil
-	})
-}
-
 // open gives the steps that are recorded as begun and have no terminal record,
 // in the order in which they began, without those that code has asked for.
 func (m *memo) open() []*record {

@@ -73,8 +73,7 @@ type operation struct {
 	from       string      // the name of that message
 	match      func([]byte) bool
 	trying     bool          // match is to look into the inbox
-	seen       int64         // messages up to this one, of those in memory, do not match
-	looked     int64         // so do all up to this one
+	seen       int64         // messages up to this one do not match
 	expired    bool          // its time is over
 	child      journal.RunID // of a child
 	policy     string        // of a child

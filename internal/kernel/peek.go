@@ -49,7 +49,7 @@ func Peek(ctx context.Context, name string) ([]journal.Entry, error) {
 // not in memory are read.
 func (r *run) peek(name string) ([]journal.Entry, error) {
 	r.mu.Lock()
-	messages, partial := r.inbox.signals(name), r.inbox.partial
+	messages, partial := r.inbox.signals(name), r.inbox.partial()
 	r.fetching++
 	r.mu.Unlock()
 	defer func() {
@@ -124,7 +124,7 @@ func TakeMessage(ctx context.Context, number int64) (bool, error) {
 func (s *scope) hasSignal(number int64) (bool, error) {
 	r := s.run
 	is := func(e *journal.Entry) bool { return e.Seq == number && e.Kind == journal.SignalReceived }
-	if r.inbox.find(is) != nil || !r.inbox.partial {
+	if r.inbox.find(is) != nil || !r.inbox.partial() {
 		return r.inbox.find(is) != nil, nil
 	}
 	r.reading++

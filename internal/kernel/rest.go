@@ -105,11 +105,11 @@ func (r *run) rested(c *store.Change) {
 		return
 	}
 	r.commands()
+	r.learn(c.Found.Mail)
 	if !r.gone() {
 		r.lookAgain()
 		r.dispatch()
 	}
-	r.k.look() // for what others have posted
 }
 
 // lingers has the runs that will rest when they have waited for a while. One

@@ -147,6 +147,7 @@ func (r *run) idle() {
 		r.restate(journal.Waiting)
 	}
 	r.seal(r.seq)
+	r.seek()
 	r.considerRest()
 }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/journal"
-	"github.com/perdure/perdure/store"
 )
 
 // A Wait is what workflow code asks for: one message of its run's inbox.
@@ -77,9 +76,6 @@ func (s *scope) waitFor(ctx context.Context, w Wait) *operation {
 		r.append(e)
 	}
 	o.wait()
-	if r.inbox.partial {
-		o.offer()
-	}
 	return o
 }
 
@@ -157,6 +153,7 @@ func (o *operation) wait() {
 	o.run.waits++
 	if o.forMessage {
 		o.run.forMessages++
+		o.run.inbox.scanAgain()
 	}
 	if o.class == isDecision {
 		o.run.deciding++
@@ -278,9 +275,9 @@ func (o *operation) offer() {
 	r.ready = append(r.ready, b)
 }
 
-// pick takes the first message that matches. Where there is none, it asks the
-// store for those that are not in memory, and ends a wait whose time is over.
-// Only the branch that it is called for, and which holds the turn, may match.
+// pick takes the first message that matches. Where there is none, it ends a wait
+// whose time is over, unless messages are in the store that it has not seen: see
+// seek. Only the branch that it is called for, and which holds the turn, may match.
 func (o *operation) pick(b *branch) {
 	r := o.run
 	for {
@@ -298,30 +295,13 @@ func (o *operation) pick(b *branch) {
 		}
 		o.seen = m.Seq
 	}
-	switch {
-	case r.inbox.partial && o.looked < r.inbox.mail:
-		o.search()
-	case o.expired:
+	if o.expired && r.inbox.searched(o.from) {
 		f := &journal.Failure{
 			Code: journal.CodeTimedOut, Name: "context.DeadlineExceeded",
 			Message: o.from + " did not come by " + o.due.UTC().Format(time.RFC3339),
 		}
 		o.settle(journal.Entry{Kind: journal.WaitEnded, Detail: &journal.Detail{Failure: f, ByWait: true}})
 	}
-}
-
-// search asks the store for the next messages of a wait in an inbox that is not
-// in memory as a whole.
-func (o *operation) search() {
-	r := o.run
-	mail := r.inbox.mail
-	r.fetch(o.from, o.looked+1, func(messages []journal.Entry) {
-		o.looked = mail
-		if n := len(messages); n == store.InboxPage {
-			o.looked = messages[n-1].Seq
-		}
-		o.offer()
-	})
 }
 
 // matches has the author's predicate judge a message, without the lock.
