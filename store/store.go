@@ -141,8 +141,8 @@ type Change struct {
 
 // A Post is a message on its way to an inbox.
 //
-// The receiver is the run of that number; without one, the open run of the
-// workflow ID. It gets the next number of its inbox, Head.Mail. If nobody owns
+// The receiver is the run of that number, or, with Follow, the open run that its
+// chain has come to; without a number, the open run of the workflow ID. It gets the next number of its inbox, Head.Mail. If nobody owns
 // the run, it is due at Group.Now at the latest, unless it has a cause to rest
 // (Head.Cause) and Force is not set. If the engine of the group owns it, the
 // verdict counts as having been given the message.
@@ -158,6 +158,7 @@ type Change struct {
 // expired, at Until, it is only listed and moved, until it is purged.
 type Post struct {
 	Run        journal.Number
+	Follow     bool // if the run has continued as new
 	WorkflowID string
 	Until      time.Time     // by workflow ID: without an open run it is kept until then, as unrouted; zero: it is not
 	Unrouted   int64         // moves the unrouted message of this number to Run instead; Message is ignored

@@ -124,7 +124,7 @@ func childEnded(child journal.RunID, status journal.Status, out Outcome, spill j
 
 // asksCancel is the message that cancels a child.
 func asksCancel(child journal.RunID, n journal.Number, reason string) *store.Post {
-	return &store.Post{Run: n, Force: true, Message: journal.Entry{
+	return &store.Post{Run: n, Follow: true, Force: true, Message: journal.Entry{
 		Kind: journal.CancelAsked, At: time.Now(), Op: journal.Op{Name: controlName},
 		Detail: &journal.Detail{Message: "parent/" + string(child), Reason: reason},
 	}}

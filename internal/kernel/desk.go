@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -245,7 +246,7 @@ func (d *Desk) message(id string, m journal.Entry, key string) (*store.Post, err
 	}
 	p := &store.Post{Message: m}
 	if n, ok := journal.RunID(id).Number(d.db); ok {
-		p.Run = n
+		p.Run, p.Follow = n, true
 	} else {
 		p.WorkflowID = id
 	}
@@ -376,8 +377,8 @@ func (d *Desk) Decide(ctx context.Context, id, name string, by Decided) error {
 	return err
 }
 
-// Unread gives messages that a run has not taken, from a number on; without a run
-// those that found none.
+// Unread gives messages that a run has not taken, from a number on, without those
+// of the engine's own; without a run those that found none.
 func (d *Desk) Unread(ctx context.Context, id string, from int64, limit int) ([]journal.Entry, error) {
 	var n journal.Number
 	if id != "" {
@@ -391,7 +392,7 @@ func (d *Desk) Unread(ctx context.Context, id string, from int64, limit int) ([]
 	if err != nil {
 		return nil, unavailable("read messages", err)
 	}
-	return messages, nil
+	return slices.DeleteFunc(messages, func(e journal.Entry) bool { return strings.HasPrefix(e.Op.Name, ownNames) }), nil
 }
 
 // Deliver moves a message that found no run to one.

@@ -37,7 +37,7 @@ func (u *unrouted) read() (journal.Entry, error) {
 // is the one among the unrouted, zero where there is none.
 func (d *data) judge(p *store.Post, now time.Time) (store.Verdict, *run, int64) {
 	id := messageID(p.Message.Detail)
-	r := d.runs[p.Run]
+	r := d.receiver(p)
 	if p.Unrouted != 0 {
 		u := d.unroutedOf(p.Unrouted)
 		if u == nil {
@@ -59,6 +59,19 @@ func (d *data) judge(p *store.Post, now time.Time) (store.Verdict, *run, int64) 
 		return store.Closed, r, p.Unrouted
 	}
 	return store.Delivered, r, p.Unrouted
+}
+
+// receiver gives the run of the number that a message is for, or the one that it
+// has continued as; nil for none.
+func (d *data) receiver(p *store.Post) *run {
+	r := d.runs[p.Run]
+	if r == nil || !p.Follow || r.head.Status != journal.ContinuedAsNew {
+		return r
+	}
+	if next := d.open(r.head.WorkflowID); next != nil && next.head.Chain == r.head.Chain {
+		return next
+	}
+	return r
 }
 
 // judgeUnrouted judges a message for a workflow ID that no open run has.

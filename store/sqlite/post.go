@@ -102,27 +102,38 @@ func (r *receiver) isThere() bool { return r.Number != 0 }
 // isOpen says whether there is such a run and it has not ended.
 func (r *receiver) isOpen() bool { return r.isThere() && r.Ended.IsZero() }
 
-// receiver gives the run that a message is for: the one of the number, or the one
-// that the workflow ID stands for. There is one of each run, which knows what the
-// group has posted to it.
+// receiver gives the run that a message is for: the one of the number, or what it
+// has continued as, or the one that the workflow ID stands for. There is one of each
+// run, which knows what the group has posted to it.
 func (tx *transaction) receiver(p *store.Post) (*receiver, error) {
-	if r := tx.receivers[p.Run]; r != nil {
-		return r, nil
+	if p.Run == 0 {
+		r, err := tx.receiverOf(selectOpenReceiver, p.WorkflowID)
+		if err != nil || r.isThere() {
+			return r, err
+		}
+		return tx.receiverOf(selectNewest, p.WorkflowID)
 	}
-	var err error
+	r, err := tx.receivers[p.Run], error(nil)
+	if r == nil {
+		r, err = tx.receiverOf(selectReceiver, int64(p.Run))
+	}
+	if err != nil || !p.Follow || r.Status != journal.ContinuedAsNew {
+		return r, err
+	}
+	next, err := tx.receiverOf(selectOpenReceiver, r.WorkflowID)
+	if err == nil && next.isThere() && next.chain() == r.chain() {
+		r = next
+	}
+	return r, err
+}
+
+// receiverOf gives the run that a statement finds.
+func (tx *transaction) receiverOf(statement string, by driver.Value) (*receiver, error) {
 	r := new(receiver)
-	set := func(row []driver.Value) error {
+	err := tx.query(func(row []driver.Value) error {
 		*r = tx.readReceiver(row)
 		return nil
-	}
-	if p.Run != 0 {
-		err = tx.query(set, selectReceiver, int64(p.Run))
-	} else {
-		err = tx.query(set, selectOpenReceiver, p.WorkflowID)
-		if err == nil && !r.isThere() {
-			err = tx.query(set, selectNewest, p.WorkflowID)
-		}
-	}
+	}, statement, by)
 	if err != nil || !r.isThere() {
 		return r, err
 	}

@@ -14,6 +14,7 @@ func successorChecks() []check {
 		{"successor/what was not taken moves along with its numbers", successorMessages},
 		{"successor/a message of the same group moves along", successorSameGroup},
 		{"successor/a message that the chain knows is a duplicate", successorKnows},
+		{"successor/a message that follows the chain gets to its open run, and to no other", successorFollowed},
 		{"successor/the order of the changes does not matter", successorOrder},
 		{"successor/its predecessor must have ended and have had its ID", successorRefused},
 		{"successor/a group that is refused moves nothing", successorRolledBack},
@@ -107,6 +108,32 @@ func successorKnows(w *world) {
 	w.commit(ended(w.head(next), 2, 20))
 	w.judged(w.posted(21, waiting("order-1", 90, signal("x", "1")))[0], store.Duplicate, next, 0)
 	w.same("inbox", labels(w.inbox(next)), []string{"2:x2", "3:y"})
+}
+
+// spec
+func successorFollowed(w *world) {
+	w.join(0)
+	head := w.written(w.start("order-1"))[0]
+	first := head.Number
+	follow := func(id string) store.Post {
+		p := toRun(first, signal("x", id))
+		p.Follow = true
+		return p
+	}
+	w.judged(w.posted(1, follow("1"))[0], store.Delivered, first, 1)
+	for i := range 2 {
+		head = w.head(w.commit(w.continued(head, 2, 10+i)...)[1].Run)
+	}
+	both := w.posted(12, toRun(first, signal("x", "2")), follow("3"), follow("3"))
+	w.judged(both[0], store.Closed, first, 0)
+	w.judged(both[1], store.Delivered, head.Number, 2)
+	w.judged(both[2], store.Duplicate, head.Number, 2)
+	w.same("inbox", labels(w.inbox(head.Number)), []string{"1:x", "2:x"})
+	w.commit(ended(w.head(head.Number), 2, 20))
+	w.judged(w.posted(21, follow("4"))[0], store.Closed, first, 0)
+	other := w.written(w.start("order-1"))[0]
+	w.judged(w.posted(22, follow("5"))[0], store.Closed, first, 0)
+	w.same("inbox of another chain", labels(w.inbox(other.Number)), []string{})
 }
 
 func successorOrder(w *world) {
