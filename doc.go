@@ -18,6 +18,14 @@
 // that store calls the function again from the top: what is recorded comes back
 // at once, and the function goes on where nothing is recorded yet.
 //
+// # Waiting
+//
+// A run waits for a time ([Sleep], [Timer]), a message ([Signal]), another run
+// ([Workflow.Child]) or an operator ([Park]). Meanwhile it is in the store and
+// nowhere else, however long that takes. Its function is called again from the top
+// when it goes on. [Client] is what the outside does with runs, also from another
+// process.
+//
 // # What is promised
 //
 //   - A start that returned without an error is never lost: the run ends, in
@@ -26,6 +34,8 @@
 //     and before anybody hears of it, and it is what workflow code sees, live as
 //     on replay: the value decoded from the recorded bytes, the error with its
 //     message, its chain and its registered identity.
+//   - A message that was acknowledged is taken by one wait, or listed as unread
+//     when its run ends. A timer is never early.
 //   - Code that does not fit its journal is noticed where that is certain, and
 //     the run is parked, with both sides in the message and nothing lost.
 //   - Of a run's goroutines one at a time runs workflow code, in an order that
