@@ -98,7 +98,7 @@ type Outcome[O any] struct {
 }
 
 // Outcome waits for the child to end and tells how it did: only what keeps the
-// parent from hearing of it is an error here. its Await gives the output, or
+// parent from hearing of it is an error here. Its Await gives the output, or
 // the child's error.
 func (c *Child[O]) Outcome(ctx context.Context) (Outcome[O], error) {
 	if c.err != nil {
@@ -111,6 +111,9 @@ func (c *Child[O]) Outcome(ctx context.Context) (Outcome[O], error) {
 	o := Outcome[O]{}
 	if out.Detail != nil {
 		o.Status = out.Detail.Outcome
+	}
+	if o.Status == 0 && out.Failure != nil { // the wait has ended, and not the child
+		return o, fromFailure(out.Failure)
 	}
 	o.Output, o.Err = c.result(out, nil)
 	return o, nil

@@ -1,0 +1,496 @@
+package perdure_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// How parents in these tests end.
+var parentEnds = map[string]journal.Status{
+	"returns": journal.Completed, "fails": journal.Failed, "cancels": journal.Cancelled, "is cancelled": journal.Cancelled,
+	"times out": journal.TimedOut, "compensated": journal.Compensated, "canceled": journal.Canceled,
+}
+
+// ending gives a workflow that starts a child in each policy and ends later, with
+// its children started in a branch and with clean-ups as asked.
+func ending(how string, branch, cleansUp bool, child *perdure.Workflow[int, int]) *perdure.Workflow[int, int] {
+	start := func(ctx context.Context) (int, error) {
+		child.Child(ctx, 1, perdure.Key("stays"))
+		child.Child(ctx, 2, perdure.Key("ends"), perdure.ChildEnds)
+		child.Child(ctx, 3, perdure.Key("detached"), perdure.ChildDetached)
+		return 0, nil
+	}
+	return perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
+		if cleansUp {
+			if err := perdure.Finally(ctx, "always", func(ctx context.Context) error { return perdure.Sleep(ctx, time.Second) }); err != nil {
+				return 0, err
+			}
+		}
+		if branch {
+			perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
+				_, _ = start(ctx)
+				return 0, perdure.Sleep(ctx, 1000*time.Minute)
+			})
+		} else if _, err := start(ctx); err != nil {
+			return 0, err
+		}
+		if err := perdure.Sleep(ctx, time.Minute); err != nil {
+			return 0, err
+		}
+		switch how {
+		case "fails":
+			return 0, errOdd
+		case "cancels":
+			return 0, perdure.Cancel(ctx, "no more")
+		case "compensated":
+			return 0, perdure.End(ctx, journal.Compensated, 0, errOdd)
+		case "canceled":
+			return 0, perdure.End(ctx, journal.Canceled, 0, nil)
+		case "returns":
+			return 1, nil
+		}
+		return 0, perdure.Sleep(ctx, 1000*time.Minute)
+	}, perdure.Timeout(3*time.Minute))
+}
+
+// spec, L-12
+func TestPolicySaysWhatBecomesOfAChildWhenItsParentEnds(t *testing.T) {
+	children := map[string]func(context.Context, int) (int, error){
+		"runs": func(ctx context.Context, _ int) (int, error) {
+			return perdure.Step(ctx, "s", work("s", 200*time.Minute, nil))
+		},
+		"rests": func(ctx context.Context, _ int) (int, error) { return 5, perdure.Sleep(ctx, 200*time.Minute) },
+		"ended": func(ctx context.Context, _ int) (int, error) { return 5, nil },
+	}
+	for how, end := range parentEnds {
+		for does, body := range children {
+			for variant := range 4 {
+				branch, cleansUp := variant&1 != 0, variant&2 != 0
+				t.Run(fmt.Sprintf("%s/child %s/branch=%v/clean-up=%v", how, does, branch, cleansUp), func(t *testing.T) {
+					child := perdure.Define("child", body)
+					parent := ending(how, branch, cleansUp, child)
+					inBothModes(t, func(t *testing.T, w *world) {
+						run, err := parent.Start(context.Background(), w.eng, 0)
+						if err != nil {
+							t.Fatal(err)
+						}
+						time.Sleep(2 * time.Minute)
+						if how == "is cancelled" {
+							if err := w.eng.Cancel(context.Background(), run.ID(), "by hand"); err != nil {
+								t.Fatal(err)
+							}
+						}
+						time.Sleep(2 * time.Minute)
+						if s := w.statusOf(run.ID()); s != end {
+							t.Errorf("the parent is %v, want %v", s, end)
+						}
+						w.checkChildren(end, does == "ended")
+						time.Sleep(300 * time.Minute)
+						all, _, err := w.eng.Find(context.Background(), perdure.Query{Workflow: "child"})
+						if err != nil || len(all) != 3 {
+							t.Fatal(len(all), err)
+						}
+						for _, h := range all {
+							w.history(string(h.ID))
+							if !h.Status.IsTerminal() {
+								t.Errorf("child %s does not end: %v", h.ID, h.Status)
+							}
+						}
+						w.history(run.ID())
+					}, parent, child)
+				})
+			}
+		}
+	}
+}
+
+// checkChildren says whether the children stand as their policies say, soon after
+// their parent's end.
+func (w *world) checkChildren(end journal.Status, ended bool) {
+	w.t.Helper()
+	all, _, err := w.eng.Find(context.Background(), perdure.Query{Workflow: "child"})
+	if err != nil || len(all) != 3 {
+		w.t.Fatal(len(all), err)
+	}
+	for _, h := range all {
+		d, err := w.eng.Describe(context.Background(), string(h.ID))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		policy := map[string]string{"1": "stays", "2": "ends", "3": "detached"}[string(d.State.Payload)]
+		cancelled := policy == "ends" || policy == "stays" && end == journal.Cancelled
+		switch {
+		case ended && h.Status != journal.Completed, !ended && cancelled != (h.Status == journal.Cancelled), !ended && !cancelled && h.Status.IsTerminal():
+			w.t.Errorf("child that %s is %v", policy, h.Status)
+		case (policy == "detached") != (h.Parent == 0):
+			w.t.Errorf("child that %s has parent %d", policy, h.Parent)
+		}
+	}
+}
+
+// spec
+func TestCancelOfAChildReachesItOnce(t *testing.T) {
+	overCrashes(t, 4, func() tale {
+		l := &ledger{calls: map[string]int{}, keys: map[string]bool{}}
+		child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) {
+			if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error {
+				_, err := perdure.Step(ctx, "undo", l.effect("undo", time.Second))
+				return err
+			}); err != nil {
+				return 0, err
+			}
+			return 1, perdure.Sleep(ctx, 1000*time.Hour)
+		})
+		parent := perdure.Define("parent", func(ctx context.Context, _ int) (told, error) {
+			c := child.Child(ctx, 0)
+			if err := perdure.Sleep(ctx, time.Minute); err != nil {
+				return told{}, err
+			}
+			if err := errors.Join(c.Cancel(ctx, "enough"), c.Cancel(ctx, "again")); err != nil {
+				return told{}, err
+			}
+			got, err := toldOf(c.Outcome(ctx))
+			if err == nil {
+				err = c.Cancel(ctx, "late")
+			}
+			return got, err
+		})
+		return tale{
+			workflows: []perdure.Definition{parent, child},
+			begin: func(w *world) error {
+				_, err := parent.Start(context.Background(), w.eng, 0, perdure.ID("p"))
+				return err
+			},
+			over: func(w *world) bool { return w.statusOf("p").IsTerminal() },
+			check: func(t *testing.T, w *world, crashes int) {
+				run, err := parent.Get(context.Background(), w.eng, "p")
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := run.Result(context.Background())
+				want := told{Status: journal.Cancelled, Code: journal.CodeCancelled, Err: "workflow cancelled: enough"}
+				if got != want || err != nil {
+					t.Errorf("%+v %v", got, err)
+				}
+				w.history("p")
+				for _, h := range w.childrenOf("p") {
+					w.history(string(h.ID))
+				}
+				for key, n := range l.calls {
+					if n > 1+crashes || len(l.calls) != 1 {
+						t.Errorf("%s was made %d times", key, n)
+					}
+				}
+			},
+		}
+	})
+}
+
+// spec
+func TestParentsEndIsAppliedOnceOverCrashes(t *testing.T) {
+	overCrashes(t, 6, func() tale {
+		l := &ledger{calls: map[string]int{}, keys: map[string]bool{}}
+		leaf := perdure.Define("leaf", func(ctx context.Context, n int) (int, error) {
+			if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error {
+				_, err := perdure.Step(ctx, "undo", l.effect(fmt.Sprint("undo ", n), time.Second))
+				return err
+			}); err != nil {
+				return 0, err
+			}
+			return 1, perdure.Sleep(ctx, 1000*time.Hour)
+		})
+		middle := perdure.Define("middle", func(ctx context.Context, n int) (int, error) {
+			leaf.Child(ctx, n)
+			return leaf.Child(ctx, n+1).Await(ctx)
+		})
+		root := perdure.Define("root", func(ctx context.Context, _ int) (int, error) {
+			leaf.Child(ctx, 100, perdure.ChildDetached)
+			middle.Child(ctx, 1)
+			return middle.Child(ctx, 3).Await(ctx)
+		})
+		return tale{
+			workflows: []perdure.Definition{root, middle, leaf},
+			begin: func(w *world) error {
+				if _, err := root.Start(context.Background(), w.eng, 0, perdure.ID("p")); err != nil {
+					return err
+				}
+				time.Sleep(time.Minute)
+				return w.eng.Cancel(context.Background(), "p", "enough")
+			},
+			over: func(w *world) bool {
+				open, _, err := w.eng.Find(context.Background(), perdure.Query{Open: true})
+				return err == nil && len(open) == 1
+			},
+			check: func(t *testing.T, w *world, crashes int) {
+				all, _, err := w.eng.Find(context.Background(), perdure.Query{})
+				if err != nil || len(all) != 8 {
+					t.Fatal(len(all), err)
+				}
+				ended := map[journal.Number]time.Time{}
+				for _, h := range all {
+					ended[h.Number] = h.Ended
+				}
+				for _, h := range all {
+					w.history(string(h.ID))
+					if detached := h.Workflow == "leaf" && h.Parent == 0; detached == (h.Status == journal.Cancelled) {
+						t.Errorf("%s is %v", h.Workflow, h.Status)
+					}
+					if p := ended[h.Parent]; h.Parent != 0 && h.Ended.Before(p) {
+						t.Errorf("%s ended before its parent", h.Workflow)
+					}
+				}
+				if len(l.order) != 4 {
+					t.Errorf("undone: %v", l.order)
+				}
+				for key, n := range l.calls {
+					if n > 1+crashes {
+						t.Errorf("%s was made %d times", key, n)
+					}
+				}
+			},
+		}
+	})
+}
+
+// chained is a child that continues as new a few times before it ends, or waits to
+// be cancelled in its last run.
+func chained() *perdure.Workflow[int, int] {
+	return perdure.Define("chained", func(ctx context.Context, n int) (int, error) {
+		if err := perdure.Sleep(ctx, time.Minute); err != nil {
+			return 0, err
+		}
+		switch {
+		case n > 3:
+			return n, nil
+		case n == 0:
+			return 0, perdure.Sleep(ctx, 1000*time.Hour)
+		case n < 0:
+			return 0, perdure.ContinueAsNew(ctx, n+1)
+		}
+		return 0, perdure.ContinueAsNew(ctx, n+1)
+	})
+}
+
+// spec
+func TestParentHearsOfTheLastRunOfAChildsChain(t *testing.T) {
+	child := chained()
+	parent := perdure.Define("parent", func(ctx context.Context, _ int) (told, error) {
+		return toldOf(child.Child(ctx, 1).Outcome(ctx))
+	})
+	inBothModes(t, func(t *testing.T, w *world) {
+		run, got, err := result(w, parent, 0)
+		if err != nil || got != (told{Status: journal.Completed, Output: 4}) {
+			t.Errorf("%+v %v", got, err)
+		}
+		if n := len(w.childrenOf(run.ID())); n != 4 {
+			t.Errorf("%d runs of the child", n)
+		}
+		w.history(run.ID())
+	}, parent, child)
+}
+
+// spec
+func TestChildThatContinuedAsNewIsCancelledWithItsParent(t *testing.T) {
+	for _, by := range []string{"the parent's end", "Child.Cancel"} {
+		t.Run(by, func(t *testing.T) {
+			child := chained()
+			parent := perdure.Define("parent", func(ctx context.Context, _ int) (told, error) {
+				c := child.Child(ctx, -2)
+				if by == "Child.Cancel" {
+					if err := perdure.Sleep(ctx, time.Hour); err != nil {
+						return told{}, err
+					}
+					if err := c.Cancel(ctx, "enough"); err != nil {
+						return told{}, err
+					}
+				}
+				return toldOf(c.Outcome(ctx))
+			})
+			inBothModes(t, func(t *testing.T, w *world) {
+				run, err := parent.Start(context.Background(), w.eng, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Hour)
+				if by != "Child.Cancel" {
+					if err := w.eng.Cancel(context.Background(), run.ID(), "enough"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(time.Hour)
+				if s := w.statusOf(run.ID()); !s.IsTerminal() {
+					t.Errorf("the parent is %v", s)
+				}
+				runs := w.childrenOf(run.ID())
+				if len(runs) != 3 || runs[2].Status != journal.Cancelled {
+					t.Errorf("the child's runs: %+v", runs)
+				}
+			}, parent, child)
+		})
+	}
+}
+
+// spec: R-23
+func TestParentThatEndedHearsNothing(t *testing.T) {
+	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
+	parent := perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
+		child.Child(ctx, 0)
+		return 2, nil
+	})
+	inBothModes(t, func(t *testing.T, w *world) {
+		run, out, err := result(w, parent, 0)
+		if out != 2 || err != nil {
+			t.Fatal(out, err)
+		}
+		before := len(w.history(run.ID()))
+		time.Sleep(2 * time.Hour)
+		if h := w.childrenOf(run.ID())[0]; h.Status != journal.Completed {
+			t.Errorf("the child is %v", h.Status)
+		}
+		d, err := w.eng.Describe(context.Background(), run.ID())
+		if err != nil || d.Head.Status != journal.Completed || len(w.history(run.ID())) != before || len(d.Unread) != 0 {
+			t.Errorf("%+v %v", d.Head, err)
+		}
+	}, parent, child)
+}
+
+// spec: R-23
+func TestDetachedChildHasStartedWhenItIsAwaited(t *testing.T) {
+	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
+	parent := perdure.Define("parent", func(ctx context.Context, _ int) (journal.RunID, error) {
+		c := child.Child(ctx, 0, perdure.ChildDetached)
+		before, err := perdure.Now(ctx)
+		if err != nil {
+			return "", err
+		}
+		_, _ = c.Outcome(ctx)
+		after, err := perdure.Now(ctx)
+		if err == nil && !after.Equal(before) {
+			err = fmt.Errorf("it waited for %v", after.Sub(before))
+		}
+		return c.RunID(), err
+	})
+	inBothModes(t, func(t *testing.T, w *world) {
+		_, id, err := result(w, parent, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := child.Get(context.Background(), w.eng, string(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := run.Result(context.Background()); out != 1 || err != nil {
+			t.Error(out, err)
+		}
+	}, parent, child)
+}
+
+// spec: R-23, L-11
+func TestChildOfACancelledBranchIsCancelled(t *testing.T) {
+	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, 100*time.Hour) })
+	parent := perdure.Define("parent", func(ctx context.Context, _ int) (string, error) {
+		var in *perdure.Child[int]
+		b := perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
+			in = child.Child(ctx, 0)
+			return in.Await(ctx)
+		})
+		if err := perdure.Sleep(ctx, time.Hour); err != nil {
+			return "", err
+		}
+		if _, err := b.Cancel(ctx, "not needed"); err != nil {
+			return "", err
+		}
+		if err := perdure.Sleep(ctx, time.Hour); err != nil {
+			return "", err
+		}
+		_, e1 := b.Await(ctx)
+		o, e2 := in.Outcome(ctx)
+		if o.Status != 0 {
+			return "", fmt.Errorf("the outcome has status %v", o.Status)
+		}
+		return fmt.Sprintf("%v; %v", e1, e2), nil
+	})
+	inBothModes(t, func(t *testing.T, w *world) {
+		run, out, err := result(w, parent, 0)
+		if err != nil || !strings.Contains(out, "branch b cancelled: not needed") || strings.HasSuffix(out, "<nil>") {
+			t.Errorf("%q %v", out, err)
+		}
+		if h := w.childrenOf(run.ID())[0]; h.Status != journal.Cancelled {
+			t.Errorf("the child is %v", h.Status)
+		}
+		w.history(run.ID())
+	}, parent, child)
+}
+
+// spec: R-23
+func TestOutcomeOfAChildThatIsAwaitedTooShort(t *testing.T) {
+	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
+	parent := perdure.Define("parent", func(ctx context.Context, _ int) (told, error) {
+		c := child.Child(ctx, 0)
+		short, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		if o, err := c.Outcome(short); !errors.Is(err, context.DeadlineExceeded) {
+			return told{}, fmt.Errorf("got %+v, %w", o, err)
+		}
+		return toldOf(c.Outcome(ctx))
+	})
+	inBothModes(t, func(t *testing.T, w *world) {
+		_, got, err := result(w, parent, 0)
+		if err != nil || got != (told{Status: journal.Completed, Output: 1}) {
+			t.Errorf("%+v %v", got, err)
+		}
+	}, parent, child)
+}
+
+// spec: R-11
+func TestParentOfManyIsCancelled(t *testing.T) {
+	n := 10_000
+	if testing.Short() {
+		n = 1000
+	}
+	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, 1000*time.Hour) })
+	parent := perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
+		for i := range n {
+			child.Child(ctx, i)
+		}
+		return 1, perdure.Sleep(ctx, 1000*time.Hour)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{parent, child}}
+		w.opts.Build, w.opts.Capacity = "test", 100_000
+		w.begin()
+		defer w.end()
+		run, err := parent.Start(context.Background(), w.eng, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if err := w.eng.Cancel(context.Background(), run.ID(), "enough"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		cancelled, q := 0, perdure.Query{Parent: run.RunID(), Statuses: []journal.Status{journal.Cancelled}, Limit: 1000}
+		for {
+			heads, next, err := w.eng.Find(context.Background(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cancelled += len(heads)
+			if q.After = next; next == 0 {
+				break
+			}
+		}
+		if cancelled != n {
+			t.Errorf("%d of %d children are cancelled", cancelled, n)
+		}
+	})
+}
