@@ -44,7 +44,8 @@ func (e *DataError) Error() string { return "store: refused: " + e.Err.Error() }
 func (e *DataError) Unwrap() error { return e.Err }
 
 // Store keeps runs, their journals and their inboxes. Its methods may be called
-// by many goroutines at a time. Times come from the caller.
+// by many goroutines at a time. Times come from the caller; one that a driver
+// cannot keep is kept as the nearest that it can.
 //
 // An error that is none of this package's says that the store does not answer
 // now; the caller tries again.

@@ -122,13 +122,21 @@ func moment(v driver.Value) time.Time {
 	return time.Unix(0, n).UTC()
 }
 
-// nanos gives a time as it is stored.
+// nanos gives a time as it is stored: the nearest one that 64 bits can tell.
 func nanos(t time.Time) driver.Value {
-	if t.IsZero() {
+	switch {
+	case t.IsZero():
 		return nil
+	case t.Before(earliest):
+		return int64(math.MinInt64)
+	case t.After(latest):
+		return int64(math.MaxInt64)
 	}
 	return t.UnixNano()
 }
+
+// What can be stored lies between the years 1677 and 2262.
+var earliest, latest = time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64)
 
 // stored gives a time as it comes back.
 func stored(t time.Time) time.Time { return t.Round(0).UTC() }

@@ -50,7 +50,9 @@ func takeOnlyDue(w *world) {
 	w.join(0)
 	owned, later, never, over, due := w.start(""), w.free("", 31), w.free("", 0), w.free("", 0), w.free("", 30)
 	never.Head.Wake = time.Time{}
-	w.written(owned, later, never, over, due)
+	far := w.free("", 31)
+	far.Head.Wake = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+	w.written(owned, later, never, over, due, far)
 	w.commit(ended(*over.Head, 2, 5))
 	got := w.take(30, 10)
 	w.same("claimed", numbers(got), []journal.Number{due.Run})
