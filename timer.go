@@ -17,10 +17,21 @@ func Sleep(ctx context.Context, d time.Duration, opts ...BranchOption) error {
 
 // Until waits until an instant, as [Sleep] does for a duration.
 func Until(ctx context.Context, at time.Time, opts ...BranchOption) error {
-	if at.IsZero() {
-		return invalid("until", "the time is zero")
+	if err := instant("until", at); err != nil {
+		return err
 	}
 	return sleep(ctx, kernel.Timer{Name: kernel.SleepName, At: at}, opts)
+}
+
+// instant says whether a journal can keep a time.
+func instant(op string, at time.Time) error {
+	switch year := at.UTC().Year(); {
+	case at.IsZero():
+		return invalid(op, "the time is zero")
+	case year < 1 || year > 9999:
+		return invalid(op, "the time is in year %d: from 1 to 9999", year)
+	}
+	return nil
 }
 
 func sleep(ctx context.Context, t kernel.Timer, opts []BranchOption) error {
@@ -37,7 +48,7 @@ func sleep(ctx context.Context, t kernel.Timer, opts []BranchOption) error {
 }
 
 // Timer sets a timer with a name and goes on. The future ends at that time with
-// it, or with an [Error] of code cancelled where the timer is cancelled: by
+// it, in UTC, or with an [Error] of code cancelled where the timer is cancelled: by
 // [Future.Cancel], or from outside by [Client.CancelTimer]. Open timers are listed
 // by [Client.Describe]. They move along when a run continues as new: the same name
 // there has the same time.
@@ -47,8 +58,8 @@ func Timer(ctx context.Context, name string, d time.Duration, opts ...BranchOpti
 
 // TimerAt is [Timer] for an instant.
 func TimerAt(ctx context.Context, name string, at time.Time, opts ...BranchOption) *Future[time.Time] {
-	if at.IsZero() {
-		return &Future[time.Time]{name: name, err: invalid("timer "+name, "the time is zero")}
+	if err := instant("timer "+name, at); err != nil {
+		return &Future[time.Time]{name: name, err: err}
 	}
 	return timer(ctx, kernel.Timer{Name: name, At: at}, opts)
 }

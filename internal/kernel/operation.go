@@ -213,9 +213,15 @@ func (o *operation) begun() {
 	}
 }
 
-// settle records the outcome. It is called with the lock by whoever found it
-// out, and does nothing where there is one.
+// settle records the outcome and lets workflow code hear of it. It is called with
+// the lock by whoever found it out.
 func (o *operation) settle(e journal.Entry) {
+	o.conclude(e)
+	o.run.dispatch()
+}
+
+// conclude records the outcome.
+func (o *operation) conclude(e journal.Entry) {
 	r := o.run
 	e.Op = o.id
 	if o.class == isAsync {
@@ -235,7 +241,6 @@ func (o *operation) settle(e journal.Entry) {
 	}
 	seq := r.outside(e)
 	r.facts.push(fact{seq, o})
-	r.dispatch()
 }
 
 // close ends what the operation had going on.

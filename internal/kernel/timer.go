@@ -1,7 +1,9 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -63,19 +65,42 @@ func (s *scope) setTimer(ctx context.Context, t Timer) *operation {
 	switch {
 	case rec != nil:
 	case t.At.IsZero():
-		o.due = time.Now().Add(t.For).Round(0)
+		o.due = time.Now().Add(t.For).Round(0).UTC()
 	default:
-		o.due = t.At.Round(0)
+		o.due = t.At.Round(0).UTC()
 	}
 	if rec == nil {
 		r.append(journal.Entry{Kind: journal.TimerRegistered, Op: op, Detail: &journal.Detail{Due: o.due}})
 	}
-	if time.Until(o.due) <= 0 {
-		o.settle(journal.Entry{Kind: journal.TimerFired})
-	} else {
-		o.wait()
-	}
+	o.wait()
 	return o
+}
+
+// due gives the timers whose times have come, in the order of their times and, at
+// one time, in that in which they were set.
+func (r *run) due() []*operation {
+	var due []*operation
+	for o := r.operations; o != nil; o = o.older {
+		if o.class == isTimer && !o.settled && time.Until(o.due) <= 0 {
+			due = append(due, o)
+		}
+	}
+	slices.SortFunc(due, func(a, b *operation) int { return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.start, b.start)) })
+	return due
+}
+
+// fire settles the timers whose times have come. It is called when no code can go
+// on: what replayed code has still to ask for may have come before. It gives false
+// where there is none.
+func (r *run) fire() bool {
+	if r.gone() {
+		return false
+	}
+	due := r.due()
+	for _, o := range due {
+		o.conclude(journal.Entry{Kind: journal.TimerFired})
+	}
+	return len(due) > 0
 }
 
 // cancelTimer ends the open timer of that path, by a message of that number. It

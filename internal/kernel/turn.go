@@ -122,6 +122,9 @@ func (r *run) dispatch() {
 			r.facts.pop().deliver()
 			continue
 		}
+		if r.fire() {
+			continue
+		}
 		r.commands()
 		if len(r.ready) == 0 && r.facts.empty() {
 			r.idle()
@@ -215,7 +218,7 @@ func (r *run) contend() {
 // lend takes the turn from a holder that blocks outside the engine, and lets
 // the others go on. It gets in line again at its next durable operation.
 func (r *run) lend() {
-	if len(r.ready) == 0 && r.facts.empty() && len(r.effects) == 0 {
+	if len(r.ready) == 0 && r.facts.empty() && len(r.effects) == 0 && len(r.due()) == 0 {
 		return
 	}
 	if r.reading > 0 {

@@ -196,7 +196,7 @@ func (o *operation) elapsed() {
 	case time.Until(o.due) > 0:
 		o.arm()
 	case o.class == isTimer:
-		o.settle(journal.Entry{Kind: journal.TimerFired})
+		r.dispatch() // which fires it
 	case o.forMessage:
 		o.expire()
 	default:
