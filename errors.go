@@ -140,7 +140,7 @@ func failureOf(err error, links *int) *journal.Failure {
 	*links--
 	if r, ok := err.(*recorded); ok {
 		f := *r.failure
-		f.Settled = true
+		f.Settled = f.Settled || !r.live
 		return &f
 	}
 	f := &journal.Failure{Message: clip(err.Error()), Type: fmt.Sprintf("%T", err)}
@@ -209,18 +209,29 @@ type recorded struct {
 	failure *journal.Failure
 	self    error // the registered sentinel or value, or the Error, that it stands for; nil without
 	wraps   []error
+	live    bool // its class was not acted on yet
 }
 
 // fromFailure gives the error that a failure was; nil for nil.
-func fromFailure(f *journal.Failure) error {
+func fromFailure(f *journal.Failure) error { return errorOf(f, false) }
+
+// errorOf gives the error that a failure was; live where that is yet to be acted
+// on.
+func errorOf(f *journal.Failure, live bool) error {
 	if f == nil {
 		return nil
 	}
-	r := &recorded{failure: f, self: original(f)}
+	r := &recorded{failure: f, self: original(f), live: live}
 	for _, w := range f.Wraps {
-		r.wraps = append(r.wraps, fromFailure(w))
+		r.wraps = append(r.wraps, errorOf(w, live))
 	}
 	return r
+}
+
+// isOnly says whether err is what errorOf gave of f, and nothing around it.
+func isOnly(err error, f *journal.Failure) bool {
+	r, ok := err.(*recorded)
+	return ok && r.failure == f
 }
 
 // original gives the error that a link of a chain stands for, or nil.

@@ -2,7 +2,6 @@ package perdure
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/perdure/perdure/internal/kernel"
@@ -72,7 +71,7 @@ func (l Listener) kernel() (*kernel.Listener, error) {
 			return nil, invalid("listener", "nobody is told of %v", s)
 		}
 	}
-	return &kernel.Listener{Workflow: l.Workflow, Statuses: l.Statuses, Tell: func(ctx context.Context, e kernel.End) error {
+	return kernel.NewListener(l.Workflow, l.Statuses, func(ctx context.Context, e kernel.End) error {
 		payload, err := e.Payload()
 		if err != nil {
 			return err
@@ -82,7 +81,7 @@ func (l Listener) kernel() (*kernel.Listener, error) {
 			Payload: payload, Output: e.Outcome.Data, Err: fromFailure(e.Outcome.Failure),
 			Started: e.Head.Created, Ended: e.Head.Ended,
 		})
-	}}, nil
+	}), nil
 }
 
 // Listen has a listener told of the ends of runs from now on, until the function
@@ -148,13 +147,11 @@ func around(f func(context.Context, StepInfo, func(context.Context) error) error
 	return func(ctx context.Context, s kernel.StepInfo, body func(context.Context) *journal.Failure) *journal.Failure {
 		n, _ := s.Attempt()
 		var failure *journal.Failure
-		var came error
 		err := f(ctx, StepInfo{Step: s.Name(), Attempt: n, Run: s.Run()}, func(ctx context.Context) error {
 			failure = body(ctx)
-			came = fromFailure(failure)
-			return came
+			return errorOf(failure, true)
 		})
-		if err == nil || errors.Is(came, err) { // nothing went wrong, or nothing else
+		if err == nil || isOnly(err, failure) { // nothing went wrong, or nothing else
 			return failure
 		}
 		return toFailure(err)

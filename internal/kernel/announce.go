@@ -2,7 +2,9 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -23,6 +25,13 @@ type Listener struct {
 	Workflow string           // empty for all
 	Statuses []journal.Status // the ends that it wants; none for all but CONTINUED_AS_NEW
 	Tell     func(ctx context.Context, e End) error
+	slots    chan struct{} // made by NewListener
+}
+
+// NewListener gives a listener of the ends of a workflow's runs, or of all where
+// that is empty, with one of the statuses, or any where there are none.
+func NewListener(workflow string, statuses []journal.Status, tell func(context.Context, End) error) *Listener {
+	return &Listener{Workflow: workflow, Statuses: statuses, Tell: tell, slots: make(chan struct{}, tellers)}
 }
 
 // An End is what a listener is told.
@@ -85,95 +94,49 @@ func (k *Kernel) listening(h journal.Head) []*Listener {
 // tells says whether somebody listens for that end.
 func (k *Kernel) tells(h journal.Head) bool { return len(k.listening(h)) > 0 }
 
-// What the announcer takes at a time, and tells at the same time.
+// An announcer reads what is owed and has it told. What is owed of one run is told
+// in order, one after the other; of different runs at the same time. Each listener
+// is called on a goroutine of its own, so one that blocks holds up nothing but what
+// comes after it of the same run, and itself.
+type announcer struct {
+	k     *Kernel
+	stop  context.Context // ends when nothing more is to be told
+	calls context.Context // of listeners; ends when the engine does not wait for them any more
+	after int64           // what is owed up to this number was read, of the workflows known
+	known map[string]bool
+	slots chan struct{} // of the subscriber
+
+	mu     sync.Mutex
+	queues map[journal.Number][]store.Owed // of each run that is being told of: what is to follow
+	held   int                             // read and not told
+	room   chan struct{}                   // has a value when that became fewer
+}
+
 const (
-	owedPage = 200
-	tellers  = 16
+	owedPage = 200  // read at a time
+	maxHeld  = 1000 // read and not told
+	tellers  = 16   // calls of one listener, or of the subscriber, at a time
 )
 
-// announce tells what is owed, until ctx ends. Those that are told of different
-// runs are told at the same time; what is owed of one run is told in order.
-func (k *Kernel) announce(ctx context.Context) {
-	told := &telling{k: k, slots: make(chan struct{}, tellers), chains: map[journal.Number]chan struct{}{}, known: map[int64]bool{}}
-	after, names := int64(0), 0
-	for {
-		known := k.names()
-		if len(known) > names { // what is owed of a workflow that was not known has any number
-			after, names = 0, len(known)
-		}
-		owed, err := k.owed(known, after)
-		if err != nil {
-			wait := time.Second
-			if final(err) || !k.pause(&wait) || ctx.Err() != nil {
-				return
-			}
-			continue
-		}
-		for _, o := range owed {
-			after = max(after, o.Number)
-			if !told.tell(ctx, o) {
-				return
-			}
-		}
-		if len(owed) == owedPage {
-			continue
-		}
+// announce tells what is owed, until stop ends.
+func (k *Kernel) announce(stop, calls context.Context) {
+	a := &announcer{
+		k: k, stop: stop, calls: calls, known: map[string]bool{}, slots: make(chan struct{}, tellers),
+		queues: map[journal.Number][]store.Owed{}, room: make(chan struct{}, 1),
+	}
+	select {
+	case <-k.owing: // it looks anyway
+	default:
+	}
+	for a.look() {
 		select {
 		case <-k.owing:
-		case <-ctx.Done():
+		case <-stop.Done():
 			return
 		case <-k.dead:
 			return
 		}
 	}
-}
-
-// telling is what is being told, and what was told and is not acknowledged.
-type telling struct {
-	k     *Kernel
-	slots chan struct{}
-
-	mu     sync.Mutex
-	chains map[journal.Number]chan struct{} // by run: the end of what is being told of it
-	known  map[int64]bool                   // by number of what is owed
-}
-
-// tell tells of one entry on a goroutine of its own, unless that has begun. It
-// gives false where the engine stops first.
-func (t *telling) tell(ctx context.Context, o store.Owed) bool {
-	select {
-	case t.slots <- struct{}{}:
-	case <-ctx.Done():
-		return false
-	case <-t.k.dead:
-		return false
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.known[o.Number] {
-		<-t.slots
-		return true
-	}
-	t.known[o.Number] = true
-	before, done := t.chains[o.Head.Number], make(chan struct{})
-	t.chains[o.Head.Number] = done
-	go func() {
-		defer func() { <-t.slots }()
-		defer close(done)
-		if before != nil {
-			<-before
-		}
-		acknowledged := t.k.announceOne(ctx, o)
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if acknowledged {
-			delete(t.known, o.Number)
-		}
-		if t.chains[o.Head.Number] == done {
-			delete(t.chains, o.Head.Number)
-		}
-	}()
-	return true
 }
 
 // owe asks the announcer to look now.
@@ -184,69 +147,224 @@ func (k *Kernel) owe() {
 	}
 }
 
-// owed asks the store for entries that are owed of those workflows.
-func (k *Kernel) owed(names []string, after int64) ([]store.Owed, error) {
-	if len(names) == 0 {
-		return nil, nil
+// look reads what is owed and was not read, of workflows that have become known
+// since from the beginning. It gives false when the engine stops.
+func (a *announcer) look() bool {
+	names := a.k.names()
+	var fresh []string
+	for _, name := range names {
+		if !a.known[name] {
+			a.known[name] = true
+			fresh = append(fresh, name)
+		}
 	}
-	claimed, err := k.store.Claim(context.Background(), store.Claim{
-		Engine: k.engine, Now: time.Now(), Owed: owedPage, After: after, Workflows: names,
-	})
-	return claimed.Owed, err
+	return a.read(fresh, 0, a.after) && a.read(names, a.after, math.MaxInt64)
 }
 
-// announceOne tells of one entry and acknowledges it. An event is told until its
-// subscriber takes it.
-func (k *Kernel) announceOne(ctx context.Context, o store.Owed) (acknowledged bool) {
-	if o.Entry.Kind == journal.EventEmitted {
-		if !k.publish(ctx, o) {
+// read hands on what is owed of those workflows, with numbers above after.
+func (a *announcer) read(names []string, after, upTo int64) bool {
+	wait := 10 * time.Millisecond
+	for more := len(names) > 0 && after < upTo; more; {
+		claimed, err := a.k.store.Claim(context.Background(), store.Claim{
+			Engine: a.k.engine, Now: time.Now(), Owed: owedPage, After: after, Workflows: names,
+		})
+		if err != nil {
+			if final(err) || !a.pause(&wait) {
+				return false
+			}
+			continue
+		}
+		more = claimed.More
+		for _, o := range claimed.Owed {
+			if o.Number > upTo {
+				return true
+			}
+			after = o.Number
+			a.after = max(a.after, after)
+			if !a.hand(o) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// pause waits, longer each time and at most a second. It gives false when the
+// engine stops.
+func (a *announcer) pause(wait *time.Duration) bool {
+	t := time.NewTimer(*wait)
+	defer t.Stop()
+	*wait = min(2**wait, time.Second)
+	select {
+	case <-t.C:
+		return true
+	case <-a.stop.Done():
+	case <-a.k.dead:
+	}
+	return false
+}
+
+// hand has an entry told after what is owed of its run already. It waits while too
+// much is held.
+func (a *announcer) hand(o store.Owed) bool {
+	a.mu.Lock()
+	for a.held >= maxHeld {
+		a.mu.Unlock()
+		select {
+		case <-a.room:
+		case <-a.stop.Done():
+			return false
+		case <-a.k.dead:
 			return false
 		}
-	} else {
-		for _, l := range k.listening(o.Head) {
-			k.tellEnd(ctx, l, o)
-		}
+		a.mu.Lock()
 	}
-	if ctx.Err() != nil {
-		return false
-	}
-	_, err := k.submit(ctx, "acknowledge", []store.Change{{Told: []int64{o.Number}}})
-	return err == nil
-}
-
-// tellEnd calls one listener. What it makes of it changes nothing.
-func (k *Kernel) tellEnd(ctx context.Context, l *Listener, o store.Owed) {
-	end := End{
-		Head: o.Head, Outcome: Outcome{Data: o.Entry.Data, Failure: o.Entry.Failure(), Detail: o.Entry.Detail},
-		payload: func() ([]byte, error) { return k.lastPayload(ctx, o.Head) },
-	}
-	if err := guarded(func() error { return l.Tell(ctx, end) }); err != nil {
-		k.listenerFailed(o.Head, err)
-	}
-}
-
-// publish hands an event to the subscriber until it takes it. It gives false
-// where the engine stops first.
-func (k *Kernel) publish(ctx context.Context, o store.Owed) bool {
-	k.mu.Lock()
-	subscriber := k.subscriber
-	k.mu.Unlock()
-	if subscriber == nil {
+	defer a.mu.Unlock()
+	a.held++
+	run := o.Head.Number
+	queue, busy := a.queues[run]
+	if busy {
+		a.queues[run] = append(queue, o)
 		return true
 	}
-	d := o.Entry.Detail
-	e := Event{ID: d.Message, Type: d.Event, Head: o.Head, Step: o.Entry.Op.String(), At: o.Entry.At, Data: o.Entry.Data}
+	a.queues[run] = nil
+	go a.tellRun(o)
+	return true
+}
+
+// tellRun tells what is owed of one run, beginning with o. What it could not tell,
+// and what follows that, is for the next engine.
+func (a *announcer) tellRun(o store.Owed) {
+	for more := true; more; {
+		if !a.tell(o) {
+			return
+		}
+		o, more = a.next(o.Head.Number)
+	}
+}
+
+// next gives what is to be told next of a run.
+func (a *announcer) next(run journal.Number) (store.Owed, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.held--
+	select {
+	case a.room <- struct{}{}:
+	default:
+	}
+	queue := a.queues[run]
+	if len(queue) == 0 {
+		delete(a.queues, run)
+		return store.Owed{}, false
+	}
+	a.queues[run] = queue[1:]
+	return queue[0], true
+}
+
+// tell tells of one entry and acknowledges it. It gives false where the engine
+// stops first. An event is told until its subscriber takes it.
+func (a *announcer) tell(o store.Owed) bool {
+	if o.Entry.Kind != journal.EventEmitted {
+		return a.try(o, a.tellEnd) == nil
+	}
 	wait := 10 * time.Millisecond
 	for {
-		err := guarded(func() error { return subscriber(ctx, e) })
+		err := a.try(o, a.publish)
 		if err == nil {
 			return true
 		}
-		k.listenerFailed(o.Head, err)
-		if ctx.Err() != nil || !k.pause(&wait) {
+		if errors.Is(err, errStopping) {
+			return false
+		}
+		a.k.listenerFailed(o.Head, err)
+		if !a.pause(&wait) {
 			return false
 		}
 	}
+}
+
+var errStopping = errors.New("kernel: the engine stops")
+
+// try tells of one entry and, where that succeeds, acknowledges it. As with the
+// body of a step, an engine that stops waits for it.
+func (a *announcer) try(o store.Owed, call func(store.Owed) error) error {
+	if a.stop.Err() != nil || !a.k.fly() {
+		return errStopping
+	}
+	defer a.k.land()
+	if err := call(o); err != nil {
+		return err
+	}
+	l := &letter{k: a.k, changes: []store.Change{{Told: []int64{o.Number}}}, done: make(chan struct{})}
+	a.k.pipe.push(l)
+	select {
+	case <-l.done:
+	case <-a.k.dead:
+		return errStopping
+	}
+	if l.err != nil {
+		return errStopping
+	}
+	return nil
+}
+
+// enter waits for one of the slots. It gives false when the engine stops.
+func (a *announcer) enter(slots chan struct{}) bool {
+	select {
+	case slots <- struct{}{}:
+		return true
+	case <-a.stop.Done():
+	case <-a.k.dead:
+	}
+	return false
+}
+
+// tellEnd calls the listeners. What they make of it changes nothing.
+func (a *announcer) tellEnd(o store.Owed) error {
+	end := End{
+		Head: o.Head, Outcome: Outcome{Data: o.Entry.Data, Failure: o.Entry.Failure(), Detail: o.Entry.Detail},
+		payload: sync.OnceValues(func() ([]byte, error) { return a.k.lastPayload(o.Head.Number) }),
+	}
+	listeners := a.k.listening(o.Head)
+	told := make(chan bool, len(listeners))
+	for _, l := range listeners {
+		go func() {
+			if !a.enter(l.slots) {
+				told <- false
+				return
+			}
+			defer func() { <-l.slots }()
+			if err := guarded(func() error { return l.Tell(a.calls, end) }); err != nil {
+				a.k.listenerFailed(o.Head, err)
+			}
+			told <- true
+		}()
+	}
+	all := true
+	for range listeners {
+		all = <-told && all
+	}
+	if !all {
+		return errStopping
+	}
+	return nil
+}
+
+// publish hands an event to the subscriber. Where there is none, it is told.
+func (a *announcer) publish(o store.Owed) error {
+	a.k.mu.Lock()
+	subscriber := a.k.subscriber
+	a.k.mu.Unlock()
+	if subscriber == nil {
+		return nil
+	}
+	if !a.enter(a.slots) {
+		return errStopping
+	}
+	defer func() { <-a.slots }()
+	d := o.Entry.Detail
+	e := Event{ID: d.Message, Type: d.Event, Head: o.Head, Step: o.Entry.Op.String(), At: o.Entry.At, Data: o.Entry.Data}
+	return guarded(func() error { return subscriber(a.calls, e) })
 }
 
 // Subscribe gives the engine the one that takes events.
@@ -270,25 +388,42 @@ func (k *Kernel) listenerFailed(h journal.Head, err error) {
 	})
 }
 
-// guarded calls f; a panic in it is an error.
-func guarded(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
+var errExited = errors.New("it has ended its goroutine")
+
+// guarded calls f on a goroutine of its own; a panic in it is an error, and so is
+// that it ends the goroutine.
+func guarded(f func() error) error {
+	out := make(chan error, 1)
+	go func() {
+		err := errExited
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v", p)
+			}
+			out <- err
+		}()
+		err = f()
 	}()
-	return f()
+	return <-out
 }
 
 // lastPayload gives the payload that a run had last: its input, or what replaced
-// it.
-func (d *Desk) lastPayload(ctx context.Context, h journal.Head) ([]byte, error) {
-	entries, err := d.store.Load(ctx, h.Number, store.Range{Payloads: true})
+// it. It waits as long as the store does not answer.
+func (k *Kernel) lastPayload(run journal.Number) ([]byte, error) {
+	var entries []journal.Entry
+	err := k.persist(func() (err error) {
+		entries, err = k.store.Load(context.Background(), run, store.Range{})
+		return err
+	})
 	if err != nil {
-		return nil, unavailable("read "+string(h.ID), err)
+		return nil, err
 	}
 	for _, e := range slices.Backward(entries) {
-		if e.Kind == journal.PayloadSet || e.Kind == journal.RunStarted {
+		switch {
+		case e.Kind != journal.PayloadSet && e.Kind != journal.RunStarted:
+		case storedAt(&e) != 0:
+			return k.fetch(run, e.Seq)
+		default:
 			return e.Data, nil
 		}
 	}

@@ -96,7 +96,7 @@ type Kernel struct {
 	err        error
 	begun      bool // Run was called
 	draining   bool
-	flying     int           // step bodies that are being executed
+	flying     int           // step bodies, and what is told, that are being executed
 	landed     chan struct{} // closed when draining and flying is 0
 	workflows  map[string]*Workflow
 	resident   map[journal.Number]*run
@@ -174,12 +174,15 @@ func (k *Kernel) Run(ctx context.Context) error {
 	if w, ok := k.store.(store.Watcher); ok {
 		others.Go(func() { w.Watch(beside, k.look) })
 	}
-	others.Go(func() { k.announce(beside) })
+	calls, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer hangUp()
+	others.Go(func() { k.announce(beside, calls) })
 	others.Go(func() { k.cleanUp(beside) })
 	k.claimLoop(ctx)
 	cancel()
 	others.Wait()
 	k.drain()
+	hangUp()
 	k.leaveAll()
 	k.pipe.stop()
 	given := time.AfterFunc(max(k.cfg.Drain, time.Second), func() {
