@@ -33,6 +33,27 @@ type Node struct {
 	After []string `json:"after,omitempty"` // the nodes that must have ended before
 }
 
+// stuck gives a node that follows itself, or one that does; empty where there is
+// none.
+func (g Graph) stuck() string {
+	ended := map[string]bool{}
+	for left := g.Nodes; len(left) > 0; {
+		var blocked []Node
+		for _, n := range left {
+			if slices.ContainsFunc(n.After, func(before string) bool { return !ended[before] }) {
+				blocked = append(blocked, n)
+			} else {
+				ended[n.Name] = true
+			}
+		}
+		if len(blocked) == len(left) {
+			return left[0].Name
+		}
+		left = blocked
+	}
+	return ""
+}
+
 func (a About) workflow(w *workflow) error {
 	if a.Input != nil && !json.Valid(a.Input) {
 		return invalid("define "+w.Name, "the contract of its input is not JSON")
@@ -51,6 +72,9 @@ func (a About) workflow(w *workflow) error {
 					return invalid("define "+w.Name, "node %s of its graph follows %s, which is not there", n.Name, before)
 				}
 			}
+		}
+		if n := a.Graph.stuck(); n != "" {
+			return invalid("define "+w.Name, "node %s of its graph can never begin: what it follows goes in a circle", n)
 		}
 	}
 	w.about = a
