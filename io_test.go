@@ -145,7 +145,7 @@ func (w *witness) observe(n observe.Notice) {
 	case observe.RunStarted:
 		w.hear(n.Run, journal.RunStarted, "")
 	case observe.StepStarted:
-		w.hear(n.Run, journal.StepStarted, n.Step)
+		w.hear(n.Run, journal.RunStarted, "")
 	case observe.StepSucceeded:
 		w.hear(n.Run, journal.StepCompleted, n.Step)
 	case observe.RunEnded:

@@ -7,7 +7,7 @@ type Kind string
 // waits for. [Lifecycle] lists them.
 const (
 	RunStarted           Kind = "run started"
-	StepStarted          Kind = "step started"              // of attempts whose start is recorded: further ones, and those of async and announced steps
+	StepStarted          Kind = "step started"              // an attempt begins; again where an engine has died in it
 	StepSucceeded        Kind = "step succeeded"            // Took says how long the attempt took
 	StepFailed           Kind = "step failed"               // after the last attempt
 	StepSkipped          Kind = "step skipped"              // decided not to run

@@ -3,7 +3,10 @@
 // is told after the entry is durable.
 package observe
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A Notice tells one thing. Fields that do not apply are zero.
 type Notice struct {
@@ -29,9 +32,12 @@ type Notice struct {
 }
 
 // A Func receives notices. Those that tell of a run's entries come one at a time
-// and in the order of its journal, and the engine's commits wait for them, so it
-// must return soon. Others come from other goroutines at any time. A panic in it
-// is caught and changes nothing.
+// and in the order of its journal, and the engine's commits wait for them. So it
+// must return soon: while it does not, no run goes on, and it must not itself ask
+// an engine for what has to be written. Others come from other goroutines at any
+// time: StepStarted of an attempt without a record, before the attempt's body, and
+// the kinds that are not of the lifecycle. A panic in it is caught and changes
+// nothing.
 type Func func(Notice)
 
 // An Observer takes only the kinds it wants.
@@ -48,8 +54,12 @@ type Set struct {
 	all   []Func          // those of any other kind
 }
 
-// NewSet gives the set of these observers. Those without a See are left out.
+// NewSet gives the set of these observers, nil where there are none. Those without
+// a See are left out.
 func NewSet(observers []Observer) *Set {
+	if !slices.ContainsFunc(observers, func(o Observer) bool { return o.See != nil }) {
+		return nil
+	}
 	s := &Set{named: map[Kind][]Func{}}
 	for _, o := range observers {
 		for _, k := range o.Kinds {

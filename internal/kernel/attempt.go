@@ -32,6 +32,8 @@ type attempt struct {
 	ctx    context.Context // of the body
 	cancel context.CancelCauseFunc
 	events []journal.Entry // that the body has emitted
+
+	announced bool // it has a record of its own
 }
 
 // try begins the next attempt when everything appended so far is durable, with
@@ -43,7 +45,7 @@ func (o *operation) try(announced bool) {
 	if o.tries > 1 {
 		o.attempt = new(attempt)
 	}
-	*o.attempt = attempt{op: o, n: o.tries}
+	*o.attempt = attempt{op: o, n: o.tries, announced: announced}
 	r.inFlight++
 	o.begun()
 	if announced {
@@ -138,6 +140,7 @@ func (o *operation) execute() {
 	}
 	a.began, a.ctx = time.Now(), a.context()
 	r.mu.Unlock()
+	a.tellBegun()
 	var data []byte
 	var failure *journal.Failure
 	returned := false
@@ -159,12 +162,12 @@ func (o *operation) body(a *attempt) (data []byte, failure *journal.Failure) {
 	}
 	called := false
 	failure = around(a.ctx, StepInfo{a}, func(ctx context.Context) (f *journal.Failure) {
-		called = true
 		data, f = o.work.Body(ctx)
+		called = true // it has returned, and not panicked
 		return f
 	})
 	if failure == nil && !called {
-		failure = &journal.Failure{Code: journal.CodeMisuse, Message: "what goes around the steps gave no error and did not call step " + o.path()}
+		failure = &journal.Failure{Code: journal.CodeMisuse, Message: "what goes around the steps gave no error, and step " + o.path() + " has not returned"}
 	}
 	return data, failure
 }

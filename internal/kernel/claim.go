@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -326,6 +327,8 @@ func (k *Kernel) residentOf(c *store.Run, def *Workflow) *run {
 		r.bytes += int64(c.Entries[i].Size())
 	}
 	k.memos.Add(r.bytes)
+	r.unheard = c.Head.Status == journal.Pending && c.Head.Number.Engine() != k.engine &&
+		!slices.ContainsFunc(c.Entries, func(e journal.Entry) bool { return e.Status != journal.Pending && e.Status != 0 })
 	if len(c.Entries) > 0 {
 		first := &c.Entries[0]
 		r.input, r.stored = first.Data, storedAt(first) != 0

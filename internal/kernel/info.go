@@ -167,20 +167,64 @@ func (r *run) tell(c *store.Change) {
 	if r.k.cfg.Observers == nil {
 		return
 	}
+	if r.unheard {
+		r.unheard = false
+		r.k.tellStart(&r.head)
+	}
 	for i := range c.Entries {
 		e := &c.Entries[i]
-		kind := noticeOf[e.Kind]
-		if d := e.Detail; kind == observe.StepSkipped && d != nil && d.Reason == Duplicate {
-			kind = observe.StepDuplicate
-		}
-		if e.Kind == journal.ValueRecorded && e.Detail != nil && e.Detail.Mail != 0 {
-			kind = observe.SignalDelivered
-		}
+		kind := kindOf(e)
 		if kind == "" || !r.k.cfg.Observers.Wants(kind) {
 			continue
 		}
 		r.k.observe(r.noticeOf(kind, e))
 	}
+}
+
+// kindOf says which notice tells of an entry; empty where none does.
+func kindOf(e *journal.Entry) observe.Kind {
+	kind, d := noticeOf[e.Kind], e.Detail
+	switch {
+	case d == nil:
+	case e.Kind == journal.StepSkipped && d.Reason == Duplicate:
+		return observe.StepDuplicate
+	case e.Kind == journal.SignalConsumed && len(d.Choices) > 0: // the answer to a DecisionSought
+		return observe.RunResumed
+	case e.Kind == journal.ValueRecorded && d.Mail != 0:
+		return observe.SignalDelivered
+	}
+	return kind
+}
+
+// tellMade tells observers of the runs that a group has made: children, successors,
+// and those that are started with a signal.
+func (k *Kernel) tellMade(cs []store.Change) {
+	for i := range cs {
+		if c := &cs[i]; c.Create && c.Verdict == store.Written {
+			k.tellStart(c.Head)
+		}
+	}
+}
+
+// tellStart tells observers that a run was started.
+func (k *Kernel) tellStart(h *journal.Head) {
+	if k.cfg.Observers.Wants(observe.RunStarted) {
+		k.observe(observe.Notice{
+			Kind: observe.RunStarted, At: h.Created, Run: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
+			Pattern: h.Pattern.String(), Status: journal.Pending.String(),
+		})
+	}
+}
+
+// tellBegun tells observers that an attempt begins which has no record of its own.
+func (a *attempt) tellBegun() {
+	r := a.op.run
+	if a.announced || !r.k.cfg.Observers.Wants(observe.StepStarted) {
+		return
+	}
+	n := r.notice(observe.StepStarted)
+	n.At, n.Step, n.Attempt = a.began, a.op.path(), a.n
+	r.k.observe(n)
 }
 
 // Duplicate is the reason of a step that was skipped because it was done before.
@@ -189,7 +233,7 @@ const Duplicate = "duplicate"
 // noticeOf gives the notice of that kind about an entry.
 func (r *run) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice {
 	n := r.notice(kind)
-	n.At, n.Took, n.Attempt = e.At, e.Took, e.Attempt()
+	n.At, n.Took = e.At, e.Took
 	if e.Status != 0 {
 		n.Status = e.Status.String()
 	}
@@ -199,9 +243,14 @@ func (r *run) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice {
 	}
 	switch kind {
 	case observe.SignalDelivered:
-		n.Signal = path
+		n.Signal = e.Op.Name
+		if e.Kind == journal.ValueRecorded {
+			n.Signal = e.Detail.Reason
+		}
 	case observe.TimerFired:
 		n.Timer = path
+	case observe.StepStarted, observe.StepSucceeded, observe.StepFailed, observe.StepRetrying, observe.StepCancelled:
+		n.Step, n.Attempt = path, e.Attempt()
 	default:
 		n.Step = path
 	}
@@ -213,11 +262,12 @@ func (r *run) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice {
 		return n
 	}
 	n.Due, n.Reason, n.Phase, n.Other = d.Due, d.Reason, d.Phase, string(d.Other)
-	if d.Failures > 0 {
-		n.Attempt = d.Failures
-	}
-	if kind == observe.ChildEnded {
+	n.Attempt = max(n.Attempt, d.Attempt, d.Failures)
+	switch kind {
+	case observe.ChildEnded:
 		n.Reason = d.Outcome.String()
+	case observe.SignalDelivered:
+		n.Reason = ""
 	}
 	if f := d.Failure; f != nil {
 		n.Err = f.Message

@@ -39,6 +39,7 @@ func (l *letter) take(cs []store.Change, rows, bytes *int, first bool) ([]store.
 // committed implements source.
 func (l *letter) committed(cs []store.Change) {
 	l.changes = append([]store.Change(nil), cs...)
+	l.k.tellMade(cs)
 	for i := range cs {
 		if cs[i].Create && cs[i].Verdict == store.Written {
 			l.k.look()

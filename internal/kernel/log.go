@@ -181,10 +181,15 @@ func (r *run) take(cs []store.Change, rows, bytes *int, first bool) ([]store.Cha
 	return cs, true
 }
 
-// committed implements source.
+// committed implements source. Observers hear first: what begins once an entry is
+// durable, and tells them of it, comes after that entry.
 func (r *run) committed(cs []store.Change) {
 	c := &cs[0]
 	r.k.gate.count(-int64(sizeOf(c.Entries)))
+	if !c.Create || c.Verdict == store.Written {
+		r.tell(c)
+		r.k.tellMade(cs[1:])
+	}
 	r.mu.Lock()
 	if c.Create && c.Verdict != store.Written {
 		r.found, r.verdict = c.Found, c.Verdict
@@ -217,7 +222,6 @@ func (r *run) committed(cs []store.Change) {
 		r.hold(r.root)
 	}
 	r.mu.Unlock()
-	r.tell(c)
 	for i := range c.Entries {
 		if d := c.Entries[i].Detail; d != nil && d.Tell {
 			r.k.owe()

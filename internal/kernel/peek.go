@@ -107,25 +107,29 @@ func TakeMessage(ctx context.Context, number int64) (bool, error) {
 	if rec != nil {
 		return rec.ended.Detail != nil && rec.ended.Detail.Mail != 0, nil
 	}
-	there, err := s.hasSignal(number)
+	name, err := s.signalOf(number)
 	if err != nil {
 		return false, err
 	}
 	e := journal.Entry{Kind: journal.ValueRecorded, Op: op}
-	if there {
+	if name != "" {
 		r.inbox.remove(number, r.seq+1)
-		e.Detail = &journal.Detail{Mail: number}
+		e.Detail = &journal.Detail{Mail: number, Reason: name}
 	}
 	r.append(e)
-	return there, nil
+	return name != "", nil
 }
 
-// hasSignal says whether a signal is in the inbox. It may let go of the lock.
-func (s *scope) hasSignal(number int64) (bool, error) {
+// signalOf gives the name of a signal that is in the inbox; empty where it is not.
+// It may let go of the lock.
+func (s *scope) signalOf(number int64) (string, error) {
 	r := s.run
 	is := func(e *journal.Entry) bool { return e.Seq == number && e.Kind == journal.SignalReceived }
-	if r.inbox.find(is) != nil || !r.inbox.partial() {
-		return r.inbox.find(is) != nil, nil
+	if e := r.inbox.find(is); e != nil {
+		return e.Op.Name, nil
+	}
+	if !r.inbox.partial() {
+		return "", nil
 	}
 	r.reading++
 	r.fetching++
@@ -136,11 +140,14 @@ func (s *scope) hasSignal(number int64) (bool, error) {
 	r.fetching--
 	r.stay()
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	if err := s.ended(); err != nil {
-		return false, err
+		return "", err
 	}
 	messages = r.inbox.untaken(messages)
-	return len(messages) == 1 && is(&messages[0]), nil
+	if len(messages) != 1 || !is(&messages[0]) {
+		return "", nil
+	}
+	return messages[0].Op.Name, nil
 }

@@ -68,6 +68,7 @@ type run struct {
 	names       []string
 	named       map[string]bool  // where there are more than a few
 	paths       map[int64]string // of the scopes, where somebody observes
+	unheard     bool             // a client has made it, and observers have not heard
 	timeout     *time.Timer
 	bytes       int64 // of the journal that it was claimed with
 
