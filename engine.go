@@ -47,8 +47,9 @@ type Options struct {
 	// no run is taken up, and what waits leaves.
 	MaxResident int
 	// Sweep is how often the store is asked for due runs without a reason, from a
-	// second to ten minutes; 0 is 30 seconds. SweepOnly has timers wait for it:
-	// then nothing is late by more than one sweep.
+	// second to ten minutes; 0 is 30 seconds, below 0 not at all, which is for a
+	// store that nobody else uses, in a test. SweepOnly has timers wait for it: then
+	// nothing is late by more than one sweep.
 	Sweep     time.Duration
 	SweepOnly bool
 	// Retention says for how long runs are kept after their end. See [Retention].
@@ -100,8 +101,10 @@ func New(s store.Store, o Options) (*Engine, error) {
 		return nil, invalid("new engine", "SpillOver is %d", o.SpillOver)
 	case o.MaxResident < 0:
 		return nil, invalid("new engine", "MaxResident is %d", o.MaxResident)
-	case o.Sweep != 0 && (o.Sweep < time.Second || o.Sweep > 10*time.Minute):
+	case o.Sweep > 0 && (o.Sweep < time.Second || o.Sweep > 10*time.Minute):
 		return nil, invalid("new engine", "Sweep is %v: from 1 second to 10 minutes", o.Sweep)
+	case o.Sweep < 0 && o.SweepOnly:
+		return nil, invalid("new engine", "Sweep is %v: with SweepOnly nothing would wake a run", o.Sweep)
 	}
 	if o.Build == "" {
 		o.Build = executableBuild()

@@ -54,14 +54,22 @@ func (k *Kernel) rest(ctx context.Context) bool {
 	k.mu.Unlock()
 	left := k.cfg.Sweep
 	if !wake.IsZero() && !k.cfg.SweepOnly {
-		if left = min(left, time.Until(wake)); left <= 0 {
+		until := time.Until(wake)
+		if until <= 0 {
 			return true
 		}
+		if left <= 0 || until < left {
+			left = until
+		}
 	}
-	t := time.NewTimer(left)
-	defer t.Stop()
+	var due <-chan time.Time
+	if left > 0 {
+		t := time.NewTimer(left)
+		defer t.Stop()
+		due = t.C
+	}
 	select {
-	case <-t.C:
+	case <-due:
 	case <-k.nudge:
 	case <-ctx.Done():
 		return false

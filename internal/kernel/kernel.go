@@ -39,7 +39,7 @@ type Config struct {
 
 	Linger      time.Duration // how long a run that waits stays in memory; at most 0: it leaves at once
 	MaxResident int           // bytes of journals in memory; above it nothing is claimed, and what waits leaves
-	Sweep       time.Duration // how often the store is asked for due runs without a reason
+	Sweep       time.Duration // how often the store is asked for due runs without a reason; below 0 never
 	SweepOnly   bool          // and only then
 	KeepPosts   time.Duration // how long a message is kept that found no run
 	// Around is called around the body of every step; nil for nothing.
