@@ -359,7 +359,7 @@ func (r *run) goesOn() bool {
 		return true
 	}
 	for i := range r.inbox.kept {
-		switch e := &r.inbox.kept[i]; e.Kind {
+		switch e := r.inbox.kept[i]; e.Kind {
 		case journal.CancelAsked:
 			if !r.cleansUp() {
 				r.commands()
