@@ -50,8 +50,9 @@ func sleep(ctx context.Context, t kernel.Timer, opts []BranchOption) error {
 // Timer sets a timer with a name and goes on. The future ends at that time with
 // it, in UTC, or with an [Error] of code cancelled where the timer is cancelled: by
 // [Future.Cancel], or from outside by [Client.CancelTimer]. Open timers are listed
-// by [Client.Describe]. They move along when a run continues as new: the same name
-// there has the same time.
+// by [Client.Describe]. Those of the run's own scope move along when it
+// continues as new: the same name there has the same time, the first that is left
+// first.
 func Timer(ctx context.Context, name string, d time.Duration, opts ...BranchOption) *Future[time.Time] {
 	return timer(ctx, kernel.Timer{Name: name, For: d}, opts)
 }

@@ -116,7 +116,9 @@ func (r *run) cancelTimer(path, reason string, mail int64) bool {
 }
 
 // openTimers gives the named timers that have not fired, with their times: those
-// that code has asked for, and those that are recorded.
+// that code has asked for, and those that are recorded. The successor counts
+// occurrences of a name from the beginning, so those that are left are numbered
+// anew.
 func (r *run) openTimers() []journal.Entry {
 	var out []journal.Entry
 	add := func(op journal.Op, due time.Time) {
@@ -134,6 +136,15 @@ func (r *run) openTimers() []journal.Entry {
 			if rec.class == isTimer && !rec.asked && rec.ended == nil && rec.op.Name != SleepName {
 				add(rec.op, rec.due)
 			}
+		}
+	}
+	slices.SortFunc(out, func(a, b journal.Entry) int {
+		return cmp.Or(cmp.Compare(a.Op.Name, b.Op.Name), cmp.Compare(a.Op.Key, b.Op.Key), cmp.Compare(a.Op.Occ, b.Op.Occ))
+	})
+	for i := range out {
+		op := &out[i].Op
+		if op.Occ = 1; i > 0 && op.Name == out[i-1].Op.Name && op.Key == out[i-1].Op.Key {
+			op.Occ = out[i-1].Op.Occ + 1
 		}
 	}
 	return out
