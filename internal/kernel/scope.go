@@ -342,11 +342,10 @@ func (b *branch) main() {
 			return
 		}
 		p := recover()
-		stack := string(debug.Stack())
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if !r.gone() {
-			r.panicked(panicFailure("the workflow", p, stack))
+			r.panicked(panicFailure("the workflow", p, string(debug.Stack())))
 		}
 		r.endGoroutine(b)
 	}()
