@@ -138,9 +138,8 @@ func (s Status) IsTerminal() bool { return s.Head.Status.IsTerminal() }
 func (s Status) IsSuccess() bool { return s.Head.Status.IsSuccess() }
 
 // Statuses tells of many runs, by run IDs and workflow IDs, at most 1,000, in the
-// order asked; one that is not there is not Found. It asks the store a fixed
-// number of times, and once more for each run that has ended. Reading changes
-// nothing.
+// order asked; one that is not there is not Found. It asks the store three times
+// at most, however many there are. Reading changes nothing.
 func (c *Client) Statuses(ctx context.Context, ids ...string) ([]Status, error) {
 	heads, err := c.desk.Stand(ctx, ids)
 	if err != nil {

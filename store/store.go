@@ -275,12 +275,13 @@ type Owed struct {
 
 // A Range says which entries of a journal are meant, or which messages.
 type Range struct {
-	From     int64  // first sequence; 0 and 1 are the same
-	Limit    int    // 0 for all
-	Tail     bool   // the last Limit entries instead of the first; From is ignored
-	Payloads bool   // spilled payloads come with their entries
-	Inbox    bool   // untaken messages instead: Seq is the number. Of run 0 those that found no run, with Detail.To and Detail.Due, when they expire
-	Name     string // of messages: those of this name only
+	From     int64            // first sequence; 0 and 1 are the same
+	Limit    int              // 0 for all
+	Tail     bool             // the last Limit entries instead of the first; From is ignored
+	Payloads bool             // spilled payloads come with their entries
+	Inbox    bool             // untaken messages instead: Seq is the number. Of run 0 those that found no run, with Detail.To and Detail.Due, when they expire
+	Name     string           // of messages: those of this name only
+	Ends     []journal.Number // instead the last entries of these runs, as far as they have ended, in this order; the run is ignored. At most MaxLimit
 }
 
 // A Filter says which heads are meant; zero fields do not limit.
@@ -303,8 +304,8 @@ type Filter struct {
 
 // A Purge removes runs that have ended, with their journals, messages and
 // payloads, but none that a rule does not name, that stands for its workflow ID
-// still (Head.Keep), or of which an entry is owed; and unrouted messages that
-// have expired. A payload that another run names too stays.
+// still (Head.Keep), of which an entry is owed, or that is the first of a chain that
+// goes on; and unrouted messages that have expired. A payload that another run names too stays.
 type Purge struct {
 	Engine journal.EngineID // whose right to write is checked; zero for a stranger
 	Now    time.Time

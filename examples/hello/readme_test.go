@@ -47,3 +47,48 @@ func TestTheStepOfTheReadme(t *testing.T) {
 		}
 	})
 }
+
+// Approval is the payload of the signal that the README shows.
+type Approval struct {
+	By    string
+	Later bool
+}
+
+var approve = perdure.NewSignal[Approval]("approve")
+
+func await(ctx context.Context, _ int) (string, error) {
+	ok, err := approve.Wait(ctx, perdure.Within(14*24*time.Hour))
+	if err == nil && ok.Later {
+		err = perdure.Sleep(ctx, 30*24*time.Hour)
+	}
+	return ok.By, err
+}
+
+func send(ctx context.Context, engine *perdure.Engine) error {
+	_, err := approve.Send(ctx, engine, "order-4711", Approval{By: "ada", Later: true})
+	return err
+}
+
+func TestTheWaitOfTheReadme(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := must(perdure.New(memory.New(), perdure.Options{}))
+		workflow := perdure.Define("await", await)
+		must(workflow, engine.Register(workflow))
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- engine.Run(ctx) }()
+		run := must(workflow.Start(ctx, engine, 0, perdure.ID("order-4711")))
+		time.Sleep(13 * 24 * time.Hour)
+		if err := send(ctx, engine); err != nil {
+			t.Error(err)
+		}
+		began := time.Now()
+		if by, err := run.Result(ctx); by != "ada" || err != nil || time.Since(began) != 30*24*time.Hour {
+			t.Error(by, err, time.Since(began))
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -151,20 +151,31 @@ func (d *Desk) Stand(ctx context.Context, ids []string) ([]journal.Head, error) 
 	return out, nil
 }
 
-// Outcomes tells how those of the runs have ended that have.
+// Outcomes tells how those of the runs have ended that have. It asks the store
+// once, however many there are.
 func (d *Desk) Outcomes(ctx context.Context, heads []journal.Head) (map[journal.Number]Outcome, error) {
-	out := map[journal.Number]Outcome{}
+	var ends []journal.Number
 	for _, h := range heads {
-		if !h.Status.IsTerminal() {
-			continue
+		if h.Status.IsTerminal() {
+			ends = append(ends, h.Number)
 		}
-		o, err := d.outcome(ctx, h)
-		if err != nil {
-			return nil, err
-		}
-		out[h.Number] = o
+	}
+	out := map[journal.Number]Outcome{}
+	if len(ends) == 0 {
+		return out, nil
+	}
+	entries, err := d.store.Load(ctx, 0, store.Range{Ends: ends, Payloads: true})
+	if err != nil {
+		return nil, unavailable("read", err)
+	}
+	for i := range entries {
+		out[entries[i].Run] = outcomeOf(&entries[i])
 	}
 	return out, nil
+}
+
+func outcomeOf(e *journal.Entry) Outcome {
+	return Outcome{Data: e.Data, Failure: e.Failure(), Detail: e.Detail}
 }
 
 // A Signal is a message from outside.

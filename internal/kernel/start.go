@@ -240,5 +240,5 @@ func (d *Desk) outcome(ctx context.Context, h journal.Head) (Outcome, error) {
 	if len(entries) == 0 {
 		return Outcome{}, &journal.Error{Code: journal.CodeCorrupt, Op: "read " + string(h.ID), Message: "its last entry is not there"}
 	}
-	return Outcome{Data: entries[0].Data, Failure: entries[0].Failure(), Detail: entries[0].Detail}, nil
+	return outcomeOf(&entries[0]), nil
 }

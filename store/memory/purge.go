@@ -54,7 +54,7 @@ func (d *data) purge(p store.Purge) store.Purged {
 func (d *data) purgeable(p store.Purge) (gone []*run, more bool) {
 	owing := d.owing()
 	for _, r := range d.byNumber {
-		if r.isOpen() || owing[r] || r.stands(p.Now) || !isNamed(p.Rules, &r.head) {
+		if r.isOpen() || owing[r] || r.stands(p.Now) || d.goesOn(r) || !isNamed(p.Rules, &r.head) {
 			continue
 		}
 		if len(gone) == cmp.Or(p.Limit, purgePage) {
@@ -98,6 +98,12 @@ func (d *data) sweep(some map[journal.Number]bool) {
 // stands says whether an ended run stands for its workflow ID still.
 func (r *run) stands(now time.Time) bool {
 	return r.head.Keep > 0 && !r.head.Ended.Add(r.head.Keep).Before(now)
+}
+
+// goesOn says whether an ended run is the first of a chain that has an open run.
+func (d *data) goesOn(r *run) bool {
+	next := d.open(r.head.WorkflowID)
+	return next != nil && next.head.Chain == r.head.Number
 }
 
 // isNamed says whether a rule names the ended run.

@@ -39,6 +39,8 @@ func (d *data) rangeOf(n journal.Number, r store.Range) []reader {
 	var all []reader
 	run := d.runs[n]
 	switch {
+	case len(r.Ends) > 0:
+		return d.ends(r.Ends)
 	case r.Inbox && n == 0:
 		for _, u := range d.allUnrouted() {
 			if u.number >= r.From && u.row.isNamed(r.Name) {
@@ -58,6 +60,21 @@ func (d *data) rangeOf(n journal.Number, r store.Range) []reader {
 	}
 	for _, row := range page(run.from(r.From), r) {
 		all = append(all, row.read)
+	}
+	return all
+}
+
+// ends gives the last entries of those of the runs that have ended.
+func (d *data) ends(runs []journal.Number) []reader {
+	var all []reader
+	for _, n := range runs {
+		r := d.runs[n]
+		if r == nil || r.isOpen() {
+			continue
+		}
+		for _, row := range r.from(r.head.Last)[:1] {
+			all = append(all, row.read)
+		}
 	}
 	return all
 }

@@ -10,9 +10,11 @@ import (
 
 const (
 	// selectOver gives runs that a rule names. One that stands for its workflow
-	// ID still is none of them, and none of which an entry is owed.
+	// ID still is none of them, and none of which an entry is owed, or that is the
+	// first of a chain that goes on.
 	selectOver = `select number from heads where ended is not null and status = ? and ended <= ?
-and (keep = 0 or ended + keep < ?) and not exists (select 1 from owed where run = heads.number)`
+and (keep = 0 or ended + keep < ?) and not exists (select 1 from owed where run = heads.number)
+and not exists (select 1 from heads o where o.workflow_id = heads.workflow_id and o.ended is null and o.chain = heads.number)`
 
 	selectExpired = `select number from unrouted where until <= ? order by until limit ? + 0`
 

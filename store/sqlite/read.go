@@ -30,20 +30,30 @@ func (s *Store) read(ctx context.Context, f func(*conn) error) error {
 // Load gives entries of one journal in order, or messages of one inbox. Where a
 // row cannot be read it gives those before it and a CorruptError.
 func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) (entries []journal.Entry, err error) {
-	sql, args := rangeOf(n, r)
-	read := reader(n, r)
+	runs := r.Ends
+	if len(runs) == 0 {
+		runs = []journal.Number{n}
+	}
 	err = s.read(ctx, func(c *conn) error {
 		entries = nil
-		return c.query(func(row []driver.Value) error {
-			e, err := read(n, row)
-			if err == nil && r.Payloads && e.Spill != 0 {
-				e.Data, err = spilled(&e, row[len(row)-1])
+		for _, n := range runs {
+			sql, args := rangeOf(n, r)
+			read := reader(n, r)
+			err := c.query(func(row []driver.Value) error {
+				e, err := read(n, row)
+				if err == nil && r.Payloads && e.Spill != 0 {
+					e.Data, err = spilled(&e, row[len(row)-1])
+				}
+				if err == nil {
+					entries = append(entries, e)
+				}
+				return err
+			}, sql, args...)
+			if err != nil {
+				return err
 			}
-			if err == nil {
-				entries = append(entries, e)
-			}
-			return err
-		}, sql, args...)
+		}
+		return nil
 	})
 	return entries, err
 }
@@ -62,6 +72,10 @@ func rangeOf(n journal.Number, r store.Range) (sql string, args []driver.Value) 
 	}
 	if r.Payloads {
 		columns += payloadColumn
+	}
+	if len(r.Ends) > 0 {
+		return "select " + columns + " from entries where run = ? and seq = (select last from heads where number = ? and ended is not null)",
+			append(args, int64(n))
 	}
 	if r.Inbox && r.Name != "" {
 		table += " and name = ?"

@@ -18,6 +18,7 @@ func entryChecks() []check {
 		{"entry/payloads come back byte for byte", entryPayloads},
 		{"entry/what was handed over may be changed afterwards", entryCopies},
 		{"entry/a range limits what is loaded", entryRanges},
+		{"entry/the last entries of runs that have ended come together", entryEnds},
 		{"entry/a detail that does not encode refuses the whole group", entryDetailRefused},
 	}
 }
@@ -125,6 +126,23 @@ func entryRanges(w *world) {
 		w.same("range", w.load(c.Run, r.Range), c.Entries[r.from-1:r.to])
 	}
 	w.rows(w.number(), 0)
+}
+
+// spec: R-26
+func entryEnds(w *world) {
+	w.join(0)
+	open, done, failed := w.written(w.start(""))[0], w.written(w.start(""))[0], w.written(w.start(""))[0]
+	w.commit(ended(done, 2, 10), step(failed.Number, 2))
+	large := ended(failed, 3, 11)
+	large.Entries[0].Data, large.Entries[0].Spill = []byte("large"), w.number()
+	w.commit(large)
+	runs := []journal.Number{failed.Number, w.number(), open.Number, done.Number}
+	got := w.load(0, store.Range{Ends: runs})
+	if len(got) != 2 || got[0].Run != failed.Number || got[0].Seq != 3 || got[0].Data != nil || got[1].Run != done.Number || got[1].Seq != 2 {
+		w.Fatalf("the ends are %+v", got)
+	}
+	w.same("payload", string(w.load(0, store.Range{Ends: runs, Payloads: true})[0].Data), "large")
+	w.same("none", len(w.load(0, store.Range{Ends: runs[1:3]})), 0)
 }
 
 func entryDetailRefused(w *world) {

@@ -17,6 +17,7 @@ func purgeChecks() []check {
 		{"purge/rules name workflows and statuses", purgeRules},
 		{"purge/a run that stands for its workflow ID stays", purgeKeep},
 		{"purge/a run of which an entry is owed stays", purgeOwed},
+		{"purge/the first run of a chain stays while the chain goes on", purgeChain},
 		{"purge/open runs stay, whatever their status", purgeOpen},
 		{"purge/it goes by small batches", purgeLimit},
 		{"purge/payloads go with the last run that names them", purgePayloads},
@@ -121,6 +122,21 @@ func purgeOwed(w *world) {
 	w.same("purged", w.purge(100, 0, before(100)), store.Purged{Runs: 1})
 }
 
+// spec: R-25
+func purgeChain(w *world) {
+	w.join(0)
+	head := w.written(w.start("order-1"))[0]
+	first := head.Number
+	for i := range 2 {
+		head = w.head(w.commit(w.continued(head, 2, 10+i)...)[1].Run)
+	}
+	w.same("purged", w.purge(100, 0, before(100)), store.Purged{Runs: 1})
+	w.same("left", w.left(), []journal.Number{first, head.Number})
+	w.commit(ended(head, 2, 20))
+	w.written(w.start("order-1")) // of another chain
+	w.same("purged", w.purge(100, 0, before(100)), store.Purged{Runs: 2})
+}
+
 // spec: R-37
 func purgeOpen(w *world) {
 	w.join(0)
@@ -189,7 +205,10 @@ func purgeMessages(w *world) {
 	w.join(0)
 	large := signal("large", "large")
 	large.Data, large.Spill = bytes.Repeat([]byte("x"), 1000), w.number()
-	both := w.continued(w.filled("order-1", 3), 3, 10)
+	first := w.written(w.start("order-1"))[0]
+	head := w.head(w.commit(w.continued(first, 2, 5)...)[1].Run)
+	w.posted(6, toRun(head.Number, signal("x1", "1")), toRun(head.Number, signal("x2", "2")), toRun(head.Number, signal("x3", "3")))
+	both := w.continued(w.head(head.Number), 3, 10)
 	both[0].Entries = append(taking(both[0].Run, 2, 3, signal("x3", "")).Entries, both[0].Entries...)
 	w.commit(both...)
 	next := both[1].Run
@@ -200,7 +219,7 @@ func purgeMessages(w *world) {
 	w.judged(w.posted(12, toRun(next, signal("x3", "3")))[0], store.Delivered, next, 6) // its row went with the run that took it
 	w.same("payload", len(w.inbox(next)[3].Data), 1000)
 	w.commit(ended(w.head(next), 2, 20))
-	w.same("purged", w.purge(100, 0, before(100)), store.Purged{Runs: 1})
+	w.same("purged", w.purge(100, 0, before(100)), store.Purged{Runs: 2})
 	w.same("inbox", labels(w.inbox(next)), []string{})
 	p := w.posted(101, waiting("order-1", 200, signal("x1", "1")))[0]
 	w.judged(p, store.Unrouted, 0, p.Number)
