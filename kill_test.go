@@ -26,7 +26,7 @@ const workerDir = "PERDURE_TEST_WORKER"
 
 // processes has what else the test binary is, by the variable that names the
 // directory for it.
-var processes = map[string]func(dir string) error{workerDir: workUntilKilled}
+var processes = map[string]func(dir string) error{workerDir: workUntilKilled, listenerDir: listenUntilKilled}
 
 func TestMain(m *testing.M) {
 	for variable, process := range processes {

@@ -2,6 +2,7 @@ package perdure
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure/internal/kernel"
@@ -13,7 +14,10 @@ import (
 // of a workflow, then it hears of the workflow's runs; [Engine.Listen] adds one to
 // an engine. Nobody is told that a run continues as new.
 //
-// What it returns, and a panic in it, are told to observers and change nothing.
+// What it returns, and a panic in it, are told to observers and change nothing. It
+// is called for at most 16 runs at a time; while it blocks, others go on. An engine
+// that stops waits for it as for a step; then the context of the call ends, and
+// what was not told is told by the next engine.
 type Listener struct {
 	Workflow string           // of the runs that it hears of; empty for all
 	Statuses []journal.Status // the ends that it hears of; none for all
@@ -71,7 +75,7 @@ func (l Listener) kernel() (*kernel.Listener, error) {
 			return nil, invalid("listener", "nobody is told of %v", s)
 		}
 	}
-	return kernel.NewListener(l.Workflow, l.Statuses, func(ctx context.Context, e kernel.End) error {
+	return kernel.NewListener(l.Workflow, slices.Clone(l.Statuses), func(ctx context.Context, e kernel.End) error {
 		payload, err := e.Payload()
 		if err != nil {
 			return err
@@ -102,7 +106,7 @@ type Event struct {
 	RunID      journal.RunID
 	WorkflowID string
 	Workflow   string
-	Step       string
+	Step       string // that emitted it, without the scopes that it is in
 	At         time.Time
 	Data       []byte
 }
