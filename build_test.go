@@ -14,6 +14,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store/memory"
 )
 
 // deploy replaces the program: the engine dies, and one of another build goes on
@@ -74,6 +75,7 @@ func TestAnotherBuildIsReplayedByName(t *testing.T) {
 		{"same", []string{"a", "b", "c", "d"}, "A B C D", []string{"c", "d"}, nil},
 		{"step added before", []string{"x", "a", "b", "c", "d"}, "X A B C D", []string{"x", "c", "d"}, []string{"x: new in this build"}},
 		{"step removed", []string{"b", "c", "d"}, "B C D", []string{"c", "d"}, []string{"a: recorded, and unused by this build"}},
+		{"step replaced", []string{"a", "x", "c", "d"}, "A X C D", []string{"x", "c", "d"}, []string{"x: new in this build", "b: recorded, and unused by this build"}},
 		{"reordered", []string{"b", "a", "c"}, "B A C", []string{"c"}, nil},
 		{"renamed", []string{"z<a", "b", "c", "d"}, "A B C D", []string{"c", "d"}, nil},
 	} {
@@ -107,6 +109,80 @@ func TestAnotherBuildIsReplayedByName(t *testing.T) {
 					t.Errorf("told %q, want %q", told, c.told)
 				}
 			})
+		})
+	}
+}
+
+// A difference is told when the new build takes the run up, not when it ends, and
+// to wait with a context of one's own is none.
+//
+// spec: B-1
+func TestAnotherBuildIsToldOfWhileTheRunWaits(t *testing.T) {
+	asked := perdure.NewSignal[int]("asked")
+	code := func(names ...string) *perdure.Workflow[int, int] {
+		return perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			short, cancel := context.WithTimeout(ctx, time.Hour)
+			defer cancel()
+			f := perdure.Async(ctx, "first", work("first", time.Second, nil))
+			if _, err := f.Await(short); err != nil {
+				return 0, err
+			}
+			for _, name := range names {
+				if _, err := perdure.Step(ctx, name, work(name, 0, nil)); err != nil {
+					return 0, err
+				}
+			}
+			in, err := perdure.Scope(ctx, "inner")
+			if err != nil {
+				return 0, err
+			}
+			for _, name := range names {
+				if _, err := perdure.Step(in, name, work(name, 0, nil)); err != nil {
+					return 0, err
+				}
+			}
+			return asked.Wait(ctx)
+		})
+	}
+	again := func(w *world) { // has the run replayed
+		w.t.Helper()
+		if err := w.eng.Suspend(context.Background(), "x", "a moment"); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := w.eng.Resume(context.Background(), "x"); err != nil {
+			w.t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+	}
+	for _, linger := range []time.Duration{-1, 0} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{code("a", "b")}}
+			w.opts = perdure.Options{Build: "test", Linger: linger}
+			w.begin()
+			defer func() { w.end() }()
+			if _, err := w.eng.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			w.deploy("second", code("a", "b"))
+			again(w)
+			if told := w.seen(observe.ReplayDiffered); len(told) > 0 {
+				t.Errorf("the same code was told of: %v", told)
+			}
+			w.deploy("third", code("b"))
+			again(w)
+			d, err := w.eng.Describe(context.Background(), "x")
+			if err != nil || d.Head.Status != journal.Waiting {
+				t.Error(d.Head.Status, d.Why, err)
+			}
+			var told []string
+			for _, n := range w.seen(observe.ReplayDiffered) {
+				told = append(told, n.Step+": "+n.Reason)
+			}
+			slices.Sort(told)
+			if want := []string{"a: " + observe.OperationUnused, "inner/a: " + observe.OperationUnused}; !slices.Equal(told, want) {
+				t.Errorf("told %q, want %q", told, want)
+			}
 		})
 	}
 }

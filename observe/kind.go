@@ -56,9 +56,15 @@ const (
 	CleanupFailed  Kind = "cleanup failed"  // what was to run before the run ended; Err says how, the run ends all the same
 	ListenerFailed Kind = "listener failed" // a lifecycle listener or subscriber gave an error or panicked; Err says which
 	TurnLent       Kind = "turn lent"       // Reason names where the workflow blocks outside the engine
-	ReplayDiffered Kind = "replay differed" // another build: Reason names operations unused and new
+	ReplayDiffered Kind = "replay differed" // another build: Step is an operation, Reason one of those below
 	KeyAdvised     Kind = "key advised"     // another build replays an occurrence above 1: give it a key
 	StoreFailed    Kind = "store failed"    // a commit or claim is tried again
 	StoreRecovered Kind = "store recovered" // after Attempt tries
 	Committed      Kind = "committed"       // a group is durable; Rows and Took say of what size
+)
+
+// The reasons of ReplayDiffered.
+const (
+	OperationNew    = "new in this build"
+	OperationUnused = "recorded, and unused by this build"
 )

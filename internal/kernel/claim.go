@@ -376,7 +376,7 @@ func (r *run) goesOn() bool {
 }
 
 // cleansUp says whether the run has something to do before it is cancelled.
-func (r *run) cleansUp() bool { return len(r.cleanups) > 0 || r.memo != nil && r.memo.planned }
+func (r *run) cleansUp() bool { return len(r.cleanups) > 0 || r.memo != nil && len(r.memo.planned) > 0 }
 
 // release gives the run back as it was claimed. One that is parked is due again
 // only for its overall timeout.

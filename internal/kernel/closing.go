@@ -75,7 +75,7 @@ func (r *run) finish(last journal.Entry, why string, end *journal.Error, outside
 	}
 	c := &closing{run: r, last: last, why: why, end: end}
 	switch {
-	case last.Kind == journal.RunContinued, len(r.cleanups) == 0 && (r.memo == nil || !r.memo.planned):
+	case last.Kind == journal.RunContinued, len(r.cleanups) == 0 && (r.memo == nil || len(r.memo.planned) == 0):
 		return r.terminate(last, why, end)
 	case outside:
 		d := *last.Detail

@@ -128,16 +128,33 @@ func finishRun(ctx context.Context, what call, end func(*run) *journal.Error) er
 	if err := s.enter(what); err != nil {
 		return err
 	}
+	r.tellReplayed(true)
 	return end(r)
 }
 
-// tellUnused tells of recorded operations that another build did not ask for.
-func (r *run) tellUnused() {
-	if r.memo.strict {
+// tellReplayed tells what another build makes of the journal: when its code first
+// waits for what is not recorded, and when it ends. A replay that goes as the run
+// went has asked for everything by then. Of code that stands at an operation of
+// its own nobody knows what it will ask for that is recorded further on; nor of a
+// clean-up, before it runs.
+func (r *run) tellReplayed(ended bool) {
+	m := r.memo
+	if m == nil || m.strict || r.lent {
 		return
 	}
-	for _, rec := range r.memo.unused() {
-		r.advise(observe.ReplayDiffered, rec.op.String(), "recorded, and unused by this build")
+	for _, rec := range m.unused() {
+		in := rec.op.Scope
+		s := m.scope(in)
+		for _, op := range m.added(in) {
+			s.stands = true
+			r.advise(observe.ReplayDiffered, r.paths[in]+op.String(), observe.OperationNew)
+		}
+		open := rec.moved || s.stands && rec.place > s.reached
+		if rec.told || m.planned[in] || open && !ended {
+			continue
+		}
+		rec.told = true
+		r.advise(observe.ReplayDiffered, r.paths[in]+rec.op.String(), observe.OperationUnused)
 	}
 }
 

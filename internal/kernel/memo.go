@@ -48,7 +48,7 @@ type memo struct {
 	build    string    // that wrote last
 	failures int       // panics of the run's code in a row, at its end
 	last     int64
-	planned  bool           // a clean-up was
+	planned  map[int64]bool // the scopes of clean-ups; nil without
 	ends     *journal.Entry // the run is to end by this once it has cleaned up; nil without
 }
 
@@ -68,6 +68,8 @@ type record struct {
 	policy  string
 	last    *journal.Failure
 	moved   bool // a timer of the predecessor: it has no place in the order of this code
+	place   int  // among the records of its scope, from 1; 0 where it has none
+	told    bool // that another build does not use it
 	once    map[string]*journal.Entry
 }
 
@@ -77,7 +79,9 @@ type record struct {
 type scopeMemo struct {
 	records []*record
 	asked   int
+	reached int          // the furthest place that was asked for
 	missed  []journal.Op // asked for since the last one that is recorded; a few at most
+	stands  bool         // its code came to wait after one of these
 }
 
 // fewMissed bounds what is told of operations that are new in another build.
@@ -110,7 +114,10 @@ func (m *memo) add(e *journal.Entry) {
 	}
 	switch e.Kind {
 	case journal.CleanupPlanned:
-		m.planned = true
+		if m.planned == nil {
+			m.planned = map[int64]bool{}
+		}
+		m.planned[e.Seq] = true
 	case journal.RunClosing:
 		m.ends = e
 	}
@@ -126,6 +133,7 @@ func (m *memo) add(e *journal.Entry) {
 		if !r.moved {
 			s := m.scope(e.Op.Scope)
 			s.records = append(s.records, r)
+			r.place = len(s.records)
 		}
 	}
 	r.add(e)
@@ -209,13 +217,14 @@ func (m *memo) ask(op journal.Op, c class) (*record, error) {
 	case r != nil:
 		if !r.asked {
 			r.asked = true
-			if !r.moved {
-				m.scopes[op.Scope].asked++
+			if s := m.scopes[op.Scope]; !r.moved {
+				s.asked++
+				s.reached = max(s.reached, r.place)
 			}
 		}
 		return r, nil
-	case !m.strict && c != isVersion:
-		if s := m.scopes[op.Scope]; s != nil && s.asked < len(s.records) && len(s.missed) < fewMissed {
+	case !m.strict && c != isWait && c != isVersion: // of these a part is never recorded
+		if s := m.scopes[op.Scope]; s != nil && !s.stands && s.reached < len(s.records) && len(s.missed) < fewMissed {
 			s.missed = append(s.missed, op)
 		}
 	case m.strict && c != isWait && c != isVersion: // they may be recorded later than where code asks for them
@@ -250,8 +259,7 @@ func (m *memo) unasked(scope int64) *record {
 }
 
 // added gives the operations of a scope that another build did not record: they
-// were missed, and one that is recorded was asked for after them. Each is given
-// once.
+// were asked for before one that is recorded. Each is given once.
 func (m *memo) added(scope int64) []journal.Op {
 	s := m.scopes[scope]
 	if s == nil {

@@ -145,7 +145,7 @@ func (r *run) returned(data []byte, spill journal.Number, failure *journal.Failu
 		if err := r.memo.closing(0); err != nil {
 			r.mismatch(err)
 		}
-		r.tellUnused()
+		r.tellReplayed(true)
 	}
 	if failure == nil {
 		e := journal.Entry{Kind: journal.RunCompleted, Status: journal.Completed, Data: data, Spill: spill}

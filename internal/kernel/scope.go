@@ -152,7 +152,7 @@ func (s *scope) advise(op journal.Op, key string, rec *record) {
 		return
 	}
 	for _, added := range r.memo.added(s.id) {
-		r.advise(observe.ReplayDiffered, s.show(added), "new in this build")
+		r.advise(observe.ReplayDiffered, s.show(added), observe.OperationNew)
 	}
 	if op.Occ > 1 && key == "" {
 		r.advise(observe.KeyAdvised, s.show(op), "another build replays an occurrence of a name: give it a key")

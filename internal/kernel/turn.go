@@ -43,6 +43,7 @@ type turns struct {
 	deliveries int64     // operations delivered so far
 	lending    bool      // a timer runs that may lend the turn
 	lent       bool      // order is no longer promised
+	caughtUp   bool      // code has gone as far as it can without what is not recorded
 	reading    int       // payloads that the engine reads for the holder, which is no reason to lend
 }
 
@@ -138,6 +139,10 @@ func (r *run) dispatch() {
 func (r *run) idle() {
 	if r.gone() {
 		return
+	}
+	if !r.caughtUp {
+		r.caughtUp = true
+		r.tellReplayed(false)
 	}
 	switch status := r.head.Status; {
 	case r.inFlight > 0:
