@@ -261,10 +261,12 @@ func (c *Client) why(d Description) string {
 	default:
 		return ""
 	}
-	if len(waits) == 0 {
-		return ""
+	for _, w := range waits {
+		if w.Kind != journal.WaitTimer || w.Due.After(time.Now()) { // a timer that moved along may never be asked for
+			return waitsFor(w)
+		}
 	}
-	return waitsFor(waits[0])
+	return ""
 }
 
 // waitsFor says in words what a wait is for.
