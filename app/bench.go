@@ -22,10 +22,13 @@ func newBench() *cobra.Command {
   latency     1,000 runs of 5 steps, one at a time
   fanout      one run of 1,000 parallel steps, repeated; the median counts
   resume      one run of 100,000 steps; it is interrupted and resumed
+  sleepers    100,000 runs sleep, and 10,000 of them wake at one instant
+  signals     20,000 runs that are not in memory get a signal each
+  timers      10,000 timers come due, 1,000 a second
 
 The floor is a bare loop that writes the same rows with the same store in a file
-of its own beside FILE. It is measured before and after the engine, and the
-better figures count. CPU and memory are the engine's.`,
+of its own beside FILE. It is measured before and after the engine, of sleepers
+only after it, and the better figures count. CPU and memory are the engine's.`,
 		Example: `  perdure bench --workload sequential
   perdure bench --workload latency --store sqlite:/data/bench.db -o text`,
 		Args: cobra.NoArgs,
@@ -54,6 +57,7 @@ better figures count. CPU and memory are the engine's.`,
 	flags.IntVar(&o.Steps, "steps", 0, "steps of each run (default by workload)")
 	flags.IntVar(&o.InFlight, "in-flight", 0, "runs at a time (default by workload)")
 	flags.IntVar(&o.Payload, "payload", 0, "bytes of each input, result and output (default 100)")
+	flags.DurationVar(&o.Idle, "idle", 0, "of sleepers: how long they are watched doing nothing (default 30s)")
 	flags.BoolVar(&o.Force, "force", false, "replace FILE where it is there already")
 	flags.BoolVar(&o.Keep, "keep", false, "leave the database in place")
 	flags.StringVarP(&output, "output", "o", "json", "json or text")

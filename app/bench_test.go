@@ -23,6 +23,9 @@ func TestBench(t *testing.T) {
 		{"--workload latency --runs 3 --steps 2 --payload 1", nil},
 		{"--workload fanout --steps 5", []string{"fanout_ms", "repeats"}},
 		{"--workload resume --steps 400", []string{"resume_s", "first_step_ms", "last_step_ms"}},
+		{"--workload sleepers --runs 30 --idle 10ms", []string{"rss_growth_mb", "goroutines", "idle_queries_per_min", "wake_per_s", "ends_per_s"}},
+		{"--workload signals --runs 20", []string{"signals_per_s", "send_p99_ms"}},
+		{"--workload timers --runs 20", []string{"late_p99_ms", "late_max_ms", "early"}},
 	} {
 		for _, store := range []string{"memory:", "sqlite:" + filepath.Join(t.TempDir(), "bench.db")} {
 			t.Run(c.flags+" "+store[:6], func(t *testing.T) {

@@ -37,9 +37,11 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	case o.Workload == Sequential || o.Workload == Latency:
 		return measureRounds(ctx, d, o)
 	}
-	before, err := measureFloor(ctx, d, o)
-	if err != nil {
-		return nil, err
+	var before *Floor
+	if o.Workload != Sleepers { // whose memory would be found in what the floor has left
+		if before, err = measureFloor(ctx, d, o); err != nil {
+			return nil, err
+		}
 	}
 	if report, err = measure(ctx, d, o); err != nil {
 		return nil, err
@@ -47,6 +49,9 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	after, err := measureFloor(ctx, d, o)
 	if err != nil {
 		return nil, err
+	}
+	if before == nil {
+		before = after
 	}
 	report.Floor = better(before, after)
 	return report, nil
@@ -65,6 +70,12 @@ func measure(ctx context.Context, d *database, o Options) (*Report, error) {
 		runs *= fanoutRepeats
 		err = r.measureLoad(ctx, d, j, perdure.Define("bench-fanout", j.fanout), runs)
 		r.FanoutMS = r.P50
+	case Sleepers:
+		err = r.measureSleepers(ctx, d, o)
+	case Signals:
+		err = r.measureSignals(ctx, d, o)
+	case Timers:
+		err = r.measureTimers(ctx, d, o)
 	default:
 		err = r.measureLoad(ctx, d, j, perdure.Define("bench-sequential", j.sequential), runs)
 	}

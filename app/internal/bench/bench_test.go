@@ -2,11 +2,15 @@ package bench
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/floor"
+	"github.com/perdure/perdure/store/memory"
 )
 
 func TestEveryWorkloadHasDefaults(t *testing.T) {
@@ -21,6 +25,75 @@ func TestEveryWorkloadHasDefaults(t *testing.T) {
 	}
 	if _, err := (Options{Workload: "no"}).filled(); journal.CodeOf(err) != journal.CodeInvalid {
 		t.Errorf("no workload: %v", err)
+	}
+}
+
+func TestRunsThatOnlyWaitHaveNoSteps(t *testing.T) {
+	for _, o := range []Options{
+		{Workload: Sleepers, Steps: 2}, {Workload: Signals, Steps: 2}, {Workload: Timers, Steps: 2},
+		{Workload: Sleepers, Idle: -1}, {Workload: Sleepers, Idle: 2 * time.Hour},
+	} {
+		if _, err := o.filled(); journal.CodeOf(err) != journal.CodeInvalid {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+// What is counted is every call of the engine, so that what it does not do while
+// nothing is due shows.
+func TestCallsOfAStoreAreCounted(t *testing.T) {
+	s := &counting{Store: memory.New()}
+	ctx := t.Context()
+	claimed, err := s.Claim(ctx, store.Claim{Now: time.Now()})
+	if err != nil || s.engine.Load() != int64(claimed.Engine) {
+		t.Fatalf("engine %d, %v, counted as %d", claimed.Engine, err, s.engine.Load())
+	}
+	for _, call := range []func() error{
+		func() error { return s.Commit(ctx, &store.Group{Engine: claimed.Engine, Now: time.Now()}) },
+		func() error { _, err := s.Load(ctx, 1, store.Range{}); return err },
+		func() error { return s.Spill(ctx, claimed.Engine, 1, nil) },
+		func() error { _, _, err := s.Find(ctx, store.Filter{}); return err },
+		func() error { _, err := s.Purge(ctx, store.Purge{Engine: claimed.Engine}); return err },
+		func() error { _, err := s.Info(ctx); return err },
+	} {
+		before := s.calls.Load()
+		if err := call(); err != nil || s.calls.Load() != before+1 {
+			t.Errorf("%d calls, %v", s.calls.Load()-before, err)
+		}
+	}
+	if h, err := s.owned(ctx); h != nil || err != nil || s.calls.Load() != 7 || s.commits.Load() != 1 {
+		t.Errorf("%+v, %v, %d calls, %d commits", h, err, s.calls.Load(), s.commits.Load())
+	}
+}
+
+func TestACountIsOverWithItsLastNotice(t *testing.T) {
+	c := newCount(2)
+	c.see(observe.Notice{})
+	select {
+	case <-c.all:
+		t.Fatal("after one of two")
+	default:
+	}
+	c.see(observe.Notice{})
+	<-c.all
+	if c.at.IsZero() {
+		t.Error("it has no time")
+	}
+}
+
+func TestTextHasWhatJSONHas(t *testing.T) {
+	var text, object strings.Builder
+	r := &Report{Timing: &Timing{Early: 0, LateP99: 1.5}}
+	if err := errors.Join(r.Text(&text), r.JSON(&object)); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"early", "late_p99_ms", "workload"} {
+		if !strings.Contains("\n"+text.String(), "\n"+key+" ") || !strings.Contains(object.String(), "  \""+key+"\": ") {
+			t.Errorf("no %s in\n%s%s", key, text.String(), object.String())
+		}
+	}
+	if strings.Contains(text.String()+object.String(), "wake_per_s") {
+		t.Error("it tells of sleepers")
 	}
 }
 

@@ -1,17 +1,14 @@
 package bench
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
-	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
 )
@@ -115,17 +112,6 @@ func (d *database) open() (*counting, error) {
 		return nil, unavailable("open the store", err)
 	}
 	return &counting{Store: s}, nil
-}
-
-// counting counts the groups that are committed.
-type counting struct {
-	store.Store
-	commits atomic.Int64
-}
-
-func (c *counting) Commit(ctx context.Context, g *store.Group) error {
-	c.commits.Add(1)
-	return c.Store.Commit(ctx, g)
 }
 
 func unavailable(what string, err error) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
 )
 
@@ -17,8 +18,8 @@ type engine struct {
 }
 
 // startEngine runs an engine that does not wait for steps when it is stopped.
-func startEngine(ctx context.Context, s store.Store, w perdure.Definition) (*engine, error) {
-	inner, err := perdure.New(s, perdure.Options{Build: "bench", Drain: -1})
+func startEngine(ctx context.Context, s store.Store, w perdure.Definition, observers ...observe.Observer) (*engine, error) {
+	inner, err := perdure.New(s, perdure.Options{Build: "bench", Drain: -1, Observers: observers})
 	if err != nil {
 		return nil, err
 	}

@@ -7,10 +7,17 @@ import (
 	"github.com/perdure/perdure/store/floor"
 )
 
+// mostFloor is how many runs the floor has at most beside runs that wait.
+const mostFloor = 20_000
+
 // floorShape is what the floor of a workload writes that it has no like of. For
-// fanout it is as many runs of one step at a time as a run has steps, and for
-// resume a twentieth of the steps in runs like those of latency.
+// fanout it is as many runs of one step at a time as a run has steps, for resume a
+// twentieth of the steps in runs like those of latency, and for runs that wait runs
+// of one step.
 func floorShape(o Options) floor.Options {
+	if o.waits() {
+		return floor.Options{Runs: min(o.Runs, mostFloor), Steps: 1, InFlight: o.InFlight, Payload: o.Payload}
+	}
 	if o.Workload == Fanout {
 		return floor.Options{Runs: o.Runs * o.Steps * fanoutRepeats, Steps: 1, InFlight: o.Steps, Payload: o.Payload}
 	}

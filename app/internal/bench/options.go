@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
@@ -14,10 +15,20 @@ const (
 	Latency    = "latency"    // the same, one run at a time
 	Fanout     = "fanout"     // one run of many steps at a time
 	Resume     = "resume"     // one run with a long journal, interrupted
+	Sleepers   = "sleepers"   // many runs that sleep, and some that wake together
+	Signals    = "signals"    // signals to runs that are not in memory
+	Timers     = "timers"     // timers that come due one after the other
 )
 
 // Workloads are the names of all workloads.
-func Workloads() []string { return []string{Sequential, Latency, Fanout, Resume} }
+func Workloads() []string {
+	return []string{Sequential, Latency, Fanout, Resume, Sleepers, Signals, Timers}
+}
+
+// waits says whether the runs of the workload have nothing to do but wait, once.
+func (o Options) waits() bool {
+	return o.Workload == Sleepers || o.Workload == Signals || o.Workload == Timers
+}
 
 // Options say what is measured. Of Runs, Steps and InFlight zero is what makes
 // the workload meaningful by itself.
@@ -25,18 +36,25 @@ type Options struct {
 	Workload string
 	Store    string // memory: or sqlite:FILE; sqlite: alone is a temporary file in the current directory
 	Runs     int
-	Steps    int  // of each run
-	InFlight int  // runs at a time
-	Payload  int  // bytes of each input, result and output
-	Force    bool // FILE is replaced where it is there already
-	Keep     bool // the database is left in place
+	Steps    int           // of each run
+	InFlight int           // runs at a time; of runs that wait, calls at a time
+	Payload  int           // bytes of each input, result and output
+	Idle     time.Duration // of sleepers: for how long they are watched doing nothing
+	Force    bool          // FILE is replaced where it is there already
+	Keep     bool          // the database is left in place
 }
+
+// idle is how long sleepers are watched: an engine sweeps as often by default.
+const idle = 30 * time.Second
 
 var defaults = map[string]Options{
 	Sequential: {Runs: 40_000, Steps: 5, InFlight: 256},
 	Latency:    {Runs: 1_000, Steps: 5, InFlight: 1},
 	Fanout:     {Runs: 1, Steps: 1_000, InFlight: 1},
 	Resume:     {Runs: 1, Steps: 100_000, InFlight: 1},
+	Sleepers:   {Runs: 100_000, Steps: 1, InFlight: 256},
+	Signals:    {Runs: 20_000, Steps: 1, InFlight: 256},
+	Timers:     {Runs: 10_000, Steps: 1, InFlight: 256},
 }
 
 func (o Options) filled() (Options, error) {
@@ -63,6 +81,15 @@ func (o Options) filled() (Options, error) {
 	}
 	if o.Workload == Resume && (o.Runs != 1 || o.InFlight != 1) {
 		return o, invalid("resume is about one run", "leave out --runs and --in-flight")
+	}
+	if o.waits() && o.Steps != 1 {
+		return o, invalid("runs of "+o.Workload+" have no steps", "leave out --steps")
+	}
+	if o.Idle == 0 {
+		o.Idle = idle
+	}
+	if o.Idle < 0 || o.Idle > time.Hour {
+		return o, invalid(fmt.Sprintf("--idle cannot be %v", o.Idle), "up to an hour")
 	}
 	return o, nil
 }

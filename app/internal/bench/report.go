@@ -16,7 +16,7 @@ type Report struct {
 	Workload     string  `json:"workload"`
 	Store        string  `json:"store"`
 	Runs         int     `json:"runs"`
-	Steps        int     `json:"steps"` // of each run
+	Steps        int     `json:"steps"` // of each run; of one that waits, that it waits once
 	InFlight     int     `json:"in_flight"`
 	Payload      int     `json:"payload"`
 	Repeats      int     `json:"repeats,omitempty"` // of fanout: how often the runs were made
@@ -24,7 +24,7 @@ type Report struct {
 	Seconds      float64 `json:"seconds"`
 	RunsPerS     float64 `json:"runs_per_s"`
 	StepsPerS    float64 `json:"steps_per_s"`
-	P50          float64 `json:"p50_ms"` // of a run, from the call that starts it to its result; of resume, of a step
+	P50          float64 `json:"p50_ms"` // of a run, from the call that starts it to its result; of resume, of a step; of signals, of a send; else how late
 	P99          float64 `json:"p99_ms"`
 	CPU          float64 `json:"cpu_s"` // of the process during the workload, without the floor's
 	CPUPerStep   float64 `json:"cpu_us_per_step"`
@@ -37,9 +37,45 @@ type Report struct {
 	FirstStepMS float64 `json:"first_step_ms,omitempty"` // median of the first steps of the run
 	LastStepMS  float64 `json:"last_step_ms,omitempty"`  // median of the last ones
 
+	*Sleeping
+	*Sending
+	*Timing
+
 	Floor      *Floor   `json:"floor"`       // null in memory
 	RatioSteps *float64 `json:"ratio_steps"` // of the floor's steps per second; null where it has another shape
 	RatioP50   *float64 `json:"ratio_p50"`   // of the floor's p50
+}
+
+// Sleeping is what is told of runs that sleep. Memory and goroutines are those of
+// the process while all runs sleep and none is in memory, less those before the
+// first was started, garbage collected and given back both times. Seconds, CPU and
+// what follows from them are of the runs that wake, from when they are due to
+// when the last end is durable.
+type Sleeping struct {
+	AsleepPerS  float64 `json:"asleep_per_s"` // started and put to sleep, until none was in memory
+	RSSGrowth   float64 `json:"rss_growth_mb"`
+	Goroutines  int     `json:"goroutines"`
+	IdleQueries float64 `json:"idle_queries_per_min"` // calls to the store, of any kind, while all sleep
+	IdleS       float64 `json:"idle_s"`               // for which they were counted
+	Due         int     `json:"due"`                  // runs that are due at the same time
+	WakePerS    float64 `json:"wake_per_s"`           // of them, from that time to when the code of the last has gone on
+	EndsPerS    float64 `json:"ends_per_s"`           // of them, from that time to when the last end was durable
+}
+
+// Sending is what is told of signals to runs that are not in memory. Seconds and
+// CPU are from the first call that sends one to the end of the last run.
+type Sending struct {
+	SignalsPerS float64 `json:"signals_per_s"` // to when the last run has taken its signal, durably
+	SendP99     float64 `json:"send_p99_ms"`   // of a call
+}
+
+// Timing is what is told of timers. How late one is, is from its time to the time
+// that its code records when it has gone on, both by the clock of the machine.
+type Timing struct {
+	DuePerS  float64 `json:"due_per_s"`
+	LateP99  float64 `json:"late_p99_ms"`
+	LateMost float64 `json:"late_max_ms"`
+	Early    int     `json:"early"` // that went on before their time
 }
 
 // A Floor is the limit: what a bare loop makes of the same rows on the same
@@ -86,6 +122,11 @@ func writeText(w io.Writer, prefix string, v reflect.Value) error {
 	for i := range v.NumField() {
 		key, option, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 		f := v.Field(i)
+		if v.Type().Field(i).Anonymous && !f.IsNil() {
+			if err := writeText(w, prefix, f.Elem()); err != nil {
+				return err
+			}
+		}
 		if key == "" || option == "omitempty" && f.IsZero() {
 			continue
 		}

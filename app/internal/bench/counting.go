@@ -1,0 +1,78 @@
+package bench
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// counting counts what a store is asked for, and knows the engine that has joined
+// it.
+type counting struct {
+	store.Store
+	commits atomic.Int64 // groups
+	calls   atomic.Int64 // of any kind
+	engine  atomic.Int64
+}
+
+func (c *counting) Commit(ctx context.Context, g *store.Group) error {
+	c.commits.Add(1)
+	c.calls.Add(1)
+	return c.Store.Commit(ctx, g)
+}
+
+func (c *counting) Claim(ctx context.Context, claim store.Claim) (store.Claimed, error) {
+	c.calls.Add(1)
+	claimed, err := c.Store.Claim(ctx, claim)
+	if err == nil && claim.Engine == 0 {
+		c.engine.Store(int64(claimed.Engine))
+	}
+	return claimed, err
+}
+
+func (c *counting) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry, error) {
+	c.calls.Add(1)
+	return c.Store.Load(ctx, run, r)
+}
+
+func (c *counting) Spill(ctx context.Context, engine journal.EngineID, id journal.Number, data []byte) error {
+	c.calls.Add(1)
+	return c.Store.Spill(ctx, engine, id, data)
+}
+
+func (c *counting) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Number, error) {
+	c.calls.Add(1)
+	return c.Store.Find(ctx, f)
+}
+
+func (c *counting) Purge(ctx context.Context, p store.Purge) (store.Purged, error) {
+	c.calls.Add(1)
+	return c.Store.Purge(ctx, p)
+}
+
+func (c *counting) Info(ctx context.Context) (store.Info, error) {
+	c.calls.Add(1)
+	return c.Store.Info(ctx)
+}
+
+// Watch watches the store where it can be watched, which takes no call of those
+// that are counted before somebody else has written.
+func (c *counting) Watch(ctx context.Context, f func()) {
+	if w, ok := c.Store.(store.Watcher); ok {
+		w.Watch(ctx, f)
+		return
+	}
+	<-ctx.Done()
+}
+
+// owned gives a run that the engine owns, which is in memory then; nil where none
+// is. It does not count.
+func (c *counting) owned(ctx context.Context) (*journal.Head, error) {
+	heads, _, err := c.Store.Find(ctx, store.Filter{Owner: journal.EngineID(c.engine.Load()), Open: true, Limit: 1})
+	if err != nil || len(heads) == 0 {
+		return nil, err
+	}
+	return &heads[0], nil
+}

@@ -1,0 +1,153 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/observe"
+)
+
+// A nap is the input of a run that sleeps.
+type nap struct {
+	Until   time.Time `json:"until"`
+	Payload string    `json:"payload"`
+}
+
+// naps are runs that sleep once each.
+type naps struct {
+	payload string
+	w       *perdure.Workflow[nap, string]
+	ended   *count
+
+	mu   sync.Mutex
+	late []time.Duration // of each whose code has gone on, in that order
+}
+
+// newNaps gives runs of which so many will end.
+func newNaps(o Options, ending int) *naps {
+	n := &naps{payload: strings.Repeat("x", o.Payload), ended: newCount(ending)}
+	n.w = perdure.Define("bench-nap", n.sleep)
+	return n
+}
+
+// sleep is the code of such a run. The time at which it goes on is recorded.
+func (n *naps) sleep(ctx context.Context, in nap) (string, error) {
+	if err := perdure.Until(ctx, in.Until); err != nil {
+		return "", err
+	}
+	now, err := perdure.Now(ctx)
+	if err != nil {
+		return "", err
+	}
+	n.mu.Lock()
+	n.late = append(n.late, now.Sub(in.Until))
+	n.mu.Unlock()
+	return in.Payload, nil
+}
+
+// start starts so many runs, of which until says how long each sleeps.
+func (n *naps) start(ctx context.Context, e *engine, runs, inFlight int, until func(i int) time.Time) error {
+	_, err := each(ctx, e, runs, inFlight, func(ctx context.Context, i int) error {
+		_, err := n.w.Start(ctx, e.Engine, nap{Until: until(i), Payload: n.payload})
+		return err
+	})
+	return err
+}
+
+// engine runs an engine for them, and tells when their ends are durable.
+func (n *naps) engine(ctx context.Context, s *counting) (*engine, error) {
+	return startEngine(ctx, s, n.w, observe.Observer{Kinds: []observe.Kind{observe.RunEnded}, See: n.ended.see})
+}
+
+// A count waits for so many notices.
+type count struct {
+	left atomic.Int64
+	at   time.Time // of the last; set before all is closed
+	all  chan struct{}
+}
+
+func newCount(n int) *count {
+	c := &count{all: make(chan struct{})}
+	c.left.Store(int64(n))
+	return c
+}
+
+func (c *count) see(observe.Notice) {
+	if c.left.Add(-1) == 0 {
+		c.at = time.Now()
+		close(c.all)
+	}
+}
+
+// await waits for all of them.
+func (c *count) await(ctx context.Context, e *engine) error {
+	select {
+	case <-c.all:
+		return nil
+	case <-e.ctx.Done():
+		return context.Cause(e.ctx)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// asleep waits until no run is in memory, and gives when that was.
+func asleep(ctx context.Context, s *counting, e *engine) (time.Time, error) {
+	for {
+		h, err := s.owned(ctx)
+		if err != nil {
+			return time.Time{}, unavailable("look for runs in memory", err)
+		}
+		if h == nil {
+			return time.Now(), nil
+		}
+		if err := pause(ctx, e, 20*time.Millisecond); err != nil {
+			return time.Time{}, err
+		}
+	}
+}
+
+// pause waits for a while.
+func pause(ctx context.Context, e *engine, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-e.ctx.Done():
+		return context.Cause(e.ctx)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// A footprint is what the process takes when nothing goes on.
+type footprint struct {
+	residentMB float64
+	goroutines int
+}
+
+// settle is how long what has ended may take to be gone.
+const settle = 200 * time.Millisecond
+
+// measureFootprint lets what goes on end, gives back what the garbage collector
+// can, and measures.
+func measureFootprint(ctx context.Context, e *engine) (footprint, error) {
+	if err := pause(ctx, e, settle); err != nil {
+		return footprint{}, err
+	}
+	debug.FreeOSMemory()
+	debug.FreeOSMemory() // what pools have kept over the first
+	return footprint{residentMB(), runtime.NumGoroutine()}, nil
+}
+
+// errSlow says that the machine could not do in time what a measurement is about
+// to begin with.
+var errSlow = errors.New("runs were due before all of them slept: take fewer with --runs")
