@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 )
 
@@ -49,6 +50,95 @@ func TestAMessageAfterTheRequestToResumeIsNotLost(t *testing.T) {
 		d, err := w.eng.Describe(ctx, run.ID())
 		if err != nil || d.Head.Status != journal.Completed || len(d.Unread) != 0 {
 			t.Errorf("the run is %v and has not read %v; %v", d.Head.Status, d.Unread, err)
+		}
+		w.end()
+	})
+}
+
+// A meddler calls meets before a group is committed that has an entry of that
+// kind, the first time.
+type meddler struct {
+	store.Store
+	kind  journal.Kind
+	meets func()
+}
+
+func (m *meddler) Commit(ctx context.Context, g *store.Group) error {
+	for i := range g.Changes {
+		for _, e := range g.Changes[i].Entries {
+			if meets := m.meets; e.Kind == m.kind && meets != nil {
+				m.meets = nil
+				meets()
+			}
+		}
+	}
+	return m.Store.Commit(ctx, g)
+}
+
+// spec: L-10
+//
+// A run is parked while another process asks for its end: the request is not left
+// lying in the inbox of a run that nothing wakes.
+func TestARequestThatMeetsParkingIsCarriedOut(t *testing.T) {
+	for _, again := range []bool{false, true} { // with again it is claimed once more, and given back
+		synctest.Test(t, func(t *testing.T) {
+			waits := perdure.Define("waits", func(ctx context.Context, _ int) (int, error) { return caseSignal.Wait(ctx) })
+			ctx := context.Background()
+			w, other := newWorldOfTwo(t, waits)
+			w.end()
+			m := &meddler{kind: journal.RunSuspended}
+			w.wrap = func(s store.Store) store.Store { m.Store = s; return m }
+			w.begin()
+			run, err := waits.Start(ctx, w.eng, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			asked := 0
+			cancel := func() {
+				asked++
+				if err := other.Cancel(ctx, run.ID(), "at once"); err != nil {
+					t.Error(err)
+				}
+			}
+			if m.meets = cancel; again {
+				m.meets = func() {
+					m.kind, m.meets = journal.StatusChanged, cancel
+					if err := other.Suspend(ctx, run.ID(), "too"); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			_ = w.eng.Suspend(ctx, run.ID(), "for now") // it may have been cancelled by now
+			time.Sleep(time.Minute)
+			d, err := w.eng.Describe(ctx, run.ID())
+			if err != nil || asked != 1 || d.Head.Status != journal.Cancelled {
+				t.Errorf("again: %v: the run is %v, asked %d times; %v", again, d.Head.Status, asked, err)
+			}
+			w.end()
+		})
+	}
+}
+
+// A parent does not wait for a child that it has detached, and is not said to.
+//
+// spec: R-17
+func TestADetachedChildIsWaitedForByNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) { return 0, perdure.Sleep(ctx, time.Hour) })
+		parent := perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
+			child.Child(ctx, 0, perdure.ChildDetached)
+			return caseSignal.Wait(ctx)
+		})
+		w := newWorld(t, child, parent)
+		run, err := parent.Start(context.Background(), w.eng, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		d, err := w.eng.Describe(context.Background(), run.ID())
+		if err != nil || d.Why != "it waits for signal a" || len(d.State.Waits) != 1 {
+			t.Errorf("%q, waits %+v; %v", d.Why, d.State.Waits, err)
 		}
 		w.end()
 	})

@@ -26,6 +26,10 @@ type Wait struct {
 	Reason  string    // why he is asked
 }
 
+// ChildDetached is the policy (Detail.Policy) of a child whose parent never hears
+// of its end, and so does not wait for it.
+const ChildDetached = "detached"
+
 // waitBegins says what an entry of a kind begins to wait for.
 var waitBegins = map[Kind]WaitKind{
 	WaitStarted: WaitSignal, TimerRegistered: WaitTimer, ChildStarted: WaitChild, DecisionSought: WaitDecision,
@@ -102,7 +106,7 @@ func (a *Aggregate) applyWait(e *Entry, d *Detail) {
 		return
 	}
 	kind := waitBegins[e.Kind]
-	if kind == "" {
+	if kind == "" || kind == WaitChild && d.Policy == ChildDetached {
 		return
 	}
 	wait := Wait{Op: e.Op, Path: a.path(e.Op), Kind: kind, Since: e.At, Due: d.Due}

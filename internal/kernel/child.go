@@ -11,9 +11,9 @@ import (
 // What becomes of a child when its parent ends. A cancelled parent cancels its
 // children, unless they are detached.
 const (
-	ChildStays    = ""         // it goes on, and its end is told to nobody
-	ChildEnds     = "cancel"   // it is cancelled, however the parent ends
-	ChildDetached = "detached" // it is a run of its own from the beginning
+	ChildStays    = ""                    // it goes on, and its end is told to nobody
+	ChildEnds     = "cancel"              // it is cancelled, however the parent ends
+	ChildDetached = journal.ChildDetached // it is a run of its own from the beginning
 )
 
 // A Child is what workflow code asks for: a run of another workflow, started by

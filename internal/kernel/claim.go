@@ -375,6 +375,11 @@ func (r *run) goesOn() bool {
 	return false
 }
 
+// unparks says whether a message lets a parked run go on.
+func unparks(e *journal.Entry) bool {
+	return e.Kind == journal.CancelAsked || e.Kind == journal.ResumeAsked
+}
+
 // cleansUp says whether the run has something to do before it is cancelled.
 func (r *run) cleansUp() bool { return len(r.cleanups) > 0 || r.memo != nil && len(r.memo.planned) > 0 }
 
@@ -387,6 +392,7 @@ func (r *run) release() {
 	}
 	r.leaveHead(r.head.Status, r.head.Cause, wake)
 	r.append(journal.Entry{Kind: journal.StatusChanged})
+	r.asksRest()
 	r.yieldHead()
 }
 

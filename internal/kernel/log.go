@@ -217,7 +217,7 @@ func (r *run) committed(cs []store.Change) {
 	var few [4]effect
 	effects := append(few[:0], r.effects[:due]...)
 	r.effects = r.effects[:copy(r.effects, r.effects[due:])]
-	gone := r.over() && r.durable == r.seq
+	gone, again := r.over() && r.durable == r.seq, r.again
 	if c.Create && !gone && !r.overdue() {
 		r.hold(r.root)
 	}
@@ -233,6 +233,9 @@ func (r *run) committed(cs []store.Change) {
 	}
 	if gone {
 		r.depart()
+		if again {
+			go r.k.takeAgain(r.head.Number)
+		}
 	} else if c.Create {
 		close(r.begun)
 	}

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
 
@@ -17,6 +18,10 @@ import (
 //
 // While the commit is on its way, nothing may be appended: whatever happens
 // meanwhile waits for the verdict. See resting and rested.
+//
+// A run that is parked leaves in the same way, since a message may wake it too: a
+// command. Its residence is over whatever the verdict, so one that has been sent
+// something it has not seen gets another residence, which looks at that.
 
 // mayRest says whether the run only waits for what the store and the clock
 // know: no goroutine of it can go on, no step is in flight, nothing is being
@@ -79,20 +84,33 @@ func (r *run) rest() {
 		r.timeout.Stop()
 	}
 	r.leaveHead(r.head.Status, r.head.Cause, r.nextDue())
-	r.head.Mail = r.inbox.mail
-	r.rests = true
+	r.asksRest()
 	r.push()
+}
+
+// asksRest has the head that is to be written leave memory only if the run has
+// seen every message.
+func (r *run) asksRest() {
+	r.head.Mail = r.inbox.mail
+	r.rests = !r.create // nobody has sent anything to a run that is not there yet
 }
 
 // rested takes the store's verdict on a rest. It is called with the lock.
 func (r *run) rested(c *store.Change) {
-	r.resting = false
-	close(r.awake)
+	parks := r.left
+	if !parks {
+		r.resting = false
+		close(r.awake)
+	}
 	if c.Verdict != store.Mail {
 		r.leave()
 		if !r.head.Wake.IsZero() {
 			r.k.wakeBy(r.head.Wake)
 		}
+		return
+	}
+	if parks {
+		r.again = true
 		return
 	}
 	r.head.Owner = r.k.engine
@@ -109,6 +127,27 @@ func (r *run) rested(c *store.Change) {
 	if !r.gone() {
 		r.lookAgain()
 		r.dispatch()
+	}
+}
+
+// takeAgain begins another residence of a run that the store has left to this
+// engine although it was given back.
+func (k *Kernel) takeAgain(n journal.Number) {
+	k.claiming.Lock()
+	defer k.claiming.Unlock()
+	k.mu.Lock()
+	stops := k.draining || k.err != nil
+	k.mu.Unlock()
+	if stops || k.residentRun(n) != nil {
+		return
+	}
+	claimed, err := k.claim(store.Claim{Run: n})
+	if err != nil {
+		k.look() // it is found then
+		return
+	}
+	for i := range claimed.Runs {
+		k.adopt(&claimed.Runs[i], false)
 	}
 }
 

@@ -62,6 +62,7 @@ type run struct {
 	cleanups    []*cleanup        // in the order in which they were planned
 	closing     *closing          // the run is to end, and cleans up; nil while it is not
 	resting     bool              // it has asked to leave memory
+	again       bool              // it was parked, and must be looked at again
 	awake       chan struct{}     // closed when that is decided
 	lingers     bool              // it is among those that rest after a while
 	idleSince   time.Time         // that while ends then
@@ -378,8 +379,13 @@ func (r *run) suspendWith(d *journal.Detail) {
 	if r.gone() && r.refusal == nil {
 		return
 	}
-	r.leaveHead(journal.Suspended, suspended(d.Reason), r.deadline())
+	wake := r.deadline()
+	if r.inbox.find(unparks) != nil { // it came while nothing could be done
+		wake = r.head.Created
+	}
+	r.leaveHead(journal.Suspended, suspended(d.Reason), wake)
 	r.append(journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Detail: d})
+	r.asksRest()
 	r.leave()
 	r.seal(r.seq)
 }
