@@ -81,7 +81,7 @@ func (o *operation) create(c Child, spill journal.Number) error {
 		return &journal.Error{Code: journal.CodeStopped, Op: "child " + c.Name, Err: err}
 	}
 	now := time.Now()
-	o.child = journal.MakeRunID(r.k.db, n)
+	o.child = journal.MakeRunID(r.k.database(), n)
 	head := journal.Head{
 		Number: n, ID: o.child, WorkflowID: c.ID, Workflow: c.Workflow, Pattern: c.Pattern,
 		Status: journal.Pending, Wake: now, Created: now, Chain: n, Parent: r.head.Number, Keep: c.Keep,
@@ -133,7 +133,7 @@ func asksCancel(child journal.RunID, n journal.Number, reason string) *store.Pos
 // CancelChild asks a child to end. Its operation ends when the child has.
 func (f *Operation) CancelChild(ctx context.Context, reason string) error {
 	o := (*operation)(f)
-	n, ok := o.child.Number(o.run.k.db)
+	n, ok := o.child.Number(o.run.k.database())
 	if !ok {
 		return nil
 	}
@@ -151,7 +151,7 @@ func endsWith(policy string, status journal.Status) bool {
 
 // endChild has the child of an operation cancelled.
 func (r *run) endChild(child journal.RunID, why string) {
-	if n, ok := child.Number(r.k.db); ok {
+	if n, ok := child.Number(r.k.database()); ok {
 		r.send(outgoing{post: asksCancel(child, n, why)})
 	}
 }

@@ -28,9 +28,13 @@ func NewClient(ctx context.Context, s store.Store, build string, maxPayload, spi
 		return nil, unavailable("new client", err)
 	}
 	c := &Client{maxPayload: maxPayload, spillOver: spillOver}
-	c.Desk = Desk{store: s, db: info.Database, build: build, keep: keep, office: c}
+	c.Desk = Desk{store: s, build: build, keep: keep, office: c}
+	c.db.Store(&info.Database)
 	return c, nil
 }
+
+// open implements office.
+func (c *Client) open(context.Context, string) error { return nil }
 
 // number implements office.
 func (c *Client) number() (journal.Number, error) {

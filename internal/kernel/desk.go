@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -16,14 +17,24 @@ import (
 // Client, which writes to the store by itself.
 type Desk struct {
 	store  store.Store
-	db     string
+	db     atomic.Pointer[string] // the identity of the database; nil before an engine has joined
 	build  string
 	keep   time.Duration // how long a message is kept that finds no run
 	office office
 }
 
+// database is the identity of the database, empty before an engine has joined.
+func (d *Desk) database() string {
+	if db := d.db.Load(); db != nil {
+		return *db
+	}
+	return ""
+}
+
 // An office writes what a desk was asked for.
 type office interface {
+	// open waits until it can write: an engine has to join first.
+	open(ctx context.Context, op string) error
 	// submit makes changes durable, in one transaction, and gives them with their
 	// verdicts.
 	submit(ctx context.Context, op string, cs []store.Change) ([]store.Change, error)
@@ -52,7 +63,7 @@ func (d *Desk) Find(ctx context.Context, id string) (journal.Head, error) {
 		}
 	}
 	e := &journal.Error{Code: journal.CodeNotFound, Op: op, Message: "no run has this run ID or workflow ID"}
-	if _, ok := journal.RunID(id).Number(d.db); ok {
+	if _, ok := journal.RunID(id).Number(d.database()); ok {
 		e.Message, e.Hint = "the run is not here any more", "it was removed when its retention was over, or was never started"
 	}
 	return journal.Head{}, e
@@ -131,7 +142,7 @@ func (d *Desk) Stand(ctx context.Context, ids []string) ([]journal.Head, error) 
 	}
 	var runs []journal.RunID
 	for _, id := range ids {
-		if _, ok := journal.RunID(id).Number(d.db); ok {
+		if _, ok := journal.RunID(id).Number(d.database()); ok || d.database() == "" {
 			runs = append(runs, journal.RunID(id))
 		}
 	}
@@ -199,6 +210,9 @@ type Delivery struct {
 // taken by one wait, or counted among those that nobody took when the run ended.
 func (d *Desk) Signal(ctx context.Context, s Signal) (Delivery, error) {
 	op := "signal " + s.Name + " to " + s.ID
+	if err := d.office.open(ctx, op); err != nil {
+		return Delivery{}, err
+	}
 	p, err := d.post(op, s)
 	if err != nil {
 		return Delivery{}, err
@@ -253,10 +267,10 @@ func (d *Desk) message(id string, m journal.Entry, key string) (*store.Post, err
 		if err != nil {
 			return nil, &journal.Error{Code: journal.CodeStopped, Op: "send to " + id, Err: err}
 		}
-		m.Detail.Message = "own/" + string(journal.MakeRunID(d.db, n))
+		m.Detail.Message = "own/" + string(journal.MakeRunID(d.database(), n))
 	}
 	p := &store.Post{Message: m}
-	if n, ok := journal.RunID(id).Number(d.db); ok {
+	if n, ok := journal.RunID(id).Number(d.database()); ok {
 		p.Run, p.Follow = n, true
 	} else {
 		p.WorkflowID = id
@@ -292,6 +306,9 @@ func delivered(op string, p *store.Post) (Delivery, error) {
 // one that it starts, in one transaction.
 func (d *Desk) SignalWithStart(ctx context.Context, sig Signal, s Start) (Delivery, error) {
 	op := "signal " + sig.Name + " with start of " + s.ID
+	if err := d.office.open(ctx, op); err != nil {
+		return Delivery{}, err
+	}
 	sig.ID = s.ID
 	p, err := d.post(op, sig)
 	if err != nil {
@@ -327,7 +344,7 @@ func (d *Desk) start(op string, s Start) (*store.Change, error) {
 	}
 	now := time.Now()
 	c := &store.Change{Run: n, Create: true, Head: &journal.Head{
-		Number: n, ID: journal.MakeRunID(d.db, n), WorkflowID: s.ID, Workflow: s.Workflow, Pattern: s.Pattern,
+		Number: n, ID: journal.MakeRunID(d.database(), n), WorkflowID: s.ID, Workflow: s.Workflow, Pattern: s.Pattern,
 		Status: journal.Pending, Wake: now, Created: now, Chain: n, Keep: s.Dedup,
 	}}
 	if s.Dedup > 0 {
@@ -355,6 +372,9 @@ func taken(op, id string, by journal.Head) error {
 // has no such timer open when it reads the message, nothing happens.
 func (d *Desk) CancelTimer(ctx context.Context, id, path, reason string) error {
 	op := "cancel timer " + path + " of " + id
+	if err := d.office.open(ctx, op); err != nil {
+		return err
+	}
 	p, err := d.control(journal.TimerCancelled, id, path, reason)
 	if err != nil {
 		return err
@@ -372,6 +392,9 @@ func (d *Desk) Decide(ctx context.Context, id, name string, by Decided) error {
 	}
 	if !journal.ValidName(name) {
 		return invalidID(op, name)
+	}
+	if err := d.office.open(ctx, op); err != nil {
+		return err
 	}
 	spill, f := d.office.spill("the decision", &by.Data)
 	if f != nil {

@@ -212,7 +212,8 @@ func (k *Kernel) join(ctx context.Context) error {
 		}
 		return unavailable("run", err)
 	}
-	k.engine, k.db = claimed.Engine, info.Database
+	k.engine = claimed.Engine
+	k.db.Store(&info.Database)
 	return nil
 }
 

@@ -55,6 +55,9 @@ func (l *letter) refused(_ []store.Change, err error) {
 	close(l.done)
 }
 
+// open implements office.
+func (k *Kernel) open(ctx context.Context, op string) error { return k.running(ctx, op) }
+
 // submit implements office.
 func (k *Kernel) submit(ctx context.Context, op string, cs []store.Change) ([]store.Change, error) {
 	if err := k.running(ctx, op); err != nil {

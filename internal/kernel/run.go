@@ -266,7 +266,7 @@ func (r *run) terminate(e journal.Entry, why string, end *journal.Error) *journa
 	}
 	r.append(e)
 	if r.head.Parent != 0 && e.Kind != journal.RunContinued {
-		child := journal.MakeRunID(r.k.db, r.head.Chain)
+		child := journal.MakeRunID(r.k.database(), r.head.Chain)
 		r.send(outgoing{post: &store.Post{Run: r.head.Parent, Message: childEnded(child, e.Status, r.result, e.Spill)}})
 	}
 	r.seal(r.seq)
@@ -313,7 +313,7 @@ func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
 		return &journal.Error{Code: journal.CodeStopped, Op: "continue as new", Err: err}
 	}
 	now := time.Now()
-	id := journal.MakeRunID(r.k.db, n)
+	id := journal.MakeRunID(r.k.database(), n)
 	timers := r.openTimers()
 	end := r.terminate(
 		journal.Entry{Kind: journal.RunContinued, Status: journal.ContinuedAsNew, Detail: &journal.Detail{Other: id}},

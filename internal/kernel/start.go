@@ -73,7 +73,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	now := time.Now()
 	def := k.Lookup(s.Workflow)
 	head := journal.Head{
-		Number: n, ID: journal.MakeRunID(k.db, n), WorkflowID: s.ID, Workflow: s.Workflow, Pattern: s.Pattern,
+		Number: n, ID: journal.MakeRunID(k.database(), n), WorkflowID: s.ID, Workflow: s.Workflow, Pattern: s.Pattern,
 		Status: journal.Running, Owner: k.engine, Wake: now, Created: now, Chain: n, Keep: s.Dedup,
 	}
 	if s.ID == "" { // nobody else can have this one
@@ -182,7 +182,7 @@ func (k *Kernel) Wait(ctx context.Context, s Started) (journal.Head, Outcome, er
 			}
 			id = out.Detail.Other
 			k.awaited(ch)
-			n, _ := id.Number(k.db)
+			n, _ := id.Number(k.database())
 			ch = k.awaitEnd(n)
 			continue
 		}
