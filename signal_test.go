@@ -2,7 +2,10 @@ package perdure_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,7 +64,9 @@ func gives[I, O any](w *world, wf *perdure.Workflow[I, O], id string, want O) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	out, err := run.Result(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), 24*time.Hour) // rather than for ever
+	defer cancel()
+	out, err := run.Result(ctx)
 	if fmt.Sprint(out) != fmt.Sprint(want) || err != nil {
 		w.t.Errorf("the run gives %v, %v, want %v", out, err, want)
 	}
@@ -111,5 +116,335 @@ func TestWhatIsSentBeforeTheEngineHasJoinedIsDelivered(t *testing.T) {
 		defer cancel()
 		_, err = paid.Send(ctx, none, "order", 1)
 		codeIs(t, err, journal.CodeStopped)
+	}, wf)
+}
+
+// collect gives what the futures come to.
+func collect[T any](ctx context.Context, futures ...*perdure.Future[T]) ([]T, error) {
+	var out []T
+	for _, f := range futures {
+		v, err := f.Await(ctx)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// spec: L-6
+func TestWaitsOfOneNameTakeOneMessageEachInOrder(t *testing.T) {
+	wf := perdure.Define("w", func(ctx context.Context, _ int) ([]int, error) {
+		first, second := paid.Future(ctx), paid.Future(ctx)
+		name := other.Future(ctx)
+		third, err := paid.Wait(ctx, perdure.Key("third"))
+		if err != nil {
+			return nil, err
+		}
+		out, err := collect(ctx, first, second, name)
+		return append(out, third), err
+	})
+	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+		for _, apart := range []time.Duration{0, time.Millisecond, time.Minute} {
+			for _, crash := range []bool{false, true} {
+				id := fmt.Sprintf("%v-%v", apart, crash)
+				run := begun(w, wf, id, 0)
+				synctest.Wait()
+				send(w, other, id, 9)
+				for i := range 3 {
+					time.Sleep(apart)
+					if crash {
+						w.crash()
+					}
+					send(w, paid, string(run.RunID()), i)
+				}
+				gives(w, wf, id, []int{0, 1, 9, 2})
+			}
+		}
+		for i := range 4 { // before they are waited for, and one more
+			send(w, paid, "early", i)
+		}
+		send(w, other, "early", 9)
+		begun(w, wf, "early", 0)
+		gives(w, wf, "early", []int{0, 1, 9, 2})
+		if got := unread(w, "early"); fmt.Sprint(got) != "[paid=3]" {
+			t.Errorf("not taken are %v", got)
+		}
+	}, wf)
+}
+
+// spec: L-6
+func TestWhereTakesTheFirstThatMatchesAndLeavesTheOthers(t *testing.T) {
+	even := perdure.Where(func(i int) bool { return i%2 == 0 })
+	wf := perdure.Define("w", func(ctx context.Context, _ int) ([]int, error) {
+		f := paid.Future(ctx, even)
+		after := paid.Future(ctx)
+		v, err := paid.Wait(ctx, even)
+		if err != nil {
+			return nil, err
+		}
+		out, err := collect(ctx, f, after)
+		return append(out, v), err
+	})
+	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+		for _, crash := range []bool{false, true} {
+			id := fmt.Sprint(crash)
+			begun(w, wf, id, 0)
+			for _, payload := range []string{`4`, `"no number"`, `{`, ``, `3`, `6`} {
+				if _, err := w.eng.Send(context.Background(), id, "paid", []byte(payload)); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if crash {
+					w.crash()
+				}
+				time.Sleep(time.Second / 2)
+			}
+			// The second wait takes what comes next, which does not decode into its type.
+			run, err := wf.Get(context.Background(), w.eng, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = run.Result(context.Background())
+			codeIs(t, err, journal.CodeDecode)
+			if got := unread(w, id); fmt.Sprint(got) != `[paid={ paid= paid=3]` {
+				t.Errorf("not taken are %v", got)
+			}
+			w.history(id)
+		}
+	}, wf)
+}
+
+// spec: L-6
+func TestWaitThatLastsTooLongTimesOut(t *testing.T) {
+	type result struct {
+		Code, Took string
+		Deadline   bool
+	}
+	wf := perdure.Define("w", func(ctx context.Context, early time.Duration) (result, error) {
+		began, _ := perdure.Now(ctx)
+		_, err := paid.Wait(ctx, perdure.Within(time.Minute), perdure.Where(func(i int) bool { return i > 0 }))
+		ended, _ := perdure.Now(ctx)
+		return result{string(journal.CodeOf(err)), ended.Sub(began).String(), errors.Is(err, context.DeadlineExceeded)}, nil
+	})
+	timedOut := result{"timed_out", "1m0s", true}
+	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+		begun(w, wf, "alone", 0)
+		gives(w, wf, "alone", timedOut)
+
+		begun(w, wf, "others", 0)
+		send(w, other, "others", 1)
+		send(w, paid, "others", 0)
+		gives(w, wf, "others", timedOut)
+
+		begun(w, wf, "crash", 0)
+		time.Sleep(40 * time.Second)
+		w.crash()
+		gives(w, wf, "crash", timedOut)
+
+		begun(w, wf, "down", 0)
+		time.Sleep(40 * time.Second)
+		w.kill()
+		time.Sleep(time.Hour)
+		w.begin()
+		gives(w, wf, "down", result{"timed_out", "1h0m40s", true})
+
+		begun(w, wf, "in-time", 0)
+		time.Sleep(time.Minute - 1)
+		send(w, paid, "in-time", 1)
+		gives(w, wf, "in-time", result{"", "59.999999999s", false})
+
+		begun(w, wf, "down-in-time", 0)
+		synctest.Wait()
+		w.kill()
+		c, err := perdure.NewClient(context.Background(), w.db)
+		if err == nil {
+			_, err = paid.Send(context.Background(), c, "down-in-time", 1)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		w.begin()
+		gives(w, wf, "down-in-time", result{"", "1h0m0s", false})
+	}, wf)
+}
+
+// A client of its own sends while the engine has not heard of it.
+//
+// spec: L-6
+func TestMessageThatWasDurableBeforeTheTimeoutWins(t *testing.T) {
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+		return paid.Wait(ctx, perdure.Within(time.Minute))
+	})
+	mailed(t, perdure.Options{SweepOnly: false, Sweep: 10 * time.Minute, Linger: time.Hour}, func(t *testing.T, w *world) {
+		begun(w, wf, "x", 0)
+		c, err := perdure.NewClient(context.Background(), w.db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute - 1)
+		if _, err := paid.Send(context.Background(), c, "x", 7); err != nil {
+			t.Fatal(err)
+		}
+		gives(w, wf, "x", 7)
+	}, wf)
+}
+
+// spec: L-6
+func TestWaitThatEndsWithItsContextTakesNothing(t *testing.T) {
+	wf := perdure.Define("w", func(ctx context.Context, _ int) ([]string, error) {
+		short, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		_, first := paid.Wait(short)
+		gone, end := context.WithCancel(ctx)
+		f := paid.Future(gone, perdure.Where(func(int) bool { return true }))
+		end()
+		_, second := f.Await(ctx)
+		mine := paid.Future(ctx)
+		ok, third := mine.Cancel(ctx, "enough")
+		_, fourth := mine.Await(ctx)
+		seen := []string{string(journal.CodeOf(first)), string(journal.CodeOf(second)), fmt.Sprint(ok, third), string(journal.CodeOf(fourth))}
+		if !errors.Is(first, context.DeadlineExceeded) || !errors.Is(second, context.Canceled) {
+			return nil, errors.Join(first, second)
+		}
+		v, err := other.Wait(ctx)
+		return append(seen, fmt.Sprint(v)), err
+	})
+	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+		for _, crash := range []bool{false, true} {
+			id := fmt.Sprint(crash)
+			begun(w, wf, id, 0)
+			time.Sleep(2 * time.Minute)
+			for i := range 3 {
+				if crash {
+					w.crash()
+				}
+				send(w, paid, id, i)
+			}
+			send(w, other, id, 5)
+			gives(w, wf, id, []string{"timed_out", "cancelled", "true <nil>", "cancelled", "5"})
+			if got := unread(w, id); len(got) != 3 {
+				t.Errorf("not taken are %v", got)
+			}
+		}
+	}, wf)
+}
+
+// spec: L-6
+func TestBranchesGetOneMessageEach(t *testing.T) {
+	wf := perdure.Define("w", func(ctx context.Context, n int) ([]int, error) {
+		var got []int // what they share is the same on replay
+		var all []*perdure.Future[int]
+		for range n {
+			all = append(all, perdure.Go(ctx, "taker", func(ctx context.Context) (int, error) {
+				v, err := paid.Wait(ctx)
+				got = append(got, v)
+				return perdure.Step(ctx, "work", func(context.Context) (int, error) { return v, err })
+			}))
+		}
+		if _, err := collect(ctx, all...); err != nil {
+			return nil, err
+		}
+		return got, nil
+	})
+	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+		for _, crash := range []bool{false, true} {
+			id := fmt.Sprint(crash)
+			begun(w, wf, id, 10)
+			for i := range 10 {
+				if crash && i%3 == 1 {
+					w.crash()
+				}
+				send(w, paid, id, i)
+				time.Sleep(time.Duration(i%3) * 700 * time.Millisecond)
+			}
+			gives(w, wf, id, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
+		}
+	}, wf)
+}
+
+// spec: L-6
+func TestPredicateThatPanicsIsAPanicOfTheCode(t *testing.T) {
+	broken := true
+	wf := perdure.Define("w", func(ctx context.Context, how string) (int, error) {
+		fail := func() {
+			if broken && how == "panic" {
+				panic("odd")
+			} else if broken {
+				runtime.Goexit()
+			}
+		}
+		judged := paid.Future(ctx, perdure.Where(func(int) bool { fail(); return true }))
+		return judged.Await(ctx)
+	}, perdure.Replays{Attempts: 3, First: time.Minute})
+	value := perdure.Define("value", func(ctx context.Context, how string) (int, error) {
+		return perdure.Value(ctx, "v", func() (int, error) {
+			if broken {
+				panic("odd")
+			}
+			return 1, nil
+		})
+	}, perdure.Replays{Attempts: 3, First: time.Minute})
+	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+		broken = true
+		begun(w, wf, "panic", "panic")
+		begun(w, wf, "goexit", "goexit")
+		begun(w, value, "value", "")
+		synctest.Wait()
+		send(w, paid, "panic", 1)
+		send(w, paid, "goexit", 1)
+		time.Sleep(90 * time.Second)
+		statusIs(w, "panic", journal.Waiting)
+		broken = false
+		time.Sleep(time.Hour)
+		gives(w, wf, "panic", 1)
+		gives(w, wf, "goexit", 1)
+		gives(w, value, "value", 1)
+	}, wf, value)
+}
+
+// What happens to a run while the author's code judges a message comes first.
+//
+// spec: L-6
+func TestMessageThatIsBeingJudgedIsNotTakenByAWaitThatHasEnded(t *testing.T) {
+	slow := perdure.Where(func(int) bool { time.Sleep(5 * time.Second); return true })
+	wf := perdure.Define("w", func(ctx context.Context, how string) (int, error) {
+		in := ctx
+		if strings.Contains(how, "context") {
+			limited, cancel := context.WithTimeout(ctx, 2*time.Second)
+			defer cancel()
+			in = limited
+		}
+		if strings.Contains(how, "future") {
+			f := paid.Future(in, slow)
+			if err := perdure.Sleep(ctx, 10*time.Second); err != nil {
+				return 0, err
+			}
+			return f.Await(ctx)
+		}
+		return paid.Wait(in, slow)
+	})
+	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+		for _, how := range []string{"cancel", "context", "future-cancel", "future-context", "future"} {
+			send(w, paid, how, 7)
+			begun(w, wf, how, how)
+			time.Sleep(time.Second)
+			want, left := journal.Completed, 0
+			if strings.Contains(how, "cancel") {
+				want, left = journal.Cancelled, 1
+				if err := w.eng.Cancel(context.Background(), how, "enough"); err != nil {
+					t.Fatal(err)
+				}
+			} else if strings.Contains(how, "context") {
+				want, left = journal.Failed, 1
+			}
+			time.Sleep(time.Minute)
+			statusIs(w, how, want)
+			if got := unread(w, how); len(got) != left {
+				t.Errorf("%s: not taken are %v", how, got)
+			}
+			w.history(how)
+		}
 	}, wf)
 }

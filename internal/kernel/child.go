@@ -66,9 +66,9 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 	}
 	r.track(o)
 	o.begun()
-	o.forMessage = true
-	o.wait()
-	o.pick(nil)
+	if o.listen(nil); !o.settled {
+		o.wait()
+	}
 	return (*Operation)(o), o.child, nil
 }
 

@@ -209,25 +209,29 @@ func (r *run) arrived(e *journal.Entry) {
 		r.command(e)
 		return
 	}
-	for o := r.operations; o != nil; o = o.older {
-		if o.wants(e) {
-			o.offer()
-		}
-	}
+	r.offer(func(o *operation) bool { return o.wants(e) })
 }
 
-// lookAgain has every open wait look into the inbox, the one that has waited
-// longest first.
+// lookAgain has every open wait look into the inbox.
 func (r *run) lookAgain() {
+	r.offer(func(o *operation) bool { return o.forMessage && !o.settled })
+}
+
+// offer has those of the open waits look into the inbox, the one that has waited
+// longest first. The run stays in memory until all of them have, and its caller
+// dispatches then.
+func (r *run) offer(those func(*operation) bool) {
 	var waits []*operation
 	for o := r.operations; o != nil; o = o.older {
-		if o.forMessage && !o.settled {
+		if those(o) {
 			waits = append(waits, o)
 		}
 	}
+	r.fetching++
 	for _, o := range slices.Backward(waits) {
 		o.offer()
 	}
+	r.fetching--
 }
 
 // seek asks the store for messages that are not in memory, where a wait may be

@@ -56,18 +56,14 @@ func (s *scope) produce(n Note, e *journal.Entry) *journal.Failure {
 	r := s.run
 	var data []byte
 	if n.Produce != nil {
-		r.mu.Unlock()
-		d, f := n.Produce()
+		var d []byte
+		var f *journal.Failure
 		spill := journal.Number(0)
-		if f == nil {
-			spill, f = r.k.spillOver(n.Name, &d)
-		}
-		r.mu.Lock()
-		r.stay()
-		if s.branch.state == isOutside {
-			r.rejoin(s.branch)
-			r.stay()
-		}
+		r.withoutLock(s.branch, func() {
+			if d, f = n.Produce(); f == nil {
+				spill, f = r.k.spillOver(n.Name, &d)
+			}
+		})
 		if f != nil {
 			return f
 		}

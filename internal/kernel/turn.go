@@ -199,6 +199,22 @@ func (r *run) rejoin(b *branch) {
 	r.mu.Lock()
 }
 
+// withoutLock calls workflow code for a branch that has the turn: without the
+// lock, which is held again when the code panics or ends its goroutine. When it
+// has returned, the branch has the turn, and the run may have ended.
+func (r *run) withoutLock(b *branch, code func()) {
+	func() {
+		r.mu.Unlock()
+		defer r.mu.Lock()
+		code()
+	}()
+	r.stay()
+	if b.state == isOutside {
+		r.rejoin(b)
+		r.stay()
+	}
+}
+
 // contend watches a holder that keeps others from going on.
 func (r *run) contend() {
 	if r.lending {

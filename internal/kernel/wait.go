@@ -29,7 +29,8 @@ func WaitFor(ctx context.Context, w Wait) (*Operation, error) {
 	if err := s.enter(call{"wait for", w.Name}); err != nil {
 		return nil, err
 	}
-	return (*Operation)(s.waitFor(ctx, w)), nil
+	o, err := s.waitFor(ctx, w)
+	return (*Operation)(o), err
 }
 
 // Receive waits for a message and gives its payload. Where its context or time
@@ -44,16 +45,23 @@ func Receive(ctx context.Context, w Wait) (Outcome, error) {
 	if err := s.enter(call{"wait for", w.Name}); err != nil {
 		return Outcome{}, err
 	}
-	return s.await(s.waitFor(ctx, w))
+	o, err := s.waitFor(ctx, w)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return s.await(o)
 }
 
-func (s *scope) waitFor(ctx context.Context, w Wait) *operation {
+// waitFor begins a wait. What judges payloads is the author's and may last: so a
+// wait that has it is recorded before it is asked, and the run may have ended when
+// it has answered.
+func (s *scope) waitFor(ctx context.Context, w Wait) (*operation, error) {
 	r := s.run
 	op, rec := s.ask(w.Name, w.Key, w.Was, isSignal)
 	o := &operation{run: r, scope: s, id: op, class: isSignal, match: w.Match, from: w.Name}
 	if rec != nil && rec.ended != nil {
 		o.recorded(rec.ended)
-		return o
+		return o, nil
 	}
 	r.track(o)
 	o.begun()
@@ -63,20 +71,28 @@ func (s *scope) waitFor(ctx context.Context, w Wait) *operation {
 	} else if w.Within > 0 {
 		o.due = time.Now().Add(w.Within).Round(0)
 	}
-	o.forMessage = true
-	o.pick(s.branch)
-	if o.settled {
-		return o
-	}
-	if rec == nil {
+	start := func() {
 		e := journal.Entry{Kind: journal.WaitStarted, Op: op}
 		if !o.due.IsZero() {
 			e.Detail = &journal.Detail{Due: o.due}
 		}
 		r.append(e)
 	}
+	if rec == nil && o.match != nil {
+		start()
+	}
+	o.listen(s.branch)
+	if o.settled {
+		return o, nil
+	}
+	if err := s.ended(); err != nil {
+		return nil, err
+	}
+	if rec == nil && o.match == nil {
+		start()
+	}
 	o.wait()
-	return o
+	return o, nil
 }
 
 // A Decision is what workflow code asks an operator for.
@@ -117,8 +133,7 @@ func Decide(ctx context.Context, d Decision) (Decided, error) {
 		if rec == nil {
 			r.append(journal.Entry{Kind: journal.DecisionSought, Op: op, Detail: &journal.Detail{Reason: d.Reason, Choices: d.Choices}})
 		}
-		o.forMessage = true
-		o.pick(s.branch)
+		o.listen(s.branch)
 		if !o.settled {
 			o.wait()
 		}
@@ -146,6 +161,14 @@ func (o *operation) heed(ctx context.Context) {
 	}
 }
 
+// listen has an operation end with a message, if that is there. What others look
+// through is not the beginning of what it has to look through.
+func (o *operation) listen(b *branch) {
+	o.forMessage = true
+	o.run.inbox.scanAgain()
+	o.pick(b)
+}
+
 // wait counts the operation among those that the run waits for, and sets its
 // timer.
 func (o *operation) wait() {
@@ -153,7 +176,6 @@ func (o *operation) wait() {
 	o.run.waits++
 	if o.forMessage {
 		o.run.forMessages++
-		o.run.inbox.scanAgain()
 	}
 	if o.class == isDecision {
 		o.run.deciding++
@@ -248,13 +270,14 @@ func (o *operation) wants(e *journal.Entry) bool {
 }
 
 // offer lets an open wait look into the inbox. What decides by the payload is
-// workflow code, so it gets a turn of its own.
+// workflow code, so it gets a turn of its own; while one is to have that, those
+// that come after it get in line.
 func (o *operation) offer() {
 	r := o.run
 	if o.settled || o.trying || r.gone() {
 		return
 	}
-	if o.match == nil {
+	if o.match == nil && r.trying == 0 {
 		o.pick(nil)
 		return
 	}
@@ -286,7 +309,11 @@ func (o *operation) pick(b *branch) {
 			break
 		}
 		m := *e
-		if o.match == nil || o.matches(b, &m) {
+		matches := o.match == nil || o.matches(b, &m)
+		if o.settled || r.gone() {
+			return // while the author's code judged
+		}
+		if matches {
 			if r.inbox.find(func(e *journal.Entry) bool { return e.Seq == m.Seq }) != nil {
 				o.consume(&m)
 				return
@@ -307,19 +334,15 @@ func (o *operation) pick(b *branch) {
 // matches has the author's predicate judge a message, without the lock.
 func (o *operation) matches(b *branch, m *journal.Entry) bool {
 	r := o.run
-	data, err := m.Data, error(nil)
-	r.mu.Unlock()
-	if data == nil && m.Spill != 0 {
-		data, err = r.k.fetchMessage(r.head.Number, m.Seq)
-	}
-	ok := err == nil && o.match(data)
-	r.mu.Lock()
-	r.stay()
-	if b.state == isOutside {
-		r.rejoin(b)
-		r.stay()
-	}
-	return ok && err == nil
+	var ok bool
+	r.withoutLock(b, func() {
+		data, err := m.Data, error(nil)
+		if data == nil && m.Spill != 0 {
+			data, err = r.k.fetchMessage(r.head.Number, m.Seq)
+		}
+		ok = err == nil && o.match(data)
+	})
+	return ok
 }
 
 // consume takes a message: the run's journal has it from now on.
@@ -336,8 +359,8 @@ func (o *operation) consume(m *journal.Entry) {
 	if o.class == isChild {
 		kind = journal.ChildCompleted
 	}
-	o.settle(journal.Entry{Kind: kind, Data: m.Data, Spill: m.Spill, Detail: d})
 	if m.Spill != 0 && m.Data == nil {
-		o.outcome.stored = r.seq
+		o.outcome.stored = r.seq + 1
 	}
+	o.settle(journal.Entry{Kind: kind, Data: m.Data, Spill: m.Spill, Detail: d})
 }
