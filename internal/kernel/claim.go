@@ -103,8 +103,9 @@ func (k *Kernel) claimDue() (again bool, err error) {
 	if k.err != nil || k.draining || len(names) == 0 {
 		room = 0
 	}
-	k.queued, k.wakeAt = room == 0, time.Time{}
+	k.queued, k.wakeAt, k.reserved = room == 0, time.Time{}, room
 	k.mu.Unlock()
+	defer k.unreserve()
 	if room == 0 {
 		k.evict()
 	}
@@ -128,6 +129,13 @@ func (k *Kernel) claimDue() (again bool, err error) {
 		return true, nil
 	}
 	return false, nil
+}
+
+// unreserve gives back the slots that a claim has not filled.
+func (k *Kernel) unreserve() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.reserved = 0
 }
 
 // names gives the workflows that the engine knows.
@@ -445,6 +453,7 @@ func (k *Kernel) admit(r *run) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.resident[r.head.Number] = r
+	k.reserved = max(k.reserved-1, 0)
 }
 
 // forget takes r out of memory, wakes those who wait for its end elsewhere, and

@@ -102,6 +102,7 @@ type Kernel struct {
 	resident   map[journal.Number]*run
 	ends       map[journal.Number]*ending // of runs that somebody waits for and that are not resident
 	abandoned  map[*attempt]struct{}
+	reserved   int  // slots for what is being claimed
 	queued     bool // runs wait for a slot
 	wakeAt     time.Time
 	listeners  []*Listener

@@ -106,7 +106,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 func (k *Kernel) room(r *run) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.resident) >= k.cfg.Capacity {
+	if len(k.resident)+k.reserved >= k.cfg.Capacity {
 		k.queued = true
 		return false
 	}
