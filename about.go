@@ -114,13 +114,20 @@ type Retention struct {
 }
 
 func (r Retention) workflow(w *workflow) error {
-	for s := range r.ByStatus {
-		if !s.IsTerminal() {
-			return invalid("define "+w.Name, "a run that is %v is kept", s)
-		}
+	if err := r.check("define " + w.Name); err != nil {
+		return err
 	}
 	k := r.kernel()
 	w.Retain, w.retention = &k, &r
+	return nil
+}
+
+func (r Retention) check(op string) error {
+	for s := range r.ByStatus {
+		if !s.IsTerminal() {
+			return invalid(op, "a run that is %v is kept", s)
+		}
+	}
 	return nil
 }
 

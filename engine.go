@@ -106,6 +106,9 @@ func New(s store.Store, o Options) (*Engine, error) {
 	case o.Sweep < 0 && o.SweepOnly:
 		return nil, invalid("new engine", "Sweep is %v: with SweepOnly nothing would wake a run", o.Sweep)
 	}
+	if err := o.Retention.check("new engine"); err != nil {
+		return nil, err
+	}
 	if o.Build == "" {
 		o.Build = executableBuild()
 	}
