@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/store/storetest"
 )
 
 // What random histories have found, each as a case of its own.
@@ -118,6 +119,53 @@ func TestARequestThatMeetsParkingIsCarriedOut(t *testing.T) {
 			w.end()
 		})
 	}
+}
+
+// A deaf store fails claims for a while.
+type deaf struct {
+	store.Store
+	until time.Time
+	asked int
+}
+
+func (d *deaf) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	if time.Now().Before(d.until) && d.asked < 1000 {
+		d.asked++
+		return store.Claimed{}, storetest.ErrInjected
+	}
+	return d.Store.Claim(ctx, c)
+}
+
+// spec: L-6
+//
+// A wait whose time is over while the store does not answer asks again now and
+// then, not all the time.
+func TestAWaitThatIsOverAsksASilentStoreInPeace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waits := perdure.Define("waits", func(ctx context.Context, _ int) (int, error) {
+			return caseSignal.Wait(ctx, perdure.Within(10*time.Second))
+		})
+		d := &deaf{}
+		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{waits}}
+		w.opts.Build, w.opts.Linger = "test", time.Hour
+		w.wrap = func(s store.Store) store.Store { d.Store = s; return d }
+		w.begin()
+		run, err := waits.Start(context.Background(), w.eng, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		d.until = time.Now().Add(time.Minute)
+		_, err = run.Result(context.Background())
+		codeIs(t, err, journal.CodeTimedOut)
+		if d.asked == 0 || d.asked > 200 {
+			t.Errorf("it asked %d times in 50 seconds", d.asked)
+		}
+		if !time.Now().After(d.until) {
+			t.Errorf("the wait ended %v before the store answered", time.Until(d.until))
+		}
+		w.end()
+	})
 }
 
 // A parent does not wait for a child that it has detached, and is not said to.

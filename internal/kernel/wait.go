@@ -236,15 +236,11 @@ func (o *operation) expire() {
 	r.fetching++
 	o.timer = nil
 	go func() {
-		err := r.k.collect()
+		err := r.k.persist(r.k.collect)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.fetching--
-		switch {
-		case o.settled || r.gone():
-			return
-		case err != nil:
-			o.arm()
+		if err != nil || o.settled || r.gone() {
 			return
 		}
 		o.expired = true
