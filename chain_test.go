@@ -291,13 +291,14 @@ func TestSuccessorHasATimeoutOfItsOwnAndWhatItsPredecessorWasGiven(t *testing.T)
 	}, perdure.Timeout(time.Hour))
 	inBothModes(t, func(t *testing.T, w *world) {
 		ctx := context.Background()
-		run, err := wf.Start(ctx, w.eng, 0, perdure.ID("x"), perdure.Headers{"tenant": "a"}, perdure.Attributes{"given": "1", "kept": "2"})
-		if err != nil {
+		given := []perdure.StartOption{perdure.ID("x"), perdure.Headers{"tenant": "a"}, perdure.Attributes{"given": "1", "kept": "2"}}
+		if _, err := wf.Start(ctx, w.eng, 0, given...); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
 		w.crash()
-		if run, err = wf.Get(ctx, w.eng, "x"); err != nil {
+		run, err := wf.Get(ctx, w.eng, "x")
+		if err != nil {
 			t.Fatal(err)
 		}
 		got, err := run.Result(ctx)
@@ -390,6 +391,7 @@ func TestChildrenOfThePredecessorGoOn(t *testing.T) {
 			t.Error(out, err)
 		}
 		w.checkChain("x", 2)
+		time.Sleep(time.Minute)
 		all, _, err := w.eng.Find(context.Background(), perdure.Query{Workflow: "child"})
 		if err != nil || len(all) != 4 {
 			t.Fatal(len(all), err)

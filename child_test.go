@@ -71,6 +71,7 @@ func tell(t *testing.T, a tale, linger time.Duration, commit int) (reached bool)
 		return faulty
 	}
 	w.begin()
+	defer func() { w.end() }()
 	first, crashes, begun := faulty, 0, false
 	w.wrap = nil
 	for i := 0; !begun || !a.over(w); i++ {
@@ -79,7 +80,7 @@ func tell(t *testing.T, a tale, linger time.Duration, commit int) (reached bool)
 			w.crash()
 		}
 		begun = begun || a.begin(w) == nil
-		time.Sleep(time.Second)
+		time.Sleep(time.Duration(1+min(i/20, 9)) * time.Second)
 		if i == 10_000 {
 			t.Fatalf("crash after commit %d: it does not end", commit)
 		}
@@ -88,7 +89,6 @@ func tell(t *testing.T, a tale, linger time.Duration, commit int) (reached bool)
 		crashes++
 		w.crash()
 	}
-	defer w.end()
 	a.check(t, w, crashes)
 	if t.Failed() {
 		t.Logf("crash after commit %d", commit)
@@ -98,11 +98,11 @@ func tell(t *testing.T, a tale, linger time.Duration, commit int) (reached bool)
 
 // statusOf gives how a run stands, and 0 where it cannot be read.
 func (w *world) statusOf(id string) journal.Status {
-	d, err := w.eng.Describe(context.Background(), id)
+	all, err := w.eng.Statuses(context.Background(), id)
 	if err != nil {
 		return 0
 	}
-	return d.Head.Status
+	return all[0].Head.Status
 }
 
 // childrenOf gives the heads of a run's children, the oldest first.

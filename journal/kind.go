@@ -24,7 +24,7 @@ const (
 	VersionMarked  Kind = 14 // a change marker was decided
 	ValueRecorded  Kind = 15 // a value the workflow asked for, such as the time
 	StatePublished Kind = 16 // Data is what the run shows under this name
-	RunClosing     Kind = 17 // a cancel or the timeout ends the run once it has cleaned up; Detail.Failure says which
+	RunClosing     Kind = 17 // the run ends as Detail.Outcome once it has cleaned up; Detail.Failure is that of a cancel or timeout from outside
 	CleanupPlanned Kind = 18 // a clean-up is to run before the run ends
 	ScopeOpened    Kind = 20 // a branch or scope; its sequence names the scope
 	ScopeCancelled Kind = 21 // the branch was cancelled before it returned

@@ -303,7 +303,7 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 		r.suspend(fmt.Sprintf("%d engines in a row died while executing it", c.Head.Crashes), nil)
 		return
 	}
-	if e := r.memo.ends; e != nil {
+	if e := r.memo.ends; e != nil && !isOwn(e) {
 		r.resumeClosing(e)
 	} else if r.overdue() && !r.cleansUp() {
 		return
@@ -363,17 +363,20 @@ func parked(h journal.Head) bool { return h.Status == journal.Suspended && h.Cau
 // goesOn says whether a run that is parked goes on, by what is in its inbox or
 // because it is about to end.
 func (r *run) goesOn() bool {
-	if r.closing != nil {
+	if r.closing != nil && (r.memo.ends == nil || r.memo.ends.Seq > r.memo.suspended) {
 		return true
 	}
 	for i := range r.inbox.kept {
 		switch e := r.inbox.kept[i]; e.Kind {
 		case journal.CancelAsked:
-			if !r.cleansUp() {
+			switch {
+			case r.endsAs() != 0: // it changes nothing
+			case r.cleansUp():
+				return true
+			default:
 				r.commands()
 				return false
 			}
-			return true
 		case journal.ResumeAsked:
 			r.inbox.remove(e.Seq, r.seq+1)
 			r.append(journal.Entry{Kind: journal.RunResumed, Status: journal.Running, Detail: &journal.Detail{Mail: e.Seq}})
@@ -422,7 +425,7 @@ func (r *run) yieldHead() {
 // will.
 func (r *run) overdue() bool {
 	deadline := r.deadline()
-	if deadline.IsZero() || r.closing != nil {
+	if deadline.IsZero() {
 		return false
 	}
 	left := time.Until(deadline)
@@ -440,9 +443,10 @@ func (r *run) overdue() bool {
 	return false
 }
 
-// deadline is when the overall timeout passes; zero without one.
+// deadline is when the overall timeout passes; zero without one, or where the end
+// is decided.
 func (r *run) deadline() time.Time {
-	if r.def == nil || r.def.Timeout <= 0 {
+	if r.def == nil || r.def.Timeout <= 0 || r.endsAs() != 0 {
 		return time.Time{}
 	}
 	return r.head.Created.Add(r.def.Timeout)
@@ -500,7 +504,7 @@ func (k *Kernel) residence(n journal.Number, open func(journal.Head) bool, runs 
 	r := k.residentOf(c, def)
 	if !todo || runs && def != nil && r.cleansUp() {
 		k.memos.Add(-r.bytes)
-		k.adopt(c, todo)
+		k.adopt(c, todo && open(r.asked(runs)))
 		return k.residentRun(n), nil
 	}
 	close(r.begun)

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"slices"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
@@ -23,9 +24,11 @@ type cleanup struct {
 // the engine, the clean-ups run one by one, the one planned last first, each in a
 // scope of its own with a context that has not ended. Then the run ends.
 //
-// A cancel or timeout that comes from outside is recorded first and is a fact
-// like any other: on replay it comes where it came, between the same two
-// operations. An end that the code itself came to needs no record.
+// The end is recorded before the first of them, so that nothing can make another
+// one of it. A cancel or timeout that comes from outside is a fact like any other:
+// on replay it comes where it came, between the same two operations. Of an end
+// that the code itself came to, the record only says which; the code comes to it
+// again.
 type closing struct {
 	run  *run
 	last journal.Entry // the terminal record
@@ -33,6 +36,7 @@ type closing struct {
 	end  *journal.Error
 
 	delivered bool
+	over      *journal.Failure // what the run's scope was cancelled by, once it is
 	left      []*cleanup
 	ctx       context.Context // of the clean-ups
 	stop      context.CancelCauseFunc
@@ -75,6 +79,7 @@ func (r *run) finish(last journal.Entry, why string, end *journal.Error, outside
 	}
 	c := &closing{run: r, last: last, why: why, end: end}
 	switch {
+	case outside && r.endsAs() != 0: // its code comes to the end that is recorded
 	case last.Kind == journal.RunContinued, len(r.cleanups) == 0 && (r.memo == nil || len(r.memo.planned) == 0):
 		return r.terminate(last, why, end)
 	case outside:
@@ -88,10 +93,32 @@ func (r *run) finish(last journal.Entry, why string, end *journal.Error, outside
 		}
 	default:
 		r.closing = c
+		if (r.memo == nil || r.memo.ends == nil) && slices.ContainsFunc(r.cleanups, c.does) {
+			r.append(journal.Entry{Kind: journal.RunClosing, Detail: &journal.Detail{Outcome: last.Status}})
+		}
 		c.deliver()
 	}
 	return end
 }
+
+// does says whether a clean-up is one for such an end.
+func (c *closing) does(p *cleanup) bool {
+	return p.always || c.last.Kind == journal.RunCancelled || c.last.Kind == journal.RunTimedOut
+}
+
+// endsAs is the status that the run will end with, where that is decided; else 0.
+func (r *run) endsAs() journal.Status {
+	switch {
+	case r.closing != nil:
+		return r.closing.last.Status
+	case r.memo != nil && r.memo.ends != nil:
+		return r.memo.ends.Detail.Outcome
+	}
+	return 0
+}
+
+// isOwn says whether the code itself came to an end that is recorded.
+func isOwn(e *journal.Entry) bool { return e.Detail.Failure == nil }
 
 // resumeClosing goes on with an end that is recorded and not reached.
 func (r *run) resumeClosing(e *journal.Entry) {
@@ -115,13 +142,14 @@ func (c *closing) deliver() {
 	}
 	c.delivered = true
 	r := c.run
-	r.root.scope.over = &journal.Failure{Code: c.end.Code, Message: c.end.Message}
+	c.over = &journal.Failure{Code: c.end.Code, Message: c.end.Message}
+	r.root.scope.over = c.over
 	r.stopCancelled(c.why)
 	if r.timeout != nil {
 		r.timeout.Stop()
 	}
 	for _, p := range r.cleanups {
-		if p.always || c.last.Kind == journal.RunCancelled || c.last.Kind == journal.RunTimedOut {
+		if c.does(p) {
 			c.left = append(c.left, p)
 		}
 	}

@@ -81,7 +81,7 @@ func mayCancel(op string, h journal.Head) error {
 	case h.Status == journal.Cancelled:
 		return nil
 	case h.Status.IsTerminal():
-		return wrongState(op, h, "it has ended")
+		return wrongState(op, h, "it has ended, or will when it has cleaned up")
 	}
 	return errOpen
 }
@@ -136,7 +136,7 @@ func (k *Kernel) order(ctx context.Context, op, id string, judge judge, ends boo
 		if r == nil {
 			continue
 		}
-		done := r.carryOut(op, judge, do)
+		done, err := r.carryOut(op, judge, ends, do)
 		if done == nil {
 			continue
 		}
@@ -147,42 +147,57 @@ func (k *Kernel) order(ctx context.Context, op, id string, judge judge, ends boo
 		case <-k.dead:
 			return k.err
 		}
-		if r.isClosing() {
-			return nil
+		if !errors.Is(err, errOpen) {
+			return err
 		}
 	}
 }
 
 // carryOut does what is asked of the run, where that is still to be done. It gives
-// a channel that is closed when something has become of the run; nil where it is
-// to be asked again at once.
-func (r *run) carryOut(op string, judge judge, do func(*run)) <-chan struct{} {
+// a channel that is closed when something has become of the run, nil where it is
+// to be asked again at once; and what there is to say then, errOpen where that
+// is to be asked again.
+func (r *run) carryOut(op string, judge judge, ends bool, do func(*run)) (<-chan struct{}, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.resting {
-		return r.awake
+		return r.awake, errOpen
 	}
-	if !r.gone() && errors.Is(judge(op, r.head), errOpen) {
+	if !r.gone() && errors.Is(judge(op, r.asked(ends)), errOpen) {
 		do(r)
 	}
-	if r.closing != nil && r.def == nil && !r.over() {
-		r.yield(journal.Running) // to an engine that knows its workflow
+	closes := ends && r.end == nil && r.endsAs() != 0
+	if closes && r.def == nil && !r.over() {
+		if r.closing != nil {
+			r.yield(journal.Running) // to an engine that knows its workflow
+		} else {
+			r.release()
+		}
 	}
 	switch {
+	case r.over() && closes:
+		return r.done, judge(op, r.asked(ends))
 	case r.over():
-		return r.done
-	case r.closing != nil:
+		return r.done, errOpen
+	case closes:
 		done := make(chan struct{})
 		r.whenDurable(effect{do: func() { close(done) }})
-		r.seal(r.seq)
-		return done
+		if r.holder == nil {
+			r.seal(r.seq)
+		} else { // its turn seals the rest
+			r.seal(r.opened)
+		}
+		return done, judge(op, r.asked(ends))
 	}
-	return nil
+	return nil, errOpen
 }
 
-// isClosing says whether the run cleans up, and will end.
-func (r *run) isClosing() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.closing != nil && r.end == nil
+// asked gives the head by which a command is judged: for one that ends the run,
+// with the status that it will have, where that is decided.
+func (r *run) asked(ends bool) journal.Head {
+	h := r.head
+	if s := r.endsAs(); ends && s != 0 {
+		h.Status = s
+	}
+	return h
 }

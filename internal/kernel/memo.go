@@ -50,6 +50,8 @@ type memo struct {
 	last     int64
 	planned  map[int64]bool // the scopes of clean-ups; nil without
 	ends     *journal.Entry // the run is to end by this once it has cleaned up; nil without
+	// suspended is the last entry by which the run was parked.
+	suspended int64
 }
 
 // A record is what is recorded of one operation.
@@ -120,6 +122,8 @@ func (m *memo) add(e *journal.Entry) {
 		m.planned[e.Seq] = true
 	case journal.RunClosing:
 		m.ends = e
+	case journal.RunSuspended:
+		m.suspended = e.Seq
 	}
 	c := classOf(e)
 	if c == 0 {

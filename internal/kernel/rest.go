@@ -60,10 +60,7 @@ func (r *run) considerRest() {
 // nextDue is when the run goes on by itself: at its next timer, retry or time
 // limit, or when its overall timeout passes. Zero is never.
 func (r *run) nextDue() time.Time {
-	due := time.Time{}
-	if r.closing == nil {
-		due = r.deadline()
-	}
+	due := r.deadline()
 	for o := r.operations; o != nil; o = o.older {
 		if !o.settled {
 			due = earlier(due, o.due)

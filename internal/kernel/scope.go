@@ -173,6 +173,9 @@ func (s *scope) ended() error {
 		return s.run.end
 	}
 	if f := s.cancelled(); f != nil {
+		if c := s.run.closing; c != nil && f == c.over {
+			return c.end
+		}
 		return &journal.Error{Code: f.Code, Message: f.Message}
 	}
 	return nil

@@ -1,0 +1,613 @@
+package perdure_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+)
+
+func newLedger() *ledger { return &ledger{calls: map[string]int{}, keys: map[string]bool{}} }
+
+// did gives what was done so far, each thing once, and forgets it.
+func (l *ledger) did() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := l.order
+	l.order, l.calls, l.keys = nil, map[string]int{}, map[string]bool{}
+	return out
+}
+
+// plans plans clean-ups: those named "f…" always, others for a cancel or timeout.
+// Each does a step of the same name, with that effect.
+func (l *ledger) plans(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		plan := perdure.OnCancel
+		if strings.HasPrefix(name, "f") {
+			plan = perdure.Finally
+		}
+		if err := plan(ctx, "clean-up", func(ctx context.Context) error {
+			_, err := perdure.Step(ctx, "s", l.effect(name, time.Second))
+			return err
+		}, perdure.Key(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spec: L-10, L-12, L-19
+func TestCleanUpsRunLastPlannedFirst(t *testing.T) {
+	cases := []struct {
+		how    string
+		status journal.Status
+		all    bool
+	}{
+		{"returns", journal.Completed, false}, {"fails", journal.Failed, false}, {"error", journal.Failed, false},
+		{"cancels", journal.Cancelled, true}, {"is cancelled", journal.Cancelled, true}, {"is asked", journal.Cancelled, true},
+		{"times out", journal.TimedOut, true}, {"confirmed", journal.Confirmed, false}, {"compensated", journal.Compensated, false},
+	}
+	for _, c := range cases {
+		t.Run(c.how, func(t *testing.T) {
+			l := newLedger()
+			wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+				if err := l.plans(ctx, "a", "f1", "b"); err != nil {
+					return "", err
+				}
+				perdure.Async(ctx, "beside", work("beside", 10*time.Hour, nil))
+				b := perdure.Go(ctx, "branch", func(ctx context.Context) (int, error) {
+					return 0, errors.Join(l.plans(ctx, "c", "f2"), perdure.Sleep(ctx, 10*time.Hour))
+				})
+				if _, err := perdure.Step(ctx, "s", l.effect("body", time.Minute)); err != nil {
+					return "", err
+				}
+				switch c.how {
+				case "returns":
+					return "out", nil
+				case "error":
+					return "out", errOdd
+				case "fails":
+					return "out", perdure.Fail(ctx, errOdd)
+				case "cancels":
+					return "out", perdure.Cancel(ctx, "enough")
+				case "confirmed":
+					return "not this", perdure.End(ctx, journal.Confirmed, "out", nil)
+				case "compensated":
+					return "not this", perdure.End(ctx, journal.Compensated, "out", errOdd)
+				}
+				_, err := b.Await(ctx)
+				return "not this", err
+			}, perdure.Timeout(time.Hour))
+			inBothModes(t, func(t *testing.T, w *world) {
+				ctx := context.Background()
+				run, err := wf.Start(ctx, w.eng, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Minute)
+				switch c.how {
+				case "is cancelled":
+					err = w.eng.Cancel(ctx, run.ID(), "enough")
+				case "is asked":
+					_, err = w.eng.Send(ctx, run.ID(), "Cancel", nil)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, err := run.Result(ctx)
+				if success := c.status.IsSuccess(); success != (err == nil) || success != (out == "out") {
+					t.Errorf("%q %v", out, err)
+				}
+				want := []string{"body", "f2", "f1"}
+				if c.all {
+					want = []string{"body", "f2", "c", "b", "f1", "a"}
+				}
+				if got := l.did(); !slices.Equal(got, want) {
+					t.Errorf("done: %v, want %v", got, want)
+				}
+				if s := w.statusOf(run.ID()); s != c.status {
+					t.Errorf("it is %v, want %v", s, c.status)
+				}
+				entries := w.history(run.ID())
+				first := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.Kind == journal.StepCancelled })
+				if names := tail(entries[first:first+2], 2); names[0] != "StepCancelled beside" || names[1] != "ScopeCancelled branch" {
+					t.Errorf("cancelled: %v", names)
+				}
+				for _, e := range entries[:first] {
+					if e.Kind == journal.StepCompleted && e.Op.Scope != 0 {
+						t.Errorf("%v is done before what runs is cancelled", e.Op)
+					}
+				}
+			}, wf)
+		})
+	}
+}
+
+// spec: L-10
+func TestRunThatCleansUpRecordsNothingElse(t *testing.T) {
+	sig := perdure.NewSignal[int]("sig")
+	child := perdure.Define("child", func(context.Context, int) (int, error) { return 0, nil })
+	operations := map[string]func(context.Context) error{
+		"step": func(ctx context.Context) error { _, err := perdure.Step(ctx, "x", work("x", 0, nil)); return err },
+		"async": func(ctx context.Context) error {
+			_, err := perdure.Async(ctx, "x", work("x", 0, nil)).Await(ctx)
+			return err
+		},
+		"go": func(ctx context.Context) error {
+			_, err := perdure.Go(ctx, "x", func(context.Context) (int, error) { return 0, nil }).Await(ctx)
+			return err
+		},
+		"scope":   func(ctx context.Context) error { _, err := perdure.Scope(ctx, "x"); return err },
+		"sleep":   func(ctx context.Context) error { return perdure.Sleep(ctx, time.Second) },
+		"sleep 0": func(ctx context.Context) error { return perdure.Sleep(ctx, 0) },
+		"timer":   func(ctx context.Context) error { _, err := perdure.Timer(ctx, "x", 1).Await(ctx); return err },
+		"signal":  func(ctx context.Context) error { _, err := sig.Wait(ctx); return err },
+		"child":   func(ctx context.Context) error { _, err := child.Child(ctx, 0).Await(ctx); return err },
+		"outcome": func(ctx context.Context) error { _, err := child.Child(ctx, 0).Outcome(ctx); return err },
+		"value":   func(ctx context.Context) error { _, err := perdure.Now(ctx); return err },
+		"payload": func(ctx context.Context) error { return perdure.SetPayload(ctx, 1) },
+		"publish": func(ctx context.Context) error { return perdure.Publish(ctx, "x", 1) },
+		"status":  func(ctx context.Context) error { return perdure.SetStatus(ctx, journal.Trying) },
+		"attr":    func(ctx context.Context) error { return perdure.SetAttribute(ctx, "x", "1") },
+		"version": func(ctx context.Context) error { _, err := perdure.Version(ctx, "x", 1); return err },
+		"park":    func(ctx context.Context) error { _, err := perdure.Park(ctx, "x", ""); return err },
+		"record": func(ctx context.Context) error {
+			return perdure.Record(ctx, perdure.Fact{Kind: journal.StepSkipped, Name: "x"})
+		},
+		"plan": func(ctx context.Context) error {
+			return perdure.Finally(ctx, "x", func(context.Context) error { return nil })
+		},
+		"fail":     func(ctx context.Context) error { return perdure.Fail(ctx, errOdd) },
+		"cancel":   func(ctx context.Context) error { return perdure.Cancel(ctx, "x") },
+		"end":      func(ctx context.Context) error { return perdure.End(ctx, journal.Confirmed, 1, nil) },
+		"continue": func(ctx context.Context) error { return perdure.ContinueAsNew(ctx, 1) },
+		"any":      func(ctx context.Context) error { _, err := perdure.Any[int](ctx, nil); return err },
+	}
+	ends := map[string]func(context.Context) error{
+		"fail":   func(ctx context.Context) error { return perdure.Fail(ctx, errOdd) },
+		"cancel": func(ctx context.Context) error { return perdure.Cancel(ctx, "enough") },
+		"end":    func(ctx context.Context) error { return perdure.End(ctx, journal.Canceled, 1, nil) },
+	}
+	for end, call := range ends {
+		for _, cleansUp := range []bool{false, true} {
+			for _, place := range []string{"root", "branch", "scope", "deferred"} {
+				t.Run(fmt.Sprintf("%s/%s/clean-up=%v", end, place, cleansUp), func(t *testing.T) {
+					var wrong []string
+					try := func(ctx context.Context) error {
+						first := call(ctx)
+						for name, operation := range operations {
+							if err := operation(ctx); err != first || first == nil {
+								wrong = append(wrong, fmt.Sprintf("%s gives %v, not %v", name, err, first))
+							}
+						}
+						return nil
+					}
+					wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+						if cleansUp {
+							if err := perdure.Finally(ctx, "f", func(ctx context.Context) error { return perdure.Sleep(ctx, time.Minute) }); err != nil {
+								return 0, err
+							}
+						}
+						switch place {
+						case "branch":
+							return perdure.Go(ctx, "b", func(ctx context.Context) (int, error) { return 1, try(ctx) }).Await(ctx)
+						case "scope":
+							in, err := perdure.Scope(ctx, "in")
+							if err != nil {
+								return 0, err
+							}
+							return 9, try(in)
+						case "deferred":
+							defer func() { _ = try(ctx) }()
+							return 9, nil
+						}
+						return 9, try(ctx)
+					})
+					synctest.Test(t, func(t *testing.T) {
+						w := newWorld(t, wf, child)
+						defer w.end()
+						run, _, _ := result(w, wf, 0)
+						for _, bad := range wrong {
+							t.Error(bad)
+						}
+						for _, e := range w.history(run.ID()) {
+							if e.Op.Name == "x" {
+								t.Errorf("%v %v is recorded", e.Kind, e.Op)
+							}
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// thorough is a workflow whose clean-ups do everything that workflow code may do.
+func thorough(l *ledger) *perdure.Workflow[int, int] {
+	ready := perdure.NewSignal[int]("ready")
+	return perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+		if err := perdure.Finally(ctx, "close", func(ctx context.Context) error {
+			if err := perdure.Sleep(ctx, time.Minute); err != nil {
+				return err
+			}
+			_, err := perdure.Step(ctx, "s", l.effect("closed", time.Second))
+			return err
+		}); err != nil {
+			return 0, err
+		}
+		if _, err := perdure.Step(ctx, "s", l.effect("opened", time.Second)); err != nil {
+			return 0, err
+		}
+		if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error {
+			b := perdure.Go(ctx, "s", func(ctx context.Context) (int, error) {
+				_, err := perdure.Step(ctx, "s", l.effect("undone in a branch", time.Second), perdure.Announced)
+				return 0, err
+			})
+			n, err := ready.Wait(ctx, perdure.Within(time.Hour))
+			if err != nil {
+				return err
+			}
+			if _, err := perdure.Step(ctx, "s", l.effect(fmt.Sprint("undone ", n), time.Second)); err != nil {
+				return err
+			}
+			if _, err := b.Await(ctx); err != nil {
+				return err
+			}
+			if err := perdure.Sleep(ctx, time.Minute); err != nil {
+				return err
+			}
+			perdure.Async(ctx, "beside", work("beside", time.Hour, nil))
+			_, err = perdure.Step(ctx, "last", l.effect("undone at last", time.Second))
+			return err
+		}); err != nil {
+			return 0, err
+		}
+		return 0, perdure.Sleep(ctx, 100*time.Hour)
+	}, perdure.Timeout(5*time.Minute))
+}
+
+// spec: L-10, L-12, L-13
+func TestCleanUpGoesOnAfterACrash(t *testing.T) {
+	for _, how := range []string{"engine", "message", "timeout"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			overCrashes(t, 8, func() tale {
+				l := newLedger()
+				wf := thorough(l)
+				ctx := context.Background()
+				want := journal.Cancelled
+				if how == "timeout" {
+					want = journal.TimedOut
+				}
+				return tale{
+					workflows: []perdure.Definition{wf},
+					begin: func(w *world) error {
+						_, err := wf.Start(ctx, w.eng, 0, perdure.ID("x"))
+						if err != nil {
+							return err
+						}
+						time.Sleep(time.Minute)
+						switch how {
+						case "engine":
+							err = w.eng.Cancel(ctx, "x", "enough")
+						case "message":
+							_, err = w.eng.Send(ctx, "x", "Cancel", nil, perdure.SendKey("one"))
+						}
+						if err == nil {
+							_, err = w.eng.Send(ctx, "x", "ready", []byte("5"), perdure.SendKey("ready"))
+						}
+						return err
+					},
+					over: func(w *world) bool { return w.statusOf("x").IsTerminal() },
+					check: func(t *testing.T, w *world, crashes int) {
+						for key, n := range l.calls {
+							if n > 1+crashes {
+								t.Errorf("%s was made %d times", key, n)
+							}
+						}
+						got := l.did()
+						if len(got) == 5 && got[1] == "undone 5" { // beside the branch
+							got[1], got[2] = got[2], got[1]
+						}
+						if want := []string{"opened", "undone in a branch", "undone 5", "undone at last", "closed"}; !slices.Equal(got, want) {
+							t.Errorf("done: %v", got)
+						}
+						if s := w.statusOf("x"); s != want {
+							t.Errorf("it is %v", s)
+						}
+						entries := w.history("x")
+						if got := tail(entries, 2); got[0] != "StepCancelled beside" {
+							t.Errorf("it ends %v", got)
+						}
+					},
+				}
+			})
+		})
+	}
+}
+
+// spec: L-10, L-16
+func TestCleanUpThatFailsKeepsNoOtherFromRunning(t *testing.T) {
+	l := newLedger()
+	var panics atomic.Int32
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+		if err := l.plans(ctx, "a"); err != nil {
+			return 0, err
+		}
+		if err := perdure.Finally(ctx, "panics", func(ctx context.Context) error {
+			if _, err := perdure.Step(ctx, "s", l.effect("before", time.Second)); err != nil {
+				return err
+			}
+			if panics.Add(1) < 3 {
+				panic("not yet")
+			}
+			_, err := perdure.Step(ctx, "t", l.effect("after", time.Second))
+			return err
+		}); err != nil {
+			return 0, err
+		}
+		if err := l.plans(ctx, "b"); err != nil {
+			return 0, err
+		}
+		if err := perdure.OnCancel(ctx, "fails", func(ctx context.Context) error {
+			_, err := perdure.Step(ctx, "s", work("s", 0, errOdd), perdure.Retry{Attempts: 2, First: time.Second})
+			return err
+		}); err != nil {
+			return 0, err
+		}
+		return 0, perdure.Sleep(ctx, time.Hour)
+	})
+	inBothModes(t, func(t *testing.T, w *world) {
+		panics.Store(0)
+		run, err := wf.Start(context.Background(), w.eng, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if err := w.eng.Cancel(context.Background(), run.ID(), "enough"); err != nil {
+			t.Fatal(err)
+		}
+		_, err = run.Result(context.Background())
+		codeIs(t, err, journal.CodeCancelled)
+		synctest.Wait()
+		if calls := l.calls; len(calls) != 4 {
+			t.Errorf("calls: %v", calls)
+		}
+		if got := l.did(); !slices.Equal(got, []string{"b", "before", "after", "a"}) {
+			t.Errorf("done: %v", got)
+		}
+		failed := w.seen(observe.CleanupFailed)
+		if len(failed) == 0 || failed[0].Step != "fails" || failed[0].Err != "odd" || failed[0].Run != string(run.RunID()) {
+			t.Errorf("told: %+v", failed)
+		}
+		w.history(run.ID())
+	}, wf)
+}
+
+// spec: L-10
+func TestCancelDuringACleanUp(t *testing.T) {
+	l := newLedger()
+	wf := perdure.Define("w", func(ctx context.Context, how string) (int, error) {
+		if err := perdure.Finally(ctx, "slow", func(ctx context.Context) error {
+			if err := perdure.Sleep(ctx, time.Hour); err != nil {
+				return err
+			}
+			_, err := perdure.Step(ctx, "s", l.effect("cleaned", time.Second))
+			return err
+		}); err != nil {
+			return 0, err
+		}
+		switch how {
+		case "returns":
+			return 1, nil
+		case "fails":
+			return 0, errOdd
+		}
+		return 0, perdure.Sleep(ctx, 100*time.Hour)
+	})
+	for how, status := range map[string]journal.Status{"returns": journal.Completed, "fails": journal.Failed, "cancelled": journal.Cancelled} {
+		t.Run(how, func(t *testing.T) {
+			inBothModes(t, func(t *testing.T, w *world) {
+				ctx := context.Background()
+				run, err := wf.Start(ctx, w.eng, how)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				if how == "cancelled" {
+					if err := w.eng.Cancel(ctx, run.ID(), "first"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(time.Minute)
+				err = w.eng.Cancel(ctx, run.ID(), "second")
+				if how == "cancelled" {
+					if err != nil {
+						t.Error("cancelling what is being cancelled:", err)
+					}
+				} else {
+					codeIs(t, err, journal.CodeWrongState)
+					if err != nil && !strings.Contains(err.Error(), status.String()) {
+						t.Error(err)
+					}
+				}
+				if _, err := w.eng.Send(ctx, run.ID(), "Cancel", nil); err != nil {
+					t.Error(err)
+				}
+				_, err = run.Result(ctx)
+				if how == "cancelled" && (err == nil || err.Error() != "workflow cancelled: first") {
+					t.Error(err)
+				}
+				if s := w.statusOf(run.ID()); s != status {
+					t.Errorf("it is %v, want %v", s, status)
+				}
+				if got := l.did(); !slices.Equal(got, []string{"cleaned"}) {
+					t.Errorf("done: %v", got)
+				}
+				w.history(run.ID())
+			}, wf)
+		})
+	}
+}
+
+// spec: L-10, F-21
+func TestSuspendDuringACleanUpHoldsIt(t *testing.T) {
+	for _, how := range []string{"returns", "cancelled", "times out"} {
+		t.Run(how, func(t *testing.T) {
+			l := newLedger()
+			wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+				if err := perdure.Finally(ctx, "slow", func(ctx context.Context) error {
+					if _, err := perdure.Step(ctx, "s", l.effect("one", time.Second)); err != nil {
+						return err
+					}
+					if err := perdure.Sleep(ctx, time.Minute); err != nil {
+						return err
+					}
+					_, err := perdure.Step(ctx, "s", l.effect("two", time.Second))
+					return err
+				}); err != nil {
+					return 0, err
+				}
+				if how == "returns" {
+					return 1, nil
+				}
+				return 0, perdure.Sleep(ctx, 100*time.Hour)
+			}, perdure.Timeout(10*time.Minute))
+			inBothModes(t, func(t *testing.T, w *world) {
+				ctx := context.Background()
+				run, err := wf.Start(ctx, w.eng, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				switch how {
+				case "cancelled":
+					time.Sleep(time.Minute)
+					if err := w.eng.Cancel(ctx, run.ID(), "enough"); err != nil {
+						t.Fatal(err)
+					}
+				case "times out":
+					time.Sleep(10 * time.Minute)
+				}
+				time.Sleep(30 * time.Second)
+				if err := w.eng.Suspend(ctx, run.ID(), "look"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Minute)
+				if s, got := w.statusOf(run.ID()), l.did(); s != journal.Suspended || !slices.Equal(got, []string{"one"}) {
+					t.Errorf("while it is suspended it is %v and has done %v", s, got)
+				}
+				if err := w.eng.Resume(ctx, run.ID()); err != nil {
+					t.Fatal(err)
+				}
+				_, err = run.Result(ctx)
+				want := map[string]journal.Status{"returns": journal.Completed, "cancelled": journal.Cancelled, "times out": journal.TimedOut}[how]
+				if s := w.statusOf(run.ID()); s != want {
+					t.Errorf("it is %v: %v", s, err)
+				}
+				if got := l.did(); !slices.Equal(got, []string{"two"}) {
+					t.Errorf("done: %v", got)
+				}
+				w.history(run.ID())
+			}, wf)
+		})
+	}
+}
+
+// spec: L-19
+func TestTimeoutThatPassesDuringACleanUpChangesNothing(t *testing.T) {
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+		if err := perdure.Finally(ctx, "slow", func(ctx context.Context) error { return perdure.Sleep(ctx, time.Hour) }); err != nil {
+			return 0, err
+		}
+		if err := perdure.Sleep(ctx, time.Minute); err != nil {
+			return 0, err
+		}
+		return 7, nil
+	}, perdure.Timeout(10*time.Minute))
+	for _, crash := range []bool{false, true} {
+		inBothModes(t, func(t *testing.T, w *world) {
+			_, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if crash {
+				time.Sleep(20 * time.Minute)
+				w.crash()
+			}
+			run, err := wf.Get(context.Background(), w.eng, "x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out, err := run.Result(context.Background()); out != 7 || err != nil {
+				t.Error(out, err)
+			}
+		}, wf)
+	}
+}
+
+// spec: L-10
+func TestCleanUpOfARunThatWasParked(t *testing.T) {
+	l := newLedger()
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+		if err := perdure.Sleep(ctx, time.Minute); err != nil {
+			return 0, err
+		}
+		if err := l.plans(ctx, "a"); err != nil {
+			return 0, err
+		}
+		return 0, perdure.Sleep(ctx, 100*time.Hour)
+	}, perdure.Timeout(10*time.Hour))
+	for _, planned := range []bool{false, true} {
+		for _, how := range []string{"engine", "client", "timeout"} {
+			t.Run(fmt.Sprintf("%s/planned=%v", how, planned), func(t *testing.T) {
+				inBothModes(t, func(t *testing.T, w *world) {
+					ctx := context.Background()
+					run, err := wf.Start(ctx, w.eng, 0)
+					if err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(30 * time.Second)
+					if planned {
+						time.Sleep(time.Minute)
+					}
+					if err := w.eng.Suspend(ctx, run.ID(), "look"); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Hour)
+					want := journal.Cancelled
+					switch how {
+					case "engine":
+						err = w.eng.Cancel(ctx, run.ID(), "enough")
+					case "client":
+						var c *perdure.Client
+						if c, err = perdure.NewClient(ctx, w.db); err == nil {
+							err = c.Cancel(ctx, run.ID(), "enough")
+						}
+					case "timeout":
+						want = journal.TimedOut
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, err = run.Result(ctx)
+					if s := w.statusOf(run.ID()); s != want {
+						t.Errorf("it is %v: %v", s, err)
+					}
+					if got := l.did(); planned != slices.Equal(got, []string{"a"}) {
+						t.Errorf("done: %v", got)
+					}
+					w.history(run.ID())
+				}, wf)
+			})
+		}
+	}
+}
