@@ -169,7 +169,11 @@ func (k *Kernel) Wait(ctx context.Context, s Started) (journal.Head, Outcome, er
 	}
 	id := s.Head.ID
 	ch := k.awaitEnd(s.Head.Number)
-	defer func() { k.awaited(ch) }()
+	defer func() {
+		if ch != nil {
+			k.awaited(ch)
+		}
+	}()
 	for {
 		head, err := k.Find(ctx, string(id))
 		if err != nil {
@@ -181,9 +185,14 @@ func (k *Kernel) Wait(ctx context.Context, s Started) (journal.Head, Outcome, er
 				return head, out, err
 			}
 			id = out.Detail.Other
-			k.awaited(ch)
-			n, _ := id.Number(k.database())
-			ch = k.awaitEnd(n)
+			if ch != nil {
+				k.awaited(ch)
+				ch = nil
+			}
+			continue
+		}
+		if ch == nil { // of the next one of the chain: it may end before it is waited for
+			ch = k.awaitEnd(head.Number)
 			continue
 		}
 		select {
