@@ -254,9 +254,14 @@ func (r *run) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice {
 	if e.Status != 0 {
 		n.Status = e.Status.String()
 	}
-	path := ""
-	if !e.Op.IsZero() {
-		path = r.pathOf(e.Op)
+	op, path := e.Op, ""
+	switch kind {
+	case observe.StepSkipped, observe.StepDuplicate, observe.CompensationStarted, observe.StepCompensated, observe.CompensationFailed,
+		observe.PhaseStarted, observe.PhaseCompleted, observe.PhaseFailed:
+		op.Occ = 1 // several facts may be of one step
+	}
+	if !op.IsZero() {
+		path = r.pathOf(op)
 	}
 	switch kind {
 	case observe.SignalDelivered:
