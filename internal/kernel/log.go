@@ -205,7 +205,7 @@ func (r *run) committed(cs []store.Change) {
 		r.inbox.settled(r.durable)
 	}
 	if c.Create && c.Found.Mail > 0 {
-		r.k.look() // it has found messages
+		r.inbox.mail = c.Found.Mail // it has found messages
 	}
 	if c.Rest {
 		r.rested(c)

@@ -59,12 +59,9 @@ func (r *run) peek(name string) ([]journal.Entry, error) {
 	}()
 	if partial {
 		var err error
-		if messages, err = r.k.loadMessages(r.head.Number, store.Range{Name: name, Limit: maxPeek}); err != nil {
+		if messages, err = r.first(name); err != nil {
 			return nil, err
 		}
-		r.mu.Lock()
-		messages = r.inbox.untaken(messages)
-		r.mu.Unlock()
 	}
 	for i := range messages {
 		if m := &messages[i]; m.Spill != 0 && m.Data == nil {
@@ -76,6 +73,28 @@ func (r *run) peek(name string) ([]journal.Entry, error) {
 		}
 	}
 	return messages, nil
+}
+
+// first reads the first signals that the run has not taken. The store may not know
+// yet of some that it has.
+func (r *run) first(name string) ([]journal.Entry, error) {
+	var out []journal.Entry
+	for from := int64(0); ; {
+		messages, err := r.k.loadMessages(r.head.Number, store.Range{Name: name, From: from, Limit: maxPeek})
+		if err != nil {
+			return nil, err
+		}
+		n := len(messages)
+		if n > 0 {
+			from = messages[n-1].Seq + 1
+		}
+		r.mu.Lock()
+		out = append(out, r.inbox.untaken(messages)...)
+		r.mu.Unlock()
+		if n < maxPeek || len(out) >= maxPeek {
+			return out[:min(len(out), maxPeek)], nil
+		}
+	}
 }
 
 // loadMessages reads untaken messages of a run. It waits as long as the store does

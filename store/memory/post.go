@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/perdure/perdure/journal"
@@ -192,21 +193,21 @@ func (r *run) hasMail() bool {
 }
 
 // untaken gives the messages of the inbox with numbers above that one.
-func (r *run) untaken(above int64) []*message {
-	var out []*message
-	for _, m := range r.messages[r.after(above):] {
-		if m.taken == 0 {
-			out = append(out, m)
+func (r *run) untaken(above int64) iter.Seq[*message] {
+	return func(yield func(*message) bool) {
+		for _, m := range r.messages[r.after(above):] {
+			if m.taken == 0 && !yield(m) {
+				return
+			}
 		}
 	}
-	return out
 }
 
 // inbox gives the beginning of the inbox, above a number, and whether there is
 // more.
 func (r *run) inbox(above int64) (entries []journal.Entry, more bool, err error) {
 	size := 0
-	for _, m := range r.untaken(above) {
+	for m := range r.untaken(above) {
 		if len(entries) == store.InboxPage || size >= store.InboxBytes {
 			return entries, true, nil
 		}

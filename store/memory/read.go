@@ -51,9 +51,12 @@ func (d *data) rangeOf(n journal.Number, r store.Range) []reader {
 	case run == nil:
 		return nil
 	case r.Inbox:
-		for _, m := range run.untaken(r.From - 1) {
+		for m := range run.untaken(r.From - 1) {
 			if m.row.isNamed(r.Name) {
 				all = append(all, func() (journal.Entry, error) { return m.read(n) })
+			}
+			if len(all) == r.Limit && !r.Tail && r.Limit > 0 {
+				break
 			}
 		}
 		return page(all, r)

@@ -1,0 +1,423 @@
+package perdure_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// flood posts n messages to a run, as another process would: the payload of the
+// i-th is i.
+func flood(w *world, number journal.Number, n int, name func(i int) string) {
+	w.t.Helper()
+	for i := 0; i < n; {
+		var posts []store.Post
+		for ; i < n && len(posts) < 2000; i++ {
+			posts = append(posts, store.Post{Run: number, Follow: true, Message: journal.Entry{
+				Kind: journal.SignalReceived, Op: journal.Op{Name: name(i)}, At: time.Now(), Data: fmt.Append(nil, i),
+			}})
+		}
+		g := &store.Group{Now: time.Now(), Changes: []store.Change{{Posts: posts}}}
+		if err := w.db.Commit(context.Background(), g); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func numberOf(w *world, id string) journal.Number {
+	w.t.Helper()
+	d, err := w.eng.Describe(context.Background(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d.Head.Number
+}
+
+// A look is what can be asked of an inbox.
+type look struct {
+	Has    bool
+	All    []int
+	Latest int
+	Any    bool
+	Inbox  []string
+}
+
+func lookAt(ctx context.Context) (look, error) {
+	var l look
+	var err error
+	if l.Has, err = paid.Has(ctx); err != nil {
+		return l, err
+	}
+	if l.All, err = paid.All(ctx); err != nil {
+		return l, err
+	}
+	if l.Latest, l.Any, err = paid.Latest(ctx); err != nil {
+		return l, err
+	}
+	all, err := perdure.Inbox(ctx, "")
+	for _, m := range all {
+		l.Inbox = append(l.Inbox, fmt.Sprintf("%d:%s=%s", m.Number, m.Name, m.Data))
+	}
+	return l, err
+}
+
+// The code looks again and again, each time after another message.
+//
+// spec: R-17
+func TestLookingIntoTheInboxTakesNothingAndIsTheSameOnReplay(t *testing.T) {
+	absent := perdure.NewSignal[int]("absent")
+	wf := perdure.Define("w", func(ctx context.Context, _ int) ([]look, error) {
+		var seen []look
+		for range 3 {
+			l, err := lookAt(ctx)
+			if err != nil {
+				return nil, err
+			}
+			has, err := absent.Has(ctx)
+			_, latest, err2 := absent.Latest(ctx)
+			if has || latest || err != nil || err2 != nil {
+				return nil, fmt.Errorf("absent: %v, %v, %v, %v", has, latest, err, err2)
+			}
+			inStep, err := perdure.Step(ctx, "look", lookAt)
+			if err != nil {
+				return nil, err
+			}
+			if fmt.Sprint(inStep) != fmt.Sprint(l) {
+				return nil, fmt.Errorf("the step sees %v, the code %v", inStep, l)
+			}
+			seen = append(seen, l)
+			if _, err := perdure.NewSignal[string]("go").Wait(ctx); err != nil {
+				return nil, err
+			}
+		}
+		return seen, nil
+	})
+	want := []look{
+		{},
+		{Has: true, All: []int{1}, Latest: 1, Any: true, Inbox: []string{"1:paid=1", "2:other=5"}},
+		{Has: true, All: []int{1, 2}, Latest: 2, Any: true, Inbox: []string{"1:paid=1", "2:other=5", "4:paid=2"}},
+	}
+	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+		for _, crash := range []bool{false, true} {
+			id := fmt.Sprint(crash)
+			begun(w, wf, id, 0)
+			next := func() {
+				send(w, perdure.NewSignal[string]("go"), id, "")
+				synctest.Wait()
+				if crash {
+					w.crash()
+					synctest.Wait()
+				}
+				time.Sleep(2 * time.Second)
+			}
+			synctest.Wait()
+			send(w, paid, id, 1)
+			send(w, other, id, 5)
+			next()
+			send(w, paid, id, 2)
+			next()
+			next()
+			gives(w, wf, id, want)
+			if got := unread(w, id); len(got) != 3 {
+				t.Errorf("not taken are %v", got)
+			}
+		}
+	}, wf)
+}
+
+// spec
+func TestNewRunSeesTheMessagesThatWaitedForIt(t *testing.T) {
+	wf := perdure.Define("w", func(ctx context.Context, _ int) ([]int, error) { return paid.All(ctx) })
+	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+		send(w, paid, "x", 1)
+		send(w, paid, "x", 2)
+		begun(w, wf, "x", 0)
+		gives(w, wf, "x", []int{1, 2})
+	}, wf)
+}
+
+// spec: L-6, R-17
+func TestTakenMessagesAreGoneForWaits(t *testing.T) {
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+		if _, err := perdure.NewSignal[string]("go").Wait(ctx); err != nil {
+			return "", err
+		}
+		all, err := perdure.Inbox(ctx, "paid")
+		if err != nil || len(all) != 3 {
+			return "", fmt.Errorf("%v, %w", all, err)
+		}
+		first, err := perdure.Take(ctx, all[1].Number, all[0].Number, 99, all[1].Number)
+		if err != nil {
+			return "", err
+		}
+		if err := perdure.Sleep(ctx, time.Hour); err != nil {
+			return "", err
+		}
+		second, err := perdure.Take(ctx, all[0].Number)
+		if err != nil {
+			return "", err
+		}
+		left, err := paid.Wait(ctx)
+		return fmt.Sprint(first, second, left), err
+	})
+	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+		for _, crash := range []bool{false, true} {
+			id := fmt.Sprint(crash)
+			begun(w, wf, id, 0)
+			for i := range 3 {
+				send(w, paid, id, i)
+			}
+			send(w, perdure.NewSignal[string]("go"), id, "")
+			synctest.Wait()
+			if crash {
+				w.crash()
+			}
+			gives(w, wf, id, "[2 1] [] 2")
+		}
+		bg := context.Background()
+		_, err := perdure.Inbox(bg, "paid")
+		codeIs(t, err, journal.CodeMisuse)
+		_, err = perdure.Take(bg, 1)
+		codeIs(t, err, journal.CodeMisuse)
+	}, wf)
+}
+
+// What the code has taken in this turn is not shown by the store yet.
+//
+// spec: L-6, R-17
+func TestLargeInboxIsTakenAsAWhole(t *testing.T) {
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+		for n := 0; ; {
+			all, err := perdure.Inbox(ctx, "")
+			if err != nil || len(all) == 0 {
+				return n, err
+			}
+			for _, m := range all {
+				if string(m.Data) != fmt.Sprint(n) {
+					return n, fmt.Errorf("message %d is %s", n, m.Data)
+				}
+				if taken, err := perdure.Take(ctx, m.Number); err != nil || len(taken) != 1 {
+					return n, fmt.Errorf("take %d: %v, %w", n, taken, err)
+				}
+				n++
+			}
+		}
+	})
+	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+		synctest.Wait()
+		w.kill()
+		c, err := perdure.NewClient(context.Background(), w.db)
+		if err != nil {
+			t.Error(err)
+		}
+		run, err := wf.Start(context.Background(), c, 0, perdure.ID("x"))
+		if err != nil {
+			t.Error(err)
+		}
+		number, _ := run.RunID().Number(dbOf(w))
+		flood(w, number, 2500, func(int) string { return "paid" })
+		w.begin()
+		gives(w, wf, "x", 2500)
+	}, wf)
+}
+
+// The messages that are waited for lie far behind others, and behind each other.
+//
+// spec: L-6
+func TestOrderHoldsInAnInboxThatIsNotInMemory(t *testing.T) {
+	is := func(n int) perdure.WaitOption { return perdure.Where(func(i int) bool { return i == n }) }
+	wf := perdure.Define("w", func(ctx context.Context, _ int) ([]int, error) {
+		far, near := paid.Future(ctx, is(4900)), paid.Future(ctx, is(3000), perdure.Key("near"))
+		out, err := collect(ctx, far, near)
+		if err != nil {
+			return nil, err
+		}
+		for _, opts := range [][]perdure.WaitOption{{}, {is(2000)}, {}, {is(1103)}, {}} {
+			v, err := paid.Wait(ctx, opts...)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, v)
+		}
+		v, err := other.Wait(ctx)
+		if err != nil {
+			return nil, err
+		}
+		_, err = paid.Wait(ctx, is(-1), perdure.Within(time.Minute))
+		codeIs(t, err, journal.CodeTimedOut)
+		return append(out, v), nil
+	})
+	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+		run := begun(w, wf, "x", 0)
+		synctest.Wait()
+		w.kill()
+		number, _ := journal.RunID(run.RunID()).Number(dbOf(w))
+		flood(w, number, 5000, func(i int) string {
+			if i < 1100 {
+				return "other"
+			}
+			return "paid"
+		})
+		w.begin()
+		gives(w, wf, "x", []int{4900, 3000, 1100, 2000, 1101, 1103, 1102, 0})
+	}, wf)
+}
+
+func dbOf(w *world) string {
+	info, err := w.db.Info(context.Background())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return info.Database
+}
+
+// Commands and decisions are heard although they come behind what may be in
+// memory.
+//
+// spec: L-6
+func TestCommandsAreHeardBehindManyMessages(t *testing.T) {
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+		d, err := perdure.Park(ctx, "p", "why")
+		return d.Choice, err
+	})
+	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+		bg := context.Background()
+		c, err := perdure.NewClient(bg, w.db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"decided", "resumed", "cancelled"} {
+			begun(w, wf, id, 0)
+			synctest.Wait()
+			if id != "decided" {
+				if err := w.eng.Suspend(bg, id, "later"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			flood(w, numberOf(w, id), 2000, func(int) string { return "paid" })
+		}
+		if err := c.Resume(bg, "resumed"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		for _, id := range []string{"decided", "resumed"} {
+			if err := c.Decide(bg, id, "p", perdure.Decision{Choice: "yes"}); err != nil {
+				t.Fatal(err)
+			}
+			gives(w, wf, id, "yes")
+		}
+		if err := c.Cancel(bg, "cancelled", "enough"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		statusIs(w, "cancelled", journal.Cancelled)
+	}, wf)
+}
+
+// given counts the messages that the engine has been given and has not taken.
+type given struct {
+	store.Store
+	mu   sync.Mutex
+	left map[int64]bool
+	peak int
+}
+
+func (g *given) count(messages []journal.Entry) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, m := range messages {
+		g.left[m.Seq] = true
+	}
+	g.peak = max(g.peak, len(g.left))
+}
+
+func (g *given) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry, error) {
+	entries, err := g.Store.Load(ctx, run, r)
+	if r.Inbox {
+		g.count(entries)
+	}
+	return entries, err
+}
+
+func (g *given) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	claimed, err := g.Store.Claim(ctx, c)
+	for _, r := range slices.Concat(claimed.Runs, claimed.Mail) {
+		g.count(r.Inbox)
+	}
+	return claimed, err
+}
+
+func (g *given) Commit(ctx context.Context, group *store.Group) error {
+	g.mu.Lock()
+	for _, c := range group.Changes {
+		for _, e := range c.Entries {
+			if e.Detail != nil {
+				delete(g.left, e.Detail.Mail)
+			}
+		}
+	}
+	g.mu.Unlock()
+	return g.Store.Commit(ctx, group)
+}
+
+// What the engine has in memory of an inbox does not grow with it, and a chain of
+// runs takes every message once, in order.
+//
+// spec: L-6, R-17
+func TestManySignalsToOneRun(t *testing.T) {
+	n := 100_000
+	if testing.Short() {
+		n = 20_000
+	}
+	wf := perdure.Define("w", func(ctx context.Context, next int) (int, error) {
+		for range 1000 {
+			if next == n {
+				return next, nil
+			}
+			v, err := paid.Wait(ctx)
+			if err == nil && v != next {
+				err = fmt.Errorf("message %d came as number %d", v, next)
+			}
+			if err != nil {
+				return next, err
+			}
+			next++
+		}
+		return next, perdure.ContinueAsNew(ctx, next)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, wf)
+		defer func() { w.end() }()
+		run := begun(w, wf, "x", 0)
+		synctest.Wait()
+		w.kill()
+		number, _ := run.RunID().Number(dbOf(w))
+		flood(w, number, n, func(int) string { return "paid" })
+		g := &given{left: map[int64]bool{}}
+		w.wrap = func(s store.Store) store.Store { g.Store = s; return g }
+		w.begin()
+		ctx, cancel := context.WithTimeout(context.Background(), 24*time.Hour)
+		defer cancel()
+		last, err := wf.Get(ctx, w.eng, string(run.RunID()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := last.Result(ctx); err != nil || out != n {
+			t.Errorf("%d, %v", out, err)
+		}
+		if got := unread(w, "x"); len(got) != 0 {
+			t.Errorf("not taken are %v", got)
+		}
+		if g.peak > 2*1024 {
+			t.Errorf("up to %d messages were in memory", g.peak)
+		}
+	})
+}
