@@ -378,6 +378,11 @@ func TestManySignalsToOneRun(t *testing.T) {
 		n = 20_000
 	}
 	wf := perdure.Define("w", func(ctx context.Context, next int) (int, error) {
+		if next == 0 { // what is not there is looked for behind all others
+			if _, err := other.Wait(ctx, perdure.Within(time.Minute)); journal.CodeOf(err) != journal.CodeTimedOut {
+				return 0, fmt.Errorf("other: %w", err)
+			}
+		}
 		for range 1000 {
 			if next == n {
 				return next, nil

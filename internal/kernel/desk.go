@@ -230,7 +230,11 @@ func (d *Desk) post(op string, s Signal) (*store.Post, error) {
 		return nil, invalidID(op, s.Name)
 	}
 	if s.Name == "Cancel" || s.Name == "CancelWorkflow" {
-		return d.control(journal.CancelAsked, s.ID, "", "signal "+s.Name)
+		p, err := d.control(journal.CancelAsked, s.ID, "", "signal "+s.Name)
+		if err == nil && s.Key != "" {
+			p.Message.Detail.Message = keyed(s.Key)
+		}
+		return p, err
 	}
 	spill, f := d.office.spill("the payload of signal "+s.Name, &s.Data)
 	if f != nil {
@@ -261,7 +265,7 @@ func (d *Desk) message(id string, m journal.Entry, key string) (*store.Post, err
 		m.Detail = &journal.Detail{}
 	}
 	m.At = time.Now()
-	m.Detail.Message = "key/" + key
+	m.Detail.Message = keyed(key)
 	if key == "" {
 		n, err := d.office.number()
 		if err != nil {
@@ -277,6 +281,9 @@ func (d *Desk) message(id string, m journal.Entry, key string) (*store.Post, err
 	}
 	return p, nil
 }
+
+// keyed is the ID of a message with an idempotency key.
+func keyed(key string) string { return "key/" + key }
 
 // deliver makes a message durable and says what became of it.
 func (d *Desk) deliver(ctx context.Context, op string, p *store.Post) (Delivery, error) {
