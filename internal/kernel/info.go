@@ -149,6 +149,9 @@ func (r *run) tellReplayed(ended bool) {
 			s.stands = true
 			r.advise(observe.ReplayDiffered, r.paths[in]+op.String(), observe.OperationNew)
 		}
+		if s.opener != nil && !s.opener.asked { // that one is told
+			continue
+		}
 		open := rec.moved || s.stands && rec.place > s.reached
 		if rec.told || m.planned[in] || open && !ended {
 			continue

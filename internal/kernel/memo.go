@@ -84,6 +84,7 @@ type scopeMemo struct {
 	reached int          // the furthest place that was asked for
 	missed  []journal.Op // asked for since the last one that is recorded; a few at most
 	stands  bool         // its code came to wait after one of these
+	opener  *record      // nil for the run's own
 }
 
 // fewMissed bounds what is told of operations that are new in another build.
@@ -141,6 +142,9 @@ func (m *memo) add(e *journal.Entry) {
 		}
 	}
 	r.add(e)
+	if r.opens == e.Seq {
+		m.scope(e.Seq).opener = r
+	}
 }
 
 func classOf(e *journal.Entry) class {
