@@ -33,6 +33,8 @@ var plan = map[string]permit{
 	"internal/kernel": {own: "journal observe store"},
 	// door
 	door: {own: "internal/kernel journal observe store"},
+	// garden
+	"perduretest": {own: "/ journal observe store store/memory"},
 	// street
 	"app":                {own: anyPublic, others: "github.com/spf13/cobra"},
 	"app/internal/bench": {own: anyPublic},

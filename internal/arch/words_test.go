@@ -49,11 +49,12 @@ func (hidden) Fine() {}`},
 import "context"
 // T has [Gone], [T.Gone], [T.Here], [T.M], [context.Context], [context.Gone] and [b.Gone]; not x[Gone] nor [a-z].
 type T struct { Here int }
-// M is linked to [b.There].
+// M is linked to [b.There], [perdure.Door] and [perdure.Gone].
 func (T) M(context.Context) {}`, "b/b.go": `package b
-const There = 1`},
-			want: []string{"[Gone]", "[T.Gone]", "[context.Gone]", "[b.Gone]"},
-			fine: []string{"Here", "[T.M]", "[context.Context]", "There", "a-z", "x[Gone"},
+const There = 1`, "door.go": `package perdure
+const Door = 1`},
+			want: []string{"[Gone]", "[T.Gone]", "[context.Gone]", "[b.Gone]", "[perdure.Gone]"},
+			fine: []string{"Here", "[T.M]", "[context.Context]", "There", "a-z", "x[Gone", "perdure.Door"},
 		},
 		{
 			name: "words/tests do not sleep", check: sleepingTests,
@@ -302,6 +303,9 @@ func resolves(to string, known map[string]map[string]bool, r *room, f *file) boo
 		return false
 	}
 	for p, names := range known {
+		if p == door {
+			p = module
+		}
 		if path.Base(p) == pkg && names[name] {
 			return true
 		}

@@ -1,0 +1,53 @@
+// Package perduretest tests workflows: with the real engine, in virtual time, and
+// without mocks.
+//
+//	func TestOrderWaitsForItsPayment(t *testing.T) {
+//		perduretest.Test(t, func(env *perduretest.Env) {
+//			env.Step("reserve").Fail(2, errNoAnswer) // its policy tries it again
+//
+//			run := perduretest.Start(env, Fulfil, Order{ID: "4711"})
+//			env.Sleep(23 * time.Hour)
+//			run.Waits(journal.WaitSignal, "paid")
+//			env.Crash() // the next engine goes on
+//
+//			perduretest.Send(env, Paid, run.ID(), Payment{Amount: 42})
+//			run.Returns(Receipt{Order: "4711"})
+//			run.Executed("reserve", 3)
+//		}, Fulfil)
+//	}
+//
+// [Test] runs a function in a bubble of [testing/synctest] with an engine on a
+// store in memory. Months pass at once, when everything waits for them. A run
+// leaves memory at every wait, so its code is replayed from the top again and
+// again, as it will be in production one day: what must not be in workflow code
+// shows at once. At the end every journal is checked.
+//
+// [Start], [Get] and [Send] are typed as the workflow is; a [Run] has the
+// assertions. [Env.Step] makes steps fail, hang or panic, and counts them.
+// [Env.Crash], [Env.Restart] and [Env.Deploy] end engines.
+//
+// # Crashes
+//
+// [CrashEverywhere] runs a scenario again for every commit in it, with a crash
+// right after that, and compares what came of it:
+//
+//	func TestOrderBearsCrashes(t *testing.T) {
+//		perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+//			shop.Reset()
+//			run := perduretest.Start(env, Fulfil, Order{ID: "4711"})
+//			perduretest.Send(env, Paid, run.ID(), Payment{Amount: 42})
+//			run.Returns(Receipt{Order: "4711"})
+//			return shop.Charges() // once, wherever the crash came
+//		}, Fulfil)
+//	}
+//
+// # Histories
+//
+// Before a change of a workflow is deployed, it can be tried on what its runs have
+// recorded. [Export] gives the history of a run, of production too; [Replay] has
+// the present code replay it, without an effect, and says what differs:
+//
+//	func TestPresentCodeFitsOrders(t *testing.T) {
+//		perduretest.ReplayFile(t, "testdata/order-4711.jsonl", Fulfil).Fits()
+//	}
+package perduretest
