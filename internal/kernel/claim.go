@@ -194,7 +194,7 @@ func (k *Kernel) sent(cs []store.Change) {
 			p := &posts[j]
 			switch {
 			case p.Verdict != store.Delivered:
-			case p.To.Owner == 0:
+			case p.To.Owner == 0, p.Unrouted != 0: // what was moved has to be asked for
 				look = true
 			case p.To.Owner == k.engine:
 				k.bring(p)
