@@ -121,6 +121,37 @@ func TestARequestThatMeetsParkingIsCarriedOut(t *testing.T) {
 	}
 }
 
+// spec: R-20
+//
+// An unrouted signal that an operator moves to a run in memory is taken by its
+// wait, as if it had been sent there.
+func TestASignalThatIsMovedReachesARunInMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waits := perdure.Define("waits", func(ctx context.Context, _ int) (int, error) { return caseSignal.Wait(ctx) })
+		ctx := context.Background()
+		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{waits}}
+		w.opts.Build, w.opts.Linger = "test", time.Hour
+		w.begin()
+		run, err := waits.Start(ctx, w.eng, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost, err := caseSignal.Send(ctx, w.eng, "elsewhere", 7)
+		if err != nil || !lost.Unrouted {
+			t.Fatalf("%+v, %v", lost, err)
+		}
+		if _, err := w.eng.Deliver(ctx, lost.Number, run.ID()); err != nil {
+			t.Fatal(err)
+		}
+		soon, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		if got, err := run.Result(soon); got != 7 || err != nil {
+			t.Errorf("the run has got %d, %v", got, err)
+		}
+		w.end()
+	})
+}
+
 // A deaf store fails claims for a while.
 type deaf struct {
 	store.Store
