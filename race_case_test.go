@@ -152,6 +152,51 @@ func TestASignalThatIsMovedReachesARunInMemory(t *testing.T) {
 	})
 }
 
+// A forgetful store loses the first answer that has mail.
+type forgetful struct {
+	store.Store
+	lost bool
+}
+
+func (f *forgetful) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	got, err := f.Store.Claim(ctx, c)
+	if len(got.Mail) > 0 && !f.lost {
+		f.lost = true
+		return store.Claimed{}, storetest.ErrInjected
+	}
+	return got, err
+}
+
+// spec: L-6, R-17
+//
+// The answer that brought a message is lost, and the store counts it as given: the
+// wait takes it all the same, in time, and before what came later.
+func TestAMessageWhoseAnswerWasLostIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waits := perdure.Define("waits", func(ctx context.Context, _ int) (int, error) {
+			return caseSignal.Wait(ctx, perdure.Within(time.Minute))
+		})
+		ctx := context.Background()
+		w, other := newWorldOfTwo(t, waits)
+		w.end()
+		f := &forgetful{}
+		w.opts.Linger = time.Hour
+		w.wrap = func(s store.Store) store.Store { f.Store = s; return f }
+		w.begin()
+		run, err := waits.Start(ctx, w.eng, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := caseSignal.Send(ctx, other, run.ID(), 7); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := run.Result(ctx); got != 7 || err != nil || !f.lost {
+			t.Errorf("the run has got %d, %v", got, err)
+		}
+		w.end()
+	})
+}
+
 // A deaf store fails claims for a while.
 type deaf struct {
 	store.Store

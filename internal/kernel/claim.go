@@ -171,6 +171,9 @@ func (k *Kernel) collect() error {
 		return nil
 	}
 	upTo := k.asked.Load()
+	if err := k.reclaim(); err != nil {
+		return err
+	}
 	claimed, err := k.claim(store.Claim{})
 	if err == nil {
 		k.handOver(claimed.Mail)
@@ -230,7 +233,7 @@ func (k *Kernel) bring(p *store.Post) {
 }
 
 // claim asks the store for runs. Where it fails, the store may have given them
-// all the same.
+// all the same, and messages of runs that are here.
 func (k *Kernel) claim(c store.Claim) (store.Claimed, error) {
 	c.Engine, c.Now = k.engine, time.Now()
 	claimed, err := k.store.Claim(context.Background(), c)
@@ -241,7 +244,7 @@ func (k *Kernel) claim(c store.Claim) (store.Claimed, error) {
 }
 
 // reclaim finds the runs that a claim of unknown outcome may have given, and
-// begins their residence.
+// begins their residence. Those that are here learn what they were sent.
 func (k *Kernel) reclaim() error {
 	if !k.unsure {
 		return nil
@@ -253,7 +256,10 @@ func (k *Kernel) reclaim() error {
 			return err
 		}
 		for _, h := range heads {
-			if k.residentRun(h.Number) != nil {
+			if r := k.residentRun(h.Number); r != nil {
+				r.mu.Lock()
+				r.learn(h.Mail)
+				r.mu.Unlock()
 				continue
 			}
 			claimed, err := k.claim(store.Claim{Run: h.Number})
