@@ -46,17 +46,26 @@ func (c *Client) Parked(ctx context.Context, after journal.Number, limit int) ([
 }
 
 func (c *Client) decisions(ctx context.Context, h journal.Head) ([]journal.Wait, error) {
-	entries, err := c.desk.Read(ctx, h, store.Range{})
+	state, err := c.state(ctx, h)
 	if err != nil {
 		return nil, err
+	}
+	return slices.DeleteFunc(state.Waits, func(w journal.Wait) bool { return w.Kind != journal.WaitDecision }), nil
+}
+
+// state gives the fold of a run's journal.
+func (c *Client) state(ctx context.Context, h journal.Head) (journal.Snapshot, error) {
+	entries, err := c.desk.Read(ctx, h, store.Range{})
+	if err != nil {
+		return journal.Snapshot{}, err
 	}
 	a := journal.NewAggregate(h.ID, h.WorkflowID, h.Workflow, h.Pattern)
 	for i := range entries {
 		if err := a.Apply(entries[i]); err != nil {
-			return nil, &Error{Code: journal.CodeCorrupt, Op: "read " + string(h.ID), Err: err}
+			return journal.Snapshot{}, &Error{Code: journal.CodeCorrupt, Op: "read " + string(h.ID), Err: err}
 		}
 	}
-	return slices.DeleteFunc(a.Snapshot().Waits, func(w journal.Wait) bool { return w.Kind != journal.WaitDecision }), nil
+	return a.Snapshot(), nil
 }
 
 // A Stale is a run that should have gone on and did not.
@@ -97,7 +106,14 @@ func (c *Client) Stale(ctx context.Context, after time.Duration) ([]Stale, error
 			if err != nil {
 				return nil, err
 			}
-			if len(last) == 1 && !last[0].At.After(since) {
+			if len(last) == 0 || last[0].At.After(since) {
+				continue
+			}
+			waits, err := c.waits(ctx, h)
+			if err != nil {
+				return nil, err
+			}
+			if !waits {
 				out = append(out, Stale{h, last[0].At, why})
 			}
 		}
@@ -132,6 +148,17 @@ func (c *Client) stale(h journal.Head, since time.Time, engines bool) string {
 		return ""
 	}
 	return "it has been due since " + h.Wake.UTC().Format(time.RFC3339) + ", and no engine took it up"
+}
+
+// waits says whether a run that an engine has waits for something, where its status
+// does not tell: one of a pattern stays while it waits.
+func (c *Client) waits(ctx context.Context, h journal.Head) (bool, error) {
+	if h.Owner == 0 || h.Status == journal.Running || c.k != nil && len(c.k.Live(h.Number).Running) > 0 {
+		return false, nil
+	}
+	state, err := c.state(ctx, h)
+	retries := slices.ContainsFunc(state.Steps, func(s journal.Step) bool { return s.Status == journal.StepIsRetrying })
+	return retries || len(state.Waits) > 0, err
 }
 
 // A Marker is what a [Version] has decided for open runs.
