@@ -41,6 +41,8 @@ type tale struct {
 	// over says whether nothing more is to happen.
 	over  func(w *world) bool
 	check func(t *testing.T, w *world, crashes int)
+	// crashed is called before the engine that follows a crash; nil for nothing.
+	crashed func(w *world)
 }
 
 // overCrashes tells a tale with a crash after its first commit, then anew with one
@@ -77,6 +79,9 @@ func tell(t *testing.T, a tale, linger time.Duration, commit int) (reached bool)
 	for i := 0; !begun || !a.over(w); i++ {
 		if crashes == 0 && len(first.Injected()) > 0 {
 			crashes++
+			if a.crashed != nil {
+				a.crashed(w)
+			}
 			w.crash()
 		}
 		begun = begun || a.begin(w) == nil

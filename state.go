@@ -109,7 +109,7 @@ func SetAttribute(ctx context.Context, name, value string) error {
 	return note(ctx, n)
 }
 
-// Value gives what fn gave the first time: what is read from outside between
+// Value gives what fn gave the first time, an error too: what is read from outside between
 // steps and may differ on replay. It is recorded in the commit of the turn and
 // does not wait, so a crash may call fn again; an effect belongs in a [Step].
 func Value[T any](ctx context.Context, name string, fn func() (T, error), opts ...BranchOption) (T, error) {

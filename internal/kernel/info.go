@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"strconv"
@@ -51,8 +52,8 @@ func InfoOf(ctx context.Context) (RunInfo, error) {
 		RunID: r.head.ID, WorkflowID: r.head.WorkflowID, Workflow: r.head.Workflow, Status: r.head.Status,
 		Payload: r.payload, Attributes: maps.Clone(r.attributes), Started: r.head.Created, Steps: append([]string(nil), r.names...),
 	}
-	if i.Status == journal.Waiting && !r.gone() {
-		i.Status = journal.Running
+	if !r.gone() { // what it waits for beside, and what it will set, its code has not seen
+		i.Status = cmp.Or(r.phase, journal.Running)
 	}
 	if d := r.start; d != nil {
 		i.Headers, i.Predecessor, i.PredecessorBegan, i.PredecessorEnded = maps.Clone(d.Headers), d.Other, d.Began, d.Ended

@@ -40,7 +40,7 @@ func TakeNote(ctx context.Context, n Note) (Outcome, error) {
 	e := &journal.Entry{Kind: n.Kind, Status: n.Status, Op: op, Detail: n.Detail}
 	if rec != nil && rec.ended != nil {
 		e = rec.ended
-	} else if f := s.produce(n, e); f != nil {
+	} else if f := s.produce(n, e); f != nil && (n.Kind != journal.ValueRecorded || !s.fails(e, f)) {
 		return Outcome{Failure: f}, nil
 	}
 	r.noted(e)
@@ -83,9 +83,24 @@ func (s *scope) produce(n Note, e *journal.Entry) *journal.Failure {
 	return nil
 }
 
+// fails records that a value could not be had, which the code has seen as well. It
+// gives false where nothing can be recorded any more.
+func (s *scope) fails(e *journal.Entry, f *journal.Failure) bool {
+	if s.ended() != nil {
+		return false
+	}
+	e.Detail = &journal.Detail{Failure: f}
+	e.Seq = s.run.append(*e)
+	return true
+}
+
 // noted does what a note says of the run, live and on replay.
 func (r *run) noted(e *journal.Entry) {
 	switch e.Kind {
+	case journal.ValueRecorded:
+		if e.Status != 0 && e.Status != journal.Waiting {
+			r.phase = e.Status
+		}
 	case journal.PayloadSet:
 		r.payload, r.payloadSeq = e.Data, storedAt(e)
 	case journal.AttributeSet:

@@ -49,6 +49,7 @@ type run struct {
 	payloadSeq  int64             // the entry that has the payload, where it is still in the store; else 0
 	attributes  map[string]string // search attributes
 	versions    map[string]int    // of changes, as decided
+	phase       journal.Status    // that its code has set; else 0
 	start       *journal.Detail   // of the run's first entry
 	operations  *operation        // a list of those that are not over, the newest first
 	started     int64             // operations that have begun, for the order of their starts
