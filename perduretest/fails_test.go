@@ -231,7 +231,7 @@ func TestRunsLeaveMemoryAtEveryWaitUnlessTheyMayLinger(t *testing.T) {
 	wf := perdure.Define("calls", func(ctx context.Context, _ int) (int, error) {
 		calls++ // it is replayed, so this is what no workflow should do
 		for range 3 {
-			if err := perdure.Sleep(ctx, time.Hour); err != nil {
+			if err := perdure.Sleep(ctx, time.Second/2); err != nil {
 				return 0, err
 			}
 		}

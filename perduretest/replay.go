@@ -342,6 +342,10 @@ func stopped(was journal.Snapshot, path string) bool {
 // outcome gives how the run ends otherwise; nil where it does not.
 func (p *replaying) outcome(was journal.Snapshot, r *Replayed) *Difference {
 	if f := p.archive.failure(); f != nil {
+		failed := was.Failures > 0 || was.Status == journal.Suspended
+		if failed && was.Failure != nil && was.Failure.Message == f.Message {
+			return nil // as it did
+		}
 		if f.Code == journal.CodeNondeterministic {
 			return &Difference{Kind: DifferenceMismatch, Text: f.Message}
 		}

@@ -3,7 +3,10 @@ package perduretest_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,9 +17,10 @@ import (
 
 var goOn = perdure.NewSignal[string]("go-on")
 
-// order gives code that does these operations one after the other: a step, "?name"
-// for a wait for go-on, "~" for a month's sleep, "go name" for a branch with a step,
-// "async name", "child", "fail", "again" to continue as new.
+// order gives code that does these operations one after the other: a step, "?" for
+// a wait for go-on, "~" for a month's sleep, "^" for a wait until an hour after the
+// start, "!" for a second outside the engine, "go name" for a branch with a step,
+// "async name", "child", "fail", "panic", "again" to continue as new.
 func order(did func(string), ops ...string) *perdure.Workflow[int, string] {
 	var w *perdure.Workflow[int, string]
 	w = perdure.Define("order", func(ctx context.Context, n int) (string, error) {
@@ -36,6 +40,11 @@ func order(did func(string), ops ...string) *perdure.Workflow[int, string] {
 				s, err = goOn.Wait(ctx)
 			case op == "~":
 				err = perdure.Sleep(ctx, month)
+			case op == "^":
+				i, _ := perdure.InfoOf(ctx)
+				err = perdure.Until(ctx, i.Started.Add(time.Hour))
+			case op == "!":
+				<-time.After(time.Second)
 			case op == "child":
 				s, err = w.Child(ctx, n+1).Await(ctx)
 			case op == "fail":
@@ -117,6 +126,8 @@ func TestReplayTellsWhatCodeDoesOtherwise(t *testing.T) {
 		{name: "a step in between", was: all, now: []string{"a", "x", "go b", "?", "~", "c"}, differs: []string{"new x"}, status: journal.Running},
 		{name: "a step at the end", was: all, now: append(slices.Clone(all), "x"), differs: []string{"new x"}, status: journal.Running},
 		{name: "a sleep in between", was: []string{"a", "?", "c"}, now: []string{"a", "~", "?", "c"}, differs: []string{"new sleep", "outcome"}, status: journal.Waiting},
+		{name: "a wait for what has passed", was: []string{"a", "?", "c"}, now: []string{"a", "?", "^", "c"}, differs: []string{"new sleep", "outcome"}, status: journal.Completed},
+		{name: "code that blocks outside the engine", was: []string{"a", "!", "?", "?"}, now: []string{"a", "!", "?", "?"}, status: journal.Waiting},
 		{name: "a step less", was: all, now: []string{"go b", "?", "~", "c"}, differs: []string{"unused a", "outcome"}, status: journal.Completed},
 		{name: "a branch less", was: all, now: []string{"a", "?", "~", "c"}, differs: []string{"unused b", "outcome"}, status: journal.Completed},
 		{name: "a step less before it waits", was: []string{"a", "b", "?", "?"}, now: []string{"b", "?", "?"}, differs: []string{"unused a"}, status: journal.Waiting},
@@ -124,6 +135,8 @@ func TestReplayTellsWhatCodeDoesOtherwise(t *testing.T) {
 		{name: "an error", was: []string{"a", "b"}, now: []string{"a", "b", "fail"}, differs: []string{"outcome"}, status: journal.Failed},
 		{name: "the same error", was: []string{"a", "fail"}, now: []string{"a", "fail"}, status: journal.Failed},
 		{name: "a panic", was: []string{"a", "b"}, now: []string{"a", "b", "panic"}, differs: []string{"outcome"}, status: journal.Waiting},
+		{name: "the same panic", was: []string{"a", "panic"}, now: []string{"a", "panic"}, status: journal.Waiting},
+		{name: "a panic that is mended", was: []string{"a", "panic"}, now: []string{"a"}, status: journal.Completed},
 		{name: "a run that was cancelled", was: []string{"a", "?", "?"}, act: cancel, now: []string{"a", "?", "?"}, status: journal.Waiting},
 		{name: "one that was cancelled and ends by itself", was: []string{"a", "?", "?"}, act: cancel, now: []string{"a", "?"}, differs: []string{"unused go-on#2", "outcome"}, status: journal.Completed},
 		{name: "an async step that ends with its run", was: []string{"async a", "b"}, now: []string{"async a", "b"}, status: journal.Completed},
@@ -200,5 +213,31 @@ func TestEveryHistoryThatCrashesLeaveIsReplayed(t *testing.T) {
 	}
 	if len(histories) < 10 {
 		t.Errorf("there are %d histories", len(histories))
+	}
+}
+
+// spec: B-13
+func TestLargePayloadsAreInTheHistory(t *testing.T) {
+	large := perdure.Define("large", func(ctx context.Context, n int) (string, error) {
+		return perdure.Step(ctx, "make", func(context.Context) (string, error) { return strings.Repeat("x", n), nil })
+	})
+	var history []byte
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, large, 300_000)
+		if _, err := run.Result(); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if history, err = perduretest.Export(env.Context(), env.Engine().Client, run.ID()); err != nil {
+			t.Fatal(err)
+		}
+	}, large)
+	name := filepath.Join(t.TempDir(), "large.jsonl")
+	if err := os.WriteFile(name, history, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := perduretest.ReplayFile(t, name, large)
+	if r.Fits(); r.Status != journal.Completed {
+		t.Error(r)
 	}
 }

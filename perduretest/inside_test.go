@@ -2,12 +2,16 @@ package perduretest
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store"
 )
 
 // spec: B-13
@@ -79,3 +83,89 @@ func TestWrongSetupsFailTheTest(t *testing.T) {
 }
 
 var empty = perdure.Define("empty", func(context.Context, int) (int, error) { return 0, nil })
+
+// spec: B-13
+func TestTestFailsWhereAJournalIsWrongAtItsEnd(t *testing.T) {
+	said := FakeTest(t, Setup{Workflows: []perdure.Definition{empty}}, func(env *Env) {
+		run := Start(env, empty, 0)
+		run.Returns(0)
+		env.Settle()
+		info, err := env.db.Info(env.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, _ := run.RunID().Number(info.Database)
+		more := journal.Entry{Run: n, Seq: 9, Kind: journal.StatusChanged, Status: journal.Running}
+		g := &store.Group{Engine: info.Engines[0].ID, Now: time.Now(), Changes: []store.Change{{Run: n, Entries: []journal.Entry{more}}}}
+		if err := env.db.Commit(env.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if !strings.Contains(said, "is wrong: entry 3 does not follow") {
+		t.Errorf("it says %q", said)
+	}
+}
+
+// spec: B-13
+func TestTestFailsWhereTheEngineDiesByItself(t *testing.T) {
+	said := FakeTest(t, Setup{Workflows: []perdure.Definition{empty}}, func(env *Env) {
+		env.Settle()
+		env.db.Close()
+		if _, err := env.Engine().Describe(env.Context(), "any"); err == nil {
+			t.Error("the store is not closed")
+		}
+	})
+	if !strings.Contains(said, "the engine did not stop in good order") || !strings.Contains(said, "the runs cannot be read") {
+		t.Errorf("it says %q", said)
+	}
+}
+
+// spec: B-13
+func TestOptionsOfTheSetupHold(t *testing.T) {
+	fails := perdure.Define("fails", func(ctx context.Context, _ int) (int, error) {
+		return perdure.Step(ctx, "act", func(context.Context) (int, error) { return 1, nil }, perdure.Retry{Attempts: 2})
+	})
+	var around, told []string
+	s := Setup{Workflows: []perdure.Definition{fails}, Options: perdure.Options{
+		Build: "mine",
+		Around: func(ctx context.Context, step perdure.StepInfo, body func(context.Context) error) error {
+			err := body(ctx)
+			around = append(around, fmt.Sprint(step.Step, step.Attempt, err))
+			return err
+		},
+		Observers: []observe.Observer{{Kinds: []observe.Kind{observe.RunEnded}, See: func(n observe.Notice) { told = append(told, n.Status) }}},
+	}}
+	s.Test(t, func(env *Env) {
+		env.Step("act").Fail(1, errors.New("on purpose"))
+		run := Start(env, fails, 0, perdure.ID("given"))
+		run.Returns(1)
+		env.Settle()
+		if run.ID() != "given" || run.describe().State.Build != "mine" {
+			t.Errorf("run %s of build %s", run.ID(), run.describe().State.Build)
+		}
+	})
+	if got := fmt.Sprint(around, told); got != "[act1 on purpose act2 <nil>] [COMPLETED]" {
+		t.Error(got)
+	}
+}
+
+// spec: B-13
+func TestHistoriesThatCannotBeReplayedAreRefused(t *testing.T) {
+	start := journal.Entry{Run: 1, Seq: 1, Kind: journal.RunStarted, Status: journal.Running, Data: []byte("1")}
+	spilled := journal.Entry{Run: 1, Seq: 2, Kind: journal.StepCompleted, Op: journal.Op{Name: "a", Occ: 1}, Spill: 7}
+	for says, entries := range map[string][]journal.Entry{
+		"it has no entry":       nil,
+		"not the entry that":    {start, {Run: 1, Seq: 3, Kind: journal.StatusChanged}},
+		"a run begins with":     {{Run: 1, Seq: 1, Kind: journal.StatusChanged, Status: journal.Running}},
+		"payload of entry 2 is": {start, spilled},
+	} {
+		if err := complete(entries); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("it says %v, want %q", err, says)
+		}
+	}
+	spilled.Data = []byte("2")
+	whole := []journal.Entry{start, spilled}
+	if err := complete(whole); err != nil || whole[1].Spill != 0 {
+		t.Error(whole, err)
+	}
+}
