@@ -27,7 +27,8 @@ type Options struct {
 	// only if it has called body, which gives the body's error.
 	Around func(ctx context.Context, step StepInfo, body func(context.Context) error) error
 	// Events takes the events that steps [Emit], at least once, those of one run in
-	// order. An error has it called again. Without it events are in journals only.
+	// order. An error has it called again. Without it events are in journals only;
+	// those that an engine with it has left wait for the next one that has it.
 	Events func(context.Context, Event) error
 	// Capacity is how many runs are in memory at a time; 0 is 10,000. Further ones
 	// wait as PENDING.

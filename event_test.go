@@ -646,3 +646,59 @@ func TestEventsOfBranchesHaveIDsOfTheirOwn(t *testing.T) {
 		}
 	})
 }
+
+// spec: R-29
+func TestEventsThatWereNotTakenWaitForAnEngineThatHasASubscriber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s subscriber
+		s.do = func(context.Context, int, perdure.Event) error { return errors.New("not now") }
+		ended := 0
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+			return perdure.Step(ctx, "one", emits(nil, "a"))
+		}, perdure.OnSuccess(func(context.Context, perdure.Ended) error { ended++; return nil }))
+		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
+		w.opts.Build, w.opts.Events = "test", s.take
+		w.begin()
+		if _, _, err := result(w, wf, 0); err != nil {
+			t.Fatal(err)
+		}
+		w.end()
+		w.opts.Events = nil
+		w.begin()
+		time.Sleep(time.Hour)
+		if ended != 1 {
+			t.Errorf("without a subscriber the listener was called %d times", ended)
+		}
+		w.end()
+		s.told, s.do, w.opts.Events = nil, nil, s.take
+		w.begin()
+		defer w.end()
+		time.Sleep(time.Minute)
+		if got := s.types(); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("the third engine was told %q", got)
+		}
+	})
+}
+
+// spec: L-18
+func TestNobodyIsOwedTheEndOfARunOfAnUnknownWorkflow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		w := newWorld(t)
+		defer w.end()
+		stop, err := w.eng.Listen(perdure.Listener{Call: func(context.Context, perdure.Ended) error { return nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		if _, err := w.eng.Start(ctx, "unknown", []byte("0"), perdure.ID("x")); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.eng.Cancel(ctx, "x", "nobody knows it"); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := w.db.Info(ctx); err != nil || info.Owed != 0 {
+			t.Errorf("%d entries are owed, %v", info.Owed, err)
+		}
+	})
+}

@@ -12,7 +12,8 @@ import (
 // A Listener is told when runs have ended: after the end is durable, and at least
 // once, also when the process dies between the end and the call. It is an option
 // of a workflow, then it hears of the workflow's runs; [Engine.Listen] adds one to
-// an engine. Nobody is told that a run continues as new.
+// an engine, for the workflows that this knows. Nobody is told that a run continues
+// as new.
 //
 // What it returns, and a panic in it, are told to observers and change nothing. It
 // is called for at most 16 runs at a time; while it blocks, others go on. An engine

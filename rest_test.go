@@ -674,7 +674,7 @@ func TestRunLeavesMemoryWhenItsContextIsOver(t *testing.T) {
 // spec: R-13
 func TestBadOptionsAreRefused(t *testing.T) {
 	for what, o := range map[string]perdure.Options{
-		"Sweep": {Sweep: time.Second - 1}, "Sweep is 10m0.": {Sweep: 10*time.Minute + 1}, "Sweep is -": {Sweep: -1},
+		"Sweep": {Sweep: time.Second - 1}, "Sweep is 10m0.": {Sweep: 10*time.Minute + 1}, "Sweep is -": {Sweep: -1, SweepOnly: true},
 		"Capacity": {Capacity: -1}, "MaxResident": {MaxResident: -1}, "MaxPayload": {MaxPayload: -1}, "SpillOver": {SpillOver: -1},
 		"RUNNING": {Retention: perdure.Retention{ByStatus: map[journal.Status]time.Duration{journal.Running: time.Hour}}},
 	} {

@@ -91,8 +91,11 @@ func (k *Kernel) listening(h journal.Head) []*Listener {
 	return out
 }
 
-// tells says whether somebody listens for that end.
-func (k *Kernel) tells(h journal.Head) bool { return len(k.listening(h)) > 0 }
+// tells says whether somebody is owed that end: only of a workflow that is known
+// here, since what is owed of another is told by who knows it.
+func (k *Kernel) tells(h journal.Head) bool {
+	return k.Lookup(h.Workflow) != nil && len(k.listening(h)) > 0
+}
 
 // An announcer reads what is owed and has it told. What is owed of one run is told
 // in order, one after the other; of different runs at the same time. Each listener
@@ -267,6 +270,9 @@ func (a *announcer) tell(o store.Owed) bool {
 	if o.Entry.Kind != journal.EventEmitted {
 		return a.try(o, a.tellEnd) == nil
 	}
+	if !a.k.subscribed() { // an earlier engine had a subscriber: it stays owed
+		return true
+	}
 	wait := 10 * time.Millisecond
 	for {
 		err := a.try(o, a.publish)
@@ -350,14 +356,11 @@ func (a *announcer) tellEnd(o store.Owed) error {
 	return nil
 }
 
-// publish hands an event to the subscriber. Where there is none, it is told.
+// publish hands an event to the subscriber.
 func (a *announcer) publish(o store.Owed) error {
 	a.k.mu.Lock()
 	subscriber := a.k.subscriber
 	a.k.mu.Unlock()
-	if subscriber == nil {
-		return nil
-	}
 	if !a.enter(a.slots) {
 		return errStopping
 	}
