@@ -141,6 +141,7 @@ func TestReplayTellsWhatCodeDoesOtherwise(t *testing.T) {
 		{name: "one that was cancelled and ends by itself", was: []string{"a", "?", "?"}, act: cancel, now: []string{"a", "?"}, differs: []string{"unused go-on#2", "outcome"}, status: journal.Completed},
 		{name: "an async step that ends with its run", was: []string{"async a", "b"}, now: []string{"async a", "b"}, status: journal.Completed},
 		{name: "one that continues as new", was: []string{"a", "?", "again"}, now: []string{"a", "?", "again"}, status: journal.ContinuedAsNew},
+		{name: "one that continues as new and does less before", was: []string{"a", "?", "again"}, now: []string{"?", "again"}, differs: []string{"unused a"}, status: journal.ContinuedAsNew},
 		{name: "one that continues no more", was: []string{"a", "?", "again"}, now: []string{"a", "?"}, differs: []string{"outcome"}, status: journal.Completed},
 		{name: "a child that is not there", was: []string{"a", "b"}, now: []string{"a", "child", "b"}, differs: []string{"new order", "outcome"}, status: journal.Waiting},
 	} {
@@ -240,4 +241,41 @@ func TestLargePayloadsAreInTheHistory(t *testing.T) {
 	if r.Fits(); r.Status != journal.Completed {
 		t.Error(r)
 	}
+}
+
+// spec: B-13
+func TestTimerThatMovedAlongIsNotMissedBeforeCodeAsksForIt(t *testing.T) {
+	chain := perdure.Define("chain", func(ctx context.Context, n int) (string, error) {
+		if n == 0 {
+			perdure.Timer(ctx, "limit", 48*time.Hour)
+			return "", perdure.ContinueAsNew(ctx, 1)
+		}
+		if _, err := goOn.Wait(ctx); err != nil {
+			return "", err
+		}
+		_, err := perdure.Timer(ctx, "limit", time.Hour).Await(ctx)
+		return "done", err
+	})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		began := time.Now()
+		run := perduretest.Start(env, chain, 0)
+		run.Waits(journal.WaitSignal, "go-on")
+		run.Waits(journal.WaitTimer, "limit")
+		perduretest.Send(env, goOn, run.ID(), "go")
+		run.Returns("done")
+		if took := time.Since(began); took != 48*time.Hour {
+			t.Errorf("it took %v", took)
+		}
+	}, chain)
+	var history []byte
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, chain, 0)
+		env.Settle()
+		var err error
+		if history, err = perduretest.Export(env.Context(), env.Engine().Client, run.ID()); err != nil {
+			t.Fatal(err)
+		}
+	}, chain)
+	perduretest.Replay(t, history, chain).Fits()
+	perduretest.ReplayStrictly(t, history, chain).Fits()
 }
