@@ -88,7 +88,7 @@ func TestStaleRunsAreListed(t *testing.T) {
 			start(t, w, wf, what, perdure.ID(what))
 		}
 		start(t, w, parent, 0, perdure.ID("parent"))
-		if _, err := w.eng.Client.Start(context.Background(), "unknown", nil, perdure.ID("unknown")); err != nil {
+		if _, err := w.eng.Start(context.Background(), "unknown", nil, perdure.ID("unknown")); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.eng.Suspend(context.Background(), "suspended", ""); err != nil {

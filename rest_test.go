@@ -321,8 +321,11 @@ func TestIdleEngineAsksNextToNothing(t *testing.T) {
 //
 // spec: R-13
 func TestSweepAlone(t *testing.T) {
-	for _, sweep := range []time.Duration{0, time.Second, 10 * time.Minute} {
+	for _, sweep := range []time.Duration{0, -1, time.Second, 10 * time.Minute} {
 		for _, only := range []bool{false, true} {
+			if only && sweep < 0 {
+				continue // which is refused
+			}
 			t.Run(fmt.Sprintf("%v/only=%v", sweep, only), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var begun atomic.Int64
@@ -350,7 +353,7 @@ func TestSweepAlone(t *testing.T) {
 					for i, run := range runs {
 						got, err := run.Result(context.Background())
 						late := got.took() - time.Hour - time.Duration(i)*7919*time.Millisecond
-						if err != nil || late < 0 || late > every || !only && late > 0 {
+						if err != nil || late < 0 || only && late > every || !only && late > 0 {
 							t.Fatalf("run %d is %v late (%v)", i, late, err)
 						}
 						someLate = someLate || late > 0
