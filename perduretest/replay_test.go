@@ -203,7 +203,9 @@ func TestEveryHistoryThatCrashesLeaveIsReplayed(t *testing.T) {
 		run.Returns("a;b;went on;;;c;")
 		err := env.Do(func(eng *perdure.Engine) error {
 			h, err := perduretest.Export(env.Context(), eng.Client, string(run.RunID()))
-			histories = append(histories, h)
+			if err == nil {
+				histories = append(histories, h)
+			}
 			return err
 		})
 		return err
