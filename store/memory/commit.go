@@ -125,14 +125,20 @@ func (tx *transaction) create(i int, c *store.Change) error {
 	if err := tx.isNew(c); err != nil {
 		return err
 	}
-	if found := d.holds(c.Head, c.Since); found != nil {
+	since := c.Since
+	if tx.sending == done { // it had found a run, which may have ended
+		since, c.Verdict = time.Unix(0, 1), store.Taken
+	}
+	if found := d.holds(c.Head, since); found != nil {
 		c.Verdict, c.Found = store.Exists, found.head
 		if found.head.Workflow != c.Head.Workflow {
 			c.Verdict = store.Taken
 		}
 		return nil
 	}
-	tx.insert(c, nil)
+	if tx.sending != done {
+		tx.insert(c, nil)
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"database/sql/driver"
+	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -9,8 +10,8 @@ import (
 
 // writeAgain writes a group that was sent before. A group is there as a whole
 // or not at all, so one new run or entry of it that is there proves that all of
-// it is; what is not there then are starts that had found another run, and are
-// judged anew. An entry that is not there proves that nothing is. Without either,
+// it is; what is not there then are starts that had found another run, and find
+// it again. An entry that is not there proves that nothing is. Without either,
 // the group is written again: its messages are known by their IDs.
 func (tx *transaction) writeAgain() error {
 	changes := tx.group.Changes
@@ -46,6 +47,19 @@ func (tx *transaction) isThere(c *store.Change) (bool, error) {
 		row, err = tx.value("select 1 from entries where run = ? and seq = ?", int64(c.Run), c.Entries[0].Seq)
 	}
 	return row != nil, err
+}
+
+// findAgain tells the run that a start of a group had found which was written. It
+// may have ended since, in the same group too.
+func (tx *transaction) findAgain(c *store.Change) error {
+	if found, err := tx.findEnded(c, time.Unix(0, 1)); err != nil || found {
+		return err
+	}
+	err := tx.findOpen(c)
+	if err == nil && c.Verdict == store.Written {
+		c.Verdict = store.Taken // by a run of another workflow, which has ended
+	}
+	return err
 }
 
 // recall gives the verdict of a change that was written before, as far as it can

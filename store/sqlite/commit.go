@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -140,8 +141,11 @@ func (tx *transaction) start(c *store.Change) error {
 	if !c.Create || c.From != 0 {
 		return nil
 	}
+	if tx.there != nil {
+		return tx.findAgain(c)
+	}
 	if !c.Since.IsZero() {
-		if found, err := tx.findEnded(c); err != nil || found {
+		if found, err := tx.findEnded(c, c.Since); err != nil || found {
 			return err
 		}
 	}
@@ -265,12 +269,12 @@ func (tx *transaction) findOpen(c *store.Change) error {
 
 // findEnded tells the run that ended last within the window of a new one, unless
 // an open run has its workflow ID.
-func (tx *transaction) findEnded(c *store.Change) (found bool, err error) {
+func (tx *transaction) findEnded(c *store.Change, since time.Time) (found bool, err error) {
 	err = tx.query(func(row []driver.Value) error {
 		c.Verdict, c.Found = store.Exists, tx.store.head(row)
 		found = true
 		return nil
-	}, selectEnded, c.Head.WorkflowID, nanos(c.Since), c.Head.Workflow, c.Head.WorkflowID)
+	}, selectEnded, c.Head.WorkflowID, nanos(since), c.Head.Workflow, c.Head.WorkflowID)
 	return found, err
 }
 

@@ -13,6 +13,7 @@ func againChecks() []check {
 		{"again/a group that was not written is written", againLost},
 		{"again/a start that had found a run finds it again", againExists},
 		{"again/a start beside a group that was written is judged", againHalf},
+		{"again/a start that had found a run finds it although the group has ended it", againEnded},
 		{"again/a run that was released and claimed meanwhile stays claimed", againReleased},
 	}
 }
@@ -72,6 +73,20 @@ func againHalf(w *world) {
 	w.rows(mine.Run, 1)
 	w.absent(theirs.Run)
 	w.rows(first.Number, 2)
+}
+
+// spec: R-22
+func againEnded(w *world) {
+	w.join(0)
+	first := w.written(w.start("order-1"))[0]
+	theirs, end := w.start("order-1"), ended(first, 2, 10)
+	theirs.Posts = []store.Post{toID("order-1", signal("x", "1"))}
+	w.verdict(w.commit(theirs, end)[0], store.Exists)
+	all := w.again(theirs, end)
+	w.verdict(all[0], store.Exists)
+	w.same("found", all[0].Found.Number, first.Number)
+	w.absent(theirs.Run)
+	w.same("inbox", labels(w.inbox(first.Number)), []string{"1:x"})
 }
 
 func againReleased(w *world) {
