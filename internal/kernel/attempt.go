@@ -155,13 +155,17 @@ func (o *operation) execute() {
 }
 
 // body calls the user's code, and what is to go around it.
-func (o *operation) body(a *attempt) (data []byte, failure *journal.Failure) {
-	around := o.run.k.cfg.Around
-	if around == nil {
-		return o.work.Body(a.ctx)
+func (o *operation) body(a *attempt) ([]byte, *journal.Failure) {
+	if o.run.k.cfg.Around != nil {
+		return o.surrounded(a)
 	}
+	return o.work.Body(a.ctx)
+}
+
+// surrounded calls what is to go around the user's code.
+func (o *operation) surrounded(a *attempt) (data []byte, failure *journal.Failure) {
 	called := false
-	failure = around(a.ctx, StepInfo{a}, func(ctx context.Context) (f *journal.Failure) {
+	failure = o.run.k.cfg.Around(a.ctx, StepInfo{a}, func(ctx context.Context) (f *journal.Failure) {
 		data, f = o.work.Body(ctx)
 		called = true // it has returned, and not panicked
 		return f
