@@ -174,13 +174,19 @@ func TestPlans(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "runs.db"))
 	statements := map[string]int{
 		selectDue: 3, selectNext: 1, selectHead: 1, selectOpen: 1, selectEnded: 4,
-		releaseAll: 1, releaseOwn: 2, countCrashes: 1, takeOne: 3, takeMany: 1 + runsAtATime, selectJournals: runsAtATime,
+		releaseAll: 1, releaseOwn: 2, countCrashes: 1, takeOne: 3,
 		updateHead: 7, restHead: 8, stayHead: 5, inheritMail: 3, inheritMessages: 2, mayContinue: 2, deleteOwed: 1,
-		insertMessage: 13, countMail: 3, countAndWake: 4, selectReceiver: 1, selectReceivers: runsAtATime, selectOpenReceiver: 1, selectNewest: 1, selectKnown: 2, moveUnrouted: 4,
+		insertMessage: 13, countMail: 3, countAndWake: 4, selectReceiver: 1, selectOpenReceiver: 1, selectNewest: 1, selectKnown: 2, moveUnrouted: 4,
 		selectWaiting: 3, selectUnrouted: 1, selectWaitingFor: 2, deleteUnrouted: 1, selectExpired: 2,
 		selectUnseen: 1, seeMail: 1, selectInbox: 3, selectOne: 2,
 		takeMessage: 3, insertOwed: 2, setAttribute: 3, removeAttribute: 2, selectOwed: 3,
 		selectOver + " order by ended limit ? + 0": 4, purgeSpilled: 4, purgeExpired: 2,
+	}
+	for i, size := range listSizes {
+		for _, l := range []many{selectJournals, selectInboxes, selectReceivers} {
+			statements[l[i]] = size
+		}
+		statements[takeMany[i]] = 1 + size
 	}
 	for _, f := range []store.Filter{
 		{WorkflowID: "x"}, {WorkflowIDs: []string{"x", "y"}, Newest: true}, {Parent: 1}, {Owner: 1}, {Runs: []journal.RunID{"x", "y"}},

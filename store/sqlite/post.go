@@ -38,7 +38,7 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)` + unlessKnown
 	selectKnown = `select number from messages where chain = ? and id = ?`
 )
 
-var selectReceivers = `select ` + headColumns + `, given from heads where number ` + ofMany
+var selectReceivers = listed(`select `+headColumns+`, given from heads where number`, "")
 
 // The statements for messages that find no run.
 const (
@@ -59,6 +59,9 @@ select ?, ?, ?, id, kind, scope, name, key, occ, at, spill, detail, data from un
 
 // send posts the messages of a change.
 func (tx *transaction) send(c *store.Change) error {
+	if !hasPosts(c) {
+		return nil
+	}
 	for _, all := range [][]store.Post{c.Posts, c.Else} {
 		for i := range all {
 			all[i].Verdict, all[i].To, all[i].Number = store.Written, journal.Head{}, 0
@@ -73,6 +76,9 @@ func (tx *transaction) send(c *store.Change) error {
 	}
 	return nil
 }
+
+// hasPosts says whether a change has messages. Most have none.
+func hasPosts(c *store.Change) bool { return len(c.Posts) > 0 || len(c.Else) > 0 }
 
 // sent gives the posts of a change that are written.
 func sent(c *store.Change) [2][]store.Post {
@@ -149,12 +155,16 @@ func (tx *transaction) readReceiver(row []driver.Value) receiver {
 }
 
 // meet reads the receivers of all messages to runs by their numbers, many with
-// each statement, where they are several.
+// each statement.
 func (tx *transaction) meet() error {
 	var numbers []driver.Value
 	count := 0
 	for i := range tx.group.Changes {
-		for _, posts := range sent(&tx.group.Changes[i]) {
+		c := &tx.group.Changes[i]
+		if !hasPosts(c) {
+			continue
+		}
+		for _, posts := range sent(c) {
 			count += len(posts)
 			for j := range posts {
 				if n := posts[j].Run; n != 0 {
@@ -166,31 +176,19 @@ func (tx *transaction) meet() error {
 	if count == 0 {
 		return nil
 	}
-	if tx.receivers = make(map[journal.Number]*receiver, count); len(numbers) < 2 {
-		return nil
-	}
+	tx.receivers = make(map[journal.Number]*receiver, count)
 	for chunk := range slices.Chunk(numbers, runsAtATime) {
+		sql, args := selectReceivers.of(chunk)
 		err := tx.query(func(row []driver.Value) error {
 			r := tx.readReceiver(row)
 			tx.receivers[r.Number] = &r
 			return nil
-		}, selectReceivers, filled(chunk)...)
+		}, sql, args...)
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// filled gives as many numbers as a statement for many runs has room for, those
-// that are missing as zero, which is no run.
-func filled(numbers []driver.Value) []driver.Value {
-	out := make([]driver.Value, runsAtATime)
-	for i := range out {
-		out[i] = int64(0)
-	}
-	copy(out, numbers)
-	return out
 }
 
 // part makes the heads count what was posted to them.

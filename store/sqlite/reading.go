@@ -52,11 +52,8 @@ func (r *reading) some(due []journal.Head) ([]store.Run, error) {
 			run.Entries = nil
 			run.Err = &journal.CorruptError{Run: run.Head.Number, Reason: "unknown status " + run.Head.Status.String()}
 		}
-		if err := r.inbox(run, 0); err != nil {
-			return nil, err
-		}
 	}
-	return runs, nil
+	return runs, r.inboxes(runs)
 }
 
 // find gives the run of that number, which is among the runs.
@@ -77,6 +74,7 @@ func (r *reading) journals(runs []store.Run) error {
 		numbers[i] = int64(runs[i].Head.Number)
 	}
 	run := &runs[0]
+	sql, args := selectJournals.of(numbers)
 	err := r.query(func(row []driver.Value) error {
 		if n := journal.Number(integer(row[0])); n != run.Head.Number {
 			run = find(runs, n)
@@ -98,11 +96,45 @@ func (r *reading) journals(runs []store.Run) error {
 			return errStop
 		}
 		return nil
-	}, selectJournals, filled(numbers)...)
+	}, sql, args...)
 	if errors.Is(err, errStop) {
 		return nil
 	}
 	return err
+}
+
+// fewMessages is how many messages a run may have been sent that is read together
+// with others.
+const fewMessages = 16
+
+// inboxes reads the untaken messages of the runs, those of the many that were sent
+// few with one statement.
+func (r *reading) inboxes(runs []store.Run) error {
+	var numbers []driver.Value
+	for i := range runs {
+		run := &runs[i]
+		if mail := run.Head.Mail; mail == 0 || run.Err != nil {
+			continue
+		} else if mail <= fewMessages {
+			numbers = append(numbers, int64(run.Head.Number))
+			continue
+		}
+		if err := r.inbox(run, 0); err != nil {
+			return err
+		}
+	}
+	if len(numbers) == 0 {
+		return nil
+	}
+	run, size := &runs[0], 0
+	sql, args := selectInboxes.of(numbers)
+	return r.query(func(row []driver.Value) error {
+		if n := journal.Number(integer(row[0])); n != run.Head.Number {
+			run, size = find(runs, n), 0
+		}
+		r.deliver(run, row[1:], &size)
+		return nil
+	}, sql, args...)
 }
 
 // inbox reads untaken messages with numbers above one, as many as come at a time.
@@ -112,22 +144,34 @@ func (r *reading) inbox(run *store.Run, above int64) error {
 	}
 	size := 0
 	err := r.query(func(row []driver.Value) error {
-		if len(run.Inbox) == store.InboxPage || size >= store.InboxBytes {
-			run.More = true
+		if !r.deliver(run, row, &size) {
 			return errStop
 		}
-		m, err := message(run.Head.Number, row)
-		if err != nil {
-			run.Err = err
-			return errStop
-		}
-		size += m.Size()
-		run.Inbox = append(run.Inbox, m)
 		return nil
 	}, selectInbox, int64(run.Head.Number), above, int64(store.InboxPage)+1)
-	r.size += size
 	if errors.Is(err, errStop) {
 		return nil
 	}
 	return err
+}
+
+// deliver puts a message that a row has into the inbox of a run, in which there
+// are so many bytes. It gives false where no further one is wanted.
+func (r *reading) deliver(run *store.Run, row []driver.Value, size *int) bool {
+	if run.Err != nil || run.More {
+		return false
+	}
+	if len(run.Inbox) == store.InboxPage || *size >= store.InboxBytes {
+		run.More = true
+		return false
+	}
+	m, err := message(run.Head.Number, row)
+	if err != nil {
+		run.Err = err
+		return false
+	}
+	*size += m.Size()
+	r.size += m.Size()
+	run.Inbox = append(run.Inbox, m)
+	return true
 }

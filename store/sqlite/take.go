@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -18,9 +17,6 @@ const (
 
 	// fewEntries is for how many entries room is made in the beginning.
 	fewEntries = 6
-
-	// runsAtATime is how many runs one statement takes.
-	runsAtATime = 64
 )
 
 const (
@@ -46,9 +42,9 @@ where run = ? and taken is null and number > ? order by number limit ? + 0`
 )
 
 var (
-	ofMany         = "in (?" + strings.Repeat(", ?", runsAtATime-1) + ")"
-	takeMany       = takeHeads + "number " + ofMany
-	selectJournals = "select run, " + entryColumns + " from entries where run " + ofMany + " order by run, seq"
+	takeMany       = listed(takeHeads+"number", "")
+	selectJournals = listed("select run, "+entryColumns+" from entries where run", " order by run, seq")
+	selectInboxes  = listed("select run, "+messageColumns+" from messages where run", " and taken is null order by run, number")
 )
 
 // A taking is a claim of runs while it is made.
@@ -111,7 +107,8 @@ func (t *taking) own(runs []store.Run) error {
 	for i := range runs {
 		numbers[i] = int64(runs[i].Head.Number)
 	}
-	if _, err := t.exec(takeMany, append([]driver.Value{int64(t.engine)}, filled(numbers)...)...); err != nil {
+	sql, args := takeMany.of(numbers, int64(t.engine))
+	if _, err := t.exec(sql, args...); err != nil {
 		return err
 	}
 	for i := range runs {
