@@ -494,3 +494,38 @@ func TestParentOfManyIsCancelled(t *testing.T) {
 		}
 	})
 }
+
+// spec: R-23
+func TestManyChildrenThatEndAtOnceAreAllHeardOf(t *testing.T) {
+	n := 3000
+	if testing.Short() {
+		n = 1500
+	}
+	child := perdure.Define("child", func(ctx context.Context, i int) (int, error) { return i, perdure.Sleep(ctx, time.Hour) })
+	parent := perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
+		var all []*perdure.Child[int]
+		for i := range n {
+			all = append(all, child.Child(ctx, i))
+		}
+		if err := perdure.Sleep(ctx, 2*time.Hour); err != nil {
+			return 0, err
+		}
+		sum := 0
+		for _, c := range all {
+			i, err := c.Await(ctx)
+			if err != nil {
+				return 0, err
+			}
+			sum += i
+		}
+		return sum, nil
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, parent, child)
+		defer w.end()
+		_, out, err := result(w, parent, 0)
+		if out != n*(n-1)/2 || err != nil {
+			t.Error(out, err)
+		}
+	})
+}

@@ -611,3 +611,64 @@ func TestCleanUpOfARunThatWasParked(t *testing.T) {
 		}
 	}
 }
+
+// spec: L-10, R-23, L-8
+func TestCleanUpMayDoWhatWorkflowCodeMay(t *testing.T) {
+	child := perdure.Define("child", func(ctx context.Context, n int) (int, error) { return n, perdure.Sleep(ctx, time.Minute) })
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+		mine := child.Child(ctx, 1)
+		if err := perdure.OnCancel(ctx, "ask", func(ctx context.Context) error {
+			refund, err := child.Child(ctx, 2).Await(ctx)
+			if err != nil {
+				return err
+			}
+			d, err := perdure.Park(ctx, "refund", "how much", "all", "none")
+			if err != nil {
+				return err
+			}
+			_, err = perdure.Timer(ctx, "later", time.Hour).Await(ctx)
+			v, ve := perdure.Version(ctx, "new", 3)
+			return errors.Join(err, ve,
+				perdure.Publish(ctx, "refund", fmt.Sprint(d.Choice, refund, v)), perdure.SetAttribute(ctx, "refunded", "yes"),
+				perdure.SetPayload(ctx, "last"))
+		}); err != nil {
+			return 0, err
+		}
+		_, err := mine.Await(ctx)
+		return 0, errors.Join(err, perdure.Sleep(ctx, 100*time.Hour))
+	})
+	inBothModes(t, func(t *testing.T, w *world) {
+		ctx := context.Background()
+		run, err := wf.Start(ctx, w.eng, 0, perdure.ID("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		if err := w.eng.Cancel(ctx, "x", "enough"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		if s := w.statusOf("x"); s != journal.Suspended {
+			t.Errorf("it waits for a decision and is %v", s)
+		}
+		w.crash()
+		if err := w.eng.Decide(ctx, "x", "refund", perdure.Decision{Choice: "all"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Hour)
+		if run, err = wf.Get(ctx, w.eng, run.ID()); err != nil {
+			t.Fatal(err)
+		}
+		_, err = run.Result(ctx)
+		codeIs(t, err, journal.CodeCancelled)
+		d, err := w.eng.Describe(ctx, "x")
+		if err != nil || string(d.State.Published["refund"].Data) != `"all2 3"` || d.State.Attributes["refunded"] != "yes" || string(d.State.Payload) != `"last"` {
+			t.Errorf("%s %v %s %v", d.State.Published["refund"].Data, d.State.Attributes, d.State.Payload, err)
+		}
+		heads := w.childrenOf("x")
+		if len(heads) != 2 || heads[0].Status != journal.Cancelled || heads[1].Status != journal.Completed {
+			t.Errorf("children: %+v", heads)
+		}
+		w.history("x")
+	}, wf, child)
+}
