@@ -501,6 +501,9 @@ func TestSuspendDuringACleanUpHoldsIt(t *testing.T) {
 				if err := w.eng.Suspend(ctx, run.ID(), "look"); err != nil {
 					t.Fatal(err)
 				}
+				if _, err := w.eng.Send(ctx, run.ID(), "Cancel", nil); err != nil { // it ends already
+					t.Fatal(err)
+				}
 				time.Sleep(5 * time.Minute)
 				if s, got := w.statusOf(run.ID()), l.did(); s != journal.Suspended || !slices.Equal(got, []string{"one"}) {
 					t.Errorf("while it is suspended it is %v and has done %v", s, got)
