@@ -2,6 +2,7 @@ package perdure_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -200,11 +201,14 @@ func TestAMessageWhoseAnswerWasLostIsTaken(t *testing.T) {
 // A deaf store fails claims for a while.
 type deaf struct {
 	store.Store
+	mu    sync.Mutex
 	until time.Time
 	asked int
 }
 
 func (d *deaf) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if time.Now().Before(d.until) && d.asked < 1000 {
 		d.asked++
 		return store.Claimed{}, storetest.ErrInjected
@@ -231,14 +235,19 @@ func TestAWaitThatIsOverAsksASilentStoreInPeace(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
+		d.mu.Lock()
 		d.until = time.Now().Add(time.Minute)
+		d.mu.Unlock()
 		_, err = run.Result(context.Background())
 		codeIs(t, err, journal.CodeTimedOut)
-		if d.asked == 0 || d.asked > 200 {
-			t.Errorf("it asked %d times in 50 seconds", d.asked)
+		d.mu.Lock()
+		asked, until := d.asked, d.until
+		d.mu.Unlock()
+		if asked == 0 || asked > 200 {
+			t.Errorf("it asked %d times in 50 seconds", asked)
 		}
-		if !time.Now().After(d.until) {
-			t.Errorf("the wait ended %v before the store answered", time.Until(d.until))
+		if !time.Now().After(until) {
+			t.Errorf("the wait ended %v before the store answered", time.Until(until))
 		}
 		w.end()
 	})

@@ -293,7 +293,10 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 	r := k.residentOf(c, def)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k.admit(r)
+	if !k.admit(r) {
+		r.stop(ErrUnloaded)
+		return
+	}
 	close(r.begun)
 	switch {
 	case def == nil: // claimed for a command that never came
@@ -458,12 +461,16 @@ func (r *run) deadline() time.Time {
 	return r.head.Created.Add(r.def.Timeout)
 }
 
-// admit makes r resident.
-func (k *Kernel) admit(r *run) {
+// admit makes r resident. It gives false where the engine has stopped meanwhile.
+func (k *Kernel) admit(r *run) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.ended {
+		return false
+	}
 	k.resident[r.head.Number] = r
 	k.reserved = max(k.reserved-1, 0)
+	return true
 }
 
 // forget takes r out of memory, wakes those who wait for its end elsewhere, and
@@ -513,7 +520,10 @@ func (k *Kernel) residence(n journal.Number, open func(journal.Head) bool, runs 
 		k.adopt(c, todo && open(r.asked(runs)))
 		return k.residentRun(n), nil
 	}
+	if !k.admit(r) {
+		r.stop(ErrUnloaded)
+		return nil, unavailable("claim", store.ErrClosed)
+	}
 	close(r.begun)
-	k.admit(r)
 	return r, nil
 }

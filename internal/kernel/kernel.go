@@ -96,6 +96,7 @@ type Kernel struct {
 	err        error
 	begun      bool // Run was called
 	draining   bool
+	ended      bool          // no further residence begins
 	flying     int           // step bodies, and what is told, that are being executed
 	landed     chan struct{} // closed when draining and flying is 0
 	workflows  map[string]*Workflow
@@ -194,6 +195,10 @@ func (k *Kernel) Run(ctx context.Context) error {
 	})
 	loops.Wait()
 	given.Stop()
+	k.mu.Lock()
+	k.ended = true
+	k.mu.Unlock()
+	k.leaveAll()
 	for _, r := range k.residents() {
 		r.depart()
 	}
