@@ -346,3 +346,36 @@ func TestUnfinishedRunsGoOnByThemselves(t *testing.T) {
 		}
 	})
 }
+
+// spec: F-21
+func TestARunThatWasSuspendedTwiceIsResumedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		w := newWorld(t, perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return goSignal.Wait(ctx) }))
+		defer w.end()
+		if _, err := w.eng.Start(ctx, "w", []byte("0"), perdure.ID("x")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		c, err := perdure.NewClient(ctx, w.db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the engine looks later
+			if err := c.Suspend(ctx, "x", "twice"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		if d := describe(t, w, "x"); d.Head.Status != journal.Suspended {
+			t.Fatalf("it is %v", d.Head.Status)
+		}
+		if err := w.eng.Resume(ctx, "x"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if d := describe(t, w, "x"); d.Head.Status != journal.Waiting {
+			t.Errorf("resumed, it is %v: %s", d.Head.Status, d.Why)
+		}
+	})
+}

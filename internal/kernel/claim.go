@@ -289,6 +289,9 @@ func earlier(a, b time.Time) time.Time {
 // adopt begins the residence of a claimed run: its journal is replayed, unless
 // it has to be parked or is parked already. Forced, its code runs all the same.
 func (k *Kernel) adopt(c *store.Run, forced bool) {
+	if r := k.residentRun(c.Head.Number); r != nil && r.waitsFor(c) {
+		return
+	}
 	def := k.Lookup(c.Head.Workflow)
 	r := k.residentOf(c, def)
 	r.mu.Lock()
@@ -375,6 +378,7 @@ func (r *run) goesOn() bool {
 	if r.closing != nil && (r.memo.ends == nil || r.memo.ends.Seq > r.memo.suspended) {
 		return true
 	}
+	r.takeSuspends()
 	for i := range r.inbox.kept {
 		switch e := r.inbox.kept[i]; e.Kind {
 		case journal.CancelAsked:
@@ -437,12 +441,11 @@ func (r *run) overdue() bool {
 	if deadline.IsZero() {
 		return false
 	}
-	left := time.Until(deadline)
-	if left <= 0 {
+	if time.Until(deadline) <= 0 {
 		r.timeOut()
 		return true
 	}
-	r.timeout = time.AfterFunc(left, func() {
+	r.timeout = time.AfterFunc(r.k.until(deadline), func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if !r.gone() && !r.overdue() {

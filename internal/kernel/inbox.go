@@ -332,6 +332,7 @@ func (r *run) command(e *journal.Entry) {
 		}
 	case journal.SuspendAsked:
 		if done = errors.Is(maySuspend("", r.head), errOpen); done {
+			r.takeSuspends()
 			r.suspendWith(&journal.Detail{Reason: suspended(d.Reason), Mail: e.Seq})
 		}
 	case journal.TimerCancelled:
@@ -339,5 +340,19 @@ func (r *run) command(e *journal.Entry) {
 	}
 	if !done {
 		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.head.Status, Detail: &journal.Detail{Mail: e.Seq}})
+	}
+}
+
+// takeSuspends takes what asks for what is so already, or will be at once: up to
+// where the run is asked to go on.
+func (r *run) takeSuspends() {
+	for {
+		e := r.inbox.find(func(e *journal.Entry) bool { return e.Kind == journal.SuspendAsked || e.Kind == journal.ResumeAsked })
+		if e == nil || e.Kind == journal.ResumeAsked {
+			return
+		}
+		number := e.Seq
+		r.inbox.remove(number, r.seq+1)
+		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.head.Status, Detail: &journal.Detail{Mail: number}})
 	}
 }

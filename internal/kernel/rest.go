@@ -94,10 +94,18 @@ func (r *run) asksRest() {
 
 // rested takes the store's verdict on a rest. It is called with the lock.
 func (r *run) rested(c *store.Change) {
-	parks := r.left
-	if !parks {
+	gone := r.left
+	if r.resting {
 		r.resting = false
 		close(r.awake)
+	}
+	if given := r.claimed; given != nil {
+		r.claimed = nil
+		if c.Verdict == store.Mail {
+			defer r.given(given)
+		} else {
+			r.whenDurable(effect{do: func() { go r.k.adoptAfter(r, given) }})
+		}
 	}
 	if c.Verdict != store.Mail {
 		r.leave()
@@ -106,7 +114,7 @@ func (r *run) rested(c *store.Change) {
 		}
 		return
 	}
-	if parks {
+	if gone { // it was parked, or the engine stops
 		r.again = true
 		return
 	}
@@ -127,15 +135,35 @@ func (r *run) rested(c *store.Change) {
 	}
 }
 
+// waitsFor keeps what a claim has given of a run that is about to leave this
+// engine: the store has let it go, and the run has not heard of that. It gives false
+// where the run does not wait to hear.
+func (r *run) waitsFor(c *store.Run) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.resting {
+		given := *c
+		r.claimed = &given
+	}
+	return r.resting
+}
+
+// adoptAfter begins the next residence of a run when the one before is over.
+func (k *Kernel) adoptAfter(r *run, c *store.Run) {
+	<-r.done
+	k.claiming.Lock()
+	defer k.claiming.Unlock()
+	if !k.stops() {
+		k.adopt(c, false)
+	}
+}
+
 // takeAgain begins another residence of a run that the store has left to this
 // engine although it was given back.
 func (k *Kernel) takeAgain(n journal.Number) {
 	k.claiming.Lock()
 	defer k.claiming.Unlock()
-	k.mu.Lock()
-	stops := k.draining || k.err != nil
-	k.mu.Unlock()
-	if stops || k.residentRun(n) != nil {
+	if k.stops() || k.residentRun(n) != nil {
 		return
 	}
 	claimed, err := k.claim(store.Claim{Run: n})
@@ -146,6 +174,13 @@ func (k *Kernel) takeAgain(n journal.Number) {
 	for i := range claimed.Runs {
 		k.adopt(&claimed.Runs[i], false)
 	}
+}
+
+// stops says whether no residence may begin any more.
+func (k *Kernel) stops() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.draining || k.err != nil
 }
 
 // lingers has the runs that will rest when they have waited for a while. One

@@ -205,7 +205,18 @@ func (o *operation) waited() {
 }
 
 // arm sets the timer of an operation that has a time.
-func (o *operation) arm() { o.timer = time.AfterFunc(max(time.Until(o.due), 0), o.elapsed) }
+func (o *operation) arm() { o.timer = time.AfterFunc(o.run.k.until(o.due), o.elapsed) }
+
+// until is how long to wait before the wall clock is looked at again for that time:
+// a sweep at most, since timers do not notice that the clock was put forward, or
+// that the machine slept.
+func (k *Kernel) until(due time.Time) time.Duration {
+	left := max(time.Until(due), 0)
+	if k.cfg.Sweep > 0 {
+		left = min(left, k.cfg.Sweep)
+	}
+	return left
+}
 
 // elapsed is called when the time of an operation has come. The clock may have
 // been set back meanwhile.
