@@ -199,7 +199,8 @@ const (
 // it has recorded anything since the last. A run was executing if it was RUNNING,
 // or if its head was not written since it was claimed. While it lives, joining
 // gives ErrLocked, wrapped in words that name it. Payloads that nothing names
-// are swept.
+// are swept. Where Now is before that of a group or of a leave, the clock was put
+// back: what was due then is due at Now.
 //
 // Visit (Engine is zero, Visit is set): the store gives an engine ID that nobody
 // else ever gets and records nothing, for a stranger to make numbers with.

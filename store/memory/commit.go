@@ -31,6 +31,7 @@ func (s *Store) Commit(_ context.Context, g *store.Group) error {
 		return &store.DataError{Err: err}
 	}
 	tx.settle()
+	s.data.tick(g.Now)
 	return nil
 }
 

@@ -16,6 +16,7 @@ func (s *Store) join(c store.Claim) (store.Claimed, error) {
 			store.ErrLocked, has.PID, has.Host, has.Since.Format(time.RFC3339))
 	}
 	clear(d.engines)
+	d.putBack(c.Now)
 	for _, r := range d.byNumber {
 		if r.isOpen() && r.head.Owner != 0 {
 			r.countCrash()
@@ -48,8 +49,30 @@ func (r *run) countCrash() {
 	r.seen = r.last()
 }
 
+// tick notes what the clock said.
+func (d *data) tick(now time.Time) {
+	if now.After(d.clock) {
+		d.clock = now
+	}
+}
+
+// putBack makes due what was due by a clock that has been put back.
+func (d *data) putBack(now time.Time) {
+	if !now.Before(d.clock) {
+		return
+	}
+	for _, r := range d.byNumber {
+		if r.isFree() && r.head.Wake.After(now) && !r.head.Wake.After(d.clock) {
+			r.head.Wake = stored(now)
+			d.offer(r)
+		}
+	}
+	d.clock = now
+}
+
 func (s *Store) quit(c store.Claim) store.Claimed {
 	d := s.data
+	d.tick(c.Now)
 	for _, r := range d.byNumber {
 		if r.isOpen() && r.head.Owner == c.Engine {
 			d.release(r, c.Now)

@@ -11,6 +11,7 @@ import (
 	"context"
 	"crypto/rand"
 	"sync"
+	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -49,6 +50,7 @@ type data struct {
 	joined   journal.EngineID // the last one that joined or visited
 	holder   *Store           // the handle whose engine has not left
 	commits  int64            // counts groups
+	clock    time.Time        // the latest Now of a group or a leave
 }
 
 // New gives an empty store with an identity of its own.

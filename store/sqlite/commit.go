@@ -53,6 +53,9 @@ func (s *Store) Commit(_ context.Context, g *store.Group) error {
 		if err := tx.begin(); err != nil {
 			return err
 		}
+		if err := s.tick(c, g.Now); err != nil {
+			return err
+		}
 		if g.Again {
 			return tx.writeAgain()
 		}

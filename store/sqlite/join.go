@@ -26,6 +26,12 @@ where owner > 0 and ended is null and (status = ? or claimed = 1)`
 union all select spill from messages where spill is not null
 union all select spill from unrouted where spill is not null)`
 
+	// Where the clock was put back, what was due by the clock before is due now.
+	makeDue = `update heads set wake = ? where owner = 0 and ended is null and wake > ? and wake <= ?`
+
+	selectClock = `select value from meta where key = 'clock'`
+	updateClock = `insert or replace into meta (key, value) values ('clock', ?)`
+
 	insertEngine = `insert into engines (host, pid, build, since) values (?, ?, ?, ?) returning id`
 )
 
@@ -42,6 +48,9 @@ func (s *Store) join(c store.Claim) (store.Claimed, error) {
 		if lock, err = s.acquire(db); err != nil {
 			return err
 		}
+		if err := s.putBack(db, c.Now); err != nil {
+			return err
+		}
 		out.Engine, err = takeOver(db, c)
 		return err
 	})
@@ -52,6 +61,33 @@ func (s *Store) join(c store.Claim) (store.Claimed, error) {
 		return store.Claimed{}, err
 	}
 	return out, s.hold(lock)
+}
+
+// clockEvery is how often a store writes what the clock says.
+const clockEvery = 10 * time.Second
+
+// tick notes what the clock says, now and then.
+func (s *Store) tick(db *conn, now time.Time) error {
+	if now.Before(s.clock.Add(clockEvery)) {
+		return nil
+	}
+	s.clock = now
+	_, err := db.exec(updateClock, nanos(now))
+	return err
+}
+
+// putBack makes due what was due by a clock that has been put back. Its last
+// reading may be younger than what is written of it.
+func (s *Store) putBack(db *conn, now time.Time) error {
+	v, err := db.value(selectClock)
+	if err != nil || v == nil || !now.Before(moment(v)) {
+		return err
+	}
+	if _, err := db.exec(makeDue, nanos(now), nanos(now), nanos(moment(v).Add(clockEvery))); err != nil {
+		return err
+	}
+	s.clock = time.Time{}
+	return s.tick(db, now)
 }
 
 func takeOver(db *conn, c store.Claim) (journal.EngineID, error) {
@@ -93,6 +129,9 @@ func (s *Store) quit(c store.Claim) error {
 			return err
 		}
 		if _, err := db.exec(releaseOwn, nanos(c.Now), int64(c.Engine)); err != nil {
+			return err
+		}
+		if err := s.tick(db, c.Now); err != nil {
 			return err
 		}
 		_, err := db.exec(deleteEngine, int64(c.Engine))

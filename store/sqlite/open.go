@@ -50,6 +50,8 @@ type Store struct {
 	lock    *conn   // holds the side database while an engine is joined by this handle
 	version version // what the writer said last, while somebody watches
 
+	clock time.Time // what it said when that was written last by this handle; under writing
+
 	watching  atomic.Int32 // how many watch
 	strangers notice       // somebody else has written
 }

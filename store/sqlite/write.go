@@ -3,6 +3,7 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -48,6 +49,7 @@ func (s *Store) write(f func(*conn) error) error {
 // rollback ends the transaction that err happened in and gives what the caller
 // is told.
 func (s *Store) rollback(err error) error {
+	s.clock = time.Time{} // it may not have been written
 	if isData(err) {
 		err = &store.DataError{Err: err}
 	}

@@ -15,6 +15,7 @@ func joinChecks() []check {
 		{"join/a second engine is told who has the store", joinLocked},
 		{"join/the runs of a dead engine are due now and nobody's", joinTakesOver},
 		{"join/runs that have ended or are nobody's stay as they are", joinLeavesAlone},
+		{"join/what was due by a clock that has been put back is due now", joinPutBack},
 		{"leave/the runs of an engine are due now and nobody's", leaveReleases},
 		{"leave/an engine that was taken over cannot claim or leave", leaveFenced},
 	}
@@ -31,6 +32,24 @@ func crashChecks() []check {
 		{"crash/a run that was claimed and not written since counts one", crashClaimed},
 		{"crash/a run that was written since it was claimed counts by its status", crashWritten},
 	}
+}
+
+func joinPutBack(w *world) {
+	const day = 24 * 60 * 60
+	w.join(0)
+	due, asleep := w.written(w.free("due", day))[0].Number, w.written(w.free("asleep", 2*day))[0].Number
+	g := w.group(w.free("", 3*day))
+	g.Now = at(day)
+	w.ok(w.try(g))
+	w.die(60)
+	var runs []journal.Number
+	for _, r := range w.take(61, 10).Runs {
+		runs = append(runs, r.Head.Number)
+	}
+	w.same("due", runs, []journal.Number{due})
+	w.same("wake of what sleeps", w.head(asleep).Wake, at(2*day))
+	w.die(50) // by what the clock says now, nothing more is due
+	w.same("due", len(w.take(51, 10).Runs), 1)
 }
 
 func joinIDs(w *world) {

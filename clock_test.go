@@ -1,0 +1,73 @@
+package perdure_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// The clock is a day behind in the next life.
+//
+// spec: R-13, P-5
+func TestWhatIsDueDoesNotWaitForAClockThatWasPutBack(t *testing.T) {
+	for _, how := range []string{"stopped in good order", "message while down", "pending", "resumed"} {
+		var db *memory.Store
+		wf := perdure.Define("w", func(ctx context.Context, n int) (int, error) {
+			if how == "message while down" || how == "resumed" {
+				return goSignal.Wait(ctx)
+			}
+			return perdure.Step(ctx, "s", work("s", time.Minute, nil))
+		})
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(24 * time.Hour)
+			w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}, opts: perdure.Options{Drain: -1, Build: "test"}}
+			if how == "pending" {
+				if _, err := wf.Start(context.Background(), visitor(t, w), 0, perdure.ID("x")); err != nil {
+					t.Fatal(err)
+				}
+				db = w.db
+				return
+			}
+			w.begin()
+			start(t, w, wf, 0, perdure.ID("x"))
+			time.Sleep(30 * time.Second)
+			w.end()
+			w.db = w.db.Reopen()
+			db = w.db
+			if how == "message while down" {
+				if _, err := goSignal.Send(context.Background(), visitor(t, w), "x", 3); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		synctest.Test(t, func(t *testing.T) {
+			w := &world{t: t, db: db, workflows: []perdure.Definition{wf}, opts: perdure.Options{Drain: -1, Build: "test"}}
+			w.begin()
+			defer w.end()
+			if how == "resumed" {
+				if _, err := goSignal.Send(context.Background(), w.eng, "x", 3); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(10 * time.Minute)
+			if d := describe(t, w, "x"); d.Head.Status != journal.Completed {
+				t.Errorf("%s: it is %v, due %v: %s", how, d.Head.Status, d.Head.Wake, d.Why)
+			}
+		})
+	}
+}
+
+// visitor gives a client as another process has one.
+func visitor(t *testing.T, w *world) *perdure.Client {
+	t.Helper()
+	c, err := perdure.NewClient(context.Background(), w.db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
