@@ -291,7 +291,7 @@ type Filter struct {
 	Runs        []journal.RunID // any of these; at most MaxLimit
 	WorkflowID  string
 	WorkflowIDs []string // any of these; at most MaxLimit
-	Newest      bool     // of the runs of one workflow ID only the one that it stands for: the open one, else the one of the highest number
+	Newest      bool     // of the runs of one workflow ID only the one that it stands for: the open one, else the one that ended last, and of those that ended at once the one of the highest number
 	Workflow    string
 	Parent      journal.Number
 	Owner       journal.EngineID // of open runs

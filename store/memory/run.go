@@ -128,18 +128,26 @@ func (d *data) open(workflowID string) *run {
 }
 
 // newest gives the run that a workflow ID stands for: the open one, else the one
-// of the highest number; nil for none.
+// that ended last; nil for none.
 func (d *data) newest(workflowID string) *run {
 	var newest *run
 	for _, r := range d.byID[workflowID] {
 		if r.isOpen() {
 			return r
 		}
-		if newest == nil || r.head.Number > newest.head.Number {
+		if newest == nil || r.endedAfter(newest) {
 			newest = r
 		}
 	}
 	return newest
+}
+
+// endedAfter says which of two ended runs of a workflow ID is the newer one.
+func (r *run) endedAfter(o *run) bool {
+	if !r.head.Ended.Equal(o.head.Ended) {
+		return r.head.Ended.After(o.head.Ended)
+	}
+	return r.head.Number > o.head.Number
 }
 
 // storedHead gives a head as a database would give it back.

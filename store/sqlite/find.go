@@ -33,7 +33,7 @@ func (s *Store) Find(ctx context.Context, f store.Filter) (heads []journal.Head,
 const (
 	// isNewest holds for the run that a workflow ID stands for. Each half has an
 	// index.
-	isNewest = `(ended is null or number = (select max(n.number) from heads n where n.workflow_id = heads.workflow_id and n.ended is not null)
+	isNewest = `(ended is null or number = (select n.number from heads n where n.workflow_id = heads.workflow_id and n.ended is not null order by n.ended desc, n.number desc limit 1)
 and not exists (select 1 from heads n where n.workflow_id = heads.workflow_id and n.ended is null))`
 
 	// isBusy goes from workflow to workflow, so that it sees of the runs that

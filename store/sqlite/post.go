@@ -19,10 +19,10 @@ const (
 	selectReceiver     = `select ` + headColumns + `, given from heads where number = ?`
 	selectOpenReceiver = `select ` + headColumns + `, given from heads where workflow_id = ? and ended is null`
 
-	// selectNewest gives the run of the highest number of those that had a
+	// selectNewest gives the run that ended last of those that had a
 	// workflow ID which no open one has.
 	selectNewest = `select ` + headColumns + `, given from heads
-where number = (select max(number) from heads where workflow_id = ? and ended is not null)`
+where workflow_id = ? and ended is not null order by ended desc, number desc limit 1`
 
 	// A message of an ID that the chain has is not written.
 	insertMessage = `insert into messages (run, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)

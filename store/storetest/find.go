@@ -116,8 +116,11 @@ func findNewest(w *world) {
 	newest.Statuses = []journal.Status{journal.Completed}
 	w.same("no other instead", numbersOf(w.find(newest)), []journal.Number{})
 	w.commit(ended(*older.Head, 2, 9))
-	w.same("the highest number", numbersOf(w.find(newest)), []journal.Number{newer.Run})
-	w.same("of all", numbersOf(w.find(store.Filter{Newest: true})), []journal.Number{twice[1].Run, newer.Run})
+	w.same("the one that ended last", numbersOf(w.find(newest)), []journal.Number{older.Run})
+	w.same("of all", numbersOf(w.find(store.Filter{Newest: true})), []journal.Number{twice[0].Run, older.Run})
+	same := w.start("order-2")
+	w.commit(ended(w.written(same)[0], 2, 5))
+	w.same("of those that ended at once", numbersOf(w.find(store.Filter{Newest: true})), []journal.Number{same.Run, older.Run})
 }
 
 func findLive(w *world) {
