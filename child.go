@@ -29,7 +29,7 @@ type ChildPolicy string
 // when its parent ends in another way.
 const (
 	ChildEnds     ChildPolicy = kernel.ChildEnds     // it is cancelled however the parent ends
-	ChildDetached ChildPolicy = kernel.ChildDetached // it is a run of its own: never cancelled with the parent, which does not hear of its end
+	ChildDetached ChildPolicy = kernel.ChildDetached // it is a run of its own: never cancelled with the parent, which does not hear of its end, nor that its ID was taken; observers do
 )
 
 func (p ChildPolicy) child(o *childOptions) error {

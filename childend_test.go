@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store/memory"
 )
 
@@ -526,6 +527,29 @@ func TestManyChildrenThatEndAtOnceAreAllHeardOf(t *testing.T) {
 		_, out, err := result(w, parent, 0)
 		if out != n*(n-1)/2 || err != nil {
 			t.Error(out, err)
+		}
+	})
+}
+
+// spec: R-23
+func TestObserversHearOfADetachedChildWhoseIDIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) { return 0, perdure.Sleep(ctx, time.Hour) })
+		parent := perdure.Define("parent", func(ctx context.Context, _ int) (string, error) {
+			c := child.Child(ctx, 0, perdure.ChildDetached, perdure.ID("x"))
+			return string(c.RunID()), nil
+		})
+		w := newWorld(t, child, parent)
+		defer w.end()
+		if _, err := child.Start(context.Background(), w.eng, 0, perdure.ID("x")); err != nil {
+			t.Fatal(err)
+		}
+		_, id, err := result(w, parent, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := w.seen(observe.ChildEnded); len(n) != 1 || n[0].Other != id || !strings.Contains(n[0].Err, "held by run") {
+			t.Errorf("of %s observers heard %+v", id, n)
 		}
 	})
 }

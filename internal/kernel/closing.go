@@ -46,16 +46,12 @@ type closing struct {
 // is not in memory knows that it has to be loaded.
 func Plan(ctx context.Context, name, key string, always bool, body func(context.Context) *journal.Failure) error {
 	what := call{"plan", name}
-	s, err := scopeOf(ctx, what)
+	s, err := inside(ctx, what)
 	if err != nil {
 		return err
 	}
 	r := s.run
-	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter(what); err != nil {
-		return err
-	}
 	op, rec := s.ask(name, key, "", isCleanup)
 	c := &cleanup{run: r, path: s.show(op), always: always, body: body}
 	if rec != nil {

@@ -12,16 +12,12 @@ import (
 // replay.
 func (f *Operation) Await(ctx context.Context) (Outcome, error) {
 	o := (*operation)(f)
-	s, err := scopeOf(ctx, call{"await", o.id.Name})
+	s, err := inside(ctx, call{"await", o.id.Name})
 	if err != nil {
 		return Outcome{}, err
 	}
 	r := s.run
-	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter(call{"await", o.id.Name}); err != nil {
-		return Outcome{}, err
-	}
 	if err := s.owns(o); err != nil {
 		return Outcome{}, err
 	}
@@ -69,16 +65,12 @@ func (f *Operation) State() (Outcome, bool) {
 // came first stays. A step's body is told through its context.
 func (f *Operation) Cancel(ctx context.Context, reason string) (bool, error) {
 	o := (*operation)(f)
-	s, err := scopeOf(ctx, call{"cancel", o.id.Name})
+	s, err := inside(ctx, call{"cancel", o.id.Name})
 	if err != nil {
 		return false, err
 	}
 	r := s.run
-	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter(call{"cancel", o.id.Name}); err != nil {
-		return false, err
-	}
 	if err := s.owns(o); err != nil {
 		return false, err
 	}
@@ -167,16 +159,12 @@ type Set struct {
 
 // Watch begins to wait for operations. Close ends it.
 func Watch(ctx context.Context, ops []*Operation) (*Set, error) {
-	s, err := scopeOf(ctx, call{verb: "wait"})
+	s, err := inside(ctx, call{verb: "wait"})
 	if err != nil {
 		return nil, err
 	}
 	r := s.run
-	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter(call{verb: "wait"}); err != nil {
-		return nil, err
-	}
 	all := make([]*operation, len(ops))
 	for i, f := range ops {
 		all[i] = (*operation)(f)

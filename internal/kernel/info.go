@@ -119,16 +119,12 @@ func EndRun(ctx context.Context, status journal.Status, data []byte, f *journal.
 }
 
 func finishRun(ctx context.Context, what call, end func(*run) *journal.Error) error {
-	s, err := scopeOf(ctx, what)
+	s, err := inside(ctx, what)
 	if err != nil {
 		return err
 	}
 	r := s.run
-	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter(what); err != nil {
-		return err
-	}
 	r.tellReplayed(true)
 	return end(r)
 }
@@ -224,6 +220,21 @@ func (k *Kernel) tellMade(cs []store.Change) {
 		if c := &cs[i]; c.Create && c.Verdict == store.Written {
 			k.tellStart(c.Head)
 		}
+	}
+}
+
+// tellTaken tells observers of detached children that were not started, because
+// another run holds their workflow ID: nobody else hears of them.
+func (r *run) tellTaken(cs []store.Change) {
+	for i := range cs {
+		c := &cs[i]
+		if !c.Create || c.Verdict == store.Written || len(c.Else) > 0 || !r.k.cfg.Observers.Wants(observe.ChildEnded) {
+			continue
+		}
+		n := r.notice(observe.ChildEnded)
+		n.Other, n.Reason = string(c.Head.ID), journal.Failed.String()
+		n.Err = taken("child", c.Head.WorkflowID, c.Found).Error()
+		r.k.observe(n)
 	}
 }
 

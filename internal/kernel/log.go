@@ -189,6 +189,7 @@ func (r *run) committed(cs []store.Change) {
 	if !c.Create || c.Verdict == store.Written {
 		r.tell(c)
 		r.k.tellMade(cs[1:])
+		r.tellTaken(cs[1:])
 	}
 	r.mu.Lock()
 	if c.Create && c.Verdict != store.Written {

@@ -26,16 +26,12 @@ type Note struct {
 // TakeNote records a note, or gives what is recorded.
 func TakeNote(ctx context.Context, n Note) (Outcome, error) {
 	what := call{"record", n.Name}
-	s, err := scopeOf(ctx, what)
+	s, err := inside(ctx, what)
 	if err != nil {
 		return Outcome{}, err
 	}
 	r := s.run
-	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter(what); err != nil {
-		return Outcome{}, err
-	}
 	op, rec := s.ask(n.Name, n.Key, "", isNote)
 	e := &journal.Entry{Kind: n.Kind, Status: n.Status, Op: op, Detail: n.Detail}
 	if rec != nil && rec.ended != nil {
@@ -121,16 +117,12 @@ func (r *run) noted(e *journal.Entry) {
 // is not asked for yet, else max.
 func Version(ctx context.Context, change string, max int) (int, error) {
 	what := call{"version", change}
-	s, err := scopeOf(ctx, what)
+	s, err := inside(ctx, what)
 	if err != nil {
 		return 0, err
 	}
 	r := s.run
-	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter(what); err != nil {
-		return 0, err
-	}
 	if known, ok := r.versions[change]; ok {
 		return known, nil
 	}

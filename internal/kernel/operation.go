@@ -90,32 +90,24 @@ type operation struct {
 
 // Do runs a step and waits for it.
 func Do(ctx context.Context, step Step) (Outcome, error) {
-	s, err := scopeOf(ctx, call{"step", step.Name})
+	s, err := inside(ctx, call{"step", step.Name})
 	if err != nil {
 		return Outcome{}, err
 	}
 	r := s.run
-	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter(call{"step", step.Name}); err != nil {
-		return Outcome{}, err
-	}
 	o := s.begin(ctx, step, isStep)
 	return s.await(o)
 }
 
 // Async runs a step beside the workflow.
 func Async(ctx context.Context, step Step) (*Operation, error) {
-	s, err := scopeOf(ctx, call{"async", step.Name})
+	s, err := inside(ctx, call{"async", step.Name})
 	if err != nil {
 		return nil, err
 	}
 	r := s.run
-	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter(call{"async", step.Name}); err != nil {
-		return nil, err
-	}
 	o := s.begin(ctx, step, isAsync)
 	r.contend()
 	return (*Operation)(o), nil

@@ -112,16 +112,12 @@ func (k *Kernel) loadMessages(run journal.Number, r store.Range) (messages []jou
 // where the run has no such signal, or somebody has taken it.
 func TakeMessage(ctx context.Context, number int64) (bool, error) {
 	what := call{"take", strconv.FormatInt(number, 10)}
-	s, err := scopeOf(ctx, what)
+	s, err := inside(ctx, what)
 	if err != nil {
 		return false, err
 	}
 	r := s.run
-	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter(what); err != nil {
-		return false, err
-	}
 	op, rec := s.ask(ownNames+"take", what.name, "", isNote)
 	if rec != nil {
 		return rec.ended.Detail != nil && rec.ended.Detail.Mail != 0, nil

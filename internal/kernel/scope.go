@@ -97,6 +97,25 @@ func scopeOf(ctx context.Context, what call) (*scope, error) {
 	}
 }
 
+// inside begins a durable operation of the scope that ctx carries: it gives it with
+// the lock of its run, which is the caller's to give back.
+func inside(ctx context.Context, what call) (*scope, error) {
+	s, err := scopeOf(ctx, what)
+	if err != nil {
+		return nil, err
+	}
+	entered := false
+	s.run.mu.Lock()
+	defer func() { // also where the goroutine ends
+		if !entered {
+			s.run.mu.Unlock()
+		}
+	}()
+	err = s.enter(what)
+	entered = err == nil
+	return s, err
+}
+
 // enter begins a durable operation. It is called with the lock. It refuses one
 // that a goroutine asks for which cannot hold the turn, and one of a run that
 // is over.
@@ -200,16 +219,12 @@ func (s *scope) foreign(ctx context.Context) bool { return ctx.Done() != s.done 
 // Open opens a scope without a goroutine: a namespace for the operations that
 // are called with the context it gives.
 func Open(ctx context.Context, name, key, was string) (context.Context, error) {
-	s, err := scopeOf(ctx, call{"scope", name})
+	s, err := inside(ctx, call{"scope", name})
 	if err != nil {
 		return nil, err
 	}
 	r := s.run
-	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter(call{"scope", name}); err != nil {
-		return nil, err
-	}
 	in := s.open(name, key, was)
 	in.branch, in.done = s.branch, s.done
 	return context.WithValue(ctx, contextKey{}, in), nil
@@ -244,16 +259,12 @@ func (r *run) name(s *scope) {
 // Go runs body as a branch of the workflow, on a goroutine and with a scope of
 // its own, and gives the operation that ends with it.
 func Go(ctx context.Context, name, key, was string, body func(context.Context) ([]byte, *journal.Failure)) (*Operation, error) {
-	s, err := scopeOf(ctx, call{"go", name})
+	s, err := inside(ctx, call{"go", name})
 	if err != nil {
 		return nil, err
 	}
 	r := s.run
-	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter(call{"go", name}); err != nil {
-		return nil, err
-	}
 	in := s.open(name, key, was)
 	own, cancel := context.WithCancelCause(ctx)
 	in.done = own.Done()

@@ -21,29 +21,21 @@ type Timer struct {
 // Sleep waits until the time has come. It is never too early by the clock of the
 // machine, and counts from when it was asked for first, over crashes.
 func Sleep(ctx context.Context, t Timer) (Outcome, error) {
-	s, err := scopeOf(ctx, call{"sleep", t.Name})
+	s, err := inside(ctx, call{"sleep", t.Name})
 	if err != nil {
 		return Outcome{}, err
 	}
-	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
-	if err := s.enter(call{"sleep", t.Name}); err != nil {
-		return Outcome{}, err
-	}
 	return s.await(s.setTimer(ctx, t))
 }
 
 // StartTimer sets a timer, does not wait for it, and says when it fires.
 func StartTimer(ctx context.Context, t Timer) (*Operation, time.Time, error) {
-	s, err := scopeOf(ctx, call{"timer", t.Name})
+	s, err := inside(ctx, call{"timer", t.Name})
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
-	if err := s.enter(call{"timer", t.Name}); err != nil {
-		return nil, time.Time{}, err
-	}
 	o := s.setTimer(ctx, t)
 	return (*Operation)(o), o.due, nil
 }

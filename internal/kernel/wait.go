@@ -20,15 +20,11 @@ type Wait struct {
 // WaitFor begins to wait for a message. The first one that matches is taken by
 // this wait and no other, also one that came before it.
 func WaitFor(ctx context.Context, w Wait) (*Operation, error) {
-	s, err := scopeOf(ctx, call{"wait for", w.Name})
+	s, err := inside(ctx, call{"wait for", w.Name})
 	if err != nil {
 		return nil, err
 	}
-	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
-	if err := s.enter(call{"wait for", w.Name}); err != nil {
-		return nil, err
-	}
 	o, err := s.waitFor(ctx, w)
 	return (*Operation)(o), err
 }
@@ -36,15 +32,11 @@ func WaitFor(ctx context.Context, w Wait) (*Operation, error) {
 // Receive waits for a message and gives its payload. Where its context or time
 // ends first, the wait has taken nothing.
 func Receive(ctx context.Context, w Wait) (Outcome, error) {
-	s, err := scopeOf(ctx, call{"wait for", w.Name})
+	s, err := inside(ctx, call{"wait for", w.Name})
 	if err != nil {
 		return Outcome{}, err
 	}
-	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
-	if err := s.enter(call{"wait for", w.Name}); err != nil {
-		return Outcome{}, err
-	}
 	o, err := s.waitFor(ctx, w)
 	if err != nil {
 		return Outcome{}, err
@@ -112,16 +104,12 @@ type Decided struct {
 
 // Decide parks the run until an operator decides.
 func Decide(ctx context.Context, d Decision) (Decided, error) {
-	s, err := scopeOf(ctx, call{"park", d.Name})
+	s, err := inside(ctx, call{"park", d.Name})
 	if err != nil {
 		return Decided{}, err
 	}
 	r := s.run
-	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := s.enter(call{"park", d.Name}); err != nil {
-		return Decided{}, err
-	}
 	op, rec := s.ask(d.Name, d.Key, "", isDecision)
 	o := &operation{run: r, scope: s, id: op, class: isDecision, from: d.Name, choices: d.Choices}
 	if rec != nil && rec.ended != nil {
