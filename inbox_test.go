@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
 )
 
@@ -425,4 +427,85 @@ func TestManySignalsToOneRun(t *testing.T) {
 			t.Errorf("up to %d messages were in memory", g.peak)
 		}
 	})
+}
+
+// What comes while the store is asked is given with its answer, and told once more
+// by a claim that was answered late.
+//
+// spec: L-6, R-17, B-6
+func TestMessagesThatCameWithAnAnswerAreTakenOnce(t *testing.T) {
+	wf := perdure.Define("w", func(ctx context.Context, take bool) (string, error) {
+		alarm := perdure.Timer(ctx, "alarm", time.Hour)
+		var taken []int64
+		if take {
+			var err error
+			if taken, err = perdure.Take(ctx, 2); err != nil {
+				return "", err
+			}
+			if err := perdure.Sleep(ctx, 10*time.Minute); err != nil {
+				return "", err
+			}
+		}
+		var got []int
+		for {
+			n, err := paid.Wait(ctx, perdure.Within(10*time.Minute))
+			if err != nil {
+				_, timed := alarm.Await(ctx)
+				return fmt.Sprintf("%v %v %s %s", taken, got, journal.CodeOf(err), journal.CodeOf(timed)), nil
+			}
+			got = append(got, n)
+		}
+	})
+	bg := context.Background()
+	for name, c := range map[string]struct {
+		take bool
+		post func(*perdure.Client) error
+		want string
+	}{
+		"a signal":           {post: func(c *perdure.Client) error { _, err := paid.Send(bg, c, "x", 2); return err }, want: "[] [1 2] timed_out "},
+		"a signal by number": {take: true, post: func(c *perdure.Client) error { _, err := paid.Send(bg, c, "x", 2); return err }, want: "[2] [1] timed_out "},
+		"a timer's end":      {post: func(c *perdure.Client) error { return c.CancelTimer(bg, "x", "alarm", "early") }, want: "[] [1] timed_out cancelled"},
+		"a suspension":       {post: func(c *perdure.Client) error { return c.Suspend(bg, "x", "a pause") }, want: "[] [1] timed_out "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var far *perdure.Client
+				var came, late atomic.Bool
+				h := &hook{}
+				h.load = func(_ journal.Number, r store.Range) error {
+					if !r.Inbox || came.Swap(true) {
+						return nil
+					}
+					defer time.Sleep(1500 * time.Millisecond) // a claim comes first
+					return c.post(far)
+				}
+				h.claim = func(_ store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+					got, err := do()
+					if came.Load() && !late.Swap(true) {
+						time.Sleep(3 * time.Second)
+					}
+					return got, err
+				}
+				w := hooked(t, h, perdure.Options{Sweep: time.Second, Linger: time.Hour}, wf)
+				defer func() { w.end() }()
+				var err error
+				if far, err = perdure.NewClient(bg, w.db); err != nil {
+					t.Fatal(err)
+				}
+				send(w, paid, "x", 1)
+				begun(w, wf, "x", c.take)
+				time.Sleep(5 * time.Minute)
+				if name == "a suspension" {
+					statusIs(w, "x", journal.Suspended)
+					if err := far.Resume(bg, "x"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				gives(w, wf, "x", c.want)
+				if !came.Load() || len(w.seen(observe.RunParked)) != len(w.seen(observe.RunResumed)) {
+					t.Error("nothing came, or the run was parked")
+				}
+			})
+		})
+	}
 }

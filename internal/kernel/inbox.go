@@ -43,7 +43,7 @@ type inbox struct {
 func (in *inbox) begin(mail int64, messages []journal.Entry, more bool) {
 	in.mail, in.whole, in.kept = mail, mail, messages
 	if more && len(messages) > 0 {
-		in.whole = messages[len(messages)-1].Seq
+		in.whole = lastOf(messages)
 	}
 }
 
@@ -78,12 +78,10 @@ func (in *inbox) merge(messages []journal.Entry) {
 	}
 }
 
-// refilled takes in what the store gave of the messages after whole; where that
-// was less than a page, there are no others up to the number asked.
+// refilled takes in what the store gave of the messages after whole.
 func (in *inbox) refilled(messages []journal.Entry, asked int64) {
 	in.merge(messages)
 	in.whole = max(in.whole, reached(messages, asked))
-	in.mail = max(in.mail, in.whole)
 }
 
 // scanned is refilled for a page of the messages of one name.
@@ -95,11 +93,21 @@ func (in *inbox) scanned(name string, messages []journal.Entry, asked int64) {
 	in.page = slices.DeleteFunc(messages, func(e journal.Entry) bool { return in.taking[e.Seq] != 0 })
 }
 
+// reached gives up to where the store gave all messages. Less than a page means
+// all that were there, at least those up to the number asked.
 func reached(messages []journal.Entry, asked int64) int64 {
-	if n := len(messages); n == store.InboxPage {
-		return messages[n-1].Seq
+	if len(messages) == store.InboxPage {
+		return lastOf(messages)
 	}
-	return asked
+	return max(asked, lastOf(messages))
+}
+
+// lastOf gives the number of the last of messages.
+func lastOf(messages []journal.Entry) int64 {
+	if len(messages) == 0 {
+		return 0
+	}
+	return messages[len(messages)-1].Seq
 }
 
 // scanAgain has the scans begin anew: a wait has begun that has not seen what
@@ -191,7 +199,8 @@ func (r *run) given(c *store.Run) {
 }
 
 // learn says that the run was sent so many messages, which it may not have been
-// given.
+// given. What the store gives is learned too: a message that is taken before the
+// run is told of it would else be news then, and taken twice.
 func (r *run) learn(mail int64) {
 	if r.inbox.mail >= mail {
 		return
@@ -293,6 +302,7 @@ func (r *run) ask(messages store.Range, then func([]journal.Entry)) {
 		}
 		if err == nil {
 			then(found)
+			r.learn(lastOf(found))
 		}
 		r.dispatch()
 	}()
