@@ -432,7 +432,7 @@ func TestManySignalsToOneRun(t *testing.T) {
 // What comes while the store is asked is given with its answer, and told once more
 // by a claim that was answered late.
 //
-// spec: L-6, R-17, B-6
+// spec: L-6, R-17
 func TestMessagesThatCameWithAnAnswerAreTakenOnce(t *testing.T) {
 	wf := perdure.Define("w", func(ctx context.Context, take bool) (string, error) {
 		alarm := perdure.Timer(ctx, "alarm", time.Hour)
