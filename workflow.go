@@ -179,8 +179,9 @@ func (id ID) start(o *startOptions) error {
 	return nil
 }
 
-// Dedup is how long after its end a run stands for its workflow ID. Without it
-// that is 24 hours; 0 means open runs only.
+// Dedup is how far back a start looks for a run of its ID that has ended: one that
+// ended that lately, it gives instead of making another. Without it that is 24
+// hours; 0 means open runs only. A run that it makes is kept as long after its end.
 type Dedup time.Duration
 
 func (d Dedup) start(o *startOptions) error {
