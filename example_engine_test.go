@@ -1,0 +1,254 @@
+package perdure_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// An engine stops when its context ends: it waits for steps in flight, and leaves
+// every run to the next engine on the store.
+func ExampleEngine_Run() {
+	order := perdure.Define("order", func(ctx context.Context, _ int) (int, error) {
+		p, err := Paid.Wait(ctx)
+		return p.Cents, err
+	})
+	db := memory.New()
+	runEngine := func(use func(context.Context, *perdure.Engine)) {
+		engine, err := perdure.New(db, perdure.Options{Drain: time.Minute})
+		if err == nil {
+			err = engine.Register(order)
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		done := make(chan error)
+		go func() { done <- engine.Run(ctx) }()
+		use(ctx, engine)
+		stop()
+		fmt.Println("stopped:", <-done)
+	}
+	runEngine(func(ctx context.Context, engine *perdure.Engine) {
+		run, err := order.Start(ctx, engine, 0, perdure.ID("ord-1"))
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("started", run.ID())
+	})
+	runEngine(func(ctx context.Context, engine *perdure.Engine) {
+		if _, err := Paid.Send(ctx, engine, "ord-1", Payment{Cents: 4200}); err != nil {
+			log.Fatal(err)
+		}
+		run, err := order.Get(ctx, engine, "ord-1")
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(run.Result(ctx))
+	})
+	// Output:
+	// started ord-1
+	// stopped: <nil>
+	// 4200 <nil>
+	// stopped: <nil>
+}
+
+// A definition may say what it is, for people and tools.
+func ExampleAbout() {
+	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil },
+		perdure.About{
+			Version:     "2.1",
+			Description: "Greets somebody by name.",
+			Input:       json.RawMessage(`{"type": "string"}`),
+			Graph:       &perdure.Graph{Nodes: []perdure.Node{{Name: "write"}, {Name: "sign", After: []string{"write"}}}},
+		},
+		perdure.Timeout(time.Hour))
+	engine, stop := newEngine(greet)
+	defer stop()
+	for _, w := range engine.Workflows() {
+		fmt.Println(w.Name, w.About.Version, w.About.Description, w.Timeout, len(w.About.Graph.Nodes), "nodes")
+	}
+	// Output: greet 2.1 Greets somebody by name. 1h0m0s 2 nodes
+}
+
+// What is wrong with a definition is told when it is registered.
+func ExampleEngine_Register() {
+	engine, err := perdure.New(memory.New(), perdure.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil })
+	fmt.Println(engine.Register(greet))
+	fmt.Println(engine.Register(greet))
+	// Output:
+	// <nil>
+	// perdure: register greet: a workflow of this name is registered already (names are what running workflows are found by: give this one a name of its own)
+}
+
+// A listener is told when runs have ended, also of those that ended just before
+// the process died.
+func ExampleListener() {
+	told := make(chan string)
+	tell := func(_ context.Context, e perdure.Ended) error {
+		told <- fmt.Sprint(e.WorkflowID, " ", e.Status, " ", e.Err)
+		return nil
+	}
+	half := perdure.Define("half", func(_ context.Context, n int) (int, error) {
+		if n%2 != 0 {
+			return 0, fmt.Errorf("%d is odd", n)
+		}
+		return n / 2, nil
+	}, perdure.Listener{Statuses: []journal.Status{journal.Completed, journal.Failed}, Call: tell})
+	engine, stop := newEngine(half)
+	defer stop()
+	for n := range 2 {
+		startRun(engine, half, n+4, perdure.ID(fmt.Sprint("half-", n+4)))
+		fmt.Println(<-told)
+	}
+	// Output:
+	// half-4 COMPLETED <nil>
+	// half-5 FAILED 5 is odd
+}
+
+// There are listeners for each way to end.
+func ExampleOnFailure() {
+	told := make(chan string)
+	tell := func(what string) func(context.Context, perdure.Ended) error {
+		return func(_ context.Context, e perdure.Ended) error {
+			told <- what + " " + e.WorkflowID
+			return nil
+		}
+	}
+	wait := perdure.Define("wait", func(ctx context.Context, what string) (int, error) {
+		switch what {
+		case "failure":
+			return 0, errors.New("as asked")
+		case "timeout":
+			return 0, perdure.Sleep(ctx, time.Hour)
+		case "cancellation":
+			return 0, perdure.Cancel(ctx, "as asked")
+		}
+		return 1, nil
+	}, perdure.Timeout(100*time.Millisecond),
+		perdure.OnSuccess(tell("praise")), perdure.OnFailure(tell("repair")),
+		perdure.OnCancellation(tell("forget")), perdure.OnTimeout(tell("hurry")))
+	engine, stop := newEngine(wait)
+	defer stop()
+	for _, end := range []string{"success", "failure", "timeout", "cancellation"} {
+		startRun(engine, wait, end, perdure.ID(end))
+		fmt.Println(<-told)
+	}
+	// Output:
+	// praise success
+	// repair failure
+	// hurry timeout
+	// forget cancellation
+}
+
+// A listener may come and go while the engine runs.
+func ExampleEngine_Listen() {
+	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil })
+	engine, stop := newEngine(greet)
+	defer stop()
+	told := make(chan string)
+	deaf, err := engine.Listen(perdure.Listener{Workflow: "greet", Call: func(_ context.Context, e perdure.Ended) error {
+		told <- string(e.Output)
+		return nil
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	startRun(engine, greet, "Ada")
+	fmt.Println(<-told)
+	deaf()
+	// Output: "Hello, Ada"
+}
+
+// What a step emits is told to the outside once the step's result is durable.
+func ExampleEmit() {
+	order := perdure.Define("order", func(ctx context.Context, o Order) (string, error) {
+		return perdure.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+			return "paid", perdure.Emit(ctx, "order.paid", o)
+		})
+	})
+	events := make(chan perdure.Event)
+	engine, stop := newEngineOn(memory.New(), perdure.Options{Events: func(_ context.Context, e perdure.Event) error {
+		events <- e // to a queue, or a webhook; an error has it told again
+		return nil
+	}}, order)
+	defer stop()
+	startRun(engine, order, Order{ID: "ord-1", Cents: 4200}, perdure.ID("ord-1"))
+	e := <-events
+	fmt.Printf("%s of %s by %s: %s\n", e.Type, e.WorkflowID, e.Step, e.Data)
+	// Output: order.paid of ord-1 by charge: {"ID":"ord-1","Cents":4200}
+}
+
+// Observers see what happens, for logs and metrics.
+func ExampleOptions_observers() {
+	greet := perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
+		return perdure.Step(ctx, "write", func(context.Context) (string, error) { return "Hello, " + name, nil })
+	})
+	engine, stop := newEngineOn(memory.New(), perdure.Options{Observers: []observe.Observer{{
+		Kinds: []observe.Kind{observe.RunStarted, observe.StepSucceeded, observe.RunEnded},
+		See:   func(n observe.Notice) { fmt.Printf("%s: %q %q\n", n.Kind, n.Step, n.Status) },
+	}}}, greet)
+	defer stop()
+	fmt.Println(startRun(engine, greet, "Ada", perdure.ID("g-1")).Result(context.Background()))
+	// Output:
+	// run started: "" "RUNNING"
+	// step succeeded: "write" ""
+	// run ended: "" "COMPLETED"
+	// Hello, Ada <nil>
+}
+
+// Around is called around every attempt of every step: for traces, limits, or
+// faults in a test.
+func ExampleOptions_around() {
+	greet := perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
+		return perdure.Step(ctx, "write", func(context.Context) (string, error) { return "Hello, " + name, nil },
+			perdure.Retry{First: time.Millisecond})
+	})
+	engine, stop := newEngineOn(memory.New(), perdure.Options{
+		Around: func(ctx context.Context, step perdure.StepInfo, body func(context.Context) error) error {
+			if step.Attempt == 1 {
+				return errors.New("a fault for a test")
+			}
+			err := body(ctx)
+			fmt.Println(step.Run.WorkflowID, step.Step, "attempt", step.Attempt, err)
+			return err
+		},
+	}, greet)
+	defer stop()
+	fmt.Println(startRun(engine, greet, "Ada", perdure.ID("g-1")).Result(context.Background()))
+	// Output:
+	// g-1 write attempt 2 <nil>
+	// Hello, Ada <nil>
+}
+
+// Runs that have ended are kept for a while, and then removed.
+func ExampleRetention() {
+	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil },
+		perdure.Retention{Period: 1, ByStatus: map[journal.Status]time.Duration{journal.Failed: -1}}) // failed ones for ever
+	engine, stop := newEngine(greet)
+	defer stop()
+	ctx := context.Background()
+	run := startRun(engine, greet, "Ada", perdure.Dedup(0))
+	if _, err := run.Result(ctx); err != nil {
+		log.Fatal(err)
+	}
+	runs, signals, err := engine.Purge(ctx)
+	fmt.Println(runs, "run removed,", signals, "signals,", err)
+	_, err = engine.Get(ctx, run.ID())
+	fmt.Println(journal.CodeOf(err))
+	// Output:
+	// 1 run removed, 0 signals, <nil>
+	// not_found
+}

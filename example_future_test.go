@@ -1,0 +1,266 @@
+package perdure_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// Steps that run beside the workflow and each other.
+func ExampleAsync() {
+	quotes := perdure.Define("quotes", func(ctx context.Context, carriers []string) (int, error) {
+		var asked []*perdure.Future[int]
+		for _, c := range carriers {
+			asked = append(asked, perdure.Async(ctx, "quote", func(context.Context) (int, error) {
+				return 100 * len(c), nil // asks the carrier
+			}, perdure.Key(c)))
+		}
+		best := 0
+		for _, f := range asked {
+			cents, err := f.Await(ctx)
+			if err != nil {
+				return 0, err
+			}
+			if best == 0 || cents < best {
+				best = cents
+			}
+		}
+		return best, nil
+	})
+
+	engine, err := perdure.New(memory.New(), perdure.Options{})
+	if err == nil {
+		err = engine.Register(quotes)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- engine.Run(ctx) }()
+	defer func() { stop(); <-done }()
+
+	run, err := quotes.Start(ctx, engine, []string{"pigeon", "mule", "camel"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(run.Result(ctx))
+	// Output: 400 <nil>
+}
+
+// Await gives the result of what runs beside the workflow.
+func ExampleFuture_Await() {
+	w := perdure.Define("w", func(ctx context.Context, name string) (string, error) {
+		bread := perdure.Async(ctx, "bake", func(context.Context) (string, error) { return "bread", nil })
+		soup, err := perdure.Step(ctx, "cook", func(context.Context) (string, error) { return "soup", nil })
+		if err != nil {
+			return "", err
+		}
+		with, err := bread.Await(ctx)
+		return fmt.Sprintf("%s with %s for %s", soup, with, name), err
+	})
+	printResult(w, "Ada")
+	// Output: soup with bread for Ada
+}
+
+// State tells without waiting.
+func ExampleFuture_State() {
+	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+		answer := make(chan string, 1)
+		f := perdure.Async(ctx, "ask", func(context.Context) (string, error) { return <-answer, nil })
+		state, _, err := f.State()
+		fmt.Println(state, err)
+		if _, err := perdure.Step(ctx, "let-it-go-on", func(context.Context) (bool, error) {
+			answer <- "42"
+			return true, nil
+		}); err != nil {
+			return "", err
+		}
+		if _, err := f.Await(ctx); err != nil {
+			return "", err
+		}
+		state, out, err := f.State()
+		fmt.Println(state, out, err)
+		return out, nil
+	})
+	printResult(w, 0)
+	// Output:
+	// RUNNING <nil>
+	// DONE 42 <nil>
+	// 42
+}
+
+// Cancel ends what runs beside the workflow.
+func ExampleFuture_Cancel() {
+	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+		search := perdure.Async(ctx, "search", func(ctx context.Context) (string, error) {
+			<-ctx.Done() // it would take for ever
+			return "", ctx.Err()
+		})
+		stopped, err := search.Cancel(ctx, "found elsewhere")
+		if err != nil {
+			return "", err
+		}
+		fmt.Println("stopped:", stopped)
+		_, err = search.Await(ctx)
+		fmt.Println("cancelled:", errors.Is(err, &perdure.Error{Code: journal.CodeCancelled}))
+		return "found", nil
+	})
+	printResult(w, 0)
+	// Output:
+	// stopped: true
+	// cancelled: true
+	// found
+}
+
+// votes gives a step for each ballot.
+func votes(ctx context.Context, ballots string) (all []*perdure.Future[string]) {
+	for i, b := range strings.Fields(ballots) {
+		all = append(all, perdure.Async(ctx, "vote", func(context.Context) (string, error) {
+			return b, nil
+		}, perdure.Key(fmt.Sprint(i))))
+	}
+	return all
+}
+
+func yes(ballot string) bool { return ballot == "yes" }
+
+func ExampleAll() {
+	unanimous := perdure.Define("unanimous", func(ctx context.Context, ballots string) (bool, error) {
+		return perdure.All(ctx, yes, votes(ctx, ballots)...)
+	})
+	printResult(unanimous, "yes yes yes")
+	printResult(unanimous, "yes no yes")
+	// Output:
+	// true
+	// false
+}
+
+func ExampleAny() {
+	first := perdure.Define("first", func(ctx context.Context, ballots string) (int, error) {
+		return perdure.Any(ctx, yes, votes(ctx, ballots)...)
+	})
+	printResult(first, "no no yes")
+	printResult(first, "no no no")
+	// Output:
+	// 2
+	// -1
+}
+
+// The first of several to end is the one that Any gives without a condition.
+func ExampleAny_first() {
+	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+		slow := perdure.Async(ctx, "slow", func(ctx context.Context) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		})
+		fast := perdure.Async(ctx, "fast", func(context.Context) (string, error) { return "hare", nil })
+		i, err := perdure.Any(ctx, nil, slow, fast)
+		if err != nil {
+			return "", err
+		}
+		return []*perdure.Future[string]{slow, fast}[i].Await(ctx)
+	})
+	printResult(w, 0)
+	// Output: hare
+}
+
+func ExampleNone() {
+	nobody := perdure.Define("nobody", func(ctx context.Context, ballots string) (bool, error) {
+		return perdure.None(ctx, yes, votes(ctx, ballots)...)
+	})
+	printResult(nobody, "no no no")
+	printResult(nobody, "no no yes")
+	// Output:
+	// true
+	// false
+}
+
+// AsCompleted gives results as they come.
+func ExampleAsCompleted() {
+	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+		late := perdure.Timer(ctx, "late", 50*time.Millisecond)
+		soon := perdure.Timer(ctx, "soon", time.Millisecond)
+		order := ""
+		for f, err := range perdure.AsCompleted(ctx, late, soon) {
+			if err != nil {
+				return "", err
+			}
+			if f == soon {
+				order += "soon "
+			} else {
+				order += "late "
+			}
+		}
+		return order, nil
+	})
+	printResult(w, 0)
+	// Output: soon late
+}
+
+// A branch has several operations; branches of a run take turns, so that they may
+// share variables.
+func ExampleGo() {
+	w := perdure.Define("w", func(ctx context.Context, cities []string) (int, error) {
+		nights := 0
+		var trips []*perdure.Future[string]
+		for _, city := range cities {
+			trips = append(trips, perdure.Go(ctx, "trip", func(ctx context.Context) (string, error) {
+				n, err := perdure.Step(ctx, "book", func(context.Context) (int, error) { return len(city), nil })
+				if err != nil {
+					return "", err
+				}
+				nights += n
+				return perdure.Step(ctx, "confirm", func(context.Context) (string, error) { return city, nil })
+			}, perdure.Key(city)))
+		}
+		for _, t := range trips {
+			if _, err := t.Await(ctx); err != nil {
+				return 0, err
+			}
+		}
+		return nights, nil
+	})
+	printResult(w, []string{"Rome", "Paris"})
+	// Output: 9
+}
+
+// A helper that opens a scope may use any names.
+func ExampleScope() {
+	greet := func(ctx context.Context, name string) (string, error) {
+		ctx, err := perdure.Scope(ctx, "greet", perdure.Key(name))
+		if err != nil {
+			return "", err
+		}
+		return perdure.Step(ctx, "write", func(context.Context) (string, error) { return "Hello, " + name, nil })
+	}
+	w := perdure.Define("w", func(ctx context.Context, name string) (string, error) {
+		if _, err := perdure.Step(ctx, "write", func(context.Context) (string, error) { return "a letter", nil }); err != nil {
+			return "", err
+		}
+		return greet(ctx, name)
+	})
+
+	engine, stop := newEngine(w)
+	defer stop()
+	run := startRun(engine, w, "Ada")
+	fmt.Println(run.Result(context.Background()))
+	d, err := engine.Describe(context.Background(), run.ID())
+	for _, s := range d.State.Steps {
+		fmt.Println(s.Path)
+	}
+	fmt.Println(err)
+	// Output:
+	// Hello, Ada <nil>
+	// write
+	// greet[Ada]
+	// greet[Ada]/write
+	// <nil>
+}

@@ -1,0 +1,282 @@
+package perdure_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// Payment is what the signal "paid" brings.
+type Payment struct{ Cents int }
+
+var (
+	Paid = perdure.NewSignal[Payment]("paid")
+	Note = perdure.NewSignal[string]("note")
+)
+
+// A signal is a typed message that runs wait for and anybody may send. One that
+// comes before the wait counts.
+func ExampleSignal() {
+	order := perdure.Define("order", func(ctx context.Context, id string) (string, error) {
+		p, err := Paid.Wait(ctx)
+		return fmt.Sprintf("%s: got %d cents", id, p.Cents), err
+	})
+
+	engine, err := perdure.New(memory.New(), perdure.Options{})
+	if err == nil {
+		err = engine.Register(order)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- engine.Run(ctx) }()
+	defer func() { stop(); <-done }()
+
+	run, err := order.Start(ctx, engine, "ord-1", perdure.ID("ord-1"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := Paid.Send(ctx, engine, "ord-1", Payment{Cents: 4200}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(run.Result(ctx))
+	// Output: ord-1: got 4200 cents <nil>
+}
+
+func ExampleSignal_Name() {
+	approve := perdure.NewSignal[bool]("approve")
+	fmt.Println(approve.Name())
+	// Output: approve
+}
+
+// A wait that is over gives an error that says so, over crashes too.
+func ExampleWithin() {
+	order := perdure.Define("order", func(ctx context.Context, id string) (string, error) {
+		_, err := Paid.Wait(ctx, perdure.Within(time.Millisecond))
+		if errors.Is(err, context.DeadlineExceeded) {
+			return id + ": nobody paid", nil
+		}
+		return id + ": paid", err
+	})
+	printResult(order, "ord-1")
+	// Output: ord-1: nobody paid
+}
+
+// Where takes the first message that matches, and leaves the others.
+func ExampleWhere() {
+	order := perdure.Define("order", func(ctx context.Context, _ int) ([]Payment, error) {
+		large, err := Paid.Wait(ctx, perdure.Where(func(p Payment) bool { return p.Cents >= 1000 }))
+		if err != nil {
+			return nil, err
+		}
+		next, err := Paid.Wait(ctx)
+		return []Payment{large, next}, err
+	})
+	engine, stop := newEngine(order)
+	defer stop()
+	ctx := context.Background()
+	run := startRun(engine, order, 0)
+	for _, cents := range []int{5, 4200} {
+		if _, err := Paid.Send(ctx, engine, run.ID(), Payment{Cents: cents}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(run.Result(ctx))
+	// Output: [{4200} {5}] <nil>
+}
+
+// Waits in branches of their own wait at the same time.
+func ExampleSignal_Wait() {
+	signed := perdure.NewSignal[string]("signed")
+	contract := perdure.Define("contract", func(ctx context.Context, parties []string) (int, error) {
+		var all []*perdure.Future[string]
+		for _, p := range parties {
+			all = append(all, perdure.Go(ctx, "party", func(ctx context.Context) (string, error) {
+				return signed.Wait(ctx, perdure.Where(func(by string) bool { return by == p }))
+			}, perdure.Key(p)))
+		}
+		for _, f := range all {
+			if _, err := f.Await(ctx); err != nil {
+				return 0, err
+			}
+		}
+		return len(all), nil
+	})
+	engine, stop := newEngine(contract)
+	defer stop()
+	ctx := context.Background()
+	run := startRun(engine, contract, []string{"ada", "bob"})
+	for _, by := range []string{"bob", "ada"} {
+		if _, err := signed.Send(ctx, engine, run.ID(), by); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(run.Result(ctx))
+	// Output: 2 <nil>
+}
+
+// A message or a timer, whichever comes first.
+func ExampleSignal_Future() {
+	order := perdure.Define("order", func(ctx context.Context, id string) (string, error) {
+		paid := Paid.Future(ctx)
+		reminder := perdure.Timer(ctx, "reminder", time.Millisecond)
+		if _, err := reminder.Await(ctx); err != nil {
+			return "", err
+		}
+		if _, err := perdure.Step(ctx, "remind", func(context.Context) (bool, error) {
+			fmt.Println("please pay", id)
+			return true, nil
+		}); err != nil {
+			return "", err
+		}
+		p, err := paid.Await(ctx)
+		return fmt.Sprintf("got %d cents", p.Cents), err
+	})
+	engine, stop := newEngine(order)
+	defer stop()
+	ctx := context.Background()
+	run := startRun(engine, order, "ord-1")
+	if _, err := Paid.Send(ctx, engine, run.ID(), Payment{Cents: 4200}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(run.Result(ctx))
+	// Output:
+	// please pay ord-1
+	// got 4200 cents <nil>
+}
+
+// A message with a key is delivered once, however often it is sent.
+func ExampleSignal_Send() {
+	order := perdure.Define("order", func(ctx context.Context, _ int) (int, error) {
+		p, err := Paid.Wait(ctx)
+		if err == nil {
+			_, err = Note.Wait(ctx)
+		}
+		return p.Cents, err
+	})
+	engine, stop := newEngine(order)
+	defer stop()
+	ctx := context.Background()
+	run := startRun(engine, order, 0)
+	for range 2 {
+		d, err := Paid.Send(ctx, engine, run.ID(), Payment{Cents: 4200}, perdure.SendKey("transfer-81"))
+		fmt.Println("duplicate:", d.Duplicate, err)
+	}
+	if _, err := Note.Send(ctx, engine, run.ID(), "that is all"); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(run.Result(ctx))
+
+	_, err := Paid.Send(ctx, engine, run.ID(), Payment{Cents: 1})
+	fmt.Println("too late:", errors.Is(err, &perdure.Error{Code: journal.CodeWrongState}))
+	// Output:
+	// duplicate: false <nil>
+	// duplicate: true <nil>
+	// 4200 <nil>
+	// too late: true
+}
+
+// One run for each customer, which the first message starts.
+func ExampleSendWithStart() {
+	basket := perdure.Define("basket", func(ctx context.Context, customer string) ([]string, error) {
+		var things []string
+		for len(things) < 2 {
+			thing, err := Note.Wait(ctx)
+			if err != nil {
+				return nil, err
+			}
+			things = append(things, thing)
+		}
+		return things, nil
+	})
+	engine, stop := newEngine(basket)
+	defer stop()
+	ctx := context.Background()
+	for _, thing := range []string{"tea", "cups"} {
+		d, err := perdure.SendWithStart(ctx, engine, Note, thing, basket, "ada", perdure.ID("basket-ada"))
+		fmt.Println("started a run:", d.New, err)
+	}
+	run, err := basket.Get(ctx, engine, "basket-ada")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(run.Result(ctx))
+	// Output:
+	// started a run: true <nil>
+	// started a run: false <nil>
+	// [tea cups] <nil>
+}
+
+// Workflow code may look through what has come and take what it chooses.
+func ExampleInbox() {
+	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+		if _, err := Paid.Wait(ctx); err != nil {
+			return "", err
+		}
+		notes, err := perdure.Inbox(ctx, "note")
+		if err != nil {
+			return "", err
+		}
+		last := notes[len(notes)-1]
+		if _, err := perdure.Take(ctx, last.Number); err != nil {
+			return "", err
+		}
+		left, err := perdure.Inbox(ctx, "note")
+		return fmt.Sprintf("took %s, left %d", last.Data, len(left)), err
+	})
+	engine, stop := newEngine(w)
+	defer stop()
+	ctx := context.Background()
+	run := startRun(engine, w, 0)
+	for _, text := range []string{"one", "two", "three"} {
+		if _, err := Note.Send(ctx, engine, run.ID(), text); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if _, err := Paid.Send(ctx, engine, run.ID(), Payment{}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(run.Result(ctx))
+	// Output: took "three", left 2 <nil>
+}
+
+// What has come may be read without taking it.
+func ExampleSignal_All() {
+	w := perdure.Define("w", func(ctx context.Context, _ int) ([]string, error) {
+		if _, err := Paid.Wait(ctx); err != nil {
+			return nil, err
+		}
+		some, err := Note.Has(ctx)
+		if err != nil || !some {
+			return nil, err
+		}
+		last, _, err := Note.Latest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all, err := Note.All(ctx)
+		return append(all, "the last is "+last), err
+	})
+	engine, stop := newEngine(w)
+	defer stop()
+	ctx := context.Background()
+	run := startRun(engine, w, 0)
+	for _, text := range []string{"one", "two"} {
+		if _, err := Note.Send(ctx, engine, run.ID(), text); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if _, err := Paid.Send(ctx, engine, run.ID(), Payment{}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(run.Result(ctx))
+	// Output: [one two the last is two] <nil>
+}

@@ -1,0 +1,129 @@
+package perdure_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// Runs that began before a change of their code go on with the old code, new ones
+// take the changed one.
+func ExampleVersion() {
+	mail := func(ctx context.Context, what string) error {
+		_, err := perdure.Step(ctx, what, func(context.Context) (bool, error) { return true, nil })
+		return err
+	}
+	before := perdure.Define("order", func(ctx context.Context, _ string) (string, error) {
+		if err := mail(ctx, "confirm"); err != nil {
+			return "", err
+		}
+		_, err := Paid.Wait(ctx)
+		return "one mail", err
+	})
+	after := perdure.Define("order", func(ctx context.Context, _ string) (string, error) {
+		v, err := perdure.Version(ctx, "welcome-first", 1)
+		if err != nil {
+			return "", err
+		}
+		if v >= 1 {
+			if err := mail(ctx, "welcome"); err != nil {
+				return "", err
+			}
+		}
+		if err := mail(ctx, "confirm"); err != nil {
+			return "", err
+		}
+		_, err = Paid.Wait(ctx)
+		return fmt.Sprint(1+v, " mails"), err
+	})
+
+	db := memory.New()
+	ctx := context.Background()
+	engine, stop := newEngineOn(db, perdure.Options{Build: "1"}, before)
+	startRun(engine, before, "", perdure.ID("old"))
+	untilStatus(engine.Client, "old", journal.Waiting)
+	stop()
+
+	engine, stop = newEngineOn(db, perdure.Options{Build: "2"}, after) // the new program
+	defer stop()
+	startRun(engine, after, "", perdure.ID("new"))
+	untilStatus(engine.Client, "new", journal.Waiting)
+	markers, err := engine.Versions(ctx, "order")
+	for _, m := range markers {
+		fmt.Println(m.Change, m.Version, "is needed by", len(m.Runs), "run")
+	}
+	fmt.Println(err)
+	for _, id := range []string{"old", "new"} {
+		if _, err := Paid.Send(ctx, engine, id, Payment{}); err != nil {
+			log.Fatal(err)
+		}
+		run, err := after.Get(ctx, engine, id)
+		if err != nil {
+			log.Fatal(err)
+		}
+		out, err := run.Result(ctx)
+		fmt.Println(id, out, err)
+	}
+	// Output:
+	// welcome-first 0 is needed by 1 run
+	// welcome-first 1 is needed by 1 run
+	// <nil>
+	// old 1 mails <nil>
+	// new 2 mails <nil>
+}
+
+// Patched is Version for a change that comes once.
+func ExamplePatched() {
+	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+		patched, err := perdure.Patched(ctx, "two-carriers")
+		if err != nil || !patched {
+			return "one carrier", err
+		}
+		return "two carriers", nil
+	})
+	printResult(w, 0)
+	// Output: two carriers
+}
+
+// A step that got another name keeps what it has recorded under the old one.
+func ExampleWas() {
+	workflow := func(name string, opts ...perdure.StepOption) *perdure.Workflow[int, string] {
+		return perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+			out, err := perdure.Step(ctx, name, func(context.Context) (string, error) {
+				fmt.Println("executing", name)
+				return "done by " + name, nil
+			}, opts...)
+			if err != nil {
+				return "", err
+			}
+			_, err = Paid.Wait(ctx)
+			return out, err
+		})
+	}
+	db := memory.New()
+	ctx := context.Background()
+	old := workflow("debit")
+	engine, stop := newEngineOn(db, perdure.Options{Build: "1"}, old)
+	startRun(engine, old, 0, perdure.ID("w"))
+	untilStatus(engine.Client, "w", journal.Waiting)
+	stop()
+
+	renamed := workflow("charge", perdure.Was("debit"))
+	engine, stop = newEngineOn(db, perdure.Options{Build: "2"}, renamed)
+	defer stop()
+	if _, err := Paid.Send(ctx, engine, "w", Payment{}); err != nil {
+		log.Fatal(err)
+	}
+	run, err := renamed.Get(ctx, engine, "w")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(run.Result(ctx))
+	// Output:
+	// executing debit
+	// done by debit <nil>
+}
