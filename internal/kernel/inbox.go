@@ -300,10 +300,12 @@ func (r *run) ask(messages store.Range, then func([]journal.Entry)) {
 			r.suspend(err.Error(), &journal.Failure{Code: journal.CodeCorrupt, Message: err.Error()})
 			return
 		}
-		if err == nil {
-			then(found)
-			r.learn(lastOf(found))
+		if err != nil { // the engine is over, as its next claim will tell it
+			r.k.look()
+			return
 		}
+		then(found)
+		r.learn(lastOf(found))
 		r.dispatch()
 	}()
 }
