@@ -1,6 +1,7 @@
 package perdure
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -225,6 +226,18 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 		d.Running, d.Abandoned = live.Running, live.Abandoned
 	}
 	d.Why = c.why(d)
+	if c.k == nil && !head.Status.IsTerminal() && head.Status != journal.Suspended {
+		info, e := c.desk.Info(ctx)
+		switch {
+		case e != nil:
+			err = cmp.Or(err, e)
+		case living(info):
+		case d.Why == "":
+			d.Why = "no engine has the store"
+		default:
+			d.Why += "; no engine has the store"
+		}
+	}
 	unread, e := c.desk.Unread(ctx, string(head.ID), 0, unreadPage)
 	if err == nil {
 		err = e

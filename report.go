@@ -98,7 +98,7 @@ func (c *Client) Stale(ctx context.Context, after time.Duration) ([]Stale, error
 			return nil, err
 		}
 		for _, h := range heads {
-			why := c.stale(h, since, len(info.Engines) > 0)
+			why := c.stale(h, since, living(info))
 			if why == "" {
 				continue
 			}
@@ -123,12 +123,19 @@ func (c *Client) Stale(ctx context.Context, after time.Duration) ([]Stale, error
 	}
 }
 
+// living says whether an engine has the store.
+func living(info store.Info) bool {
+	return slices.ContainsFunc(info.Engines, func(e store.Engine) bool { return !e.Fallen })
+}
+
 // stale says why a run would be stale if its last entry is old; empty where it
 // waits for something.
 func (c *Client) stale(h journal.Head, since time.Time, engines bool) string {
 	switch {
 	case h.Status == journal.Suspended:
 		return ""
+	case h.Owner != 0 && !engines:
+		return fmt.Sprintf("engine %d executed it and has died, and no other has the store", h.Owner)
 	case h.Owner != 0 && h.Status == journal.Waiting:
 		return ""
 	case h.Owner != 0:

@@ -28,6 +28,9 @@ var (
 	ErrNotFound = errors.New("store: no such run")
 	// ErrNewer says that a newer version of this module wrote the schema.
 	ErrNewer = errors.New("store: the schema is newer than this program")
+	// ErrOlder says that an older version of this module wrote the schema, or none
+	// did, and that this handle was not to migrate it.
+	ErrOlder = errors.New("store: the schema is older than this program")
 	// ErrForeign says that what is there is no database of this module.
 	ErrForeign = errors.New("store: not a database of perdure")
 )
@@ -335,6 +338,9 @@ type Engine struct {
 	PID   int
 	Build string
 	Since time.Time
+	// Fallen says, in Info, that it has died without leaving: nobody executes its
+	// runs before another engine joins and takes them over.
+	Fallen bool
 }
 
 // Info is what a store tells of itself.

@@ -116,6 +116,7 @@ func (s *Store) Info(context.Context) (store.Info, error) {
 	}
 	for id := range s.data.joined {
 		if e, ok := s.data.engines[id+1]; ok {
+			e.Fallen = s.data.holder == nil
 			info.Engines = append(info.Engines, e)
 		}
 	}

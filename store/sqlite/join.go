@@ -153,13 +153,39 @@ func (s *Store) acquire(db *conn) (*conn, error) {
 	if err != nil {
 		return nil, explain(err)
 	}
-	if err := lock.script("begin exclusive"); err != nil {
+	if err = impatience(lock); err == nil { // somebody may be looking whether it is held
+		err = lock.script("begin exclusive")
+	}
+	if err != nil {
 		if code(err) == sqlite3.SQLITE_BUSY {
 			err = locked(db)
 		}
 		return nil, errors.Join(err, lock.close())
 	}
 	return lock, nil
+}
+
+// fallen says whether nobody has the lock of the side database. To look takes a
+// shared lock of it for a moment.
+func (s *Store) fallen() (bool, error) {
+	s.writing.Lock()
+	held := s.lock != nil
+	s.writing.Unlock()
+	if held {
+		return false, nil
+	}
+	side, err := dial(s.path+"-engine", "ro")
+	switch {
+	case code(err) == sqlite3.SQLITE_CANTOPEN: // somebody has removed it
+		return true, nil
+	case err != nil:
+		return false, explain(err)
+	}
+	_, err = side.value("select count(*) from sqlite_master")
+	if code(err) == sqlite3.SQLITE_BUSY {
+		return false, side.close()
+	}
+	return true, errors.Join(err, side.close())
 }
 
 // hold keeps the lock of the side database, or gives it up for nil. A store that

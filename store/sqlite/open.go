@@ -24,6 +24,10 @@ type Options struct {
 	// ReadOnly opens a database that is there, without creating, migrating or
 	// writing anything. Commit, Claim and Spill give an error.
 	ReadOnly bool
+	// Existing opens a database that is there, without creating or migrating it: for
+	// a process that only starts runs and sends messages, beside an engine that may
+	// be of an older version.
+	Existing bool
 	// MaxBytes is the size that the database file may grow to; a commit beyond
 	// fails as it does on a full disk. Zero is no limit.
 	MaxBytes int64
@@ -77,13 +81,23 @@ func open(path string, options Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPath(abs, options.ReadOnly); err != nil {
+	if err := checkPath(abs, options.ReadOnly || options.Existing); err != nil {
 		return nil, err
 	}
 	s := &Store{path: abs, options: options, readers: newPool(abs, "rw")}
 	if options.ReadOnly {
 		s.readers = newPool(abs, "ro")
 		return s, s.openReaders()
+	}
+	if options.Existing {
+		if err := s.openReaders(); err != nil {
+			return nil, err
+		}
+		s.writer, err = s.dialWriter()
+		if err != nil {
+			err = errors.Join(err, s.readers.close())
+		}
+		return s, err
 	}
 	if s.writer, err = s.dialWriter(); err != nil {
 		return nil, err
@@ -99,7 +113,7 @@ func open(path string, options Options) (*Store, error) {
 
 // checkPath says in words what SQLite would only call unable to open. It must
 // not open the file: closing any descriptor of it drops SQLite's locks.
-func checkPath(path string, readOnly bool) error {
+func checkPath(path string, existing bool) error {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
@@ -108,8 +122,8 @@ func checkPath(path string, readOnly bool) error {
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
-	case readOnly:
-		return errors.New("there is no such file, and it was to be opened for reading only")
+	case existing:
+		return fmt.Errorf("there is no such file: %w", fs.ErrNotExist)
 	}
 	dir, err := os.Stat(filepath.Dir(path))
 	switch {
@@ -132,7 +146,7 @@ func (s *Store) openReaders() error {
 	}
 	version, err := checkVersion(c)
 	if err == nil && version < schemaVersion {
-		err = fmt.Errorf("its schema is version %d and this program reads %d: open it once for writing", version, schemaVersion)
+		err = fmt.Errorf("%w: it is version %d and this program reads %d", store.ErrOlder, version, schemaVersion)
 	}
 	if err == nil {
 		s.database, err = identity(c)

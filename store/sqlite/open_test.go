@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,7 +35,11 @@ func TestOpenRefuses(t *testing.T) {
 		"a newer schema":          {newer(t), Options{}, store.ErrNewer, "version 3 and this program knows 2"},
 		"a newer one, to read":    {newer(t), Options{ReadOnly: true}, store.ErrNewer, "version 3"},
 		"a missing file, to read": {filepath.Join(dir, "none.db"), Options{ReadOnly: true}, nil, "no such file"},
-		"an empty file, to read":  {script(t, "vacuum"), Options{ReadOnly: true}, nil, "open it once for writing"},
+		"a missing file, to use":  {filepath.Join(dir, "none.db"), Options{Existing: true}, fs.ErrNotExist, "no such file"},
+		"an empty file, to use":   {script(t, "vacuum"), Options{Existing: true}, store.ErrOlder, "it is version 0"},
+		"a text, to use":          {text, Options{Existing: true}, store.ErrForeign, "no SQLite database"},
+		"a newer schema, to use":  {newer(t), Options{Existing: true}, store.ErrNewer, "version 3"},
+		"an empty file, to read":  {script(t, "vacuum"), Options{ReadOnly: true}, store.ErrOlder, "it is version 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, _ := os.ReadFile(c.path)

@@ -166,6 +166,15 @@ func (s *Store) Info(ctx context.Context) (store.Info, error) {
 	if err != nil {
 		return store.Info{}, err
 	}
+	if len(info.Engines) > 0 {
+		fallen, err := s.fallen()
+		if err != nil {
+			return store.Info{}, err
+		}
+		for i := range info.Engines {
+			info.Engines[i].Fallen = fallen
+		}
+	}
 	info.Bytes, err = s.size()
 	return info, err
 }

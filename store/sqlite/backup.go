@@ -1,0 +1,88 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// Backup writes a copy of the database to a new file, as it is at one moment,
+// while an engine may be at work; ctx is looked at once, at the beginning. The copy has the same identity and has no log
+// beside it. It is on disk when Backup returns. A file that is there already is not
+// overwritten: the error is [fs.ErrExist]. Of a backup that failed nothing is left.
+func (s *Store) Backup(ctx context.Context, path string) error {
+	err := s.backup(ctx, path)
+	if err != nil {
+		return fmt.Errorf("sqlite: back up %s to %s: %w", s.path, path, err)
+	}
+	return nil
+}
+
+func (s *Store) backup(ctx context.Context, path string) error {
+	switch _, err := os.Lstat(path); {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil:
+		return fs.ErrExist
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	half := path + ".part"
+	if err := os.Remove(half); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err := s.copyTo(half)
+	if err == nil {
+		err = syncFile(half)
+	}
+	if err == nil {
+		err = os.Rename(half, path)
+	}
+	if err != nil {
+		_ = os.Remove(half) // what matters is told already
+		return err
+	}
+	return syncDirectory(filepath.Dir(path))
+}
+
+// copyTo has SQLite write the copy, on a connection of its own: those for reading
+// write nothing at all.
+func (s *Store) copyTo(path string) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	c, err := dial(s.path, s.readers.mode)
+	if err != nil {
+		return explain(err)
+	}
+	if err = patience(c); err == nil {
+		_, err = c.exec("vacuum into ?", path)
+	}
+	return errors.Join(explain(err), c.close())
+}
+
+func syncFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// syncDirectory makes a new name in a directory durable, where the system can.
+func syncDirectory(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if runtime.GOOS == "windows" {
+		err = nil
+	}
+	return errors.Join(err, d.Close())
+}
