@@ -142,6 +142,7 @@ func TestWhatGoesAroundAStepGivesItsError(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(2 * time.Hour) // the run rests and is replayed: the error is the same
+				synctest.Wait()
 				if attempts != c.attempts || seen != 2 {
 					t.Errorf("%d attempts, want %d; workflow code saw the outcome %d times", attempts, c.attempts, seen)
 				}

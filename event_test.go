@@ -359,6 +359,7 @@ func TestAnEventThatIsNotTakenHoldsUpNoOtherRun(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		for i := range 50 {
 			id := fmt.Sprint(i)
 			if !slices.ContainsFunc(s.told, func(e perdure.Event) bool { return e.WorkflowID == id }) || end.times()[id] != 1 {
@@ -666,6 +667,7 @@ func TestEventsThatWereNotTakenWaitForAnEngineThatHasASubscriber(t *testing.T) {
 		w.opts.Events = nil
 		w.begin()
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if ended != 1 {
 			t.Errorf("without a subscriber the listener was called %d times", ended)
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -191,9 +192,9 @@ func holdsAgainstTheStore(t *testing.T, w *world, end perdure.Ended) {
 func TestAListenerIsCalledWhenTheEndIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w *world
-		told := 0
+		var told atomic.Int32
 		wf := endings(perdure.Listener{Call: func(ctx context.Context, end perdure.Ended) error {
-			told++
+			told.Add(1)
 			d, err := w.eng.Describe(ctx, string(end.RunID))
 			if err != nil || d.Head.Status != journal.Completed {
 				t.Errorf("the store says %v, %v", d.Head.Status, err)
@@ -216,13 +217,13 @@ func TestAListenerIsCalledWhenTheEndIsDurable(t *testing.T) {
 		slow.delay(30 * time.Minute)
 		time.Sleep(20 * time.Minute)
 		synctest.Wait()
-		if told != 0 {
+		if told.Load() != 0 {
 			t.Error("a listener was called before the end was durable")
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if told != 1 {
-			t.Errorf("a listener was called %d times", told)
+		if told.Load() != 1 {
+			t.Errorf("a listener was called %d times", told.Load())
 		}
 	})
 }

@@ -598,6 +598,7 @@ func TestAnObserverThatBlocksHoldsUpTheEngineAndLosesNothing(t *testing.T) {
 		mu.Unlock()
 		close(let)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		for _, run := range runs {
 			if n, err := run.Result(t.Context()); n != 1 || err != nil {
 				t.Errorf("got %d, %v", n, err)

@@ -714,9 +714,10 @@ func TestClaimKeepsItsSlots(t *testing.T) {
 		})
 		own := &owning{}
 		var w *world
-		started := false
+		begun, started := make(chan struct{}), false
 		h := &hook{claim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
-			if c.Max > 0 && !started && w != nil {
+			if c.Max > 0 && !started {
+				<-begun
 				started = true
 				for range 2 {
 					if _, err := wf.Start(context.Background(), w.eng, 0); err != nil {
@@ -742,8 +743,10 @@ func TestClaimKeepsItsSlots(t *testing.T) {
 			return h
 		}
 		w.begin()
+		close(begun)
 		defer w.end()
 		time.Sleep(10 * time.Minute)
+		synctest.Wait()
 		if got := count(t, w); got[journal.Completed] != 4 || !started || own.most.Load() != 2 {
 			t.Errorf("%v, %d in memory at a time", got, own.most.Load())
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -366,12 +367,12 @@ func TestBranchesGetOneMessageEach(t *testing.T) {
 
 // spec: L-6
 func TestPredicateThatPanicsIsAPanicOfTheCode(t *testing.T) {
-	broken := true
+	var broken atomic.Bool
 	wf := perdure.Define("w", func(ctx context.Context, how string) (int, error) {
 		fail := func() {
-			if broken && how == "panic" {
+			if broken.Load() && how == "panic" {
 				panic("odd")
-			} else if broken {
+			} else if broken.Load() {
 				runtime.Goexit()
 			}
 		}
@@ -380,14 +381,14 @@ func TestPredicateThatPanicsIsAPanicOfTheCode(t *testing.T) {
 	}, perdure.Replays{Attempts: 3, First: time.Minute})
 	value := perdure.Define("value", func(ctx context.Context, how string) (int, error) {
 		return perdure.Value(ctx, "v", func() (int, error) {
-			if broken {
+			if broken.Load() {
 				panic("odd")
 			}
 			return 1, nil
 		})
 	}, perdure.Replays{Attempts: 3, First: time.Minute})
 	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
-		broken = true
+		broken.Store(true)
 		begun(w, wf, "panic", "panic")
 		begun(w, wf, "goexit", "goexit")
 		begun(w, value, "value", "")
@@ -396,7 +397,7 @@ func TestPredicateThatPanicsIsAPanicOfTheCode(t *testing.T) {
 		send(w, paid, "goexit", 1)
 		time.Sleep(90 * time.Second)
 		statusIs(w, "panic", journal.Waiting)
-		broken = false
+		broken.Store(false)
 		time.Sleep(time.Hour)
 		gives(w, wf, "panic", 1)
 		gives(w, wf, "goexit", 1)
