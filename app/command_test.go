@@ -17,7 +17,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"demo --once --kills -1", "-1 kills cannot be"},
 		{"demo --once --kills 1000000000", "are too many"},
 		{"demo --once --orders 0", "0 orders cannot be"},
-		{"demo --once --orders 1 --kills 9", "too few for 9 kills"},
+		{"demo --once --orders 1 --kills 99", "too few for 99 kills"},
 		{"demo --once --dir=", "a directory is needed"},
 		{"demo-worker", "nobody told this process"},
 		{"demo-world", "nobody told this process"},

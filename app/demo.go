@@ -1,9 +1,14 @@
 package app
 
 import (
-	"fmt"
+	"errors"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,21 +17,21 @@ import (
 
 func newDemo() *cobra.Command {
 	var o demo.Options
-	var once bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Kill a worker again and again, and prove that nothing is lost or done twice",
-		Long: `Fulfils orders (reserve, charge, ship; refund and release where the carrier
-refuses) in a worker process on the SQLite file DIR/perdure.db. The worker is
-killed with SIGKILL after an effect on the outside world began and before its
+		Long: `Executes six workflows (orders, transfers, an approval, labels, an agent and a
+subscription) in a worker process on the SQLite file DIR/perdure.db. The worker
+is killed with SIGKILL after an effect on the outside world began and before its
 result was stored, and started again. The outside world is a process of its own
 that writes every call it gets into DIR/ledger.jsonl, repeated ones too. The
 checks at the end are judged from that ledger.
 
-What an earlier demo left in DIR is removed at the start. Without --once one
-demo follows another, each with the next seed, until it is interrupted or a
-check is false.`,
-		Example: `  perdure demo --once --kills 3
+What an earlier demo left in DIR is removed at the start. Without --once the last
+worker goes on until it is interrupted, for you to use the command line on its
+file; on a terminal, keys approve and fast-forward what waits.`,
+		Example: `  perdure demo                             then press a, f, q
+  perdure demo --once --kills 3
   perdure demo --once --kills 30 --seed 2 --dir /tmp/demo`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -36,11 +41,20 @@ check is false.`,
 			if !cmd.Flags().Changed("orders") {
 				o.Orders = demo.DefaultOrders(o.Kills)
 			}
-			return runDemo(cmd, o, once)
+			executable, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			o.Executable, o.Program = executable, typed(executable, cmd.Root().Name())
+			err = demo.Run(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout())
+			if errors.Is(err, demo.ErrInterrupted) {
+				return errInterrupted
+			}
+			return err
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&once, "once", false, "end after one demo")
+	flags.BoolVar(&o.Once, "once", false, "end after the checks")
 	flags.IntVar(&o.Kills, "kills", 3, "how often the worker is killed")
 	flags.IntVar(&o.Orders, "orders", 0, "how many orders there are (default as many as fit the kills)")
 	flags.Uint64Var(&o.Seed, "seed", 0, "chooses orders, refusals and kills (default random, and shown)")
@@ -48,24 +62,33 @@ check is false.`,
 	return cmd
 }
 
-func runDemo(cmd *cobra.Command, o demo.Options, once bool) error {
-	executable, err := os.Executable()
-	if err != nil {
-		return err
+// typed is what to type for the program that runs: its name where that is on the
+// path, else what started it.
+func typed(executable, name string) string {
+	if found, err := exec.LookPath(name); err == nil && sameFile(found, executable) {
+		return name
 	}
-	o.Executable = executable
-	for ; ; o.Seed++ {
-		if err := demo.Run(cmd.Context(), o, cmd.OutOrStdout()); err != nil || once {
-			return err
+	info, ok := debug.ReadBuildInfo()
+	if ok && strings.HasPrefix(filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(executable)))), "go-build") {
+		if below, ok := strings.CutPrefix(info.Path, info.Main.Path+"/"); ok {
+			return "go run ./" + below
 		}
-		fmt.Fprintln(cmd.OutOrStdout())
+		return "go run ."
 	}
+	return os.Args[0]
+}
+
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	other, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(one, other)
 }
 
 func newDemoWorker() *cobra.Command {
 	return &cobra.Command{
 		Use: demo.WorkerCommand, Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			signal.Ignore(os.Interrupt) // Ctrl-C goes to every process of a terminal: the supervisor decides
 			return demo.Worker(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
@@ -75,6 +98,7 @@ func newDemoWorld() *cobra.Command {
 	return &cobra.Command{
 		Use: demo.WorldCommand, Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			signal.Ignore(os.Interrupt)
 			return demo.World(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}

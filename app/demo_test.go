@@ -26,7 +26,8 @@ func TestDemo(t *testing.T) {
 			t.Fatalf("%v: exit code %d: %s\n%s", args, r.code, r.stderr, r.stdout)
 		}
 		lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
-		if last := lines[len(lines)-1]; len(lines) > 25 || !strings.HasPrefix(last, "checks") || strings.Contains(r.stdout, "✗ (") {
+		next := lines[len(lines)-2]
+		if len(lines) > 25 || !strings.HasPrefix(next, "next    ") || strings.Contains(r.stdout, "✗ (") {
 			t.Errorf("%v: %d lines:\n%s", args, len(lines), r.stdout)
 		}
 		repeats := countRepeats(t, filepath.Join(dir, "ledger.jsonl"))

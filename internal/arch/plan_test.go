@@ -38,7 +38,7 @@ var plan = map[string]permit{
 	// street
 	"app":                {own: anyPublic, others: "github.com/spf13/cobra"},
 	"app/internal/bench": {own: anyPublic},
-	"app/internal/demo":  {own: anyPublic},
+	"app/internal/demo":  {own: anyPublic, others: "golang.org/x/term"},
 	"cmd/perdure":        {own: "app"},
 	"examples/hello":     {own: "/ store/sqlite"},
 	// beside the house: its plan

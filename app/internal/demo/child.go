@@ -7,6 +7,7 @@ import (
 	"io"
 	"os/exec"
 	"sync"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
@@ -89,6 +90,20 @@ func (c *child[E]) kill() []E {
 	}
 	_ = c.reap() // that it was killed is no news
 	return rest
+}
+
+// patienceWithChildren is how long a child may take to end.
+const patienceWithChildren = 10 * time.Second
+
+// leave has the child end in an orderly way.
+func (c *child[E]) leave() error {
+	late := time.AfterFunc(patienceWithChildren, func() { _ = c.cmd.Process.Kill() })
+	defer late.Stop()
+	_ = c.in.Close() // it fails where the child has ended
+	for range c.events {
+		continue // it is over: nobody asks for more
+	}
+	return c.ended()
 }
 
 // ended waits for the child to end by itself, after its last event, and gives

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -14,8 +13,6 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
-	"github.com/perdure/perdure/store"
-	"github.com/perdure/perdure/store/sqlite"
 )
 
 // files are what a demo keeps in its directory.
@@ -123,52 +120,4 @@ func (f files) problem(code journal.Code, message string, err error) error {
 		Code: code, Op: "demo in " + f.dir, Message: message, Err: err,
 		Hint: "name another directory with --dir",
 	}
-}
-
-// runs gives the status of every run in the store, by workflow ID. Nobody need
-// run for that.
-func (f files) runs(ctx context.Context) (map[string]journal.Status, error) {
-	s, err := sqlite.OpenWith(f.store, sqlite.Options{ReadOnly: true})
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	statuses := map[string]journal.Status{}
-	for filter := (store.Filter{Limit: store.MaxLimit}); ; {
-		heads, next, err := s.Find(ctx, filter)
-		if err != nil {
-			return nil, fmt.Errorf("list the runs: %w", err)
-		}
-		for _, h := range heads {
-			statuses[h.WorkflowID] = h.Status
-		}
-		if next == 0 {
-			return statuses, nil
-		}
-		filter.After = next
-	}
-}
-
-// finished gives the steps of an order that its journal has the result of.
-func (f files) finished(ctx context.Context, order string) ([]Action, error) {
-	s, err := sqlite.OpenWith(f.store, sqlite.Options{ReadOnly: true})
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	heads, _, err := s.Find(ctx, store.Filter{WorkflowID: order})
-	if err != nil || len(heads) == 0 {
-		return nil, fmt.Errorf("find the run of %s: %w", order, errors.Join(err, store.ErrNotFound))
-	}
-	entries, err := s.Load(ctx, heads[0].Number, store.Range{})
-	if err != nil {
-		return nil, fmt.Errorf("read the journal of %s: %w", order, err)
-	}
-	var done []Action
-	for i := range entries {
-		if entries[i].Kind.EndsStep() {
-			done = append(done, Action(entries[i].Op.Name))
-		}
-	}
-	return done, nil
 }

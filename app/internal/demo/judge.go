@@ -2,26 +2,28 @@ package demo
 
 import (
 	"fmt"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure/journal"
 )
 
 // A Kill is one death of a worker.
 type Kill struct {
-	Call     Call     // which it waited for
-	Finished []Action // what the order's journal had the result of
+	Call     Call           // which it waited for
+	Status   journal.Status // of the run, in the file
+	Finished []Target       // what the file had the result of
 }
 
 // Evidence is what a demo is judged by: what was planned, what the supervisor
-// did and was told, the world's ledger, and which runs the store lists.
+// did and was told, the world's ledger, and what the store says of the runs.
 type Evidence struct {
 	Plan     Plan
 	Kills    []Kill
-	Accepted map[string]bool // orders that a worker said are durable
+	Accepted map[string]bool // runs that a worker said are durable
 	Calls    []Call
-	Runs     map[string]journal.Status // by workflow ID
+	Runs     map[string]State // by workflow ID
+	Judged   time.Time
 }
 
 // A Check is one claim and what was seen.
@@ -39,149 +41,13 @@ func (c *Check) wrong(format string, args ...any) {
 
 // Judge gives the checks of a demo.
 func Judge(e Evidence) []Check {
+	once := onceEach(e)
 	return []Check{
 		killsHappened(e), killedCallsRepeated(e), finishedNotRepeated(e),
-		chargedOnce(e), stockRight(e), noRunLost(e),
+		keysOwned(e), once("each card charged once, refunded if not shipped", Charge, Refund), stockRight(e, once),
+		moneyConserved(e), once("each transfer once", Take, Give, GiveBack), once("each label printed once", Print),
+		modelPaid(e, once), once("each mail sent once", Mail, Bill), noRunLost(e),
 	}
-}
-
-func killsHappened(e Evidence) Check {
-	c := Check{Claim: counted(len(e.Plan.Kills), "kill")}
-	if len(e.Kills) != len(e.Plan.Kills) {
-		c.wrong("%d were planned and %d happened", len(e.Plan.Kills), len(e.Kills))
-	}
-	for _, t := range e.Plan.Kills {
-		n := 0
-		for _, k := range e.Kills {
-			if k.Call.Order == t.Order && k.Call.Action == t.Action {
-				n++
-			}
-		}
-		if n != 1 {
-			c.wrong("%s of %s was killed %d times", t.Action, t.Order, n)
-		}
-	}
-	return c
-}
-
-// killedCallsRepeated looks for the evidence that each kill hit a call whose
-// result was not stored: a later worker called again, with the same key.
-func killedCallsRepeated(e Evidence) Check {
-	c := Check{Claim: "each killed call repeated under its key"}
-	for _, k := range e.Kills {
-		repeated := slices.ContainsFunc(e.Calls, func(l Call) bool {
-			return l.Seq > k.Call.Seq && l.Key == k.Call.Key && l.Worker != k.Call.Worker
-		})
-		if !repeated {
-			c.wrong("%s of %s was not", k.Call.Action, k.Call.Order)
-		}
-	}
-	return c
-}
-
-func finishedNotRepeated(e Evidence) Check {
-	c := Check{Claim: "no finished step run again"}
-	for _, k := range e.Kills {
-		for _, l := range e.Calls {
-			if l.Seq > k.Call.Seq && l.Order == k.Call.Order && slices.Contains(k.Finished, l.Action) {
-				c.wrong("%s of %s was, in line %d", l.Action, l.Order, l.Seq)
-			}
-		}
-	}
-	return c
-}
-
-// chargedOnce counts the keys under which each card was charged and refunded.
-// The world has the effect once for each key.
-func chargedOnce(e Evidence) Check {
-	c := Check{Claim: "each card charged once, and refunded once if the carrier refused"}
-	keys := effects(e.Calls)
-	for _, o := range e.Plan.Orders {
-		c.effects(keys, Target{o.ID, Charge}, 1)
-		refunds := 0
-		if e.Plan.Refused[o.ID] {
-			refunds = 1
-		}
-		c.effects(keys, Target{o.ID, Refund}, refunds)
-	}
-	owner := map[string]Target{}
-	for _, l := range e.Calls {
-		t := Target{l.Order, l.Action}
-		if first, seen := owner[l.Key]; seen && first != t {
-			c.wrong("%s of %s used the key of %s of %s", t.Action, t.Order, first.Action, first.Order)
-		}
-		owner[l.Key] = t
-	}
-	return c
-}
-
-func (c *Check) effects(keys map[Target][]Call, t Target, want int) {
-	if got := len(keys[t]); got != want {
-		c.wrong("%s: %s under %s, want %d", t.Order, t.Action, counted(got, "key"), want)
-	}
-}
-
-// effects gives the first call under each key, by what was asked for.
-func effects(calls []Call) map[Target][]Call {
-	seen := map[string]bool{}
-	first := map[Target][]Call{}
-	for _, l := range calls {
-		if !seen[l.Key] {
-			seen[l.Key] = true
-			t := Target{l.Order, l.Action}
-			first[t] = append(first[t], l)
-		}
-	}
-	return first
-}
-
-func stockRight(e Evidence) Check {
-	want := e.Plan.Left()
-	c := Check{Claim: fmt.Sprintf("stock %d of %d", want, e.Plan.Stock)}
-	left := e.Plan.Stock
-	for t, calls := range effects(e.Calls) {
-		for _, l := range calls {
-			switch {
-			case l.Refused != "":
-			case t.Action == Reserve:
-				left -= l.Quantity
-			case t.Action == Release:
-				left += l.Quantity
-			}
-		}
-	}
-	if left != want {
-		c.wrong("the calls leave %d", left)
-	}
-	if n := len(e.Calls); n > 0 && e.Calls[n-1].Stock != want {
-		c.wrong("the shelf has %d", e.Calls[n-1].Stock)
-	}
-	return c
-}
-
-// noRunLost asks for a run of each order, ended as the seed foretells.
-func noRunLost(e Evidence) Check {
-	c := Check{Claim: "no run lost"}
-	for _, o := range e.Plan.Orders {
-		want := journal.Completed
-		if e.Plan.Refused[o.ID] {
-			want = journal.Failed
-		}
-		switch got, there := e.Runs[o.ID]; {
-		case !there && e.Accepted[o.ID]:
-			c.wrong("%s was accepted and is gone", o.ID)
-		case !there:
-			c.wrong("%s was never accepted", o.ID)
-		case got != want:
-			c.wrong("%s is %s, want %s", o.ID, got, want)
-		}
-	}
-	for id := range e.Runs {
-		if !slices.ContainsFunc(e.Plan.Orders, func(o Order) bool { return o.ID == id }) {
-			c.wrong("%s is nobody's order", id)
-		}
-	}
-	return c
 }
 
 // counted gives 1 kill, 2 kills.

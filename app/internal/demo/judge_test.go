@@ -5,46 +5,59 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure/journal"
 )
 
-// goodEvidence is that of a demo as it should be, with two kills.
+// goodEvidence is that of a demo as it should be, with four kills.
 func goodEvidence() Evidence {
+	order, refused := each(Reserve, Charge, Ship), each(Reserve, Charge, Ship, Refund, Release)
+	ask := []Target{{Action: Ask, Of: "1"}, {Action: Search, Of: "1"}, {Action: Ask, Of: "2"}}
 	p := Plan{
-		Orders: []Order{{ID: "a", Quantity: 2, Cents: 100}, {ID: "b", Quantity: 3, Cents: 200}},
-		Stock:  10, Refused: map[string]bool{"b": true},
-		Kills: []Target{{"a", Charge}, {"b", Refund}},
+		Stock: 10, Left: 8, Refused: []string{"b"}, Tokens: script[0].Tokens + script[1].Tokens,
+		Accounts: []Account{{Name: "x", Cents: 1000}, {Name: "y", Closed: true}},
+		Jobs: []Job{
+			{ID: "a", Calls: of("a", order), Status: journal.Completed},
+			{ID: "b", Calls: of("b", refused), Status: journal.Failed},
+			{ID: "t", Calls: of("t", each(Take, Give, GiveBack)), Status: journal.Failed},
+			{ID: "l", Calls: of("l", []Target{{Action: Print, Of: "1"}, {Action: Print, Of: "2"}}), Status: journal.Completed},
+			{ID: "q", Calls: of("q", ask), Status: journal.Completed},
+			{ID: "s", Calls: of("s", []Target{{Action: Mail, Of: "x"}}), Status: journal.Waiting, Waits: month},
+		},
+		Kills: []Target{{"a", Charge, ""}, {"b", Refund, ""}, {"l", Print, "2"}, {"q", Ask, "2"}},
 	}
-	e := Evidence{
-		Plan: p, Accepted: map[string]bool{"a": true, "b": true},
-		Runs: map[string]journal.Status{"a": journal.Completed, "b": journal.Failed},
-	}
-	stock, worker := p.Stock, 1
-	for _, o := range p.Orders {
-		var done []Action
-		for _, a := range p.Actions(o.ID) {
-			c := Call{Action: a, Order: o.ID, Key: o.ID + "/" + string(a), Worker: worker, Quantity: o.Quantity, Cents: o.Cents}
-			switch {
-			case a == Reserve:
-				stock -= o.Quantity
-			case a == Release:
-				stock += o.Quantity
-			case a == Ship && p.Refused[o.ID]:
-				c.Refused = "no"
-			}
-			c.Stock = stock
-			e.add(c)
-			if slices.Contains(p.Kills, Target{o.ID, a}) {
-				worker++
-				e.Kills = append(e.Kills, Kill{e.Calls[len(e.Calls)-1], slices.Clone(done)})
-				c.Worker = worker
-				e.add(c)
-			}
-			done = append(done, a)
-		}
+	e := Evidence{Plan: p, Accepted: map[string]bool{}, Runs: map[string]State{}, Judged: time.Now()}
+	who := services(worldSetup{Stock: p.Stock, Refused: p.Refused, Accounts: p.Accounts})
+	for _, j := range p.Jobs {
+		e.work(j, who)
+		began := e.Judged.Add(-time.Minute)
+		e.Accepted[j.ID] = true
+		e.Runs[j.ID] = State{Status: j.Status, Began: began, Due: began.Add(j.Waits + time.Second)}
 	}
 	return e
+}
+
+// work has the calls of a job made, and those repeated that are killed.
+func (e *Evidence) work(j Job, who map[Action]service) {
+	account := map[Action]string{Take: "x", Give: "y", GiveBack: "x"}
+	var done []Target
+	for _, t := range j.Calls {
+		t.Run = j.ID
+		c := Call{Target: t, Key: t.String(), Worker: len(e.Kills), Amount: 2, Account: account[t.Action], Text: "one note"}
+		if t.Of == "2" {
+			c.Text = "two\nnotes"
+		}
+		_, c.Refused = who[t.Action].do(c)
+		c.Left = who[t.Action].left(c)
+		e.add(c)
+		if slices.Contains(e.Plan.Kills, t) {
+			e.Kills = append(e.Kills, Kill{Call: e.Calls[len(e.Calls)-1], Finished: slices.Clone(done)})
+			c.Worker = len(e.Kills)
+			e.add(c)
+		}
+		done = append(done, t)
+	}
 }
 
 func (e *Evidence) add(c Call) {
@@ -55,16 +68,37 @@ func (e *Evidence) add(c Call) {
 // without removes the calls for which out holds.
 func (e *Evidence) without(out func(Call) bool) { e.Calls = slices.DeleteFunc(e.Calls, out) }
 
-// extra adds a call like the last one for what t names, changed.
+// extra adds a call like the last one for t, changed.
 func (e *Evidence) extra(t Target, change func(*Call)) {
 	for _, c := range slices.Backward(e.Calls) {
-		if c.Order == t.Order && c.Action == t.Action {
-			c.Stock = e.Calls[len(e.Calls)-1].Stock
+		if c.Target == t {
 			change(&c)
 			e.add(c)
 			return
 		}
 	}
+	panic("nobody called " + t.String())
+}
+
+// change changes the last call for t.
+func (e *Evidence) change(t Target, change func(*Call)) {
+	for i := range slices.Backward(e.Calls) {
+		if e.Calls[i].Target == t {
+			change(&e.Calls[i])
+			return
+		}
+	}
+	panic("nobody called " + t.String())
+}
+
+// key gives a call another key.
+func key(k string) func(*Call) { return func(c *Call) { c.Key = k } }
+
+// becomes has a run be as s says.
+func (e *Evidence) becomes(run string, change func(*State)) {
+	s := e.Runs[run]
+	change(&s)
+	e.Runs[run] = s
 }
 
 func TestGoodEvidence(t *testing.T) {
@@ -77,13 +111,36 @@ func TestGoodEvidence(t *testing.T) {
 
 // The places of the claims in what Judge gives.
 const (
-	kills = iota
+	killed = iota
 	repeated
-	finished
+	notAgain
+	owned
 	charged
 	stock
+	conserved
+	transferred
+	printed
+	paid
+	mailed
 	lost
 )
+
+// The calls that are spoilt.
+var (
+	chargeA, shipA            = Target{"a", Charge, ""}, Target{"a", Ship, ""}
+	chargeB, refundB          = Target{"b", Charge, ""}, Target{"b", Refund, ""}
+	takeT, giveT, backT       = Target{"t", Take, ""}, Target{"t", Give, ""}, Target{"t", GiveBack, ""}
+	printL, askQ, searchQ     = Target{"l", Print, "2"}, Target{"q", Ask, "2"}, Target{"q", Search, "1"}
+	mailS, reserveB, releaseB = Target{"s", Mail, "x"}, Target{"b", Reserve, ""}, Target{"b", Release, ""}
+)
+
+// never has no call for t.
+func never(t Target) func(*Evidence) {
+	return func(e *Evidence) { e.without(func(c Call) bool { return c.Target == t }) }
+}
+
+// again has one more call for t under a key of its own.
+func again(t Target) func(*Evidence) { return func(e *Evidence) { e.extra(t, key("new")) } }
 
 // badEvidence makes each claim false, and no other than those that are wrong.
 var badEvidence = []struct {
@@ -92,49 +149,64 @@ var badEvidence = []struct {
 	wrong []int
 	seen  string
 }{
-	{"a kill that did not happen", func(e *Evidence) { e.Kills = e.Kills[:1] },
-		[]int{kills}, "2 were planned and 1 happened"},
-	{"a kill elsewhere", func(e *Evidence) { e.Kills[1] = e.Kills[0] },
-		[]int{kills}, "refund of b was killed 0 times"},
+	{"a kill that did not happen", func(e *Evidence) { e.Kills = e.Kills[:3] }, []int{killed}, "4 were planned and 3 happened"},
+	{"a kill elsewhere", func(e *Evidence) { e.Kills[1] = e.Kills[0] }, []int{killed}, "refund of b was killed 0 times"},
 	{"a killed call that nobody repeated", func(e *Evidence) {
-		e.without(func(c Call) bool { return c.Key == "a/charge" && c.Worker == 2 })
+		e.without(func(c Call) bool { return c.Target == chargeA && c.Worker == 1 })
 	}, []int{repeated}, "charge of a was not"},
-	{"a killed call repeated by the dead", func(e *Evidence) { e.Calls[2].Worker = 1 },
+	{"a killed call repeated by the dead", func(e *Evidence) { e.change(chargeA, func(c *Call) { c.Worker = 0 }) },
 		[]int{repeated}, "charge of a was not"},
-	{"a killed call repeated under another key", func(e *Evidence) { e.Calls[2].Key = "other" },
-		[]int{repeated, charged}, "a: charge under 2 keys, want 1"},
-	{"a finished step that is run again", func(e *Evidence) { e.extra(Target{"a", Reserve}, func(*Call) {}) },
-		[]int{finished}, "reserve of a was"},
-	{"a card that was never charged", func(e *Evidence) {
-		e.without(func(c Call) bool { return c.Key == "b/charge" })
-	}, []int{charged}, "b: charge under 0 keys, want 1"},
+	{"a killed call repeated under another key", func(e *Evidence) { e.change(chargeA, key("new")) },
+		[]int{repeated, charged}, "charge of a under 2 keys, want 1"},
+	{"a finished step that is run again", func(e *Evidence) { e.extra(Target{"l", Print, "1"}, func(*Call) {}) },
+		[]int{notAgain}, "print 1 of l was"},
+	{"a key of two orders", func(e *Evidence) { e.extra(shipA, func(c *Call) { c.Run = "l" }) },
+		[]int{owned}, "ship of l used the key of ship of a"},
+	{"a card that was never charged", never(chargeB), []int{charged}, "charge of b under 0 keys, want 1"},
 	{"a refund that nobody is due", func(e *Evidence) {
-		e.extra(Target{"b", Refund}, func(c *Call) { c.Order, c.Key = "a", "a/refund" })
-	}, []int{charged}, "a: refund under 1 key, want 0"},
-	{"a refund that is missing", func(e *Evidence) {
-		e.without(func(c Call) bool { return c.Action == Refund })
-	}, []int{repeated, charged}, "b: refund under 0 keys, want 1"},
-	{"a key of two orders", func(e *Evidence) {
-		e.extra(Target{"b", Release}, func(c *Call) { c.Key = "a/ship" })
-	}, []int{charged}, "release of b used the key of ship of a"},
-	{"goods reserved twice", func(e *Evidence) {
-		e.extra(Target{"b", Reserve}, func(c *Call) { c.Key = "b/reserve/2" })
-	}, []int{finished, stock}, "the calls leave 5"},
-	{"goods that are not back", func(e *Evidence) {
-		e.without(func(c Call) bool { return c.Action == Release })
-	}, []int{stock}, "the shelf has 5"},
-	{"an accepted run that is gone", func(e *Evidence) { delete(e.Runs, "a") },
-		[]int{lost}, "a was accepted and is gone"},
-	{"an order that nobody accepted", func(e *Evidence) {
+		e.extra(refundB, func(c *Call) { c.Run, c.Key = "a", "new" })
+	}, []int{charged}, "refund of a under 1 key, want 0"},
+	{"a refund that is missing", never(refundB), []int{repeated, charged}, "refund of b under 0 keys, want 1"},
+	{"an order shipped twice", again(shipA), []int{stock}, "ship of a under 2 keys, want 1"},
+	{"goods reserved twice", again(reserveB), []int{notAgain, stock}, "the calls leave 6"},
+	{"goods that are not back", never(releaseB), []int{stock}, "the calls leave 6"},
+	{"a shelf that is wrong", func(e *Evidence) { e.change(releaseB, func(c *Call) { c.Left = 7 }) }, []int{stock}, "the shelf has 7"},
+	{"money taken twice", again(takeT), []int{conserved, transferred}, "the calls leave 9.98"},
+	{"money that is not back", never(backT), []int{conserved, transferred}, "the bank has 9.98"},
+	{"a balance that is wrong", func(e *Evidence) { e.change(backT, func(c *Call) { c.Left++ }) }, []int{conserved}, "the bank has 10.01"},
+	{"money given to the wrong account", func(e *Evidence) {
+		e.change(giveT, func(c *Call) { c.Refused, c.Left = "", 2 })
+	}, []int{conserved}, "the calls leave 10.02"},
+	{"a transfer that was not tried", never(giveT), []int{transferred}, "give of t under 0 keys, want 1"},
+	{"a label printed twice", again(printL), []int{printed}, "print 2 of l under 2 keys, want 1"},
+	{"a label that nobody wants", func(e *Evidence) {
+		e.extra(printL, func(c *Call) { c.Of, c.Key = "3", "new" })
+	}, []int{printed}, "print 3 of l under 1 key, want 0"},
+	{"a model paid twice", func(e *Evidence) {
+		e.extra(askQ, func(c *Call) { c.Key, c.Left = "new", c.Left+5 })
+	}, []int{paid}, "ask 2 of q under 2 keys, want 1; 565 were paid"},
+	{"a tool used twice", func(e *Evidence) { e.Kills[3].Finished = nil; again(searchQ)(e) },
+		[]int{paid}, "search 1 of q under 2 keys, want 1"},
+	{"a mail sent twice", again(mailS), []int{mailed}, "mail x of s under 2 keys, want 1"},
+	{"a bill before its time", func(e *Evidence) {
+		e.extra(mailS, func(c *Call) { c.Target, c.Key = Target{"s", Bill, "month-1"}, "new" })
+	}, []int{mailed}, "bill month-1 of s under 1 key, want 0"},
+	{"an accepted run that is gone", func(e *Evidence) { delete(e.Runs, "a") }, []int{lost}, "a was accepted and is gone"},
+	{"a run that nobody accepted", func(e *Evidence) {
 		delete(e.Runs, "a")
 		delete(e.Accepted, "a")
 	}, []int{lost}, "a was never accepted"},
-	{"a run that goes on", func(e *Evidence) { e.Runs["a"] = journal.Running },
+	{"a run that goes on", func(e *Evidence) { e.becomes("a", func(s *State) { s.Status = journal.Running }) },
 		[]int{lost}, "a is RUNNING, want COMPLETED"},
-	{"a run that ended otherwise", func(e *Evidence) { e.Runs["b"] = journal.Completed },
+	{"a run that ended otherwise", func(e *Evidence) { e.becomes("b", func(s *State) { s.Status = journal.Completed }) },
 		[]int{lost}, "b is COMPLETED, want FAILED"},
-	{"a run that nobody ordered", func(e *Evidence) { e.Runs["c"] = journal.Completed },
-		[]int{lost}, "c is nobody's order"},
+	{"a run that does not wait", func(e *Evidence) { e.becomes("s", func(s *State) { s.Status = journal.ContinuedAsNew }) },
+		[]int{lost}, "s is CONTINUED_AS_NEW, want WAITING"},
+	{"a run that waits for nothing", func(e *Evidence) { e.becomes("s", func(s *State) { s.Due = time.Time{} }) },
+		[]int{lost}, "want 720h0m0s"},
+	{"a run that waits anew", func(e *Evidence) { e.becomes("s", func(s *State) { s.Due = s.Due.Add(time.Hour) }) },
+		[]int{lost}, "s goes on in 721h0m1s, want 720h0m0s"},
+	{"a run that nobody asked for", func(e *Evidence) { e.Runs["c"] = State{} }, []int{lost}, "nobody asked for c"},
 }
 
 func TestBadEvidence(t *testing.T) {
@@ -158,7 +230,7 @@ func TestBadEvidence(t *testing.T) {
 
 func TestAFalseCheckIsAnError(t *testing.T) {
 	var out strings.Builder
-	r := newReport(&out, Plan{Seed: 7}, files{ledger: "calls"})
+	r := newReport(&out, "perdure", Plan{Seed: 7}, files{ledger: "calls"})
 	err := r.end([]Check{{Claim: "one"}, {Claim: "two", Wrong: []string{"1", "2", "3", "4"}}})
 	if got, want := out.String(), "\nchecks  one ✓  two ✗ (1; 2; 3 and 1 more)\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -6,35 +6,60 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
-// An Action is what the outside world can be asked for.
+// An Action is what the outside world can be asked for. The step that asks for
+// it has its name.
 type Action string
 
 // The actions.
 const (
-	Reserve Action = "reserve" // take goods out of stock
-	Charge  Action = "charge"  // take money from a card
-	Ship    Action = "ship"    // hand goods to the carrier, who may refuse
-	Refund  Action = "refund"  // give the money back
-	Release Action = "release" // put the goods back
+	Reserve  Action = "reserve"   // take goods out of stock
+	Charge   Action = "charge"    // take money from a card
+	Ship     Action = "ship"      // hand goods to the carrier, who may refuse
+	Refund   Action = "refund"    // give the money back
+	Release  Action = "release"   // put the goods back
+	Take     Action = "take"      // take money from an account
+	Give     Action = "give"      // put money into an account, which may be closed
+	GiveBack Action = "give-back" // put it into the account that it came from
+	Mail     Action = "mail"
+	Print    Action = "print"
+	Bill     Action = "bill"   // have a subscriber pay for a month
+	Ask      Action = "ask"    // ask the model, which costs tokens
+	Search   Action = "search" // a tool of the agent, as the next two
+	Track    Action = "track"
+	Weather  Action = "weather"
 )
+
+// A Target is one thing that a run asks the outside world for.
+type Target struct {
+	Run    string `json:"run"` // its workflow ID
+	Action Action `json:"action"`
+	Of     string `json:"of,omitempty"` // the key of the step, where one action is asked for several times
+}
+
+// step is what people call the step: print parcel-3.
+func (t Target) step() string { return strings.TrimSpace(string(t.Action) + " " + t.Of) }
+
+// String gives the step and whose it is: print parcel-3 of lbl-3.
+func (t Target) String() string { return t.step() + " of " + t.Run }
 
 // A Call is one line of the ledger: what the outside world was asked for. A
 // repeated call is a line of its own.
 type Call struct {
-	Seq      int       `json:"seq"` // its line, counted from 1
-	At       time.Time `json:"at"`
-	Action   Action    `json:"action"`
-	Order    string    `json:"order"`
-	Key      string    `json:"key"` // the idempotency key
-	Attempt  int       `json:"attempt"`
-	Worker   int       `json:"worker"` // the process that called
-	Quantity int       `json:"quantity"`
-	Cents    int64     `json:"cents"`
-	Stock    int       `json:"stock"` // what is left once the call's effect is there
-	Refused  string    `json:"refused,omitempty"`
+	Seq int       `json:"seq"` // its line, counted from 1
+	At  time.Time `json:"at"`
+	Target
+	Key     string `json:"key"` // the idempotency key
+	Attempt int    `json:"attempt"`
+	Worker  int    `json:"worker"`            // the process that called
+	Account string `json:"account,omitempty"` // of the bank
+	Amount  int64  `json:"amount,omitempty"`  // goods, or cents
+	Text    string `json:"text,omitempty"`    // of a mail, or what the model or a tool is asked
+	Left    int64  `json:"left"`              // stock, balance or tokens once the call's effect is there
+	Refused string `json:"refused,omitempty"`
 }
 
 // A ledger is an append-only file of calls. It is used by one goroutine at a

@@ -10,58 +10,60 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A demo of few orders is told call by call, a larger one in about as many lines.
+// A demo that needs few lines for its kills and runs is told in full, a larger
+// one in about as many lines.
 const (
-	fewOrders = 8
-	fewLines  = 10
+	fewLines = 15
+	fewKills = 10
 )
 
 // A report tells what happens, line by line.
 type report struct {
 	out     io.Writer
+	program string // what people type to run this program
 	plan    Plan
 	files   files
 	kills   int
-	ended   int
 	details bool
 }
 
-func newReport(out io.Writer, p Plan, f files) *report {
-	return &report{out: out, plan: p, files: f, details: len(p.Orders) <= fewOrders}
+func newReport(out io.Writer, program string, p Plan, f files) *report {
+	return &report{out: out, program: program, plan: p, files: f, details: 2*len(p.Kills)+len(p.Jobs) <= fewLines}
 }
 
 func (r *report) line(format string, args ...any) { fmt.Fprintf(r.out, format+"\n", args...) }
 
 func (r *report) begin() {
-	r.line("%s, %s  ·  seed %d", counted(len(r.plan.Orders), "order"), counted(len(r.plan.Kills), "kill"), r.plan.Seed)
-	r.line("store   %s  (SQLite, WAL, synchronous=FULL)", r.files.store)
-	r.line("ledger  %s  (every call that the outside world gets)", r.files.ledger)
-	r.line("")
+	r.line("seed %d  ·  %s, %s  ·  store %s (SQLite, WAL)  ·  ledger %s", r.plan.Seed,
+		counted(len(r.plan.Jobs), "run"), counted(len(r.plan.Kills), "kill"), r.files.store, r.files.ledger)
 }
 
+// killed tells of a kill, and of the first one what the file says while nothing
+// runs.
 func (r *report) killed(k Kill) {
 	r.kills++
-	if r.details {
-		r.line("✂ %s  worker %d killed (SIGKILL) in the middle of %q: the world has the call, the journal has %s",
-			k.Call.Order, k.Call.Worker, k.Call.Action, listed(k.Finished))
-		return
-	}
 	total := len(r.plan.Kills)
-	if every := max(1, total/fewLines); r.kills%every == 0 || r.kills == total {
-		r.line("✂ kill %d of %d: worker %d in the middle of %q of %s  ·  %d of %d orders have ended",
-			r.kills, total, k.Call.Worker, k.Call.Action, k.Call.Order, r.ended, len(r.plan.Orders))
+	switch every := (total + fewKills - 1) / fewKills; {
+	case r.details:
+		r.line("✂ %-8s  worker %d killed (SIGKILL) in the middle of %q: the world has the call, the journal has no result",
+			k.Call.Run, k.Call.Worker, k.Call.step())
+	case r.kills%every == 0 || r.kills == 1 || r.kills == total:
+		r.line("✂ kill %d of %d: worker %d in the middle of %q of %s", r.kills, total, k.Call.Worker, k.Call.step(), k.Call.Run)
+	}
+	if r.kills == 1 {
+		r.line("  while nothing runs: perdure runs get %s says %s, %s", k.Call.Run, k.Status, finished(k.Finished))
 	}
 }
 
-func listed(done []Action) string {
+func finished(done []Target) string {
 	if len(done) == 0 {
-		return "nothing of it yet"
+		return "nothing done yet"
 	}
 	names := make([]string, len(done))
-	for i, a := range done {
-		names[i] = string(a)
+	for i, t := range done {
+		names[i] = t.step()
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(names, ", ") + " done"
 }
 
 func (r *report) restarted(pid int, after time.Duration) {
@@ -70,37 +72,53 @@ func (r *report) restarted(pid int, after time.Duration) {
 	}
 }
 
-// orderEnded tells an order as the ledger has it.
-func (r *report) orderEnded(order string, calls []Call) {
-	r.ended++
-	if !r.details {
-		return
+// run tells of a run, as the ledger has its calls and the file its end, or what
+// it waits for.
+func (r *report) run(j Job, s State, calls []Call) {
+	status := s.Status.String()
+	if s.Status == journal.Waiting {
+		status += " until " + s.Due.Local().Format("2 January 2006 15:04")
 	}
-	var b strings.Builder
-	for _, a := range r.plan.Actions(order) {
-		n, refused := 0, ""
-		for _, c := range calls {
-			if c.Order == order && c.Action == a {
-				n++
-				refused = c.Refused
-			}
-		}
-		switch {
-		case n == 0:
-			continue
-		case refused != "":
-			fmt.Fprintf(&b, "  %s ✗ %s", a, refused)
-		default:
-			fmt.Fprintf(&b, "  %s ✓", a)
-		}
-		if n > 1 {
-			fmt.Fprintf(&b, " (called %d×)", n)
-		}
-	}
-	r.line("▶ %s%s", order, b.String())
+	r.line("▶ %-8s  %-16s  %s%s", j.ID, j.Workflow, asked(j.ID, calls), status)
 }
 
-// end tells the checks and gives an error where one is false.
+// asked tells what a run has asked the world for, action by action.
+func asked(run string, calls []Call) string {
+	var actions []Action
+	effects, total, refused := map[Action]map[string]bool{}, map[Action]int{}, map[Action]string{}
+	for _, c := range calls {
+		if c.Run != run {
+			continue
+		}
+		if effects[c.Action] == nil {
+			effects[c.Action] = map[string]bool{}
+			actions = append(actions, c.Action)
+		}
+		effects[c.Action][c.Key] = true
+		total[c.Action]++
+		refused[c.Action] = c.Refused
+	}
+	var b strings.Builder
+	for _, a := range actions {
+		b.WriteString(string(a))
+		if n := len(effects[a]); n > 1 {
+			fmt.Fprintf(&b, " %d×", n)
+		}
+		if refused[a] != "" {
+			fmt.Fprintf(&b, " ✗ %s", refused[a])
+		} else {
+			b.WriteString(" ✓")
+		}
+		if total[a] > len(effects[a]) {
+			fmt.Fprintf(&b, " (called %d×)", total[a])
+		}
+		b.WriteString("  ")
+	}
+	return b.String()
+}
+
+// end tells the checks and what to do next, or gives an error where a check is
+// false.
 func (r *report) end(checks []Check) error {
 	r.line("")
 	wrong := 0
@@ -115,10 +133,25 @@ func (r *report) end(checks []Check) error {
 		r.line("%s", line)
 	}
 	if wrong == 0 {
+		r.line("next    %s", r.command("runs list"))
+		r.line("        %s", r.command(`runs signal exp-9 approve -i '{"by":"you","ok":true}'`))
 		return nil
 	}
 	return &perdure.Error{
 		Code: journal.CodeFailed, Op: "demo", Message: fmt.Sprintf("%s of %d not true", counted(wrong, "check"), len(checks)),
 		Hint: fmt.Sprintf("the calls are in %s; --seed %d does the same again", r.files.ledger, r.plan.Seed),
 	}
+}
+
+// command is what people type to have a command on this demo's file.
+func (r *report) command(words string) string {
+	return fmt.Sprintf("%s %s --db %s", r.program, words, quoted(r.files.store))
+}
+
+// quoted gives a word as a shell takes it for one.
+func quoted(word string) string {
+	if !strings.ContainsFunc(word, func(c rune) bool { return strings.ContainsRune(" \t\n'\"\\$`&|;<>()*?[]#~!{}", c) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

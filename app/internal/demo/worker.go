@@ -11,35 +11,39 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// inFlight is how many orders a worker has in hand at a time.
+// inFlight is how many runs a worker waits for at a time.
 const inFlight = 4
 
 // workerSetup is what the supervisor tells a worker at its start.
 type workerSetup struct {
-	Store  string  `json:"store"`
-	World  string  `json:"world"` // its address
-	Orders []Order `json:"orders"`
+	Store string `json:"store"`
+	World string `json:"world"` // its address
+	Jobs  []Job  `json:"jobs"`
 }
 
-// workerEvent is what a worker tells the supervisor of an order.
+// workerEvent is what a worker tells the supervisor of a run.
 type workerEvent struct {
-	Order    string `json:"order"`
-	Accepted bool   `json:"accepted,omitempty"` // the order is durable: it will not be lost
+	Run      string `json:"run"`
+	Accepted bool   `json:"accepted,omitempty"` // it is durable: it will not be lost
 	Ended    bool   `json:"ended,omitempty"`
 }
 
-// A worker fulfils orders.
+// A worker executes the runs of the demo.
 type worker struct {
 	engine *perdure.Engine
-	orders *orders
 
 	mu  sync.Mutex
 	out *json.Encoder
 }
 
-// Worker is the process that fulfils orders. It starts every order that it is
-// told of; those that an earlier worker has started it finds under their IDs.
-// It returns when all have ended, or when ctx or its input ends.
+// workflows are those of the demo, in a world.
+func workflows(w *client) []perdure.Definition {
+	return []perdure.Definition{fulfilment(w), transfer(w), approval(w), labels(w), agent(w), subscription(w)}
+}
+
+// Worker is the process that executes the runs. It starts every run that it is
+// told of; those that an earlier worker has started it finds under their IDs. It
+// goes on until ctx or its input ends.
 func Worker(ctx context.Context, in io.Reader, out io.Writer) error {
 	var setup workerSetup
 	if err := json.NewDecoder(in).Decode(&setup); err != nil {
@@ -60,8 +64,7 @@ func Worker(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	w := &worker{engine: engine, orders: fulfilment(newClient(setup.World)), out: json.NewEncoder(out)}
-	if err := engine.Register(w.orders); err != nil {
+	if err := engine.Register(workflows(newClient(setup.World))...); err != nil {
 		return err
 	}
 	running := make(chan error, 1)
@@ -69,42 +72,49 @@ func Worker(ctx context.Context, in io.Reader, out io.Writer) error {
 		defer cancel()
 		running <- engine.Run(ctx)
 	}()
-	err = w.fulfilAll(ctx, setup.Orders)
-	cancel()
+	w := &worker{engine: engine, out: json.NewEncoder(out)}
+	err = w.startAll(ctx, setup.Jobs)
+	if err != nil {
+		cancel()
+	}
 	return errors.Join(<-running, err)
 }
 
-// fulfilAll has a few orders in hand at a time and returns when all have ended.
-func (w *worker) fulfilAll(ctx context.Context, all []Order) error {
+// startAll waits for a few runs at a time and returns when all have ended, but
+// for those that wait by themselves.
+func (w *worker) startAll(ctx context.Context, all []Job) error {
 	slots := make(chan struct{}, inFlight)
 	errs := make([]error, len(all))
 	var hands sync.WaitGroup
-	for i, o := range all {
+	for i, j := range all {
 		slots <- struct{}{}
 		hands.Go(func() {
-			errs[i] = w.fulfil(ctx, o)
+			errs[i] = w.start(ctx, j)
 			<-slots
 		})
 	}
 	hands.Wait()
+	if ctx.Err() != nil {
+		return nil // it was told to leave
+	}
 	return errors.Join(errs...)
 }
 
-// fulfil starts an order, or finds it, and waits until it has ended. How it
-// ended is not told: who wants to know reads the store.
-func (w *worker) fulfil(ctx context.Context, o Order) error {
-	run, err := w.orders.Start(ctx, w.engine, o, perdure.ID(o.ID))
+// start starts a run, or finds it, and waits until it has ended. How it ended is
+// not told: who wants to know reads the store.
+func (w *worker) start(ctx context.Context, j Job) error {
+	run, err := w.engine.Start(ctx, j.Workflow, j.Input, perdure.ID(j.ID))
 	if err != nil {
 		return err
 	}
-	if err := w.tell(workerEvent{Order: o.ID, Accepted: true}); err != nil {
+	if err := w.tell(workerEvent{Run: j.ID, Accepted: true}); err != nil || j.Waits != 0 {
 		return err
 	}
-	_, _ = run.Result(ctx) // an order that fails is no failure of the worker
+	_, _ = run.Result(ctx) // a run that fails is no failure of the worker
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return w.tell(workerEvent{Order: o.ID, Ended: true})
+	return w.tell(workerEvent{Run: j.ID, Ended: true})
 }
 
 func (w *worker) tell(e workerEvent) error {

@@ -18,10 +18,11 @@ const (
 
 // worldSetup is what the supervisor tells the world at its start.
 type worldSetup struct {
-	Ledger  string   `json:"ledger"`
-	Stock   int      `json:"stock"`
-	Refused []string `json:"refused"` // orders that the carrier will not take
-	Holds   []Target `json:"holds"`   // calls whose answer is held, once each
+	Ledger   string    `json:"ledger"`
+	Stock    int64     `json:"stock"`
+	Refused  []string  `json:"refused"` // orders that the carrier will not take
+	Accounts []Account `json:"accounts"`
+	Holds    []Target  `json:"holds"` // calls whose answer is held, once each
 }
 
 // worldEvent is what the world tells the supervisor.
@@ -38,21 +39,26 @@ type verdict struct {
 
 // answer is what a caller gets.
 type answer struct {
-	Reference string `json:"reference,omitempty"`
-	Refused   string `json:"refused,omitempty"`
-	Error     string `json:"error,omitempty"`
+	Value   json.RawMessage `json:"value,omitempty"`
+	Refused string          `json:"refused,omitempty"`
+	Error   string          `json:"error,omitempty"`
 }
 
-// A world is a shop's surroundings: its warehouse, its bank, its carrier. An
-// effect happens once for each idempotency key, and a repeated key gets the
-// first answer.
+// A service does what calls ask it for.
+type service interface {
+	do(Call) (value any, refused string)
+	left(Call) int64 // stock, balance or tokens
+}
+
+// A world is what there is around the workflows: a shop, a bank, an office and a
+// model. An effect happens once for each idempotency key, and a repeated key gets
+// the first answer.
 type world struct {
-	mu      sync.Mutex
-	ledger  *ledger
-	stock   int
-	refused map[string]bool
-	known   map[string]known // by idempotency key
-	holds   map[Target]bool
+	mu       sync.Mutex
+	ledger   *ledger
+	services map[Action]service
+	known    map[string]known // by idempotency key
+	holds    map[Target]bool
 
 	holding  chan struct{} // taken by the one call that is held at a time
 	out      *json.Encoder // guarded by holding, once the address is told
@@ -102,16 +108,29 @@ func World(ctx context.Context, in io.Reader, out io.Writer) error {
 
 func newWorld(setup worldSetup, l *ledger) *world {
 	w := &world{
-		ledger: l, stock: setup.Stock, refused: map[string]bool{}, known: map[string]known{},
+		ledger: l, services: services(setup), known: map[string]known{},
 		holds: map[Target]bool{}, holding: make(chan struct{}, 1),
-	}
-	for _, id := range setup.Refused {
-		w.refused[id] = true
 	}
 	for _, t := range setup.Holds {
 		w.holds[t] = true
 	}
 	return w
+}
+
+// services gives who does which action.
+func services(setup worldSetup) map[Action]service {
+	who := map[Action]service{}
+	for s, actions := range map[service][]Action{
+		newShop(setup.Stock, setup.Refused): {Reserve, Charge, Ship, Refund, Release},
+		newBank(setup.Accounts):             {Take, Give, GiveBack},
+		office{}:                            {Mail, Print, Bill},
+		&model{}:                            {Ask, Search, Track, Weather},
+	} {
+		for _, a := range actions {
+			who[a] = s
+		}
+	}
+	return who
 }
 
 func (w *world) serve(ctx context.Context) error {
@@ -166,45 +185,31 @@ func reply(rw http.ResponseWriter, status int, a answer) {
 func (w *world) take(c *Call) (answer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	target := Target{c.Order, c.Action}
+	s := w.services[c.Action]
+	if s == nil {
+		s = nobody{}
+	}
 	k, again := w.known[c.Key]
 	if !again {
-		k = known{target, w.do(c)}
+		value, refused := s.do(*c)
+		data, err := json.Marshal(value)
+		if err != nil {
+			return answer{}, err
+		}
+		k = known{c.Target, answer{Value: data, Refused: refused}}
 		w.known[c.Key] = k
 	}
-	if k.target != target {
-		k.answer = answer{Refused: "the key belongs to " + string(k.target.Action) + " of " + k.target.Order}
+	if k.target != c.Target {
+		k.answer = answer{Refused: "the key belongs to " + k.target.String()}
 	}
-	c.Stock, c.Refused = w.stock, k.answer.Refused
+	c.Left, c.Refused = s.left(*c), k.answer.Refused
 	return k.answer, w.ledger.write(c)
-}
-
-// do has the effect.
-func (w *world) do(c *Call) answer {
-	switch c.Action {
-	case Reserve:
-		if w.stock < c.Quantity {
-			return answer{Refused: "out of stock"}
-		}
-		w.stock -= c.Quantity
-	case Release:
-		w.stock += c.Quantity
-	case Ship:
-		if w.refused[c.Order] {
-			return answer{Refused: "the carrier does not go there"}
-		}
-	case Charge, Refund:
-	default:
-		return answer{Refused: "no such action"}
-	}
-	return answer{Reference: string(c.Action) + "-" + c.Order}
 }
 
 // hold keeps the caller waiting, where the plan says so, until the supervisor
 // has dealt with it. A hold whose caller was not killed stays for the next call.
 func (w *world) hold(ctx context.Context, c Call) {
-	target := Target{c.Order, c.Action}
-	if !w.planned(target) {
+	if !w.planned(c.Target) {
 		return
 	}
 	select {
@@ -213,7 +218,7 @@ func (w *world) hold(ctx context.Context, c Call) {
 	case <-ctx.Done():
 		return
 	}
-	if ctx.Err() != nil || !w.planned(target) {
+	if ctx.Err() != nil || !w.planned(c.Target) {
 		return
 	}
 	if err := w.out.Encode(worldEvent{Held: &c}); err != nil {
@@ -221,7 +226,7 @@ func (w *world) hold(ctx context.Context, c Call) {
 	}
 	if v := <-w.verdicts; v.Killed {
 		w.mu.Lock()
-		delete(w.holds, target)
+		delete(w.holds, c.Target)
 		w.mu.Unlock()
 	}
 }

@@ -22,33 +22,47 @@ func testWorld(t *testing.T, setup worldSetup) *world {
 }
 
 func TestWorldHasAnEffectOncePerKey(t *testing.T) {
-	w := testWorld(t, worldSetup{Stock: 5, Refused: []string{"b"}})
+	w := testWorld(t, worldSetup{
+		Stock: 5, Refused: []string{"b"}, Accounts: []Account{{Name: "x", Cents: 10}, {Name: "y", Closed: true}},
+	})
 	for i, c := range []struct {
-		call    Call
-		refused bool
-		stock   int
+		action            Action
+		run, key, account string
+		amount, left      int64
+		refused           string
 	}{
-		{Call{Action: Reserve, Order: "a", Key: "1", Quantity: 2}, false, 3},
-		{Call{Action: Reserve, Order: "a", Key: "1", Quantity: 2}, false, 3},
-		{Call{Action: Reserve, Order: "a", Key: "2", Quantity: 2}, false, 1},
-		{Call{Action: Reserve, Order: "b", Key: "3", Quantity: 2}, true, 1},
-		{Call{Action: Release, Order: "a", Key: "4", Quantity: 2}, false, 3},
-		{Call{Action: Reserve, Order: "b", Key: "3", Quantity: 2}, true, 3}, // the first answer
-		{Call{Action: Ship, Order: "a", Key: "5"}, false, 3},
-		{Call{Action: Ship, Order: "b", Key: "6"}, true, 3},
-		{Call{Action: Charge, Order: "b", Key: "5"}, true, 3}, // the key of another
-		{Call{Action: "fly", Order: "b", Key: "7"}, true, 3},
+		{Reserve, "a", "1", "", 2, 3, ""},
+		{Reserve, "a", "1", "", 2, 3, ""},
+		{Reserve, "a", "2", "", 2, 1, ""},
+		{Reserve, "b", "3", "", 2, 1, "out of stock"},
+		{Release, "a", "4", "", 2, 3, ""},
+		{Reserve, "b", "3", "", 2, 3, "out of stock"}, // the first answer
+		{Ship, "a", "5", "", 0, 3, ""},
+		{Ship, "b", "6", "", 0, 3, "the carrier does not go there"},
+		{Charge, "b", "5", "", 0, 3, "the key belongs to ship of a"},
+		{Take, "t", "7", "x", 8, 2, ""},
+		{Take, "t", "7", "x", 8, 2, ""},
+		{Take, "t", "8", "x", 8, 2, "too little money"},
+		{Give, "t", "9", "y", 8, 0, "the account is closed"},
+		{Give, "t", "10", "z", 8, 0, "there is no account z"},
+		{GiveBack, "t", "11", "x", 8, 10, ""},
+		{Ask, "q", "12", "", 0, script[0].Tokens, ""},
+		{Ask, "q", "12", "", 0, script[0].Tokens, ""},
+		{Search, "q", "13", "", 0, script[0].Tokens, ""},
+		{Mail, "s", "14", "", 0, 0, ""},
+		{"fly", "b", "15", "", 0, 0, "nobody does that"},
 	} {
-		a, err := w.take(&c.call)
+		call := Call{Target: Target{Run: c.run, Action: c.action}, Key: c.key, Account: c.account, Amount: c.amount}
+		a, err := w.take(&call)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (a.Refused != "") != c.refused || c.call.Stock != c.stock || c.call.Seq != i+1 {
-			t.Errorf("call %d: %+v, stock %d, line %d", i+1, a, c.call.Stock, c.call.Seq)
+		if a.Refused != c.refused || call.Refused != c.refused || call.Left != c.left || call.Seq != i+1 {
+			t.Errorf("call %d: %+v, left %d, line %d", i+1, a, call.Left, call.Seq)
 		}
 	}
 	calls, err := ReadLedger(w.ledger.path)
-	if err != nil || len(calls) != 10 {
+	if err != nil || len(calls) != 20 {
 		t.Errorf("the ledger has %d lines, %v", len(calls), err)
 	}
 }
@@ -56,18 +70,18 @@ func TestWorldHasAnEffectOncePerKey(t *testing.T) {
 // TestWorldHoldsUntilTheCallerIsKilled: a hold whose caller was dead already
 // stays for the next call; one that was killed is over.
 func TestWorldHoldsUntilTheCallerIsKilled(t *testing.T) {
-	w := testWorld(t, worldSetup{Holds: []Target{{"a", Ship}}})
+	w := testWorld(t, worldSetup{Holds: []Target{{Run: "a", Action: Ship}}})
 	verdicts, told := make(chan verdict), &bytes.Buffer{}
 	w.out, w.verdicts = json.NewEncoder(told), verdicts
 	held := func() bool {
 		before := told.Len()
-		w.hold(t.Context(), Call{Order: "a", Action: Ship})
+		w.hold(t.Context(), Call{Target: Target{Run: "a", Action: Ship}})
 		return told.Len() > before
 	}
-	w.hold(t.Context(), Call{Order: "a", Action: Charge}) // not planned
+	w.hold(t.Context(), Call{Target: Target{Run: "a", Action: Charge}}) // not planned
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	w.hold(gone, Call{Order: "a", Action: Ship})
+	w.hold(gone, Call{Target: Target{Run: "a", Action: Ship}})
 	if told.Len() > 0 {
 		t.Fatalf("it told %s", told)
 	}

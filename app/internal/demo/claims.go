@@ -1,0 +1,206 @@
+package demo
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+func killsHappened(e Evidence) Check {
+	c := Check{Claim: counted(len(e.Plan.Kills), "kill")}
+	if len(e.Kills) != len(e.Plan.Kills) {
+		c.wrong("%d were planned and %d happened", len(e.Plan.Kills), len(e.Kills))
+	}
+	times := map[Target]int{}
+	for _, k := range e.Kills {
+		times[k.Call.Target]++
+	}
+	for _, t := range e.Plan.Kills {
+		if times[t] != 1 {
+			c.wrong("%s was killed %d times", t, times[t])
+		}
+	}
+	return c
+}
+
+// killedCallsRepeated looks for the evidence that each kill hit a call whose
+// result was not stored: a later worker called again, with the same key.
+func killedCallsRepeated(e Evidence) Check {
+	c := Check{Claim: "each killed call repeated under its key"}
+	for _, k := range e.Kills {
+		repeated := slices.ContainsFunc(e.Calls, func(l Call) bool {
+			return l.Seq > k.Call.Seq && l.Key == k.Call.Key && l.Worker != k.Call.Worker
+		})
+		if !repeated {
+			c.wrong("%s was not", k.Call.Target)
+		}
+	}
+	return c
+}
+
+func finishedNotRepeated(e Evidence) Check {
+	c := Check{Claim: "no finished step run again"}
+	for _, k := range e.Kills {
+		for _, l := range e.Calls {
+			if l.Seq > k.Call.Seq && slices.Contains(k.Finished, l.Target) {
+				c.wrong("%s was, in line %d", l.Target, l.Seq)
+			}
+		}
+	}
+	return c
+}
+
+// keysOwned looks for a key under which different things were asked for: of the
+// second one the world would have no effect.
+func keysOwned(e Evidence) Check {
+	c := Check{Claim: "each key for one thing"}
+	owner := map[string]Target{}
+	for _, l := range e.Calls {
+		if first, seen := owner[l.Key]; seen && first != l.Target {
+			c.wrong("%s used the key of %s", l.Target, first)
+		}
+		owner[l.Key] = l.Target
+	}
+	return c
+}
+
+// effects gives the first call under each key: the world has the effect once for
+// each.
+func effects(calls []Call) []Call {
+	seen := map[string]bool{}
+	var first []Call
+	for _, l := range calls {
+		if !seen[l.Key] {
+			seen[l.Key] = true
+			first = append(first, l)
+		}
+	}
+	return first
+}
+
+// onceEach gives a function that checks of some actions that each thing that was
+// planned was asked for under one key, and nothing else was asked for.
+func onceEach(e Evidence) func(claim string, actions ...Action) Check {
+	keys, planned := map[Target]int{}, map[Target]bool{}
+	var targets []Target
+	for _, j := range e.Plan.Jobs {
+		for _, t := range j.Calls {
+			planned[t] = true
+			targets = append(targets, t)
+		}
+	}
+	for _, l := range effects(e.Calls) {
+		keys[l.Target]++
+		if !planned[l.Target] && keys[l.Target] == 1 {
+			targets = append(targets, l.Target)
+		}
+	}
+	return func(claim string, actions ...Action) Check {
+		c := Check{Claim: claim}
+		for _, t := range targets {
+			want := 0
+			if planned[t] {
+				want = 1
+			}
+			if slices.Contains(actions, t.Action) && keys[t] != want {
+				c.wrong("%s under %s, want %d", t, counted(keys[t], "key"), want)
+			}
+		}
+		return c
+	}
+}
+
+// amounts adds up what the actions of one sign and of the other one have moved.
+func amounts(calls []Call, out Action, in ...Action) (moved int64) {
+	for _, l := range effects(calls) {
+		switch {
+		case l.Refused != "":
+		case l.Action == out:
+			moved -= l.Amount
+		case slices.Contains(in, l.Action):
+			moved += l.Amount
+		}
+	}
+	return moved
+}
+
+// last gives what a service said last that it has left.
+func last(calls []Call, what func(Call) bool, first int64) int64 {
+	for _, l := range slices.Backward(calls) {
+		if what(l) {
+			return l.Left
+		}
+	}
+	return first
+}
+
+func stockRight(e Evidence, once func(string, ...Action) Check) Check {
+	want := e.Plan.Left
+	c := once(fmt.Sprintf("each order shipped once, stock %d of %d", want, e.Plan.Stock), Ship)
+	if left := e.Plan.Stock + amounts(e.Calls, Reserve, Release); left != want {
+		c.wrong("the calls leave %d", left)
+	}
+	shelf := last(e.Calls, func(l Call) bool { return l.Action == Reserve || l.Action == Release }, e.Plan.Stock)
+	if shelf != want {
+		c.wrong("the shelf has %d", shelf)
+	}
+	return c
+}
+
+// moneyConserved compares what the bank had with what it has, by its own word and
+// by the calls.
+func moneyConserved(e Evidence) Check {
+	var had, has int64
+	for _, a := range e.Plan.Accounts {
+		had += a.Cents
+		has += last(e.Calls, func(l Call) bool { return l.Account == a.Name }, a.Cents)
+	}
+	c := Check{Claim: "money conserved " + money(had)}
+	if has != had {
+		c.wrong("the bank has %s", money(has))
+	}
+	if moved := amounts(e.Calls, Take, Give, GiveBack); moved != 0 {
+		c.wrong("the calls leave %s", money(had+moved))
+	}
+	return c
+}
+
+func modelPaid(e Evidence, once func(string, ...Action) Check) Check {
+	c := once(fmt.Sprintf("each model call paid once, %d tokens", e.Plan.Tokens), Ask, Search, Track, Weather)
+	if paid := last(e.Calls, func(l Call) bool { return l.Action == Ask }, 0); paid != e.Plan.Tokens {
+		c.wrong("%d were paid", paid)
+	}
+	return c
+}
+
+// noRunLost asks for each run, ended or waiting as the seed foretells, and for
+// those that wait for the time at which they go on by themselves.
+func noRunLost(e Evidence) Check {
+	var waiting int
+	planned := map[string]bool{}
+	c := Check{}
+	for _, j := range e.Plan.Jobs {
+		planned[j.ID] = true
+		if j.Waits != 0 {
+			waiting++
+		}
+		s, there := e.Runs[j.ID]
+		switch {
+		case !there && e.Accepted[j.ID]:
+			c.wrong("%s was accepted and is gone", j.ID)
+		case !there:
+			c.wrong("%s was never accepted", j.ID)
+		case s.Status != j.Status:
+			c.wrong("%s is %s, want %s", j.ID, s.Status, j.Status)
+		case j.Waits != 0 && (s.Due.Before(s.Began.Add(j.Waits)) || s.Due.After(e.Judged.Add(j.Waits))):
+			c.wrong("%s goes on in %s, want %s", j.ID, s.Due.Sub(s.Began).Round(time.Second), j.Waits)
+		}
+	}
+	c.Claim = fmt.Sprintf("no run lost: %d ended, %d wait", len(e.Plan.Jobs)-waiting, waiting)
+	for id := range e.Runs {
+		if !planned[id] {
+			c.wrong("nobody asked for %s", id)
+		}
+	}
+	return c
+}

@@ -1,0 +1,96 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store/sqlite"
+)
+
+// A State is what the store says of a run.
+type State struct {
+	Status journal.Status
+	Began  time.Time
+	Due    time.Time // when it goes on by itself, where it waits for something
+	Timer  string    // what CancelTimer calls the timer that it waits for
+	Done   []Target  // its steps that have a result
+}
+
+// rests says whether nothing more comes of the run by itself: it has ended, or
+// waits for a time or for somebody.
+func (s State) rests() bool {
+	return s.Status.IsTerminal() || s.Status == journal.Waiting && !s.Due.IsZero()
+}
+
+// runs reads runs from the file, and sends them what people send them, as the
+// command line does: it has no engine, and none need run.
+type runs struct {
+	store *sqlite.Store
+	*perdure.Client
+}
+
+func openRuns(ctx context.Context, file string) (*runs, error) {
+	s, err := sqlite.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	c, err := perdure.NewClient(ctx, s)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return &runs{s, c}, nil
+}
+
+func (r *runs) close() error { return r.store.Close() }
+
+// state tells of one run.
+func (r *runs) state(ctx context.Context, id string) (State, error) {
+	d, err := r.Describe(ctx, id)
+	if err != nil {
+		return State{}, err
+	}
+	s := State{Status: d.Head.Status, Began: d.Head.Created}
+	for _, step := range d.State.Steps {
+		if !step.Ended.IsZero() {
+			s.Done = append(s.Done, Target{id, Action(step.Op.Name), step.Op.Key})
+		}
+	}
+	for _, w := range d.State.Waits {
+		s.Due = w.Due
+		if w.Kind == journal.WaitTimer {
+			s.Timer = w.Path
+		}
+	}
+	return s, nil
+}
+
+// all tells of every run, by workflow ID: its status, and of those that wait what
+// for.
+func (r *runs) all(ctx context.Context) (map[string]State, error) {
+	states := map[string]State{}
+	for q := (perdure.Query{Limit: 1000}); ; {
+		heads, next, err := r.Find(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range heads {
+			if _, newer := states[h.WorkflowID]; newer {
+				continue
+			}
+			s := State{Status: h.Status}
+			if s.Status == journal.Waiting {
+				if s, err = r.state(ctx, h.WorkflowID); err != nil {
+					return nil, err
+				}
+			}
+			states[h.WorkflowID] = s
+		}
+		if next == 0 {
+			return states, nil
+		}
+		q.After = next
+	}
+}

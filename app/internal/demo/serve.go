@@ -1,0 +1,86 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+)
+
+// serve lets the worker go on until somebody ends it, and tells what becomes of
+// the runs that wait. On a terminal keys do what somebody or the time would do.
+func (s *supervisor) serve(ctx context.Context, w *child[workerEvent], in io.Reader, out io.Writer) error {
+	keyboard, ok := terminal(in, out)
+	if !ok {
+		s.report.line("        Ctrl-C ends the worker")
+		return s.follow(ctx, w, nil)
+	}
+	s.report.line("keys    a approves exp-9   f fast-forwards sub-5 to its next bill   q ends")
+	return withKeys(ctx, keyboard, func(ctx context.Context, keys <-chan byte) error {
+		cooked := s.report.out
+		s.report.out = rawScreen{cooked}
+		defer func() { s.report.out = cooked }()
+		return s.follow(ctx, w, keys)
+	})
+}
+
+func (s *supervisor) follow(ctx context.Context, w *child[workerEvent], keys <-chan byte) error {
+	clock := time.NewTicker(glance)
+	defer clock.Stop()
+	for {
+		select {
+		case key := <-keys:
+			if key == 'q' {
+				return nil
+			}
+			if err := s.press(ctx, key); err != nil {
+				return err
+			}
+		case <-clock.C:
+			news, err := s.look(ctx)
+			for _, id := range news {
+				err = errors.Join(err, s.tell(id))
+			}
+			if err != nil {
+				return err
+			}
+		case _, more := <-w.events:
+			if !more {
+				return workerEnded(w)
+			}
+		case _, more := <-s.world.events:
+			if !more {
+				return worldEnded(s.world)
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrInterrupted, context.Cause(ctx))
+		}
+	}
+}
+
+// press does what a key stands for.
+func (s *supervisor) press(ctx context.Context, key byte) error {
+	switch key {
+	case interruptKey:
+		return ErrInterrupted
+	case 'a':
+		d, err := approve.Send(ctx, s.runs, approvalID, Decision{By: "you", OK: true}, perdure.SendKey("demo"))
+		switch {
+		case err != nil && journal.CodeOf(err) != journal.CodeWrongState:
+			return err
+		case err != nil || d.Duplicate || d.Unrouted:
+			s.report.line("  %s is decided", approvalID)
+		}
+	case 'f':
+		state, err := s.runs.state(ctx, subscriptionID)
+		if err != nil || state.Timer == "" {
+			return err
+		}
+		return s.runs.CancelTimer(ctx, subscriptionID, state.Timer, "fast-forward")
+	}
+	return nil
+}
