@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"log"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/perduretest"
+)
+
+func TestMain(m *testing.M) {
+	log.SetOutput(io.Discard)
+	os.Exit(m.Run())
+}
+
+var taxi = Expense{By: "ada", For: "a taxi", Cents: 4200}
+
+// begin empties the world outside.
+func begin() { outside.done, outside.log, outside.busy = map[string]bool{}, nil, false }
+
+func TestAnApprovedExpenseIsPaidOnce(t *testing.T) {
+	begin()
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, Approve, taxi)
+		env.Sleep(3 * time.Hour)
+		run.Published("waiting-for", "manager")
+		perduretest.Send(env, Answered, run.ID(), Answer{By: "manager", Approved: true})
+		run.Returns("approved by manager")
+		run.Executed("pay", 2) // the bank does not answer at first
+	}, Approve)
+	want := []string{
+		"mail to manager: please decide: ada spent 4200 cents for a taxi",
+		"pay 4200 cents to ada",
+		"mail to ada: paid",
+	}
+	if !slices.Equal(outside.log, want) {
+		t.Errorf("outside: %q", outside.log)
+	}
+}
+
+func TestWhoDoesNotAnswerIsRemindedAndThenTheNextOneUpIsAsked(t *testing.T) {
+	begin()
+	perduretest.Test(t, func(env *perduretest.Env) {
+		began := time.Now()
+		run := perduretest.Start(env, Approve, taxi)
+		run.WaitsUntil(began.Add(day))
+		env.Sleep(day)
+		run.WaitsUntil(began.Add(3 * day))
+		run.Published("waiting-for", "manager")
+		env.Sleep(2 * day)
+		run.WaitsUntil(began.Add(7 * day))
+		run.Published("waiting-for", "director")
+		perduretest.Send(env, Answered, run.ID(), Answer{By: "director", Why: "walk"})
+		run.Returns("refused by director: walk")
+		run.Executed("ask", 3)
+		run.Executed("pay", 0)
+	}, Approve)
+}
+
+func TestNobodyAnswersForAWeek(t *testing.T) {
+	begin()
+	perduretest.Test(t, func(env *perduretest.Env) {
+		began := time.Now()
+		run := perduretest.Start(env, Approve, taxi)
+		run.Returns("refused by nobody: no answer in a week")
+		if took := time.Since(began); took != 7*day {
+			t.Errorf("it took %v", took)
+		}
+	}, Approve)
+}
+
+func TestAnswersThatDoNotCountAreLeftAlone(t *testing.T) {
+	begin()
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, Approve, taxi)
+		perduretest.Send(env, Answered, run.ID(), Answer{By: "ada", Approved: true})      // her own
+		perduretest.Send(env, Answered, run.ID(), Answer{By: "director", Approved: true}) // not asked yet
+		env.Settle()
+		run.Waits(journal.WaitSignal, "answer")
+		perduretest.Send(env, Answered, run.ID(), Answer{By: "manager", Why: "no receipt"}, perdure.SendKey("click"))
+		if d := perduretest.Send(env, Answered, run.ID(), Answer{By: "manager", Why: "no receipt"}, perdure.SendKey("click")); !d.Duplicate {
+			t.Error("a second click counts")
+		}
+		run.Returns("refused by manager: no receipt")
+		run.Unread("answer", "answer")
+
+		late := Answer{By: "manager", Approved: true}
+		if _, err := Answered.Send(env.Context(), env.Engine(), string(run.RunID()), late); !errors.Is(err, &perdure.Error{Code: journal.CodeWrongState}) {
+			t.Errorf("a late answer to the run gives %v", err)
+		}
+		if d := perduretest.Send(env, Answered, run.ID(), late); !d.Unrouted {
+			t.Errorf("a late answer by the ID gives %+v", d)
+		}
+		run.Returns("refused by manager: no receipt")
+	}, Approve)
+}
+
+func TestApprovalsBearCrashesEverywhere(t *testing.T) {
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		begin()
+		run := perduretest.Start(env, Approve, taxi)
+		env.Sleep(4 * day)
+		perduretest.Send(env, Answered, run.ID(), Answer{By: "director", Approved: true})
+		run.Returns("approved by director")
+		return outside.log
+	}, Approve)
+}

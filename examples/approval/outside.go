@@ -1,0 +1,44 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"sync"
+)
+
+// outside is the mail and the bank. Each thing is done once for each key, and the
+// bank does not answer at first.
+var outside = world{done: map[string]bool{}}
+
+type world struct {
+	mu   sync.Mutex
+	done map[string]bool // by key
+	log  []string
+	busy bool // the bank has been asked, and did not answer
+}
+
+func (w *world) mail(key, to, text string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.do(key, fmt.Sprintf("mail to %s: %s", to, text))
+	return nil
+}
+
+func (w *world) pay(key string, e Expense) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy = !w.busy; w.busy {
+		return errors.New("the bank does not answer")
+	}
+	w.do(key, fmt.Sprintf("pay %d cents to %s", e.Cents, e.By))
+	return nil
+}
+
+func (w *world) do(key, what string) {
+	if !w.done[key] {
+		w.done[key] = true
+		w.log = append(w.log, what)
+		log.Println(what)
+	}
+}

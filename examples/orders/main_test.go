@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/perduretest"
+)
+
+func TestMain(m *testing.M) {
+	log.SetOutput(io.Discard)
+	os.Exit(m.Run())
+}
+
+// begin gives a world in which nothing was done yet.
+func begin(t *testing.T) { outside = filepath.Join(t.TempDir(), "outside.txt") }
+
+// done gives what was done outside, without the keys.
+func done(t *testing.T) (out []string) {
+	text, err := os.ReadFile(outside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		out = append(out, strings.Fields(line)[0])
+	}
+	return out
+}
+
+func order(country string) Order {
+	return Order{ID: "ord-1", Item: "teapot", Cents: 4200, Country: country}
+}
+
+func TestAnOrderIsChargedOnceThoughTheAnswerIsLost(t *testing.T) {
+	begin(t)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, Fulfil, order("IS"))
+		run.Returns(Receipt{Hold: "reserve-ord-1", Charge: "charge-ord-1", Tracking: "ship-ord-1"})
+		run.Executed("charge", 2)
+	}, Fulfil)
+	if got := done(t); !slices.Equal(got, []string{"reserve", "charge", "ship"}) {
+		t.Errorf("outside: %q", got)
+	}
+}
+
+func TestARefusedOrderIsUndone(t *testing.T) {
+	begin(t)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, Fulfil, order("AQ"))
+		run.Fails(errRefused)
+		run.Is(journal.Compensated)
+		run.Executed("ship", 1) // to ask again would not help
+	}, Fulfil)
+	if got := done(t); !slices.Equal(got, []string{"reserve", "charge", "refund", "release"}) {
+		t.Errorf("outside: %q", got)
+	}
+}
+
+func TestARefundThatFailsWaitsForAnOperator(t *testing.T) {
+	begin(t)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		good := outside
+		env.Step("refund").Before(1, func(context.Context) error {
+			outside = t.TempDir() // which is no file: nothing can be done
+			return nil
+		})
+		run := perduretest.Start(env, Fulfil, order("AQ"))
+		env.Sleep(24 * time.Hour)
+		run.Is(journal.Suspended)
+		outside = good
+		if err := env.Engine().Resume(env.Context(), run.ID()); err != nil {
+			t.Error(err)
+		}
+		run.Fails(errRefused)
+		run.Is(journal.Compensated)
+		run.Executed("refund", 5) // with one key
+	}, Fulfil)
+	if got := done(t); !slices.Equal(got, []string{"reserve", "charge", "refund", "release"}) {
+		t.Errorf("outside: %q", got)
+	}
+}
+
+func TestOrdersBearCrashesEverywhere(t *testing.T) {
+	for _, country := range []string{"IS", "AQ"} {
+		t.Run(country, func(t *testing.T) {
+			perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+				begin(t)
+				run := perduretest.Start(env, Fulfil, order(country))
+				receipt, err := run.Result()
+				return []any{receipt, errors.Is(err, errRefused), done(t)}
+			}, Fulfil)
+		})
+	}
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// errRefused is registered, so that it is itself after a crash too.
+var errRefused = errors.New("the carrier does not go to Antarctica")
+
+func init() {
+	if err := perdure.RegisterError("orders.refused", errRefused); err != nil {
+		log.Fatalln(err)
+	}
+}
+
+// The warehouse, the bank and the carrier are a file with a line for each thing
+// that they did. It outlives this program, as they do.
+var (
+	outside = "outside.txt"
+	pace    = time.Second // of an answer
+	mu      sync.Mutex
+)
+
+// do has one thing done for an order, once for each key. The carrier refuses
+// Antarctica, and the first answer to each charge is lost on its way.
+func do(key, what string, o Order) (string, error) {
+	time.Sleep(pace)
+	if what == "ship" && o.Country == "AQ" {
+		return "", perdure.Permanent(errRefused)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	f, err := os.OpenFile(outside, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	line := fmt.Sprintln(what, o.ID, o.Cents, "cents", key)
+	done, err := io.ReadAll(f)
+	if err != nil || strings.Contains(string(done), line) {
+		return what + "-" + o.ID, err
+	}
+	log.Println(what, o.ID)
+	if _, err = f.WriteString(line); err == nil && what == "charge" {
+		err = errors.New("the bank's answer was lost")
+	}
+	return what + "-" + o.ID, err
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"io"
+	"log"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure/perduretest"
+)
+
+func TestMain(m *testing.M) {
+	log.SetOutput(io.Discard)
+	os.Exit(m.Run())
+}
+
+// begin empties the books.
+func begin() { charged, books = map[string]bool{}, nil }
+
+const week = 7 * 24 * time.Hour
+
+var ada = Subscription{Customer: "ada", Plan: "basic", Card: "tok_1"}
+
+func TestThreeYearsOfASubscription(t *testing.T) {
+	begin()
+	perduretest.Test(t, func(env *perduretest.Env) {
+		env.Sleep(24 * time.Hour) // it is the 2nd of January 2000: the trial ends on the 1st of February
+		run := perduretest.Start(env, Subscribe, ada)
+		env.Sleep(3 * 366 * 24 * time.Hour)
+		perduretest.Send(env, Changed, run.ID(), Change{Stop: true})
+		s, err := run.Result()
+		if err != nil || s.Months != 36 || s.Ended != "the customer left" {
+			t.Errorf("%+v %v", s, err)
+		}
+	}, Subscribe)
+	if len(books) != 36 || books[0] != "ada 2000-02-01 900" || books[35] != "ada 2003-01-01 900" {
+		t.Errorf("%d charges: %q", len(books), books)
+	}
+}
+
+func TestChargesStayOnTheLastDayOfTheMonth(t *testing.T) {
+	begin()
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, Subscribe, ada) // on the 1st of January 2000, so that the trial ends on the 31st
+		for _, day := range []string{"2000-01-31", "2000-02-29", "2000-03-31", "2000-04-30"} {
+			due, err := time.Parse(time.DateOnly, day)
+			if err != nil {
+				t.Fatal(err)
+			}
+			run.WaitsUntil(due)
+			env.Sleep(time.Until(due) + time.Hour)
+		}
+		run.Cancel("seen enough")
+	}, Subscribe)
+}
+
+func TestANewCardSavesASubscription(t *testing.T) {
+	begin()
+	perduretest.Test(t, func(env *perduretest.Env) {
+		empty := ada
+		empty.Card = "tok_empty"
+		run := perduretest.Start(env, Subscribe, empty)
+		env.Sleep(trial + week + time.Hour) // it was refused twice
+		perduretest.Send(env, Changed, run.ID(), Change{Card: "tok_2", Plan: "pro"})
+		env.Sleep(week)
+		run.Executed("charge", 3)
+		perduretest.Send(env, Changed, run.ID(), Change{Stop: true})
+		if s, err := run.Result(); err != nil || s.Months != 1 || s.Plan != "pro" {
+			t.Errorf("%+v %v", s, err)
+		}
+	}, Subscribe)
+	if !slices.Equal(books, []string{"ada 2000-01-31 2900"}) {
+		t.Errorf("charges: %q", books)
+	}
+}
+
+func TestACardThatIsRefusedThreeTimesEndsASubscription(t *testing.T) {
+	begin()
+	perduretest.Test(t, func(env *perduretest.Env) {
+		empty := ada
+		empty.Card = "tok_empty"
+		began := time.Now()
+		s, err := perduretest.Start(env, Subscribe, empty).Result()
+		if err != nil || s.Ended != "the card was refused" || s.Months != 0 {
+			t.Errorf("%+v %v", s, err)
+		}
+		if took := time.Since(began); took != trial+2*week {
+			t.Errorf("it took %v", took)
+		}
+	}, Subscribe)
+}
+
+func TestSubscriptionsBearCrashesEverywhere(t *testing.T) {
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		begin()
+		run := perduretest.Start(env, Subscribe, ada)
+		env.Sleep(4 * 31 * 24 * time.Hour)
+		perduretest.Send(env, Changed, run.ID(), Change{Plan: "pro"})
+		env.Sleep(12 * 31 * 24 * time.Hour) // over the end of a year
+		perduretest.Send(env, Changed, run.ID(), Change{Stop: true})
+		s, err := run.Result()
+		s.First = s.First.Truncate(time.Hour) // a crash takes its time
+		return []any{s, err, books}
+	}, Subscribe)
+}
