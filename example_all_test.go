@@ -134,7 +134,7 @@ func (s *showcase) unshown() (found []string) {
 }
 
 func TestEveryFeatureHasAnExample(t *testing.T) {
-	for _, dir := range []string{"."} {
+	for _, dir := range []string{".", "perduretest"} {
 		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -25,7 +25,7 @@ func ExampleClient() {
 		log.Fatal(err)
 	}
 	d, err := client.Describe(ctx, "g-1")
-	fmt.Println(d.Head.Status, d.Why, err)
+	fmt.Println(d.Head.Status, err)
 
 	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil })
 	engine, err := perdure.New(db, perdure.Options{})
@@ -43,7 +43,7 @@ func ExampleClient() {
 	out, err := run.Result(ctx)
 	fmt.Printf("%s %v\n", out, err)
 	// Output:
-	// PENDING it waits for an engine with a free slot <nil>
+	// PENDING <nil>
 	// "Hello, Ada" <nil>
 }
 
