@@ -24,9 +24,9 @@ func (s Signal[T]) Name() string { return s.name }
 // [Key], [Was].
 type WaitOption interface{ wait(*kernel.Wait) error }
 
-// Within limits how long a wait lasts, from when it begins, over crashes. When
-// the time is over and no message has come, it gives an [Error] of code timed_out,
-// which is also a context.DeadlineExceeded.
+// Within limits how long a wait lasts, from when it begins, over crashes. It is
+// above 0. When the time is over and no message has come, it gives an [Error] of code
+// timed_out, which is also a context.DeadlineExceeded.
 type Within time.Duration
 
 func (d Within) wait(w *kernel.Wait) error {
