@@ -56,6 +56,21 @@ func TestChargesStayOnTheLastDayOfTheMonth(t *testing.T) {
 	}, Subscribe)
 }
 
+func TestASubscriptionThatBeganBeforeIsChargedAtOnce(t *testing.T) {
+	begin()
+	perduretest.Test(t, func(env *perduretest.Env) {
+		before := ada
+		before.First = time.Date(1998, 12, 31, 0, 0, 0, 0, time.UTC) // it is January 2000
+		run := perduretest.Start(env, Subscribe, before)
+		env.Sleep(24 * time.Hour)
+		run.WaitsUntil(time.Date(2000, 1, 31, 0, 0, 0, 0, time.UTC))
+		run.Cancel("seen enough")
+	}, Subscribe)
+	if len(books) != 13 || books[2] != "ada 1999-02-28 900" || books[12] != "ada 1999-12-31 900" {
+		t.Errorf("charges: %q", books)
+	}
+}
+
 func TestANewCardSavesASubscription(t *testing.T) {
 	begin()
 	perduretest.Test(t, func(env *perduretest.Env) {
