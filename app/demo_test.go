@@ -1,15 +1,24 @@
 package app
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/app/internal/demo"
+	"github.com/perdure/perdure/store/sqlite"
 )
 
 // spec: L-17
@@ -30,7 +39,7 @@ func TestDemo(t *testing.T) {
 		if len(lines) > 25 || !strings.HasPrefix(next, "next    ") || strings.Contains(r.stdout, "✗ (") {
 			t.Errorf("%v: %d lines:\n%s", args, len(lines), r.stdout)
 		}
-		repeats := countRepeats(t, filepath.Join(dir, "ledger.jsonl"))
+		repeats := countRepeats(t, dir)
 		if args[1] != "0" && repeats == 0 {
 			t.Errorf("%v: no call was repeated", args)
 		}
@@ -40,12 +49,19 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-func countRepeats(t *testing.T, ledger string) int {
+// ledger gives what was asked for in a demo.
+func ledger(t *testing.T, dir string) []demo.Call {
 	t.Helper()
-	calls, err := demo.ReadLedger(ledger)
+	calls, err := demo.ReadLedger(filepath.Join(dir, "ledger.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return calls
+}
+
+func countRepeats(t *testing.T, dir string) int {
+	t.Helper()
+	calls := ledger(t, dir)
 	keys := map[string]bool{}
 	for _, c := range calls {
 		keys[c.Key] = true
@@ -124,11 +140,118 @@ func TestDemoInterrupted(t *testing.T) {
 		if code != exitInterrupted || stderr.String() != "error: interrupted\n" {
 			t.Errorf("%s: exit code %d, stderr %q", word, code, stderr)
 		}
-		calls, _ := demo.ReadLedger(filepath.Join(dir, "ledger.jsonl")) // it may not be there yet
-		for _, c := range calls {
-			if p, err := os.FindProcess(c.Worker); err == nil && p.Signal(syscall.Signal(0)) == nil {
-				t.Errorf("%s: worker %d lives", word, c.Worker)
-			}
+		gone(t, dir)
+	}
+}
+
+// gone waits until no process of the demo in dir is left.
+func gone(t *testing.T, dir string) {
+	t.Helper()
+	calls, _ := demo.ReadLedger(filepath.Join(dir, "ledger.jsonl")) // it may not be there yet
+	for _, c := range calls {
+		for lives(c.Worker) {
+			time.Sleep(time.Millisecond)
 		}
 	}
+	var mark struct{ World string }
+	data, err := os.ReadFile(filepath.Join(dir, "demo.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &mark)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for mark.World != "" {
+		c, err := net.Dial("tcp", mark.World)
+		if err != nil {
+			return
+		}
+		c.Close()
+	}
+}
+
+// lives says whether a process runs. One that has ended and that nobody asked
+// for its exit code does not.
+func lives(pid int) bool {
+	p, err := os.FindProcess(pid)
+	if err != nil || p.Signal(syscall.Signal(0)) != nil {
+		return false
+	}
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // only some systems have it
+	return !bytes.Contains(stat, []byte(") Z "))
+}
+
+// TestDemoGoesOn: without --once and without a terminal the worker goes on, for
+// other processes to use the file, and leaves in an orderly way.
+func TestDemoGoesOn(t *testing.T) {
+	t.Setenv(child, "1")
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	approve := func() {
+		for _, c := range ledger(t, dir) { // Ctrl-C is not for the worker
+			if p, err := os.FindProcess(c.Worker); err != nil || p.Signal(os.Interrupt) != nil {
+				t.Errorf("worker %d does not live; %v", c.Worker, err)
+			}
+		}
+		signalled(t, filepath.Join(dir, "perdure.db"), "exp-9", "approve", `{"by":"you","ok":true}`)
+	}
+	stderr := &bytes.Buffer{}
+	stdout := &onLine{word: "Ctrl-C ends", do: approve}
+	after := &onLine{word: "mail 2× ✓  COMPLETED", do: cancel}
+	args := []string{"demo", "--seed", "1", "--kills", "0", "--dir", dir}
+	code := run(ctx, args, strings.NewReader(""), io.MultiWriter(stdout, after), stderr)
+	if code != exitInterrupted || stderr.String() != "error: interrupted\n" || after.do != nil {
+		t.Errorf("exit code %d, stderr %q\n%s", code, stderr, stdout)
+	}
+	gone(t, dir)
+}
+
+// signalled sends a signal as another process would.
+func signalled(t *testing.T, file, id, name, payload string) {
+	t.Helper()
+	s, err := sqlite.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c, err := perdure.NewClient(t.Context(), s)
+	if err == nil {
+		_, err = c.Send(t.Context(), id, name, []byte(payload))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDemoWithoutAListener: a closed pipe ends the demo and its processes, in
+// another process by the signal that such a pipe gives, here by the error.
+func TestDemoWithoutAListener(t *testing.T) {
+	t.Setenv(child, "1")
+	dir := t.TempDir()
+	args := []string{"demo", "--once", "--seed", "1", "--dir", dir}
+	cmd := exec.Command(os.Args[0], args...)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Error(err)
+	}
+	out.Close()
+	if err := cmd.Wait(); err == nil {
+		t.Error("it went on")
+	}
+	gone(t, dir)
+
+	stderr := &bytes.Buffer{}
+	reader, writer := io.Pipe()
+	reader.Close()
+	if code := run(t.Context(), args, strings.NewReader(""), writer, stderr); code != exitFailed || !strings.Contains(stderr.String(), "nobody listens") {
+		t.Errorf("exit code %d, stderr %q", code, stderr)
+	}
+	gone(t, dir)
 }

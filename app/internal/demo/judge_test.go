@@ -68,10 +68,11 @@ func (e *Evidence) add(c Call) {
 // without removes the calls for which out holds.
 func (e *Evidence) without(out func(Call) bool) { e.Calls = slices.DeleteFunc(e.Calls, out) }
 
-// extra adds a call like the last one for t, changed.
+// extra adds a call like the last one for t, by the last worker, changed.
 func (e *Evidence) extra(t Target, change func(*Call)) {
 	for _, c := range slices.Backward(e.Calls) {
 		if c.Target == t {
+			c.Worker = len(e.Kills)
 			change(&c)
 			e.add(c)
 			return
@@ -160,6 +161,9 @@ var badEvidence = []struct {
 		[]int{repeated, charged}, "charge of a under 2 keys, want 1"},
 	{"a finished step that is run again", func(e *Evidence) { e.extra(Target{"l", Print, "1"}, func(*Call) {}) },
 		[]int{notAgain}, "print 1 of l was"},
+	{"a finished step that the dead had asked for", func(e *Evidence) {
+		e.extra(Target{"l", Print, "1"}, func(c *Call) { c.Worker = 2 })
+	}, nil, ""},
 	{"a key of two orders", func(e *Evidence) { e.extra(shipA, func(c *Call) { c.Run = "l" }) },
 		[]int{owned}, "ship of l used the key of ship of a"},
 	{"a card that was never charged", never(chargeB), []int{charged}, "charge of b under 0 keys, want 1"},

@@ -19,11 +19,11 @@ func (s *supervisor) serve(ctx context.Context, w *child[workerEvent], in io.Rea
 		s.report.line("        Ctrl-C ends the worker")
 		return s.follow(ctx, w, nil)
 	}
-	s.report.line("keys    a approves exp-9   f fast-forwards sub-5 to its next bill   q ends")
 	return withKeys(ctx, keyboard, func(ctx context.Context, keys <-chan byte) error {
 		cooked := s.report.out
 		s.report.out = rawScreen{cooked}
 		defer func() { s.report.out = cooked }()
+		s.report.line("keys    a approves exp-9   f fast-forwards sub-5 to its next bill   q ends")
 		return s.follow(ctx, w, keys)
 	})
 }

@@ -111,7 +111,7 @@ func (s *supervisor) settle(ctx context.Context) (*child[workerEvent], error) {
 }
 
 // glance is how often the file is asked about runs that wait.
-const glance = 20 * time.Millisecond
+const glance = 50 * time.Millisecond
 
 // attend looks after a worker until every run is settled or the worker was killed
 // as planned. The one before it, if any, died at a time.
