@@ -232,7 +232,7 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 		case e != nil:
 			err = cmp.Or(err, e)
 		case living(info):
-		case d.Why == "":
+		case d.Why == "", head.Status == journal.Pending:
 			d.Why = "no engine has the store"
 		default:
 			d.Why += "; no engine has the store"

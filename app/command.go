@@ -31,8 +31,8 @@ Flags:
 
 // execute runs the command that args name. What goes wrong before the command
 // itself begins is wrong with the command line.
-func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	root, began := newRoot(), false
+func (p *program) execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	root, began := p.root(), false
 	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -45,38 +45,60 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	return err
 }
 
-func newRoot() *cobra.Command {
-	root := &cobra.Command{
-		Use:   "perdure",
+func (p *program) root() *cobra.Command {
+	root := group(&cobra.Command{
+		Use:   p.name,
 		Short: "Durable workflows: ordinary Go functions that survive a crash.",
-		Example: `  perdure demo --once --kills 3            see runs survive kill -9, and the proof
-  perdure bench --workload sequential      measure this machine`,
-		Args:          cobra.ArbitraryArgs,
+		Example: `  perdure demo                             see runs survive kill -9, and the proof
+  perdure start greet -i '"ada"' --wait    start a run and wait for its result
+  perdure runs list                        what there is, and how far it is
+  perdure serve                            execute the workflows of this program`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			return unknownCommand(cmd, args[0])
-		},
-	}
+	})
 	root.SetHelpTemplate(helpTemplate)
 	root.SetUsageTemplate(usageTemplate)
-	root.AddCommand(newDemo(), newDemoWorker(), newDemoWorld(), newBench(), newVersion())
+	root.AddCommand(
+		p.newServe(), p.newStart(), p.newRuns(), p.newWorkflows(), p.newUnrouted(), p.newDB(),
+		newDemo(), newDemoWorker(), newDemoWorld(), newBench(), newVersion(),
+	)
+	rename(root, p.name)
 	return root
 }
 
+// group makes a command that only has others: alone it gives its help, and a word
+// that is none of them is answered with the nearest.
+func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return unknownCommand(cmd, args[0])
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// rename has the examples call the program as the user did.
+func rename(cmd *cobra.Command, name string) {
+	cmd.Example = strings.ReplaceAll(cmd.Example, "  perdure ", "  "+name+" ")
+	for _, c := range cmd.Commands() {
+		rename(c, name)
+	}
+}
+
 func unknownCommand(root *cobra.Command, name string) error {
-	root.SuggestionsMinimumDistance = 2
-	err := &perdure.Error{
+	var names []string
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return &perdure.Error{
 		Code: journal.CodeInvalid, Message: "there is no command " + name,
-		Hint: root.CommandPath() + " --help lists them",
+		Hint: cmpHint(nearest(name, names), root.CommandPath()+" --help lists them"),
 	}
-	if near := root.SuggestionsFor(name); len(near) > 0 {
-		err.Hint = "did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return err
 }
 
 // usage is the error of a command line that cannot be.

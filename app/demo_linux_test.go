@@ -107,7 +107,7 @@ func TestDemoOnATerminal(t *testing.T) {
 			dir, stderr, code := t.TempDir(), &bytes.Buffer{}, make(chan int, 1)
 			go func() {
 				args := []string{"demo", "--seed", "1", "--kills", "0", "--orders", "1", "--dir", dir}
-				code <- run(ctx, args, program, program, stderr)
+				code <- run(ctx, "perdure", args, program, program, stderr)
 				program.WriteString(over + "\n")
 			}()
 			lines := bufio.NewScanner(people)

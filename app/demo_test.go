@@ -117,7 +117,7 @@ func TestTwoDemosInOneDirectory(t *testing.T) {
 	first := &onLine{word: "✂", do: func() {
 		perdureCommand(t, args...).refused(t, exitConflict, "another demo is at work")
 	}}
-	if code := run(t.Context(), args, strings.NewReader(""), first, stderr); code != exitOK || first.do != nil {
+	if code := run(t.Context(), "perdure", args, strings.NewReader(""), first, stderr); code != exitOK || first.do != nil {
 		t.Errorf("exit code %d: %s\n%s", code, stderr, first)
 	}
 }
@@ -136,7 +136,7 @@ func TestDemoInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		stdout, stderr := &onLine{word: word, do: cancel}, &bytes.Buffer{}
-		code := run(ctx, []string{"demo", "--seed", "1", "--dir", dir}, strings.NewReader(""), stdout, stderr)
+		code := run(ctx, "perdure", []string{"demo", "--seed", "1", "--dir", dir}, strings.NewReader(""), stdout, stderr)
 		if code != exitInterrupted || stderr.String() != "error: interrupted\n" {
 			t.Errorf("%s: exit code %d, stderr %q", word, code, stderr)
 		}
@@ -200,7 +200,7 @@ func TestDemoGoesOn(t *testing.T) {
 	stdout := &onLine{word: "Ctrl-C ends", do: approve}
 	after := &onLine{word: "mail 2× ✓  COMPLETED", do: cancel}
 	args := []string{"demo", "--seed", "1", "--kills", "0", "--dir", dir}
-	code := run(ctx, args, strings.NewReader(""), io.MultiWriter(stdout, after), stderr)
+	code := run(ctx, "perdure", args, strings.NewReader(""), io.MultiWriter(stdout, after), stderr)
 	if code != exitInterrupted || stderr.String() != "error: interrupted\n" || after.do != nil {
 		t.Errorf("exit code %d, stderr %q\n%s", code, stderr, stdout)
 	}
@@ -250,7 +250,7 @@ func TestDemoWithoutAListener(t *testing.T) {
 	stderr := &bytes.Buffer{}
 	reader, writer := io.Pipe()
 	reader.Close()
-	if code := run(t.Context(), args, strings.NewReader(""), writer, stderr); code != exitFailed || !strings.Contains(stderr.String(), "nobody listens") {
+	if code := run(t.Context(), "perdure", args, strings.NewReader(""), writer, stderr); code != exitFailed || !strings.Contains(stderr.String(), "nobody listens") {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 	gone(t, dir)

@@ -19,6 +19,7 @@ const (
 	exitNotFound    = 3
 	exitConflict    = 4
 	exitUnreachable = 5
+	exitWaited      = 7
 	exitCancelled   = 8
 	exitInterrupted = 130
 )
@@ -30,6 +31,7 @@ const exitHelp = `Exit codes:
   3    there is no such thing
   4    a conflict, or not allowed in this state
   5    the store cannot be reached
+  7    the time to wait is over, and the run goes on
   8    the run was cancelled
   130  interrupted
 `
@@ -44,6 +46,8 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted
+	case errors.Is(err, errWaited):
+		return exitWaited
 	case errors.Is(err, store.ErrLocked):
 		return exitConflict
 	}

@@ -15,7 +15,7 @@ const child = "PERDURE_APP_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(child) != "" {
-		Main()
+		Main(scripted...)
 	}
 	os.Exit(m.Run())
 }
@@ -31,7 +31,7 @@ func perdureCommand(t *testing.T, args ...string) result {
 	t.Helper()
 	t.Setenv(child, "1")
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
+	code := run(t.Context(), "perdure", args, strings.NewReader(""), &stdout, &stderr)
 	return result{code, stdout.String(), stderr.String()}
 }
 
@@ -58,6 +58,6 @@ func (r result) refused(t *testing.T, code int, message string) {
 func TestAWrongDefinitionIsToldAtOnce(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	wrong := perdure.Define[int, int]("no name", nil)
-	code := run(t.Context(), []string{"version"}, strings.NewReader(""), &stdout, &stderr, wrong)
+	code := run(t.Context(), "perdure", []string{"version"}, strings.NewReader(""), &stdout, &stderr, wrong)
 	result{code, stdout.String(), stderr.String()}.refused(t, exitUsage, `workflow "no name"`)
 }

@@ -23,6 +23,7 @@ var plan = map[string]permit{
 	// words
 	"journal": {},
 	"observe": {},
+	"api":     {own: "journal"},
 	// keeping
 	"store":           {own: "journal"},
 	"store/memory":    {own: "journal store"},
@@ -36,7 +37,7 @@ var plan = map[string]permit{
 	// garden
 	"perduretest": {own: "/ journal observe store store/memory"},
 	// street
-	"app":                   {own: anyPublic, others: "github.com/spf13/cobra"},
+	"app":                   {own: anyPublic, others: "github.com/spf13/cobra golang.org/x/term"},
 	"app/internal/bench":    {own: anyPublic},
 	"app/internal/demo":     {own: anyPublic, others: "golang.org/x/term"},
 	"cmd/perdure":           {own: "app"},

@@ -1,0 +1,78 @@
+package api
+
+import (
+	"time"
+
+	"github.com/perdure/perdure/journal"
+)
+
+// An Entry is one fact in a run's journal.
+type Entry struct {
+	Seq       int64     `json:"seq"`
+	At        time.Time `json:"at"`
+	Kind      string    `json:"kind"`
+	Status    string    `json:"status,omitempty"`    // of the run from here on
+	Operation string    `json:"operation,omitempty"` // with the scopes it is in: branch/label
+	Attempt   int       `json:"attempt,omitempty"`
+	TookMS    float64   `json:"took_ms,omitempty"`
+	Due       time.Time `json:"due,omitzero"`
+	Data      Data      `json:"data,omitzero"`
+	Error     *Error    `json:"error,omitempty"`
+	Reason    string    `json:"reason,omitempty"`
+	Other     string    `json:"other,omitempty"`   // the child, parent, predecessor or successor
+	Message   int64     `json:"message,omitempty"` // the number of the message that it takes
+	Outcome   string    `json:"outcome,omitempty"` // how a child ended, or the run will
+	Event     string    `json:"event,omitempty"`
+	Choices   []string  `json:"choices,omitempty"`
+	Build     string    `json:"build,omitempty"`
+	Engine    int64     `json:"engine,omitempty"`
+}
+
+// Scopes has the names of the scopes of one journal, by the entries that opened
+// them.
+type Scopes map[int64]string
+
+// Entry tells of the next entry of the journal.
+func (s Scopes) Entry(e journal.Entry) Entry {
+	out := Entry{Seq: e.Seq, At: utc(e.At), Kind: e.Kind.String(), TookMS: millis(e.Took), Data: e.Data}
+	if e.Status != 0 {
+		out.Status = e.Status.String()
+	}
+	if !e.Op.IsZero() {
+		out.Operation = e.Op.String()
+		if scope := s[e.Op.Scope]; scope != "" {
+			out.Operation = scope + "/" + out.Operation
+		}
+	}
+	if e.Kind == journal.ScopeOpened || e.Kind == journal.CleanupPlanned {
+		s[e.Seq] = out.Operation
+	}
+	if d := e.Detail; d != nil {
+		out.Attempt, out.Due, out.Error = d.Attempt, utc(d.Due), ErrorOf(d.Failure)
+		out.Reason, out.Other, out.Message = d.Reason, string(d.Other), d.Mail
+		out.Event, out.Choices, out.Build, out.Engine = d.Event, d.Choices, d.Build, int64(d.Engine)
+		if d.Outcome != 0 {
+			out.Outcome = d.Outcome.String()
+		}
+	}
+	return out
+}
+
+// A Message is a signal, as it waits in an inbox or for a run.
+type Message struct {
+	Number int64     `json:"number"`
+	Name   string    `json:"name"`
+	ID     string    `json:"id,omitempty"` // the sender's
+	To     string    `json:"to,omitempty"` // the workflow ID of one that found no run
+	Sent   time.Time `json:"sent"`
+	Until  time.Time `json:"until,omitzero"` // when one expires that found no run
+	Data   Data      `json:"data,omitzero"`
+}
+
+// A Delivery is what became of a signal.
+type Delivery struct {
+	RunID     string `json:"run_id,omitempty"` // that has it
+	Number    int64  `json:"number,omitempty"` // in its inbox, or among those that found no run
+	Duplicate bool   `json:"duplicate,omitempty"`
+	Unrouted  bool   `json:"unrouted,omitempty"`
+}

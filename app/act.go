@@ -1,0 +1,219 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/journal"
+)
+
+// reason gives a command the flag that says why.
+func reason(cmd *cobra.Command) *string {
+	return cmd.Flags().String("reason", "from the command line", "why; it is recorded with the run")
+}
+
+// acting makes a command that brings a run into a status, and says what was done.
+func acting(db *database, cmd *cobra.Command, to journal.Status, done string, act func(context.Context, *client, string) error) *cobra.Command {
+	cmd.Args = exactly("ID")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return using(cmd, db.write, func(ctx context.Context, c *client) error {
+			h, err := c.find(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if err := act(ctx, c, string(h.ID)); err != nil {
+				return err
+			}
+			if h.Status == to {
+				done = "is " + to.String() + " already"
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "run %s %s\n", h.ID, done)
+			return c.warn(ctx, cmd.ErrOrStderr())
+		})
+	}
+	completeRuns(cmd, db)
+	return cmd
+}
+
+// warn says so where no engine has the database.
+func (c *client) warn(ctx context.Context, w io.Writer) error {
+	engines, err := c.engines(ctx)
+	if err == nil && len(engines) == 0 {
+		fmt.Fprintln(w, c.db.noEngine())
+	}
+	return err
+}
+
+func newRunsCancel(db *database) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "cancel ID", Short: "End a run as CANCELLED, after its clean-ups",
+		Example: "  perdure runs cancel ord-1001 --reason 'the customer changed her mind'",
+	}
+	why := reason(cmd)
+	return acting(db, cmd, journal.Cancelled, "is asked to end", func(ctx context.Context, c *client, id string) error { return c.Cancel(ctx, id, *why) })
+}
+
+func newRunsSuspend(db *database) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "suspend ID", Short: "Hold a run until it is resumed",
+		Example: "  perdure runs suspend ord-1001 --reason 'the bank is down'",
+	}
+	why := reason(cmd)
+	return acting(db, cmd, journal.Suspended, "is held", func(ctx context.Context, c *client, id string) error { return c.Suspend(ctx, id, *why) })
+}
+
+func newRunsResume(db *database) *cobra.Command {
+	return acting(db, &cobra.Command{
+		Use: "resume ID", Short: "Let a run go on that was suspended or parked",
+		Example: "  perdure runs resume ord-1001",
+	}, journal.Running, "goes on", func(ctx context.Context, c *client, id string) error { return c.Resume(ctx, id) })
+}
+
+func newRunsDecide(db *database) *cobra.Command {
+	var why string
+	cmd := &cobra.Command{
+		Use:   "decide ID NAME CHOICE",
+		Short: "Decide what a parked run asks for",
+		Long:  `Answers a run that waits for an operator; runs describe shows what it asks for.`,
+		Example: `  perdure runs describe ord-1001
+  perdure runs decide ord-1001 refund-failed retry --reason 'the bank is back'`,
+		Args: exactly("ID", "NAME", "CHOICE"),
+	}
+	in := newInput(cmd, "data that goes with the choice")
+	cmd.Flags().StringVar(&why, "reason", "from the command line", "why; it is recorded with the run")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		data, err := in.read(cmd)
+		if err != nil {
+			return err
+		}
+		return using(cmd, db.write, func(ctx context.Context, c *client) error {
+			h, err := c.find(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			d := perdure.Decision{Choice: args[2], Data: data, Reason: why}
+			if err := c.Decide(ctx, string(h.ID), args[1], d); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "run %s is told\n", h.ID)
+			return c.warn(ctx, cmd.ErrOrStderr())
+		})
+	}
+	completeRuns(cmd, db)
+	return cmd
+}
+
+func newRunsSignal(db *database) *cobra.Command {
+	var key string
+	cmd := &cobra.Command{
+		Use:   "signal ID NAME",
+		Short: "Send a signal to a run, or to a workflow ID",
+		Long: `Sends a signal. It is durable when the command ends. One to a workflow ID that no
+open run has is kept for one that will have it; unrouted list shows those.`,
+		Example: `  perdure runs signal exp-9 approve -i '{"by":"ada","ok":true}'
+  perdure runs signal sub-5 change-plan -f plan.json --key change-17`,
+		Args: exactly("ID", "NAME"),
+	}
+	in := newInput(cmd, "the payload")
+	out := newOutput(cmd)
+	cmd.Flags().StringVar(&key, "key", "", "idempotency key: the same key is delivered once")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		data, err := in.read(cmd)
+		if err != nil {
+			return err
+		}
+		var opts []perdure.SendOption
+		if key != "" {
+			opts = append(opts, perdure.SendKey(key))
+		}
+		return using(cmd, db.write, func(ctx context.Context, c *client) error {
+			id := args[0]
+			if id == latest {
+				h, err := c.find(ctx, id)
+				if err != nil {
+					return err
+				}
+				id = string(h.ID)
+			}
+			d, err := c.Send(ctx, id, args[1], data, opts...)
+			if err != nil {
+				return err
+			}
+			if err := one(out, cmd.OutOrStdout(), deliveryOf(d), func(w io.Writer) error { return printDelivery(w, id, d) }); err != nil {
+				return err
+			}
+			return c.warn(ctx, cmd.ErrOrStderr())
+		})
+	}
+	completeRuns(cmd, db)
+	return cmd
+}
+
+func deliveryOf(d perdure.Delivery) api.Delivery {
+	return api.Delivery{RunID: string(d.Run), Number: d.Number, Duplicate: d.Duplicate, Unrouted: d.Unrouted}
+}
+
+func printDelivery(w io.Writer, id string, d perdure.Delivery) error {
+	var err error
+	switch {
+	case d.Duplicate:
+		_, err = fmt.Fprintf(w, "nothing was done: a signal with this key came to %s before\n", id)
+	case d.Unrouted:
+		_, err = fmt.Fprintf(w, "no open run has the workflow ID %s: the signal is kept for one, as number %d\n", id, d.Number)
+	default:
+		_, err = fmt.Fprintf(w, "run %s has it, as message %d\n", d.Run, d.Number)
+	}
+	return err
+}
+
+// An input is JSON that a command is given.
+type input struct {
+	what, text, file string
+}
+
+// newInput gives a command the flags that its JSON comes by.
+func newInput(cmd *cobra.Command, what string) *input {
+	in := &input{what: what}
+	cmd.Flags().StringVarP(&in.text, "input", "i", "", what+", as JSON")
+	cmd.Flags().StringVarP(&in.file, "file", "f", "", what+", as a file with JSON; - is the standard input")
+	return in
+}
+
+// read gives the JSON; null where nothing is given.
+func (in *input) read(cmd *cobra.Command) ([]byte, error) {
+	data, err := []byte(in.text), error(nil)
+	switch {
+	case in.text != "" && in.file != "":
+		return nil, usage(cmd, in.what+" is given twice, by -i and by -f")
+	case in.file == "-":
+		data, err = io.ReadAll(cmd.InOrStdin())
+	case in.file != "":
+		data, err = os.ReadFile(in.file)
+	case in.text == "":
+		return []byte("null"), nil
+	}
+	if err != nil {
+		return nil, &perdure.Error{Code: journal.CodeInvalid, Op: cmd.Name(), Message: in.what + " cannot be read", Err: err, Hint: "-f names a file, and - the standard input"}
+	}
+	var v any
+	if err := json.Unmarshal(data, &v); err != nil {
+		var at *json.SyntaxError
+		message := in.what + " is not JSON"
+		if errors.As(err, &at) {
+			message = fmt.Sprintf("%s is not JSON at byte %d", in.what, at.Offset)
+		}
+		return nil, &perdure.Error{Code: journal.CodeInvalid, Op: cmd.Name(), Message: message, Err: err, Hint: `a text needs quotes of its own: -i '"ada"'`}
+	}
+	return data, nil
+}

@@ -1,0 +1,57 @@
+package app
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/perdure/perdure"
+)
+
+// completions gives what the shell may offer; what goes wrong offers nothing.
+type completions func(context.Context, *client) []string
+
+func completeRuns(cmd *cobra.Command, db *database) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return db.offer(cmd, typed, func(ctx context.Context, c *client) []string { return append(c.ids(ctx), latest) })
+	}
+}
+
+func completeFlag(cmd *cobra.Command, db *database, flag string, of completions) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return db.offer(cmd, typed, of)
+	}) // it fails where the flag is not there, and then completes nothing
+}
+
+// offer asks the database for what may be typed.
+func (d *database) offer(cmd *cobra.Command, typed string, of completions) ([]string, cobra.ShellCompDirective) {
+	var out []string
+	_ = using(cmd, d.read, func(ctx context.Context, c *client) error { // a shell shows no errors
+		for _, word := range of(ctx, c) {
+			if strings.HasPrefix(word, typed) {
+				out = append(out, word)
+			}
+		}
+		return nil
+	})
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// workflowNames gives the workflows of the program and those of the newest runs.
+func (d *database) workflowNames(ctx context.Context, c *client) []string {
+	names := map[string]bool{}
+	for _, w := range d.program.known {
+		names[w.Name] = true
+	}
+	heads, _, err := c.Find(ctx, perdure.Query{Limit: 1000})
+	if err == nil {
+		for _, h := range heads {
+			names[h.Workflow] = true
+		}
+	}
+	return sorted(names)
+}

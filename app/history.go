@@ -1,0 +1,119 @@
+package app
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/journal"
+)
+
+func newRunsHistory(db *database) *cobra.Command {
+	var from int64
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "history ID",
+		Short: "Show the journal of a run: every fact, in order",
+		Example: `  perdure runs history ord-1001
+  perdure runs history ord-1001 -o jsonl | jq 'select(.error)'`,
+		Args: exactly("ID"),
+	}
+	out := newOutput(cmd)
+	cmd.Flags().Int64Var(&from, "from", 1, "begin at this entry")
+	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many entries; 0 for all")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		if from < 1 || limit < 0 {
+			return usage(cmd, "--from is 1 or more, and --limit 0 or more")
+		}
+		return using(cmd, db.read, func(ctx context.Context, c *client) error {
+			h, err := c.find(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			all, err := c.History(ctx, string(h.ID), 1, 0)
+			entries := make([]api.Entry, 0, len(all))
+			for scopes, i := (api.Scopes{}), 0; i < len(all); i++ {
+				if e := scopes.Entry(all[i]); e.Seq >= from && (limit == 0 || len(entries) < limit) {
+					entries = append(entries, e)
+				}
+			}
+			if printed := list(out, cmd.OutOrStdout(), entries, entryColumns); err == nil {
+				err = printed
+			}
+			return err // of a row that cannot be read, after those before it
+		})
+	}
+	completeRuns(cmd, db)
+	return cmd
+}
+
+var entryColumns = []column[api.Entry]{
+	{"SEQ", func(e api.Entry) string { return strconv.FormatInt(e.Seq, 10) }},
+	{"AT", func(e api.Entry) string { return e.At.Format("2006-01-02T15:04:05.000Z") }},
+	{"FACT", func(e api.Entry) string { return e.Kind }},
+	{"OPERATION", func(e api.Entry) string { return e.Operation }},
+	{"DETAIL", detail},
+}
+
+// detail tells in a few words what an entry says beside its kind and operation.
+func detail(e api.Entry) string {
+	var parts []string
+	add := func(part string) {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	if e.Attempt > 0 {
+		add("attempt " + strconv.Itoa(e.Attempt))
+	}
+	if e.TookMS > 0 {
+		add(took(millis(e.TookMS)))
+	}
+	if !e.Due.IsZero() {
+		add("due " + moment(e.Due))
+	}
+	add(strings.ToLower(e.Outcome))
+	add(e.Event)
+	add(e.Reason)
+	add(strings.Join(e.Choices, " or "))
+	add(e.Other)
+	add(errorText(e.Error))
+	add(string(e.Data))
+	return strings.Join(parts, "  ")
+}
+
+func newRunsExport(db *database) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "export ID",
+		Short: "Write the journal of a run for a replay test",
+		Long: `Writes the whole journal with all its payloads, as perduretest.ReplayFile reads
+it: does new code still fit what production has recorded?`,
+		Example: "  perdure runs export ord-1001 > testdata/ord-1001.jsonl",
+		Args:    exactly("ID"),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return using(cmd, db.read, func(ctx context.Context, c *client) error {
+			h, err := c.find(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			entries, err := c.History(ctx, string(h.ID), 1, 0)
+			if err != nil {
+				return err
+			}
+			return journal.Write(cmd.OutOrStdout(), entries)
+		})
+	}
+	completeRuns(cmd, db)
+	return cmd
+}
+
+// millis is a duration that the JSON tells in milliseconds.
+func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

@@ -1,0 +1,210 @@
+package app
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+)
+
+// An output is how a command prints what it was asked for.
+type output struct{ format string }
+
+// The formats.
+const (
+	asTable = "table"
+	asJSON  = "json"
+	asJSONL = "jsonl"
+)
+
+// newOutput gives a command the flag that chooses the format.
+func newOutput(cmd *cobra.Command) *output {
+	o := &output{}
+	cmd.Flags().StringVarP(&o.format, "output", "o", asTable, "table, json, or jsonl: one object a line")
+	return o
+}
+
+func (o *output) check() error {
+	switch o.format {
+	case asTable, asJSON, asJSONL:
+		return nil
+	}
+	return &perdure.Error{Code: journal.CodeInvalid, Message: "there is no output format " + o.format, Hint: "-o is table, json or jsonl"}
+}
+
+// A column is one of a table: its heading, and what a record has in it.
+type column[T any] struct {
+	name string
+	of   func(T) string
+}
+
+// list prints records: as a table, as one array, or as an object a line.
+func list[T any](o *output, w io.Writer, records []T, columns []column[T]) error {
+	switch o.format {
+	case asJSON:
+		if records == nil {
+			records = []T{}
+		}
+		return printJSON(w, records)
+	case asJSONL:
+		return lines(w, records)
+	}
+	return table(w, records, columns)
+}
+
+func table[T any](w io.Writer, records []T, columns []column[T]) error {
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = c.name
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, strings.Join(names, "\t"))
+	for _, r := range records {
+		cells := make([]string, len(columns))
+		for i, c := range columns {
+			cells[i] = plain(c.of(r))
+		}
+		fmt.Fprintln(t, strings.TrimRight(strings.Join(cells, "\t"), "\t "))
+	}
+	return t.Flush()
+}
+
+func lines[T any](w io.Writer, records []T) error {
+	b := bufio.NewWriter(w)
+	e := json.NewEncoder(b)
+	e.SetEscapeHTML(false)
+	for _, r := range records {
+		if err := e.Encode(r); err != nil {
+			return err
+		}
+	}
+	return b.Flush()
+}
+
+// one prints one record: as text, which the caller writes, or as JSON.
+func one[T any](o *output, w io.Writer, record T, text func(io.Writer) error) error {
+	switch o.format {
+	case asJSON:
+		return printJSON(w, record)
+	case asJSONL:
+		return lines(w, []T{record})
+	}
+	return text(w)
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// fields prints names and values below each other; empty values are left out.
+func fields(w io.Writer, pairs ...string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			fmt.Fprintf(t, "%s\t%s\n", pairs[i], plain(pairs[i+1]))
+		}
+	}
+	return t.Flush()
+}
+
+// longest is how much of a text a table shows.
+const longest = 200
+
+// plain is text as a terminal may have it: on one line, and without anything that
+// a terminal would take as a command.
+func plain(s string) string {
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\r', r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+	if r := []rune(clean); len(r) > longest {
+		return string(r[:longest-1]) + "…"
+	}
+	return clean
+}
+
+// moment shows a time, in UTC; nothing where it is none.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// took shows how long something lasted, to three digits.
+func took(d time.Duration) string {
+	switch {
+	case d < 0:
+		return ""
+	case d < time.Millisecond:
+		return d.Round(time.Microsecond).String()
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(10 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// terminal says whether w is one that lines can be written over on.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
+}
+
+// The colours of statuses.
+const (
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	noHue  = "\x1b[0m"
+)
+
+// hued gives the status in its colour where w is a terminal and NO_COLOR is not
+// set, see https://no-color.org.
+func hued(w io.Writer, status string) string {
+	if os.Getenv("NO_COLOR") != "" || !terminal(w) {
+		return status
+	}
+	s, _ := journal.ParseStatus(status)
+	hue := yellow
+	switch {
+	case s.IsSuccess():
+		hue = green
+	case s.IsTerminal() && s != journal.ContinuedAsNew, s == journal.Suspended, s == journal.CompensationFailed:
+		hue = red
+	}
+	return hue + status + noHue
+}
+
+// cut shortens text to the width of the terminal.
+func cut(w io.Writer, text string) string {
+	f, ok := w.(*os.File)
+	if !ok {
+		return text
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if r := []rune(text); err == nil && width > 1 && len(r) >= width {
+		return string(r[:width-2]) + "…"
+	}
+	return text
+}

@@ -1,0 +1,234 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// What the program of the scripts in testdata can do.
+var scripted = []perdure.Definition{
+	perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
+		return perdure.Step(ctx, "write", func(context.Context) (string, error) { return "Hello, " + name, nil })
+	}, perdure.About{Version: "1.2", Description: "Says hello"}),
+	perdure.Define("refuse", func(ctx context.Context, why string) (string, error) {
+		return perdure.Step(ctx, "try", func(context.Context) (string, error) { return "", errors.New(why) }, perdure.NoRetry)
+	}),
+	perdure.Define("await", func(ctx context.Context, _ string) (string, error) {
+		return perdure.NewSignal[string]("go").Wait(ctx)
+	}),
+	perdure.Define("park", func(ctx context.Context, why string) (string, error) {
+		d, err := perdure.Park(ctx, "bank", why, "retry", "skip")
+		return d.Choice, err
+	}),
+	perdure.Define("twice", func(ctx context.Context, n int) (int, error) {
+		if n > 0 {
+			return n, perdure.ContinueAsNew(ctx, n-1)
+		}
+		return n, nil
+	}),
+	perdure.Define("sleep", func(ctx context.Context, _ int) (int, error) { return 0, perdure.Sleep(ctx, 30*24*time.Hour) }),
+}
+
+// A stage is where scripts run: a directory, and programs by name.
+type stage struct {
+	*testing.T
+	dir string
+	env []string
+	off []func()
+}
+
+// newStage gives a stage whose programs are in bin.
+func newStage(t *testing.T, bin string, env ...string) *stage {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("scripts are for a Unix shell")
+	}
+	s := &stage{T: t, dir: t.TempDir()}
+	s.env = append(os.Environ(), append(env, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))...)
+	t.Cleanup(func() {
+		for _, off := range s.off {
+			off()
+		}
+	})
+	return s
+}
+
+// A command is one of a script with what it is to print.
+type command struct {
+	line int
+	text string
+	want []string
+}
+
+var exits = regexp.MustCompile(`\s+# exit (\d+)$`)
+
+// commands takes a script apart: lines that begin with "$ " are commands, those
+// after one are what it prints.
+func commands(script string, first int) []command {
+	var all []command
+	for i, line := range strings.Split(strings.TrimRight(script, "\n"), "\n") {
+		if text, ok := strings.CutPrefix(line, "$ "); ok {
+			all = append(all, command{line: first + i, text: text})
+		} else if len(all) > 0 && !strings.HasPrefix(line, "# ") {
+			all[len(all)-1].want = append(all[len(all)-1].want, line)
+		}
+	}
+	for i := range all {
+		for n := len(all[i].want); n > 0 && all[i].want[n-1] == ""; n-- {
+			all[i].want = all[i].want[:n-1]
+		}
+	}
+	return all
+}
+
+// run runs a command. It must print what it is to, and end with the exit code that
+// its comment tells, 0 without. One that ends in & goes on beside the others.
+func (s *stage) run(file string, c command) {
+	s.Helper()
+	code, text := 0, c.text
+	if m := exits.FindStringSubmatch(text); m != nil {
+		code, _ = strconv.Atoi(m[1])
+		text = strings.TrimSuffix(text, m[0])
+	}
+	if beside, ok := strings.CutSuffix(text, " &"); ok {
+		s.begin(beside)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", text)
+	cmd.Dir, cmd.Env = s.dir, s.env
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		s.Errorf("%s:%d: %s\nexit code %d, want %d (%v)\n%s", file, c.line, text, got, code, err, &out)
+		return
+	}
+	if len(c.want) > 0 && !like(out.String(), c.want) {
+		s.Errorf("%s:%d: %s\nprints\n%s\nand should print\n%s", file, c.line, text, &out, strings.Join(c.want, "\n"))
+	}
+}
+
+// begin starts a command that goes on, until the end of the test at most, and
+// waits until it says something.
+func (s *stage) begin(text string) {
+	s.Helper()
+	cmd := exec.Command("sh", "-c", "exec "+text)
+	cmd.Dir, cmd.Env = s.dir, s.env
+	r, w, err := os.Pipe()
+	if err != nil {
+		s.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = w, w
+	if err := cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	w.Close()
+	heard := make(chan struct{})
+	go func() {
+		buf := make([]byte, 4096)
+		_, _ = r.Read(buf)
+		close(heard)
+		for {
+			if _, err := r.Read(buf); err != nil {
+				return
+			}
+		}
+	}()
+	<-heard
+	s.off = append(s.off, func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+		r.Close()
+	})
+}
+
+// like says whether text is as the lines say: … stands for anything within a line,
+// and as a line of its own for any lines.
+func like(text string, want []string) bool {
+	var b strings.Builder
+	b.WriteString(`^`)
+	for _, line := range want {
+		if strings.TrimSpace(line) == "…" {
+			b.WriteString(`(?:.*\n)*?`)
+			continue
+		}
+		for i, part := range strings.Split(line, "…") {
+			if i > 0 {
+				b.WriteString(`.*`)
+			}
+			b.WriteString(spaces.ReplaceAllString(regexp.QuoteMeta(part), ` +`))
+		}
+		b.WriteString(` *\n`)
+	}
+	b.WriteString(`$`)
+	return regexp.MustCompile(b.String()).MatchString(strings.TrimRight(text, "\n") + "\n")
+}
+
+// spaces between columns depend on what is in them.
+var spaces = regexp.MustCompile(` {2,}`)
+
+// spec: B-16
+//
+// The scripts run the program as an application with workflows of its own is run.
+func TestScripts(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no scripts", err)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(bin, "shop")); err != nil {
+		t.Skip(err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			script, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newStage(t, bin, child+"=1", "NO_COLOR=1")
+			for _, c := range commands(string(script), 1) {
+				s.run(file, c)
+			}
+		})
+	}
+}
+
+func TestScriptsSeeWhatIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		text, want string
+		like       bool
+	}{
+		{"a\nb\n", "a\nb", true},
+		{"a\nb\n", "a", false},
+		{"a\nb\nc\n", "a\n…\nc", true},
+		{"a\nc\n", "a\n…\nc", true},
+		{"a\nb\nd\n", "a\n…\nc", false},
+		{"took 31ms, twice\n", "took …ms, twice", true},
+		{"took 31s\n", "took …ms", false},
+		{"ID    NAME\n", "ID  NAME", true},
+		{"ID NAME\n", "IDNAME", false},
+	} {
+		if got := like(c.text, strings.Split(c.want, "\n")); got != c.like {
+			t.Errorf("%q like %q is %t", c.text, c.want, got)
+		}
+	}
+}

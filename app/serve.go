@@ -1,0 +1,132 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store/sqlite"
+)
+
+func (p *program) newServe() *cobra.Command {
+	var capacity int
+	var log string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Execute the workflows of this program until interrupted",
+		Long: `Opens the database, makes it where there is none, and executes the runs of the
+workflows that the program was built with, those that an earlier process left
+first. An interrupt ends it in order: steps in flight have ten seconds to end.
+
+One engine at a time has a database. Other commands work on it meanwhile.`,
+		Example: "  perdure serve\n  perdure serve --db /var/lib/shop/orders.db --log json",
+		Args:    cobra.NoArgs,
+	}
+	db := p.database(cmd)
+	cmd.Flags().IntVar(&capacity, "capacity", 0, "how many runs may be in memory at a time (default 10,000)")
+	cmd.Flags().StringVar(&log, "log", "text", "what happens, on stderr: text, json or off")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if len(p.workflows) == 0 {
+			return &perdure.Error{
+				Code: journal.CodeInvalid, Op: "serve", Message: "this program has no workflows",
+				Hint: "an application gives them to app.Main; examples/orders is one: go run ./examples/orders serve",
+			}
+		}
+		logger, err := newLogger(log, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		s, err := sqlite.Open(db.file)
+		if err != nil {
+			return db.explain(err)
+		}
+		defer s.Close()
+		engine, err := perdure.New(s, perdure.Options{Capacity: capacity, Observers: logger})
+		if err == nil {
+			err = engine.Register(p.workflows...)
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s executes %s on %s; an interrupt ends it\n", p.name, strings.Join(p.names(), ", "), db.file)
+		err = engine.Run(cmd.Context())
+		if cmd.Context().Err() != nil && err == nil {
+			return nil
+		}
+		return errors.Join(err)
+	}
+	return cmd
+}
+
+// names gives the workflows of the program.
+func (p *program) names() []string {
+	names := make([]string, len(p.known))
+	for i, w := range p.known {
+		names[i] = w.Name
+	}
+	return names
+}
+
+// newLogger gives observers that write what happens to w.
+func newLogger(format string, w io.Writer) ([]observe.Observer, error) {
+	var handler slog.Handler
+	switch format {
+	case "text":
+		handler = slog.NewTextHandler(w, nil)
+	case "json":
+		handler = slog.NewJSONHandler(w, nil)
+	case "off":
+		return nil, nil
+	default:
+		return nil, &perdure.Error{Code: journal.CodeInvalid, Op: "serve", Message: "there is no log " + format, Hint: "--log is text, json or off"}
+	}
+	logger := slog.New(handler)
+	return []observe.Observer{{Kinds: logged, See: func(n observe.Notice) { logger.Log(context.Background(), level(n), string(n.Kind), attributes(n)...) }}}, nil
+}
+
+// logged are the kinds that a log has.
+var logged = []observe.Kind{
+	observe.RunStarted, observe.RunEnded, observe.RunParked, observe.RunResumed, observe.RunContinued, observe.RunRetrying,
+	observe.StepRetrying, observe.StepFailed, observe.StepAbandoned, observe.SignalDelivered, observe.TimerFired,
+	observe.ListenerFailed, observe.CleanupFailed, observe.TurnLent, observe.StoreFailed,
+}
+
+func level(n observe.Notice) slog.Level {
+	switch n.Kind {
+	case observe.RunParked, observe.RunRetrying, observe.StoreFailed, observe.ListenerFailed, observe.CleanupFailed, observe.TurnLent, observe.StepAbandoned:
+		return slog.LevelWarn
+	case observe.StepRetrying, observe.StepFailed:
+		if !n.Benign {
+			return slog.LevelWarn
+		}
+	}
+	return slog.LevelInfo
+}
+
+// attributes gives what a notice says beside its kind.
+func attributes(n observe.Notice) []any {
+	var out []any
+	for _, a := range []struct{ name, value string }{
+		{"workflow", n.Workflow}, {"workflow_id", n.WorkflowID}, {"run_id", n.Run}, {"status", n.Status}, {"step", n.Step},
+		{"signal", n.Signal}, {"timer", n.Timer}, {"other", n.Other}, {"reason", n.Reason}, {"error", n.Err},
+	} {
+		if a.value != "" {
+			out = append(out, slog.String(a.name, a.value))
+		}
+	}
+	if n.Attempt > 0 {
+		out = append(out, slog.Int("attempt", n.Attempt))
+	}
+	if !n.Due.IsZero() {
+		out = append(out, slog.Time("due", n.Due))
+	}
+	return out
+}

@@ -1,0 +1,144 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/journal"
+)
+
+// A starting is what the start command was asked for.
+type starting struct {
+	db          *database
+	id          string
+	dedup       time.Duration
+	attributes  map[string]string
+	headers     map[string]string
+	force       bool
+	wait, watch bool
+	in          *input
+	waiter      *waiter
+}
+
+func (p *program) newStart() *cobra.Command {
+	s := &starting{}
+	cmd := &cobra.Command{
+		Use:   "start WORKFLOW",
+		Short: "Start a run of a workflow",
+		Long: `Starts a run, which is durable when the command ends. It begins when an engine has
+the database that knows the workflow. With an --id of which a run is open already,
+that is the run: nothing is started twice.`,
+		Example: `  perdure start order-fulfilment -i '{"id":"ord-1"}' --id ord-1 --watch
+  perdure start greet -i '"ada"' --wait
+  cat order.json | perdure start order-fulfilment -f -`,
+		Args: exactly("WORKFLOW"),
+	}
+	s.db = p.database(cmd)
+	s.in = newInput(cmd, "the input")
+	s.waiter = newWaiter(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&s.id, "id", "", "workflow ID: at most one open run has it (default one of its own)")
+	flags.DurationVar(&s.dedup, "dedup", 0, "a run with this ID that ended less than this ago counts too")
+	flags.StringToStringVar(&s.attributes, "attribute", nil, "search attribute, as name=value")
+	flags.StringToStringVar(&s.headers, "header", nil, "header, as name=value")
+	flags.BoolVar(&s.force, "force", false, "start it although this program does not know the workflow")
+	flags.BoolVar(&s.wait, "wait", false, "wait until it ends, and print its output")
+	flags.BoolVar(&s.watch, "watch", false, "show what it does until it ends")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return s.run(cmd, args[0]) }
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return s.db.offer(cmd, typed, s.db.workflowNames)
+	}
+	return cmd
+}
+
+func (s *starting) run(cmd *cobra.Command, workflow string) error {
+	if err := s.waiter.out.check(); err != nil {
+		return err
+	}
+	if s.wait && s.watch {
+		return usage(cmd, "--wait and --watch are two ways to wait: choose one")
+	}
+	if err := s.check(workflow); err != nil {
+		return err
+	}
+	input, err := s.in.read(cmd)
+	if err != nil {
+		return err
+	}
+	return using(cmd, s.db.write, func(ctx context.Context, c *client) error {
+		run, err := c.Start(ctx, workflow, input, s.options()...)
+		if err != nil {
+			return err
+		}
+		switch {
+		case s.wait, s.watch:
+			fmt.Fprintf(cmd.ErrOrStderr(), "run %s\n", run.RunID())
+		default:
+			err := one(s.waiter.out, cmd.OutOrStdout(), api.Started{RunID: string(run.RunID()), WorkflowID: run.ID(), New: run.New()}, func(w io.Writer) error { return printStarted(w, run) })
+			if err != nil {
+				return err
+			}
+			return c.warn(ctx, cmd.ErrOrStderr())
+		}
+		h, err := c.find(ctx, string(run.RunID()))
+		if err != nil {
+			return err
+		}
+		if s.watch {
+			return s.waiter.watch(ctx, c, h, cmd)
+		}
+		return s.waiter.wait(ctx, c, h, cmd)
+	})
+}
+
+func printStarted(w io.Writer, run *perdure.RawRun) error {
+	verb := "was started"
+	if !run.New() {
+		verb = "is there already"
+	}
+	_, err := fmt.Fprintf(w, "run %s %s, workflow ID %s\n", run.RunID(), verb, run.ID())
+	return err
+}
+
+// check refuses a workflow that a program with workflows of its own does not have.
+func (s *starting) check(workflow string) error {
+	known := s.db.program.known
+	if s.force || len(known) == 0 || slices.ContainsFunc(known, func(w perdure.Registered) bool { return w.Name == workflow }) {
+		return nil
+	}
+	var names []string
+	for _, w := range known {
+		names = append(names, w.Name)
+	}
+	return &perdure.Error{
+		Code: journal.CodeUnregistered, Op: "start " + workflow, Message: "this program does not know the workflow",
+		Hint: cmpHint(nearest(workflow, names), s.db.program.name+" workflows list shows what there is") + " (--force starts it all the same, for another program)",
+	}
+}
+
+func (s *starting) options() []perdure.StartOption {
+	var opts []perdure.StartOption
+	if s.id != "" {
+		opts = append(opts, perdure.ID(s.id))
+	}
+	if s.dedup != 0 {
+		opts = append(opts, perdure.Dedup(s.dedup))
+	}
+	if len(s.attributes) > 0 {
+		opts = append(opts, perdure.Attributes(s.attributes))
+	}
+	if len(s.headers) > 0 {
+		opts = append(opts, perdure.Headers(s.headers))
+	}
+	return opts
+}

@@ -1,0 +1,306 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// How often somebody who waits looks at the database.
+const (
+	lookEvery   = 200 * time.Millisecond // for what a run has recorded
+	engineEvery = 10                     // looks, for whether an engine has it
+)
+
+// errWaited says that the time of a wait is over.
+var errWaited = errors.New("the time is over")
+
+func newRunsWatch(db *database) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "watch ID",
+		Short: "Show what a run does, as it happens, until it ends",
+		Long: `Shows the journal of a run and goes on with it as it grows, until the run ends;
+of a chain that continues as new, until the chain does. It ends with the exit code
+of the run. An interrupt ends the watching, not the run.`,
+		Example: "  perdure runs watch ord-1001\n  perdure runs watch @latest -o jsonl",
+		Args:    exactly("ID"),
+	}
+	w := newWaiter(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := w.out.check(); err != nil {
+			return err
+		}
+		return using(cmd, db.read, func(ctx context.Context, c *client) error {
+			h, err := c.find(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return w.watch(ctx, c, h, cmd)
+		})
+	}
+	completeRuns(cmd, db)
+	return cmd
+}
+
+func newRunsWait(db *database) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "wait ID",
+		Short: "Wait until a run ends, and print its output",
+		Long: `Waits until a run ends and prints its output. It ends with the exit code of the
+run, or with 7 when --timeout is over. An interrupt ends the waiting, not the run.`,
+		Example: "  perdure runs wait ord-1001 --timeout 1m",
+		Args:    exactly("ID"),
+	}
+	w := newWaiter(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := w.out.check(); err != nil {
+			return err
+		}
+		return using(cmd, db.read, func(ctx context.Context, c *client) error {
+			h, err := c.find(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return w.wait(ctx, c, h, cmd)
+		})
+	}
+	completeRuns(cmd, db)
+	return cmd
+}
+
+// A waiter waits for the end of a run.
+type waiter struct {
+	out     *output
+	timeout time.Duration
+}
+
+func newWaiter(cmd *cobra.Command) *waiter {
+	w := &waiter{out: newOutput(cmd)}
+	cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "give up after so long; 0 waits for ever")
+	return w
+}
+
+// bound limits ctx by the timeout.
+func (w *waiter) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if w.timeout <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, w.timeout, errWaited)
+}
+
+// ended says what the end of a wait means that came before the end of the run.
+func (w *waiter) ended(ctx context.Context, id journal.RunID) error {
+	if errors.Is(context.Cause(ctx), errWaited) {
+		return &perdure.Error{
+			Code: journal.CodeTimedOut, Message: fmt.Sprintf("run %s has not ended within %v", id, w.timeout), Err: errWaited,
+			Hint: "it goes on; --timeout 0 waits for as long as it takes",
+		}
+	}
+	return fmt.Errorf("%w: run %s goes on", errInterrupted, id)
+}
+
+// wait waits for the end and prints the output.
+func (w *waiter) wait(ctx context.Context, c *client, h journal.Head, cmd *cobra.Command) error {
+	if !h.Status.IsTerminal() {
+		if err := c.warn(ctx, cmd.ErrOrStderr()); err != nil {
+			return err
+		}
+	}
+	bounded, cancel := w.bound(ctx)
+	defer cancel()
+	run, err := c.Get(bounded, string(h.ID))
+	if err != nil {
+		return err
+	}
+	output, failed := run.Result(bounded)
+	if bounded.Err() != nil {
+		return w.ended(bounded, h.ID)
+	}
+	d, err := c.describe(ctx, string(h.ID))
+	if err != nil {
+		return err
+	}
+	if failed == nil || w.out.format != asTable {
+		d.Output = api.Data(output)
+		err = one(w.out, cmd.OutOrStdout(), d.Outcome, func(to io.Writer) error {
+			_, err := fmt.Fprintln(to, string(output))
+			return err
+		})
+	}
+	return errors.Join(err, failed)
+}
+
+// watch prints entries as they come, and gives the error that the run ended with.
+func (w *waiter) watch(ctx context.Context, c *client, h journal.Head, cmd *cobra.Command) error {
+	bounded, cancel := w.bound(ctx)
+	defer cancel()
+	v := &viewer{waiter: w, client: c, head: h, out: cmd.OutOrStdout(), err: cmd.ErrOrStderr(), scopes: api.Scopes{}}
+	v.live = w.out.format == asTable && terminal(v.out)
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for looks := 0; ; looks++ {
+		over, err := v.look(bounded, looks)
+		if bounded.Err() != nil {
+			v.clear()
+			return w.ended(bounded, v.head.ID)
+		}
+		if over || err != nil {
+			v.clear()
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-bounded.Done():
+		}
+	}
+}
+
+// A viewer shows a run while it goes on.
+type viewer struct {
+	*waiter
+	client   *client
+	head     journal.Head
+	seq      int64 // of the last entry that was shown
+	scopes   api.Scopes
+	out, err io.Writer
+	live     bool // out is a terminal: its last line says what the run waits for
+	engine   string
+	asked    bool
+	why      string
+}
+
+// look shows what is new. It says whether the run has ended, with its error.
+func (v *viewer) look(ctx context.Context, looks int) (over bool, err error) {
+	if looks%engineEvery == 0 {
+		if err := v.lookForEngine(ctx); err != nil {
+			return false, err
+		}
+	}
+	heads, err := v.client.Statuses(ctx, string(v.head.ID))
+	if err != nil {
+		return false, err
+	}
+	if !heads[0].Found {
+		return false, &perdure.Error{Code: journal.CodeNotFound, Op: "watch " + string(v.head.ID), Message: "the run was removed"}
+	}
+	v.head = heads[0].Head
+	entries, err := v.client.History(ctx, string(v.head.ID), v.seq+1, 0)
+	if err != nil {
+		return false, err
+	}
+	if err := v.show(entries); err != nil {
+		return false, err
+	}
+	if v.head.Status.IsOpen() {
+		return false, v.status(ctx, len(entries) > 0, looks)
+	}
+	if v.head.Status == journal.ContinuedAsNew && len(entries) > 0 {
+		return false, v.follow(ctx, entries[len(entries)-1])
+	}
+	v.clear()
+	return true, v.end(heads[0])
+}
+
+func (v *viewer) show(entries []journal.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	v.clear()
+	v.seq = entries[len(entries)-1].Seq
+	told := make([]api.Entry, len(entries))
+	for i, e := range entries {
+		told[i] = v.scopes.Entry(e)
+	}
+	if v.waiter.out.format != asTable {
+		return lines(v.out, told)
+	}
+	for _, e := range told {
+		if _, err := fmt.Fprintf(v.out, "%s  %-16s %-20s %s\n", e.At.Format("15:04:05.000"), e.Kind, plain(e.Operation), plain(detail(e))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end tells how the run ended, where that is for people.
+func (v *viewer) end(s perdure.Status) error {
+	if v.waiter.out.format == asTable {
+		_, err := fmt.Fprintf(v.out, "%s after %s  %s\n", hued(v.out, s.Head.Status.String()), took(s.Head.Ended.Sub(s.Head.Created)), plain(string(s.Output)))
+		return errors.Join(err, s.Err)
+	}
+	return s.Err
+}
+
+// follow goes on with the successor of a run that has continued as new.
+func (v *viewer) follow(ctx context.Context, last journal.Entry) error {
+	if last.Detail == nil || last.Detail.Other == "" {
+		return fmt.Errorf("run %s does not say who goes on for it", v.head.ID)
+	}
+	heads, err := v.client.Statuses(ctx, string(last.Detail.Other))
+	if err != nil {
+		return err
+	}
+	v.head, v.seq, v.scopes = heads[0].Head, 0, api.Scopes{}
+	v.head.ID = last.Detail.Other
+	return nil
+}
+
+var spinner = []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
+
+// status has the last line of a terminal say what the run waits for.
+func (v *viewer) status(ctx context.Context, news bool, looks int) error {
+	if !v.live {
+		return nil
+	}
+	if news || looks%engineEvery == 0 {
+		d, err := v.client.Describe(ctx, string(v.head.ID))
+		if err != nil {
+			return err
+		}
+		v.why = d.Why
+	}
+	text := fmt.Sprintf("%s %s  %s  %s", spinner[looks%len(spinner)], v.head.Status, took(time.Since(v.head.Created).Round(time.Second)), plain(v.why))
+	_, err := fmt.Fprint(v.out, "\r\x1b[K"+cut(v.out, text))
+	return err
+}
+
+// clear takes the last line of a terminal away.
+func (v *viewer) clear() {
+	if v.live {
+		fmt.Fprint(v.out, "\r\x1b[K")
+	}
+}
+
+// lookForEngine says when an engine comes or goes.
+func (v *viewer) lookForEngine(ctx context.Context) error {
+	if v.head.Status.IsTerminal() {
+		return nil
+	}
+	engines, err := v.client.engines(ctx)
+	if err != nil {
+		return err
+	}
+	now := v.client.db.noEngine()
+	if len(engines) > 0 {
+		now = engineText(engines[0]) + " has " + v.client.db.file
+	}
+	if now != v.engine && (len(engines) == 0 || v.asked) {
+		v.clear()
+		fmt.Fprintln(v.err, now)
+	}
+	v.engine, v.asked = now, true
+	return nil
+}
+
+func engineText(e store.Engine) string {
+	return fmt.Sprintf("process %d on %s", e.PID, e.Host)
+}
