@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/perduretest"
 )
 
@@ -108,7 +109,8 @@ func TestACardThatIsRefusedThreeTimesEndsASubscription(t *testing.T) {
 }
 
 func TestSubscriptionsBearCrashesEverywhere(t *testing.T) {
-	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+	setup := perduretest.Setup{Workflows: []perdure.Definition{Subscribe}, Crashes: 40}
+	setup.CrashEverywhere(t, func(env *perduretest.Env) any {
 		begin()
 		run := perduretest.Start(env, Subscribe, ada)
 		env.Sleep(4 * 31 * 24 * time.Hour)
@@ -118,5 +120,5 @@ func TestSubscriptionsBearCrashesEverywhere(t *testing.T) {
 		s, err := run.Result()
 		s.First = s.First.Truncate(time.Hour) // a crash takes its time
 		return []any{s, err, books}
-	}, Subscribe)
+	})
 }
