@@ -11,13 +11,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/examples/internal/terminal"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 )
 
 func TestMain(m *testing.M) {
 	log.SetOutput(io.Discard)
-	os.Exit(m.Run())
+	terminal.Main(m, func() {
+		pace = 0
+		main()
+	})
 }
 
 // begin gives a bill with nothing on it.
@@ -92,4 +96,21 @@ func TestAgentsBearCrashesEverywhere(t *testing.T) {
 		all, tokens := paid(t)
 		return []any{all, tokens}
 	}, Agent, Research)
+}
+
+func TestAnAgentSurvivesAKill(t *testing.T) {
+	at := terminal.Open(t)
+	kill := at.Serve()
+	at.Run("start", "agent", "--id", "q-1", "-i", `{"text":"how many?","budget":170}`)
+	at.Until(func() bool { return strings.Contains(at.File("bill.txt"), "120 tokens") })
+	kill()
+	at.Serve()
+	if answer := at.Run("runs", "wait", "q-1"); !strings.Contains(answer, `{"text":"the budget is spent","spent":160}`) {
+		t.Errorf("answer: %s", answer)
+	}
+	for _, what := range []string{"120 tokens", "search teapots", "40 tokens", "math 6*7"} {
+		if n := strings.Count(at.File("bill.txt"), what); n != 1 {
+			t.Errorf("%s is paid %d times: %s", what, n, at.File("bill.txt"))
+		}
+	}
 }

@@ -37,7 +37,7 @@ func think(ctx context.Context, talk []string, budget int) (Say, error) {
 	}
 	fresh, err := pay(ctx, fmt.Sprint(say.Tokens, " tokens"))
 	if err == nil && fresh && len(talk)%2 == 0 {
-		err = perdure.RetryAfter(2*time.Second, errors.New("the model's answer was lost"))
+		err = perdure.RetryAfter(200*time.Millisecond, errors.New("the model's answer was lost"))
 	}
 	return say, err
 }

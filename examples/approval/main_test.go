@@ -4,19 +4,20 @@ import (
 	"errors"
 	"io"
 	"log"
-	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/examples/internal/terminal"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 )
 
 func TestMain(m *testing.M) {
 	log.SetOutput(io.Discard)
-	os.Exit(m.Run())
+	terminal.Main(m, main)
 }
 
 var taxi = Expense{By: "ada", For: "a taxi", Cents: 4200}
@@ -110,4 +111,17 @@ func TestApprovalsBearCrashesEverywhere(t *testing.T) {
 		run.Returns("approved by director")
 		return outside.log
 	}, Approve)
+}
+
+func TestAnApprovalIsTakenThoughNothingRanWhenItWasSent(t *testing.T) {
+	at := terminal.Open(t)
+	kill := at.Serve()
+	at.Run("start", "expense-approval", "--id", "exp-1", "-i", `{"by":"ada","for":"a train","cents":9900}`)
+	at.Until(func() bool { return strings.Contains(at.Run("runs", "get", "exp-1"), "WAITING") })
+	kill()
+	at.Run("runs", "signal", "exp-1", "answer", "-i", `{"by":"manager","why":"walk"}`)
+	at.Serve()
+	if out := at.Run("runs", "wait", "exp-1"); !strings.Contains(out, "refused by manager: walk") {
+		t.Errorf("it ended with %s", out)
+	}
 }

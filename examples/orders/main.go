@@ -29,7 +29,7 @@ type Receipt struct {
 
 // Fulfil is the workflow. Its steps have four attempts each.
 var Fulfil = perdure.Define("order-fulfilment", fulfil,
-	perdure.Retry{Attempts: 4, First: time.Second, Factor: 2},
+	perdure.Retry{Attempts: 4, First: 200 * time.Millisecond},
 	perdure.About{Description: "Reserves, charges and ships an order, or undoes what it did."})
 
 func main() { app.Main(Fulfil) }

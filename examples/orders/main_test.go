@@ -12,13 +12,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/examples/internal/terminal"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 )
 
 func TestMain(m *testing.M) {
 	log.SetOutput(io.Discard)
-	os.Exit(m.Run())
+	terminal.Main(m, func() {
+		pace = 0
+		main()
+	})
 }
 
 // begin gives a world in which nothing was done yet.
@@ -99,5 +103,25 @@ func TestOrdersBearCrashesEverywhere(t *testing.T) {
 				return []any{receipt, errors.Is(err, errRefused), done(t)}
 			}, Fulfil)
 		})
+	}
+}
+
+func TestAnOrderSurvivesAKill(t *testing.T) {
+	at := terminal.Open(t)
+	kill := at.Serve()
+	at.Run("start", "order-fulfilment", "--id", "ord-1", "-i", `{"id":"ord-1","item":"cup","cents":700,"country":"IS"}`)
+	at.Until(func() bool { return strings.Contains(at.File("outside.txt"), "charge") })
+	kill()
+	if text := at.Run("runs", "get", "ord-1"); !strings.Contains(text, "ord-1") {
+		t.Errorf("while nothing runs: %s", text)
+	}
+	at.Serve()
+	if receipt := at.Run("runs", "wait", "ord-1"); !strings.Contains(receipt, `"tracking":"ship-ord-1"`) {
+		t.Errorf("receipt: %s", receipt)
+	}
+	for _, what := range []string{"reserve", "charge", "ship"} {
+		if n := strings.Count(at.File("outside.txt"), what+" ord-1"); n != 1 {
+			t.Errorf("%s %d times: %s", what, n, at.File("outside.txt"))
+		}
 	}
 }

@@ -3,18 +3,19 @@ package main
 import (
 	"io"
 	"log"
-	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/examples/internal/terminal"
 	"github.com/perdure/perdure/perduretest"
 )
 
 func TestMain(m *testing.M) {
 	log.SetOutput(io.Discard)
-	os.Exit(m.Run())
+	terminal.Main(m, main)
 }
 
 // begin empties the books.
@@ -121,4 +122,18 @@ func TestSubscriptionsBearCrashesEverywhere(t *testing.T) {
 		s.First = s.First.Truncate(time.Hour) // a crash takes its time
 		return []any{s, err, books}
 	})
+}
+
+func TestASubscriptionIsChangedThoughNothingRuns(t *testing.T) {
+	at := terminal.Open(t)
+	kill := at.Serve()
+	at.Run("start", "subscription", "--id", "sub-1", "-i", `{"customer":"ada","plan":"basic","card":"tok_1"}`)
+	at.Until(func() bool { return strings.Contains(at.Run("runs", "get", "sub-1"), "WAITING") })
+	kill()
+	at.Run("runs", "signal", "sub-1", "change", "-i", `{"plan":"pro","stop":true}`)
+	at.Serve()
+	out := at.Run("runs", "wait", "sub-1")
+	if !strings.Contains(out, `"plan":"pro"`) || !strings.Contains(out, `"ended":"the customer left"`) {
+		t.Errorf("it ended with %s", out)
+	}
 }

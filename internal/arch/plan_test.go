@@ -37,15 +37,16 @@ var plan = map[string]permit{
 	// garden
 	"perduretest": {own: "/ journal observe store store/memory"},
 	// street
-	"app":                   {own: anyPublic, others: "github.com/spf13/cobra golang.org/x/term"},
-	"app/internal/bench":    {own: anyPublic},
-	"app/internal/demo":     {own: anyPublic, others: "golang.org/x/term"},
-	"cmd/perdure":           {own: "app"},
-	"examples/hello":        {own: "/ store/sqlite"},
-	"examples/orders":       {own: "/ app journal"},
-	"examples/approval":     {own: "/ app"},
-	"examples/agent":        {own: "/ app"},
-	"examples/subscription": {own: "/ app"},
+	"app":                        {own: anyPublic, others: "github.com/spf13/cobra golang.org/x/term"},
+	"app/internal/bench":         {own: anyPublic},
+	"app/internal/demo":          {own: anyPublic, others: "golang.org/x/term"},
+	"cmd/perdure":                {own: "app"},
+	"examples/hello":             {own: "/ store/sqlite"},
+	"examples/orders":            {own: "/ app journal"},
+	"examples/approval":          {own: "/ app"},
+	"examples/agent":             {own: "/ app"},
+	"examples/subscription":      {own: "/ app"},
+	"examples/internal/terminal": {},
 	// beside the house: its plan
 	"internal/arch": {},
 }
