@@ -97,7 +97,7 @@ func unknownCommand(root *cobra.Command, name string) error {
 	}
 	return &perdure.Error{
 		Code: journal.CodeInvalid, Message: "there is no command " + name,
-		Hint: cmpHint(nearest(name, names), root.CommandPath()+" --help lists them"),
+		Hint: didYouMean(nearest(name, names), root.CommandPath()+" --help lists them"),
 	}
 }
 

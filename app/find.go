@@ -59,14 +59,14 @@ func (c *client) find(ctx context.Context, id string) (journal.Head, error) {
 	var e *perdure.Error
 	if errors.As(err, &e) && e.Hint == "" {
 		known := *e
-		known.Hint = cmpHint(nearest(id, c.ids(ctx)), c.db.program.name+" runs list --db "+c.db.file+" lists them")
+		known.Hint = didYouMean(nearest(id, c.ids(ctx)), c.db.program.name+" runs list --db "+c.db.file+" lists them")
 		return journal.Head{}, &known
 	}
 	return journal.Head{}, err
 }
 
-// cmpHint asks whether one of the words was meant; without any it gives instead.
-func cmpHint(near []string, instead string) string {
+// didYouMean asks whether one of the words was meant; without any it gives instead.
+func didYouMean(near []string, instead string) string {
 	if len(near) == 0 {
 		return instead
 	}

@@ -126,7 +126,7 @@ func parseStatuses(names []string) ([]journal.Status, error) {
 		if !ok {
 			return nil, &perdure.Error{
 				Code: journal.CodeInvalid, Op: "runs list", Message: "there is no status " + name,
-				Hint: cmpHint(nearest(name, statusNames()), "one of "+strings.Join(statusNames(), ", ")),
+				Hint: didYouMean(nearest(name, statusNames()), "one of "+strings.Join(statusNames(), ", ")),
 			}
 		}
 		out = append(out, s)

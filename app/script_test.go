@@ -46,7 +46,7 @@ type stage struct {
 	*testing.T
 	dir string
 	env []string
-	off []func()
+	off []func(os.Signal) // ends what goes on beside the others
 }
 
 // newStage gives a stage whose programs are in bin.
@@ -59,7 +59,7 @@ func newStage(t *testing.T, bin string, env ...string) *stage {
 	s.env = append(os.Environ(), append(env, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))...)
 	t.Cleanup(func() {
 		for _, off := range s.off {
-			off()
+			off(os.Interrupt)
 		}
 	})
 	return s
@@ -149,11 +149,19 @@ func (s *stage) begin(text string) {
 		}
 	}()
 	<-heard
-	s.off = append(s.off, func() {
-		_ = cmd.Process.Signal(os.Interrupt)
+	s.off = append(s.off, func(how os.Signal) {
+		_ = cmd.Process.Signal(how) // it fails where the process has ended
 		_ = cmd.Wait()
 		r.Close()
 	})
+}
+
+// kill ends what goes on beside the others, as kill -9 does.
+func (s *stage) kill() {
+	for _, off := range s.off {
+		off(os.Kill)
+	}
+	s.off = nil
 }
 
 // like says whether text is as the lines say: … stands for anything within a line,

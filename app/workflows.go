@@ -149,7 +149,7 @@ func newWorkflowsShow(db *database) *cobra.Command {
 		}
 		return &perdure.Error{
 			Code: journal.CodeNotFound, Op: "show " + args[0], Message: "neither this program nor " + db.file + " has such a workflow",
-			Hint: cmpHint(nearest(args[0], names), db.program.name+" workflows list shows what there is"),
+			Hint: didYouMean(nearest(args[0], names), db.program.name+" workflows list shows what there is"),
 		}
 	}
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
