@@ -18,6 +18,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/app/internal/demo"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/sqlite"
 )
 
@@ -39,6 +40,7 @@ func TestDemo(t *testing.T) {
 		if len(lines) > 25 || !strings.HasPrefix(next, "next    ") || strings.Contains(r.stdout, "✗ (") {
 			t.Errorf("%v: %d lines:\n%s", args, len(lines), r.stdout)
 		}
+		leftOrderly(t, dir, journal.Waiting)
 		repeats := countRepeats(t, dir)
 		if args[1] != "0" && repeats == 0 {
 			t.Errorf("%v: no call was repeated", args)
@@ -194,7 +196,10 @@ func TestDemoGoesOn(t *testing.T) {
 				t.Errorf("worker %d does not live; %v", c.Worker, err)
 			}
 		}
-		signalled(t, filepath.Join(dir, "perdure.db"), "exp-9", "approve", `{"by":"you","ok":true}`)
+		elsewhere(t, dir, func(_ *sqlite.Store, c *perdure.Client) error {
+			_, err := c.Send(t.Context(), "exp-9", "approve", []byte(`{"by":"you","ok":true}`))
+			return err
+		})
 	}
 	stderr := &bytes.Buffer{}
 	stdout := &onLine{word: "Ctrl-C ends", do: approve}
@@ -205,22 +210,40 @@ func TestDemoGoesOn(t *testing.T) {
 		t.Errorf("exit code %d, stderr %q\n%s", code, stderr, stdout)
 	}
 	gone(t, dir)
+	leftOrderly(t, dir, journal.Completed)
 }
 
-// signalled sends a signal as another process would.
-func signalled(t *testing.T, file, id, name, payload string) {
+// leftOrderly checks what a demo has left in dir: no engine that died, and runs
+// that wait, as anybody can read while nothing runs.
+func leftOrderly(t *testing.T, dir string, approval journal.Status) {
 	t.Helper()
-	s, err := sqlite.Open(file)
+	elsewhere(t, dir, func(s *sqlite.Store, c *perdure.Client) error {
+		info, err := s.Info(t.Context())
+		if err != nil || len(info.Engines) > 0 {
+			return fmt.Errorf("engines %v: %w", info.Engines, err)
+		}
+		runs, err := c.Statuses(t.Context(), "exp-9", "sub-5")
+		if err != nil || runs[0].Head.Status != approval || runs[1].Head.Status != journal.Waiting {
+			return fmt.Errorf("runs %+v: %w", runs, err)
+		}
+		return nil
+	})
+}
+
+// elsewhere does what another process would do with a demo's file.
+func elsewhere(t *testing.T, dir string, do func(*sqlite.Store, *perdure.Client) error) {
+	t.Helper()
+	s, err := sqlite.Open(filepath.Join(dir, "perdure.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	c, err := perdure.NewClient(t.Context(), s)
 	if err == nil {
-		_, err = c.Send(t.Context(), id, name, []byte(payload))
+		err = do(s, c)
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 }
 
@@ -250,7 +273,7 @@ func TestDemoWithoutAListener(t *testing.T) {
 	stderr := &bytes.Buffer{}
 	reader, writer := io.Pipe()
 	reader.Close()
-	if code := run(t.Context(), "perdure", args, strings.NewReader(""), writer, stderr); code != exitFailed || !strings.Contains(stderr.String(), "nobody listens") {
+	if code := run(t.Context(), "perdure", args, strings.NewReader(""), writer, stderr); code != exitFailed || !strings.Contains(stderr.String(), "the report cannot be written") {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 	gone(t, dir)

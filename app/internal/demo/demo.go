@@ -59,7 +59,7 @@ type listened struct {
 func (l listened) Write(p []byte) (int, error) {
 	n, err := l.Writer.Write(p)
 	if err != nil {
-		l.over(fmt.Errorf("nobody listens: %w", err))
+		l.over(fmt.Errorf("the report cannot be written: %w", err))
 	}
 	return n, err
 }

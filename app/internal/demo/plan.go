@@ -131,6 +131,8 @@ const (
 	subscriptionID = "sub-5"
 )
 
+var waiting = []string{approvalID, subscriptionID}
+
 func (p *planner) approval() {
 	e := Expense{By: "ada", For: "a train ticket", Cents: p.cents()}
 	j := plan(p, approval(nil), approvalID, e, Target{Action: Mail, Of: "manager"})

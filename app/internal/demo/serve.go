@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
 )
 
 // serve lets the worker go on until somebody ends it, and tells what becomes of
@@ -68,19 +67,37 @@ func (s *supervisor) press(ctx context.Context, key byte) error {
 	case interruptKey:
 		return ErrInterrupted
 	case 'a':
-		d, err := approve.Send(ctx, s.runs, approvalID, Decision{By: "you", OK: true}, perdure.SendKey("demo"))
-		switch {
-		case err != nil && journal.CodeOf(err) != journal.CodeWrongState:
-			return err
-		case err != nil || d.Duplicate || d.Unrouted:
-			s.report.line("  %s is decided", approvalID)
-		}
+		return s.approve(ctx)
 	case 'f':
-		state, err := s.runs.state(ctx, subscriptionID)
-		if err != nil || state.Timer == "" {
-			return err
-		}
-		return s.runs.CancelTimer(ctx, subscriptionID, state.Timer, "fast-forward")
+		return s.fastForward(ctx)
 	}
 	return nil
+}
+
+// approve sends what the manager would send. A second one has the same key: it is
+// the same message.
+func (s *supervisor) approve(ctx context.Context) error {
+	state, err := s.runs.state(ctx, approvalID)
+	if err != nil {
+		return err
+	}
+	if state.Status.IsTerminal() {
+		s.report.line("  %s is decided", approvalID)
+		return nil
+	}
+	_, err = approve.Send(ctx, s.runs, approvalID, Decision{By: "you", OK: true}, perdure.SendKey("demo"))
+	return err
+}
+
+// fastForward ends the timer that the subscription waits for.
+func (s *supervisor) fastForward(ctx context.Context) error {
+	state, err := s.runs.state(ctx, subscriptionID)
+	if err != nil {
+		return err
+	}
+	if state.Timer == "" {
+		s.report.line("  %s waits for no time", subscriptionID)
+		return nil
+	}
+	return s.runs.CancelTimer(ctx, subscriptionID, state.Timer, "fast-forward")
 }

@@ -66,7 +66,11 @@ func (s *supervisor) run(ctx context.Context, in io.Reader, out io.Writer) error
 	if err := s.judge(ctx); err != nil || s.options.Once {
 		return err
 	}
-	return errors.Join(s.serve(ctx, w, in, out), w.leave())
+	err = s.serve(ctx, w, in, out)
+	if err == nil || errors.Is(err, ErrInterrupted) {
+		err = cmp.Or(w.leave(), err)
+	}
+	return err
 }
 
 func (s *supervisor) startWorld() error {
@@ -213,7 +217,7 @@ func (s *supervisor) tell(run string) error {
 // look asks the file about the runs that wait, and gives those that it says
 // something new of.
 func (s *supervisor) look(ctx context.Context) (news []string, err error) {
-	for _, id := range []string{approvalID, subscriptionID} {
+	for _, id := range waiting {
 		if !s.evidence.Accepted[id] {
 			continue
 		}
@@ -240,7 +244,7 @@ func (s *supervisor) judge(ctx context.Context) error {
 		return err
 	}
 	s.evidence.Judged = time.Now()
-	for _, id := range []string{approvalID, subscriptionID} {
+	for _, id := range waiting {
 		s.report.run(s.jobs[id], s.evidence.Runs[id], s.evidence.Calls)
 	}
 	return s.report.end(Judge(s.evidence))
