@@ -45,7 +45,7 @@ var asking = []struct {
 
 // Approve is the workflow of an expense.
 var Approve = perdure.Define("expense-approval", approve,
-	perdure.Retry{Attempts: 5, First: time.Second},
+	perdure.Retry{Attempts: 5, First: 200 * time.Millisecond},
 	perdure.About{Description: "Has an expense approved, and pays it."})
 
 func main() { app.Main(Approve) }

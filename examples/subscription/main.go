@@ -36,7 +36,7 @@ var Changed = perdure.NewSignal[Change]("change")
 const trial = 30 * 24 * time.Hour
 
 // Subscribe is the workflow of a subscription.
-var Subscribe = perdure.Define("subscription", subscribe, perdure.Retry{Attempts: 10})
+var Subscribe = perdure.Define("subscription", subscribe, perdure.Retry{Attempts: 10, First: 200 * time.Millisecond})
 
 func main() { app.Main(Subscribe) }
 

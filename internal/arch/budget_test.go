@@ -3,6 +3,9 @@ package arch
 import (
 	"fmt"
 	"go/ast"
+	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -12,6 +15,7 @@ const (
 	maxLines    = 800 // of a file that is no test
 	maxFunction = 70  // lines of all functions but the longest hundredth
 	maxHello    = 29  // lines of the first program
+	maxExample  = 149 // lines of the files of an example that are no tests
 	hello       = "examples/hello/main.go"
 )
 
@@ -38,6 +42,15 @@ type Narrow interface { G(); H() }`},
 			name: "budget/the first program has fewer than 30 lines", check: longHello,
 			bad:  map[string]string{hello: "package main\n" + strings.Repeat("\n", 29)},
 			want: []string{hello + " has 30 lines"},
+		},
+		{
+			name: "budget/examples have fewer than 150 lines, and say what they show", check: longExamples,
+			bad: map[string]string{
+				"examples/x/main.go": "package main\n" + strings.Repeat("\n", 100), "examples/x/more.go": "package main\n" + strings.Repeat("\n", 60),
+				"examples/internal/y/y.go": "package y\n" + strings.Repeat("\n", 200),
+			},
+			want: []string{"examples/x has 162 lines", "examples/x has no test", "examples/x has no README.md"},
+			fine: []string{"examples/internal/y"},
 		},
 	}
 }
@@ -139,4 +152,27 @@ func longHello(h *house) (found []string) {
 		}
 	}
 	return []string{"there is no " + hello}
+}
+
+// longExamples judges the programs that people read and copy.
+func longExamples(h *house) (found []string) {
+	for _, r := range h.sorted() {
+		if !strings.HasPrefix(r.path, "examples/") || r.name != "main" || r.path == path.Dir(hello) {
+			continue
+		}
+		lines := 0
+		for _, f := range r.code() {
+			lines += f.lines
+		}
+		if lines > maxExample {
+			found = append(found, fmt.Sprintf("%s has %d lines, at most %d: an example shows one thing", r.path, lines, maxExample))
+		}
+		if len(r.code()) == len(r.files) {
+			found = append(found, r.path+" has no test: show it failing and going on")
+		}
+		if _, err := os.Stat(filepath.Join(root, r.path, "README.md")); err != nil {
+			found = append(found, r.path+" has no README.md: say what it shows, and what to type")
+		}
+	}
+	return found
 }
