@@ -114,13 +114,3 @@ func TestAnAgentSurvivesAKill(t *testing.T) {
 		}
 	}
 }
-
-func TestTheReadmeIsRight(t *testing.T) {
-	printed := terminal.Open(t).Follow()
-	if out := printed["runs describe q-1"]; !strings.Contains(out, "q-1") {
-		t.Errorf("q-1: %s", out)
-	}
-	if out := printed["runs wait q-3"]; !strings.Contains(out, `{"text":"the budget is spent","spent":220}`) {
-		t.Errorf("q-3: %s", out)
-	}
-}

@@ -24,8 +24,8 @@ type Say struct {
 var script = []Say{{"research", "teapots", 120}, {"math", "6*7", 40}, {"search", "tea", 60}, {"mail", "buy tea", 80}, {"", "42 teapots", 100}}
 
 var (
-	bill = "bill.txt"  // has a line for each call that was paid for, and outlives this program
-	pace = time.Second // of an answer
+	bill = "bill.txt"             // has a line for each call that was paid for, and outlives this program
+	pace = 500 * time.Millisecond // of an answer
 	mu   sync.Mutex
 )
 

@@ -113,12 +113,15 @@ func TestApprovalsBearCrashesEverywhere(t *testing.T) {
 	}, Approve)
 }
 
-func TestTheReadmeIsRight(t *testing.T) {
-	printed := terminal.Open(t).Follow()
-	if out := printed["runs wait exp-1"]; !strings.Contains(out, "approved by manager") {
-		t.Errorf("exp-1: %s", out)
-	}
-	if out := printed["runs wait exp-2"]; !strings.Contains(out, "refused by manager: walk") { // who decided while nothing ran
-		t.Errorf("exp-2: %s", out)
+func TestAnAnswerIsTakenThoughNothingRanWhenItWasSent(t *testing.T) {
+	at := terminal.Open(t)
+	kill := at.Serve()
+	at.Run("start", "expense-approval", "--id", "exp-1", "-i", `{"by":"ada","for":"a train","cents":9900}`)
+	at.Until(func() bool { return strings.Contains(at.Run("runs", "get", "exp-1"), "WAITING") })
+	kill()
+	at.Run("runs", "signal", "exp-1", "answer", "-i", `{"by":"manager","why":"walk"}`)
+	at.Serve()
+	if out := at.Run("runs", "wait", "exp-1"); !strings.Contains(out, "refused by manager: walk") {
+		t.Errorf("it ended with %s", out)
 	}
 }

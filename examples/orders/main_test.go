@@ -125,17 +125,3 @@ func TestAnOrderSurvivesAKill(t *testing.T) {
 		}
 	}
 }
-
-func TestTheReadmeIsRight(t *testing.T) {
-	at := terminal.Open(t)
-	printed := at.Follow()
-	if out := printed["runs history ord-2"]; !strings.Contains(out, "release-ord-2") {
-		t.Errorf("ord-2: %s", out)
-	}
-	if out := printed["runs wait ord-3"]; !strings.Contains(out, `"tracking":"ship-ord-3"`) {
-		t.Errorf("ord-3: %s", out)
-	}
-	if text := at.File("outside.txt"); strings.Count(text, "charge ord-") != 3 {
-		t.Errorf("three orders are charged: %s", text)
-	}
-}

@@ -124,12 +124,16 @@ func TestSubscriptionsBearCrashesEverywhere(t *testing.T) {
 	})
 }
 
-func TestTheReadmeIsRight(t *testing.T) {
-	printed := terminal.Open(t).Follow()
-	if out := printed["runs wait sub-1"]; !strings.Contains(out, `"plan":"pro"`) || !strings.Contains(out, `"ended":"the customer left"`) {
-		t.Errorf("sub-1: %s", out)
-	}
-	if out := printed["runs wait sub-2"]; !strings.Contains(out, `"ended":"the customer left"`) { // while nothing ran
-		t.Errorf("sub-2: %s", out)
+func TestASubscriptionIsChangedThoughNothingRuns(t *testing.T) {
+	at := terminal.Open(t)
+	kill := at.Serve()
+	at.Run("start", "subscription", "--id", "sub-1", "-i", `{"customer":"ada","plan":"basic","card":"tok_1"}`)
+	at.Until(func() bool { return strings.Contains(at.Run("runs", "get", "sub-1"), "WAITING") })
+	kill()
+	at.Run("runs", "signal", "sub-1", "change", "-i", `{"plan":"pro","stop":true}`)
+	at.Serve()
+	out := at.Run("runs", "wait", "sub-1")
+	if !strings.Contains(out, `"plan":"pro"`) || !strings.Contains(out, `"ended":"the customer left"`) {
+		t.Errorf("it ended with %s", out)
 	}
 }

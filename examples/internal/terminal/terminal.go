@@ -4,7 +4,6 @@ package terminal
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -82,46 +81,6 @@ func (s *Terminal) Serve() (kill func()) {
 	}
 	go func() { _, _ = io.Copy(io.Discard, lines) }()
 	return kill
-}
-
-// Follow does what the README.md of the example says, from its first command to its
-// last, and gives what each printed; of a command that is there twice, the last.
-// A run that fails, as it should where the README has one, fails no test.
-func (s *Terminal) Follow() map[string]string {
-	s.t.Helper()
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	out, kill := map[string]string{}, func() {}
-	for line := range strings.Lines(string(readme)) {
-		switch words := split(line); {
-		case len(words) < 3 || words[0] != "$" || words[1] == "go":
-		case words[1] == "kill":
-			kill()
-		case words[2] == "serve":
-			kill = s.Serve()
-		default:
-			printed, err := s.command(words[2:]...).Output()
-			if failed := (*exec.ExitError)(nil); errors.As(err, &failed) && failed.ExitCode() > 1 {
-				s.t.Errorf("%s%v\n%s", line, err, failed.Stderr)
-			}
-			out[strings.Join(words[2:], " ")] = string(printed)
-		}
-	}
-	return out
-}
-
-// split gives the words of a line as a shell has them, with '…' as the only quotes.
-func split(line string) (words []string) {
-	for i, part := range strings.Split(line, "'") {
-		if i%2 == 1 {
-			words = append(words, part)
-		} else {
-			words = append(words, strings.Fields(part)...)
-		}
-	}
-	return words
 }
 
 // File gives the text of a file; of one that is not there, nothing.
