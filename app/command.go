@@ -62,6 +62,7 @@ func (p *program) root() *cobra.Command {
 		p.newServe(), p.newStart(), p.newRuns(), p.newWorkflows(), p.newUnrouted(), p.newDB(),
 		newDemo(), newDemoWorker(), newDemoWorld(), newBench(), newVersion(),
 	)
+	addCompletion(root)
 	rename(root, p.name)
 	return root
 }

@@ -9,6 +9,22 @@ import (
 	"github.com/perdure/perdure"
 )
 
+// addCompletion adds the command that writes what a shell needs, with examples.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		c.Short = "Write what a shell needs to complete commands, runs and workflows"
+		c.Example = "  perdure completion bash > /etc/bash_completion.d/" + root.Name()
+		for _, shell := range c.Commands() {
+			shell.Short = "Write it for " + shell.Name()
+			shell.Example = "  perdure completion " + shell.Name()
+		}
+	}
+}
+
 // completions gives what the shell may offer; what goes wrong offers nothing.
 type completions func(context.Context, *client) []string
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,6 +38,13 @@ var scripted = []perdure.Definition{
 			return n, perdure.ContinueAsNew(ctx, n-1)
 		}
 		return n, nil
+	}),
+	perdure.Define("stubborn", func(ctx context.Context, _ int) (int, error) {
+		return perdure.Step(ctx, "s", func(ctx context.Context) (int, error) {
+			fmt.Println("it has begun")
+			<-ctx.Done()
+			return 0, ctx.Err()
+		})
 	}),
 	perdure.Define("sleep", func(ctx context.Context, _ int) (int, error) { return 0, perdure.Sleep(ctx, 30*24*time.Hour) }),
 }

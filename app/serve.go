@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -57,11 +56,11 @@ One engine at a time has a database. Other commands work on it meanwhile.`,
 			return err
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s executes %s on %s; an interrupt ends it\n", p.name, strings.Join(p.names(), ", "), db.file)
-		err = engine.Run(cmd.Context())
-		if cmd.Context().Err() != nil && err == nil {
-			return nil
-		}
-		return errors.Join(err)
+		stop := context.AfterFunc(cmd.Context(), func() {
+			fmt.Fprintln(cmd.ErrOrStderr(), "it ends when the steps in flight have, within ten seconds; another interrupt ends it now")
+		})
+		defer stop()
+		return engine.Run(cmd.Context())
 	}
 	return cmd
 }

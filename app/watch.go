@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -117,11 +118,11 @@ func (w *waiter) wait(ctx context.Context, c *client, h journal.Head, cmd *cobra
 	}
 	bounded, cancel := w.bound(ctx)
 	defer cancel()
-	run, err := c.Get(bounded, string(h.ID))
-	if err != nil {
-		return err
+	var output json.RawMessage
+	run, failed := c.Get(bounded, string(h.ID))
+	if failed == nil {
+		output, failed = run.Result(bounded)
 	}
-	output, failed := run.Result(bounded)
 	if bounded.Err() != nil {
 		return w.ended(bounded, h.ID)
 	}
