@@ -106,6 +106,7 @@ func TestOrdersBearCrashesEverywhere(t *testing.T) {
 	}
 }
 
+// spec: B-16
 func TestAnOrderSurvivesAKill(t *testing.T) {
 	at := terminal.Open(t)
 	kill := at.Serve()
