@@ -22,25 +22,16 @@ func reason(cmd *cobra.Command) *string {
 
 // acting makes a command that brings a run into a status, and says what was done.
 func acting(db *database, cmd *cobra.Command, to journal.Status, done string, act func(context.Context, *client, string) error) *cobra.Command {
-	cmd.Args = exactly("ID")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return using(cmd, db.write, func(ctx context.Context, c *client) error {
-			h, err := c.find(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			if err := act(ctx, c, string(h.ID)); err != nil {
-				return err
-			}
-			if h.Status == to {
-				done = "is " + to.String() + " already"
-			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "run %s %s\n", h.ID, done)
-			return c.warn(ctx, cmd.ErrOrStderr())
-		})
-	}
-	completeRuns(cmd, db)
-	return cmd
+	return aboutRun(db, cmd, nil, db.write, func(ctx context.Context, c *client, h journal.Head) error {
+		if err := act(ctx, c, string(h.ID)); err != nil {
+			return err
+		}
+		if h.Status == to {
+			done = "is " + to.String() + " already"
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "run %s %s\n", h.ID, done)
+		return c.warn(ctx, cmd.ErrOrStderr())
+	})
 }
 
 // warn says so where no engine has the database.

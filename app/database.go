@@ -106,8 +106,11 @@ func (d *database) noEngine() string {
 	return fmt.Sprintf("no engine has %s: %s", d.file, who)
 }
 
+// An opener opens a database: read or write.
+type opener func(context.Context) (*client, error)
+
 // using opens the database, has do use it, and closes it.
-func using(cmd *cobra.Command, open func(context.Context) (*client, error), do func(context.Context, *client) error) error {
+func using(cmd *cobra.Command, open opener, do func(context.Context, *client) error) error {
 	c, err := open(cmd.Context())
 	if err != nil {
 		return err

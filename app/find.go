@@ -136,6 +136,25 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
+// aboutRun makes a command that is about one run, which its argument names.
+func aboutRun(db *database, cmd *cobra.Command, out *output, open opener, do func(context.Context, *client, journal.Head) error) *cobra.Command {
+	cmd.Args = exactly("ID")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		return using(cmd, open, func(ctx context.Context, c *client) error {
+			h, err := c.find(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return do(ctx, c, h)
+		})
+	}
+	completeRuns(cmd, db)
+	return cmd
+}
+
 // exactly demands the arguments with these names.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

@@ -20,38 +20,26 @@ func newRunsHistory(db *database) *cobra.Command {
 		Short: "Show the journal of a run: every fact, in order",
 		Example: `  perdure runs history ord-1001
   perdure runs history ord-1001 -o jsonl | jq 'select(.error)'`,
-		Args: exactly("ID"),
 	}
 	out := newOutput(cmd)
 	cmd.Flags().Int64Var(&from, "from", 1, "begin at this entry")
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many entries; 0 for all")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := out.check(); err != nil {
-			return err
-		}
+	return aboutRun(db, cmd, out, db.read, func(ctx context.Context, c *client, h journal.Head) error {
 		if from < 1 || limit < 0 {
 			return usage(cmd, "--from is 1 or more, and --limit 0 or more")
 		}
-		return using(cmd, db.read, func(ctx context.Context, c *client) error {
-			h, err := c.find(ctx, args[0])
-			if err != nil {
-				return err
+		all, err := c.History(ctx, string(h.ID), 1, 0)
+		entries := make([]api.Entry, 0, len(all))
+		for scopes, i := (api.Scopes{}), 0; i < len(all); i++ {
+			if e := scopes.Entry(all[i]); e.Seq >= from && (limit == 0 || len(entries) < limit) {
+				entries = append(entries, e)
 			}
-			all, err := c.History(ctx, string(h.ID), 1, 0)
-			entries := make([]api.Entry, 0, len(all))
-			for scopes, i := (api.Scopes{}), 0; i < len(all); i++ {
-				if e := scopes.Entry(all[i]); e.Seq >= from && (limit == 0 || len(entries) < limit) {
-					entries = append(entries, e)
-				}
-			}
-			if printed := list(out, cmd.OutOrStdout(), entries, entryColumns); err == nil {
-				err = printed
-			}
-			return err // of a row that cannot be read, after those before it
-		})
-	}
-	completeRuns(cmd, db)
-	return cmd
+		}
+		if printed := list(out, cmd.OutOrStdout(), entries, entryColumns); err == nil {
+			err = printed
+		}
+		return err // of a row that cannot be read, after those before it
+	})
 }
 
 var entryColumns = []column[api.Entry]{
@@ -96,23 +84,14 @@ func newRunsExport(db *database) *cobra.Command {
 		Long: `Writes the whole journal with all its payloads, as perduretest.ReplayFile reads
 it: does new code still fit what production has recorded?`,
 		Example: "  perdure runs export ord-1001 > testdata/ord-1001.jsonl",
-		Args:    exactly("ID"),
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return using(cmd, db.read, func(ctx context.Context, c *client) error {
-			h, err := c.find(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			entries, err := c.History(ctx, string(h.ID), 1, 0)
-			if err != nil {
-				return err
-			}
-			return journal.Write(cmd.OutOrStdout(), entries)
-		})
-	}
-	completeRuns(cmd, db)
-	return cmd
+	return aboutRun(db, cmd, nil, db.read, func(ctx context.Context, c *client, h journal.Head) error {
+		entries, err := c.History(ctx, string(h.ID), 1, 0)
+		if err != nil {
+			return err
+		}
+		return journal.Write(cmd.OutOrStdout(), entries)
+	})
 }
 
 // millis is a duration that the JSON tells in milliseconds.

@@ -35,9 +35,9 @@ func newOutput(cmd *cobra.Command) *output {
 	return o
 }
 
+// check refuses a format that is none. A command without formats has a nil output.
 func (o *output) check() error {
-	switch o.format {
-	case asTable, asJSON, asJSONL:
+	if o == nil || o.format == asTable || o.format == asJSON || o.format == asJSONL {
 		return nil
 	}
 	return &perdure.Error{Code: journal.CodeInvalid, Message: "there is no output format " + o.format, Hint: "-o is table, json or jsonl"}

@@ -33,23 +33,11 @@ func newRunsWatch(db *database) *cobra.Command {
 of a chain that continues as new, until the chain does. It ends with the exit code
 of the run. An interrupt ends the watching, not the run.`,
 		Example: "  perdure runs watch ord-1001\n  perdure runs watch @latest -o jsonl",
-		Args:    exactly("ID"),
 	}
 	w := newWaiter(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := w.out.check(); err != nil {
-			return err
-		}
-		return using(cmd, db.read, func(ctx context.Context, c *client) error {
-			h, err := c.find(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return w.watch(ctx, c, h, cmd)
-		})
-	}
-	completeRuns(cmd, db)
-	return cmd
+	return aboutRun(db, cmd, w.out, db.read, func(ctx context.Context, c *client, h journal.Head) error {
+		return w.watch(ctx, c, h, cmd)
+	})
 }
 
 func newRunsWait(db *database) *cobra.Command {
@@ -59,23 +47,11 @@ func newRunsWait(db *database) *cobra.Command {
 		Long: `Waits until a run ends and prints its output. It ends with the exit code of the
 run, or with 7 when --timeout is over. An interrupt ends the waiting, not the run.`,
 		Example: "  perdure runs wait ord-1001 --timeout 1m",
-		Args:    exactly("ID"),
 	}
 	w := newWaiter(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := w.out.check(); err != nil {
-			return err
-		}
-		return using(cmd, db.read, func(ctx context.Context, c *client) error {
-			h, err := c.find(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return w.wait(ctx, c, h, cmd)
-		})
-	}
-	completeRuns(cmd, db)
-	return cmd
+	return aboutRun(db, cmd, w.out, db.read, func(ctx context.Context, c *client, h journal.Head) error {
+		return w.wait(ctx, c, h, cmd)
+	})
 }
 
 // A waiter waits for the end of a run.
@@ -126,7 +102,7 @@ func (w *waiter) wait(ctx context.Context, c *client, h journal.Head, cmd *cobra
 	if bounded.Err() != nil {
 		return w.ended(bounded, h.ID)
 	}
-	d, err := c.describe(ctx, string(h.ID))
+	d, err := c.last(ctx, h)
 	if err != nil {
 		return err
 	}

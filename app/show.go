@@ -1,0 +1,201 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/journal"
+)
+
+func newRunsGet(db *database) *cobra.Command {
+	return showing(db, &cobra.Command{
+		Use:     "get ID",
+		Short:   "Show a run, and how it ended",
+		Example: "  perdure runs get ord-1001\n  perdure runs get @latest -o json",
+	}, func(d api.Description) any { return d.Outcome }, printRun)
+}
+
+func printRun(w io.Writer, d api.Description) error {
+	return fields(w,
+		"run", d.RunID, "workflow ID", d.WorkflowID, "workflow", d.Workflow, "status", d.Status,
+		"why", d.Why, "started", moment(d.Created), "ended", moment(d.Ended), "took", lasted(d.Run),
+		"steps", countSteps(d.Steps), "output", string(d.Output), "error", errorText(d.Error))
+}
+
+func errorText(e *api.Error) string {
+	switch {
+	case e == nil:
+		return ""
+	case e.Code == "":
+		return e.Message
+	}
+	return e.Message + " (" + e.Code + ")"
+}
+
+func countSteps(steps []api.Step) string {
+	if len(steps) == 0 {
+		return ""
+	}
+	counts := map[string]int{}
+	var order []string
+	for _, s := range steps {
+		name := strings.ToLower(s.Status)
+		if counts[name]++; counts[name] == 1 {
+			order = append(order, name)
+		}
+	}
+	for i, name := range order {
+		order[i] = strconv.Itoa(counts[name]) + " " + name
+	}
+	return strings.Join(order, ", ")
+}
+
+func newRunsDescribe(db *database) *cobra.Command {
+	return showing(db, &cobra.Command{
+		Use:     "describe ID",
+		Short:   "Show all that is known of a run: steps, what it waits for, messages, data",
+		Example: "  perdure runs describe ord-1001",
+	}, func(d api.Description) any { return d }, printDescription)
+}
+
+// showing makes a command that shows a run: what record gives, or as text.
+func showing(db *database, cmd *cobra.Command, record func(api.Description) any, text func(io.Writer, api.Description) error) *cobra.Command {
+	out := newOutput(cmd)
+	return aboutRun(db, cmd, out, db.read, func(ctx context.Context, c *client, h journal.Head) error {
+		d, err := c.describe(ctx, h)
+		if err != nil {
+			return err
+		}
+		return one(out, cmd.OutOrStdout(), record(d), func(w io.Writer) error { return text(w, d) })
+	})
+}
+
+func printDescription(w io.Writer, d api.Description) error {
+	if err := printRun(w, d); err != nil {
+		return err
+	}
+	pairs := []string{"input", string(d.Payload), "continues", d.Predecessor, "continued by", d.Successor, "build", d.Build}
+	for _, name := range sorted(d.Published) {
+		pairs = append(pairs, "shows "+name, string(d.Published[name]))
+	}
+	for _, name := range sorted(d.Attributes) {
+		pairs = append(pairs, "attribute "+name, d.Attributes[name])
+	}
+	for _, name := range sorted(d.Versions) {
+		pairs = append(pairs, "version of "+name, strconv.Itoa(d.Versions[name]))
+	}
+	if err := fields(w, pairs...); err != nil {
+		return err
+	}
+	if err := section(w, "steps", d.Steps, stepColumns); err != nil {
+		return err
+	}
+	if err := section(w, "waits for", d.Waits, waitColumns); err != nil {
+		return err
+	}
+	return section(w, "messages that it has not taken", d.Unread, messageColumns[:4])
+}
+
+// section prints a table under a heading, where there is anything in it.
+func section[T any](w io.Writer, name string, records []T, columns []column[T]) error {
+	if len(records) == 0 {
+		return nil
+	}
+	fmt.Fprintf(w, "\n%s\n", name)
+	return table(w, records, columns)
+}
+
+var stepColumns = []column[api.Step]{
+	{"STEP", func(s api.Step) string { return s.Path }},
+	{"STATUS", func(s api.Step) string { return s.Status }},
+	{"ATTEMPTS", func(s api.Step) string { return strconv.Itoa(s.Attempts) }},
+	{"STARTED", func(s api.Step) string { return moment(s.Started) }},
+	{"TOOK", func(s api.Step) string {
+		if s.Ended.IsZero() || s.Started.IsZero() {
+			return ""
+		}
+		return took(s.Ended.Sub(s.Started))
+	}},
+	{"NOTE", func(s api.Step) string {
+		note := errorText(s.Error)
+		if note == "" {
+			note = s.Reason
+		}
+		if !s.Due.IsZero() {
+			note = "again at " + moment(s.Due) + ": " + note
+		}
+		return note
+	}},
+}
+
+var waitColumns = []column[api.Wait]{
+	{"KIND", func(w api.Wait) string { return w.Kind }},
+	{"NAME", func(w api.Wait) string { return w.Path }},
+	{"SINCE", func(w api.Wait) string { return moment(w.Since) }},
+	{"UNTIL", func(w api.Wait) string { return moment(w.Due) }},
+	{"NOTE", func(w api.Wait) string {
+		if len(w.Choices) > 0 {
+			return w.Reason + " (" + strings.Join(w.Choices, ", ") + ")"
+		}
+		return w.Reason + w.Child
+	}},
+}
+
+// describe tells all that is known of a run, with its output.
+func (c *client) describe(ctx context.Context, h journal.Head) (api.Description, error) {
+	known, err := c.Describe(ctx, string(h.ID))
+	if err != nil {
+		return api.Description{}, err
+	}
+	d := api.DescriptionOf(known.Head, known.State)
+	d.Why = known.Why
+	for _, m := range known.Unread {
+		d.Unread = append(d.Unread, messageOf(m))
+	}
+	if known.Head.Status.IsTerminal() {
+		statuses, err := c.Statuses(ctx, string(h.ID))
+		if err != nil {
+			return api.Description{}, err
+		}
+		d.Output = api.Data(statuses[0].Output)
+	}
+	return d, nil
+}
+
+// last is describe of the run in which the chain of a run has ended.
+func (c *client) last(ctx context.Context, h journal.Head) (api.Description, error) {
+	for {
+		d, err := c.describe(ctx, h)
+		if err != nil || d.Successor == "" {
+			return d, err
+		}
+		if h, err = c.find(ctx, d.Successor); err != nil {
+			return d, err
+		}
+	}
+}
+
+func messageOf(m perdure.Message) api.Message {
+	out := api.Message{Number: m.Number, Name: m.Name, ID: m.ID, To: m.To, Sent: m.Sent.UTC(), Data: m.Data}
+	if !m.Until.IsZero() {
+		out.Until = m.Until.UTC()
+	}
+	return out
+}
+
+func sorted[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
