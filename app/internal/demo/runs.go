@@ -13,6 +13,7 @@ import (
 // A State is what the store says of a run.
 type State struct {
 	Status journal.Status
+	Owned  bool // an engine has it in memory, or had when it died
 	Began  time.Time
 	Due    time.Time // when it goes on by itself, where it waits for something
 	Timer  string    // what CancelTimer calls the timer that it waits for
@@ -20,9 +21,9 @@ type State struct {
 }
 
 // rests says whether nothing more comes of the run by itself: it has ended, or
-// waits for a time or for somebody.
+// waits and is nowhere but in the store.
 func (s State) rests() bool {
-	return s.Status.IsTerminal() || s.Status == journal.Waiting && !s.Due.IsZero()
+	return s.Status.IsTerminal() || s.Status == journal.Waiting && !s.Owned
 }
 
 // runs reads runs from the file, and sends them what people send them, as the
@@ -52,7 +53,7 @@ func (r *runs) state(ctx context.Context, id string) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	s := State{Status: d.Head.Status, Began: d.Head.Created}
+	s := State{Status: d.Head.Status, Owned: d.Head.Owner != 0, Began: d.Head.Created}
 	for _, step := range d.State.Steps {
 		if !step.Ended.IsZero() {
 			s.Done = append(s.Done, Target{id, Action(step.Op.Name), step.Op.Key})

@@ -28,7 +28,7 @@ func (s *supervisor) serve(ctx context.Context, w *child[workerEvent], in io.Rea
 }
 
 func (s *supervisor) follow(ctx context.Context, w *child[workerEvent], keys <-chan byte) error {
-	clock := time.NewTicker(glance)
+	clock := time.NewTicker(4 * glance) // people are slow
 	defer clock.Stop()
 	for {
 		select {

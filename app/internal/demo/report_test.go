@@ -1,0 +1,35 @@
+package demo
+
+import "testing"
+
+func TestMoneyIsWrittenAsPeopleDo(t *testing.T) {
+	for cents, want := range map[int64]string{0: "0.00", 5: "0.05", 99_999: "999.99", 100_000: "1,000.00", 123_456_789: "1,234,567.89"} {
+		if got := money(cents); got != want {
+			t.Errorf("%d: %s, want %s", cents, got, want)
+		}
+	}
+}
+
+func TestWordsAreQuotedForAShell(t *testing.T) {
+	for word, want := range map[string]string{
+		"demo/perdure.db": "demo/perdure.db", "my demo": "'my demo'", "it's": `'it'\''s'`, "$HOME": "'$HOME'",
+	} {
+		if got := quoted(word); got != want {
+			t.Errorf("%s: %s, want %s", word, got, want)
+		}
+	}
+}
+
+func TestARunIsToldByItsActions(t *testing.T) {
+	calls := []Call{
+		{Target: Target{"a", Print, "1"}, Key: "1"},
+		{Target: Target{"a", Print, "2"}, Key: "2"},
+		{Target: Target{"b", Ship, ""}, Key: "3"},
+		{Target: Target{"a", Print, "2"}, Key: "2"},
+		{Target: Target{"a", Give, ""}, Key: "4", Refused: "no"},
+		{Target: Target{"a", Mail, ""}, Key: "5"},
+	}
+	if got, want := asked("a", calls), "print 2× ✓ (called 3×)  give ✗ no  mail ✓  "; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
