@@ -51,12 +51,6 @@ func ExampleVersion() {
 	engine, stop = newEngineOn(db, perdure.Options{Build: "2"}, after) // the new program
 	defer stop()
 	startRun(engine, after, "", perdure.ID("new"))
-	untilStatus(engine.Client, "new", journal.Waiting)
-	markers, err := engine.Versions(ctx, "order")
-	for _, m := range markers {
-		fmt.Println(m.Change, m.Version, "is needed by", len(m.Runs), "run")
-	}
-	fmt.Println(err)
 	for _, id := range []string{"old", "new"} {
 		if _, err := Paid.Send(ctx, engine, id, Payment{}); err != nil {
 			log.Fatal(err)
@@ -69,11 +63,31 @@ func ExampleVersion() {
 		fmt.Println(id, out, err)
 	}
 	// Output:
-	// welcome-first 0 is needed by 1 run
-	// welcome-first 1 is needed by 1 run
-	// <nil>
 	// old 1 mails <nil>
 	// new 2 mails <nil>
+}
+
+// What open runs need of the changes in their code: what none needs can go.
+func ExampleClient_Versions() {
+	order := perdure.Define("order", func(ctx context.Context, _ string) (int, error) {
+		v, err := perdure.Version(ctx, "carriers", 2)
+		if err == nil {
+			_, err = Paid.Wait(ctx)
+		}
+		return v, err
+	})
+	engine, stop := newEngine(order)
+	defer stop()
+	startRun(engine, order, "", perdure.ID("ord-1"))
+	untilStatus(engine.Client, "ord-1", journal.Waiting)
+	markers, err := engine.Versions(context.Background(), "order")
+	for _, m := range markers {
+		fmt.Println(m.Change, m.Version, "is needed by", len(m.Runs), "run")
+	}
+	fmt.Println(err)
+	// Output:
+	// carriers 2 is needed by 1 run
+	// <nil>
 }
 
 // Patched is Version for a change that comes once.
