@@ -29,6 +29,7 @@ var patience = perdure.Retry{Attempts: 5, First: 50 * time.Millisecond}
 
 // A client calls the outside world on behalf of a worker.
 type client struct {
+	web http.Client
 	url string
 	pid int
 }
@@ -135,7 +136,7 @@ func (c *client) post(ctx context.Context, l Call) (answer, error) {
 	if err != nil {
 		return a, err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := c.web.Do(req)
 	if err != nil {
 		return a, err
 	}

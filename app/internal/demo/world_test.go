@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func testWorld(t *testing.T, setup worldSetup) *world {
+func testWorld(t testing.TB, setup worldSetup) *world {
 	t.Helper()
 	setup.Ledger = filepath.Join(t.TempDir(), "ledger.jsonl")
 	l, err := newLedger(setup.Ledger)
