@@ -32,8 +32,14 @@ func Main(workflows ...perdure.Definition) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the next one is the runtime's, which ends the process
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		signal.Stop(signals) // before anybody hears of it: the next one ends the process
+		cancel()
+	}()
 	name := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
 	os.Exit(run(ctx, name, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, workflows...))
 }
