@@ -67,13 +67,21 @@ func detail(e api.Entry) string {
 	if !e.Due.IsZero() {
 		add("due " + moment(e.Due))
 	}
+	if kind := strings.ToUpper(strings.TrimPrefix(e.Kind, "Run")); !strings.HasPrefix(strings.ReplaceAll(e.Status, "_", ""), kind) {
+		if s, ok := journal.ParseStatus(e.Status); ok && s.IsTerminal() {
+			add(strings.ToLower(e.Status)) // RunFailed may be of a run that ends as COMPENSATED
+		}
+	}
 	add(strings.ToLower(e.Outcome))
 	add(e.Event)
-	add(e.Reason)
 	add(strings.Join(e.Choices, " or "))
 	add(e.Other)
-	add(errorText(e.Error))
-	add(string(e.Data))
+	if add(errorText(e.Error)); e.Error == nil || e.Error.Message != e.Reason {
+		add(e.Reason)
+	}
+	if string(e.Data) != "null" {
+		add(string(e.Data))
+	}
 	return strings.Join(parts, "  ")
 }
 
