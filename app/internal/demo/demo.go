@@ -24,6 +24,9 @@ type Options struct {
 // ErrInterrupted says that a key or a signal has ended the demo.
 var ErrInterrupted = errors.New("interrupted")
 
+// errUnheard says that nobody can be told what happens.
+var errUnheard = errors.New("the report cannot be written")
+
 // Run runs one demo, tells it line by line on out, and ends it with the checks or,
 // without Once, when ctx does; a terminal at in gives keys for it. It returns an
 // error where the demo could not be run, where one of the checks is false, where
@@ -59,7 +62,7 @@ type listened struct {
 func (l listened) Write(p []byte) (int, error) {
 	n, err := l.Writer.Write(p)
 	if err != nil {
-		l.over(fmt.Errorf("the report cannot be written: %w", err))
+		l.over(fmt.Errorf("%w: %w", errUnheard, err))
 	}
 	return n, err
 }

@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -56,7 +55,10 @@ func (s *supervisor) follow(ctx context.Context, w *child[workerEvent], keys <-c
 				return worldEnded(s.world)
 			}
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ErrInterrupted, context.Cause(ctx))
+			if cause := context.Cause(ctx); errors.Is(cause, errUnheard) {
+				return cause
+			}
+			return ErrInterrupted
 		}
 	}
 }
@@ -96,7 +98,7 @@ func (s *supervisor) fastForward(ctx context.Context) error {
 		return err
 	}
 	if state.Timer == "" {
-		s.report.line("  %s waits for no time", subscriptionID)
+		s.report.line("  %s waits for no timer now", subscriptionID)
 		return nil
 	}
 	return s.runs.CancelTimer(ctx, subscriptionID, state.Timer, "fast-forward")
