@@ -40,6 +40,17 @@ func TestDemo(t *testing.T) {
 		if len(lines) > 25 || !strings.HasPrefix(next, "next    ") || strings.Contains(r.stdout, "✗ (") {
 			t.Errorf("%v: %d lines:\n%s", args, len(lines), r.stdout)
 		}
+		for words, want := range map[string]bool{
+			"while nothing runs: perdure runs get ": args[1] != "0",
+			"▶ exp-9     expense-approval  mail ✓":  true,
+			"▶ sub-5     subscription      mail ✓":  true,
+			"  WAITING until ":                      true,
+			`runs signal exp-9 approve -i '{"by":"you","ok":true}' --db ` + filepath.Join(dir, "perdure.db"): true,
+		} {
+			if strings.Contains(r.stdout, words) != want {
+				t.Errorf("%v: that it says %q is not %t:\n%s", args, words, want, r.stdout)
+			}
+		}
 		leftOrderly(t, dir, journal.Waiting)
 		repeats := countRepeats(t, dir)
 		if args[1] != "0" && repeats == 0 {

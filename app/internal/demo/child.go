@@ -2,7 +2,9 @@ package demo
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -114,4 +116,9 @@ func (c *child[E]) ended() error {
 		return fmt.Errorf("process %d: %w: %s", c.pid(), err, said)
 	}
 	return err
+}
+
+// unasked is the error of a child that has ended and that nobody told to.
+func unasked[E any](what string, c *child[E]) error {
+	return fmt.Errorf("%s has ended: %w", what, cmp.Or(c.ended(), errors.New("it does not say why")))
 }

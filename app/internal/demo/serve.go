@@ -48,11 +48,11 @@ func (s *supervisor) follow(ctx context.Context, w *child[workerEvent], keys <-c
 			}
 		case _, more := <-w.events:
 			if !more {
-				return workerEnded(w)
+				return unasked("the worker", w)
 			}
 		case _, more := <-s.world.events:
 			if !more {
-				return worldEnded(s.world)
+				return unasked("the outside world", s.world)
 			}
 		case <-ctx.Done():
 			if cause := context.Cause(ctx); errors.Is(cause, errUnheard) {

@@ -82,15 +82,10 @@ func (s *supervisor) startWorld() error {
 	}
 	e, ok := <-w.events
 	if !ok {
-		return worldEnded(w)
+		return unasked("the outside world", w)
 	}
 	s.world, s.address = w, e.Address
 	return s.files.sign(mark{Plan: s.plan, World: e.Address})
-}
-
-// worldEnded is the error of a world that nobody told to end.
-func worldEnded(w *child[worldEvent]) error {
-	return fmt.Errorf("the outside world has ended: %w", cmp.Or(w.ended(), errors.New("it does not say why")))
 }
 
 // settle has one worker after the other until every run has ended, or waits as
@@ -131,7 +126,7 @@ func (s *supervisor) attend(ctx context.Context, w *child[workerEvent], died tim
 		select {
 		case e, more := <-w.events:
 			if !more {
-				return false, workerEnded(w)
+				return false, unasked("the worker", w)
 			}
 			alive()
 			if err := s.note(ctx, e); err != nil {
@@ -139,7 +134,7 @@ func (s *supervisor) attend(ctx context.Context, w *child[workerEvent], died tim
 			}
 		case e, more := <-s.world.events:
 			if !more {
-				return false, worldEnded(s.world)
+				return false, unasked("the outside world", s.world)
 			}
 			alive()
 			if killed, err := s.strike(ctx, w, *e.Held); killed || err != nil {
@@ -154,11 +149,6 @@ func (s *supervisor) attend(ctx context.Context, w *child[workerEvent], died tim
 		}
 	}
 	return false, nil
-}
-
-// workerEnded is the error of a worker that nobody told to end.
-func workerEnded(w *child[workerEvent]) error {
-	return fmt.Errorf("the worker has ended: %w", cmp.Or(w.ended(), errors.New("it does not say why")))
 }
 
 // strike kills the worker that waits for the answer to a call, lets the call go,
