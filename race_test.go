@@ -25,16 +25,13 @@ import (
 // their own.
 const raceSeed = "PERDURE_RACE_SEED"
 
-// raceLossy has answers of the store get lost too. Without it they do not, since
-// what comes of that is not right yet where the receiver changes meanwhile.
-const raceLossy = "PERDURE_RACE_LOSSY"
-
 // spec, L-6
 //
 // Random runs wait, sleep, branch, park, continue as new and have children, while
 // callers on the engine and in another process send, start, cancel, suspend,
-// resume and decide, and the store is slow and the engine dies. What callers were told is then held against what the runs consumed
-// and what is left in inboxes: see race.judge.
+// resume and decide, and the store is slow and loses answers, and the engine dies.
+// What callers were told is then held against what the runs consumed and what is left
+// in inboxes: see race.judge.
 func TestRaceOfMessagesLosesNothingAndRepeatsNothing(t *testing.T) {
 	base, most, limit := uint64(time.Now().UnixNano()), 100_000, 6*time.Second
 	if testing.Short() {
@@ -111,7 +108,6 @@ type history struct {
 
 	watched *watchers
 	calm    atomic.Bool // nothing goes wrong any more
-	mayLose bool        // lossy, or down for a while
 	lossy   bool        // answers of the store get lost
 	chaos   int         // how often something goes wrong
 	waiting sync.WaitGroup
@@ -142,8 +138,7 @@ func newHistory(t *testing.T, seed uint64, broken func(*history) func(store.Stor
 	if rng.IntN(2) == 0 {
 		h.watched = &watchers{}
 	}
-	h.mayLose = broken != nil || os.Getenv(raceLossy) != ""
-	h.lossy, h.gaps = rng.IntN(2) == 0 && h.mayLose, 15
+	h.lossy, h.gaps = rng.IntN(2) == 0, 15
 	if rng.IntN(3) > 0 {
 		h.chaos = 1 + rng.IntN(4)
 	}
@@ -266,7 +261,7 @@ func (h *history) disturb() {
 	switch slow := h.slow.Load(); {
 	case h.world.stopped(), h.random.IntN(2) == 0:
 		h.revive(false)
-	case h.random.IntN(2) == 0, !h.mayLose:
+	case h.random.IntN(2) == 0:
 		h.revive(true)
 	default:
 		slow.setDown(true)

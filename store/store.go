@@ -153,8 +153,10 @@ type Change struct {
 //
 // Detail.Message is the sender's ID of the message. The chain of the receiver
 // has it once: further ones are duplicates, also after the message was taken and
-// after the run has ended. Where a group is sent again, a post without an ID may
-// be delivered twice, unless the group has entries or new runs to know it by.
+// after the run has ended. Where a group is sent again, a message is known by that
+// ID and by its time (At), in whatever run of the workflow ID or the chain has it by
+// now. A post without an ID may be delivered twice, unless the group has entries or
+// new runs to know it by.
 //
 // An unrouted message is delivered when a run of its workflow ID is created. It
 // then counts as not given to the run's engine, as does one that is moved, and

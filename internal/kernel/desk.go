@@ -335,7 +335,9 @@ func (d *Desk) SignalWithStart(ctx context.Context, sig Signal, s Start) (Delive
 		return Delivery{}, taken(op, s.ID, cs[0].Found)
 	}
 	out, err := delivered(op, &cs[0].Posts[0])
-	out.New = cs[0].Verdict == store.Written
+	if cs[0].Verdict == store.Written { // which may have gone on as another one before the answer came
+		out.New, out.Run = true, cs[0].Found.ID
+	}
 	return out, err
 }
 

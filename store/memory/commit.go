@@ -45,7 +45,8 @@ const (
 )
 
 // sending looks for the group. One thing of it that is there proves that all of
-// it is; an entry that is not there, that nothing is.
+// it is; an entry that is not there, that nothing is. Where neither tells, a message
+// that is there does.
 func (d *data) sending(g *store.Group) sending {
 	if !g.Again {
 		return first
@@ -62,7 +63,25 @@ func (d *data) sending(g *store.Group) sending {
 			fate = first
 		}
 	}
+	if fate == unsure && d.anyOwn(g) {
+		fate = done
+	}
 	return fate
+}
+
+// anyOwn says whether a message of a group that was sent before is there.
+func (d *data) anyOwn(g *store.Group) bool {
+	for i := range g.Changes {
+		c := &g.Changes[i]
+		for _, posts := range [][]store.Post{c.Posts, c.Else} {
+			for j := range posts {
+				if m, _ := d.own(&posts[j], d.receiver(&posts[j])); m != nil {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // A transaction is a group while it is written.
@@ -130,7 +149,11 @@ func (tx *transaction) create(i int, c *store.Change) error {
 	if tx.sending == done { // it had found a run, which may have ended
 		since, c.Verdict = time.Unix(0, 1), store.Taken
 	}
-	if found := d.holds(c.Head, since); found != nil {
+	found := d.holds(c.Head, since)
+	if had := d.had(c); tx.sending == done && had != nil {
+		found = had
+	}
+	if found != nil {
 		c.Verdict, c.Found = store.Exists, found.head
 		if found.head.Workflow != c.Head.Workflow {
 			c.Verdict = store.Taken
@@ -139,6 +162,20 @@ func (tx *transaction) create(i int, c *store.Change) error {
 	}
 	if tx.sending != done {
 		tx.insert(c, nil)
+	}
+	return nil
+}
+
+// had gives the run that a start had found which was sent before, where that has
+// got a message of it.
+func (d *data) had(c *store.Change) *run {
+	for _, posts := range [][]store.Post{c.Posts, c.Else} {
+		for i := range posts {
+			p := &posts[i]
+			if m, r := d.own(p, nil); p.WorkflowID == c.Head.WorkflowID && m != nil && r != nil {
+				return r
+			}
+		}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -15,7 +16,8 @@ import (
 type message struct {
 	number int64
 	id     string // the sender's; empty without
-	taken  int64  // sequence of the entry that took it; zero in the inbox
+	sent   time.Time
+	taken  int64 // sequence of the entry that took it; zero in the inbox
 	row    row
 }
 
@@ -50,6 +52,38 @@ func (d *data) knows(r *run, id string) *message {
 	return d.known[r.sent(id)]
 }
 
+// own gives the message that a post of a group has become which was sent before, and
+// the run that has it: none of one that waits for a run. It is known by its sender's
+// ID and by its time. Where it is not there, the run is the one that is given.
+func (d *data) own(p *store.Post, receiver *run) (*message, *run) {
+	id := messageID(p.Message.Detail)
+	if id == "" || p.Unrouted != 0 {
+		return nil, receiver
+	}
+	sent, workflowID := stored(p.Message.At), p.WorkflowID
+	if p.Run != 0 && receiver != nil {
+		workflowID = receiver.head.WorkflowID
+	}
+	var own *message
+	var has *run
+	for _, r := range d.byID[workflowID] {
+		m := d.knows(r, id)
+		if m != nil && m.sent.Equal(sent) && r.message(m.number) == m && (p.Run == 0 || r.sent(id) == receiver.sent(id)) &&
+			(has == nil || r.head.Number > has.head.Number) {
+			own, has = m, r
+		}
+	}
+	if own != nil {
+		return own, has
+	}
+	for _, u := range d.waiting[p.WorkflowID] {
+		if u.id == id && u.sent.Equal(sent) {
+			return &u.message, nil
+		}
+	}
+	return nil, receiver
+}
+
 // posts writes the messages of a change: of a start that found a run those that
 // are meant for that case.
 func (tx *transaction) posts(i int, c *store.Change) error {
@@ -79,7 +113,16 @@ func (tx *transaction) posts(i int, c *store.Change) error {
 // became of it.
 func (tx *transaction) post(p *store.Post, old bool) error {
 	verdict, r, number := tx.data.judge(p, tx.group.Now)
+	var own *message
+	if tx.sending != first {
+		own, r = tx.data.own(p, r)
+	}
 	switch {
+	case own != nil:
+		verdict, number = store.Delivered, own.number
+		if r == nil {
+			verdict = store.Unrouted
+		}
 	case tx.sending != first && p.Unrouted != 0 && number == 0 && r != nil:
 		verdict = store.Delivered // it was moved then
 	case tx.sending != first && p.Unrouted == 0 && verdict == store.Duplicate:
@@ -141,7 +184,7 @@ func (tx *transaction) deliver(r *run, id string, row row, force bool) int64 {
 	tx.touch(r)
 	d, h := tx.data, &r.head
 	h.Mail++
-	m := &message{number: h.Mail, id: id, row: row}
+	m := &message{number: h.Mail, id: id, sent: row.entry.At, row: row}
 	r.messages = append(r.messages, m)
 	if id != "" {
 		key := r.sent(id)

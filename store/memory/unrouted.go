@@ -96,7 +96,7 @@ func (tx *transaction) keep(p *store.Post, row row) int64 {
 	d := tx.data
 	d.unrouted++
 	u := &unrouted{workflowID: p.WorkflowID, until: stored(p.Until)}
-	u.number, u.id, u.row = d.unrouted, messageID(p.Message.Detail), row
+	u.number, u.id, u.sent, u.row = d.unrouted, messageID(p.Message.Detail), row.entry.At, row
 	before := d.waiting[p.WorkflowID]
 	d.waiting[p.WorkflowID] = append(slices.Clip(before), u)
 	tx.undo = append(tx.undo, func() {

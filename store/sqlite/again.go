@@ -11,8 +11,8 @@ import (
 // writeAgain writes a group that was sent before. A group is there as a whole
 // or not at all, so one new run or entry of it that is there proves that all of
 // it is; what is not there then are starts that had found another run, and find
-// it again. An entry that is not there proves that nothing is. Without either,
-// the group is written again: its messages are known by their IDs.
+// it again. An entry that is not there proves that nothing is. Where neither tells, a
+// message that is there proves it. Without any, the group is written again.
 func (tx *transaction) writeAgain() error {
 	changes := tx.group.Changes
 	there := make([]bool, len(changes))
@@ -25,6 +25,12 @@ func (tx *transaction) writeAgain() error {
 		}
 		done = done || there[i]
 		lost = lost || !there[i] && !c.Create && len(c.Entries) > 0
+	}
+	if !done && !lost {
+		var err error
+		if done, err = tx.anyOwn(); err != nil {
+			return err
+		}
 	}
 	tx.resent = done || !lost
 	if done {
@@ -49,9 +55,94 @@ func (tx *transaction) isThere(c *store.Change) (bool, error) {
 	return row != nil, err
 }
 
-// findAgain tells the run that a start of a group had found which was written. It
-// may have ended since, in the same group too.
+// The messages that a post of a group may have become which was sent before: in a run
+// that has or had its workflow ID, in its receiver's chain, or waiting for a run.
+const (
+	selectSent = `select run, number from messages where id = ? and at = ? and chain in (
+    select iif(chain = 0, number, chain) from heads where workflow_id = ? and ended is null
+    union all select iif(chain = 0, number, chain) from heads where workflow_id = ? and ended is not null) order by run desc limit 1`
+	selectSentTo   = `select run, number from messages where id = ? and at = ? and chain = ? order by run desc limit 1`
+	selectSentAway = `select 0, number from unrouted where id = ? and at = ? and workflow_id = ? order by number limit 1`
+)
+
+// own looks for the message that a post has become. It is known by its sender's ID
+// and by its time. The run is 0 of one that waits for a run, the number where it is
+// not there.
+func (tx *transaction) own(p *store.Post) (run journal.Number, number int64, err error) {
+	d := p.Message.Detail
+	if p.Unrouted != 0 || d == nil || d.Message == "" {
+		return 0, 0, nil
+	}
+	read := func(row []driver.Value) error {
+		run, number = journal.Number(integer(row[0])), integer(row[1])
+		return nil
+	}
+	at := nanos(p.Message.At)
+	if p.Run != 0 {
+		r, err := tx.receiver(p)
+		if err != nil || !r.isThere() {
+			return 0, 0, err
+		}
+		return run, number, tx.query(read, selectSentTo, d.Message, at, r.chain())
+	}
+	err = tx.query(read, selectSent, d.Message, at, p.WorkflowID, p.WorkflowID)
+	if err == nil && number == 0 {
+		err = tx.query(read, selectSentAway, d.Message, at, p.WorkflowID)
+	}
+	return run, number, err
+}
+
+// anyOwn says whether a message of the group is there.
+func (tx *transaction) anyOwn() (bool, error) {
+	tx.receivers = map[journal.Number]*receiver{}
+	for i := range tx.group.Changes {
+		c := &tx.group.Changes[i]
+		for _, posts := range [][]store.Post{c.Posts, c.Else} {
+			for j := range posts {
+				if _, number, err := tx.own(&posts[j]); err != nil || number != 0 {
+					return number != 0, err
+				}
+			}
+		}
+	}
+	return false, nil
+}
+
+// postedAgain sets the verdict of a post whose message is there.
+func (tx *transaction) postedAgain(p *store.Post) (bool, error) {
+	run, number, err := tx.own(p)
+	if err != nil || number == 0 {
+		return false, err
+	}
+	p.Verdict, p.To, p.Number = store.Unrouted, journal.Head{}, number
+	if run != 0 {
+		r, err := tx.receiverOf(selectReceiver, int64(run))
+		if err != nil {
+			return false, err
+		}
+		p.Verdict, p.To = store.Delivered, r.Head
+	}
+	return true, nil
+}
+
+// findAgain tells the run that a start of a group had found which was written: the
+// one that has got a message of it, if it has any. It may have ended since, in the
+// same group too.
 func (tx *transaction) findAgain(c *store.Change) error {
+	for _, posts := range [][]store.Post{c.Posts, c.Else} {
+		for i := range posts {
+			if posts[i].WorkflowID != c.Head.WorkflowID {
+				continue
+			}
+			run, number, err := tx.own(&posts[i])
+			if err != nil {
+				return err
+			}
+			if run != 0 && number != 0 {
+				return tx.foundAgain(c, run)
+			}
+		}
+	}
 	if found, err := tx.findEnded(c, time.Unix(0, 1)); err != nil || found {
 		return err
 	}
@@ -60,6 +151,17 @@ func (tx *transaction) findAgain(c *store.Change) error {
 		c.Verdict = store.Taken // by a run of another workflow, which has ended
 	}
 	return err
+}
+
+// foundAgain tells that a start had found that run.
+func (tx *transaction) foundAgain(c *store.Change, run journal.Number) error {
+	return tx.query(func(row []driver.Value) error {
+		c.Verdict, c.Found = store.Exists, tx.store.head(row)
+		if c.Found.Workflow != c.Head.Workflow {
+			c.Verdict = store.Taken
+		}
+		return nil
+	}, selectHead, int64(run))
 }
 
 // recall gives the verdict of a change that was written before, as far as it can
@@ -95,6 +197,9 @@ func (tx *transaction) tell(c *store.Change) error {
 // by its receiver.
 func (tx *transaction) tellPost(p *store.Post) error {
 	p.Verdict, p.To, p.Number = store.Nobody, journal.Head{}, 0
+	if there, err := tx.postedAgain(p); err != nil || there {
+		return err
+	}
 	r, err := tx.receiver(p)
 	if err != nil {
 		return err

@@ -209,6 +209,11 @@ func (tx *transaction) part() (err error) {
 
 // post delivers one message, or tells why it cannot be.
 func (tx *transaction) post(p *store.Post) error {
+	if tx.resent {
+		if there, err := tx.postedAgain(p); err != nil || there {
+			return err
+		}
+	}
 	r, err := tx.receiver(p)
 	if err != nil {
 		return err

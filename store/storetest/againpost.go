@@ -11,6 +11,8 @@ func againPostChecks() []check {
 		{"again/messages of a group that was written are not delivered twice", againPosts},
 		{"again/messages of a group that was not written are delivered", againLostPosts},
 		{"again/a message without companions is known by its ID", againPostAlone},
+		{"again/a message is known although its receiver has ended", againPostEnded},
+		{"again/a start that has posted to a run finds that one", againStartPosted},
 		{"again/an unrouted message is kept once", againUnrouted},
 		{"again/a message is moved once", againMoved},
 		{"again/a message that an entry took stays taken", againTaken},
@@ -72,6 +74,46 @@ func againPostAlone(w *world) {
 	w.commit(ended(head, 3, 5))
 	w.judged(w.alone(p)[0], store.Delivered, head.Number, 1)
 	w.same("inbox", labels(w.inbox(head.Number)), []string{})
+}
+
+// The same ID at another time is another message.
+//
+// spec
+func againPostEnded(w *world) {
+	w.join(0)
+	head := w.filled("order-1", 0)
+	p, q, r := toID("order-1", signal("x", "1")), waiting("order-2", 90, signal("y", "2")), toRun(head.Number, signal("z", "3"))
+	later := p
+	later.Message.At = at(3)
+	w.stranger(1, p, q, r)
+	second := w.written(w.start("order-2"))[0]
+	w.commit(taking(head.Number, 2, 1, signal("x", "")))
+	w.commit(ended(head, 3, 5), ended(second, 2, 5))
+	next := w.filled("order-1", 0)
+	w.filled("order-2", 0)
+	for range 2 {
+		w.judged(w.alone(p)[0], store.Delivered, head.Number, 1)
+		w.judged(w.alone(q)[0], store.Delivered, second.Number, 1)
+		w.judged(w.alone(r)[0], store.Delivered, head.Number, 2)
+	}
+	w.judged(w.alone(later)[0], store.Delivered, next.Number, 1)
+	w.unrouted(0)
+}
+
+// spec: R-22
+func againStartPosted(w *world) {
+	w.join(0)
+	head := w.filled("order-1", 0)
+	c := w.start("order-1")
+	c.Posts = []store.Post{toID("order-1", signal("x", "1"))}
+	w.verdict(w.commit(c)[0], store.Exists)
+	w.commit(ended(head, 2, 5))
+	w.commit(ended(w.filled("order-1", 0), 2, 6))
+	c = w.again(c)[0]
+	w.verdict(c, store.Exists)
+	w.same("found", c.Found.Number, head.Number)
+	w.judged(c.Posts[0], store.Delivered, head.Number, 1)
+	w.absent(c.Run)
 }
 
 func againUnrouted(w *world) {
