@@ -33,12 +33,13 @@ func Main(workflows ...perdure.Definition) {
 		debug.SetGCPercent(gcPercent)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	signals := make(chan os.Signal, 1)
+	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-signals
-		signal.Stop(signals) // before anybody hears of it: the next one ends the process
 		cancel()
+		<-signals // not left to the system, which ignores it in a process that a script has put into the background
+		os.Exit(exitInterrupted)
 	}()
 	name := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
 	os.Exit(run(ctx, name, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, workflows...))

@@ -42,12 +42,21 @@ func TestAnInterruptEndsTheWaitAndNotTheRun(t *testing.T) {
 	}
 }
 
-// The first interrupt lets a step in flight end, the second one does not.
+// The first interrupt lets a step in flight end, the second one does not. So it is
+// too where interrupts were ignored when the process began, as those of what a
+// script has put into the background are.
 func TestASecondInterruptEndsServeAtOnce(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Run("in front", func(t *testing.T) { interruptTwice(t, exec.Command(self, "serve")) })
+	t.Run("in the background", func(t *testing.T) {
+		interruptTwice(t, exec.Command("sh", "-c", `trap "" INT; exec "$0" serve`, self))
+	})
+}
+
+func interruptTwice(t *testing.T, cmd *exec.Cmd) {
 	dir := t.TempDir()
 	if r := shop(t.Context(), t, "db", "migrate", "--db", filepath.Join(dir, "perdure.db")); r.code != exitOK {
 		t.Fatal(r)
@@ -55,7 +64,6 @@ func TestASecondInterruptEndsServeAtOnce(t *testing.T) {
 	if r := shop(t.Context(), t, "start", "stubborn", "--db", filepath.Join(dir, "perdure.db")); r.code != exitOK {
 		t.Fatal(r)
 	}
-	cmd := exec.Command(self, "serve")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), child+"=1")
 	out, w, err := os.Pipe()
 	if err != nil {
