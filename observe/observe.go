@@ -37,7 +37,8 @@ type Notice struct {
 // an engine for what has to be written. Others come from other goroutines at any
 // time: StepStarted of an attempt without a record, before the attempt's body, and
 // the kinds that are not of the lifecycle. A panic in it is caught and changes
-// nothing.
+// nothing; runtime.Goexit, which t.FailNow of a test calls, cannot be caught and
+// stops the engine's commits: use t.Error.
 type Func func(Notice)
 
 // An Observer takes only the kinds it wants.
