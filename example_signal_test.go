@@ -70,6 +70,19 @@ func ExampleWithin() {
 	// Output: ord-1: nobody paid
 }
 
+// Before is for a day on which something is due whatever comes.
+func ExampleBefore() {
+	order := perdure.Define("order", func(ctx context.Context, due time.Time) (string, error) {
+		_, err := Paid.Wait(ctx, perdure.Before(due))
+		if errors.Is(err, context.DeadlineExceeded) {
+			return "overdue", nil
+		}
+		return "paid", err
+	})
+	printResult(order, time.Now().Add(time.Millisecond))
+	// Output: overdue
+}
+
 // Where takes the first message that matches, and leaves the others.
 func ExampleWhere() {
 	order := perdure.Define("order", func(ctx context.Context, _ int) ([]Payment, error) {

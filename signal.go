@@ -20,8 +20,8 @@ func NewSignal[T any](name string) Signal[T] { return Signal[T]{name} }
 // Name is the signal's name.
 func (s Signal[T]) Name() string { return s.name }
 
-// A WaitOption says which message is waited for, and how long: [Within], [Where],
-// [Key], [Was].
+// A WaitOption says which message is waited for, and how long: [Within], [Before],
+// [Where], [Key], [Was].
 type WaitOption interface{ wait(*kernel.Wait) error }
 
 // Within limits how long a wait lasts, from when it begins, over crashes. It is
@@ -34,6 +34,21 @@ func (d Within) wait(w *kernel.Wait) error {
 		return invalid("wait", "Within is %v: it must be above 0", time.Duration(d))
 	}
 	w.Within = time.Duration(d)
+	return nil
+}
+
+// Before ends a wait at that instant as [Within] does after a while. A message that
+// is there by then is taken, also where the instant has passed when the wait begins.
+// Of several limits the first counts.
+type Before time.Time
+
+func (t Before) wait(w *kernel.Wait) error {
+	if time.Time(t).IsZero() {
+		return invalid("wait", "Before needs a time")
+	}
+	if w.Until.IsZero() || time.Time(t).Before(w.Until) {
+		w.Until = time.Time(t)
+	}
 	return nil
 }
 

@@ -217,6 +217,54 @@ func TestWhereTakesTheFirstThatMatchesAndLeavesTheOthers(t *testing.T) {
 }
 
 // spec: L-6
+func TestWaitBeforeAnInstant(t *testing.T) {
+	type limits struct {
+		Before, Within time.Duration // from the start of the run
+	}
+	wf := perdure.Define("w", func(ctx context.Context, l limits) (string, error) {
+		began, err := perdure.Now(ctx)
+		if err != nil {
+			return "", err
+		}
+		opts := []perdure.WaitOption{perdure.Before(began.Add(l.Before)), perdure.Before(began.Add(24 * time.Hour))}
+		if l.Within > 0 {
+			opts = append(opts, perdure.Within(l.Within))
+		}
+		n, err := paid.Wait(ctx, opts...)
+		ended, _ := perdure.Now(ctx)
+		return fmt.Sprint(n, " ", journal.CodeOf(err), " ", ended.Sub(began)), nil
+	})
+	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+		for i, c := range []struct {
+			limits
+			want string
+		}{
+			{limits{time.Hour, 0}, "0 timed_out 1h0m0s"},
+			{limits{time.Hour, time.Minute}, "0 timed_out 1m0s"},
+			{limits{time.Hour, 2 * time.Hour}, "0 timed_out 1h0m0s"},
+			{limits{-time.Hour, 0}, "0 timed_out 0s"},
+		} {
+			id := fmt.Sprint("r", i)
+			begun(w, wf, id, c.limits)
+			if i == 0 {
+				time.Sleep(30 * time.Minute)
+				w.crash()
+			}
+			gives(w, wf, id, c.want)
+		}
+		send(w, paid, "there", 7)
+		begun(w, wf, "there", limits{-time.Hour, 0})
+		gives(w, wf, "there", "7  0s")
+	}, wf)
+	var zero perdure.Before
+	none := perdure.Define("none", func(ctx context.Context, _ int) (int, error) { return paid.Wait(ctx, zero) })
+	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+		_, err := begun(w, none, "x", 0).Result(context.Background())
+		codeIs(t, err, journal.CodeInvalid)
+	}, none)
+}
+
+// spec: L-6
 func TestWaitThatLastsTooLongTimesOut(t *testing.T) {
 	type result struct {
 		Code, Took string

@@ -94,11 +94,7 @@ func listen(ctx context.Context, s *Subscription, until time.Time) error {
 		if err := perdure.SetPayload(ctx, s); err != nil { // is seen from outside
 			return err
 		}
-		now, err := perdure.Now(ctx)
-		if err != nil {
-			return err
-		}
-		change, err := Changed.Wait(ctx, perdure.Within(max(1, until.Sub(now))))
+		change, err := Changed.Wait(ctx, perdure.Before(until))
 		if errors.Is(err, context.DeadlineExceeded) {
 			return nil
 		} else if err != nil {

@@ -15,6 +15,7 @@ type Wait struct {
 	Was    string
 	Match  func(data []byte) bool // which message; nil for the first. It is workflow code and must decide by its argument alone
 	Within time.Duration          // from now on; 0 for as long as it takes
+	Until  time.Time              // zero for as long as it takes
 }
 
 // WaitFor begins to wait for a message. The first one that matches is taken by
@@ -60,8 +61,8 @@ func (s *scope) waitFor(ctx context.Context, w Wait) (*operation, error) {
 	o.heed(ctx)
 	if rec != nil {
 		o.due = rec.due
-	} else if w.Within > 0 {
-		o.due = time.Now().Add(w.Within).Round(0)
+	} else {
+		o.due = w.limit()
 	}
 	start := func() {
 		e := journal.Entry{Kind: journal.WaitStarted, Op: op}
@@ -85,6 +86,15 @@ func (s *scope) waitFor(ctx context.Context, w Wait) (*operation, error) {
 	}
 	o.wait()
 	return o, nil
+}
+
+// limit is when a wait that begins now is given up; zero for never.
+func (w Wait) limit() time.Time {
+	until := w.Until.Round(0)
+	if w.Within > 0 {
+		until = earlier(until, time.Now().Add(w.Within).Round(0))
+	}
+	return until
 }
 
 // A Decision is what workflow code asks an operator for.
