@@ -45,8 +45,8 @@ const (
 )
 
 // sending looks for the group. One thing of it that is there proves that all of
-// it is; an entry that is not there, that nothing is. Where neither tells, a message
-// that is there does.
+// it is; an entry that is not there, that nothing is. A message proves nothing: one
+// like it may have come with another group.
 func (d *data) sending(g *store.Group) sending {
 	if !g.Again {
 		return first
@@ -63,25 +63,7 @@ func (d *data) sending(g *store.Group) sending {
 			fate = first
 		}
 	}
-	if fate == unsure && d.anyOwn(g) {
-		fate = done
-	}
 	return fate
-}
-
-// anyOwn says whether a message of a group that was sent before is there.
-func (d *data) anyOwn(g *store.Group) bool {
-	for i := range g.Changes {
-		c := &g.Changes[i]
-		for _, posts := range [][]store.Post{c.Posts, c.Else} {
-			for j := range posts {
-				if m, _ := d.own(&posts[j], d.receiver(&posts[j])); m != nil {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 // A transaction is a group while it is written.
@@ -150,7 +132,7 @@ func (tx *transaction) create(i int, c *store.Change) error {
 		since, c.Verdict = time.Unix(0, 1), store.Taken
 	}
 	found := d.holds(c.Head, since)
-	if had := d.had(c); tx.sending == done && had != nil {
+	if had := d.had(c); tx.sending != first && had != nil {
 		found = had
 	}
 	if found != nil {
@@ -166,8 +148,8 @@ func (tx *transaction) create(i int, c *store.Change) error {
 	return nil
 }
 
-// had gives the run that a start had found which was sent before, where that has
-// got a message of it.
+// had gives the run that a start had found which was sent before, where it has got a
+// message of it.
 func (d *data) had(c *store.Change) *run {
 	for _, posts := range [][]store.Post{c.Posts, c.Else} {
 		for i := range posts {

@@ -11,8 +11,9 @@ import (
 // writeAgain writes a group that was sent before. A group is there as a whole
 // or not at all, so one new run or entry of it that is there proves that all of
 // it is; what is not there then are starts that had found another run, and find
-// it again. An entry that is not there proves that nothing is. Where neither tells, a
-// message that is there proves it. Without any, the group is written again.
+// it again. An entry that is not there proves that nothing is. Without either, the
+// group is written again, but for the messages that are there. Those prove nothing of
+// the others: one like it may have come with another group.
 func (tx *transaction) writeAgain() error {
 	changes := tx.group.Changes
 	there := make([]bool, len(changes))
@@ -25,12 +26,6 @@ func (tx *transaction) writeAgain() error {
 		}
 		done = done || there[i]
 		lost = lost || !there[i] && !c.Create && len(c.Entries) > 0
-	}
-	if !done && !lost {
-		var err error
-		if done, err = tx.anyOwn(); err != nil {
-			return err
-		}
 	}
 	tx.resent = done || !lost
 	if done {
@@ -92,22 +87,6 @@ func (tx *transaction) own(p *store.Post) (run journal.Number, number int64, err
 	return run, number, err
 }
 
-// anyOwn says whether a message of the group is there.
-func (tx *transaction) anyOwn() (bool, error) {
-	tx.receivers = map[journal.Number]*receiver{}
-	for i := range tx.group.Changes {
-		c := &tx.group.Changes[i]
-		for _, posts := range [][]store.Post{c.Posts, c.Else} {
-			for j := range posts {
-				if _, number, err := tx.own(&posts[j]); err != nil || number != 0 {
-					return number != 0, err
-				}
-			}
-		}
-	}
-	return false, nil
-}
-
 // postedAgain sets the verdict of a post whose message is there.
 func (tx *transaction) postedAgain(p *store.Post) (bool, error) {
 	run, number, err := tx.own(p)
@@ -125,24 +104,29 @@ func (tx *transaction) postedAgain(p *store.Post) (bool, error) {
 	return true, nil
 }
 
-// findAgain tells the run that a start of a group had found which was written: the
-// one that has got a message of it, if it has any. It may have ended since, in the
-// same group too.
-func (tx *transaction) findAgain(c *store.Change) error {
+// had tells the run that a start had found which was sent before, where it has got a
+// message of it.
+func (tx *transaction) had(c *store.Change) (found bool, err error) {
 	for _, posts := range [][]store.Post{c.Posts, c.Else} {
 		for i := range posts {
 			if posts[i].WorkflowID != c.Head.WorkflowID {
 				continue
 			}
-			run, number, err := tx.own(&posts[i])
+			run, _, err := tx.own(&posts[i])
 			if err != nil {
-				return err
+				return false, err
 			}
-			if run != 0 && number != 0 {
-				return tx.foundAgain(c, run)
+			if run != 0 {
+				return true, tx.foundAgain(c, run)
 			}
 		}
 	}
+	return false, nil
+}
+
+// findAgain tells the run that a start of a group had found which was written. It
+// may have ended since, in the same group too.
+func (tx *transaction) findAgain(c *store.Change) error {
 	if found, err := tx.findEnded(c, time.Unix(0, 1)); err != nil || found {
 		return err
 	}

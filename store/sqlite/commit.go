@@ -144,6 +144,11 @@ func (tx *transaction) start(c *store.Change) error {
 	if !c.Create || c.From != 0 {
 		return nil
 	}
+	if tx.resent {
+		if found, err := tx.had(c); err != nil || found {
+			return err
+		}
+	}
 	if tx.there != nil {
 		return tx.findAgain(c)
 	}

@@ -12,6 +12,7 @@ func againPostChecks() []check {
 		{"again/messages of a group that was not written are delivered", againLostPosts},
 		{"again/a message without companions is known by its ID", againPostAlone},
 		{"again/a message is known although its receiver has ended", againPostEnded},
+		{"again/a message that is there proves nothing of the others", againPostsApart},
 		{"again/a start that has posted to a run finds that one", againStartPosted},
 		{"again/an unrouted message is kept once", againUnrouted},
 		{"again/a message is moved once", againMoved},
@@ -98,6 +99,18 @@ func againPostEnded(w *world) {
 	}
 	w.judged(w.alone(later)[0], store.Delivered, next.Number, 1)
 	w.unrouted(0)
+}
+
+// spec: R-17
+func againPostsApart(w *world) {
+	w.join(0)
+	head := w.filled("order-1", 0)
+	p, q := toID("order-1", signal("x", "1")), toID("order-1", signal("y", "2"))
+	w.stranger(1, p)
+	posts := w.alone(p, q)
+	w.judged(posts[0], store.Delivered, head.Number, 1)
+	w.judged(posts[1], store.Delivered, head.Number, 2)
+	w.same("inbox", labels(w.inbox(head.Number)), []string{"1:x", "2:y"})
 }
 
 // spec: R-22
