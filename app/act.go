@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -22,8 +25,10 @@ func reason(cmd *cobra.Command) *string {
 
 // acting makes a command that brings a run into a status, and says what was done.
 func acting(db *database, cmd *cobra.Command, to journal.Status, done string, act func(context.Context, *client, string) error) *cobra.Command {
-	return aboutRun(db, cmd, nil, db.write, func(ctx context.Context, c *client, h journal.Head) error {
-		if err := act(ctx, c, string(h.ID)); err != nil {
+	return aboutRun(db, cmd, (*output)(nil).check, db.write, func(ctx context.Context, c *client, h journal.Head) error {
+		if err := act(ctx, c, string(h.ID)); exitCode(err) == exitConflict {
+			return hinted(err, c.command("runs describe "+string(h.ID))+" shows how far it is")
+		} else if err != nil {
 			return err
 		}
 		if h.Status == to {
@@ -90,6 +95,9 @@ func newRunsDecide(db *database) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := c.checkDecision(ctx, h, args[1], args[2]); err != nil {
+				return err
+			}
 			d := perdure.Decision{Choice: args[2], Data: data, Reason: why}
 			if err := c.Decide(ctx, string(h.ID), args[1], d); err != nil {
 				return err
@@ -98,8 +106,60 @@ func newRunsDecide(db *database) *cobra.Command {
 			return c.warn(ctx, cmd.ErrOrStderr())
 		})
 	}
-	completeRuns(cmd, db)
+	completeWaits(cmd, db, journal.WaitDecision)
 	return cmd
+}
+
+// checkDecision refuses a decision that the run does not ask for.
+func (c *client) checkDecision(ctx context.Context, h journal.Head, name, choice string) error {
+	op := "decide " + name + " of " + string(h.ID)
+	waits, err := c.waits(ctx, h, journal.WaitDecision)
+	switch {
+	case err != nil:
+		return err
+	case h.Status.IsTerminal():
+		return nil // Decide says that it has ended
+	case len(waits) == 0:
+		return &perdure.Error{Code: journal.CodeWrongState, Op: op, Message: "the run asks for no decision now", Hint: c.command("runs describe "+string(h.ID)) + " shows what it waits for"}
+	}
+	var choices []string
+	for _, w := range waits {
+		if nameOf(w) == name {
+			choices = append(choices, w.Choices...)
+		}
+	}
+	switch {
+	case choices == nil:
+		return &perdure.Error{Code: journal.CodeNotFound, Op: op, Message: "the run asks for no such decision", Hint: "it asks for " + names(waits)}
+	case !slices.Contains(choices, choice):
+		return &perdure.Error{Code: journal.CodeInvalid, Op: op, Message: "there is no choice " + choice, Hint: "the choices are " + strings.Join(choices, ", ")}
+	}
+	return nil
+}
+
+// waits gives what an open run waits for, of one kind.
+func (c *client) waits(ctx context.Context, h journal.Head, kind journal.WaitKind) ([]journal.Wait, error) {
+	d, err := c.Describe(ctx, string(h.ID))
+	if err != nil || d.Head.Status.IsTerminal() {
+		return nil, err
+	}
+	return slices.DeleteFunc(d.State.Waits, func(w journal.Wait) bool { return w.Kind != kind }), nil
+}
+
+// nameOf is the name of a wait without the scopes that it is in.
+func nameOf(w journal.Wait) string {
+	name, _, _ := strings.Cut(w.Path[strings.LastIndexByte(w.Path, '/')+1:], "#")
+	return name
+}
+
+// names tells the names of waits.
+func names(waits []journal.Wait) string {
+	var out []string
+	for _, w := range waits {
+		out = append(out, nameOf(w))
+	}
+	slices.Sort(out)
+	return strings.Join(slices.Compact(out), " or ")
 }
 
 func newRunsSignal(db *database) *cobra.Command {
@@ -144,11 +204,26 @@ open run has is kept for one that will have it; unrouted list shows those.`,
 			if err := one(out, cmd.OutOrStdout(), deliveryOf(d), func(w io.Writer) error { return printDelivery(w, id, d) }); err != nil {
 				return err
 			}
+			if err := c.warnUnheard(ctx, cmd.ErrOrStderr(), d, args[1]); err != nil {
+				return err
+			}
 			return c.warn(ctx, cmd.ErrOrStderr())
 		})
 	}
-	completeRuns(cmd, db)
+	completeWaits(cmd, db, journal.WaitSignal)
 	return cmd
+}
+
+// warnUnheard says so where the run that has a signal waits for others.
+func (c *client) warnUnheard(ctx context.Context, w io.Writer, d perdure.Delivery, name string) error {
+	if d.Duplicate || d.Unrouted {
+		return nil
+	}
+	waits, err := c.waits(ctx, journal.Head{ID: d.Run}, journal.WaitSignal)
+	if len(waits) > 0 && !slices.ContainsFunc(waits, func(w journal.Wait) bool { return nameOf(w) == name }) {
+		fmt.Fprintf(w, "it is kept until the run waits for %s; now it waits for %s\n", name, names(waits))
+	}
+	return err
 }
 
 func deliveryOf(d perdure.Delivery) api.Delivery {
@@ -184,21 +259,24 @@ func newInput(cmd *cobra.Command, what string) *input {
 // read gives the JSON; null where nothing is given.
 func (in *input) read(cmd *cobra.Command) ([]byte, error) {
 	data, err := []byte(in.text), error(nil)
-	switch {
-	case in.text != "" && in.file != "":
+	switch text, file := cmd.Flags().Changed("input"), cmd.Flags().Changed("file"); {
+	case text && file:
 		return nil, usage(cmd, in.what+" is given twice, by -i and by -f")
-	case in.file == "-":
+	case file && in.file == "-":
 		data, err = io.ReadAll(cmd.InOrStdin())
-	case in.file != "":
+	case file:
 		data, err = os.ReadFile(in.file)
-	case in.text == "":
+	case !text:
 		return []byte("null"), nil
 	}
 	if err != nil {
 		return nil, &perdure.Error{Code: journal.CodeInvalid, Op: cmd.Name(), Message: in.what + " cannot be read", Err: err, Hint: "-f names a file, and - the standard input"}
 	}
-	var v any
-	if err := json.Unmarshal(data, &v); err != nil {
+	err = json.Unmarshal(data, new(json.RawMessage))
+	if err == nil && !utf8.Valid(data) {
+		err = errors.New("it is not UTF-8")
+	}
+	if err != nil {
 		var at *json.SyntaxError
 		message := in.what + " is not JSON"
 		if errors.As(err, &at) {

@@ -31,7 +31,7 @@ of its own beside FILE. It is measured before and after the engine, of sleepers
 only after it, and the better figures count. CPU and memory are the engine's.`,
 		Example: `  perdure bench --workload sequential
   perdure bench --workload latency --store sqlite:/data/bench.db -o text`,
-		Args: cobra.NoArgs,
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write := (*bench.Report).JSON
 			switch output {

@@ -1,7 +1,9 @@
 package app
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io"
 	"strings"
 
@@ -20,13 +22,14 @@ const helpTemplate = `{{with .Example}}Examples:
 ` + exitHelp
 
 const usageTemplate = `Usage:
-  {{.UseLine}}{{if .HasAvailableSubCommands}} [command]
+  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND
 
 Commands:{{range .Commands}}{{if .IsAvailableCommand}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{else}}{{.UseLine}}{{end}}
 
 Flags:
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{with .InheritedFlags.FlagUsages}}
+{{. | trimTrailingWhitespaces}}{{end}}
 `
 
 // execute runs the command that args name. What goes wrong before the command
@@ -38,11 +41,45 @@ func (p *program) execute(ctx context.Context, args []string, stdin io.Reader, s
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	printed := helpFails(root)
 	cmd, err := root.ExecuteContextC(ctx)
-	if err != nil && !began {
+	if err == nil {
+		return *printed
+	}
+	var e *perdure.Error
+	switch {
+	case errors.As(err, &e) && e.Hint != "":
+		return err
+	case !began:
 		return usage(cmd, err.Error())
+	case exitCode(err) == exitUsage:
+		return hinted(err, cmd.CommandPath()+" --help shows what can be")
 	}
 	return err
+}
+
+// helpFails has the error of help that cannot be printed, which cobra drops.
+func helpFails(root *cobra.Command) *error {
+	failed, print := new(error), root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		var text bytes.Buffer
+		out := cmd.OutOrStdout()
+		cmd.SetOut(&text)
+		print(cmd, args)
+		_, *failed = out.Write(text.Bytes())
+	})
+	return failed
+}
+
+// hinted is an error with a hint.
+func hinted(err error, hint string) error {
+	e := &perdure.Error{Code: journal.CodeOf(err), Err: err, Hint: hint}
+	if errors.As(err, &e) {
+		known := *e
+		known.Hint = hint
+		e = &known
+	}
+	return e
 }
 
 func (p *program) root() *cobra.Command {
@@ -63,8 +100,24 @@ func (p *program) root() *cobra.Command {
 		newDemo(), newDemoWorker(), newDemoWorld(), newBench(), newVersion(),
 	)
 	addCompletion(root)
+	addHelp(root)
 	rename(root, p.name)
 	return root
+}
+
+// addHelp adds the command that explains others, which says so of a word that is none.
+func addHelp(root *cobra.Command) {
+	root.SetHelpCommand(&cobra.Command{
+		Use: "help [COMMAND]", Short: "Explain a command, as --help does", Example: "  perdure help runs list",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, left, err := root.Find(args)
+			if err == nil && len(left) == 0 {
+				return cmd.Help()
+			}
+			return unknownCommand(cmd, strings.Join(left, " "))
+		},
+	})
+	root.InitDefaultHelpCmd()
 }
 
 // group makes a command that only has others: alone it gives its help, and a word
@@ -83,7 +136,7 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 
 // rename has the examples call the program as the user did.
 func rename(cmd *cobra.Command, name string) {
-	cmd.Example = strings.ReplaceAll(cmd.Example, "  perdure ", "  "+name+" ")
+	cmd.Example = strings.ReplaceAll(" "+cmd.Example, " perdure ", " "+name+" ")[1:]
 	for _, c := range cmd.Commands() {
 		rename(c, name)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
 )
 
 // addCompletion adds the command that writes what a shell needs, with examples.
@@ -41,6 +42,40 @@ func completeFlag(cmd *cobra.Command, db *database, flag string, of completions)
 	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return db.offer(cmd, typed, of)
 	}) // it fails where the flag is not there, and then completes nothing
+}
+
+// completeWords completes a flag that is one of these words.
+func completeWords(cmd *cobra.Command, flag string, words ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // it fails where the flag is not there
+}
+
+// completeWaits completes a command about a run and one of its waits: the ID, the
+// name, and of a decision the choice.
+func completeWaits(cmd *cobra.Command, db *database, kind journal.WaitKind) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return db.offer(cmd, typed, func(ctx context.Context, c *client) (words []string) {
+			if len(args) == 0 {
+				return append(c.ids(ctx), latest)
+			}
+			h, err := c.find(ctx, args[0])
+			if err != nil {
+				return nil
+			}
+			waits, err := c.waits(ctx, h, kind)
+			if err != nil {
+				return nil
+			}
+			for _, w := range waits {
+				switch {
+				case len(args) == 1:
+					words = append(words, nameOf(w))
+				case len(args) == 2 && nameOf(w) == args[1]:
+					words = append(words, w.Choices...)
+				}
+			}
+			return words
+		})
+	}
 }
 
 // offer asks the database for what may be typed.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -40,6 +41,7 @@ type client struct {
 	*perdure.Client
 	store *sqlite.Store
 	db    *database
+	was   fs.FileInfo // the file, when it was opened
 }
 
 // read opens the database for reading: nothing of it is changed.
@@ -54,6 +56,9 @@ func (d *database) write(ctx context.Context) (*client, error) {
 }
 
 func (d *database) open(ctx context.Context, o sqlite.Options) (*client, error) {
+	if err := d.check(); err != nil {
+		return nil, err
+	}
 	s, err := sqlite.OpenWith(d.file, o)
 	if err != nil {
 		return nil, d.explain(err)
@@ -62,7 +67,25 @@ func (d *database) open(ctx context.Context, o sqlite.Options) (*client, error) 
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	return &client{c, s, d}, nil
+	was, err := os.Stat(d.file)
+	if err != nil {
+		return nil, errors.Join(d.explain(err), s.Close())
+	}
+	return &client{c, s, d, was}, nil
+}
+
+// check refuses a name that is none, as --db "$UNSET" gives, and what is not a file.
+func (d *database) check() error {
+	e := &perdure.Error{Code: journal.CodeInvalid, Op: "open " + d.file, Hint: "--db FILE or " + databaseEnv + " names the database"}
+	if d.file == "" {
+		e.Op, e.Message = "open the database", "its name is empty"
+		return e
+	}
+	if info, err := os.Stat(d.file); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		e.Code, e.Message = journal.CodeUnavailable, "it is not a file"
+		return e
+	}
+	return nil
 }
 
 func (c *client) close() { _ = c.store.Close() } // what was written is durable already
@@ -82,8 +105,12 @@ func (d *database) explain(err error) error {
 	return e
 }
 
-// engines tells of the engine that has the database; none where nobody has it.
+// engines tells of the engine that has the database; none where nobody has it. A
+// file that was removed meanwhile has none that could be told of.
 func (c *client) engines(ctx context.Context) ([]store.Engine, error) {
+	if now, err := os.Stat(c.db.file); err != nil || !os.SameFile(now, c.was) {
+		return nil, &perdure.Error{Code: journal.CodeUnavailable, Op: "read " + c.db.file, Message: "the file was removed or replaced", Hint: "an engine that still has it must be stopped: what it does will be lost"}
+	}
 	info, err := c.store.Info(ctx)
 	if err != nil {
 		return nil, &perdure.Error{Code: journal.CodeUnavailable, Op: "read " + c.db.file, Err: err}
@@ -95,6 +122,11 @@ func (c *client) engines(ctx context.Context) ([]store.Engine, error) {
 		}
 	}
 	return alive, nil
+}
+
+// command is one that works on this database, for people to type.
+func (c *client) command(words string) string {
+	return c.db.program.name + " " + words + " --db " + c.db.file
 }
 
 // noEngine says what to do where no engine has the database.
@@ -109,12 +141,30 @@ func (d *database) noEngine() string {
 // An opener opens a database: read or write.
 type opener func(context.Context) (*client, error)
 
-// using opens the database, has do use it, and closes it.
+// patience is how long an interrupted command may go on, to end in order.
+const patience = time.Second
+
+// using opens the database, has do use it, and closes it. It does not wait for a
+// database that somebody has locked once it is interrupted.
 func using(cmd *cobra.Command, open opener, do func(context.Context, *client) error) error {
-	c, err := open(cmd.Context())
-	if err != nil {
+	ctx, done := cmd.Context(), make(chan error, 1)
+	go func() {
+		c, err := open(ctx)
+		if err == nil {
+			defer c.close()
+			err = do(ctx, c)
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
 		return err
+	case <-ctx.Done():
 	}
-	defer c.close()
-	return do(cmd.Context(), c)
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(patience):
+		return fmt.Errorf("%w: the database is busy; what was to be done may yet have been done", errInterrupted)
+	}
 }

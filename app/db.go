@@ -30,7 +30,7 @@ func newDBStatus(db *database) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show what the database is and who uses it",
 		Example: "  perdure db status -o json",
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 	}
 	out := newOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -82,8 +82,11 @@ func newDBMigrate(db *database) *cobra.Command {
 this program. There is no way back: take a backup first. An engine does the same
 when it starts.`,
 		Example: "  perdure db backup before.db && perdure db migrate",
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := db.check(); err != nil {
+				return err
+			}
 			done := "is of this version already"
 			s, err := sqlite.OpenWith(db.file, sqlite.Options{ReadOnly: true})
 			switch {

@@ -75,6 +75,7 @@ func printError(w io.Writer, err error) {
 		bare := *e
 		bare.Hint = ""
 		text, hint = strings.Replace(text, e.Error(), bare.Error(), 1), e.Hint
+		text = strings.TrimSuffix(text, " ("+hint+")") // of a failure that was recorded with it
 	}
 	fmt.Fprintf(w, "error: %s\n", oneLine(strings.TrimPrefix(text, "perdure: ")))
 	if hint != "" {
@@ -83,5 +84,5 @@ func printError(w io.Writer, err error) {
 }
 
 func oneLine(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	return clean(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
 }

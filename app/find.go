@@ -16,30 +16,35 @@ import (
 // latest stands for the run that was started last.
 const latest = "@latest"
 
-// all gives the runs of a query, that which was started last first. Their numbers do
-// not tell: each process that starts runs has its own.
-func (c *client) all(ctx context.Context, q perdure.Query) ([]journal.Head, error) {
-	var all []journal.Head
+// newest gives the runs of a query, that which was started last first, at most limit,
+// 0 for all; and how many more there are. It looks at all: their numbers do not tell,
+// each process that starts runs has its own.
+func (c *client) newest(ctx context.Context, q perdure.Query, limit int) (runs []journal.Head, more int, err error) {
 	q.Limit = 1000
 	for {
 		heads, next, err := c.Find(ctx, q)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		all = append(all, heads...)
-		if q.After = next; next == 0 {
-			break
+		runs = append(runs, heads...)
+		if q.After = next; next == 0 || limit > 0 {
+			slices.SortStableFunc(runs, func(a, b journal.Head) int { return b.Created.Compare(a.Created) })
+		}
+		if limit > 0 && len(runs) > limit {
+			more += len(runs) - limit
+			runs = runs[:limit]
+		}
+		if next == 0 {
+			return runs, more, nil
 		}
 	}
-	slices.SortStableFunc(all, func(a, b journal.Head) int { return b.Created.Compare(a.Created) })
-	return all, nil
 }
 
 // find gives the run that an ID of the command line means. Where there is none,
 // the error names those that are written most alike.
 func (c *client) find(ctx context.Context, id string) (journal.Head, error) {
 	if id == latest {
-		heads, err := c.all(ctx, perdure.Query{})
+		heads, _, err := c.newest(ctx, perdure.Query{}, 1)
 		if err == nil && len(heads) == 0 {
 			err = &perdure.Error{Code: journal.CodeNotFound, Op: "find " + latest, Message: "there is no run in " + c.db.file}
 		}
@@ -59,7 +64,7 @@ func (c *client) find(ctx context.Context, id string) (journal.Head, error) {
 	var e *perdure.Error
 	if errors.As(err, &e) && e.Hint == "" {
 		known := *e
-		known.Hint = didYouMean(nearest(id, c.ids(ctx)), c.db.program.name+" runs list --db "+c.db.file+" lists them")
+		known.Hint = didYouMean(nearest(id, c.ids(ctx)), c.command("runs list")+" lists them")
 		return journal.Head{}, &known
 	}
 	return journal.Head{}, err
@@ -136,11 +141,12 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// aboutRun makes a command that is about one run, which its argument names.
-func aboutRun(db *database, cmd *cobra.Command, out *output, open opener, do func(context.Context, *client, journal.Head) error) *cobra.Command {
+// aboutRun makes a command that is about one run, which its argument names. Before
+// it looks for that, it has check look at the flags.
+func aboutRun(db *database, cmd *cobra.Command, check func() error, open opener, do func(context.Context, *client, journal.Head) error) *cobra.Command {
 	cmd.Args = exactly("ID")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := out.check(); err != nil {
+		if err := check(); err != nil {
 			return err
 		}
 		return using(cmd, open, func(ctx context.Context, c *client) error {

@@ -10,6 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/perdure/perdure/store"
 )
@@ -40,6 +44,25 @@ func TestAnInterruptEndsTheWaitAndNotTheRun(t *testing.T) {
 	if r := shop(t.Context(), t, "runs", "get", "x"); !strings.Contains(r.stdout, "PENDING") {
 		t.Error(r)
 	}
+}
+
+func TestAnInterruptDoesNotWaitForALockedDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		unlocked := make(chan struct{})
+		defer close(unlocked)
+		cmd := &cobra.Command{}
+		cmd.SetContext(ctx)
+		locked := func(context.Context) (*client, error) {
+			interrupt()
+			<-unlocked
+			return nil, store.ErrLocked
+		}
+		began := time.Now()
+		if err := using(cmd, locked, nil); exitCode(err) != exitInterrupted || time.Since(began) != patience {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
 }
 
 // The first interrupt lets a step in flight end, the second one does not. So it is

@@ -2,14 +2,16 @@ package app
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -32,6 +34,7 @@ const (
 func newOutput(cmd *cobra.Command) *output {
 	o := &output{}
 	cmd.Flags().StringVarP(&o.format, "output", "o", asTable, "table, json, or jsonl: one object a line")
+	completeWords(cmd, "output", asTable, asJSON, asJSONL)
 	return o
 }
 
@@ -68,21 +71,46 @@ func table[T any](w io.Writer, records []T, columns []column[T]) error {
 	for i, c := range columns {
 		names[i] = c.name
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, strings.Join(names, "\t"))
+	rows := [][]string{names}
 	for _, r := range records {
 		cells := make([]string, len(columns))
 		for i, c := range columns {
 			cells[i] = plain(c.of(r))
 		}
-		fmt.Fprintln(t, strings.TrimRight(strings.Join(cells, "\t"), "\t "))
+		rows = append(rows, cells)
 	}
-	return t.Flush()
+	return align(w, rows)
+}
+
+// align prints cells below each other.
+func align(w io.Writer, rows [][]string) error {
+	var widths []int
+	for _, cells := range rows {
+		for i, cell := range cells {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	b := bufio.NewWriter(w)
+	for _, cells := range rows {
+		blanks := 0 // before the next cell that has anything
+		for i, cell := range cells {
+			if cell != "" {
+				fmt.Fprintf(b, "%*s%s", blanks, "", cell)
+				blanks = 0
+			}
+			blanks += widths[i] - utf8.RuneCountInString(cell) + 2
+		}
+		fmt.Fprintln(b)
+	}
+	return b.Flush()
 }
 
 func lines[T any](w io.Writer, records []T) error {
 	b := bufio.NewWriter(w)
-	e := json.NewEncoder(b)
+	e := json.NewEncoder(escaper{b})
 	e.SetEscapeHTML(false)
 	for _, r := range records {
 		if err := e.Encode(r); err != nil {
@@ -104,30 +132,69 @@ func one[T any](o *output, w io.Writer, record T, text func(io.Writer) error) er
 }
 
 func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(escaper{w})
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
 
-// fields prints names and values below each other; empty values are left out.
-func fields(w io.Writer, pairs ...string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			fmt.Fprintf(t, "%s\t%s\n", pairs[i], plain(pairs[i+1]))
+// An escaper writes JSON with \u escapes for what is not to be printed but may be
+// in it: a terminal takes some of that as commands.
+type escaper struct{ w io.Writer }
+
+func (e escaper) Write(p []byte) (int, error) {
+	if !bytes.ContainsFunc(p, unprintable) {
+		return e.w.Write(p)
+	}
+	var b bytes.Buffer
+	for _, r := range string(p) {
+		if !unprintable(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
 		}
 	}
-	return t.Flush()
+	if _, err := e.w.Write(b.Bytes()); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) && !strings.ContainsRune("\n\r\t", r) }
+
+// fields prints names and values below each other; empty values are left out.
+func fields(w io.Writer, pairs ...string) error {
+	var rows [][]string
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			rows = append(rows, []string{pairs[i], plain(pairs[i+1])})
+		}
+	}
+	return align(w, rows)
 }
 
 // longest is how much of a text a table shows.
 const longest = 200
 
-// plain is text as a terminal may have it: on one line, and without anything that
-// a terminal would take as a command.
+// plain is text as a cell of a table may have it: clean, and not too long.
 func plain(s string) string {
-	clean := strings.Map(func(r rune) rune {
+	long := false
+	if len(s) > longest*utf8.UTFMax {
+		s, long = s[:longest*utf8.UTFMax], true
+	}
+	clean := clean(s)
+	if r := []rune(clean); long || len(r) > longest {
+		return string(r[:min(len(r), longest)-1]) + "…"
+	}
+	return clean
+}
+
+// clean is text as a terminal may have it: on one line, and without anything that
+// a terminal would take as a command.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n', r == '\r', r == '\t':
 			return ' '
@@ -136,10 +203,6 @@ func plain(s string) string {
 		}
 		return r
 	}, s)
-	if r := []rune(clean); len(r) > longest {
-		return string(r[:longest-1]) + "…"
-	}
-	return clean
 }
 
 // moment shows a time, in UTC; nothing where it is none.

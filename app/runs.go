@@ -49,7 +49,7 @@ func newRunsList(db *database) *cobra.Command {
 		Example: `  perdure runs list --open
   perdure runs list --workflow order-fulfilment --status failed -o json
   perdure runs list --attribute customer=ada --limit 20`,
-		Args: cobra.NoArgs,
+		Args: exactly(),
 	}
 	l.out = newOutput(cmd)
 	flags := cmd.Flags()
@@ -85,13 +85,9 @@ func (l *listing) run(cmd *cobra.Command, _ []string) error {
 			}
 			l.query.Parent = h.ID
 		}
-		heads, err := c.all(ctx, l.query)
+		heads, more, err := c.newest(ctx, l.query, l.limit)
 		if err != nil {
 			return err
-		}
-		left := 0
-		if l.limit > 0 && len(heads) > l.limit {
-			left, heads = len(heads)-l.limit, heads[:l.limit]
 		}
 		runs := make([]api.Run, len(heads))
 		for i, h := range heads {
@@ -100,8 +96,8 @@ func (l *listing) run(cmd *cobra.Command, _ []string) error {
 		if err := list(l.out, cmd.OutOrStdout(), runs, runColumns); err != nil {
 			return err
 		}
-		if left > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%d more: --limit 0 lists all\n", left)
+		if more > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d more: --limit 0 lists all\n", more)
 		}
 		return nil
 	})
@@ -154,7 +150,7 @@ func next(r api.Run) string {
 	switch {
 	case r.Cause != "":
 		return r.Cause
-	case !r.Wake.IsZero() && r.Status == journal.Waiting.String():
+	case !r.Wake.IsZero() && r.Engine == 0 && r.Status == journal.Waiting.String():
 		return "wakes " + moment(r.Wake)
 	}
 	return ""

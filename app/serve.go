@@ -27,11 +27,12 @@ first. An interrupt ends it in order: steps in flight have ten seconds to end.
 
 One engine at a time has a database. Other commands work on it meanwhile.`,
 		Example: "  perdure serve\n  perdure serve --db /var/lib/shop/orders.db --log json",
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 	}
 	db := p.database(cmd)
 	cmd.Flags().IntVar(&capacity, "capacity", 0, "how many runs may be in memory at a time (default 10,000)")
 	cmd.Flags().StringVar(&log, "log", "text", "what happens, on stderr: text, json or off")
+	completeWords(cmd, "log", "text", "json", "off")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(p.workflows) == 0 {
 			return &perdure.Error{
@@ -41,6 +42,9 @@ One engine at a time has a database. Other commands work on it meanwhile.`,
 		}
 		logger, err := newLogger(log, cmd.ErrOrStderr())
 		if err != nil {
+			return err
+		}
+		if err := db.check(); err != nil {
 			return err
 		}
 		s, err := sqlite.Open(db.file)

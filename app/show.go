@@ -23,11 +23,14 @@ func newRunsGet(db *database) *cobra.Command {
 	}, func(d api.Description) any { return d.Outcome }, printRun)
 }
 
-func printRun(w io.Writer, d api.Description) error {
-	return fields(w,
+func printRun(w io.Writer, d api.Description) error { return fields(w, runFields(d)...) }
+
+func runFields(d api.Description) []string {
+	return []string{
 		"run", d.RunID, "workflow ID", d.WorkflowID, "workflow", d.Workflow, "status", d.Status,
 		"why", d.Why, "started", moment(d.Created), "ended", moment(d.Ended), "took", lasted(d.Run),
-		"steps", countSteps(d.Steps), "output", string(d.Output), "error", errorText(d.Error))
+		"steps", countSteps(d.Steps), "output", string(d.Output), "error", errorText(d.Error),
+	}
 }
 
 func errorText(e *api.Error) string {
@@ -69,7 +72,7 @@ func newRunsDescribe(db *database) *cobra.Command {
 // showing makes a command that shows a run: what record gives, or as text.
 func showing(db *database, cmd *cobra.Command, record func(api.Description) any, text func(io.Writer, api.Description) error) *cobra.Command {
 	out := newOutput(cmd)
-	return aboutRun(db, cmd, out, db.read, func(ctx context.Context, c *client, h journal.Head) error {
+	return aboutRun(db, cmd, out.check, db.read, func(ctx context.Context, c *client, h journal.Head) error {
 		d, err := c.describe(ctx, h)
 		if err != nil {
 			return err
@@ -79,10 +82,7 @@ func showing(db *database, cmd *cobra.Command, record func(api.Description) any,
 }
 
 func printDescription(w io.Writer, d api.Description) error {
-	if err := printRun(w, d); err != nil {
-		return err
-	}
-	pairs := []string{"input", string(d.Payload), "continues", d.Predecessor, "continued by", d.Successor, "build", d.Build}
+	pairs := append(runFields(d), "input", string(d.Payload), "continues", d.Predecessor, "continued by", d.Successor, "build", d.Build)
 	for _, name := range sorted(d.Published) {
 		pairs = append(pairs, "shows "+name, string(d.Published[name]))
 	}
@@ -126,6 +126,9 @@ var stepColumns = []column[api.Step]{
 	}},
 	{"NOTE", func(s api.Step) string {
 		note := errorText(s.Error)
+		if s.Status == string(journal.StepIsDone) && note != "" {
+			return "before: " + note
+		}
 		if note == "" {
 			note = s.Reason
 		}

@@ -33,8 +33,8 @@ func (p *program) newStart() *cobra.Command {
 		Use:   "start WORKFLOW",
 		Short: "Start a run of a workflow",
 		Long: `Starts a run, which is durable when the command ends. It begins when an engine has
-the database that knows the workflow. With an --id of which a run is open already,
-that is the run: nothing is started twice.`,
+the database that knows the workflow. Where a run with the --id is open already, or
+has ended within --dedup, that is the run: nothing is started twice.`,
 		Example: `  perdure start order-fulfilment -i '{"id":"ord-1"}' --id ord-1 --watch
   perdure start greet -i '"ada"' --wait
   cat order.json | perdure start order-fulfilment -f -`,
@@ -45,7 +45,7 @@ that is the run: nothing is started twice.`,
 	s.waiter = newWaiter(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&s.id, "id", "", "workflow ID: at most one open run has it (default one of its own)")
-	flags.DurationVar(&s.dedup, "dedup", 0, "a run with this ID that ended less than this ago counts too")
+	flags.DurationVar(&s.dedup, "dedup", 24*time.Hour, "a run with this ID that ended less than this ago counts too; 0 for none that ended")
 	flags.StringToStringVar(&s.attributes, "attribute", nil, "search attribute, as name=value")
 	flags.StringToStringVar(&s.headers, "header", nil, "header, as name=value")
 	flags.BoolVar(&s.force, "force", false, "start it although this program does not know the workflow")
@@ -62,7 +62,7 @@ that is the run: nothing is started twice.`,
 }
 
 func (s *starting) run(cmd *cobra.Command, workflow string) error {
-	if err := s.waiter.out.check(); err != nil {
+	if err := s.waiter.check(); err != nil {
 		return err
 	}
 	if s.wait && s.watch {
@@ -127,12 +127,9 @@ func (s *starting) check(workflow string) error {
 }
 
 func (s *starting) options() []perdure.StartOption {
-	var opts []perdure.StartOption
+	opts := []perdure.StartOption{perdure.Dedup(s.dedup)}
 	if s.id != "" {
 		opts = append(opts, perdure.ID(s.id))
-	}
-	if s.dedup != 0 {
-		opts = append(opts, perdure.Dedup(s.dedup))
 	}
 	if len(s.attributes) > 0 {
 		opts = append(opts, perdure.Attributes(s.attributes))

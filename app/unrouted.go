@@ -38,14 +38,17 @@ func newUnroutedList(db *database) *cobra.Command {
 		Long: `Lists signals that wait for a run with their workflow ID. The next run that is
 started with it gets them; until then they are kept, and expire.`,
 		Example: "  perdure unrouted list -o jsonl",
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 	}
 	out := newOutput(cmd)
 	cmd.Flags().Int64Var(&from, "from", 0, "begin at this number")
-	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many")
+	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many; 0 for all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := out.check(); err != nil {
 			return err
+		}
+		if from < 0 || limit < 0 {
+			return usage(cmd, "--from and --limit are 0 or more")
 		}
 		return using(cmd, db.read, func(ctx context.Context, c *client) error {
 			messages, err := c.Unrouted(ctx, from, limit)

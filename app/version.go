@@ -13,7 +13,7 @@ func newVersion() *cobra.Command {
 		Use:     "version",
 		Short:   "Print which build this is",
 		Example: "  perdure version",
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "perdure %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err

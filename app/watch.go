@@ -35,7 +35,7 @@ of the run. An interrupt ends the watching, not the run.`,
 		Example: "  perdure runs watch ord-1001\n  perdure runs watch @latest -o jsonl",
 	}
 	w := newWaiter(cmd)
-	return aboutRun(db, cmd, w.out, db.read, func(ctx context.Context, c *client, h journal.Head) error {
+	return aboutRun(db, cmd, w.check, db.read, func(ctx context.Context, c *client, h journal.Head) error {
 		return w.watch(ctx, c, h, cmd)
 	})
 }
@@ -49,7 +49,7 @@ run, or with 7 when --timeout is over. An interrupt ends the waiting, not the ru
 		Example: "  perdure runs wait ord-1001 --timeout 1m",
 	}
 	w := newWaiter(cmd)
-	return aboutRun(db, cmd, w.out, db.read, func(ctx context.Context, c *client, h journal.Head) error {
+	return aboutRun(db, cmd, w.check, db.read, func(ctx context.Context, c *client, h journal.Head) error {
 		return w.wait(ctx, c, h, cmd)
 	})
 }
@@ -64,6 +64,14 @@ func newWaiter(cmd *cobra.Command) *waiter {
 	w := &waiter{out: newOutput(cmd)}
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "give up after so long; 0 waits for ever")
 	return w
+}
+
+// check refuses flags that cannot be.
+func (w *waiter) check() error {
+	if w.timeout < 0 {
+		return &perdure.Error{Code: journal.CodeInvalid, Message: fmt.Sprintf("--timeout cannot be %v", w.timeout)}
+	}
+	return w.out.check()
 }
 
 // bound limits ctx by the timeout.
@@ -109,7 +117,7 @@ func (w *waiter) wait(ctx context.Context, c *client, h journal.Head, cmd *cobra
 	if failed == nil || w.out.format != asTable {
 		d.Output = api.Data(output)
 		err = one(w.out, cmd.OutOrStdout(), d.Outcome, func(to io.Writer) error {
-			_, err := fmt.Fprintln(to, string(output))
+			_, err := escaper{to}.Write(append(output, '\n'))
 			return err
 		})
 	}

@@ -31,7 +31,7 @@ func newWorkflowsList(db *database) *cobra.Command {
 		Long: `Lists the workflows that this program was built with, and those that the database
 has runs of, with how many. It reads a line of each run.`,
 		Example: "  perdure workflows list\n  perdure workflows list -o json",
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 	}
 	out := newOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
