@@ -263,9 +263,13 @@ func (in *input) read(cmd *cobra.Command) ([]byte, error) {
 	case text && file:
 		return nil, usage(cmd, in.what+" is given twice, by -i and by -f")
 	case file && in.file == "-":
-		data, err = io.ReadAll(cmd.InOrStdin())
+		data, err = readAll(cmd.InOrStdin())
 	case file:
-		data, err = os.ReadFile(in.file)
+		var f *os.File
+		if f, err = os.Open(in.file); err == nil {
+			data, err = readAll(f)
+			_ = f.Close() // it was only read
+		}
 	case !text:
 		return []byte("null"), nil
 	}
@@ -285,4 +289,16 @@ func (in *input) read(cmd *cobra.Command) ([]byte, error) {
 		return nil, &perdure.Error{Code: journal.CodeInvalid, Op: cmd.Name(), Message: message, Err: err, Hint: `a text needs quotes of its own: -i '"ada"'`}
 	}
 	return data, nil
+}
+
+// maxInput is the limit of one payload, which a client cannot change.
+const maxInput = 64 << 20
+
+// readAll reads what may have no end.
+func readAll(r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxInput+1))
+	if err == nil && len(data) > maxInput {
+		err = fmt.Errorf("it has more than %d bytes", maxInput)
+	}
+	return data, err
 }
