@@ -22,10 +22,13 @@ const helpTemplate = `{{with .Example}}Examples:
 ` + exitHelp
 
 const usageTemplate = `Usage:
-  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND
+  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{$all := .Commands}}{{range .Groups}}{{$group := .}}
 
-Commands:{{range .Commands}}{{if .IsAvailableCommand}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{else}}{{.UseLine}}{{end}}
+{{.Title}}:{{range $all}}{{if and .IsAvailableCommand (eq .GroupID $group.ID)}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{else}}
+
+Commands:{{range $all}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{else}}{{.UseLine}}{{end}}
 
 Flags:
 {{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{with .InheritedFlags.FlagUsages}}
@@ -95,14 +98,25 @@ func (p *program) root() *cobra.Command {
 	})
 	root.SetHelpTemplate(helpTemplate)
 	root.SetUsageTemplate(usageTemplate)
-	root.AddCommand(
-		p.newServe(), p.newStart(), p.newRuns(), p.newWorkflows(), p.newUnrouted(), p.newDB(),
-		newDemo(), newDemoWorker(), newDemoWorld(), newBench(), newVersion(),
-	)
+	addGroup(root, "Runs", p.newServe(), p.newStart(), p.newRuns(), p.newWorkflows(), p.newUnrouted())
+	addGroup(root, "See and measure", newDemo(), newBench())
+	addGroup(root, "The rest", p.newDB(), newVersion())
+	root.AddCommand(newDemoWorker(), newDemoWorld())
+	root.SetCompletionCommandGroupID("The rest")
+	root.SetHelpCommandGroupID("The rest")
 	addCompletion(root)
 	addHelp(root)
 	rename(root, p.name)
 	return root
+}
+
+// addGroup adds commands that the help lists together.
+func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: title, Title: title})
+	for _, c := range commands {
+		c.GroupID = title
+	}
+	root.AddCommand(commands...)
 }
 
 // addHelp adds the command that explains others, which says so of a word that is none.
