@@ -93,6 +93,7 @@ func (p *program) root() *cobra.Command {
   perdure start greet -i '"ada"' --wait    start a run and wait for its result
   perdure runs list                        what there is, and how far it is
   perdure serve                            execute the workflows of this program`,
+		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	})
