@@ -69,3 +69,95 @@ func TestRunThatHasNotHeardOfItsRestIsExecutedOnce(t *testing.T) {
 		w.history(run.ID())
 	})
 }
+
+// The store is slow to say that a run rests, and meanwhile gives it to the same
+// engine in an answer that gets lost.
+//
+// spec: L-7, L-23
+func TestRunThatIsClaimedBeforeItHasHeardOfItsRestGoesOn(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+				return 1, perdure.Sleep(ctx, 10*time.Second)
+			})
+			var rested, claimed atomic.Bool
+			h := &hook{
+				commit: func(g *store.Group, do func() error) error {
+					err := do()
+					if g.Changes[0].Rest && rested.CompareAndSwap(false, true) {
+						time.Sleep(time.Minute)
+					}
+					return err
+				},
+				claim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+					got, err := do()
+					if rested.Load() && len(got.Runs) > 0 && claimed.CompareAndSwap(false, true) && lost {
+						return store.Claimed{}, storetest.ErrInjected
+					}
+					return got, err
+				},
+			}
+			w := hooked(t, h, perdure.Options{Linger: -1}, wf)
+			defer func() { w.end() }()
+			run, err := wf.Start(context.Background(), w.eng, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+			defer cancel()
+			if v, err := run.Result(ctx); v != 1 || err != nil || !claimed.Load() {
+				t.Errorf("lost: %v, claimed: %v: got %d, %v", lost, claimed.Load(), v, err)
+			}
+			w.history(run.ID())
+		})
+	}
+}
+
+// The same, of a run that is parked, which leaves whatever the store says.
+//
+// spec: L-7, L-23
+func TestRunThatIsClaimedBeforeItHasHeardThatItIsParkedGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return paid.Wait(ctx) })
+		var parked, lost atomic.Bool
+		h := &hook{
+			commit: func(g *store.Group, do func() error) error {
+				err := do()
+				if head := g.Changes[0].Head; head != nil && head.Cause != "" && parked.CompareAndSwap(false, true) {
+					time.Sleep(time.Minute)
+				}
+				return err
+			},
+			claim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+				got, err := do()
+				if len(got.Runs) > 0 && parked.Load() && lost.CompareAndSwap(false, true) {
+					return store.Claimed{}, storetest.ErrInjected
+				}
+				return got, err
+			},
+		}
+		w := hooked(t, h, perdure.Options{Linger: time.Hour, Sweep: time.Second}, wf)
+		defer func() { w.end() }()
+		run, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		go func() { _ = w.eng.Suspend(ctx, "x", "by hand") }()
+		time.Sleep(time.Second)
+		other, err := perdure.NewClient(ctx, w.db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Resume(ctx, "x"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := paid.Send(ctx, other, "x", 1); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := run.Result(ctx); v != 1 || err != nil || !lost.Load() {
+			t.Errorf("lost: %v: got %d, %v", lost.Load(), v, err)
+		}
+	})
+}

@@ -259,6 +259,9 @@ func (k *Kernel) reclaim() error {
 			if r := k.residentRun(h.Number); r != nil {
 				r.mu.Lock()
 				r.learn(h.Mail)
+				if !r.awaits() && r.over() {
+					go k.takeAfter(r)
+				}
 				r.mu.Unlock()
 				continue
 			}
@@ -289,8 +292,13 @@ func earlier(a, b time.Time) time.Time {
 // adopt begins the residence of a claimed run: its journal is replayed, unless
 // it has to be parked or is parked already. Forced, its code runs all the same.
 func (k *Kernel) adopt(c *store.Run, forced bool) {
-	if r := k.residentRun(c.Head.Number); r != nil && r.waitsFor(c) {
-		return
+	if r := k.residentRun(c.Head.Number); r != nil {
+		r.mu.Lock()
+		waits := r.awaits()
+		r.mu.Unlock()
+		if waits {
+			return
+		}
 	}
 	def := k.Lookup(c.Head.Workflow)
 	r := k.residentOf(c, def)

@@ -99,12 +99,10 @@ func (r *run) rested(c *store.Change) {
 		r.resting = false
 		close(r.awake)
 	}
-	if given := r.claimed; given != nil {
-		r.claimed = nil
-		if c.Verdict == store.Mail {
-			defer r.given(given)
-		} else {
-			r.whenDurable(effect{do: func() { go r.k.adoptAfter(r, given) }})
+	if r.claimed {
+		r.claimed = false
+		if c.Verdict != store.Mail {
+			r.whenDurable(effect{do: func() { go r.k.takeAfter(r) }})
 		}
 	}
 	if c.Verdict != store.Mail {
@@ -135,27 +133,21 @@ func (r *run) rested(c *store.Change) {
 	}
 }
 
-// waitsFor keeps what a claim has given of a run that is about to leave this
-// engine: the store has let it go, and the run has not heard of that. It gives false
-// where the run does not wait to hear.
-func (r *run) waitsFor(c *store.Run) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.resting {
-		given := *c
-		r.claimed = &given
-	}
+// awaits notes that a claim has given, or may have, a run that is about to leave
+// this engine: the store has let it go, and the run has not heard of that. When it
+// has left, it is taken again. It gives false where the run does not wait to hear.
+// It is called with the lock.
+func (r *run) awaits() bool {
+	r.claimed = r.claimed || r.resting
 	return r.resting
 }
 
-// adoptAfter begins the next residence of a run when the one before is over.
-func (k *Kernel) adoptAfter(r *run, c *store.Run) {
+// takeAfter begins the next residence of a run when the one before is over. By then
+// a command may have begun it, and that may be over too: what the store says now
+// counts.
+func (k *Kernel) takeAfter(r *run) {
 	<-r.done
-	k.claiming.Lock()
-	defer k.claiming.Unlock()
-	if !k.stops() {
-		k.adopt(c, false)
-	}
+	k.takeAgain(r.head.Number)
 }
 
 // takeAgain begins another residence of a run that the store has left to this

@@ -64,7 +64,7 @@ type run struct {
 	closing     *closing          // the run is to end, and cleans up; nil while it is not
 	resting     bool              // it has asked to leave memory
 	again       bool              // it was parked, and must be looked at again
-	claimed     *store.Run        // claimed while it was about to leave: see waitsFor; nil without
+	claimed     bool              // while it was about to leave: see awaits
 	awake       chan struct{}     // closed when that is decided
 	lingers     bool              // it is among those that rest after a while
 	idleSince   time.Time         // that while ends then
