@@ -47,7 +47,7 @@ func TestRaceOfMessagesLosesNothingAndRepeatsNothing(t *testing.T) {
 	t.Logf("seeds from %d", base)
 	began, sum := time.Now(), tally{}
 	for i := range most {
-		if i > 0 && time.Since(began) > limit {
+		if i > 0 && time.Since(began) > limit && (sum.proves() || i > 100) { // a slow machine plays few in that time
 			break
 		}
 		seed := base + uint64(i)
@@ -61,7 +61,7 @@ func TestRaceOfMessagesLosesNothingAndRepeatsNothing(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", sum)
-	if most > 1 && (sum.Consumed == 0 || sum.Unread == 0 || sum.Rests == 0 || sum.Deaths == 0) {
+	if most > 1 && !sum.proves() {
 		t.Error("the histories prove little")
 	}
 }
@@ -80,6 +80,9 @@ func (a *tally) add(b tally) {
 	a.Rests += b.Rests
 	a.Deaths += b.Deaths
 }
+
+// proves says whether enough of what may go wrong has happened.
+func (a *tally) proves() bool { return a.Consumed > 0 && a.Unread > 0 && a.Rests > 0 && a.Deaths > 0 }
 
 // playRace plays the history of a seed and says what was wrong; a broken store is
 // put below everything.
