@@ -340,10 +340,11 @@ func (a *announcer) tellEnd(o store.Owed) error {
 				return
 			}
 			defer func() { <-l.slots }()
-			if err := guarded(func() error { return l.Tell(a.calls, end) }); err != nil {
+			err := guarded(func() error { return l.Tell(a.calls, end) })
+			if err != nil {
 				a.k.listenerFailed(o.Head, err)
 			}
-			told <- true
+			told <- err == nil || a.calls.Err() == nil // one that was cut off is told again
 		}()
 	}
 	all := true
