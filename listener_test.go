@@ -863,6 +863,13 @@ func listenUntilKilled(dir string) error {
 				break
 			}
 		}
+		for owed := true; owed; { // that it was told is durable, before the process may die again
+			info, err := s.Info(ctx)
+			if err != nil {
+				return err
+			}
+			owed = info.Owed > 0
+		}
 	}
 	stop()
 	return <-ran
