@@ -283,7 +283,10 @@ func TestKeyIsAdvisedWhereAnotherBuildReplaysOccurrences(t *testing.T) {
 //
 // spec: B-1
 func TestStrictReplayBlamesTheRightCode(t *testing.T) {
-	const replays = 20000
+	replays := 20000
+	if testing.Short() {
+		replays = 2000
+	}
 	good := perdure.Define("good", func(ctx context.Context, _ int) (int, error) {
 		f := perdure.Async(ctx, "async", work("async", 0, nil))
 		g := perdure.Go(ctx, "b", func(ctx context.Context) (int, error) { return perdure.Step(ctx, "in", work("in", 0, nil)) })
