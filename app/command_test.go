@@ -11,7 +11,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"dmo", "there is no command dmo"},
 		{"nothing-like-it", "there is no command nothing-like-it"},
 		{"--bogus", "unknown flag: --bogus"},
-		{"version x", "unknown command"},
+		{"version x", "x is one argument too many"},
 		{"demo --kills", "flag needs an argument"},
 		{"demo --kills many", `invalid argument "many"`},
 		{"demo --once --kills -1", "-1 kills cannot be"},
