@@ -123,13 +123,18 @@ func (c *client) checkDecision(ctx context.Context, h journal.Head, name, choice
 		return &perdure.Error{Code: journal.CodeWrongState, Op: op, Message: "the run asks for no decision now", Hint: c.command("runs describe "+string(h.ID)) + " shows what it waits for"}
 	}
 	var choices []string
+	asked := false
 	for _, w := range waits {
-		if nameOf(w) == name {
-			choices = append(choices, w.Choices...)
+		if nameOf(w) != name {
+			continue
 		}
+		if len(w.Choices) == 0 { // every one is
+			return nil
+		}
+		asked, choices = true, append(choices, w.Choices...)
 	}
 	switch {
-	case choices == nil:
+	case !asked:
 		return &perdure.Error{Code: journal.CodeNotFound, Op: op, Message: "the run asks for no such decision", Hint: "it asks for " + names(waits)}
 	case !slices.Contains(choices, choice):
 		return &perdure.Error{Code: journal.CodeInvalid, Op: op, Message: "there is no choice " + choice, Hint: "the choices are " + strings.Join(choices, ", ")}

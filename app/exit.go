@@ -36,11 +36,30 @@ const exitHelp = `Exit codes:
   130  interrupted
 `
 
+// An endedError is the error that a run has ended with. What the exit code is
+// depends on how it ended, and not on what the error says of a step or child.
+type endedError struct {
+	status journal.Status
+	err    error
+}
+
+func (e *endedError) Error() string { return e.err.Error() }
+func (e *endedError) Unwrap() error { return e.err }
+
+// endedWith gives the error of a run that has ended in a status; nil without one.
+func endedWith(status journal.Status, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &endedError{status, err}
+}
+
 // errInterrupted says that the user ended the command.
 var errInterrupted = errors.New("interrupted")
 
 // exitCode is the exit code that an error stands for.
 func exitCode(err error) int {
+	var ended *endedError
 	switch {
 	case err == nil:
 		return exitOK
@@ -48,6 +67,10 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case errors.Is(err, errWaited):
 		return exitWaited
+	case errors.As(err, &ended) && ended.status == journal.Cancelled:
+		return exitCancelled
+	case ended != nil:
+		return exitFailed
 	case errors.Is(err, store.ErrLocked):
 		return exitConflict
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
 )
 
 // What the program of the scripts in testdata can do.
@@ -32,6 +33,16 @@ var scripted = []perdure.Definition{
 	perdure.Define("park", func(ctx context.Context, why string) (string, error) {
 		d, err := perdure.Park(ctx, "bank", why, "retry", "skip")
 		return d.Choice, err
+	}),
+	perdure.Define("ask", func(ctx context.Context, why string) (string, error) {
+		d, err := perdure.Park(ctx, "anything", why)
+		return d.Choice, err
+	}),
+	perdure.Define("misuse", func(ctx context.Context, _ int) (int, error) { // its errors have codes of their own
+		return 0, perdure.Fail(ctx, &perdure.Error{Code: journal.CodeInvalid, Message: "a bad step", Err: context.Canceled})
+	}),
+	perdure.Define("orphan", func(ctx context.Context, _ int) (int, error) {
+		return 0, &perdure.Error{Code: journal.CodeCancelled, Message: "its child was cancelled"}
 	}),
 	perdure.Define("twice", func(ctx context.Context, n int) (int, error) {
 		if n > 0 {
@@ -118,6 +129,7 @@ func (s *stage) run(file string, c command) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", text)
 	cmd.Dir, cmd.Env = s.dir, s.env
+	cmd.WaitDelay = time.Second // what the shell has started may live on
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()

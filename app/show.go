@@ -173,16 +173,18 @@ func (c *client) describe(ctx context.Context, h journal.Head) (api.Description,
 	return d, nil
 }
 
-// last is describe of the run in which the chain of a run has ended.
-func (c *client) last(ctx context.Context, h journal.Head) (api.Description, error) {
-	for {
+// last gives the run in which the chain of a run has ended, and describe of it.
+func (c *client) last(ctx context.Context, h journal.Head) (journal.Head, api.Description, error) {
+	for id := string(h.ID); ; {
+		h, err := c.find(ctx, id)
+		if err != nil {
+			return h, api.Description{}, err
+		}
 		d, err := c.describe(ctx, h)
 		if err != nil || d.Successor == "" {
-			return d, err
+			return h, d, err
 		}
-		if h, err = c.find(ctx, d.Successor); err != nil {
-			return d, err
-		}
+		id = d.Successor
 	}
 }
 

@@ -110,9 +110,12 @@ func (w *waiter) wait(ctx context.Context, c *client, h journal.Head, cmd *cobra
 	if bounded.Err() != nil {
 		return w.ended(bounded, h.ID)
 	}
-	d, err := c.last(ctx, h)
+	last, d, err := c.last(ctx, h)
 	if err != nil {
 		return err
+	}
+	if last.Status.IsOpen() { // the database did not answer
+		return failed
 	}
 	if failed == nil || w.out.format != asTable {
 		d.Output = api.Data(output)
@@ -121,7 +124,7 @@ func (w *waiter) wait(ctx context.Context, c *client, h journal.Head, cmd *cobra
 			return err
 		})
 	}
-	return errors.Join(err, failed)
+	return errors.Join(err, endedWith(last.Status, failed))
 }
 
 // watch prints entries as they come, and gives the error that the run ended with.
@@ -188,8 +191,8 @@ func (v *viewer) look(ctx context.Context, looks int) (over bool, err error) {
 	if v.head.Status.IsOpen() {
 		return false, v.status(ctx, len(entries) > 0, looks)
 	}
-	if v.head.Status == journal.ContinuedAsNew && len(entries) > 0 {
-		return false, v.follow(ctx, entries[len(entries)-1])
+	if v.head.Status == journal.ContinuedAsNew {
+		return false, v.follow(ctx)
 	}
 	v.clear()
 	return true, v.end(heads[0])
@@ -220,22 +223,23 @@ func (v *viewer) show(entries []journal.Entry) error {
 func (v *viewer) end(s perdure.Status) error {
 	if v.waiter.out.format == asTable {
 		_, err := fmt.Fprintf(v.out, "%s after %s  %s\n", hued(v.out, s.Head.Status.String()), took(s.Head.Ended.Sub(s.Head.Created)), plain(string(s.Output)))
-		return errors.Join(err, s.Err)
+		return errors.Join(err, endedWith(s.Head.Status, s.Err))
 	}
-	return s.Err
+	return endedWith(s.Head.Status, s.Err)
 }
 
 // follow goes on with the successor of a run that has continued as new.
-func (v *viewer) follow(ctx context.Context, last journal.Entry) error {
-	if last.Detail == nil || last.Detail.Other == "" {
-		return fmt.Errorf("run %s does not say who goes on for it", v.head.ID)
+func (v *viewer) follow(ctx context.Context) error {
+	d, err := v.client.Describe(ctx, string(v.head.ID))
+	if err != nil {
+		return err
 	}
-	heads, err := v.client.Statuses(ctx, string(last.Detail.Other))
+	heads, err := v.client.Statuses(ctx, string(d.State.Successor))
 	if err != nil {
 		return err
 	}
 	v.head, v.seq, v.scopes = heads[0].Head, 0, api.Scopes{}
-	v.head.ID = last.Detail.Other
+	v.head.ID = d.State.Successor // where it was removed, the next look says so
 	return nil
 }
 
