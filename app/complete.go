@@ -81,7 +81,7 @@ func completeWaits(cmd *cobra.Command, db *database, kind journal.WaitKind) {
 // offer asks the database for what may be typed.
 func (d *database) offer(cmd *cobra.Command, typed string, of completions) ([]string, cobra.ShellCompDirective) {
 	var out []string
-	_ = using(cmd, d.read, func(ctx context.Context, c *client) error { // a shell shows no errors
+	err := using(cmd, d.read, func(ctx context.Context, c *client) error {
 		for _, word := range of(ctx, c) {
 			if strings.HasPrefix(word, typed) {
 				out = append(out, word)
@@ -89,6 +89,9 @@ func (d *database) offer(cmd *cobra.Command, typed string, of completions) ([]st
 		}
 		return nil
 	})
+	if err != nil { // which a shell does not show
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 

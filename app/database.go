@@ -151,8 +151,8 @@ func using(cmd *cobra.Command, open opener, do func(context.Context, *client) er
 	go func() {
 		c, err := open(ctx)
 		if err == nil {
-			defer c.close()
 			err = do(ctx, c)
+			c.close()
 		}
 		done <- err
 	}()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"strconv"
 	"strings"
 
@@ -62,23 +63,24 @@ var workflowColumns = []column[api.Workflow]{
 	{"DESCRIPTION", func(w api.Workflow) string { return w.Description }},
 }
 
-// workflows gives those of the program and those of the database, by name. A
-// database that is not there yet has none.
+// workflows gives those of the program and those of the database, by name. For a
+// program that has some, a database that is not there yet has none.
 func (d *database) workflows(cmd *cobra.Command) ([]api.Workflow, error) {
 	all := map[string]*api.Workflow{}
 	for _, r := range d.program.known {
 		all[r.Name] = workflowOf(r)
 	}
-	err := using(cmd, d.read, func(ctx context.Context, c *client) error { return c.count(ctx, all) })
-	var missing *perdure.Error
-	if errors.Is(err, fs.ErrNotExist) || errors.As(err, &missing) && missing.Err == nil && len(d.program.known) > 0 {
-		err = nil
+	if _, err := os.Stat(d.file); !errors.Is(err, fs.ErrNotExist) || len(all) == 0 {
+		err := using(cmd, d.read, func(ctx context.Context, c *client) error { return c.count(ctx, all) })
+		if err != nil {
+			return nil, err
+		}
 	}
 	var out []api.Workflow
 	for _, name := range sorted(all) {
 		out = append(out, *all[name])
 	}
-	return out, err
+	return out, nil
 }
 
 func workflowOf(r perdure.Registered) *api.Workflow {
