@@ -146,15 +146,16 @@ type Change struct {
 // A Post is a message on its way to an inbox.
 //
 // The receiver is the run of that number, or, with Follow, the open run that its
-// chain has come to; without a number, the open run of the workflow ID. It gets the next number of its inbox, Head.Mail. If nobody owns
-// the run, it is due at Group.Now at the latest, unless it has a cause to rest
-// (Head.Cause) and Force is not set. If the engine of the group owns it, the
-// verdict counts as having been given the message.
+// chain has come to; without a number, the open run of the workflow ID. The message
+// gets the next number of its inbox, Head.Mail. If nobody owns the run, it is due at
+// Group.Now at the latest, unless it has a cause to rest (Head.Cause) and Force is not
+// set. If the engine of the group owns it, the verdict counts as having been given the
+// message.
 //
 // Detail.Message is the sender's ID of the message. The chain of the receiver
 // has it once: further ones are duplicates, also after the message was taken and
-// after the run has ended. Where a group is sent again, a message is known by that
-// ID and by its time (At), in whatever run of the workflow ID or the chain has it by
+// after the run has ended. Where a group is sent again, a message by workflow ID is
+// known by its ID and its time (At), in whatever run that had the workflow ID it is by
 // now. A post without an ID may be delivered twice, unless the group has entries or
 // new runs to know it by.
 //

@@ -52,24 +52,21 @@ func (d *data) knows(r *run, id string) *message {
 	return d.known[r.sent(id)]
 }
 
-// own gives the message that a post of a group has become which was sent before, and
-// the run that has it: none of one that waits for a run. It is known by its sender's
-// ID and by its time. Where it is not there, the run is the one that is given.
+// own gives the message that a post by workflow ID has become of a group which was
+// sent before, and the run that has it: none of one that waits for a run. It is known
+// by its sender's ID and by its time. Where it is not there, the run is the one that
+// is given.
 func (d *data) own(p *store.Post, receiver *run) (*message, *run) {
 	id := messageID(p.Message.Detail)
-	if id == "" || p.Unrouted != 0 {
+	if p.Run != 0 || id == "" {
 		return nil, receiver
 	}
-	sent, workflowID := stored(p.Message.At), p.WorkflowID
-	if p.Run != 0 && receiver != nil {
-		workflowID = receiver.head.WorkflowID
-	}
+	sent := stored(p.Message.At)
 	var own *message
 	var has *run
-	for _, r := range d.byID[workflowID] {
+	for _, r := range d.byID[p.WorkflowID] {
 		m := d.knows(r, id)
-		if m != nil && m.sent.Equal(sent) && r.message(m.number) == m && (p.Run == 0 || r.sent(id) == receiver.sent(id)) &&
-			(has == nil || r.head.Number > has.head.Number) {
+		if m != nil && m.sent.Equal(sent) && r.message(m.number) == m && (has == nil || r.head.Number > has.head.Number) {
 			own, has = m, r
 		}
 	}

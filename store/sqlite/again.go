@@ -50,22 +50,21 @@ func (tx *transaction) isThere(c *store.Change) (bool, error) {
 	return row != nil, err
 }
 
-// The messages that a post of a group may have become which was sent before: in a run
-// that has or had its workflow ID, in its receiver's chain, or waiting for a run.
+// The messages that a post by workflow ID may have become which was sent before: in a
+// run that has or had the ID, or waiting for one.
 const (
 	selectSent = `select run, number from messages where id = ? and at = ? and chain in (
     select iif(chain = 0, number, chain) from heads where workflow_id = ? and ended is null
     union all select iif(chain = 0, number, chain) from heads where workflow_id = ? and ended is not null) order by run desc limit 1`
-	selectSentTo   = `select run, number from messages where id = ? and at = ? and chain = ? order by run desc limit 1`
 	selectSentAway = `select 0, number from unrouted where id = ? and at = ? and workflow_id = ? order by number limit 1`
 )
 
-// own looks for the message that a post has become. It is known by its sender's ID
-// and by its time. The run is 0 of one that waits for a run, the number where it is
-// not there.
+// own looks for the message that a post by workflow ID has become. It is known by its
+// sender's ID and by its time. The run is 0 of one that waits for a run, the number
+// where it is not there.
 func (tx *transaction) own(p *store.Post) (run journal.Number, number int64, err error) {
 	d := p.Message.Detail
-	if p.Unrouted != 0 || d == nil || d.Message == "" {
+	if p.Run != 0 || d == nil || d.Message == "" {
 		return 0, 0, nil
 	}
 	read := func(row []driver.Value) error {
@@ -73,13 +72,6 @@ func (tx *transaction) own(p *store.Post) (run journal.Number, number int64, err
 		return nil
 	}
 	at := nanos(p.Message.At)
-	if p.Run != 0 {
-		r, err := tx.receiver(p)
-		if err != nil || !r.isThere() {
-			return 0, 0, err
-		}
-		return run, number, tx.query(read, selectSentTo, d.Message, at, r.chain())
-	}
 	err = tx.query(read, selectSent, d.Message, at, p.WorkflowID, p.WorkflowID)
 	if err == nil && number == 0 {
 		err = tx.query(read, selectSentAway, d.Message, at, p.WorkflowID)
@@ -87,7 +79,7 @@ func (tx *transaction) own(p *store.Post) (run journal.Number, number int64, err
 	return run, number, err
 }
 
-// postedAgain sets the verdict of a post whose message is there.
+// postedAgain sets the verdict of a post by workflow ID whose message is there.
 func (tx *transaction) postedAgain(p *store.Post) (bool, error) {
 	run, number, err := tx.own(p)
 	if err != nil || number == 0 {
