@@ -22,7 +22,7 @@ var (
 	// ErrFenced says that the engine's row is gone: another engine has taken
 	// over, and nothing of this one may be written any more. It is final.
 	ErrFenced = errors.New("store: the engine was taken over")
-	// ErrLocked says that another engine has the store.
+	// ErrLocked says that another engine has the store, which is for one at a time.
 	ErrLocked = errors.New("store: another engine has it")
 	// ErrNotFound says that there is no such run.
 	ErrNotFound = errors.New("store: no such run")
@@ -93,8 +93,10 @@ type Store interface {
 
 // A Watcher is a store that other processes may write while an engine has it.
 type Watcher interface {
-	// Watch calls f soon after another process has written, and returns when ctx
-	// ends. It may call f without a reason, and misses nothing.
+	// Watch calls f soon after another process has written what an engine or a waiter
+	// may want to know: a run is due, one that another engine owns was sent a message,
+	// one has ended. It returns when ctx ends. It may call f without a reason, and
+	// misses nothing for long.
 	Watch(ctx context.Context, f func())
 }
 
@@ -198,15 +200,23 @@ const (
 // A Claim has these forms. Those that take runs give with each its journal and
 // the beginning of its inbox.
 //
-// Join (Engine is zero): the store gives the engine an ID and records Self. The
-// memory and SQLite drivers know one engine at a time: one that has not left is
-// dead once its store is closed or its process is, its runs get nobody as owner
-// and are due at Now, and each that was executing has one crash counted, anew if
-// it has recorded anything since the last. A run was executing if it was RUNNING,
-// or if its head was not written since it was claimed. While it lives, joining
-// gives ErrLocked, wrapped in words that name it. Payloads that nothing names
-// are swept. Where Now is before that of a group or of a leave, the clock was put
-// back: what was due then is due at Now.
+// Join (Engine is zero): the store gives the engine an ID and records Self, and
+// engines that have died are taken over: the row of such a one goes, so that it
+// writes nothing any more, its runs get nobody as owner and are due at Now, and each
+// that was executing has one crash counted, anew if it has recorded anything since
+// the last. A run was executing if it was RUNNING, or if its head was not written
+// since it was claimed. Payloads that nothing names and no living engine has made are
+// swept. Where Now is before that of a group or of a leave, the clock was put back:
+// what was due then is due at Now.
+//
+// A store for one engine knows that one is dead by its process or its handle; while
+// it lives, joining gives ErrLocked, wrapped in words that name it. A store for many
+// gives each a lease, for as long as Claimed.Lease from the moment when the claim was
+// sent, by the clock of the database: an engine is dead when its lease has passed.
+//
+// Renew (Engine and Renew are set): the engine's lease begins anew, and engines that
+// have died are taken over. An engine that was taken over gets ErrFenced; one whose
+// lease has passed and that nobody has taken over is as good as before.
 //
 // Visit (Engine is zero, Visit is set): the store gives an engine ID that nobody
 // else ever gets and records nothing, for a stranger to make numbers with.
@@ -224,7 +234,8 @@ const (
 // may own by [Filter].Owner.
 //
 // Owed (Engine and Owed are set): at most so many entries that are owed, of the
-// named workflows, with numbers above After, by number.
+// named workflows, with numbers above After, by number. They are this engine's to
+// tell: no other engine gets them before it has died or left.
 //
 // Leave (Engine and Leave are set): the runs it owns have no owner and are due
 // at Now, and its row is gone.
@@ -232,6 +243,7 @@ type Claim struct {
 	Engine    journal.EngineID
 	Self      Engine // join
 	Visit     bool
+	Renew     bool
 	Leave     bool
 	Now       time.Time
 	Workflows []string
@@ -249,6 +261,14 @@ type Claimed struct {
 	Owed   []Owed
 	Next   time.Time // when the next run of the named workflows that nobody owns is due; zero for none
 	More   bool      // more are due already
+
+	// Lease is given by a join and a renewal: how long the lease is; 0 where the store
+	// has no leases. Lapse is in how long the next lease of another engine passes, if
+	// it is not renewed; 0 for none. Freed is how many runs of dead engines have
+	// become due.
+	Lease time.Duration
+	Lapse time.Duration
+	Freed int64
 }
 
 // A Run is a claimed run as the store has it: the head with its new owner and
@@ -342,21 +362,25 @@ type Engine struct {
 	Build string
 	Since time.Time
 	// Fallen says, in Info, that it has died without leaving: nobody executes its
-	// runs before another engine joins and takes them over.
+	// runs before another engine takes them over.
 	Fallen bool
+	// Until is when its lease passes, in Info; zero without a lease. It is by the clock
+	// of the database, which Info.Now tells.
+	Until time.Time
 }
 
 // Info is what a store tells of itself.
 type Info struct {
-	Driver     string // memory, sqlite
+	Driver     string // memory, sqlite, postgres
 	Database   string // its identity, made with it; part of each run ID
 	Schema     int
 	Durability string // what a commit survives, in words
 	Engines    []Engine
 	Runs       int64
-	Unrouted   int64 // messages that found no run
-	Owed       int64 // entries that somebody is to be told of
-	Bytes      int64 // on disk, with logs; 0 for memory
+	Unrouted   int64     // messages that found no run
+	Owed       int64     // entries that somebody is to be told of
+	Bytes      int64     // on disk, with logs; 0 for memory
+	Now        time.Time // what the clock of leases says; zero without leases
 }
 
 // DefaultLimit and MaxLimit bound what one Find gives.
