@@ -49,6 +49,8 @@ var plan = map[string]permit{
 	"examples/internal/terminal": {},
 	// beside the house: its plan
 	"internal/arch": {},
+	// beside the house: what tests start
+	"internal/testpg": {},
 }
 
 // street has the packages that wire everything together. They are not counted
