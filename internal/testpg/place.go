@@ -47,9 +47,23 @@ var home = sync.OnceValues(func() (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	sweep(os.TempDir())
-	return newPlace(os.TempDir(), b, a)
+	dir := parent()
+	sweep(dir)
+	return newPlace(dir, b, a)
 })
+
+// parent returns the directory for places: TMPDIR, or else memory where there is
+// enough of it. Servers are killed here, not machines, so it is as good as a
+// disk, and several times as fast.
+func parent() string {
+	if os.Getenv("TMPDIR") == "" && freeBytes(memory) >= 4<<30 {
+		return memory
+	}
+	return os.TempDir()
+}
+
+// memory is where Linux has a file system in memory for everybody.
+const memory = "/dev/shm"
 
 // unprivileged returns the account for servers where the tests run as root,
 // which PostgreSQL refuses to.

@@ -50,7 +50,8 @@ type Server struct {
 
 	mu   sync.Mutex
 	proc *os.Process
-	gone chan struct{} // closed when no process of the server is left
+	gone chan struct{} // closed when no process of the server is left; nil while it is stopped
+	mess bool          // killed, and not started again: its shared memory is still there
 }
 
 // URL returns the connection URL of a new, empty database.
@@ -152,6 +153,8 @@ func (s *Server) configure(settings []Option) (err error) {
 		{"unix_socket_directories", ""},
 		{"max_connections", "200"},
 		{"shared_buffers", "32MB"},
+		{"max_wal_size", "256MB"},
+		{"dynamic_shared_memory_type", "mmap"}, // in the directory that is removed
 		{"log_line_prefix", "%m [%p] %d "},
 	}, settings...) {
 		if _, err := fmt.Fprintf(f, "%s = '%s'\n", o.name, strings.ReplaceAll(o.value, "'", "''")); err != nil {
@@ -225,6 +228,7 @@ func (s *Server) ready() error {
 		said, _ := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
 		lines := strings.Split(string(said), "\n")
 		if len(lines) >= 8 && lines[0] == strconv.Itoa(s.proc.Pid) && strings.TrimSpace(lines[7]) == "ready" {
+			s.mess = false
 			return nil
 		}
 		select {
@@ -254,7 +258,7 @@ func (s *Server) end(sig syscall.Signal) error {
 	}
 	select {
 	case <-s.gone:
-		s.gone = nil
+		s.gone, s.mess = nil, sig == syscall.SIGKILL
 		return nil
 	case <-time.After(patience):
 		return fmt.Errorf("the server did not end within %v of %v:\n%s", patience, sig, s.log())
@@ -263,9 +267,14 @@ func (s *Server) end(sig syscall.Signal) error {
 
 // remove ends the server with its test and removes its directory.
 func (s *Server) remove() {
+	s.t.Helper()
 	s.report(s.end(Immediate.signal()))
 	if s.t.Failed() {
 		s.t.Logf("testpg: the log of the server:\n%s", s.log())
+	}
+	if s.mess {
+		s.Restart() // finds the shared memory and removes it in the end
+		s.report(s.end(Immediate.signal()))
 	}
 	s.report(os.RemoveAll(s.dir))
 }

@@ -3,8 +3,9 @@
 // [URL] is a fresh, empty database on a server that all tests of a binary
 // share; [Start] is a server of the test's own, to be stopped, killed and
 // restarted. Both run the postgres and initdb of this machine, on 127.0.0.1, in
-// a directory for temporary files, and never as root: where the tests run as
-// root the server runs as postgres or nobody. Without PostgreSQL on the machine
+// a temporary directory (in memory where Linux has plenty, unless TMPDIR is set),
+// and never as root: where the tests run as root the server runs as postgres or
+// nobody. Without PostgreSQL on the machine
 // the test is skipped and says so.
 //
 // No TestMain is needed. A watchdog, a process of its own, waits for the end of

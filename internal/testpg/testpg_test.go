@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -139,7 +140,25 @@ func TestAKilledServerLeavesNoProcess(t *testing.T) {
 			t.Errorf("%s is in %s", dir, at)
 		}
 	}
-	s.Restart()
+}
+
+func TestAServerThatEndsKilledLeavesNoSharedMemory(t *testing.T) {
+	var killed string
+	t.Run("inner", func(t *testing.T) {
+		s := Start(t)
+		killed = strconv.Itoa(s.proc.Pid)
+		s.Kill()
+	})
+	segments, err := os.ReadFile("/proc/sysvipc/shm")
+	if err != nil {
+		t.Skip("segments of shared memory are listed on Linux only")
+	}
+	for line := range strings.Lines(string(segments)) {
+		// key, shmid, perms, size, cpid: who created it
+		if f := strings.Fields(line); len(f) > 4 && f[4] == killed {
+			t.Errorf("left: %s", line)
+		}
+	}
 }
 
 func TestADirectoryIsRemovedWithItsTest(t *testing.T) {
