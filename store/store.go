@@ -95,7 +95,7 @@ type Store interface {
 type Watcher interface {
 	// Watch calls f soon after another process has written what an engine or a waiter
 	// may want to know: a run is due, one that another engine owns was sent a message,
-	// one has ended. It returns when ctx ends. It may call f without a reason, and
+	// one has ended, an engine has left or was taken over. It returns when ctx ends. It may call f without a reason, and
 	// misses nothing for long.
 	Watch(ctx context.Context, f func())
 }
@@ -264,11 +264,12 @@ type Claimed struct {
 
 	// Lease is given by a join and a renewal: how long the lease is; 0 where the store
 	// has no leases. Lapse is in how long the next lease of another engine passes, if
-	// it is not renewed; 0 for none. Freed is how many runs of dead engines have
-	// become due.
-	Lease time.Duration
-	Lapse time.Duration
-	Freed int64
+	// it is not renewed; 0 for none. Fallen is how many dead engines were taken over,
+	// and Freed how many runs of theirs have become due.
+	Lease  time.Duration
+	Lapse  time.Duration
+	Fallen int
+	Freed  int64
 }
 
 // A Run is a claimed run as the store has it: the head with its new owner and

@@ -29,6 +29,8 @@ func (s *Store) Claim(_ context.Context, c store.Claim) (store.Claimed, error) {
 		return store.Claimed{}, err
 	}
 	switch {
+	case c.Renew:
+		return s.renew(c), nil
 	case c.Leave:
 		return s.quit(c), nil
 	case c.Run != 0:
@@ -77,8 +79,11 @@ func (d *data) take(c store.Claim) store.Claimed {
 func (d *data) unseen(engine journal.EngineID) []store.Run {
 	var out []store.Run
 	for _, r := range slices.SortedFunc(maps.Keys(d.mail), byNumber) {
+		if r.hasMail() && r.head.Owner != engine {
+			continue
+		}
 		delete(d.mail, r)
-		if !r.hasMail() || r.head.Owner != engine {
+		if !r.hasMail() {
 			continue
 		}
 		got := store.Run{Head: r.head}

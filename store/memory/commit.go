@@ -30,7 +30,9 @@ func (s *Store) Commit(_ context.Context, g *store.Group) error {
 		tx.rollback()
 		return &store.DataError{Err: err}
 	}
-	tx.settle()
+	if tx.settle() {
+		s.tell()
+	}
 	s.data.tick(g.Now)
 	return nil
 }
@@ -335,8 +337,10 @@ func (tx *transaction) rollback() {
 	}
 }
 
-// settle makes known which runs may be claimed now and which have mail.
-func (tx *transaction) settle() {
+// settle makes known which runs may be claimed now and which have mail, and says
+// whether others may want to know.
+func (tx *transaction) settle() bool {
+	tell := false
 	for _, t := range tx.touched {
 		if !t.free || !t.wake.Equal(t.run.head.Wake) {
 			tx.data.offer(t.run)
@@ -344,5 +348,7 @@ func (tx *transaction) settle() {
 		if t.run.hasMail() {
 			tx.data.mail[t.run] = true
 		}
+		tell = tell || tx.concerns(t.run)
 	}
+	return tell
 }

@@ -11,29 +11,115 @@ import (
 func (s *Store) join(c store.Claim) (store.Claimed, error) {
 	d := s.data
 	if d.holder != nil {
-		has := d.engines[d.holder.engine]
-		return store.Claimed{}, fmt.Errorf("%w: process %d on %s, since %s",
-			store.ErrLocked, has.PID, has.Host, has.Since.Format(time.RFC3339))
+		return store.Claimed{}, d.locked()
 	}
-	clear(d.engines)
+	out := s.takeOver(c.Now)
 	d.putBack(c.Now)
-	for _, r := range d.byNumber {
-		if r.isOpen() && r.head.Owner != 0 {
-			r.countCrash()
-			d.release(r, c.Now)
-		}
-	}
-	all := map[journal.Number]bool{}
-	for id := range d.spilled {
-		all[id] = true
-	}
-	d.sweep(all)
+	d.sweepAll()
 	d.joined++
 	self := c.Self
 	self.ID, self.Since = d.joined, stored(self.Since)
 	d.engines[self.ID] = self
-	d.holder, s.engine = s, self.ID
-	return store.Claimed{Engine: self.ID}, nil
+	if d.lease == 0 {
+		d.holder = s
+	}
+	d.lend(self.ID, &out)
+	return out, nil
+}
+
+// locked says who has a store for one engine.
+func (d *data) locked() error {
+	for _, has := range d.engines {
+		return fmt.Errorf("%w: process %d on %s, since %s", store.ErrLocked, has.PID, has.Host, has.Since.Format(time.RFC3339))
+	}
+	return store.ErrLocked
+}
+
+// renew begins an engine's lease anew.
+func (s *Store) renew(c store.Claim) store.Claimed {
+	var out store.Claimed
+	s.data.lend(c.Engine, &out)
+	if s.data.lease > 0 {
+		dead := s.takeOver(c.Now)
+		out.Fallen, out.Freed = dead.Fallen, dead.Freed
+	}
+	return out
+}
+
+// lend gives an engine a lease from now on, where the store has leases.
+func (d *data) lend(id journal.EngineID, out *store.Claimed) {
+	out.Engine, out.Lease = id, d.lease
+	if d.lease == 0 {
+		return
+	}
+	now := time.Now()
+	self := d.engines[id]
+	self.Until = stored(now.Add(d.lease))
+	d.engines[id] = self
+	for other, e := range d.engines {
+		lapse := e.Until.Sub(now)
+		if other != id && lapse > 0 && (out.Lapse == 0 || lapse < out.Lapse) {
+			out.Lapse = lapse
+		}
+	}
+}
+
+// isDead says whether an engine is one that others take over.
+func (d *data) isDead(e *store.Engine) bool {
+	if d.lease == 0 {
+		return d.holder == nil
+	}
+	return !e.Until.After(time.Now())
+}
+
+// takeOver takes the rows of dead engines away and gives their runs to nobody.
+func (s *Store) takeOver(now time.Time) store.Claimed {
+	d := s.data
+	var out store.Claimed
+	dead := map[journal.EngineID]bool{}
+	for id, e := range d.engines {
+		if d.isDead(&e) {
+			dead[id] = true
+			delete(d.engines, id)
+			out.Fallen++
+		}
+	}
+	for _, r := range d.byNumber {
+		if o := r.head.Owner; r.isOpen() && o != 0 && (dead[o] || d.lease == 0) {
+			r.countCrash()
+			d.release(r, now)
+			out.Freed++
+		}
+	}
+	if out.Fallen > 0 {
+		s.tell()
+	}
+	return out
+}
+
+// sweepAll removes the payloads that nothing names and no living engine has made.
+func (d *data) sweepAll() {
+	all := map[journal.Number]bool{}
+	for id := range d.spilled {
+		if _, lives := d.engines[id.Engine()]; !lives {
+			all[id] = true
+		}
+	}
+	d.sweep(all)
+}
+
+// Lapse makes the lease of an engine pass now, as if it had not been renewed for so
+// long; of one that is not there, nothing. It is for tests.
+func (s *Store) Lapse(engine journal.EngineID) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if e, ok := s.data.engines[engine]; ok {
+		e.Until = stored(time.Now())
+		s.data.engines[engine] = e
+	}
+	return nil
 }
 
 // countCrash counts one more crash against a run that was executing, the first
@@ -80,6 +166,7 @@ func (s *Store) quit(c store.Claim) store.Claimed {
 	}
 	delete(d.engines, c.Engine)
 	d.holder = nil
+	s.tell()
 	return store.Claimed{Engine: c.Engine}
 }
 

@@ -2,6 +2,10 @@
 // is also the reference for what a store does: one lock, maps and slices, and
 // nothing clever. Other drivers are compared with it.
 //
+// A store by [New] is for one engine at a time, which is dead when its handle is
+// closed. One by [NewShared] is for many, each by a handle of its own, with leases by
+// the clock of this process.
+//
 // What is stored is never shared with a caller in a way that he could change,
 // with one exception: payloads are not copied. Entry.Data is immutable from the
 // moment it is handed to the store, as everywhere in this module.
@@ -22,19 +26,22 @@ import (
 const schema = 1
 
 // A Store is a [store.Store] in memory. It is one handle on its data: the data
-// outlives the handle that Reopen closes.
+// outlives the handle that is closed. Another one comes from Beside or Reopen.
 type Store struct {
 	data   *data
-	closed bool             // guarded by data.mu
-	engine journal.EngineID // the last one that joined by it; guarded by data.mu
+	closed bool // guarded by data.mu
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store   = (*Store)(nil)
+	_ store.Watcher = (*Store)(nil)
+)
 
 // data is what all handles of one database share.
 type data struct {
 	mu       sync.Mutex
 	database string
+	lease    time.Duration // of an engine; 0 where the store is for one
 	runs     map[journal.Number]*run
 	byNumber []*run                 // ascending
 	byID     map[string][]*run      // by workflow ID, in the order of creation
@@ -48,15 +55,21 @@ type data struct {
 	spilled  map[journal.Number][]byte
 	engines  map[journal.EngineID]store.Engine
 	joined   journal.EngineID // the last one that joined or visited
-	holder   *Store           // the handle whose engine has not left
-	commits  int64            // counts groups
-	clock    time.Time        // the latest Now of a group or a leave
+	holder   *Store           // where the store is for one: the handle whose engine has not left
+	watchers map[*watcher]bool
+	commits  int64     // counts groups
+	clock    time.Time // the latest Now of a group or a leave
 }
 
-// New gives an empty store with an identity of its own.
-func New() *Store {
+// New gives an empty store with an identity of its own, for one engine at a time.
+func New() *Store { return NewShared(0) }
+
+// NewShared gives an empty store for many engines. One that does not renew its
+// lease in time is dead. A lease of 0 makes it a store for one engine.
+func NewShared(lease time.Duration) *Store {
 	return &Store{data: &data{
 		database: newIdentity(),
+		lease:    lease,
 		runs:     map[journal.Number]*run{},
 		byID:     map[string][]*run{},
 		due:      map[string]*queue{},
@@ -66,14 +79,19 @@ func New() *Store {
 		owed:     map[int64]owed{},
 		spilled:  map[journal.Number][]byte{},
 		engines:  map[journal.EngineID]store.Engine{},
+		watchers: map[*watcher]bool{},
 	}}
 }
 
+// Beside gives another handle on the same data, as another process would have it.
+func (s *Store) Beside() *Store { return &Store{data: s.data} }
+
 // Reopen closes the handle and gives another one on the same data, as a new
-// process would have it: an engine that did not leave is dead.
+// process would have it. Where the store is for one engine, one that did not leave
+// is dead; where it is for many, its lease has still to pass.
 func (s *Store) Reopen() *Store {
 	s.close()
-	return &Store{data: s.data}
+	return s.Beside()
 }
 
 // Close closes the handle. Closing it again does nothing.
@@ -114,9 +132,12 @@ func (s *Store) Info(context.Context) (store.Info, error) {
 		Durability: "nothing: it is lost with the process",
 		Runs:       int64(len(s.data.runs)), Unrouted: int64(len(s.data.allUnrouted())), Owed: int64(len(s.data.owed)),
 	}
+	if s.data.lease > 0 {
+		info.Now = stored(time.Now())
+	}
 	for id := range s.data.joined {
 		if e, ok := s.data.engines[id+1]; ok {
-			e.Fallen = s.data.holder == nil
+			e.Fallen = s.data.isDead(&e)
 			info.Engines = append(info.Engines, e)
 		}
 	}

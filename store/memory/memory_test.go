@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
@@ -15,5 +16,15 @@ func TestConformance(t *testing.T) {
 			s = s.Reopen()
 			return s, nil
 		}}
+	})
+}
+
+func TestConformanceWithLeases(t *testing.T) {
+	storetest.Run(t, func(*testing.T) storetest.Database {
+		s := memory.NewShared(time.Hour)
+		return storetest.Database{
+			Open:  func() (store.Store, error) { return s.Beside(), nil },
+			Lapse: s.Lapse,
+		}
 	})
 }

@@ -10,8 +10,9 @@ import (
 
 // An owed entry: somebody is to be told of it.
 type owed struct {
-	run *run
-	seq int64
+	run    *run
+	seq    int64
+	teller journal.EngineID // that was given it; zero for none
 }
 
 // owe notes that somebody is to be told of an entry.
@@ -43,13 +44,16 @@ func (d *data) owes(c store.Claim) store.Claimed {
 	out := store.Claimed{Engine: c.Engine}
 	for _, number := range slices.Sorted(maps.Keys(d.owed)) {
 		o := d.owed[number]
-		if number <= c.After || !slices.Contains(c.Workflows, o.run.head.Workflow) {
+		_, told := d.engines[o.teller]
+		if number <= c.After || told && o.teller != c.Engine || !slices.Contains(c.Workflows, o.run.head.Workflow) {
 			continue
 		}
 		if len(out.Owed) == c.Owed {
 			out.More = true
 			break
 		}
+		o.teller = c.Engine
+		d.owed[number] = o
 		e, err := o.run.from(o.seq)[0].read()
 		if err == nil {
 			err = d.fill(&e)

@@ -14,12 +14,18 @@ import (
 )
 
 // Differ makes the same random operations on two empty databases and demands
-// the same answers. The seed, which a failure tells, decides everything.
+// the same answers. The seed, which a failure tells, decides everything. Where both
+// are for many engines, two of them take turns.
 func Differ(t *testing.T, one, two Database, seed uint64, operations int) {
 	t.Helper()
 	t.Logf("seed %d", seed)
-	a, b := newPlayer(t, one, seed), newPlayer(t, two, seed)
-	defer func() { a.s.Close(); b.s.Close() }()
+	many := one.Lapse != nil && two.Lapse != nil
+	a, b := newPlayer(t, one, seed, many), newPlayer(t, two, seed, many)
+	defer func() {
+		for _, s := range append(a.besides, append(b.besides, a.s, b.s)...) {
+			s.Close()
+		}
+	}()
 	for i := range operations {
 		got, want := a.play(), b.play()
 		if got != want {
@@ -35,6 +41,7 @@ func Differ(t *testing.T, one, two Database, seed uint64, operations int) {
 // seed make the same ones, as long as their stores answer alike.
 type player struct {
 	*world
+	other  *world // another engine, whose turn it is not; nil for none
 	random *rand.Rand
 	now    int // seconds
 	heads  []journal.Head
@@ -46,19 +53,26 @@ type player struct {
 	sent   []store.Change           // the last group, to be sent again
 }
 
-func newPlayer(t *testing.T, db Database, seed uint64) *player {
+func newPlayer(t *testing.T, db Database, seed uint64, many bool) *player {
 	p := &player{
 		world: &world{T: t, db: db}, random: rand.New(rand.NewPCG(seed, 0)),
 		last: map[journal.Number]int64{}, over: map[journal.Number]bool{}, seen: map[journal.Number]int64{},
 	}
 	p.open()
 	p.join(0)
+	if many {
+		p.other = p.beside(0)
+	}
 	return p
 }
 
 // play makes one operation and shows its answer.
 func (p *player) play() string {
 	p.now += p.random.IntN(4)
+	if p.other != nil && p.chance(4) {
+		p.s, p.engine, p.other.s, p.other.engine = p.other.s, p.other.engine, p.s, p.engine
+		p.sent, p.due = nil, nil
+	}
 	n := p.random.IntN(100)
 	for _, o := range []struct {
 		most int
@@ -75,11 +89,13 @@ func (p *player) play() string {
 }
 
 func (p *player) restart() string {
+	p.sent = nil
 	p.die(p.now)
 	return fmt.Sprint("engine ", p.engine)
 }
 
 func (p *player) leave() string {
+	p.sent = nil
 	p.claim(store.Claim{Engine: p.engine, Leave: true, Now: at(p.now)})
 	p.join(p.now)
 	return fmt.Sprint("engine ", p.engine, " after ", p.visit())

@@ -12,6 +12,8 @@ import (
 func TestDifferOfEquals(t *testing.T) {
 	for seed := range uint64(5) {
 		Differ(t, over(broken{})(), over(broken{})(), seed, 1500)
+		Differ(t, over(broken{})(), overMany(broken{})(), seed, 500)
+		Differ(t, overMany(broken{})(), overMany(broken{})(), seed, 500)
 	}
 	met := map[store.Verdict]int{}
 	purged, taken := 0, 0
@@ -29,7 +31,7 @@ func TestDifferOfEquals(t *testing.T) {
 			}
 		}
 		return err
-	}})(), 1)
+	}})(), 1, false)
 	for range 3000 {
 		if before := len(p.heads); p.play() != "" && len(p.heads) < before {
 			purged++

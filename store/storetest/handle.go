@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"sync"
+	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -36,6 +37,10 @@ func handleInfo(w *world) {
 	e := info.Engines[0]
 	w.same("since", moment(e.Since), moment(at(3)))
 	e.Since = at(0).Truncate(0)
+	if leases := w.db.Lapse != nil; leases == info.Now.IsZero() || e.Until.After(info.Now) != leases {
+		w.Errorf("by the clock of leases it is %v, and the lease passes at %v", info.Now, e.Until)
+	}
+	e.Until = time.Time{}
 	w.same("engine", e, store.Engine{ID: w.engine, Host: "host", PID: 42, Build: "b1", Since: at(0).Truncate(0)})
 	w.reopen()
 	info, err = w.s.Info(w.Context())

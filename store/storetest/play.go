@@ -32,7 +32,7 @@ func (p *player) changes() []store.Change {
 		c = ended(h, seq, p.now)
 	case n == 3 && !over:
 		both := p.continued(h, seq, p.now)
-		both[1].Head.Owner = h.Owner * journal.EngineID(p.random.IntN(2))
+		both[1].Head.Owner = p.engine * journal.EngineID(p.random.IntN(2))
 		return both
 	case n <= 5 && !over:
 		c = update(h, func(h *journal.Head) {

@@ -14,12 +14,16 @@ import (
 )
 
 // A Database is what a driver hands to the suite: one database, empty at first,
-// that can be opened again and again. The suite closes each handle before it
-// opens the next; closing without leaving is how it plays the death of a
-// process.
+// that can be opened again and again. Where the store is for one engine, the suite
+// closes each handle before it opens the next; closing without leaving is how it
+// plays the death of a process. Where it is for many, the lease lapses too.
 type Database struct {
-	// Open gives a handle on the database.
+	// Open gives a handle on the database, beside those that are open.
 	Open func() (store.Store, error)
+	// Lapse makes the lease of an engine pass now, if there is such an engine, by any
+	// means. Leases must be longer than a check lasts. It is nil where the store is
+	// for one engine.
+	Lapse func(engine journal.EngineID) error
 	// Corrupt makes a stored entry unreadable, behind the driver's back. It is
 	// nil where nobody could.
 	Corrupt func(run journal.Number, seq int64) error
@@ -32,6 +36,7 @@ type T interface {
 	Context() context.Context
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
+	Skipf(format string, args ...any)
 }
 
 // A check is one row of the contract.
@@ -54,7 +59,8 @@ func checks() []check {
 	return slices.Concat(startChecks(), commitChecks(), againChecks(), entryChecks(), payloadChecks(),
 		joinChecks(), crashChecks(), visitChecks(), takeChecks(), unreadableChecks(),
 		postChecks(), inboxChecks(), mailChecks(), restChecks(), unroutedChecks(), elseChecks(), againPostChecks(),
-		successorChecks(), owedChecks(), attributeChecks(), purgeChecks(), findChecks(), handleChecks())
+		successorChecks(), owedChecks(), attributeChecks(), purgeChecks(), findChecks(), handleChecks(),
+		leaseChecks(), takeOverChecks(), amongChecks())
 }
 
 // try runs a check on an empty database. A check may panic where a driver gives
@@ -67,6 +73,10 @@ func (c check) try(t T, db Database) {
 	}()
 	w := &world{T: t, db: db}
 	w.open()
-	defer func() { w.s.Close() }()
+	defer func() {
+		for _, s := range append(w.besides, w.s) {
+			s.Close()
+		}
+	}()
 	c.run(w)
 }

@@ -24,7 +24,8 @@ type world struct {
 	s        store.Store
 	database string // its identity
 	engine   journal.EngineID
-	runs     int64 // numbers given
+	runs     int64         // numbers given
+	besides  []store.Store // further handles
 }
 
 func (w *world) open() {
@@ -41,11 +42,15 @@ func (w *world) open() {
 	w.database = info.Database
 }
 
-// reopen closes the handle and opens the database again: the process has died.
+// reopen closes the handle and opens the database again: the process has died, and
+// its lease has passed.
 func (w *world) reopen() {
 	w.Helper()
 	if err := w.s.Close(); err != nil {
 		w.Fatalf("Close: %v", err)
+	}
+	if w.db.Lapse != nil {
+		w.ok(w.db.Lapse(w.engine))
 	}
 	w.open()
 }

@@ -1,0 +1,49 @@
+package memory
+
+import "context"
+
+// A watcher is told that another handle has written what it may want to know.
+type watcher struct {
+	of    *Store
+	nudge chan struct{}
+}
+
+// Watch calls f when another handle has made a run due, sent a message to one that
+// is owned, or ended one, and when an engine has come off.
+func (s *Store) Watch(ctx context.Context, f func()) {
+	w := &watcher{of: s, nudge: make(chan struct{}, 1)}
+	s.data.mu.Lock()
+	s.data.watchers[w] = true
+	s.data.mu.Unlock()
+	defer func() {
+		s.data.mu.Lock()
+		defer s.data.mu.Unlock()
+		delete(s.data.watchers, w)
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.nudge:
+			f()
+		}
+	}
+}
+
+// tell tells who watches by other handles. The data is locked.
+func (s *Store) tell() {
+	for w := range s.data.watchers {
+		if w.of == s {
+			continue
+		}
+		select {
+		case w.nudge <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// concerns says whether others may want to know what a group has made of a run.
+func (tx *transaction) concerns(r *run) bool {
+	return !r.isOpen() || r.hasMail() || r.isFree() && !r.head.Wake.After(tx.group.Now)
+}

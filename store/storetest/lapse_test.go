@@ -1,0 +1,135 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// What follows does wrong what is about several engines.
+
+// TestSuiteFailsDriversThatDoLeasesWrong is as TestSuiteFailsBrokenDrivers, on a
+// store with leases.
+func TestSuiteFailsDriversThatDoLeasesWrong(t *testing.T) {
+	var last sync.Map // the runs that a claim gave last
+	for name, c := range map[string]struct {
+		driver broken
+		check  string
+	}{
+		"has no fence":                    {broken{commit: fencesNobody}, "among/nothing of an engine appears after its take-over"},
+		"has no fence, as an engine sees": {broken{commit: fencesNobody}, "takeover/the engine that was taken over is fenced from everything"},
+		"takes over who lives":            {broken{claim: takesOverTheLiving}, "lease/a living engine is not taken over"},
+		"fences by the clock":             {broken{commit: fencesByClock}, "lease/an engine whose lease has passed renews it where nobody took over"},
+		"takes nobody over":               {broken{claim: takesNobodyOver}, "takeover/a renewal makes a dead engine's runs due now and nobody's"},
+		"counts no mail":                  {broken{commit: alwaysRests}, "lease/a run that another engine has posted to does not rest"},
+		"strands those who race":          {broken{commit: alwaysRests}, "among/between posts of other engines and rests no message is stranded"},
+		"gives runs again":                {broken{claim: givesAgain(&last)}, "among/claims of several engines never give one run to two"},
+		"gives everybody what is owed":    {broken{claim: owesEverybody}, "lease/what an engine is to tell no other engine gets"},
+		"does not lock workflow IDs":      {broken{commit: neverNow}, "among/between starts and signals of one workflow ID no signal is stranded"},
+		"gives no mail":                   {broken{claim: noMail}, "lease/a message to another engine's run comes with its claim, once"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			names := failures(t, overMany(c.driver))
+			if !strings.Contains(strings.Join(names, "\n"), c.check) {
+				t.Errorf("%q passes; what fails is %q", c.check, names)
+			}
+		})
+	}
+}
+
+// others gives the engines that have a row, but for one.
+func others(s store.Store, self journal.EngineID) []journal.EngineID {
+	var ids []journal.EngineID
+	info, _ := s.Info(context.Background())
+	for _, e := range info.Engines {
+		if e.ID != self {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+// fencesNobody writes what an engine sends that was taken over, as if another had.
+func fencesNobody(s store.Store, g *store.Group) error {
+	err := s.Commit(context.Background(), g)
+	if ids := others(s, g.Engine); errors.Is(err, store.ErrFenced) && len(ids) > 0 {
+		other := *g
+		other.Engine = ids[0]
+		return s.Commit(context.Background(), &other)
+	}
+	return err
+}
+
+func takesOverTheLiving(s store.Store, c store.Claim) (store.Claimed, error) {
+	if c.Renew || c.Engine == 0 && !c.Visit {
+		for _, id := range others(s, c.Engine) {
+			if err := s.(*memory.Store).Lapse(id); err != nil {
+				return store.Claimed{}, err
+			}
+		}
+	}
+	return s.Claim(context.Background(), c)
+}
+
+// fencesByClock refuses who has not renewed, although nobody has taken over.
+func fencesByClock(s store.Store, g *store.Group) error {
+	info, err := s.Info(context.Background())
+	if err != nil {
+		return err
+	}
+	for _, e := range info.Engines {
+		if e.ID == g.Engine && e.Fallen {
+			return store.ErrFenced
+		}
+	}
+	return s.Commit(context.Background(), g)
+}
+
+// takesNobodyOver renews for the dead.
+func takesNobodyOver(s store.Store, c store.Claim) (store.Claimed, error) {
+	if c.Renew {
+		for _, id := range others(s, c.Engine) {
+			if _, err := s.Claim(context.Background(), store.Claim{Engine: id, Renew: true, Now: c.Now}); err != nil {
+				return store.Claimed{}, err
+			}
+		}
+	}
+	return s.Claim(context.Background(), c)
+}
+
+// givesAgain gives whoever asks next what the last claim gave, too.
+func givesAgain(last *sync.Map) func(s store.Store, c store.Claim) (store.Claimed, error) {
+	return func(s store.Store, c store.Claim) (store.Claimed, error) {
+		got, err := s.Claim(context.Background(), c)
+		if c.Max == 0 {
+			return got, err
+		}
+		before, _ := last.Swap("runs", got.Runs)
+		if runs, _ := before.([]store.Run); len(runs) > 0 {
+			got.Runs = append(got.Runs[:len(got.Runs):len(got.Runs)], runs...)
+		}
+		return got, err
+	}
+}
+
+// owesEverybody gives one engine what is another's to tell.
+func owesEverybody(s store.Store, c store.Claim) (store.Claimed, error) {
+	got, err := s.Claim(context.Background(), c)
+	for _, id := range others(s, c.Engine) {
+		if c.Owed > 0 && err == nil {
+			c.Engine = id
+			more, err := s.Claim(context.Background(), c)
+			got.Owed = append(got.Owed, more.Owed...)
+			if err != nil {
+				return got, err
+			}
+		}
+	}
+	return got, err
+}

@@ -1,0 +1,385 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// leaseChecks are about engines that have the store at the same time, and how long.
+func leaseChecks() []check {
+	return leased([]check{
+		{"lease/two engines side by side write each its own runs", leaseSideBySide},
+		{"lease/a living engine is not taken over", leaseLiving},
+		{"lease/an engine whose lease has passed renews it where nobody took over", leaseLate},
+		{"lease/Lapse tells when the next lease of another passes", leaseLapse},
+		{"lease/Info lists the engines with the end of their leases", leaseInfo},
+		{"lease/a leave hands over at once", leaseLeave},
+		{"lease/a run is claimed by number only where no other engine has it", leaseOne},
+		{"lease/payloads of a living engine are not swept", leaseSpilled},
+		{"lease/a start finds the run that another engine has", leaseFound},
+		{"lease/a message to another engine's run comes with its claim, once", leaseMail},
+		{"lease/a run that another engine has posted to does not rest", leaseRest},
+		{"lease/what an engine is to tell no other engine gets", leaseOwed},
+		{"lease/what an engine has left untold another one gets", leaseOwedLeft},
+	})
+}
+
+// takeOverChecks are about an engine whose lease has passed.
+func takeOverChecks() []check {
+	return leased([]check{
+		{"takeover/a renewal makes a dead engine's runs due now and nobody's", func(w *world) { takeOverBy(w, true) }},
+		{"takeover/a join makes a dead engine's runs due now and nobody's", func(w *world) { takeOverBy(w, false) }},
+		{"takeover/a dead engine without runs is taken over", takeOverIdle},
+		{"takeover/the engine that was taken over is fenced from everything", takeOverFenced},
+		{"takeover/an engine that was taken over leaves no payload behind", takeOverSpilled},
+		{"takeover/a dead engine's owed entries go to another", takeOverOwed},
+		{"takeover/a dead engine's mail comes with its runs", takeOverMail},
+	})
+}
+
+// leased limits checks to stores with leases.
+func leased(checks []check) []check {
+	for i, c := range checks {
+		checks[i].run = func(w *world) {
+			if w.db.Lapse == nil {
+				w.Skipf("the store is for one engine")
+			}
+			w.join(0)
+			c.run(w)
+		}
+	}
+	return checks
+}
+
+// beside gives another process that has the same database, and its engine.
+func (w *world) beside(seconds int) *world {
+	w.Helper()
+	other := &world{T: w.T, db: w.db}
+	other.open()
+	w.besides = append(w.besides, other.s)
+	other.join(seconds)
+	return other
+}
+
+func (w *world) renew(seconds int) store.Claimed {
+	w.Helper()
+	return w.claim(store.Claim{Engine: w.engine, Renew: true, Now: at(seconds)})
+}
+
+func (w *world) lapse() {
+	w.Helper()
+	w.ok(w.db.Lapse(w.engine))
+}
+
+// engines gives who is listed, by ascending ID.
+func (w *world) engines() (ids []journal.EngineID, fallen []bool) {
+	w.Helper()
+	info, err := w.s.Info(w.Context())
+	w.ok(err)
+	for _, e := range info.Engines {
+		ids, fallen = append(ids, e.ID), append(fallen, e.Fallen)
+	}
+	return ids, fallen
+}
+
+// spec: B-5
+func leaseSideBySide(w *world) {
+	b := w.beside(1)
+	if b.engine == w.engine {
+		w.Fatalf("two engines have the ID %d", b.engine)
+	}
+	mine, others := w.written(w.start(""))[0], b.written(b.start(""))[0]
+	for seq := int64(2); seq < 5; seq++ {
+		w.commit(step(mine.Number, seq))
+		b.commit(step(others.Number, seq))
+	}
+	for _, x := range []*world{w, b} {
+		x.rows(mine.Number, 4)
+		x.rows(others.Number, 4)
+		x.same("heads", []journal.Head{x.head(mine.Number), x.head(others.Number)}, []journal.Head{mine, others})
+	}
+	w.same("owned by one", w.find(store.Filter{Owner: w.engine}), []journal.Head{mine})
+	w.same("owned by the other", w.find(store.Filter{Owner: b.engine}), []journal.Head{others})
+}
+
+func leaseLiving(w *world) {
+	mine := w.written(w.start(""))[0]
+	b := w.beside(1)
+	got := b.renew(2)
+	w.same("taken over", []int64{int64(got.Fallen), got.Freed}, []int64{0, 0})
+	w.same("head", b.head(mine.Number), mine)
+	w.same("claimed", numbers(b.take(1<<20, 5)), []journal.Number{})
+	w.commit(step(mine.Number, 2))
+	w.renew(3)
+	b.die(4)
+	w.commit(step(mine.Number, 3))
+	w.same("head", b.head(mine.Number), mine)
+}
+
+// spec: R-13
+func leaseLate(w *world) {
+	mine := w.written(w.start(""))[0]
+	w.lapse()
+	w.commit(step(mine.Number, 2)) // the fence knows no clock
+	w.same("freed by itself", w.renew(5).Freed, int64(0))
+	b := w.beside(6)
+	w.same("freed by another", b.renew(7).Freed, int64(0))
+	w.commit(step(mine.Number, 3))
+	w.same("head", w.head(mine.Number), mine)
+}
+
+func leaseLapse(w *world) {
+	alone := w.renew(1)
+	if alone.Lease <= 0 || alone.Lapse != 0 {
+		w.Fatalf("alone, the lease is %v, and another one passes in %v", alone.Lease, alone.Lapse)
+	}
+	got, err := w.s.Claim(w.Context(), store.Claim{Now: at(1)})
+	w.ok(err)
+	b := &world{T: w.T, db: w.db, s: w.s, engine: got.Engine}
+	for _, c := range []store.Claimed{got, w.renew(2), b.renew(2)} {
+		if c.Lease != alone.Lease || c.Lapse <= 0 || c.Lapse > c.Lease {
+			w.Fatalf("beside another, the lease is %v, and the other one passes in %v", c.Lease, c.Lapse)
+		}
+	}
+	b.claim(store.Claim{Engine: b.engine, Leave: true, Now: at(3)})
+	w.same("lapse when the other has left", w.renew(4).Lapse, time.Duration(0))
+}
+
+func leaseInfo(w *world) {
+	b := w.beside(1)
+	info, err := w.s.Info(w.Context())
+	w.ok(err)
+	w.same("engines", len(info.Engines), 2)
+	lease := w.renew(2).Lease
+	for _, e := range info.Engines {
+		if left := e.Until.Sub(info.Now); e.Fallen || left <= 0 || left > lease {
+			w.Errorf("of a lease of %v, %v are left of %+v", lease, left, e)
+		}
+	}
+	b.lapse()
+	ids, fallen := w.engines()
+	w.same("engines", ids, []journal.EngineID{w.engine, b.engine})
+	w.same("fallen", fallen, []bool{false, true})
+	b.renew(3)
+	_, fallen = w.engines()
+	w.same("fallen after it renewed", fallen, []bool{false, false})
+}
+
+func leaseLeave(w *world) {
+	mine := w.written(w.start(""))[0]
+	b := w.beside(1)
+	others := b.written(b.start(""))[0]
+	w.claim(store.Claim{Engine: w.engine, Leave: true, Now: at(50)})
+	w.same("claimed", numbers(b.take(50, 5)), []journal.Number{mine.Number})
+	w.same("head of the other's run", b.head(others.Number), others)
+	ids, _ := b.engines()
+	w.same("engines", ids, []journal.EngineID{b.engine})
+}
+
+func leaseOne(w *world) {
+	run := w.written(w.start(""))[0].Number
+	b := w.beside(1)
+	w.same("claimed while it lives", b.one(run), []journal.Number{})
+	w.lapse()
+	w.same("claimed before the take-over", b.one(run), []journal.Number{})
+	b.renew(2)
+	w.same("claimed", b.one(run), []journal.Number{run})
+	w.same("owner", b.head(run).Owner, b.engine)
+}
+
+func leaseSpilled(w *world) {
+	run := w.written(w.start(""))[0].Number
+	c := w.spill(run, 2, []byte("large"))
+	w.beside(1)
+	w.beside(2)
+	w.commit(c)
+	w.same("payload", w.load(run, store.Range{From: 2, Payloads: true})[0].Data, []byte("large"))
+}
+
+// spec: B-4
+func leaseFound(w *world) {
+	mine := w.written(w.start("order-1"))[0]
+	b := w.beside(1)
+	c := b.commit(b.start("order-1"))[0]
+	w.verdict(c, store.Exists)
+	w.same("found", c.Found, mine)
+	w.same("owner", c.Found.Owner, w.engine)
+	other := b.start("order-1")
+	other.Head.Workflow = "v"
+	w.verdict(b.commit(other)[0], store.Taken)
+	w.absent(c.Run)
+}
+
+// spec: L-19, B-5
+func leaseMail(w *world) {
+	mine := w.written(w.start("order-1"))[0]
+	b := w.beside(1)
+	posts := b.posted(2, toRun(mine.Number, signal("x", "1")), toID("order-1", signal("y", "2")))
+	w.judged(posts[0], store.Delivered, mine.Number, 1)
+	w.judged(posts[1], store.Delivered, mine.Number, 2)
+	w.same("owner as told", posts[0].To.Owner, w.engine)
+	w.same("mail of who has sent it", len(b.mail()), 0)
+	got := w.mail()
+	w.same("runs with mail", len(got), 1)
+	w.same("mail", labels(got[0].Inbox), []string{"1:x", "2:y"})
+	w.same("mail given twice", len(w.mail()), 0)
+	w.posted(3, toRun(mine.Number, signal("z", "3")))
+	w.same("mail of its own", len(w.mail()), 0)
+	b.posted(4, toRun(mine.Number, signal("u", "4")))
+	w.same("mail beside runs", labels(w.take(4, 5).Mail[0].Inbox), []string{"4:u"})
+}
+
+// spec: B-6
+func leaseRest(w *world) {
+	head := w.filled("", 1)
+	b := w.beside(1)
+	b.posted(2, toRun(head.Number, signal("y", "y")))
+	c := w.commit(resting(head, 1, 2))[0]
+	w.verdict(c, store.Mail)
+	w.same("owner", c.Found.Owner, w.engine)
+	w.same("mail", labels(w.mail()[0].Inbox), []string{"2:y"})
+	w.verdict(w.commit(resting(head, 2, 3))[0], store.Written)
+	w.same("claimed by the other", numbers(b.take(90, 5)), []journal.Number{head.Number})
+}
+
+// spec: L-18
+func leaseOwed(w *world) {
+	run := w.written(w.start(""))[0].Number
+	w.commit(owing(run, 2))
+	w.commit(owing(run, 3))
+	b := w.beside(1)
+	w.same("to the first who asks", facts(w.owed(0, 1)), [][2]int64{{int64(run), 2}})
+	w.same("to another", facts(b.owed(0, 5)), [][2]int64{{int64(run), 3}})
+	w.same("to the first again", facts(w.owed(0, 5)), [][2]int64{{int64(run), 2}})
+	w.lapse() // it may renew yet
+	w.same("to another while its row is there", facts(b.owed(0, 5)), [][2]int64{{int64(run), 3}})
+}
+
+// spec: L-18
+func leaseOwedLeft(w *world) {
+	run := w.written(w.start(""))[0].Number
+	w.commit(owing(run, 2))
+	w.same("owed", len(w.owed(0, 5)), 1)
+	b := w.beside(1)
+	w.same("to another", len(b.owed(0, 5)), 0)
+	w.claim(store.Claim{Engine: w.engine, Leave: true, Now: at(2)})
+	w.same("to another after it left", facts(b.owed(0, 5)), [][2]int64{{int64(run), 2}})
+}
+
+// spec
+func takeOverBy(w *world, renewal bool) {
+	runs, waits, over := w.start(""), w.start(""), w.start("")
+	waits.Head.Status, waits.Head.Wake = journal.Waiting, time.Time{}
+	heads := w.written(runs, waits, over)
+	w.commit(ended(heads[2], 2, 5))
+	b := w.beside(1)
+	others := b.written(b.start(""))[0]
+	w.lapse()
+	w.same("owner while nobody looks", b.head(runs.Run).Owner, w.engine)
+	var got store.Claimed
+	if renewal {
+		got = b.renew(50)
+	} else {
+		got = b.claim(store.Claim{Now: at(50), Self: store.Engine{Host: "third"}})
+	}
+	w.same("taken over", []int64{int64(got.Fallen), got.Freed}, []int64{1, 2})
+	for i, want := range heads[:2] {
+		want.Owner, want.Wake = 0, at(50)
+		if i == 0 {
+			want.Crashes = 1
+		}
+		w.same("head", b.head(want.Number), want)
+	}
+	w.same("head of the other's run", b.head(others.Number), others)
+	w.same("freed again", b.renew(51).Freed, int64(0))
+	w.same("claimed", numbers(b.take(51, 10)), []journal.Number{runs.Run, waits.Run})
+	ids, _ := b.engines()
+	for _, id := range ids {
+		if id == w.engine {
+			w.Errorf("the engine that was taken over is listed still")
+		}
+	}
+}
+
+func takeOverIdle(w *world) {
+	b := w.beside(1)
+	w.lapse()
+	got := b.renew(2)
+	w.same("taken over", []int64{int64(got.Fallen), got.Freed}, []int64{1, 0})
+	got = b.renew(3)
+	w.same("taken over again", []int64{int64(got.Fallen), got.Freed}, []int64{0, 0})
+}
+
+// spec: R-13
+func takeOverFenced(w *world) {
+	run := w.written(w.start(""))[0].Number
+	w.commit(owing(run, 2))
+	due := w.free("", 1)
+	w.written(due)
+	b := w.beside(1)
+	w.lapse()
+	b.renew(10)
+	w.is(w.try(w.group(step(run, 3))), store.ErrFenced)
+	again := w.group(step(run, 2))
+	again.Again = true
+	w.is(w.try(again), store.ErrFenced)
+	w.is(w.try(w.group(store.Change{Posts: []store.Post{waiting("order-1", 90, signal("x", "1"))}})), store.ErrFenced)
+	w.is(w.try(w.group(w.start("order-2"))), store.ErrFenced)
+	w.is(w.try(w.group()), store.ErrFenced)
+	w.is(w.s.Spill(w.Context(), w.engine, w.number(), []byte("x")), store.ErrFenced)
+	_, err := w.s.Purge(w.Context(), store.Purge{Engine: w.engine, Now: at(11)})
+	w.is(err, store.ErrFenced)
+	for _, c := range []store.Claim{
+		{Renew: true}, {Leave: true}, {Run: run}, {Workflows: []string{"w"}, Max: 1}, {Workflows: []string{"w"}},
+		{Workflows: []string{"w"}, Owed: 1},
+	} {
+		c.Engine, c.Now = w.engine, at(11)
+		_, err := w.s.Claim(w.Context(), c)
+		w.is(err, store.ErrFenced)
+	}
+	b.rows(run, 2)
+	b.unrouted(0)
+	b.same("claimed", numbers(b.take(11, 5)), []journal.Number{due.Run, run})
+	b.same("order-2", len(b.find(store.Filter{WorkflowID: "order-2"})), 0)
+}
+
+func takeOverSpilled(w *world) {
+	run := w.written(w.start(""))[0].Number
+	lost := w.spill(run, 2, []byte("lost"))
+	b := w.beside(1)
+	w.lapse()
+	b.renew(2)
+	b.beside(3) // sweeps
+	b.payload(run, 2, lost.Entries[0].Spill, "")
+}
+
+// spec: L-18
+func takeOverOwed(w *world) {
+	run := w.written(w.start(""))[0].Number
+	w.commit(owing(run, 2))
+	first := w.owed(0, 5)
+	b := w.beside(1)
+	w.lapse()
+	b.renew(2)
+	got := b.owed(0, 5)
+	w.same("owed", facts(got), facts(first))
+	b.commit(store.Change{Told: []int64{got[0].Number}})
+	b.countOwed(0)
+}
+
+// spec: L-19
+func takeOverMail(w *world) {
+	run := w.written(w.start(""))[0].Number
+	b := w.beside(1)
+	b.posted(2, toRun(run, signal("x", "1")))
+	w.lapse()
+	b.renew(3)
+	w.same("mail", len(b.mail()), 0)
+	b.posted(4, toRun(run, signal("y", "2")))
+	got := b.take(5, 5)
+	w.same("claimed", numbers(got), []journal.Number{run})
+	w.same("inbox", labels(got.Runs[0].Inbox), []string{"1:x", "2:y"})
+	w.same("mail beside it", len(got.Mail), 0)
+}
