@@ -234,8 +234,9 @@ const (
 // may own by [Filter].Owner.
 //
 // Owed (Engine and Owed are set): at most so many entries that are owed, of the
-// named workflows, with numbers above After, by number. They are this engine's to
-// tell: no other engine gets them before it has died or left.
+// named workflows, with numbers above After, by number. An entry is to be told by the
+// engine that has committed it, and, once that has left or was taken over, by the
+// first one that asks: no other engine gets it before that one is gone too.
 //
 // Leave (Engine and Leave are set): the runs it owns have no owner and are due
 // at Now, and its row is gone.

@@ -12,7 +12,7 @@ import (
 type owed struct {
 	run    *run
 	seq    int64
-	teller journal.EngineID // that was given it; zero for none
+	teller journal.EngineID // that is to tell it, as long as it has a row
 }
 
 // owe notes that somebody is to be told of an entry.
@@ -20,7 +20,7 @@ func (tx *transaction) owe(r *run, seq int64) {
 	d := tx.data
 	d.lastOwed++
 	number := d.lastOwed
-	d.owed[number] = owed{run: r, seq: seq}
+	d.owed[number] = owed{run: r, seq: seq, teller: tx.group.Engine}
 	tx.undo = append(tx.undo, func() {
 		delete(d.owed, number)
 		d.lastOwed--

@@ -248,13 +248,14 @@ func leaseRest(w *world) {
 func leaseOwed(w *world) {
 	run := w.written(w.start(""))[0].Number
 	w.commit(owing(run, 2))
-	w.commit(owing(run, 3))
 	b := w.beside(1)
-	w.same("to the first who asks", facts(w.owed(0, 1)), [][2]int64{{int64(run), 2}})
-	w.same("to another", facts(b.owed(0, 5)), [][2]int64{{int64(run), 3}})
-	w.same("to the first again", facts(w.owed(0, 5)), [][2]int64{{int64(run), 2}})
+	w.same("to another", facts(b.owed(0, 5)), [][2]int64{})
+	others := b.written(b.start(""))[0].Number
+	b.commit(owing(others, 2))
+	w.same("to who has committed it", facts(w.owed(0, 5)), [][2]int64{{int64(run), 2}})
+	w.same("to the other one", facts(b.owed(0, 5)), [][2]int64{{int64(others), 2}})
 	w.lapse() // it may renew yet
-	w.same("to another while its row is there", facts(b.owed(0, 5)), [][2]int64{{int64(run), 3}})
+	w.same("to another while its row is there", facts(b.owed(0, 5)), [][2]int64{{int64(others), 2}})
 }
 
 // spec: L-18
@@ -265,7 +266,12 @@ func leaseOwedLeft(w *world) {
 	b := w.beside(1)
 	w.same("to another", len(b.owed(0, 5)), 0)
 	w.claim(store.Claim{Engine: w.engine, Leave: true, Now: at(2)})
-	w.same("to another after it left", facts(b.owed(0, 5)), [][2]int64{{int64(run), 2}})
+	c := b.beside(1)
+	w.same("to the first one after it left", facts(c.owed(0, 5)), [][2]int64{{int64(run), 2}})
+	w.same("to a second one", len(b.owed(0, 5)), 0)
+	c.lapse()
+	b.renew(3)
+	w.same("to the second one when the first is gone too", facts(b.owed(0, 5)), [][2]int64{{int64(run), 2}})
 }
 
 // spec
