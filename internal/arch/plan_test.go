@@ -50,7 +50,8 @@ var plan = map[string]permit{
 	// beside the house: its plan
 	"internal/arch": {},
 	// beside the house: what tests start
-	"internal/testpg": {},
+	"internal/faultproxy": {},
+	"internal/testpg":     {},
 }
 
 // street has the packages that wire everything together. They are not counted

@@ -9,7 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -131,6 +134,48 @@ func endAndLook(t *testing.T, how, data string, end func(pid int) error) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
+}
+
+func TestKillReturnsWhenTheLastProcessOfTheServerHasLeft(t *testing.T) {
+	s := Start(t)
+	at := s.URL()
+	busy := exec.Command(s.home.tools.psql, "-X", "-d", at, "-c", "select pg_sleep(600)")
+	if err := busy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Wait()
+	defer busy.Process.Kill()
+	backend := 0
+	for backend == 0 {
+		backend, _ = strconv.Atoi(ask(t, at, "select pid from pg_stat_activity where query = 'select pg_sleep(600)'"))
+	}
+	if err := syscall.Kill(backend, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	goOn := sync.OnceValue(func() error { return syscall.Kill(backend, syscall.SIGCONT) })
+	defer goOn()
+	killed := make(chan struct{})
+	go func() {
+		defer close(killed)
+		s.Kill()
+	}()
+	for exists(filepath.Join(s.dir, "pid")) {
+		runtime.Gosched() // until the postmaster has ended
+	}
+	for range 1000 {
+		select {
+		case <-killed:
+			t.Fatal("killed, it says, and a backend is still there")
+		default:
+			runtime.Gosched()
+		}
+	}
+	if err := goOn(); err != nil {
+		t.Fatal(err)
+	}
+	<-killed
+	s.Restart()
+	ask(t, at, "select 1")
 }
 
 func TestWhatKilledProcessesLeftIsRemovedOnceNobodyUsesIt(t *testing.T) {

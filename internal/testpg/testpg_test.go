@@ -4,7 +4,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -115,31 +114,6 @@ func TestAServerStopsInEveryModeAndStartsAgainWithItsData(t *testing.T) {
 	s.Restart()
 	s.Restart()
 	ask(t, at, "select 1")
-}
-
-func TestAKilledServerLeavesNoProcess(t *testing.T) {
-	s := Start(t)
-	connect(t, s.URL())
-	busy := exec.Command(s.home.tools.psql, "-X", "-d", s.url("postgres"), "-c", "select pg_sleep(600)")
-	if err := busy.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer busy.Wait()
-	defer busy.Process.Kill()
-	for ask(t, s.url("postgres"), "select count(*) from pg_stat_activity where query = 'select pg_sleep(600)'") == "0" {
-		continue
-	}
-	s.Kill()
-	// The processes of a server have their data directory as the working one.
-	dirs, err := filepath.Glob("/proc/[0-9]*/cwd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, dir := range dirs {
-		if at, err := os.Readlink(dir); err == nil && strings.HasPrefix(at, s.dir) {
-			t.Errorf("%s is in %s", dir, at)
-		}
-	}
 }
 
 func TestAServerThatEndsKilledLeavesNoSharedMemory(t *testing.T) {
