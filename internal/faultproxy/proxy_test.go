@@ -283,6 +283,26 @@ func TestDelayHoldsEveryPieceBack(t *testing.T) {
 	w.arrives(client, "in an hour, or so")
 }
 
+func TestWhatIsHeldBackMeetsTheNextFault(t *testing.T) {
+	for name, fault := range map[string]func(w *wire){
+		"stall": func(w *wire) { w.Stall(ToServer) },
+		"delay": func(w *wire) { w.Delay(time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWire(t)
+			client, server := w.connect()
+			fault(w)
+			w.write(client, "held, then swallowed")
+			w.felt(1)
+			w.Blackhole()
+			w.felt(2)
+			w.silent(server)
+			w.Heal()
+			w.broken(client, server)
+		})
+	}
+}
+
 func TestAConnectionToNobodyIsReset(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
