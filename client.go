@@ -21,7 +21,7 @@ import (
 type Client struct {
 	desk *kernel.Desk
 	runs runs
-	k    *kernel.Kernel // nil where no engine is here
+	k    *kernel.Engine // nil where no engine is here
 }
 
 // runs is what an engine does at once and a client of its own asks for.

@@ -82,7 +82,7 @@ const (
 // go with the engine's own. Its methods may be called by many goroutines.
 type Engine struct {
 	*Client
-	k *kernel.Kernel
+	k *kernel.Engine
 
 	mu    sync.Mutex
 	known map[string]*workflow // by name

@@ -62,35 +62,6 @@ func (l *Listener) wants(h journal.Head) bool {
 	return len(l.Statuses) == 0 || slices.Contains(l.Statuses, h.Status)
 }
 
-// Listen adds a listener until the function that it gives is called.
-func (k *Kernel) Listen(l *Listener) func() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.listeners = append(slices.Clone(k.listeners), l)
-	return func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.listeners = slices.DeleteFunc(slices.Clone(k.listeners), func(x *Listener) bool { return x == l })
-	}
-}
-
-// listening gives the listeners that want to hear of an end.
-func (k *Kernel) listening(h journal.Head) []*Listener {
-	k.mu.Lock()
-	all := k.listeners
-	if def := k.workflows[h.Workflow]; def != nil {
-		all = slices.Concat(all, def.Listeners)
-	}
-	k.mu.Unlock()
-	var out []*Listener
-	for _, l := range all {
-		if l.wants(h) {
-			out = append(out, l)
-		}
-	}
-	return out
-}
-
 // tells says whether somebody is owed that end: only of a workflow that is known
 // here, since what is owed of another is told by who knows it.
 func (k *Kernel) tells(h journal.Head) bool {
@@ -111,8 +82,11 @@ type announcer struct {
 
 	mu     sync.Mutex
 	queues map[journal.Number][]store.Owed // of each run that is being told of: what is to follow
-	held   int                             // read and not told
-	room   chan struct{}                   // has a value when that became fewer
+	mine   map[int64]bool                  // what is held, and what was told while it is being read
+	told   []int64                         // those of them that were told
+	reads  bool
+	held   int           // read and not told
+	room   chan struct{} // has a value when that became fewer
 }
 
 const (
@@ -125,20 +99,39 @@ const (
 func (k *Kernel) announce(stop, calls context.Context) {
 	a := &announcer{
 		k: k, stop: stop, calls: calls, known: map[string]bool{}, slots: make(chan struct{}, tellers),
-		queues: map[journal.Number][]store.Owed{}, room: make(chan struct{}, 1),
+		queues: map[journal.Number][]store.Owed{}, mine: map[int64]bool{}, room: make(chan struct{}, 1),
 	}
 	select {
 	case <-k.owing: // it looks anyway
 	default:
 	}
+	var sweep <-chan time.Time
+	if k.lease.period > 0 && k.cfg.Sweep > 0 {
+		t := time.NewTicker(k.cfg.Sweep)
+		defer t.Stop()
+		sweep = t.C
+	}
 	for a.look() {
 		select {
 		case <-k.owing:
+		case <-k.inherits:
+			a.after = 0
+		case <-sweep: // an engine may have left, or another one have taken over
+			a.after = 0
 		case <-stop.Done():
 			return
 		case <-k.dead:
 			return
 		}
+	}
+}
+
+// inherit asks the announcer to read again from the beginning: what an engine that is
+// gone has left untold may have any number.
+func (k *Kernel) inherit() {
+	select {
+	case k.inherits <- struct{}{}:
+	default:
 	}
 }
 
@@ -161,7 +154,18 @@ func (a *announcer) look() bool {
 			fresh = append(fresh, name)
 		}
 	}
-	return a.read(fresh, 0, a.after) && a.read(names, a.after, math.MaxInt64)
+	a.mu.Lock()
+	a.reads = true
+	a.mu.Unlock()
+	goesOn := a.read(fresh, 0, a.after) && a.read(names, a.after, math.MaxInt64)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reads = false
+	for _, n := range a.told {
+		delete(a.mine, n)
+	}
+	a.told = nil
+	return goesOn
 }
 
 // read hands on what is owed of those workflows, with numbers above after.
@@ -223,6 +227,10 @@ func (a *announcer) hand(o store.Owed) bool {
 		a.mu.Lock()
 	}
 	defer a.mu.Unlock()
+	if a.mine[o.Number] {
+		return true
+	}
+	a.mine[o.Number] = true
 	a.held++
 	run := o.Head.Number
 	queue, busy := a.queues[run]
@@ -242,14 +250,20 @@ func (a *announcer) tellRun(o store.Owed) {
 		if !a.tell(o) {
 			return
 		}
-		o, more = a.next(o.Head.Number)
+		o, more = a.next(o)
 	}
 }
 
 // next gives what is to be told next of a run.
-func (a *announcer) next(run journal.Number) (store.Owed, bool) {
+func (a *announcer) next(told store.Owed) (store.Owed, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	run := told.Head.Number
+	if a.reads { // it may have been read before it was told
+		a.told = append(a.told, told.Number)
+	} else {
+		delete(a.mine, told.Number)
+	}
 	a.held--
 	select {
 	case a.room <- struct{}{}:
@@ -359,9 +373,7 @@ func (a *announcer) tellEnd(o store.Owed) error {
 
 // publish hands an event to the subscriber.
 func (a *announcer) publish(o store.Owed) error {
-	a.k.mu.Lock()
-	subscriber := a.k.subscriber
-	a.k.mu.Unlock()
+	subscriber := a.k.subscription()
 	if !a.enter(a.slots) {
 		return errStopping
 	}
@@ -369,20 +381,6 @@ func (a *announcer) publish(o store.Owed) error {
 	d := o.Entry.Detail
 	e := Event{ID: d.Message, Type: d.Event, Head: o.Head, Step: o.Entry.Op.String(), At: o.Entry.At, Data: o.Entry.Data}
 	return guarded(func() error { return subscriber(a.calls, e) })
-}
-
-// Subscribe gives the engine the one that takes events.
-func (k *Kernel) Subscribe(f func(context.Context, Event) error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.subscriber = f
-}
-
-// subscribed says whether somebody takes events.
-func (k *Kernel) subscribed() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.subscriber != nil
 }
 
 func (k *Kernel) listenerFailed(h journal.Head, err error) {

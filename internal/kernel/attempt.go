@@ -108,6 +108,9 @@ func (o *operation) fly() {
 
 // fly counts a step body that begins. It gives false when none may.
 func (k *Kernel) fly() bool {
+	if !k.holds() {
+		return false
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.draining || k.err != nil {

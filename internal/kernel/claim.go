@@ -11,8 +11,19 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// claimBatch bounds how many runs one claim takes.
-const claimBatch = 1000
+// How many runs one claim takes at most: few where other engines may have room too,
+// so that they share what is due.
+const (
+	claimBatch  = 1000
+	sharedBatch = 100
+)
+
+func (k *Kernel) batch() int {
+	if k.lease.period > 0 {
+		return sharedBatch
+	}
+	return claimBatch
+}
 
 // claimLoop takes up runs that are due, until ctx ends or the engine is dead.
 // It is the one door for a run that crashed, one that another engine left, and
@@ -26,7 +37,7 @@ func (k *Kernel) claimLoop(ctx context.Context) {
 		again, err := k.claimDue()
 		if err != nil {
 			if final(err) {
-				k.die(&journal.Error{Code: journal.CodeStopped, Op: "claim", Message: "the engine must not go on", Err: err})
+				k.fenced("claim", err)
 				return
 			}
 			k.observe(observe.Notice{Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error()})
@@ -96,7 +107,7 @@ func (k *Kernel) wakeBy(t time.Time) {
 func (k *Kernel) claimDue() (again bool, err error) {
 	names := k.names()
 	k.mu.Lock()
-	room := max(min(k.cfg.Capacity-len(k.resident), claimBatch), 0)
+	room := max(min(k.cfg.Capacity-len(k.resident), k.batch()), 0)
 	if k.memos.Load() > int64(k.cfg.MaxResident) {
 		room = 0
 	}
@@ -136,17 +147,6 @@ func (k *Kernel) unreserve() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.reserved = 0
-}
-
-// names gives the workflows that the engine knows.
-func (k *Kernel) names() []string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	names := make([]string, 0, len(k.workflows))
-	for name := range k.workflows {
-		names = append(names, name)
-	}
-	return names
 }
 
 // handOver gives runs the messages that others have posted to them.
@@ -235,6 +235,9 @@ func (k *Kernel) bring(p *store.Post) {
 // claim asks the store for runs. Where it fails, the store may have given them
 // all the same, and messages of runs that are here.
 func (k *Kernel) claim(c store.Claim) (store.Claimed, error) {
+	if !k.holds() {
+		return store.Claimed{}, store.ErrFenced
+	}
 	c.Engine, c.Now = k.engine, time.Now()
 	claimed, err := k.store.Claim(context.Background(), c)
 	if err != nil {
@@ -476,7 +479,7 @@ func (r *run) deadline() time.Time {
 func (k *Kernel) admit(r *run) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.ended {
+	if k.ended || k.err != nil {
 		return false
 	}
 	k.resident[r.head.Number] = r
@@ -492,12 +495,11 @@ func (k *Kernel) forget(r *run) {
 	if k.resident[r.head.Number] == r {
 		delete(k.resident, r.head.Number)
 	}
-	if e := k.ends[r.head.Number]; e != nil && r.end != nil {
-		close(e.ended)
-		delete(k.ends, r.head.Number)
-	}
 	queued := k.queued
 	k.mu.Unlock()
+	if _, _, ended := r.ending(); ended {
+		k.hasEnded(r.head.Number)
+	}
 	if queued {
 		k.look()
 	}

@@ -28,13 +28,13 @@ func NewClient(ctx context.Context, s store.Store, build string, maxPayload, spi
 		return nil, unavailable("new client", err)
 	}
 	c := &Client{maxPayload: maxPayload, spillOver: spillOver}
-	c.Desk = Desk{store: s, build: build, keep: keep, office: c}
+	c.Desk = Desk{store: s, build: build, keep: keep, house: c}
 	c.db.Store(&info.Database)
 	return c, nil
 }
 
-// open implements office.
-func (c *Client) open(context.Context, string) error { return nil }
+// open implements house.
+func (c *Client) open(context.Context, string) (office, error) { return c, nil }
 
 // number implements office.
 func (c *Client) number() (journal.Number, error) {
@@ -98,7 +98,7 @@ func (c *Client) submit(ctx context.Context, op string, cs []store.Change) ([]st
 // stands for.
 func (c *Client) Start(ctx context.Context, s Start) (Started, error) {
 	op := "start " + s.Workflow
-	change, err := c.start(op, s)
+	change, err := c.start(c, op, s)
 	if err != nil {
 		return Started{}, err
 	}
@@ -139,12 +139,7 @@ func (c *Client) ask(ctx context.Context, op string, kind journal.Kind, id, reas
 	if !errors.Is(err, errOpen) {
 		return err
 	}
-	p, err := c.control(kind, string(h.ID), "", reason)
-	if err != nil {
-		return err
-	}
-	_, err = c.deliver(ctx, op, p)
-	return err
+	return c.Desk.ask(ctx, op, kind, h, reason)
 }
 
 // Wait waits for a run to end and gives its head and how it ended; of one that

@@ -14,8 +14,8 @@ type Live struct {
 	Abandoned []string // paths of steps that were given up and whose goroutines go on
 }
 
-// Live tells what the engine has of a run in memory.
-func (k *Kernel) Live(n journal.Number) Live {
+// live tells what the engine has of a run in memory.
+func (k *Kernel) live(n journal.Number) Live {
 	var l Live
 	k.mu.Lock()
 	r := k.resident[n]
@@ -43,30 +43,64 @@ func (k *Kernel) Live(n journal.Number) Live {
 // that cleans up before it ends, when it is durable that it will end so. One that
 // is cancelled already is left as it is; one that ended otherwise is an error that
 // names its status.
-func (k *Kernel) Cancel(ctx context.Context, id, reason string) error {
-	return k.order(ctx, "cancel "+id, id, mayCancel, true, func(r *run) { r.cancel(reason, 0, true) })
+func (e *Engine) Cancel(ctx context.Context, id, reason string) error {
+	return e.order(ctx, order{
+		op: "cancel " + id, id: id, judge: mayCancel, ends: true, kind: journal.CancelAsked, reason: reason,
+		do: func(r *run) { r.cancel(reason, 0, true) },
+	})
 }
 
 // Suspend parks a run until it is resumed and returns when that is durable. Its
 // steps in flight are given up, and begun anew when it is resumed.
-func (k *Kernel) Suspend(ctx context.Context, id, reason string) error {
-	return k.order(ctx, "suspend "+id, id, maySuspend, false, func(r *run) { r.suspend(suspended(reason), nil) })
+func (e *Engine) Suspend(ctx context.Context, id, reason string) error {
+	return e.order(ctx, order{
+		op: "suspend " + id, id: id, judge: maySuspend, kind: journal.SuspendAsked, reason: reason,
+		do: func(r *run) { r.suspend(suspended(reason), nil) },
+	})
 }
 
 // Resume lets a parked run go on and returns when that is durable. Its panics
 // in a row count anew.
-func (k *Kernel) Resume(ctx context.Context, id string) error {
+func (e *Engine) Resume(ctx context.Context, id string) error {
 	resumed := false
-	return k.order(ctx, "resume "+id, id, func(op string, h journal.Head) error {
-		if resumed {
-			return nil
-		}
-		return mayResume(op, h)
-	}, false, func(r *run) {
-		resumed = true
-		r.append(journal.Entry{Kind: journal.RunResumed})
-		r.yield(journal.Running)
+	return e.order(ctx, order{
+		op: "resume " + id, id: id, kind: journal.ResumeAsked,
+		judge: func(op string, h journal.Head) error {
+			if resumed {
+				return nil
+			}
+			return mayResume(op, h)
+		},
+		do: func(r *run) {
+			resumed = true
+			r.append(journal.Entry{Kind: journal.RunResumed})
+			r.yield(journal.Running)
+		},
 	})
+}
+
+// An order is what an operator asks of a run.
+type order struct {
+	op, id string
+	judge  judge
+	ends   bool         // it ends the run, which may clean up first
+	do     func(*run)   // appends to the run, whose lock is held, and ends the residence
+	kind   journal.Kind // of the message that asks for it, where another engine has the run
+	reason string
+}
+
+// order carries out an order. Where the engine loses its lease meanwhile, what the
+// head says tells whether anything is left to do.
+func (e *Engine) order(ctx context.Context, o order) error {
+	for {
+		k, err := e.running(ctx, o.op)
+		if err != nil {
+			return err
+		}
+		if err := k.order(ctx, o); !errors.Is(err, errLost) {
+			return err
+		}
+	}
 }
 
 // A judge says of a run whether there is something to do: errOpen if there is, nil
@@ -113,37 +147,38 @@ func wrongState(op string, h journal.Head, why string) error {
 	}
 }
 
-// order carries out what an operator asks of a run: on its residence here, or on
-// one made for it. judge says whether there is anything to do: errOpen if there
-// is. do appends to the run, whose lock is held, and ends the residence, or, where
-// ends is set, has the run clean up first.
-func (k *Kernel) order(ctx context.Context, op, id string, judge judge, ends bool, do func(*run)) error {
-	if err := k.running(ctx, op); err != nil {
-		return err
-	}
+// order carries out an order: on the residence that the run has here, or on one made
+// for it. A run that another engine has is sent a message.
+func (k *Kernel) order(ctx context.Context, o order) error {
 	for {
-		head, err := k.Find(ctx, id)
+		if err := k.running(ctx, o.op); err != nil {
+			return err
+		}
+		head, err := k.Find(ctx, o.id)
 		if err != nil {
 			return err
 		}
-		if err := judge(op, head); !errors.Is(err, errOpen) {
+		if err := o.judge(o.op, head); !errors.Is(err, errOpen) {
 			return err
 		}
-		r, err := k.residence(head.Number, func(h journal.Head) bool { return errors.Is(judge(op, h), errOpen) }, ends)
+		if head.Owner != 0 && head.Owner != k.engine {
+			return k.ask(ctx, o.op, o.kind, head, o.reason)
+		}
+		r, err := k.residence(head.Number, func(h journal.Head) bool { return errors.Is(o.judge(o.op, h), errOpen) }, o.ends)
 		if err != nil {
 			return err
 		}
 		if r == nil {
 			continue
 		}
-		done, err := r.carryOut(op, judge, ends, do)
+		done, err := r.carryOut(o.op, o.judge, o.ends, o.do)
 		if done == nil {
 			continue
 		}
 		select {
 		case <-done:
 		case <-ctx.Done():
-			return &journal.Error{Code: journal.CodeUnavailable, Op: op, Message: "the store has not answered: it may or may not be done", Err: context.Cause(ctx)}
+			return &journal.Error{Code: journal.CodeUnavailable, Op: o.op, Message: "the store has not answered: it may or may not be done", Err: context.Cause(ctx)}
 		case <-k.dead:
 			return k.err
 		}

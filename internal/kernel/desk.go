@@ -16,11 +16,17 @@ import (
 // messages. An engine has one, whose messages go with its group commits; so has a
 // Client, which writes to the store by itself.
 type Desk struct {
-	store  store.Store
-	db     atomic.Pointer[string] // the identity of the database; nil before an engine has joined
-	build  string
-	keep   time.Duration // how long a message is kept that finds no run
-	office office
+	store store.Store
+	db    atomic.Pointer[string] // the identity of the database; nil before an engine has joined
+	build string
+	keep  time.Duration // how long a message is kept that finds no run
+	house house
+}
+
+// A house has the office that can write now.
+type house interface {
+	// open waits until one can: an engine has to join first.
+	open(ctx context.Context, op string) (office, error)
 }
 
 // database is the identity of the database, empty before an engine has joined.
@@ -33,10 +39,9 @@ func (d *Desk) database() string {
 
 // An office writes what a desk was asked for.
 type office interface {
-	// open waits until it can write: an engine has to join first.
-	open(ctx context.Context, op string) error
 	// submit makes changes durable, in one transaction, and gives them with their
-	// verdicts.
+	// verdicts. It gives errLost where it has done nothing since it has lost its lease
+	// meanwhile.
 	submit(ctx context.Context, op string, cs []store.Change) ([]store.Change, error)
 	// number gives a number that nobody has.
 	number() (journal.Number, error)
@@ -44,6 +49,20 @@ type office interface {
 	// number that names it, 0 where it fits, and takes the payload if it has been
 	// made durable already.
 	spill(what string, data *[]byte) (journal.Number, *journal.Failure)
+}
+
+// write calls f with an office, and once more with another one where nothing was
+// done since the first has lost its lease.
+func (d *Desk) write(ctx context.Context, op string, f func(office) error) error {
+	for {
+		o, err := d.house.open(ctx, op)
+		if err != nil {
+			return err
+		}
+		if err = f(o); !errors.Is(err, errLost) {
+			return err
+		}
+	}
 }
 
 // Find gives the head of a run by its run ID, or by its workflow ID: then the
@@ -210,19 +229,12 @@ type Delivery struct {
 // taken by one wait, or counted among those that nobody took when the run ended.
 func (d *Desk) Signal(ctx context.Context, s Signal) (Delivery, error) {
 	op := "signal " + s.Name + " to " + s.ID
-	if err := d.office.open(ctx, op); err != nil {
-		return Delivery{}, err
-	}
-	p, err := d.post(op, s)
-	if err != nil {
-		return Delivery{}, err
-	}
-	return d.deliver(ctx, op, p)
+	return d.deliver(ctx, op, func(o office) (*store.Post, error) { return d.post(o, op, s) })
 }
 
 // post makes the message of a signal. The names Cancel and CancelWorkflow are the
 // engine's.
-func (d *Desk) post(op string, s Signal) (*store.Post, error) {
+func (d *Desk) post(o office, op string, s Signal) (*store.Post, error) {
 	switch {
 	case !journal.ValidName(s.ID):
 		return nil, invalidID(op, s.ID)
@@ -230,17 +242,17 @@ func (d *Desk) post(op string, s Signal) (*store.Post, error) {
 		return nil, invalidID(op, s.Name)
 	}
 	if s.Name == "Cancel" || s.Name == "CancelWorkflow" {
-		p, err := d.control(journal.CancelAsked, s.ID, "", "signal "+s.Name)
+		p, err := d.control(o, journal.CancelAsked, s.ID, "", "signal "+s.Name)
 		if err == nil && s.Key != "" {
 			p.Message.Detail.Message = keyed(s.Key)
 		}
 		return p, err
 	}
-	spill, f := d.office.spill("the payload of signal "+s.Name, &s.Data)
+	spill, f := o.spill("the payload of signal "+s.Name, &s.Data)
 	if f != nil {
 		return nil, &journal.Error{Code: f.Code, Op: op, Message: f.Message}
 	}
-	p, err := d.message(s.ID, journal.Entry{Kind: journal.SignalReceived, Op: journal.Op{Name: s.Name}, Data: s.Data, Spill: spill}, s.Key)
+	p, err := d.message(o, s.ID, journal.Entry{Kind: journal.SignalReceived, Op: journal.Op{Name: s.Name}, Data: s.Data, Spill: spill}, s.Key)
 	if p != nil && p.WorkflowID != "" && d.keep > 0 {
 		p.Until = time.Now().Add(d.keep)
 	}
@@ -248,8 +260,8 @@ func (d *Desk) post(op string, s Signal) (*store.Post, error) {
 }
 
 // control makes a message of the engine's own.
-func (d *Desk) control(kind journal.Kind, id, about, reason string) (*store.Post, error) {
-	p, err := d.message(id, journal.Entry{
+func (d *Desk) control(o office, kind journal.Kind, id, about, reason string) (*store.Post, error) {
+	p, err := d.message(o, id, journal.Entry{
 		Kind: kind, Op: journal.Op{Name: controlName, Key: about}, Detail: &journal.Detail{Reason: reason},
 	}, "")
 	if p != nil {
@@ -260,14 +272,14 @@ func (d *Desk) control(kind journal.Kind, id, about, reason string) (*store.Post
 
 // message addresses a message. It gets an ID, so that a group that is sent again
 // does not deliver it twice.
-func (d *Desk) message(id string, m journal.Entry, key string) (*store.Post, error) {
+func (d *Desk) message(o office, id string, m journal.Entry, key string) (*store.Post, error) {
 	if m.Detail == nil {
 		m.Detail = &journal.Detail{}
 	}
 	m.At = time.Now()
 	m.Detail.Message = keyed(key)
 	if key == "" {
-		n, err := d.office.number()
+		n, err := o.number()
 		if err != nil {
 			return nil, &journal.Error{Code: journal.CodeStopped, Op: "send to " + id, Err: err}
 		}
@@ -286,12 +298,20 @@ func (d *Desk) message(id string, m journal.Entry, key string) (*store.Post, err
 func keyed(key string) string { return "key/" + key }
 
 // deliver makes a message durable and says what became of it.
-func (d *Desk) deliver(ctx context.Context, op string, p *store.Post) (Delivery, error) {
-	cs, err := d.office.submit(ctx, op, []store.Change{{Posts: []store.Post{*p}}})
-	if err != nil {
-		return Delivery{}, err
-	}
-	return delivered(op, &cs[0].Posts[0])
+func (d *Desk) deliver(ctx context.Context, op string, make func(office) (*store.Post, error)) (out Delivery, err error) {
+	err = d.write(ctx, op, func(o office) error {
+		p, err := make(o)
+		if err != nil {
+			return err
+		}
+		cs, err := o.submit(ctx, op, []store.Change{{Posts: []store.Post{*p}}})
+		if err != nil {
+			return err
+		}
+		out, err = delivered(op, &cs[0].Posts[0])
+		return err
+	})
+	return out, err
 }
 
 func delivered(op string, p *store.Post) (Delivery, error) {
@@ -311,43 +331,43 @@ func delivered(op string, p *store.Post) (Delivery, error) {
 
 // SignalWithStart sends a message to the open run of a workflow ID, or to a new
 // one that it starts, in one transaction.
-func (d *Desk) SignalWithStart(ctx context.Context, sig Signal, s Start) (Delivery, error) {
+func (d *Desk) SignalWithStart(ctx context.Context, sig Signal, s Start) (out Delivery, err error) {
 	op := "signal " + sig.Name + " with start of " + s.ID
-	if err := d.office.open(ctx, op); err != nil {
-		return Delivery{}, err
-	}
 	sig.ID = s.ID
-	p, err := d.post(op, sig)
-	if err != nil {
-		return Delivery{}, err
-	}
-	c, err := d.start(op, s)
-	if err != nil {
-		return Delivery{}, err
-	}
-	p.Until, p.Run, p.WorkflowID = time.Time{}, 0, s.ID
-	c.Since, c.Posts = time.Time{}, []store.Post{*p}
-	cs, err := d.office.submit(ctx, op, []store.Change{*c})
-	if err != nil {
-		return Delivery{}, err
-	}
-	if cs[0].Verdict == store.Taken {
-		return Delivery{}, taken(op, s.ID, cs[0].Found)
-	}
-	out, err := delivered(op, &cs[0].Posts[0])
-	if cs[0].Verdict == store.Written { // which may have gone on as another one before the answer came
-		out.New, out.Run = true, cs[0].Found.ID
-	}
+	err = d.write(ctx, op, func(o office) error {
+		p, err := d.post(o, op, sig)
+		if err != nil {
+			return err
+		}
+		c, err := d.start(o, op, s)
+		if err != nil {
+			return err
+		}
+		p.Until, p.Run, p.WorkflowID = time.Time{}, 0, s.ID
+		c.Since, c.Posts = time.Time{}, []store.Post{*p}
+		cs, err := o.submit(ctx, op, []store.Change{*c})
+		if err != nil {
+			return err
+		}
+		if cs[0].Verdict == store.Taken {
+			return taken(op, s.ID, cs[0].Found)
+		}
+		out, err = delivered(op, &cs[0].Posts[0])
+		if cs[0].Verdict == store.Written { // which may have gone on as another one before the answer came
+			out.New, out.Run = true, cs[0].Found.ID
+		}
+		return err
+	})
 	return out, err
 }
 
 // start makes a run that whoever knows its workflow takes up.
-func (d *Desk) start(op string, s Start) (*store.Change, error) {
-	n, err := d.office.number()
+func (d *Desk) start(o office, op string, s Start) (*store.Change, error) {
+	n, err := o.number()
 	if err != nil {
 		return nil, &journal.Error{Code: journal.CodeStopped, Op: op, Err: err}
 	}
-	spill, f := d.office.spill("the input", &s.Input)
+	spill, f := o.spill("the input", &s.Input)
 	if f != nil {
 		return nil, &journal.Error{Code: f.Code, Op: op, Message: f.Message}
 	}
@@ -381,15 +401,13 @@ func taken(op, id string, by journal.Head) error {
 // has no such timer open when it reads the message, nothing happens.
 func (d *Desk) CancelTimer(ctx context.Context, id, path, reason string) error {
 	op := "cancel timer " + path + " of " + id
-	if err := d.office.open(ctx, op); err != nil {
-		return err
-	}
-	p, err := d.control(journal.TimerCancelled, id, path, reason)
-	if err != nil {
-		return err
-	}
-	p.Force = false
-	_, err = d.deliver(ctx, op, p)
+	_, err := d.deliver(ctx, op, func(o office) (*store.Post, error) {
+		p, err := d.control(o, journal.TimerCancelled, id, path, reason)
+		if err == nil {
+			p.Force = false
+		}
+		return p, err
+	})
 	return err
 }
 
@@ -402,21 +420,22 @@ func (d *Desk) Decide(ctx context.Context, id, name string, by Decided) error {
 	if !journal.ValidName(name) {
 		return invalidID(op, name)
 	}
-	if err := d.office.open(ctx, op); err != nil {
-		return err
-	}
-	spill, f := d.office.spill("the decision", &by.Data)
-	if f != nil {
-		return &journal.Error{Code: f.Code, Op: op, Message: f.Message}
-	}
-	p, err := d.message(id, journal.Entry{
-		Kind: journal.DecisionMade, Op: journal.Op{Name: name}, Data: by.Data, Spill: spill,
-		Detail: &journal.Detail{Reason: by.Reason, Choices: []string{by.Choice}},
-	}, "")
-	if err != nil {
-		return err
-	}
-	_, err = d.deliver(ctx, op, p)
+	_, err := d.deliver(ctx, op, func(o office) (*store.Post, error) {
+		spill, f := o.spill("the decision", &by.Data)
+		if f != nil {
+			return nil, &journal.Error{Code: f.Code, Op: op, Message: f.Message}
+		}
+		return d.message(o, id, journal.Entry{
+			Kind: journal.DecisionMade, Op: journal.Op{Name: name}, Data: by.Data, Spill: spill,
+			Detail: &journal.Detail{Reason: by.Reason, Choices: []string{by.Choice}},
+		}, "")
+	})
+	return err
+}
+
+// ask sends a run a message of the engine's own.
+func (d *Desk) ask(ctx context.Context, op string, kind journal.Kind, h journal.Head, reason string) error {
+	_, err := d.deliver(ctx, op, func(o office) (*store.Post, error) { return d.control(o, kind, string(h.ID), "", reason) })
 	return err
 }
 
@@ -445,5 +464,5 @@ func (d *Desk) Deliver(ctx context.Context, number int64, id string) (Delivery, 
 	if err != nil {
 		return Delivery{}, err
 	}
-	return d.deliver(ctx, op, &store.Post{Run: h.Number, Unrouted: number})
+	return d.deliver(ctx, op, func(office) (*store.Post, error) { return &store.Post{Run: h.Number, Unrouted: number}, nil })
 }

@@ -10,6 +10,9 @@
 //   - run, the execution between the two: its log, its turns, its operations;
 //   - Kernel, which starts runs, takes over those that others left, and stops.
 //
+// Around them is an Engine: where a kernel loses its right to write, it has another
+// one go on.
+//
 // DESIGN.md beside this file argues the hard parts.
 package kernel
 
@@ -68,113 +71,78 @@ type Workflow struct {
 	Body func(ctx context.Context, input []byte) ([]byte, *journal.Failure)
 }
 
-// Kernel executes runs on one store. Its methods may be called by many
-// goroutines.
+// A Kernel executes runs as one engine of a store: from its join until it leaves or
+// must not write any more. Its methods may be called by many goroutines.
 type Kernel struct {
 	Desk
+	*shared
 	cfg     Config
+	lease   lease
+	again   bool // the engine had another kernel before
 	pipe    *pipeline
 	gate    gate
 	buffers sync.Pool // of *[]journal.Entry
 	late    lateness
 
-	ready   chan struct{}    // closed when the engine has joined, or never will
-	nudge   chan struct{}    // asks the claim loop to look now
-	dead    chan struct{}    // closed when the engine must not go on; err says why
-	counter atomic.Int64     // numbers that this engine has given out
-	engine  journal.EngineID // set before ready
-	memos   atomic.Int64     // bytes of journals of resident runs
-	lingers lingers
-	owing   chan struct{} // asks the announcer to look now
+	ready    chan struct{}    // closed when the engine has joined, or never will
+	nudge    chan struct{}    // asks the claim loop to look now
+	dead     chan struct{}    // closed when the engine must not go on; err says why
+	counter  atomic.Int64     // numbers that this engine has given out
+	engine   journal.EngineID // set before ready
+	memos    atomic.Int64     // bytes of journals of resident runs
+	lingers  lingers
+	owing    chan struct{} // asks the announcer to look now
+	inherits chan struct{} // and from the beginning
 
 	claiming  sync.Mutex   // held from a claim until its runs are resident
 	unsure    bool         // a claim failed: the store may have given us runs; under claiming
 	asked     atomic.Int64 // calls of collect
 	collected int64        // of which so many are served; under claiming
 
-	mu         sync.Mutex
-	err        error
-	begun      bool // Run was called
-	draining   bool
-	ended      bool          // no further residence begins
-	flying     int           // step bodies, and what is told, that are being executed
-	landed     chan struct{} // closed when draining and flying is 0
-	workflows  map[string]*Workflow
-	resident   map[journal.Number]*run
-	ends       map[journal.Number]*ending // of runs that somebody waits for and that are not resident
-	abandoned  map[*attempt]struct{}
-	reserved   int  // slots for what is being claimed
-	queued     bool // runs wait for a slot
-	wakeAt     time.Time
-	listeners  []*Listener
-	subscriber func(context.Context, Event) error // nil for none
+	mu        sync.Mutex
+	err       error
+	draining  bool
+	ended     bool          // no further residence begins
+	flying    int           // step bodies, and what is told, that are being executed
+	landed    chan struct{} // closed when draining and flying is 0
+	resident  map[journal.Number]*run
+	abandoned map[*attempt]struct{}
+	reserved  int  // slots for what is being claimed
+	queued    bool // runs wait for a slot
+	wakeAt    time.Time
 }
 
-// New gives a kernel that executes nothing before Run.
-func New(s store.Store, cfg Config) *Kernel {
+// newKernel gives a kernel that executes nothing before it has joined.
+func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 	k := &Kernel{
-		cfg: cfg, owing: make(chan struct{}, 1),
+		cfg: cfg, shared: all, lease: lease{born: time.Now()}, owing: make(chan struct{}, 1), inherits: make(chan struct{}, 1),
 		ready: make(chan struct{}), nudge: make(chan struct{}, 1), dead: make(chan struct{}),
-		landed:    make(chan struct{}),
-		workflows: map[string]*Workflow{}, resident: map[journal.Number]*run{},
-		ends: map[journal.Number]*ending{}, abandoned: map[*attempt]struct{}{},
+		landed: make(chan struct{}), resident: map[journal.Number]*run{}, abandoned: map[*attempt]struct{}{},
 	}
-	k.Desk = Desk{store: s, keep: cfg.KeepPosts, build: cfg.Build, office: k}
+	k.Desk = Desk{store: s, keep: cfg.KeepPosts, build: cfg.Build, house: k}
 	k.gate.limit = int64(cfg.MaxPending)
 	k.pipe = newPipeline(k.commit, k.observe)
 	return k
 }
 
-// Register gives the kernel a workflow. It fails on a name that it has.
-func (k *Kernel) Register(w *Workflow) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.workflows[w.Name] != nil {
-		return &journal.Error{
-			Code: journal.CodeDuplicate, Op: "register " + w.Name, Message: "a workflow of this name is registered already",
-			Hint: "names are what running workflows are found by: give this one a name of its own",
-		}
-	}
-	k.workflows[w.Name] = w
-	if k.begun {
-		k.look()
-		k.owe()
-	}
-	return nil
-}
-
-// Lookup gives the registered workflow of a name, or nil.
-func (k *Kernel) Lookup(name string) *Workflow {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.workflows[name]
-}
-
-// Run joins the store, executes runs until ctx ends or the engine is taken
-// over, and then stops: it waits at most the drain time for steps in flight,
-// makes durable what was recorded, for which a store that does not answer has as
-// much time again, and hands the runs over. It is called once.
-func (k *Kernel) Run(ctx context.Context) error {
-	k.mu.Lock()
-	if k.begun {
-		k.mu.Unlock()
-		return &journal.Error{Code: journal.CodeMisuse, Op: "run", Message: "an engine runs once", Hint: "make a new one"}
-	}
-	k.begun = true
-	k.mu.Unlock()
-	if err := k.join(ctx); err != nil {
-		k.die(err)
-		close(k.ready)
-		return err
-	}
-	close(k.ready)
+// serve executes runs until ctx ends or the engine must not write any more, and then
+// stops: it waits at most the drain time for steps in flight, makes durable what was
+// recorded, for which a store that does not answer has as much time again, and hands
+// the runs over. It is called once, after it has joined.
+func (k *Kernel) serve(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(k.pipe.loop)
 	beside, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var others sync.WaitGroup
 	if w, ok := k.store.(store.Watcher); ok {
-		others.Go(func() { w.Watch(beside, k.look) })
+		others.Go(func() { w.Watch(beside, k.heard) })
+	}
+	keep, letGo := context.WithCancel(context.WithoutCancel(ctx))
+	defer letGo()
+	var keeping sync.WaitGroup
+	if k.lease.period > 0 {
+		keeping.Go(func() { k.keepLease(keep) })
 	}
 	calls, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
@@ -202,6 +170,8 @@ func (k *Kernel) Run(ctx context.Context) error {
 	for _, r := range k.residents() {
 		r.depart()
 	}
+	letGo()
+	keeping.Wait()
 	return k.leave()
 }
 
@@ -211,7 +181,8 @@ func (k *Kernel) join(ctx context.Context) error {
 	if err != nil {
 		return unavailable("run", err)
 	}
-	claimed, err := k.store.Claim(ctx, store.Claim{Self: k.cfg.Self, Now: time.Now()})
+	sent := time.Now()
+	claimed, err := k.store.Claim(ctx, store.Claim{Self: k.cfg.Self, Now: sent})
 	if err != nil {
 		if errors.Is(err, store.ErrLocked) {
 			return &journal.Error{Code: journal.CodeConflict, Op: "run", Err: err, Hint: "one engine at a time has this store: stop the other one first"}
@@ -220,6 +191,8 @@ func (k *Kernel) join(ctx context.Context) error {
 	}
 	k.engine = claimed.Engine
 	k.db.Store(&info.Database)
+	k.extend(sent, &claimed)
+	close(k.ready)
 	return nil
 }
 
@@ -283,14 +256,16 @@ func (k *Kernel) leave() error {
 }
 
 // die says that nothing may be written or begun any more. Only the first cause
-// counts.
-func (k *Kernel) die(err error) {
+// counts; it says whether this is it.
+func (k *Kernel) die(err error) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.err == nil {
-		k.err = err
-		close(k.dead)
+	if k.err != nil {
+		return false
 	}
+	k.err = err
+	close(k.dead)
+	return true
 }
 
 // running waits for the engine to have joined. It fails when the engine has
@@ -299,6 +274,9 @@ func (k *Kernel) running(ctx context.Context, op string) error {
 	select {
 	case <-k.ready:
 	case <-ctx.Done():
+		if k.again {
+			return away(ctx, op)
+		}
 		return &journal.Error{
 			Code: journal.CodeStopped, Op: op, Message: "the engine does not run", Err: context.Cause(ctx),
 			Hint: "call Run on a goroutine of its own",
@@ -325,6 +303,12 @@ func unavailable(op string, err error) error {
 // number gives a number that nobody has.
 func (k *Kernel) number() (journal.Number, error) {
 	return journal.MakeNumber(k.engine, k.counter.Add(1))
+}
+
+// heard is called when another process has written.
+func (k *Kernel) heard() {
+	k.look()
+	k.recheck()
 }
 
 func (k *Kernel) residents() []*run {
@@ -357,6 +341,9 @@ func (k *Kernel) commit(g *store.Group) error {
 	g.Engine = k.engine
 	wait := 10 * time.Millisecond
 	for tries := 1; ; tries++ {
+		if !k.holds() {
+			return store.ErrFenced
+		}
 		g.Now = time.Now()
 		err := k.store.Commit(context.Background(), g)
 		var data *store.DataError
@@ -367,7 +354,7 @@ func (k *Kernel) commit(g *store.Group) error {
 		case errors.As(err, &data):
 			return err
 		case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrClosed):
-			k.die(&journal.Error{Code: journal.CodeStopped, Op: "commit", Message: "the engine must not write any more", Err: err})
+			k.fenced("commit", err)
 			return err
 		}
 		k.observe(observe.Notice{Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error()})

@@ -55,8 +55,8 @@ func (l *letter) refused(_ []store.Change, err error) {
 	close(l.done)
 }
 
-// open implements office.
-func (k *Kernel) open(ctx context.Context, op string) error { return k.running(ctx, op) }
+// open implements house.
+func (k *Kernel) open(ctx context.Context, op string) (office, error) { return k, k.running(ctx, op) }
 
 // submit implements office.
 func (k *Kernel) submit(ctx context.Context, op string, cs []store.Change) ([]store.Change, error) {
@@ -75,7 +75,7 @@ func (k *Kernel) submit(ctx context.Context, op string, cs []store.Change) ([]st
 			Code: journal.CodeUnavailable, Op: op, Message: "the store has not answered: it may or may not be done", Err: context.Cause(ctx),
 		}
 	case <-k.dead:
-		return nil, &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the engine has stopped: it may or may not be done", Err: k.err}
+		return nil, k.stopped(op, "it may or may not be done", "")
 	}
 	switch {
 	case l.err == nil:
@@ -83,7 +83,7 @@ func (k *Kernel) submit(ctx context.Context, op string, cs []store.Change) ([]st
 	case refusal(l.err):
 		return nil, &journal.Error{Code: journal.CodeInvalid, Op: op, Message: "the store refuses it", Err: l.err}
 	case errors.Is(l.err, store.ErrFenced), errors.Is(l.err, store.ErrClosed):
-		return nil, &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the engine has stopped: nothing was done", Err: l.err}
+		return nil, k.stopped(op, "it may or may not be done", "")
 	}
 	return nil, unavailable(op, l.err)
 }

@@ -35,7 +35,12 @@ func (k *Kernel) spillOver(what string, data *[]byte) (journal.Number, *journal.
 	}
 	id, err := k.number()
 	if err == nil {
-		err = k.persist(func() error { return k.store.Spill(context.Background(), k.engine, id, *data) })
+		err = k.persist(func() error {
+			if !k.holds() {
+				return store.ErrFenced
+			}
+			return k.store.Spill(context.Background(), k.engine, id, *data)
+		})
 	}
 	if err != nil {
 		return 0, &journal.Failure{Code: journal.CodeUnavailable, Message: what + " could not be stored: " + err.Error()}

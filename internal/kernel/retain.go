@@ -42,22 +42,17 @@ func (p Retention) rules(workflow string, now time.Time) []store.Rule {
 	return out
 }
 
-// Purge removes the runs that are kept no longer, in small batches, and the
-// messages that found no run for too long. It says how many runs.
-func (k *Kernel) Purge(ctx context.Context) (runs, messages int, err error) {
+// purge removes what is kept no longer, in small batches.
+func (k *Kernel) purge(ctx context.Context) (runs, messages int, err error) {
 	if err := k.running(ctx, "purge"); err != nil {
 		return 0, 0, err
 	}
 	for {
-		now := time.Now()
-		rules := k.cfg.Retain.rules("", now)
-		k.mu.Lock()
-		for name, def := range k.workflows {
-			if def.Retain != nil {
-				rules = append(rules, def.Retain.rules(name, now)...)
-			}
+		if !k.holds() {
+			return runs, messages, k.err
 		}
-		k.mu.Unlock()
+		now := time.Now()
+		rules := append(k.cfg.Retain.rules("", now), k.retained(now)...)
 		p, err := k.store.Purge(ctx, store.Purge{Engine: k.engine, Now: now, Rules: rules})
 		if err != nil {
 			return runs, messages, unavailable("purge", err)
@@ -79,7 +74,7 @@ func (k *Kernel) cleanUp(ctx context.Context) {
 	for {
 		select {
 		case <-t.C:
-			_, _, _ = k.Purge(ctx)
+			_, _, _ = k.purge(ctx)
 		case <-ctx.Done():
 			return
 		case <-k.dead:

@@ -27,10 +27,13 @@ type Started struct {
 	run  *run // its residence here; nil without
 }
 
-// Start makes a run durable, or finds the one that its ID stands for. When it
-// returns without an error, the run is never lost. When ctx ends first, the run
-// may or may not be started: the same start with the same ID tells.
-func (k *Kernel) Start(ctx context.Context, s Start) (Started, error) {
+const (
+	unsureStart = "the run may or may not be started"
+	againStart  = "start it again under the same workflow ID"
+)
+
+// start makes a run durable, or finds the one that its ID stands for.
+func (k *Kernel) start(ctx context.Context, s Start) (Started, error) {
 	op := "start " + s.Workflow
 	if err := k.running(ctx, op); err != nil {
 		return Started{}, err
@@ -50,11 +53,11 @@ func (k *Kernel) Start(ctx context.Context, s Start) (Started, error) {
 	case <-r.done:
 	case <-ctx.Done():
 		return Started{}, &journal.Error{
-			Code: journal.CodeUnavailable, Op: op, Message: "the store has not answered: the run may or may not be started", Err: context.Cause(ctx),
-			Hint: "start it again under the same workflow ID",
+			Code: journal.CodeUnavailable, Op: op, Message: "the store has not answered: " + unsureStart, Err: context.Cause(ctx),
+			Hint: againStart,
 		}
 	case <-k.dead:
-		return Started{}, &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the engine has stopped: the run may or may not be started", Err: k.err}
+		return Started{}, k.stopped(op, unsureStart, againStart)
 	}
 	return k.started(op, s, r)
 }
@@ -136,108 +139,13 @@ func (k *Kernel) started(op string, s Start, r *run) (Started, error) {
 	case refusal(r.refusal):
 		return Started{}, &journal.Error{Code: journal.CodeInvalid, Op: op, Message: "the store refuses it", Err: r.refusal}
 	case r.durable == 0 && r.verdict == store.Written:
-		return Started{}, &journal.Error{
-			Code: journal.CodeStopped, Op: op, Message: "the engine has stopped: the run may or may not be started", Err: r.refusal,
-			Hint: "start it again under the same workflow ID",
-		}
+		return Started{}, k.stopped(op, unsureStart, againStart)
 	case r.verdict == store.Taken:
 		return Started{}, taken(op, s.ID, r.found)
 	case r.verdict == store.Exists:
 		return Started{Head: r.found, run: k.residentRun(r.found.Number)}, nil
 	}
 	return Started{Head: r.head, New: true, run: r}, nil
-}
-
-// Wait waits for a run to end and gives its head and how it ended; of one that
-// continues as new, the last run of the chain. The end of ctx ends only the
-// waiting.
-func (k *Kernel) Wait(ctx context.Context, s Started) (journal.Head, Outcome, error) {
-	if s.run != nil {
-		select {
-		case <-s.run.done:
-		case <-ctx.Done():
-			return journal.Head{}, Outcome{}, waited(ctx, s.Head)
-		case <-k.dead:
-			return journal.Head{}, Outcome{}, k.err
-		}
-		s.run.mu.Lock()
-		head, out, ended := s.run.head, s.run.result, s.run.end != nil && s.run.refusal == nil && s.run.durable == s.run.seq
-		s.run.mu.Unlock()
-		if ended && head.Status != journal.ContinuedAsNew {
-			return head, out, nil
-		}
-	}
-	id := s.Head.ID
-	ch := k.awaitEnd(s.Head.Number)
-	defer func() {
-		if ch != nil {
-			k.awaited(ch)
-		}
-	}()
-	for {
-		head, err := k.Find(ctx, string(id))
-		if err != nil {
-			return journal.Head{}, Outcome{}, err
-		}
-		if head.Status.IsTerminal() {
-			out, err := k.outcome(ctx, head)
-			if err != nil || head.Status != journal.ContinuedAsNew {
-				return head, out, err
-			}
-			id = out.Detail.Other
-			if ch != nil {
-				k.awaited(ch)
-				ch = nil
-			}
-			continue
-		}
-		if ch == nil { // of the next one of the chain: it may end before it is waited for
-			ch = k.awaitEnd(head.Number)
-			continue
-		}
-		select {
-		case <-ch.ended:
-		case <-ctx.Done():
-			return journal.Head{}, Outcome{}, waited(ctx, s.Head)
-		case <-k.dead:
-			return journal.Head{}, Outcome{}, k.err
-		}
-	}
-}
-
-func waited(ctx context.Context, h journal.Head) error {
-	return &journal.Error{
-		Code: journal.CodeTimedOut, Op: "wait for " + string(h.ID), Message: "the run goes on", Err: context.Cause(ctx),
-	}
-}
-
-// An ending is what those wait for who want the end of a run that is not in
-// memory.
-type ending struct {
-	run     journal.Number
-	ended   chan struct{} // closed when the run has ended in this engine
-	waiters int
-}
-
-func (k *Kernel) awaitEnd(n journal.Number) *ending {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	e := k.ends[n]
-	if e == nil {
-		e = &ending{run: n, ended: make(chan struct{})}
-		k.ends[n] = e
-	}
-	e.waiters++
-	return e
-}
-
-// awaited says that one of those who wait does so no more.
-func (k *Kernel) awaited(e *ending) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if e.waiters--; e.waiters == 0 && k.ends[e.run] == e {
-		delete(k.ends, e.run)
-	}
 }
 
 // outcome reads how a run ended from its last entry.

@@ -1,0 +1,223 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// Who waits for the end of a run waits for the engine to say so, wherever the run is:
+// in memory here, resting, or with another engine. Of one that ends here the kernel
+// says so. Where others have the store too, one goroutine asks for all whose end is
+// waited for: when the store's watcher has heard something, and now and then.
+
+// An ending is what those wait for who want the end of a run that is not in
+// memory.
+type ending struct {
+	run     journal.Number
+	ended   chan struct{} // closed when the run has ended
+	waiters int
+}
+
+// Wait waits for a run to end and gives its head and how it ended; of one that
+// continues as new, the last run of the chain. The end of ctx ends only the
+// waiting; while the store does not answer, it goes on.
+func (e *Engine) Wait(ctx context.Context, s Started) (journal.Head, Outcome, error) {
+	if s.run != nil {
+		if err := e.await(ctx, s.run.done, s.run.k, s.Head); err != nil {
+			return journal.Head{}, Outcome{}, err
+		}
+		if head, out, ended := s.run.ending(); ended && head.Status != journal.ContinuedAsNew {
+			return head, out, nil
+		}
+	}
+	id := s.Head.ID
+	ch := e.awaitEnd(s.Head.Number)
+	defer func() {
+		if ch != nil {
+			e.awaited(ch)
+		}
+	}()
+	for tries := 1; ; {
+		head, out, err := e.stands(ctx, id)
+		switch {
+		case errors.Is(err, &journal.Error{Code: journal.CodeUnavailable}) && ctx.Err() == nil:
+			again := make(chan struct{})
+			time.AfterFunc(jitter(tries), func() { close(again) })
+			err = e.await(ctx, again, nil, s.Head)
+			tries++
+		case err != nil:
+		case head.Status == journal.ContinuedAsNew:
+			id, tries = out.Detail.Other, 1
+			if ch != nil {
+				e.awaited(ch)
+				ch = nil
+			}
+		case head.Status.IsTerminal():
+			return head, out, nil
+		case ch == nil: // of the next one of the chain: it may end before it is waited for
+			ch = e.awaitEnd(head.Number)
+		default:
+			err = e.await(ctx, ch.ended, nil, s.Head)
+			e.awaited(ch)
+			ch = nil
+		}
+		if err != nil {
+			return journal.Head{}, Outcome{}, err
+		}
+	}
+}
+
+// stands gives a run's head and, where it has ended, how.
+func (e *Engine) stands(ctx context.Context, id journal.RunID) (journal.Head, Outcome, error) {
+	head, err := e.Find(ctx, string(id))
+	if err != nil || !head.Status.IsTerminal() {
+		return head, Outcome{}, err
+	}
+	out, err := e.outcome(ctx, head)
+	return head, out, err
+}
+
+// await waits until ch is closed. It gives an error where ctx ends, or the engine has
+// stopped, and nil where the kernel that is named is over and another one goes on.
+func (e *Engine) await(ctx context.Context, ch <-chan struct{}, of *Kernel, h journal.Head) error {
+	for {
+		k, changed := e.current()
+		if of != nil && k != of {
+			return nil
+		}
+		select {
+		case <-ch:
+			return nil
+		case <-ctx.Done():
+			return waited(ctx, h)
+		case <-changed:
+		case <-k.dead:
+			if !k.lost() {
+				return k.err
+			}
+			select {
+			case <-ch:
+				return nil
+			case <-ctx.Done():
+				return waited(ctx, h)
+			case <-changed:
+			}
+		}
+	}
+}
+
+func waited(ctx context.Context, h journal.Head) error {
+	return &journal.Error{
+		Code: journal.CodeTimedOut, Op: "wait for " + string(h.ID), Message: "the run goes on", Err: context.Cause(ctx),
+	}
+}
+
+// ending tells how a run has ended in this residence, if it has.
+func (r *run) ending() (journal.Head, Outcome, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.head, r.result, r.end != nil && r.refusal == nil && r.durable == r.seq
+}
+
+func (s *shared) awaitEnd(n journal.Number) *ending {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.ends[n]
+	if e == nil {
+		e = &ending{run: n, ended: make(chan struct{})}
+		s.ends[n] = e
+	}
+	e.waiters++
+	if len(s.ends) == 1 {
+		s.recheck()
+	}
+	return e
+}
+
+// awaited says that one of those who wait does so no more.
+func (s *shared) awaited(e *ending) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.waiters--; e.waiters == 0 && s.ends[e.run] == e {
+		delete(s.ends, e.run)
+	}
+}
+
+// hasEnded tells those who wait for the end of a run.
+func (s *shared) hasEnded(n journal.Number) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.ends[n]; e != nil {
+		close(e.ended)
+		delete(s.ends, n)
+	}
+}
+
+// recheck has the store asked which runs have ended whose end is waited for.
+func (s *shared) recheck() {
+	select {
+	case s.asking <- struct{}{}:
+	default:
+	}
+}
+
+// awaitedRuns gives the runs whose end is waited for.
+func (s *shared) awaitedRuns() []journal.Number {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	runs := make([]journal.Number, 0, len(s.ends))
+	for n := range s.ends {
+		runs = append(runs, n)
+	}
+	return runs
+}
+
+// firstRecheck is how soon the store is asked without a reason; then more and more
+// seldom, up to once a sweep.
+const firstRecheck = 100 * time.Millisecond
+
+// watchEnds tells of the ends of runs that others have ended, until ctx ends.
+func (e *Engine) watchEnds(ctx context.Context) {
+	wait := firstRecheck
+	for {
+		var due <-chan time.Time
+		if len(e.awaitedRuns()) > 0 {
+			due = time.After(wait)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.asking:
+			wait = firstRecheck
+		case <-due:
+			wait = max(min(2*wait, e.cfg.Sweep), firstRecheck)
+		}
+		e.askEnds(ctx)
+	}
+}
+
+// askEnds asks the store which of the runs have ended that are waited for. What it
+// does not answer is asked again.
+func (e *Engine) askEnds(ctx context.Context) {
+	runs := slices.DeleteFunc(e.awaitedRuns(), func(n journal.Number) bool { return e.Live(n).Resident })
+	for page := range slices.Chunk(runs, store.MaxLimit) {
+		f := store.Filter{Limit: len(page)}
+		for _, n := range page {
+			f.Runs = append(f.Runs, journal.MakeRunID(e.database(), n))
+		}
+		heads, _, err := e.store.Find(ctx, f)
+		if err != nil {
+			return
+		}
+		for _, h := range heads {
+			if h.Status.IsTerminal() {
+				e.hasEnded(h.Number)
+			}
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store"
+)
+
+// An Engine executes runs on a store by kernels, one after the other. Most have one
+// for all of their life. Where the store has leases and the engine loses its own,
+// the kernel that had it is over, with all that it has in memory, and another one
+// joins as soon as the store answers. Its methods may be called by many goroutines.
+type Engine struct {
+	Desk
+	*shared
+	cfg Config
+
+	mu      sync.Mutex
+	begun   bool // Run was called
+	kernel  *Kernel
+	changed chan struct{} // closed when there is another kernel
+}
+
+// New gives an engine that executes nothing before Run.
+func New(s store.Store, cfg Config) *Engine {
+	e := &Engine{cfg: cfg, shared: newShared(), changed: make(chan struct{})}
+	e.Desk = Desk{store: s, keep: cfg.KeepPosts, build: cfg.Build, house: e}
+	e.kernel = newKernel(s, cfg, e.shared)
+	return e
+}
+
+// Register gives the engine a workflow. It fails on a name that it has.
+func (e *Engine) Register(w *Workflow) error {
+	if !e.add(w) {
+		return &journal.Error{
+			Code: journal.CodeDuplicate, Op: "register " + w.Name, Message: "a workflow of this name is registered already",
+			Hint: "names are what running workflows are found by: give this one a name of its own",
+		}
+	}
+	k, _ := e.current()
+	k.look()
+	k.owe()
+	return nil
+}
+
+// Run joins the store, executes runs until ctx ends, and stops in good order. An
+// engine that has lost its lease joins again; one on a store without leases that was
+// taken over, or whose store was closed, gives an error. It is called once.
+func (e *Engine) Run(ctx context.Context) error {
+	e.mu.Lock()
+	if e.begun {
+		e.mu.Unlock()
+		return &journal.Error{Code: journal.CodeMisuse, Op: "run", Message: "an engine runs once", Hint: "make a new one"}
+	}
+	e.begun = true
+	k := e.kernel
+	e.mu.Unlock()
+	if err := k.join(ctx); err != nil {
+		k.die(err)
+		close(k.ready)
+		return err
+	}
+	e.db.Store(k.db.Load())
+	var beside sync.WaitGroup // kernels that are over, and have not returned yet
+	defer beside.Wait()
+	if k.lease.period > 0 {
+		watching, stop := context.WithCancel(ctx)
+		defer stop()
+		beside.Go(func() { e.watchEnds(watching) })
+	}
+	for {
+		served := make(chan error, 1)
+		beside.Go(func() { served <- k.serve(ctx) })
+		select {
+		case <-k.dead:
+		case err := <-served:
+			served <- err
+		}
+		stopping := ctx.Err() != nil
+		if !k.lost() {
+			return <-served
+		}
+		if k = e.rejoin(ctx); k == nil && stopping {
+			return <-served
+		} else if k == nil {
+			return nil
+		}
+	}
+}
+
+// rejoin has another kernel join, for as long as it takes. It gives nil when ctx ends
+// first, or the store was closed.
+func (e *Engine) rejoin(ctx context.Context) *Kernel {
+	began := time.Now()
+	k := newKernel(e.store, e.cfg, e.shared)
+	k.again = true
+	e.mu.Lock()
+	timeout := max(e.kernel.lease.period/3, 2*time.Second)
+	e.kernel = k
+	close(e.changed)
+	e.changed = make(chan struct{})
+	e.mu.Unlock()
+	var err error
+	for tries := 1; ctx.Err() == nil && !errors.Is(err, store.ErrClosed); tries++ {
+		trying, cancel := context.WithTimeout(ctx, timeout)
+		err = k.join(trying)
+		cancel()
+		if err == nil {
+			k.observe(observe.Notice{Kind: observe.LeaseRegained, At: time.Now(), Attempt: tries, Took: time.Since(began)})
+			return k
+		}
+		t := time.NewTimer(jitter(tries))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+		}
+	}
+	k.die(&journal.Error{Code: journal.CodeStopped, Op: "run", Message: "the engine has stopped", Err: err})
+	close(k.ready)
+	return nil
+}
+
+// current gives the kernel, and a channel that is closed when there is another one.
+func (e *Engine) current() (*Kernel, <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.kernel, e.changed
+}
+
+// running waits for a kernel that has joined.
+func (e *Engine) running(ctx context.Context, op string) (*Kernel, error) {
+	for {
+		k, changed := e.current()
+		err := k.running(ctx, op)
+		if !errors.Is(err, errLost) {
+			return k, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, away(ctx, op)
+		}
+	}
+}
+
+// away says that the engine has no lease and did not get one in time.
+func away(ctx context.Context, op string) error {
+	return &journal.Error{
+		Code: journal.CodeUnavailable, Op: op, Message: "the engine has lost its lease and has not joined again: nothing was done", Err: context.Cause(ctx),
+	}
+}
+
+// open implements house.
+func (e *Engine) open(ctx context.Context, op string) (office, error) { return e.running(ctx, op) }
+
+// Start makes a run durable, or finds the one that its ID stands for. When it
+// returns without an error, the run is never lost. When ctx ends first, or the engine
+// loses its lease, the run may or may not be started: the same start with the same ID
+// tells.
+func (e *Engine) Start(ctx context.Context, s Start) (Started, error) {
+	for {
+		k, err := e.running(ctx, "start "+s.Workflow)
+		if err != nil {
+			return Started{}, err
+		}
+		started, err := k.start(ctx, s)
+		if !errors.Is(err, errLost) {
+			return started, err
+		}
+	}
+}
+
+// Live tells what the engine has of a run in memory.
+func (e *Engine) Live(n journal.Number) Live {
+	k, _ := e.current()
+	return k.live(n)
+}
+
+// Purge removes the runs that are kept no longer, in small batches, and the messages
+// that found no run for too long. It says how many of each.
+func (e *Engine) Purge(ctx context.Context) (runs, messages int, err error) {
+	for {
+		k, err := e.running(ctx, "purge")
+		if err != nil {
+			return runs, messages, err
+		}
+		r, m, err := k.purge(ctx)
+		runs, messages = runs+r, messages+m
+		if !errors.Is(err, errLost) {
+			return runs, messages, err
+		}
+	}
+}

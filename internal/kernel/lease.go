@@ -1,0 +1,179 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store"
+)
+
+// Where several engines have one store, each has a lease that it must renew: whoever
+// does not is dead to the others, and they take its runs over. The store's fence sees
+// to it that an engine which was taken over writes nothing any more. What it executes
+// it has to stop by itself, and early enough: its lease is over for it a little before
+// it is for the others, by its own clock, counted from when it asked for the lease.
+//
+// That is looked at by a timer, and before every group and step: a process that was
+// stopped for a while finds the timer late.
+
+// A lease is the right of a kernel to write.
+type lease struct {
+	born   time.Time     // what until counts from
+	period time.Duration // 0 where the store has no leases
+	until  atomic.Int64
+	over   *time.Timer // calls when it has passed
+}
+
+// margin is the part of a lease that its engine leaves unused.
+const margin = 10
+
+// lapsed is how long after the lease of another engine has passed that is looked at.
+const lapsed = 5 * time.Millisecond
+
+// errLost says that the engine has lost its lease, and that of what was asked of it
+// nothing is done.
+var errLost = errors.New("kernel: the lease is lost")
+
+// extend notes the lease that was asked for at a time.
+func (k *Kernel) extend(sent time.Time, c *store.Claimed) {
+	if c.Lease <= 0 {
+		return
+	}
+	l := &k.lease
+	end := sent.Add(c.Lease - c.Lease/margin)
+	l.until.Store(int64(end.Sub(l.born)))
+	if l.over == nil {
+		l.period = c.Lease
+		l.over = time.AfterFunc(time.Until(end), func() { k.holds() })
+		return
+	}
+	l.over.Reset(time.Until(end))
+}
+
+// holds says whether the engine may go on by its own clock. If it may not, it has
+// lost its lease.
+func (k *Kernel) holds() bool {
+	l := &k.lease
+	if l.period == 0 || time.Since(l.born) < time.Duration(l.until.Load()) {
+		return true
+	}
+	k.lose(errors.New("it was not renewed in time"))
+	return false
+}
+
+// fenced says that the store refuses what this engine writes.
+func (k *Kernel) fenced(op string, err error) {
+	if k.lease.period > 0 && !errors.Is(err, store.ErrClosed) {
+		k.lose(err)
+		return
+	}
+	k.die(&journal.Error{Code: journal.CodeStopped, Op: op, Message: "the engine must not go on", Err: err})
+}
+
+// lose ends the use of a lease: nothing more is written or begun, and the contexts of
+// what is executed end.
+func (k *Kernel) lose(why error) {
+	if !k.die(&journal.Error{
+		Code: journal.CodeUnavailable, Op: "run", Message: "the engine has lost its lease", Err: errors.Join(errLost, why),
+	}) {
+		return
+	}
+	go func() { // whoever has found it may have locked a run
+		k.observe(observe.Notice{Kind: observe.LeaseLost, At: time.Now(), Err: why.Error()})
+		k.leaveAll()
+	}()
+}
+
+// lost says whether the engine has come to its end by losing its lease.
+func (k *Kernel) lost() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return errors.Is(k.err, errLost)
+}
+
+// keepLease renews the lease until ctx ends or the engine is dead. When that of
+// another engine passes before, it looks just then.
+func (k *Kernel) keepLease(ctx context.Context) {
+	defer k.lease.over.Stop()
+	every := k.lease.period / 3
+	wait, tries := every, 1
+	for {
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-k.dead:
+		case <-ctx.Done():
+		}
+		t.Stop()
+		select {
+		case <-k.dead:
+			return
+		case <-ctx.Done():
+			return
+		default:
+		}
+		lapse, err := k.renew(ctx, every)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			k.recovered(tries)
+			if wait, tries = every, 1; lapse > 0 {
+				wait = min(wait, lapse+lapsed)
+			}
+		case final(err):
+			k.fenced("renew", err)
+			return
+		default:
+			k.observe(observe.Notice{Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error()})
+			wait, tries = jitter(tries), tries+1
+		}
+	}
+}
+
+// renew begins the lease anew, and takes over engines that have died. It says in how
+// long the next lease of another one passes.
+func (k *Kernel) renew(ctx context.Context, timeout time.Duration) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	sent := time.Now()
+	c, err := k.store.Claim(ctx, store.Claim{Engine: k.engine, Renew: true, Now: sent})
+	if err != nil {
+		return 0, err
+	}
+	if !k.holds() { // it was asked for too late
+		return 0, store.ErrFenced
+	}
+	k.extend(sent, &c)
+	if c.Fallen > 0 {
+		k.observe(observe.Notice{Kind: observe.EngineFallen, At: time.Now(), Rows: int(c.Freed)})
+		k.look()
+		k.inherit()
+	}
+	return c.Lapse, nil
+}
+
+// jitter is how long to wait before the store is tried again: longer each time, at
+// most a second, and never as long as others wait.
+func jitter(tries int) time.Duration {
+	longest := min(10*time.Millisecond<<min(tries, 7), time.Second)
+	return longest/2 + rand.N(longest/2)
+}
+
+// stopped says that the engine has come to its end while something was asked of it.
+func (k *Kernel) stopped(op, what, hint string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e := &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the engine has stopped: " + what, Hint: hint}
+	if errors.Is(k.err, errLost) { // as its cause it would say that nothing is done
+		e.Code, e.Message = journal.CodeUnavailable, "the engine has lost its lease: "+what
+		return e
+	}
+	e.Err = k.err
+	return e
+}
