@@ -83,7 +83,7 @@ func (d *data) own(p *store.Post, receiver *run) (*message, *run) {
 
 // posts writes the messages of a change: of a start that found a run those that
 // are meant for that case.
-func (tx *transaction) posts(i int, c *store.Change) error {
+func (tx *transaction) posts(_ int, c *store.Change) error {
 	does, elses := true, false
 	if c.Create {
 		does, elses = c.Verdict != store.Taken, c.Verdict != store.Written
@@ -98,7 +98,7 @@ func (tx *transaction) posts(i int, c *store.Change) error {
 			if !part.does {
 				continue
 			}
-			if err := tx.post(p, tx.isOld(i)); err != nil {
+			if err := tx.post(p, tx.sending == done); err != nil {
 				return err
 			}
 		}

@@ -159,16 +159,6 @@ func (tx *transaction) recall(c *store.Change) error {
 	}, selectHead, int64(c.Run))
 }
 
-// tell gives the verdicts on the messages of a change that was written before.
-func (tx *transaction) tell(c *store.Change) error {
-	for i := range c.Posts {
-		if err := tx.tellPost(&c.Posts[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // tellPost tells what has become of a message: it is there, or else was judged
 // by its receiver.
 func (tx *transaction) tellPost(p *store.Post) error {

@@ -108,7 +108,7 @@ func (tx *transaction) begin() (err error) {
 func (tx *transaction) write() error {
 	for _, step := range []func() error{
 		tx.each(tx.start, tx.recall), tx.each(tx.record, nil),
-		tx.meet, tx.each(tx.send, tx.tell), tx.part,
+		tx.meet, tx.sendAll, tx.part,
 		tx.each(tx.settle, nil), tx.each(tx.succeed, nil), tx.entries.flush,
 	} {
 		if err := step(); err != nil {
@@ -136,6 +136,16 @@ func (tx *transaction) each(write, tell func(*store.Change) error) func() error 
 		}
 		return nil
 	}
+}
+
+// sendAll posts the messages of the group.
+func (tx *transaction) sendAll() error {
+	for i := range tx.group.Changes {
+		if err := tx.send(&tx.group.Changes[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // start creates a run that continues no other.

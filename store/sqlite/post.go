@@ -57,7 +57,8 @@ select ?, ?, ?, id, kind, scope, name, key, occ, at, spill, detail, data from un
 	selectUnrouted = `select coalesce(id, '') from unrouted where number = ?`
 )
 
-// send posts the messages of a change.
+// send posts the messages of a change, or tells what has become of them where the
+// group is there already.
 func (tx *transaction) send(c *store.Change) error {
 	if !hasPosts(c) {
 		return nil
@@ -67,9 +68,13 @@ func (tx *transaction) send(c *store.Change) error {
 			all[i].Verdict, all[i].To, all[i].Number = store.Written, journal.Head{}, 0
 		}
 	}
+	post := tx.post
+	if tx.there != nil {
+		post = tx.tellPost
+	}
 	for _, all := range sent(c) {
 		for i := range all {
-			if err := tx.post(&all[i]); err != nil {
+			if err := post(&all[i]); err != nil {
 				return err
 			}
 		}

@@ -14,6 +14,7 @@ func againPostChecks() []check {
 		{"again/a message is known although its receiver has ended", againPostEnded},
 		{"again/a message that is there proves nothing of the others", againPostsApart},
 		{"again/a start that has posted to a run finds that one", againStartPosted},
+		{"again/what came with a group that is there is not delivered twice, without an ID either", againPostFound},
 		{"again/an unrouted message is kept once", againUnrouted},
 		{"again/a message is moved once", againMoved},
 		{"again/a message that an entry took stays taken", againTaken},
@@ -127,6 +128,20 @@ func againStartPosted(w *world) {
 	w.same("found", c.Found.Number, head.Number)
 	w.judged(c.Posts[0], store.Delivered, head.Number, 1)
 	w.absent(c.Run)
+}
+
+// A start that had found a run proves nothing by itself, but another change of its
+// group may.
+func againPostFound(w *world) {
+	w.join(0)
+	head, other := w.filled("order-1", 0), w.filled("order-2", 0)
+	c := w.start("order-1")
+	c.Posts = []store.Post{toID("order-1", signal("x", ""))}
+	c.Else = []store.Post{toRun(other.Number, signal("y", ""))}
+	w.commit(c, step(other.Number, 2))
+	w.again(c, step(other.Number, 2))
+	w.same("inbox", labels(w.inbox(head.Number)), []string{"1:x"})
+	w.same("inbox of the other", labels(w.inbox(other.Number)), []string{"1:y"})
 }
 
 func againUnrouted(w *world) {
