@@ -1,0 +1,364 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A group that was sent before with an unknown outcome is there as a whole or not at
+// all. First its old transaction has to be over: the same locks are taken, the
+// engine's row alone. Then one new run or entry of it that is there proves that all of
+// it is; what is not there then are starts that had found another run, and find it
+// again. An entry that is not there proves that nothing is, and without either the
+// group is written again, but for the messages that are there: one like it may have
+// come with another group, so they prove nothing of the others.
+
+const (
+	// holdEngineAlone waits for every commit of the engine to be over.
+	holdEngineAlone = `select 1 / count(*) from (select from perdure.engines where id = $1 for update) e`
+
+	findEntries = `select e.run from unnest($1::bigint[], $2::bigint[]) as f (run, seq)
+join perdure.entries e on e.run = f.run and e.seq = f.seq`
+
+	// ownMessages finds the messages that posts by workflow ID have become: in a run
+	// that has or had the ID, or waiting for one. They are known by their sender's ID
+	// and their time.
+	ownMessages = `select p.place, coalesce(o.run, 0), coalesce(o.number, w.number)
+from unnest($1::text[], $2::text[], $3::bigint[]) with ordinality as p (workflow_id, id, at, place)
+left join lateral (
+    select m.run, m.number from perdure.messages m
+    where m.id = p.id and m.at = p.at and m.chain in (
+        select coalesce(nullif(h.chain, 0), h.number) from perdure.heads h where h.workflow_id = p.workflow_id and h.ended is null
+        union all
+        select coalesce(nullif(h.chain, 0), h.number) from perdure.heads h where h.workflow_id = p.workflow_id and h.ended is not null)
+    order by m.run desc limit 1) o on true
+left join lateral (
+    select u.number from perdure.unrouted u
+    where u.workflow_id = p.workflow_id and u.id = p.id and u.at = p.at order by u.number limit 1) w on o.run is null
+where o.run is not null or w.number is not null`
+)
+
+// receivers gives the runs that messages are for as they are now, and the messages of
+// their IDs that those have.
+var receivers = `select p.place, (select k.number from perdure.messages k where k.chain = coalesce(nullif(h.chain, 0), h.number) and k.id = p.id), ` +
+	of("h", headColumns) + `
+from unnest($1::bigint[], $2::text[], $3::text[]) with ordinality as p (run, workflow_id, id, place)
+join perdure.heads h on h.number = case when p.run <> 0 then p.run else coalesce(
+    (select o.number from perdure.heads o where o.workflow_id = p.workflow_id and o.ended is null),
+    (select o.number from perdure.heads o where o.workflow_id = p.workflow_id and o.ended is not null order by o.ended desc, o.number desc limit 1)) end`
+
+// memories are what is found of a group that was sent before.
+type memories struct {
+	group   *store.Group
+	heads   map[journal.Number]journal.Head
+	entries map[journal.Number]bool
+	posts   []*store.Post
+	post    map[*store.Post]*remembered
+}
+
+// remembered is what is found of a post.
+type remembered struct {
+	own    bool           // its message is there, in the run, or waiting for one
+	run    journal.Number // 0 where it waits for one
+	number int64
+	waits  bool         // the unrouted message that it moves is there still
+	known  int64        // the number of a message of its ID in its receiver's chain
+	to     journal.Head // the receiver as it is now
+}
+
+// recall looks for a group that was sent before. Done, all of it is there, and has the
+// verdicts as far as they can still be told. Otherwise it gives what of it is there,
+// with its verdicts.
+func (s *Store) recall(ctx context.Context, g *store.Group) (there known, done bool, err error) {
+	m := &memories{group: g, heads: map[journal.Number]journal.Head{}, entries: map[journal.Number]bool{}, post: map[*store.Post]*remembered{}}
+	if err := m.look(s).send(ctx, s.pool); err != nil {
+		return known{}, false, err
+	}
+	done, lost := m.proof()
+	switch {
+	case done:
+		return known{}, true, s.retell(ctx, m)
+	case lost:
+		return known{}, false, nil
+	}
+	there = known{posts: map[*store.Post]bool{}, starts: map[*store.Change]bool{}}
+	for _, p := range m.posts {
+		if there.posts[p], err = s.remember(ctx, p, m.post[p]); err != nil {
+			return known{}, false, err
+		}
+	}
+	for i := range g.Changes {
+		if c := &g.Changes[i]; c.Create {
+			if there.starts[c], err = s.had(ctx, m, c); err != nil {
+				return known{}, false, err
+			}
+		}
+	}
+	return there, false, nil
+}
+
+// known is what is there of a group nothing else of which is proved to be.
+type known struct {
+	posts  map[*store.Post]bool
+	starts map[*store.Change]bool
+}
+
+// look makes the batch that waits for the old transaction and looks for the group.
+func (m *memories) look(s *Store) *batch {
+	var b batch
+	var runs, firstRuns, firstSeqs, to []int64
+	var ids []string
+	locks := map[int32]bool{}
+	for i := range m.group.Changes {
+		c := &m.group.Changes[i]
+		if c.Create {
+			ids = append(ids, c.Head.WorkflowID)
+			locks[idKey(c.Head.WorkflowID)] = true
+		}
+		if c.Create || c.Rest {
+			runs = append(runs, int64(c.Run))
+		}
+		if len(c.Entries) > 0 && !c.Create {
+			firstRuns, firstSeqs = append(firstRuns, int64(c.Run)), append(firstSeqs, c.Entries[0].Seq)
+		}
+		for _, posts := range [][]store.Post{c.Posts, c.Else} {
+			for j := range posts {
+				p := &posts[j]
+				m.posts = append(m.posts, p)
+				if p.Run != 0 {
+					to = append(to, int64(p.Run))
+				} else {
+					locks[idKey(p.WorkflowID)] = true
+				}
+			}
+		}
+	}
+	if m.group.Engine != 0 {
+		b.add(holdEngineAlone, int64(m.group.Engine)).or(store.ErrFenced)
+	} else {
+		b.add(lockIDs, idArgs(locks)...)
+		b.add(lockHeads, to, []int64(nil), ids)
+	}
+	b.add(selectHeads, runs).each(func(rows pgx.Rows) error {
+		h, err := s.scanHead(rows)
+		m.heads[h.Number] = h
+		return err
+	})
+	b.add(findEntries, firstRuns, firstSeqs).each(func(rows pgx.Rows) error {
+		var run int64
+		err := rows.Scan(&run)
+		m.entries[journal.Number(run)] = true
+		return err
+	})
+	if len(m.posts) > 0 {
+		m.lookForPosts(&b, s)
+	}
+	return &b
+}
+
+// lookForPosts looks for messages and their receivers.
+func (m *memories) lookForPosts(b *batch, s *Store) {
+	var own []*store.Post
+	var ownIDs, runIDs []string
+	var at []pgtype.Int8
+	var runs []int64
+	var ids, ownMessageIDs []pgtype.Text
+	for _, p := range m.posts {
+		m.post[p] = new(remembered)
+		var id string
+		if d := p.Message.Detail; d != nil && p.Unrouted == 0 {
+			id = d.Message
+		}
+		runs, runIDs, ids = append(runs, int64(p.Run)), append(runIDs, p.WorkflowID), append(ids, text(id))
+		if p.Run == 0 && id != "" {
+			own, ownIDs = append(own, p), append(ownIDs, p.WorkflowID)
+			ownMessageIDs, at = append(ownMessageIDs, text(id)), append(at, nanos(p.Message.At))
+		}
+	}
+	b.add(ownMessages, ownIDs, ownMessageIDs, at).each(func(rows pgx.Rows) error {
+		var place, run, number int64
+		err := rows.Scan(&place, &run, &number)
+		if err == nil {
+			r := m.post[own[place-1]]
+			r.own, r.run, r.number = true, journal.Number(run), number
+		}
+		return err
+	})
+	var unrouted []int64
+	for _, p := range m.posts {
+		unrouted = append(unrouted, p.Unrouted)
+	}
+	b.add(`select number from perdure.unrouted where number = any($1::bigint[])`, unrouted).each(func(rows pgx.Rows) error {
+		var number int64
+		err := rows.Scan(&number)
+		for _, p := range m.posts {
+			if p.Unrouted == number {
+				m.post[p].waits = true
+			}
+		}
+		return err
+	})
+	b.add(receivers, runs, runIDs, ids).each(func(rows pgx.Rows) error {
+		var place int64
+		var known pgtype.Int8
+		h, err := s.scanHead(rows, &place, &known)
+		if err == nil {
+			r := m.post[m.posts[place-1]]
+			r.to, r.known = h, known.Int64
+		}
+		return err
+	})
+}
+
+// proof says whether something proves that the group is there, or that it is not.
+func (m *memories) proof() (done, lost bool) {
+	for i := range m.group.Changes {
+		c := &m.group.Changes[i]
+		_, created := m.heads[c.Run]
+		switch {
+		case c.Create:
+			done = done || created
+		case len(c.Entries) > 0:
+			done = done || m.entries[c.Run]
+			lost = lost || !m.entries[c.Run]
+		}
+	}
+	return done, lost && !done
+}
+
+// retell gives the verdicts of a group that is there.
+func (s *Store) retell(ctx context.Context, m *memories) error {
+	for i := range m.group.Changes {
+		c := &m.group.Changes[i]
+		c.Verdict, c.Found = store.Written, journal.Head{}
+		h, there := m.heads[c.Run]
+		switch {
+		case c.Create && there:
+			c.Found = h
+		case c.Create:
+			if err := s.findAgain(ctx, m, c); err != nil {
+				return err
+			}
+		case c.Rest && h.Owner == m.group.Engine:
+			c.Verdict, c.Found = store.Mail, h
+		}
+		if err := s.retellPosts(ctx, m, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// retellPosts tells what has become of the messages of a change.
+func (s *Store) retellPosts(ctx context.Context, m *memories, c *store.Change) error {
+	for _, part := range []struct {
+		posts []store.Post
+		sent  bool
+	}{{c.Posts, c.Verdict != store.Taken}, {c.Else, c.Create && c.Verdict != store.Written}} {
+		for i := range part.posts {
+			p := &part.posts[i]
+			p.Verdict, p.To, p.Number = store.Written, journal.Head{}, 0
+			if !part.sent {
+				continue
+			}
+			if err := s.retellPost(ctx, m, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// retellPost tells what has become of a message: it is there, or else was judged by
+// its receiver.
+func (s *Store) retellPost(ctx context.Context, m *memories, p *store.Post) error {
+	r := m.post[p]
+	if there, err := s.remember(ctx, p, r); err != nil || there {
+		return err
+	}
+	p.Verdict, p.To, p.Number = store.Nobody, journal.Head{}, 0
+	exists := r.to.Number != 0
+	switch {
+	case exists && (r.to.Ended.IsZero() || p.Unrouted != 0):
+		p.Verdict, p.To = store.Delivered, r.to
+	case exists && p.Run != 0:
+		p.Verdict, p.To = store.Closed, r.to
+	case p.Run == 0 && !p.Until.IsZero():
+		p.Verdict = store.Unrouted
+	}
+	return nil
+}
+
+// remember sets the verdict of a post whose message is there.
+func (s *Store) remember(ctx context.Context, p *store.Post, r *remembered) (bool, error) {
+	switch {
+	case r.own && r.run == 0:
+		p.Verdict, p.To, p.Number = store.Unrouted, journal.Head{}, r.number
+	case r.own:
+		h, err := s.headOf(ctx, r.run)
+		if err != nil {
+			return false, err
+		}
+		p.Verdict, p.To, p.Number = store.Delivered, h, r.number
+	case r.known != 0:
+		p.Verdict, p.To, p.Number = store.Delivered, r.to, r.known
+	case p.Unrouted != 0 && !r.waits && r.to.Number != 0: // the group itself has moved it
+		p.Verdict, p.To, p.Number = store.Delivered, r.to, 0
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+// findAgain tells the run that a start had found: one that has got a message of it,
+// the open one, or the one that ended last.
+func (s *Store) findAgain(ctx context.Context, m *memories, c *store.Change) error {
+	if found, err := s.had(ctx, m, c); err != nil || found {
+		return err
+	}
+	c.Verdict = store.Taken // by a run of another workflow, which has ended
+	var b batch
+	window := []pgtype.Int8{nanos(time.Unix(0, 1))}
+	b.add(findHeads, []int64{int64(c.Run)}, []string{c.Head.WorkflowID}, []string{c.Head.Workflow}, window).each(func(rows pgx.Rows) error {
+		var n int64
+		h, err := s.scanHead(rows, &n)
+		if err == nil {
+			found(c, h)
+		}
+		return err
+	})
+	return b.send(ctx, s.pool)
+}
+
+// had tells the run that a start had found, where that has got a message of it.
+func (s *Store) had(ctx context.Context, m *memories, c *store.Change) (bool, error) {
+	for _, posts := range [][]store.Post{c.Posts, c.Else} {
+		for i := range posts {
+			p := &posts[i]
+			if r := m.post[p]; r.own && r.run != 0 && p.WorkflowID == c.Head.WorkflowID {
+				h, err := s.headOf(ctx, r.run)
+				if err == nil {
+					found(c, h)
+				}
+				return err == nil, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// headOf reads a head; the zero one where there is none.
+func (s *Store) headOf(ctx context.Context, n journal.Number) (h journal.Head, err error) {
+	var b batch
+	b.add(selectHeads, []int64{int64(n)}).each(func(rows pgx.Rows) (err error) {
+		h, err = s.scanHead(rows)
+		return err
+	})
+	return h, b.send(ctx, s.pool)
+}

@@ -1,0 +1,261 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// Claim joins an engine, renews its lease, gives it runs, or takes it off.
+func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	if err := s.writable(); err != nil {
+		return store.Claimed{}, err
+	}
+	ctx, done, err := s.call(ctx)
+	if err != nil {
+		return store.Claimed{}, err
+	}
+	defer done()
+	out, err := s.claim(ctx, c)
+	if err != nil {
+		return store.Claimed{}, s.finished(err)
+	}
+	return out, nil
+}
+
+func (s *Store) claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	switch {
+	case c.Engine == 0 && c.Visit:
+		return s.visit(ctx)
+	case c.Engine == 0:
+		return s.join(ctx, c)
+	case c.Renew:
+		return s.renewal(ctx, c)
+	case c.Leave:
+		return store.Claimed{Engine: c.Engine}, s.quit(ctx, c)
+	case c.Run == 0 && c.Owed > 0:
+		return s.owed(ctx, c)
+	}
+	return s.take(ctx, c)
+}
+
+const (
+	// seeMail counts all messages of the engine's runs as given, and tells how many were
+	// before.
+	seeMail = `with unseen as (
+    select number, given from perdure.heads where owner = $1 and mail > given and owner > 0 and ended is null
+    order by number for no key update)
+update perdure.heads h set given = h.mail from unseen u where h.number = u.number returning u.given, `
+
+	// selectDue locks runs that are due, of each workflow as many as may be taken, and
+	// leaves alone those that somebody else is about to take.
+	selectDue = `select %s from unnest($1::text[]) as w (name)
+cross join lateral (
+    select * from perdure.heads where owner = 0 and workflow = w.name and wake <= $2 and ended is null
+    order by wake, number limit $3 for no key update skip locked) h
+order by h.wake, h.number limit $3`
+
+	own = `update perdure.heads set owner = $1, given = mail, claimed = true where number = any($2::bigint[])`
+
+	// selectNext leaves out what somebody else is about to take: it would be due until
+	// that is done.
+	selectNext = `select min(n.wake) from unnest($1::text[]) as w (name)
+cross join lateral (
+    select h.wake from perdure.heads h where h.owner = 0 and h.workflow = w.name and h.wake is not null and h.ended is null
+    order by h.wake, h.number limit 1 for no key update skip locked) n`
+
+	ownOne = `update perdure.heads set owner = $1, given = mail, claimed = true
+where number = $2 and owner in (0, $1) and ended is null returning `
+)
+
+// claimBytes bounds the journals that come with one claim.
+const claimBytes = 32 << 20
+
+// take gives an engine runs, and messages of those that it has.
+func (s *Store) take(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	var out store.Claimed
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		out = store.Claimed{Engine: c.Engine}
+		t := taking{store: s, tx: tx, claim: c, out: &out}
+		if c.Run != 0 {
+			return t.one(ctx)
+		}
+		return t.due(ctx)
+	})
+	return out, err
+}
+
+// A taking is a claim of runs while it is made. It reads before it owns: what is too
+// large to come now stays as it is.
+type taking struct {
+	store *Store
+	tx    pgx.Tx
+	claim store.Claim
+	out   *store.Claimed
+}
+
+// one takes a run by its number, if it is open and no other engine owns it.
+func (t *taking) one(ctx context.Context) error {
+	var b batch
+	var taken []journal.Head
+	b.add(holdEngine, int64(t.claim.Engine)).or(store.ErrFenced)
+	b.add(ownOne+headColumns, int64(t.claim.Engine), int64(t.claim.Run)).each(t.heads(&taken))
+	if err := b.send(ctx, t.tx); err != nil || len(taken) == 0 {
+		return err
+	}
+	r := reading{store: t.store, from: t.tx}
+	runs, err := r.read(ctx, taken)
+	t.out.Runs = runs
+	return err
+}
+
+// heads gathers heads.
+func (t *taking) heads(into *[]journal.Head) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		h, err := t.store.scanHead(rows)
+		*into = append(*into, h)
+		return err
+	}
+}
+
+// due takes the runs that are due, and gives the messages of runs that the engine has
+// and was not given.
+func (t *taking) due(ctx context.Context) error {
+	var b batch
+	var due []journal.Head
+	var given []int64
+	b.add(holdEngine, int64(t.claim.Engine)).or(store.ErrFenced)
+	b.add(seeMail+of("h", headColumns), int64(t.claim.Engine)).each(func(rows pgx.Rows) error {
+		var before int64
+		h, err := t.store.scanHead(rows, &before)
+		given, t.out.Mail = append(given, before), append(t.out.Mail, store.Run{Head: h})
+		return err
+	})
+	if t.claim.Max > 0 {
+		b.add(dueHeads, t.claim.Workflows, nanos(t.claim.Now), t.claim.Max+1).each(t.heads(&due))
+		t.next(&b)
+	}
+	if err := b.send(ctx, t.tx); err != nil {
+		return err
+	}
+	r := reading{store: t.store, from: t.tx}
+	for i := range t.out.Mail {
+		if err := r.inbox(ctx, &t.out.Mail[i], given[i]); err != nil {
+			return err
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	runs, err := r.read(ctx, due[:min(len(due), t.claim.Max)])
+	if err != nil {
+		return err
+	}
+	t.out.More = len(due) > len(runs)
+	return t.own(ctx, runs)
+}
+
+// own makes the engine the owner of runs that it has locked.
+func (t *taking) own(ctx context.Context, runs []store.Run) error {
+	numbers := make([]int64, len(runs))
+	for i := range runs {
+		numbers[i] = int64(runs[i].Head.Number)
+		runs[i].Head.Owner = t.claim.Engine
+	}
+	t.out.Runs = runs
+	var b batch
+	b.add(own, int64(t.claim.Engine), numbers)
+	t.next(&b)
+	return b.send(ctx, t.tx)
+}
+
+// next asks when the next run is due.
+func (t *taking) next(b *batch) {
+	b.add(selectNext, t.claim.Workflows).each(func(rows pgx.Rows) error {
+		var next pgtype.Int8
+		err := rows.Scan(&next)
+		t.out.Next = moment(next)
+		return err
+	})
+}
+
+// selectOwed gives what the engine is to tell: its own, above a number, and what those
+// have left that are gone.
+var selectOwed = `with mine as (
+    select number, run, seq from perdure.owed
+    where workflow = any($2::text[]) and (teller = 0 or teller = $1 and number > $3)
+    order by number limit $4 for no key update skip locked),
+taken as (
+    update perdure.owed o set teller = $1 from mine m where o.number = m.number and o.teller = 0)
+select m.number, m.run, ` + of("h", headColumns) + `, ` + of("e", entryColumns) + `, s.data
+from mine m
+left join perdure.heads h on h.number = m.run
+left join perdure.entries e on e.run = m.run and e.seq = m.seq
+left join perdure.spilled s on s.id = e.spill
+order by m.number`
+
+// owed gives entries that somebody is to be told of. One that cannot be read is left
+// out: who reads the journal is told why.
+func (s *Store) owed(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	out := store.Claimed{Engine: c.Engine}
+	for {
+		out.More = false
+		found := 0
+		var b batch
+		b.add(holdEngine, int64(c.Engine)).or(store.ErrFenced)
+		b.add(selectOwed, int64(c.Engine), c.Workflows, c.After, c.Owed-len(out.Owed)+1).each(func(rows pgx.Rows) error {
+			found++
+			o, err := s.owes(rows)
+			switch {
+			case isCorrupt(err):
+				err = nil
+			case err == nil && len(out.Owed) == c.Owed:
+				out.More = true
+				return nil
+			case err == nil:
+				out.Owed = append(out.Owed, o)
+			}
+			c.After = max(c.After, o.Number)
+			return err
+		})
+		want := c.Owed - len(out.Owed) + 1
+		if err := b.send(ctx, s.pool); err != nil {
+			return store.Claimed{}, err
+		}
+		if out.More || found < want {
+			return out, nil
+		}
+	}
+}
+
+// owes reads an entry that is owed.
+func (s *Store) owes(rows pgx.Rows) (store.Owed, error) {
+	var o store.Owed
+	var run int64
+	var h headRow
+	var e entryRow
+	var seq pgtype.Int8
+	entry := e.into()
+	entry[0] = &seq
+	if err := rows.Scan(append(append(append([]any{&o.Number, &run}, h.into()...), entry...), &e.payload)...); err != nil {
+		return o, err
+	}
+	e.seq = seq.Int64
+	o.Head = s.head(&h)
+	var err error
+	o.Entry, err = e.entry(journal.Number(run))
+	if err == nil {
+		err = e.spilled(&o.Entry)
+	}
+	return o, err
+}
+
+func isCorrupt(err error) bool {
+	var corrupt *journal.CorruptError
+	return errors.As(err, &corrupt)
+}

@@ -1,0 +1,237 @@
+package postgres
+
+import (
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// Rows go to the server column by column, each column one array: a statement with
+// four thousand rows has as many arguments as one with a single row, and is prepared
+// once.
+
+// headRows are new heads.
+type headRows struct {
+	number, owner, last, chain, parent, keep []int64
+	wake, created, ended, since              []pgtype.Int8
+	workflowID, workflow                     []string
+	cause                                    []pgtype.Text
+	pattern, status                          []int16
+	crashes                                  []int32
+}
+
+func (r *headRows) add(h *journal.Head, since time.Time) {
+	r.number, r.workflowID, r.workflow = append(r.number, int64(h.Number)), append(r.workflowID, h.WorkflowID), append(r.workflow, h.Workflow)
+	r.pattern, r.status, r.owner = append(r.pattern, int16(h.Pattern)), append(r.status, int16(h.Status)), append(r.owner, int64(h.Owner))
+	r.wake, r.created, r.ended = append(r.wake, nanos(h.Wake)), append(r.created, nanos(h.Created)), append(r.ended, nanos(h.Ended))
+	r.last, r.cause, r.crashes = append(r.last, h.Last), append(r.cause, text(h.Cause)), append(r.crashes, int32(h.Crashes))
+	r.chain, r.parent, r.keep = append(r.chain, int64(h.Chain)), append(r.parent, int64(h.Parent)), append(r.keep, int64(h.Keep))
+	r.since = append(r.since, nanos(since))
+}
+
+func (r *headRows) args() []any {
+	return []any{
+		r.number, r.workflowID, r.workflow, r.pattern, r.status, r.owner, r.wake, r.created, r.ended,
+		r.last, r.cause, r.crashes, r.chain, r.parent, r.keep, r.since,
+	}
+}
+
+// updateRows are heads that change, and rests.
+type updateRows struct {
+	number, owner, last, mail []int64
+	wake, ended               []pgtype.Int8
+	cause                     []pgtype.Text
+	status                    []int16
+	rest                      []bool
+}
+
+func (r *updateRows) add(h *journal.Head, rest bool) {
+	r.number, r.status, r.owner = append(r.number, int64(h.Number)), append(r.status, int16(h.Status)), append(r.owner, int64(h.Owner))
+	r.wake, r.ended, r.last = append(r.wake, nanos(h.Wake)), append(r.ended, nanos(h.Ended)), append(r.last, h.Last)
+	r.cause, r.rest, r.mail = append(r.cause, text(h.Cause)), append(r.rest, rest), append(r.mail, h.Mail)
+}
+
+func (r *updateRows) args() []any {
+	return []any{r.number, r.status, r.owner, r.wake, r.ended, r.last, r.cause, r.rest, r.mail}
+}
+
+// entryRows are entries, with what follows from them.
+type entryRows struct {
+	run, seq                 []int64
+	at, took, scope, spill   []pgtype.Int8
+	occ                      []pgtype.Int4
+	kind                     []int16
+	status                   []pgtype.Int2
+	name, key, detail        []pgtype.Text
+	data                     [][]byte
+	fresh                    []bool  // of a new run, which another may have the place of
+	old                      []int64 // runs that must be there
+	spilled                  spilledRows
+	takenRun, takenNumber    []int64
+	takenSeq                 []int64
+	owedRun, owedSeq         []int64
+	attributes               map[attribute]pgtype.Text // null removes
+	attributeRun, removedRun []int64
+	attributeName, value     []string
+	removedName              []string
+}
+
+// An attribute names a search attribute of a run.
+type attribute struct {
+	run  int64
+	name string
+}
+
+// add adds the entries of a change.
+func (r *entryRows) add(c *store.Change) error {
+	if len(c.Entries) > 0 && !c.Create {
+		r.old = append(r.old, int64(c.Run))
+	}
+	for i := range c.Entries {
+		e := &c.Entries[i]
+		detail, err := journal.EncodeDetail(e.Detail)
+		if err != nil {
+			return refused("the detail of entry %d of run %d: %w", e.Seq, e.Run, err)
+		}
+		data := e.Data
+		if e.Spill != 0 {
+			r.spilled.add(e)
+			data = nil
+		}
+		r.run, r.seq, r.kind = append(r.run, int64(e.Run)), append(r.seq, e.Seq), append(r.kind, int16(e.Kind))
+		r.status = append(r.status, pgtype.Int2{Int16: int16(e.Status), Valid: e.Status != 0})
+		r.scope, r.name, r.key = append(r.scope, orNull(e.Op.Scope)), append(r.name, text(e.Op.Name)), append(r.key, text(e.Op.Key))
+		r.occ = append(r.occ, occurrence(e.Op.Occ))
+		r.at, r.took, r.spill = append(r.at, nanos(e.At)), append(r.took, orNull(int64(e.Took))), append(r.spill, orNull(int64(e.Spill)))
+		r.detail, r.data, r.fresh = append(r.detail, text(string(detail))), append(r.data, data), append(r.fresh, c.Create)
+		r.follow(e)
+	}
+	return nil
+}
+
+func occurrence(n int) pgtype.Int4 { return pgtype.Int4{Int32: int32(n), Valid: n != 0} }
+
+// follow adds what follows from an entry.
+func (r *entryRows) follow(e *journal.Entry) {
+	if e.Kind == journal.AttributeSet {
+		r.set(e.Run, e.Op.Name, attributeValue(e.Data))
+	}
+	d := e.Detail
+	if d == nil {
+		return
+	}
+	if d.Mail != 0 {
+		r.takenRun, r.takenNumber, r.takenSeq = append(r.takenRun, int64(e.Run)), append(r.takenNumber, d.Mail), append(r.takenSeq, e.Seq)
+	}
+	if d.Tell {
+		r.owedRun, r.owedSeq = append(r.owedRun, int64(e.Run)), append(r.owedSeq, e.Seq)
+	}
+	if e.Kind == journal.RunStarted {
+		for name, value := range d.Attributes {
+			r.set(e.Run, name, attributeValue([]byte(value)))
+		}
+	}
+}
+
+// attributeValue gives a value as it is stored; nil removes the attribute. An empty
+// one is a value.
+func attributeValue(data []byte) pgtype.Text {
+	if data == nil {
+		return pgtype.Text{}
+	}
+	v := text(string(data))
+	v.Valid = true
+	return v
+}
+
+// set says what an attribute is in the end: the last entry counts.
+func (r *entryRows) set(run journal.Number, name string, value pgtype.Text) {
+	if r.attributes == nil {
+		r.attributes = map[attribute]pgtype.Text{}
+	}
+	r.attributes[attribute{int64(run), name}] = value
+}
+
+// queue adds the statements for the entries to a batch.
+func (r *entryRows) queue(b *batch, engine journal.EngineID) {
+	if len(r.run) == 0 {
+		return
+	}
+	r.spilled.queue(b)
+	if len(r.old) > 0 {
+		b.add(checkRuns, r.old, len(r.old)).or(refused("an entry is of a run that is not there"))
+	}
+	b.add(insertEntries, r.run, r.seq, r.kind, r.status, r.scope, r.name, r.key, r.occ, r.at, r.took, r.spill, r.detail, r.data, r.fresh)
+	if len(r.takenRun) > 0 {
+		b.add(takeMessages, r.takenRun, r.takenNumber, r.takenSeq, len(r.takenRun)).or(refused("an entry takes a message that is not there"))
+	}
+	if len(r.owedRun) > 0 {
+		b.add(insertOwed, r.owedRun, r.owedSeq, int64(engine))
+	}
+	for a, value := range r.attributes {
+		if value.Valid {
+			r.attributeRun, r.attributeName, r.value = append(r.attributeRun, a.run), append(r.attributeName, a.name), append(r.value, value.String)
+		} else {
+			r.removedRun, r.removedName = append(r.removedRun, a.run), append(r.removedName, a.name)
+		}
+	}
+	if len(r.attributeRun) > 0 {
+		b.add(setAttributes, r.attributeRun, r.attributeName, r.value)
+	}
+	if len(r.removedRun) > 0 {
+		b.add(removeAttributes, r.removedRun, r.removedName)
+	}
+}
+
+const (
+	checkRuns = `select 1 / (count(*) = $2)::int from perdure.heads where number = any($1::bigint[])`
+
+	insertEntries = `insert into perdure.entries (run, seq, kind, status, scope, name, key, occ, at, took, spill, detail, data)
+select run, seq, kind, status, scope, name, key, occ, at, took, spill, detail, data from unnest(
+    $1::bigint[], $2::bigint[], $3::smallint[], $4::smallint[], $5::bigint[], $6::text[], $7::text[], $8::int[],
+    $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::bytea[], $14::boolean[])
+    as e (run, seq, kind, status, scope, name, key, occ, at, took, spill, detail, data, fresh)
+where not e.fresh or exists (select from perdure.heads h where h.number = e.run)`
+
+	takeMessages = `with taken as (
+    update perdure.messages m set taken = t.seq, spill = null, detail = null, data = null
+    from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as t (run, number, seq)
+    where m.run = t.run and m.number = t.number and m.taken is null returning 1)
+select 1 / (count(*) = $4)::int from taken`
+
+	insertOwed = `insert into perdure.owed (run, seq, workflow, teller)
+select h.number, o.seq, h.workflow, $3 from unnest($1::bigint[], $2::bigint[]) with ordinality as o (run, seq, place)
+join perdure.heads h on h.number = o.run order by o.place`
+
+	setAttributes = `insert into perdure.attributes (run, name, value)
+select a.run, a.name, a.value from unnest($1::bigint[], $2::text[], $3::text[]) as a (run, name, value)
+join perdure.heads h on h.number = a.run
+on conflict (run, name) do update set value = excluded.value`
+
+	removeAttributes = `delete from perdure.attributes a using unnest($1::bigint[], $2::text[]) as r (run, name)
+where a.run = r.run and a.name = r.name`
+)
+
+// spilledRows are large payloads that entries and messages bring along.
+type spilledRows struct {
+	id   []int64
+	data [][]byte
+}
+
+func (r *spilledRows) add(e *journal.Entry) {
+	if e.Data != nil {
+		r.id, r.data = append(r.id, int64(e.Spill)), append(r.data, e.Data)
+	}
+}
+
+const insertSpilled = `insert into perdure.spilled (id, data) select * from unnest($1::bigint[], $2::bytea[])
+on conflict (id) do update set data = excluded.data`
+
+func (r *spilledRows) queue(b *batch) {
+	if len(r.id) > 0 {
+		b.add(insertSpilled, r.id, r.data)
+	}
+}

@@ -1,0 +1,382 @@
+package postgres
+
+import (
+	"context"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// The statements of a commit, in the order in which they are sent.
+const (
+	// holdEngine is the fence: it fails where the engine's row is gone, and keeps it
+	// from going before the commit is over. It does not keep the row from being
+	// written, as a renewal does.
+	holdEngine = `select 1 / count(*) from (select from perdure.engines where id = $1 for key share) e`
+
+	// lockIDs orders starts and messages by workflow ID: a message that finds no run is
+	// kept before a start looks for such messages, or after the run is there for
+	// everybody. Starts do not exclude each other, an index does.
+	lockIDs = `select case when alone then pg_advisory_xact_lock($3, key)::text else pg_advisory_xact_lock_shared($3, key)::text end
+from unnest($1::int[], $2::boolean[]) as l (key, alone)`
+
+	// lockHeads locks the runs that a group posts to, rests and ends, by number, before
+	// the statements that read them begin: those see what is there now.
+	lockHeads = `select from perdure.heads where number in (
+    select unnest($1::bigint[])
+    union all
+    select o.number from unnest($2::bigint[]) as f (run)
+    join perdure.heads c on c.number = f.run join perdure.heads o on o.workflow_id = c.workflow_id and o.ended is null
+    union all
+    select o.number from unnest($3::text[]) as i (id) join perdure.heads o on o.workflow_id = i.id and o.ended is null)
+order by number for no key update`
+
+	insertHeads = `insert into perdure.heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, chain, parent, keep,
+    mail, given, seen, claimed)
+select number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, coalesce(cause, ''), crashes, chain, parent, keep,
+    0, 0, 0, false
+from unnest($1::bigint[], $2::text[], $3::text[], $4::smallint[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
+    $10::bigint[], $11::text[], $12::int[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[])
+    as n (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, chain, parent, keep, since)
+where n.since is null or not exists (
+    select from perdure.heads o where o.workflow_id = n.workflow_id and o.ended >= n.since and o.workflow = n.workflow)
+on conflict (workflow_id) where ended is null do nothing
+returning number`
+
+	deleteOwed = `delete from perdure.owed where number = any($1::bigint[])`
+
+	tick = `insert into perdure.meta as m (key, value) values ('clock', $1::bigint::text)
+on conflict (key) do update set value = excluded.value where m.value::bigint < excluded.value::bigint`
+)
+
+// updateHeads writes heads. A run that is to rest stays its engine's where it was
+// sent more messages than that has seen.
+var updateHeads = `with written as (
+    update perdure.heads h set
+        status = u.status, ended = u.ended, last = u.last, cause = coalesce(u.cause, ''), claimed = false,
+        owner = case when u.rest and h.mail <> u.mail then h.owner else u.owner end,
+        wake = case when u.rest and h.mail <> u.mail then h.wake else u.wake end
+    from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::boolean[], $9::bigint[])
+        as u (number, status, owner, wake, ended, last, cause, rest, mail)
+    where h.number = u.number
+    returning u.rest and h.mail <> u.mail as stays, h.*)
+select coalesce(w.stays, false), ` + of("w", headColumns) + `, 1 / (n.count = $10)::int
+from (select count(*) from written) n left join written w on w.stays`
+
+// findHeads tells which run the workflow ID of a new one stands for, where that was
+// not written: the open one, or the one that ended last within the window.
+var findHeads = `select n.number, ` + of("f", headColumns) + `
+from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]) as n (number, workflow_id, workflow, since)
+cross join lateral (
+    (select o.* from perdure.heads o where o.workflow_id = n.workflow_id and o.ended is null)
+    union all
+    (select o.* from perdure.heads o where o.workflow_id = n.workflow_id and o.ended >= n.since and o.workflow = n.workflow
+    order by o.ended desc, o.number desc limit 1)
+    limit 1) f
+where not exists (select from perdure.heads h where h.number = n.number)`
+
+// idLocks is the class of the advisory locks on workflow IDs, and idKeys how many of
+// them there are: a server has room for some thousand.
+const (
+	idLocks = 0x70657264
+	idKeys  = 128
+)
+
+// clockEvery is how often a store writes what the clock says.
+const clockEvery = 10 * time.Second
+
+// raceTries bounds how often a commit is made anew that others got in the way of.
+const raceTries = 10
+
+// Commit writes a group in one transaction and one round trip. One that is sent again
+// takes another to look for what is there.
+func (s *Store) Commit(ctx context.Context, g *store.Group) error {
+	if err := g.Check(); err != nil {
+		return err
+	}
+	ctx, done, err := s.call(context.WithoutCancel(ctx))
+	if err != nil {
+		return err
+	}
+	defer done()
+	var there known
+	if g.Again {
+		var all bool
+		if there, all, err = s.recall(ctx, g); err != nil || all {
+			return s.finished(err)
+		}
+	}
+	return s.finished(s.write(ctx, g, there, s.pool))
+}
+
+// write sends a group, but for what is there, until no race is lost.
+func (s *Store) write(ctx context.Context, g *store.Group, there known, to sender) error {
+	for tries := 1; ; tries++ {
+		t := transaction{store: s, group: g, there: there}
+		if err := t.prepare(); err != nil {
+			return err
+		}
+		err := t.batch.send(ctx, to)
+		switch {
+		case err == nil:
+			s.ticked(g.Now)
+			s.notices.tell(g)
+			return nil
+		case isData(err):
+			return &store.DataError{Err: err}
+		case !isRace(err) || tries == raceTries:
+			return err
+		}
+		if err := pause(ctx, tries); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits a little before something is tried again, longer each time.
+func pause(ctx context.Context, tries int) error {
+	t := time.NewTimer(rand.N(time.Duration(tries) * 5 * time.Millisecond))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// A transaction is a group on its way to the database.
+type transaction struct {
+	store *Store
+	group *store.Group
+	there known
+	batch batch
+
+	created   map[journal.Number]*store.Change // new runs that continue no other
+	starts    headRows
+	entries   entryRows
+	posts     postRows
+	updates   updateRows
+	rests     map[journal.Number]*store.Change
+	told      []int64
+	continued []*store.Change
+}
+
+// prepare makes the batch, in the order that [store.Group] has.
+func (t *transaction) prepare() error {
+	g, b := t.group, &t.batch
+	for i := range g.Changes {
+		if err := t.add(&g.Changes[i]); err != nil {
+			return err
+		}
+	}
+	if g.Engine != 0 {
+		b.add(holdEngine, int64(g.Engine)).or(store.ErrFenced)
+	}
+	t.tick()
+	t.lock()
+	t.start()
+	t.entries.queue(b, t.group.Engine)
+	if len(t.told) > 0 {
+		b.add(deleteOwed, t.told)
+	}
+	t.posts.queue(t)
+	t.update()
+	return t.succeed()
+}
+
+// add takes note of a change.
+func (t *transaction) add(c *store.Change) error {
+	t.told = append(t.told, c.Told...)
+	if t.there.starts[c] {
+		return t.post(c)
+	}
+	c.Verdict, c.Found = store.Written, journal.Head{}
+	switch {
+	case c.Create:
+		if n, ok := c.Head.ID.Number(t.store.database); !ok || n != c.Run {
+			return refused("%q is not the ID of run %d in this database", c.Head.ID, c.Run)
+		}
+		c.Found = t.newHead(c)
+		if c.From != 0 {
+			t.continued = append(t.continued, c)
+			break
+		}
+		if t.created == nil {
+			t.created = map[journal.Number]*store.Change{}
+		}
+		t.created[c.Run] = c
+		t.starts.add(&c.Found, c.Since)
+	case c.Head != nil:
+		t.updates.add(c.Head, c.Rest)
+		if c.Rest {
+			if t.rests == nil {
+				t.rests = map[journal.Number]*store.Change{}
+			}
+			t.rests[c.Run] = c
+		}
+	}
+	if c.From == 0 {
+		if err := t.entries.add(c); err != nil {
+			return err
+		}
+	}
+	return t.post(c)
+}
+
+// newHead is the head of a new run as it is stored. No stranger owns a run.
+func (t *transaction) newHead(c *store.Change) journal.Head {
+	h := *c.Head
+	if t.group.Engine == 0 {
+		h.Owner = 0
+	}
+	h.Mail = 0
+	h.Wake, h.Created, h.Ended = stored(h.Wake), stored(h.Created), stored(h.Ended)
+	return h
+}
+
+// tick notes what the clock says, now and then.
+func (t *transaction) tick() {
+	s := t.store
+	s.mu.Lock()
+	due := !t.group.Now.Before(s.clock.Add(clockEvery))
+	s.mu.Unlock()
+	if due {
+		t.batch.add(tick, nanos(t.group.Now))
+	}
+}
+
+// ticked takes note of what was written.
+func (s *Store) ticked(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !now.Before(s.clock.Add(clockEvery)) {
+		s.clock = now
+	}
+}
+
+// lock takes the locks that have to be had before anything is read.
+func (t *transaction) lock() {
+	alone := map[int32]bool{}
+	for i, id := range t.starts.workflowID {
+		// A run's own ID is nobody's before the run is there.
+		if key := idKey(id); !alone[key] && (t.group.Engine == 0 || !t.ownID(i)) {
+			alone[key] = false
+		}
+	}
+	for _, id := range t.posts.byID {
+		alone[idKey(id)] = true
+	}
+	for _, c := range t.continued {
+		if key := idKey(c.Head.WorkflowID); !alone[key] {
+			alone[key] = false
+		}
+	}
+	if len(alone) > 0 {
+		t.batch.add(lockIDs, idArgs(alone)...)
+	}
+	var windows []string
+	for i, id := range t.starts.workflowID {
+		if t.starts.since[i].Valid {
+			windows = append(windows, id)
+		}
+	}
+	if t.posts.empty() && windows == nil {
+		return
+	}
+	runs := slices.Concat(t.posts.toRun, t.updates.number)
+	t.batch.add(lockHeads, runs, t.posts.follows, append(windows, t.posts.byID...))
+}
+
+// idArgs gives the locks on workflow IDs, in an order that is the same for all.
+func idArgs(locks map[int32]bool) []any {
+	keys := make([]int32, 0, len(locks))
+	for key := range locks {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	alone := make([]bool, len(keys))
+	for i, key := range keys {
+		alone[i] = locks[key]
+	}
+	return []any{keys, alone, int32(idLocks)}
+}
+
+// idKey is the key of the lock on a workflow ID, which it shares with others.
+func idKey(id string) int32 {
+	h := fnv.New32a()
+	h.Write([]byte(id))
+	return int32(h.Sum32() % idKeys)
+}
+
+// ownID says whether the workflow ID of a new run is its own run ID.
+func (t *transaction) ownID(i int) bool {
+	return t.starts.workflowID[i] == string(journal.MakeRunID(t.store.database, journal.Number(t.starts.number[i])))
+}
+
+// start creates the runs that continue no other.
+func (t *transaction) start() {
+	r := &t.starts
+	if len(r.number) == 0 {
+		return
+	}
+	written := make(map[journal.Number]bool, len(r.number))
+	t.batch.add(insertHeads, r.args()...).each(func(rows pgx.Rows) error {
+		var n int64
+		err := rows.Scan(&n)
+		written[journal.Number(n)] = true
+		return err
+	})
+	var others headRows
+	for i := range r.number {
+		if !t.ownID(i) {
+			others.number, others.workflowID = append(others.number, r.number[i]), append(others.workflowID, r.workflowID[i])
+			others.workflow, others.since = append(others.workflow, r.workflow[i]), append(others.since, r.since[i])
+		}
+	}
+	if len(others.number) == 0 {
+		return
+	}
+	t.batch.add(findHeads, others.number, others.workflowID, others.workflow, others.since).each(func(rows pgx.Rows) error {
+		var n int64
+		h, err := t.store.scanHead(rows, &n)
+		if c := t.created[journal.Number(n)]; err == nil && c != nil && !written[c.Run] {
+			found(c, h)
+		}
+		return err
+	})
+	t.deliver(t.created, others.number)
+}
+
+// found tells that a start has found that run.
+func found(c *store.Change, h journal.Head) {
+	c.Verdict, c.Found = store.Exists, h
+	if h.Workflow != c.Head.Workflow {
+		c.Verdict = store.Taken
+	}
+}
+
+// update writes heads, and lets runs rest.
+func (t *transaction) update() {
+	u := &t.updates
+	if len(u.number) == 0 {
+		return
+	}
+	t.batch.add(updateHeads, append(u.args(), len(u.number))...).or(refused("a head is of a run that is not there")).each(func(rows pgx.Rows) error {
+		var stays bool
+		var r headRow
+		if err := rows.Scan(append(append([]any{&stays}, r.into()...), nil)...); err != nil || !stays {
+			return err
+		}
+		if c := t.rests[journal.Number(r.number.Int64)]; c != nil {
+			c.Verdict, c.Found = store.Mail, t.store.head(&r)
+		}
+		return nil
+	})
+}

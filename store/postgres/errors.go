@@ -1,0 +1,72 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/perdure/perdure/store"
+)
+
+// The codes of errors that mean something by themselves.
+const (
+	divisionByZero  = "22012"
+	uniqueViolation = "23505"
+	serialization   = "40001"
+	deadlock        = "40P01"
+	lockTimeout     = "55P03"
+	noColumn        = "42703"
+)
+
+// code is PostgreSQL's code for an error; empty where it is none of PostgreSQL's.
+func code(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// isData says whether an error comes from what was to be written, and will come
+// again: data, integrity, and what is too large.
+func isData(err error) bool {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) || len(e.Code) != 5 {
+		return false
+	}
+	switch e.Code[:2] {
+	case "22", "23", "54":
+		return !isRace(err)
+	}
+	return false
+}
+
+// isRace says whether an error comes from what others did at the same time: the
+// transaction has not happened, and may succeed when it is made anew. A message
+// whose number another one has got meanwhile is among them.
+func isRace(err error) bool {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code {
+	case serialization, deadlock, lockTimeout:
+		return true
+	case uniqueViolation:
+		return strings.HasPrefix(e.ConstraintName, "messages_")
+	}
+	return false
+}
+
+// isRefusal says whether the store itself has said no.
+func isRefusal(err error) bool {
+	var data *store.DataError
+	return errors.As(err, &data) || errors.Is(err, store.ErrFenced)
+}
+
+// refused gives a DataError.
+func refused(format string, args ...any) error {
+	return &store.DataError{Err: fmt.Errorf(format, args...)}
+}

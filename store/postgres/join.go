@@ -1,0 +1,218 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+const (
+	insertEngine = `insert into perdure.engines (host, pid, build, since, leased)
+values ($1, $2, $3, $4, clock_timestamp() + $5::bigint * interval '1 microsecond') returning id`
+
+	nextEngine = `select nextval('perdure.engines_id_seq')`
+
+	// renew is an update of a column that is no key: it does not wait for commits, which
+	// hold the row, and they do not wait for it.
+	renew = `with renewed as (
+    update perdure.engines set leased = clock_timestamp() + $2::bigint * interval '1 microsecond' where id = $1 returning 1)
+select 1 / count(*) from renewed`
+
+	// findDead gives the engines whose lease has passed, and in how many microseconds
+	// the next one passes.
+	findDead = `select coalesce(array_agg(id) filter (where leased <= clock_timestamp()), '{}'),
+    ceil(extract(epoch from min(leased) filter (where leased > clock_timestamp()) - clock_timestamp()) * 1e6)::bigint,
+    exists (select from perdure.fallen)
+from perdure.engines where id <> $1`
+
+	// takeOver removes the row of an engine if its lease has passed still, and waits for
+	// those commits of it that have begun. It reads nothing of its runs: what the last of
+	// those commits has written is seen by statements that begin after it.
+	takeOver = `with gone as (delete from perdure.engines where id = $1 and leased <= clock_timestamp() returning id)
+insert into perdure.fallen (id, now) select id, $2 from gone returning id`
+
+	// waiting ends the sessions that keep the row of a dead engine: one was stopped in
+	// the middle of a commit.
+	waiting = `select pg_terminate_backend(l.pid) from pg_locks l
+where l.pid = any (pg_blocking_pids($1)) and l.pid <> pg_backend_pid() group by l.pid`
+
+	// free takes runs off engines that have fallen, some at a time. One that was
+	// executing has a crash counted.
+	free = `with taken as (
+    select h.number, f.now, (h.status = $2 or h.claimed) as crashed,
+        (select coalesce(max(e.seq), 0) from perdure.entries e where e.run = h.number) as last
+    from perdure.fallen f join perdure.heads h on h.owner = f.id and h.owner > 0 and h.ended is null
+    order by h.number limit $1 for update of h)
+update perdure.heads h set owner = 0, wake = t.now, claimed = false,
+    crashes = case when not t.crashed then h.crashes when t.last > h.seen then 1 else h.crashes + 1 end,
+    seen = case when t.crashed then t.last else h.seen end
+from taken t where h.number = t.number`
+
+	// forget removes engines that have fallen and have no run any more.
+	forget = `delete from perdure.fallen f where not exists (
+    select from perdure.heads h where h.owner = f.id and h.owner > 0 and h.ended is null)`
+
+	// sweep removes payloads that nothing names and that no living engine may be about
+	// to name.
+	sweep = `delete from perdure.spilled s where not exists (select from perdure.engines e where e.id = s.id >> 37)
+and not exists (select from perdure.entries e where e.spill = s.id)
+and not exists (select from perdure.messages m where m.spill = s.id)
+and not exists (select from perdure.unrouted u where u.spill = s.id)`
+
+	// Where the clock was put back, what was due by the clock before is due now.
+	makeDue = `update perdure.heads h set wake = $1::bigint
+from perdure.meta m where m.key = 'clock' and $1 < m.value::bigint
+and h.owner = 0 and h.ended is null and h.wake > $1 and h.wake <= m.value::bigint + $2`
+
+	resetClock = `update perdure.meta set value = $1::bigint::text where key = 'clock' and $1 < value::bigint`
+
+	releaseOwn = `update perdure.heads set owner = 0, wake = $2, claimed = false where owner = $1 and owner > 0 and ended is null`
+
+	disown = `update perdure.owed set teller = 0 where teller = $1`
+
+	deleteEngine = `with gone as (delete from perdure.engines where id = $1 returning 1)
+select 1 / count(*) from gone`
+)
+
+// freeAtATime is how many runs one statement takes off fallen engines.
+const freeAtATime = 1000
+
+// join makes an engine, and takes over those that are dead.
+func (s *Store) join(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	var b batch
+	b.add(makeDue, nanos(c.Now), int64(clockEvery))
+	b.add(resetClock, nanos(c.Now))
+	var id int64
+	b.add(insertEngine, c.Self.Host, int32(c.Self.PID), c.Self.Build, nanos(c.Self.Since), s.options.Lease.Microseconds()).each(func(rows pgx.Rows) error {
+		return rows.Scan(&id)
+	})
+	if err := b.send(ctx, s.pool); err != nil {
+		return store.Claimed{}, err
+	}
+	s.mu.Lock()
+	s.clock = time.Time{}
+	s.mu.Unlock()
+	out := store.Claimed{Engine: journal.EngineID(id), Lease: s.options.Lease}
+	if err := s.succession(ctx, c.Now, &out); err != nil {
+		return store.Claimed{}, err
+	}
+	_, err := s.pool.Exec(ctx, sweep)
+	return out, err
+}
+
+// renewal makes the lease of an engine begin anew, and takes over those that are dead.
+func (s *Store) renewal(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	var b batch
+	b.add(renew, int64(c.Engine), s.options.Lease.Microseconds()).or(store.ErrFenced)
+	if err := b.send(ctx, s.pool); err != nil {
+		return store.Claimed{}, err
+	}
+	out := store.Claimed{Engine: c.Engine, Lease: s.options.Lease}
+	return out, s.succession(ctx, c.Now, &out)
+}
+
+// succession takes over engines that are dead, and frees the runs of those that have
+// fallen: one that began to do so may be dead itself.
+func (s *Store) succession(ctx context.Context, now time.Time, out *store.Claimed) error {
+	var dead []int64
+	var lapse pgtype.Int8
+	var fallen bool
+	if err := s.pool.QueryRow(ctx, findDead, int64(out.Engine)).Scan(&dead, &lapse, &fallen); err != nil {
+		return err
+	}
+	if lapse.Valid {
+		out.Lapse = time.Duration(lapse.Int64) * time.Microsecond
+	}
+	for _, id := range dead {
+		gone, err := s.takeOver(ctx, id, now)
+		if err != nil {
+			return err
+		}
+		if gone {
+			out.Fallen++
+		}
+		fallen = true
+	}
+	for fallen {
+		tag, err := s.pool.Exec(ctx, free, freeAtATime, int16(journal.Running))
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			break
+		}
+		out.Freed += tag.RowsAffected()
+	}
+	if fallen {
+		if _, err := s.pool.Exec(ctx, forget); err != nil {
+			return err
+		}
+	}
+	if out.Fallen > 0 || out.Freed > 0 {
+		s.notices.say()
+	}
+	return nil
+}
+
+// patience is how long a take-over waits for the commits of a dead engine before it
+// ends their sessions.
+const patience = 200 * time.Millisecond
+
+// takeOver removes the row of a dead engine, and says whether it was this one that did.
+func (s *Store) takeOver(ctx context.Context, id int64, now time.Time) (gone bool, err error) {
+	err = s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
+		over := make(chan struct{})
+		go s.clear(ctx, int32(c.Conn().PgConn().PID()), over)
+		defer close(over)
+		var b batch
+		b.add(takeOver, id, nanos(now)).each(func(pgx.Rows) error {
+			gone = true
+			return nil
+		})
+		b.add(disown, id)
+		return b.send(ctx, c)
+	})
+	return gone, err
+}
+
+// clear ends the sessions that keep one waiting for too long.
+func (s *Store) clear(ctx context.Context, pid int32, over <-chan struct{}) {
+	t := time.NewTicker(patience)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			_, _ = s.pool.Exec(ctx, waiting, pid) // the take-over itself fails if this does
+		case <-over:
+			return
+		}
+	}
+}
+
+// visit gives an engine ID that nobody else ever gets.
+func (s *Store) visit(ctx context.Context) (store.Claimed, error) {
+	var id int64
+	err := s.pool.QueryRow(ctx, nextEngine).Scan(&id)
+	return store.Claimed{Engine: journal.EngineID(id)}, err
+}
+
+// quit hands over what an engine owned and removes its row.
+func (s *Store) quit(ctx context.Context, c store.Claim) error {
+	var b batch
+	b.add(holdEngineAlone, int64(c.Engine)).or(store.ErrFenced)
+	b.add(releaseOwn, int64(c.Engine), nanos(c.Now))
+	b.add(disown, int64(c.Engine))
+	b.add(tick, nanos(c.Now))
+	b.add(deleteEngine, int64(c.Engine)).or(store.ErrFenced)
+	if err := b.send(ctx, s.pool); err != nil {
+		return err
+	}
+	s.notices.say()
+	return nil
+}

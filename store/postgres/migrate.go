@@ -1,0 +1,141 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"embed"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+const schemaVersion = 1
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// migrationLock is the advisory lock under which one handle at a time migrates: "perd".
+const migrationLock = 0x70657264
+
+// A reader reads one row: a pool, a connection or a transaction.
+type reader interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// migrate brings the schema to this version, in one transaction: who dies in the
+// middle leaves what was there before. Two that migrate at a time do it one after the
+// other, and the second finds nothing to do.
+func (s *Store) migrate(ctx context.Context) error {
+	if version, err := s.version(ctx, s.pool); err != nil || version == schemaVersion {
+		return err
+	}
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
+			return err
+		}
+		version, err := s.version(ctx, tx)
+		if err != nil || version == schemaVersion {
+			return err
+		}
+		return upgrade(ctx, tx, version)
+	})
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
+}
+
+// upgrade brings the schema from a version to this one.
+func upgrade(ctx context.Context, tx pgx.Tx, version int) error {
+	if version == 0 {
+		if _, err := tx.Exec(ctx, `create schema if not exists perdure`); err != nil {
+			return err
+		}
+	}
+	for v := version + 1; v <= schemaVersion; v++ {
+		sql, err := migrations.ReadFile(fmt.Sprintf("migrations/%04d.sql", v))
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, string(sql), pgx.QueryExecModeSimpleProtocol); err != nil { // many statements
+			return fmt.Errorf("to version %d: %w", v, err)
+		}
+	}
+	var all pgx.Batch
+	put := func(table, column string, number int, name string) {
+		all.Queue("insert into perdure."+table+" ("+column+", name) values ($1, $2) on conflict ("+column+") do update set name = excluded.name", int16(number), name)
+	}
+	for _, k := range journal.Kinds() {
+		put("kinds", "kind", int(k), k.String())
+	}
+	for _, s := range journal.Statuses() {
+		put("statuses", "status", int(s), s.String())
+	}
+	for p := journal.PatternWorkflow; p <= journal.PatternMachine; p++ {
+		put("patterns", "pattern", int(p), p.String())
+	}
+	const set = "insert into perdure.meta (key, value) values ($1, $2) on conflict (key) do "
+	all.Queue(set+"nothing", "database", newIdentity())
+	all.Queue(set+"update set value = excluded.value", "schema", strconv.Itoa(schemaVersion))
+	return tx.SendBatch(ctx, &all).Close()
+}
+
+// version gives the version of the schema, zero where there is none. It refuses a
+// newer one, and a schema of this name that is somebody else's.
+func (s *Store) version(ctx context.Context, from reader) (int, error) {
+	var schema, meta bool
+	err := from.QueryRow(ctx, `select to_regnamespace('perdure') is not null, to_regclass('perdure.meta') is not null`).Scan(&schema, &meta)
+	if err != nil || !schema {
+		return 0, err
+	}
+	if !meta {
+		var tables int64
+		err := from.QueryRow(ctx, `select count(*) from pg_class where relnamespace = to_regnamespace('perdure')`).Scan(&tables)
+		if err == nil && tables > 0 {
+			err = fmt.Errorf("%w: its schema perdure has other tables", store.ErrForeign)
+		}
+		return 0, err
+	}
+	var text string
+	if err := from.QueryRow(ctx, `select value from perdure.meta where key = 'schema'`).Scan(&text); err != nil {
+		if errors.Is(err, pgx.ErrNoRows) || code(err) == noColumn {
+			err = fmt.Errorf("%w: its schema perdure has no version", store.ErrForeign)
+		}
+		return 0, err
+	}
+	version, err := strconv.Atoi(text)
+	if err != nil || version < 1 {
+		return 0, fmt.Errorf("%w: the version of its schema perdure is %q", store.ErrForeign, text)
+	}
+	if version > schemaVersion {
+		return 0, fmt.Errorf("%w: the schema is version %d and this program knows %d: use the version that wrote it, or a newer one",
+			store.ErrNewer, version, schemaVersion)
+	}
+	return version, nil
+}
+
+// identify reads the identity of the database.
+func (s *Store) identify(ctx context.Context) error {
+	err := s.pool.QueryRow(ctx, `select value from perdure.meta where key = 'database'`).Scan(&s.database)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("%w: it has no identity", store.ErrForeign)
+	}
+	return err
+}
+
+// newIdentity gives 8 random characters of a to z and 2 to 9, without those that are
+// easily mistaken for another.
+func newIdentity() string {
+	const alphabet = "abcdefghijkmnpqrstuvwxyz23456789"
+	buf := make([]byte, 8)
+	rand.Read(buf) // it never fails
+	for i, b := range buf {
+		buf[i] = alphabet[int(b)%len(alphabet)]
+	}
+	return string(buf)
+}

@@ -1,0 +1,304 @@
+package postgres
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// Messages are delivered by one statement, whatever they are and however many. It has
+// a source, which gives them in order, and a body, which
+//
+//   - finds for each the run that it is for (to), as it is after lockHeads;
+//   - judges it by that run and by what came before it, earlier in the group too;
+//   - numbers those that are delivered, run by run;
+//   - writes messages, what is kept for a run that is to come, and the heads, each
+//     once;
+//   - tells the verdicts.
+//
+// Verdicts are those of package store in numbers.
+
+// postBody follows a common table "m" of messages: place, run, follow, workflow_id,
+// until, force, unrouted (the number that it has there, else 0), kind, id, scope, name,
+// key, occ, at, spill, detail, data. $1 is the engine and $2 the present time.
+var postBody = fmt.Sprintf(`,
+found as materialized (
+    select m.*, r.number as target, coalesce(nullif(r.chain, 0), r.number) as line, r.ended as over, r.owner, r.cause, r.wake, r.mail, r.given
+    from m
+    cross join lateral (select case
+        when m.run = 0 then coalesce(
+            (select o.number from perdure.heads o where o.workflow_id = m.workflow_id and o.ended is null),
+            (select o.number from perdure.heads o where o.workflow_id = m.workflow_id and o.ended is not null order by o.ended desc, o.number desc limit 1))
+        when m.follow then coalesce(
+            (select o.number from perdure.heads c join perdure.heads o on o.workflow_id = c.workflow_id and o.ended is null
+            and coalesce(nullif(o.chain, 0), o.number) = coalesce(nullif(c.chain, 0), c.number)
+            where c.number = m.run and c.status = %[1]d), m.run)
+        else m.run
+    end as number) t
+    left join perdure.heads r on r.number = t.number
+),
+known as materialized (
+    select f.*,
+        (select k.number from perdure.messages k where k.chain = f.line and k.id = f.id) as known,
+        case when f.run = 0 and (f.target is null or f.over is not null) then
+            (select u.number from perdure.unrouted u where u.workflow_id = f.workflow_id and u.id = f.id and u.until > $2 order by u.number limit 1)
+        end as waits
+    from found f
+),
+first as materialized (
+    select k.*, case
+        when known is not null or waits is not null then %[2]d
+        when target is not null and over is null then %[3]d
+        when run <> 0 and target is not null then %[4]d
+        when run <> 0 or until is null then %[5]d
+        else %[6]d
+    end as verdict
+    from known k
+),
+second as materialized (
+    select place, case
+        when unrouted <> 0 and verdict in (%[2]d, %[3]d)
+            and row_number() over (partition by unrouted, verdict in (%[2]d, %[3]d) order by place) > 1
+        then %[5]d
+        when id is not null and verdict in (%[3]d, %[6]d)
+            and row_number() over (partition by verdict, case when verdict = %[3]d then line::text else workflow_id end, id order by place) > 1
+        then %[2]d
+        else verdict
+    end as verdict
+    from first
+),
+judged as materialized (
+    select f.place, f.run, f.follow, f.workflow_id, f.until, f.force, f.unrouted, f.kind, f.id, f.scope, f.name, f.key, f.occ, f.at, f.spill, f.detail, f.data,
+        f.target, f.line, f.owner, f.cause, f.wake, f.mail, f.given, f.known, f.waits, s.verdict,
+        f.mail + count(*) filter (where s.verdict = %[3]d) over t as number,
+        bool_or(s.verdict = %[3]d and f.owner = 0 and (f.cause = '' or f.force)) over t and (f.wake is null or f.wake > $2) as woken,
+        bool_or(s.verdict = %[3]d and f.unrouted <> 0) over t as moved
+    from first f join second s using (place)
+    window t as (partition by f.target order by f.place)
+),
+kept as materialized (
+    select place, nextval('perdure.unrouted_number_seq') as number
+    from (select place from judged where verdict = %[6]d order by place) j
+),
+delivering as (
+    insert into perdure.messages (run, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)
+    select target, number, line, id, kind, scope, name, key, occ, at, spill, detail, data from judged where verdict = %[3]d
+),
+keeping as (
+    insert into perdure.unrouted (number, workflow_id, until, id, kind, scope, name, key, occ, at, spill, detail, data) overriding system value
+    select k.number, j.workflow_id, j.until, j.id, j.kind, j.scope, j.name, j.key, j.occ, j.at, j.spill, j.detail, j.data
+    from kept k join judged j using (place)
+),
+moving as (
+    delete from perdure.unrouted where number = any (array(select unrouted from judged where unrouted <> 0 and verdict in (%[2]d, %[3]d)))
+),
+counting as (
+    update perdure.heads h set mail = c.mail,
+        given = case when h.owner = $1 and $1 <> 0 and h.given = h.mail then h.given + c.given else h.given end,
+        wake = case when c.woken then $2 else h.wake end
+    from (select target, max(number) as mail, bool_or(woken) as woken, count(*) filter (where not moved) as given from judged where verdict = %[3]d group by target) c
+    where h.number = c.target
+)
+select j.place, j.verdict, coalesce(j.known, j.waits, k.number, j.number),
+    r.number, r.workflow_id, r.workflow, r.pattern, r.status, r.owner, case when j.woken then $2 else r.wake end, r.created, r.ended, r.last, r.cause, r.crashes,
+    j.number, r.chain, r.parent, r.keep
+from judged j
+left join kept k using (place)
+left join perdure.heads r on r.number = j.target and j.verdict in (%[2]d, %[3]d, %[4]d) and j.waits is null
+order by j.place`, journal.ContinuedAsNew, store.Duplicate, store.Delivered, store.Closed, store.Nobody, store.Unrouted)
+
+// sendPosts delivers what a group sends, and moves messages that had found no run. What
+// depends on what becomes of a new run (creator) is left out where that has become
+// something else: of a run that was not created, other messages are sent where another
+// workflow has its ID, and both where the ID stands for a run.
+var sendPosts = `with u as materialized (
+    select * from perdure.unrouted where number = any($23::bigint[]) order by number for update
+),
+m as materialized (
+    select p.place, p.run, p.follow, p.workflow_id, p.until, p.force, p.unrouted, coalesce(u.kind, p.kind) as kind,
+        coalesce(u.id, p.id) as id, coalesce(u.scope, p.scope) as scope, coalesce(u.name, p.name) as name, coalesce(u.key, p.key) as key,
+        coalesce(u.occ, p.occ) as occ, coalesce(u.at, p.at) as at, coalesce(u.spill, p.spill) as spill, coalesce(u.detail, p.detail) as detail,
+        coalesce(u.data, p.data) as data
+    from unnest(
+        $3::bigint[], $4::boolean[], $5::text[], $6::bigint[], $7::boolean[], $8::bigint[], $9::text[], $10::text[], $11::boolean[],
+        $12::smallint[], $13::text[], $14::bigint[], $15::text[], $16::text[], $17::int[], $18::bigint[], $19::bigint[], $20::text[], $21::bytea[],
+        $22::bigint[])
+        with ordinality as p (run, follow, workflow_id, until, force, creator, creator_id, creator_workflow, other,
+            kind, id, scope, name, key, occ, at, spill, detail, data, unrouted, place)
+    left join u on u.number = p.unrouted
+    where (p.unrouted = 0 or u.number is not null) and (p.creator = 0 or case
+        when exists (select from perdure.heads c where c.number = p.creator) then not p.other
+        when (select c.workflow from perdure.heads c where c.workflow_id = p.creator_id and c.ended is null) <> p.creator_workflow then p.other
+        else true
+    end)
+)` + postBody
+
+// deliverPosts moves the messages that wait for the workflow IDs of runs that were
+// created. Where there are none at all, it looks no further.
+var deliverPosts = `with m as materialized (
+    select u.number as place, n.number as run, false as follow, null::text as workflow_id, null::bigint as until, false as force,
+        u.number as unrouted, u.kind, u.id, u.scope, u.name, u.key, u.occ, u.at, u.spill, u.detail, u.data
+    from unnest($3::bigint[], $4::text[]) as n (number, workflow_id)
+    join perdure.unrouted u on u.workflow_id = n.workflow_id and u.until > $2
+    where exists (select from perdure.unrouted) and exists (select from perdure.heads h where h.number = n.number)
+    for update of u
+)` + postBody
+
+// postRows are messages that a group sends.
+type postRows struct {
+	of                         []*store.Post
+	run, creator               []int64
+	follow, force, other       []bool
+	workflowID                 []pgtype.Text
+	creatorID, creatorWorkflow []string
+	until, scope, at, spill    []pgtype.Int8
+	kind                       []int16
+	occ                        []pgtype.Int4
+	id, name, key, detail      []pgtype.Text
+	data                       [][]byte
+	spilled                    spilledRows
+	unrouted, moves            []int64  // numbers of those that had found no run, with zeros and without
+	toRun, follows             []int64  // for locks
+	byID                       []string // likewise
+}
+
+func (r *postRows) empty() bool { return len(r.of) == 0 }
+
+// post takes note of what a change sends.
+func (t *transaction) post(c *store.Change) error {
+	for i, posts := range [][]store.Post{c.Posts, c.Else} {
+		for j := range posts {
+			p := &posts[j]
+			if t.there.posts[p] {
+				continue
+			}
+			p.Verdict, p.To, p.Number = store.Written, journal.Head{}, 0
+			other := i == 1
+			if other && !c.Create {
+				continue
+			}
+			creator := c
+			if !c.Create || c.From != 0 {
+				creator = nil
+			}
+			if err := t.posts.add(p, creator, other); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *postRows) add(p *store.Post, creator *store.Change, other bool) error {
+	m := &p.Message
+	if p.Unrouted != 0 { // it is what it was
+		p.Verdict = store.Nobody // unless it is there
+		m = new(journal.Entry)
+		r.moves = append(r.moves, p.Unrouted)
+	}
+	id, detail, err := messageDetail(m)
+	if err != nil {
+		return err
+	}
+	data := m.Data
+	if m.Spill != 0 {
+		r.spilled.add(m)
+		data = nil
+	}
+	r.of, r.unrouted = append(r.of, p), append(r.unrouted, p.Unrouted)
+	r.run, r.follow, r.force = append(r.run, int64(p.Run)), append(r.follow, p.Follow), append(r.force, p.Force)
+	r.workflowID, r.until = append(r.workflowID, pgtype.Text{String: p.WorkflowID, Valid: p.WorkflowID != ""}), append(r.until, nanos(p.Until))
+	var number int64
+	var creatorID, creatorWorkflow string
+	if creator != nil {
+		number, creatorID, creatorWorkflow = int64(creator.Run), creator.Head.WorkflowID, creator.Head.Workflow
+	}
+	r.creator, r.creatorID = append(r.creator, number), append(r.creatorID, creatorID)
+	r.creatorWorkflow, r.other = append(r.creatorWorkflow, creatorWorkflow), append(r.other, other)
+	r.kind, r.id, r.scope = append(r.kind, int16(m.Kind)), append(r.id, text(id)), append(r.scope, orNull(m.Op.Scope))
+	r.name, r.key, r.occ = append(r.name, text(m.Op.Name)), append(r.key, text(m.Op.Key)), append(r.occ, occurrence(m.Op.Occ))
+	r.at, r.spill = append(r.at, nanos(m.At)), append(r.spill, orNull(int64(m.Spill)))
+	r.detail, r.data = append(r.detail, text(string(detail))), append(r.data, data)
+	switch {
+	case p.Run == 0:
+		r.byID = append(r.byID, p.WorkflowID)
+	case p.Follow:
+		r.toRun, r.follows = append(r.toRun, int64(p.Run)), append(r.follows, int64(p.Run))
+	default:
+		r.toRun = append(r.toRun, int64(p.Run))
+	}
+	return nil
+}
+
+// messageDetail gives the sender's ID of a message and the rest of its detail, as it
+// is stored.
+func messageDetail(e *journal.Entry) (id string, rest []byte, err error) {
+	detail := e.Detail
+	if detail != nil && detail.Message != "" {
+		other := *detail
+		id, other.Message = other.Message, ""
+		if detail = &other; reflect.ValueOf(other).IsZero() {
+			detail = nil
+		}
+	}
+	if rest, err = journal.EncodeDetail(detail); err != nil {
+		err = refused("the detail of a message: %w", err)
+	}
+	return id, rest, err
+}
+
+// queue adds the statements for the messages to the batch.
+func (r *postRows) queue(t *transaction) {
+	if r.empty() {
+		return
+	}
+	r.spilled.queue(&t.batch)
+	t.batch.add(sendPosts, int64(t.group.Engine), nanos(t.group.Now),
+		r.run, r.follow, r.workflowID, r.until, r.force, r.creator, r.creatorID, r.creatorWorkflow, r.other,
+		r.kind, r.id, r.scope, r.name, r.key, r.occ, r.at, r.spill, r.detail, r.data, r.unrouted, r.moves).each(t.verdicts(r.of))
+}
+
+// deliver gives new runs the messages that have waited for their workflow IDs. Each
+// is found as it is after that.
+func (t *transaction) deliver(created map[journal.Number]*store.Change, numbers []int64) {
+	ids := make([]string, len(numbers))
+	for i, n := range numbers {
+		ids[i] = created[journal.Number(n)].Head.WorkflowID
+	}
+	t.batch.add(deliverPosts, int64(t.group.Engine), nanos(t.group.Now), numbers, ids).each(func(rows pgx.Rows) error {
+		_, _, _, h, err := t.verdict(rows)
+		if c := created[h.Number]; err == nil && c != nil {
+			c.Found = h
+		}
+		return err
+	})
+}
+
+// verdicts reads what has become of messages.
+func (t *transaction) verdicts(posts []*store.Post) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		place, verdict, number, h, err := t.verdict(rows)
+		if err != nil {
+			return err
+		}
+		p := posts[place-1]
+		p.Verdict, p.To, p.Number = verdict, h, 0
+		if verdict != store.Closed && verdict != store.Nobody {
+			p.Number = number
+		}
+		return nil
+	}
+}
+
+// verdict reads the verdict on one message.
+func (t *transaction) verdict(rows pgx.Rows) (place int64, v store.Verdict, number int64, to journal.Head, err error) {
+	var verdict int32
+	var n pgtype.Int8
+	to, err = t.store.scanHead(rows, &place, &verdict, &n)
+	return place, store.Verdict(verdict), n.Int64, to, err
+}

@@ -1,0 +1,106 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/perdure/perdure/internal/testpg"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/store/storetest"
+)
+
+// The modes in which the driver is held against the contract: how statements are sent,
+// and what is in between.
+var modes = map[string]struct {
+	query   string // of the address
+	options Options
+}{
+	"prepared": {},
+	"simple":   {query: "&default_query_exec_mode=simple_protocol"},
+	"pooler":   {options: Options{Pooler: true}},
+}
+
+// spec: P-1, P-2
+func TestConformance(t *testing.T) {
+	f := &farm{t: t}
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(t, func(t *testing.T) storetest.Database { return f.database(t, mode.query, mode.options) })
+		})
+	}
+}
+
+// A farm has databases that tests have left, emptied: to make one and to drop it costs
+// more than a check.
+type farm struct {
+	t    *testing.T // after which they go
+	mu   sync.Mutex
+	free []string
+}
+
+// empty gives the URL of an empty database to a test.
+func (f *farm) empty(t *testing.T) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var url string
+	if n := len(f.free); n > 0 {
+		url, f.free = f.free[n-1], f.free[:n-1]
+	} else {
+		url = testpg.URL(f.t)
+	}
+	t.Cleanup(func() {
+		if err := execute(t, url, "drop schema if exists perdure cascade"); err == nil {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.free = append(f.free, url)
+		}
+	})
+	return url
+}
+
+// database gives an empty database to the suite.
+func (f *farm) database(t *testing.T, query string, options Options) storetest.Database {
+	url := f.empty(t) + query
+	return storetest.Database{
+		Open: func() (store.Store, error) { return OpenWith(t.Context(), url, options) },
+		Lapse: func(engine journal.EngineID) error {
+			return execute(t, url, "update perdure.engines set leased = clock_timestamp() - interval '1 second' where id = $1", int64(engine))
+		},
+		Corrupt: func(run journal.Number, seq int64) error {
+			return execute(t, url, "update perdure.entries set detail = '{spoiled' where run = $1 and seq = $2", int64(run), seq)
+		},
+	}
+}
+
+// execute makes a statement behind the driver's back.
+func execute(t *testing.T, url, sql string, args ...any) error {
+	ctx := context.WithoutCancel(t.Context())
+	c, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer c.Close(ctx)
+	_, err = c.Exec(ctx, sql, args...)
+	return err
+}
+
+// TestLikeMemory holds the driver against the reference.
+//
+// spec: P-2
+func TestLikeMemory(t *testing.T) {
+	f := &farm{t: t}
+	for seed := range uint64(6) {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			m := memory.New()
+			storetest.Differ(t,
+				storetest.Database{Open: func() (store.Store, error) { m = m.Reopen(); return m, nil }},
+				f.database(t, "", Options{}), seed, 400)
+		})
+	}
+}

@@ -1,0 +1,178 @@
+package postgres
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/perdure/perdure/journal"
+)
+
+// headColumns are those of a head, in the order in which they are read.
+const headColumns = "number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, mail, chain, parent, keep"
+
+// of gives columns of the table that a query calls so.
+func of(table, columns string) string {
+	return table + "." + strings.ReplaceAll(columns, ", ", ", "+table+".")
+}
+
+// A headRow reads a head. All of it is null where a join has found none.
+type headRow struct {
+	number, owner, wake, created, ended, last, mail, chain, parent, keep pgtype.Int8
+	workflowID, workflow, cause                                          pgtype.Text
+	pattern, status                                                      pgtype.Int2
+	crashes                                                              pgtype.Int4
+}
+
+// into gives where a row of headColumns goes.
+func (r *headRow) into() []any {
+	return []any{
+		&r.number, &r.workflowID, &r.workflow, &r.pattern, &r.status, &r.owner, &r.wake, &r.created, &r.ended,
+		&r.last, &r.cause, &r.crashes, &r.mail, &r.chain, &r.parent, &r.keep,
+	}
+}
+
+// head gives the head that was read; the zero one where there was none. What is no
+// pattern or status comes as a number that names none.
+func (s *Store) head(r *headRow) journal.Head {
+	if !r.number.Valid {
+		return journal.Head{}
+	}
+	n := journal.Number(r.number.Int64)
+	return journal.Head{
+		Number: n, ID: journal.MakeRunID(s.database, n), WorkflowID: r.workflowID.String, Workflow: r.workflow.String,
+		Pattern: journal.Pattern(small(r.pattern)), Status: journal.Status(small(r.status)),
+		Owner: journal.EngineID(r.owner.Int64), Wake: moment(r.wake), Created: moment(r.created), Ended: moment(r.ended),
+		Last: r.last.Int64, Cause: legal(r.cause), Crashes: int(r.crashes.Int32), Mail: r.mail.Int64,
+		Chain: journal.Number(r.chain.Int64), Parent: journal.Number(r.parent.Int64), Keep: time.Duration(r.keep.Int64),
+	}
+}
+
+// scanHead reads a row that begins with other columns and ends with those of a head.
+func (s *Store) scanHead(rows pgx.Rows, first ...any) (journal.Head, error) {
+	var r headRow
+	if err := rows.Scan(append(first, r.into()...)...); err != nil {
+		return journal.Head{}, err
+	}
+	return s.head(&r), nil
+}
+
+// The columns of an entry, and those of a message in the same order, and its
+// sender's ID.
+const (
+	entryColumns   = "seq, kind, status, scope, name, key, occ, at, took, spill, detail, data"
+	messageColumns = "number, kind, null::smallint, scope, name, key, occ, at, null::bigint, spill, detail, data, id"
+)
+
+// An entryRow reads an entry or a message.
+type entryRow struct {
+	seq                          int64
+	kind, status                 pgtype.Int2
+	scope, at, took, spill       pgtype.Int8
+	occ                          pgtype.Int4
+	name, key, detail, id, extra pgtype.Text
+	data, payload                []byte
+	until                        pgtype.Int8
+}
+
+// into gives where a row of entryColumns goes.
+func (r *entryRow) into() []any {
+	return []any{&r.seq, &r.kind, &r.status, &r.scope, &r.name, &r.key, &r.occ, &r.at, &r.took, &r.spill, &r.detail, &r.data}
+}
+
+// entry gives the entry of a run that was read, or a CorruptError.
+func (r *entryRow) entry(run journal.Number) (journal.Entry, error) {
+	e := journal.Entry{
+		Run: run, Seq: r.seq, Kind: journal.Kind(small(r.kind)), Status: journal.Status(small(r.status)),
+		Op: journal.Op{Scope: r.scope.Int64, Name: r.name.String, Key: legal(r.key), Occ: int(r.occ.Int32)},
+		At: moment(r.at), Took: time.Duration(r.took.Int64), Spill: journal.Number(r.spill.Int64), Data: r.data,
+	}
+	detail, err := journal.DecodeDetail([]byte(r.detail.String))
+	if err != nil {
+		return e, &journal.CorruptError{Run: e.Run, Seq: e.Seq, Reason: fmt.Sprintf("its detail: %v", err)}
+	}
+	e.Detail = detail
+	return e, e.Check()
+}
+
+// message gives the message to a run that was read, or a CorruptError.
+func (r *entryRow) message(run journal.Number) (journal.Entry, error) {
+	e, err := r.entry(run)
+	if err != nil {
+		return e, err
+	}
+	if r.id.String != "" {
+		if e.Detail == nil {
+			e.Detail = new(journal.Detail)
+		}
+		e.Detail.Message = legal(r.id)
+	}
+	return e, e.Check()
+}
+
+// small reads the number of a kind, status or pattern. What is too large for one
+// comes as 255, which names none.
+func small(v pgtype.Int2) uint8 {
+	if v.Int16 < 0 || v.Int16 > math.MaxUint8 {
+		return math.MaxUint8
+	}
+	return uint8(v.Int16)
+}
+
+// moment reads a time; null is the zero time.
+func moment(v pgtype.Int8) time.Time {
+	if !v.Valid {
+		return time.Time{}
+	}
+	return time.Unix(0, v.Int64).UTC()
+}
+
+// nanos gives a time as it is stored: the nearest one that 64 bits can tell.
+func nanos(t time.Time) pgtype.Int8 {
+	n := pgtype.Int8{Valid: !t.IsZero()}
+	switch {
+	case t.IsZero():
+	case t.Before(earliest):
+		n.Int64 = math.MinInt64
+	case t.After(latest):
+		n.Int64 = math.MaxInt64
+	default:
+		n.Int64 = t.UnixNano()
+	}
+	return n
+}
+
+// What can be stored lies between the years 1677 and 2262.
+var earliest, latest = time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64)
+
+// stored gives a time as it comes back.
+func stored(t time.Time) time.Time { return moment(nanos(t)) }
+
+// orNull gives a number, or null for zero.
+func orNull[V ~int64](v V) pgtype.Int8 { return pgtype.Int8{Int64: int64(v), Valid: v != 0} }
+
+// hexed begins a text that stands for bytes which PostgreSQL keeps in no text.
+const hexed = `\x`
+
+// text gives a string as it is stored: PostgreSQL refuses a zero byte in a text, and
+// what is no UTF-8. Empty is null.
+func text(s string) pgtype.Text {
+	if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 || strings.HasPrefix(s, hexed) {
+		s = hexed + hex.EncodeToString([]byte(s))
+	}
+	return pgtype.Text{String: s, Valid: s != ""}
+}
+
+// legal gives a string that was stored by text.
+func legal(t pgtype.Text) string {
+	if b, err := hex.DecodeString(strings.TrimPrefix(t.String, hexed)); err == nil && strings.HasPrefix(t.String, hexed) {
+		return string(b)
+	}
+	return t.String
+}
