@@ -116,7 +116,7 @@ func New(s store.Store, o Options) (*Engine, error) {
 	host, _ := os.Hostname()
 	cfg := kernel.Config{
 		Build: o.Build, Observers: observe.NewSet(o.Observers),
-		Self:       store.Engine{Host: host, PID: os.Getpid(), Build: o.Build, Since: time.Now()},
+		Self:       store.Engine{Host: host, PID: os.Getpid(), Build: o.Build, Slots: or(o.Capacity, defaultCapacity), Since: time.Now()},
 		Capacity:   or(o.Capacity, defaultCapacity),
 		Drain:      max(or(o.Drain, defaultDrain), 0),
 		MaxPayload: or(o.MaxPayload, defaultMaxPayload),

@@ -363,12 +363,17 @@ type Engine struct {
 	PID   int
 	Build string
 	Since time.Time
+	Slots int // how many runs it has at a time; 0 where it does not say
+	// Runs is, in Info, how many open runs it owns.
+	Runs int64
 	// Fallen says, in Info, that it has died without leaving: nobody executes its
 	// runs before another engine takes them over.
 	Fallen bool
 	// Until is when its lease passes, in Info; zero without a lease. It is by the clock
 	// of the database, which Info.Now tells.
 	Until time.Time
+	// Seen is, in Info, when its lease was renewed last, by the same clock.
+	Seen time.Time
 }
 
 // Info is what a store tells of itself.

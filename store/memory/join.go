@@ -54,7 +54,7 @@ func (d *data) lend(id journal.EngineID, out *store.Claimed) {
 	}
 	now := time.Now()
 	self := d.engines[id]
-	self.Until = stored(now.Add(d.lease))
+	self.Seen, self.Until = stored(now), stored(now.Add(d.lease))
 	d.engines[id] = self
 	for other, e := range d.engines {
 		lapse := e.Until.Sub(now)

@@ -135,9 +135,15 @@ func (s *Store) Info(context.Context) (store.Info, error) {
 	if s.data.lease > 0 {
 		info.Now = stored(time.Now())
 	}
+	owned := map[journal.EngineID]int64{}
+	for _, r := range s.data.byNumber {
+		if r.isOpen() {
+			owned[r.head.Owner]++
+		}
+	}
 	for id := range s.data.joined {
 		if e, ok := s.data.engines[id+1]; ok {
-			e.Fallen = s.data.isDead(&e)
+			e.Fallen, e.Runs = s.data.isDead(&e), owned[e.ID]
 			info.Engines = append(info.Engines, e)
 		}
 	}

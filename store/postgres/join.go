@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	insertEngine = `insert into perdure.engines (host, pid, build, since, leased)
-values ($1, $2, $3, $4, clock_timestamp() + $5::bigint * interval '1 microsecond') returning id`
+	insertEngine = `insert into perdure.engines (host, pid, build, slots, since, seen, leased)
+select $1, $2, $3, $4, $5, now, now + $6::bigint * interval '1 microsecond' from clock_timestamp() now returning id`
 
 	nextEngine = `select nextval('perdure.engines_id_seq')`
 
 	// renew is an update of a column that is no key: it does not wait for commits, which
 	// hold the row, and they do not wait for it.
 	renew = `with renewed as (
-    update perdure.engines set leased = clock_timestamp() + $2::bigint * interval '1 microsecond' where id = $1 returning 1)
+    update perdure.engines set seen = now, leased = now + $2::bigint * interval '1 microsecond'
+    from clock_timestamp() now where id = $1 returning 1)
 select 1 / count(*) from renewed`
 
 	// findDead gives the engines whose lease has passed, and in how many microseconds
@@ -89,7 +90,7 @@ func (s *Store) join(ctx context.Context, c store.Claim) (store.Claimed, error) 
 	b.add(makeDue, nanos(c.Now), int64(clockEvery))
 	b.add(resetClock, nanos(c.Now))
 	var id int64
-	b.add(insertEngine, c.Self.Host, int32(c.Self.PID), c.Self.Build, nanos(c.Self.Since), s.options.Lease.Microseconds()).each(func(rows pgx.Rows) error {
+	b.add(insertEngine, c.Self.Host, int32(c.Self.PID), c.Self.Build, int32(c.Self.Slots), nanos(c.Self.Since), s.options.Lease.Microseconds()).each(func(rows pgx.Rows) error {
 		return rows.Scan(&id)
 	})
 	if err := b.send(ctx, s.pool); err != nil {

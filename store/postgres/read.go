@@ -166,7 +166,9 @@ const (
         where c.relnamespace = to_regnamespace('perdure') and c.relkind = 'r'),
     clock_timestamp()`
 
-	selectEngines = `select id, host, pid, build, since, leased, leased <= clock_timestamp() from perdure.engines order by id`
+	selectEngines = `select id, host, pid, build, slots, since, seen, leased, leased <= clock_timestamp(),
+    (select count(*) from perdure.heads h where h.owner = e.id and h.owner > 0 and h.ended is null)
+from perdure.engines e order by id`
 )
 
 // Info tells what the store is and who uses it.
@@ -190,10 +192,10 @@ func (s *Store) Info(ctx context.Context) (store.Info, error) {
 	b.add(selectEngines).each(func(rows pgx.Rows) error {
 		var e store.Engine
 		var id int64
-		var pid int32
+		var pid, slots int32
 		var since pgtype.Int8
-		err := rows.Scan(&id, &e.Host, &pid, &e.Build, &since, &e.Until, &e.Fallen)
-		e.ID, e.PID, e.Since = journal.EngineID(id), int(pid), moment(since)
+		err := rows.Scan(&id, &e.Host, &pid, &e.Build, &slots, &since, &e.Seen, &e.Until, &e.Fallen, &e.Runs)
+		e.ID, e.PID, e.Slots, e.Since = journal.EngineID(id), int(pid), int(slots), moment(since)
 		info.Engines = append(info.Engines, e)
 		return err
 	})

@@ -32,7 +32,7 @@ union all select spill from unrouted where spill is not null)`
 	selectClock = `select value from meta where key = 'clock'`
 	updateClock = `insert or replace into meta (key, value) values ('clock', ?)`
 
-	insertEngine = `insert into engines (host, pid, build, since) values (?, ?, ?, ?) returning id`
+	insertEngine = `insert into engines (host, pid, build, slots, since) values (?, ?, ?, ?, ?) returning id`
 )
 
 // What an engine does that leaves.
@@ -103,7 +103,7 @@ func takeOver(db *conn, c store.Claim) (journal.EngineID, error) {
 	if _, err := db.exec("delete from engines"); err != nil {
 		return 0, err
 	}
-	id, err := db.value(insertEngine, c.Self.Host, int64(c.Self.PID), c.Self.Build, nanos(c.Self.Since))
+	id, err := db.value(insertEngine, c.Self.Host, int64(c.Self.PID), c.Self.Build, int64(c.Self.Slots), nanos(c.Self.Since))
 	return journal.EngineID(integer(id)), err
 }
 
@@ -112,7 +112,7 @@ func takeOver(db *conn, c store.Claim) (journal.EngineID, error) {
 func (s *Store) visit() (store.Claimed, error) {
 	var out store.Claimed
 	err := s.write(func(db *conn) error {
-		id, err := db.value(insertEngine, "", int64(0), "", nil)
+		id, err := db.value(insertEngine, "", int64(0), "", int64(0), nil)
 		if err != nil {
 			return err
 		}

@@ -139,6 +139,10 @@ func (s *Store) Spill(_ context.Context, engine journal.EngineID, id journal.Num
 	})
 }
 
+const selectEngines = `select id, host, pid, build, slots, since,
+    (select count(*) from heads where owner = engines.id and ended is null)
+from engines order by id`
+
 // Info tells what the store is and who uses it.
 func (s *Store) Info(ctx context.Context) (store.Info, error) {
 	info := store.Info{
@@ -158,10 +162,10 @@ func (s *Store) Info(ctx context.Context) (store.Info, error) {
 		return c.query(func(row []driver.Value) error {
 			info.Engines = append(info.Engines, store.Engine{
 				ID: journal.EngineID(integer(row[0])), Host: str(row[1]), PID: int(integer(row[2])),
-				Build: str(row[3]), Since: moment(row[4]),
+				Build: str(row[3]), Slots: int(integer(row[4])), Since: moment(row[5]), Runs: integer(row[6]),
 			})
 			return nil
-		}, "select id, host, pid, build, since from engines order by id")
+		}, selectEngines)
 	})
 	if err != nil {
 		return store.Info{}, err

@@ -29,19 +29,20 @@ func handleInfo(w *world) {
 		w.Errorf("the database's identity is %q, want 8 characters", before.Database)
 	}
 	w.join(3)
-	w.written(w.start(""), w.start(""))
+	w.written(w.start(""), w.start(""), w.free("", 0))
 	info, err := w.s.Info(w.Context())
 	w.ok(err)
-	w.same("runs", info.Runs, int64(2))
+	w.same("runs", info.Runs, int64(3))
 	w.same("engines", len(info.Engines), 1)
 	e := info.Engines[0]
 	w.same("since", moment(e.Since), moment(at(3)))
 	e.Since = at(0).Truncate(0)
-	if leases := w.db.Lapse != nil; leases == info.Now.IsZero() || e.Until.After(info.Now) != leases {
-		w.Errorf("by the clock of leases it is %v, and the lease passes at %v", info.Now, e.Until)
+	leases := w.db.Lapse != nil
+	if leases == info.Now.IsZero() || e.Until.After(info.Now) != leases || leases == e.Seen.IsZero() || e.Seen.After(info.Now) {
+		w.Errorf("by the clock of leases it is %v, the engine was seen at %v, and its lease passes at %v", info.Now, e.Seen, e.Until)
 	}
-	e.Until = time.Time{}
-	w.same("engine", e, store.Engine{ID: w.engine, Host: "host", PID: 42, Build: "b1", Since: at(0).Truncate(0)})
+	e.Seen, e.Until = time.Time{}, time.Time{}
+	w.same("engine", e, store.Engine{ID: w.engine, Host: "host", PID: 42, Build: "b1", Slots: 7, Runs: 2, Since: at(0).Truncate(0)})
 	w.reopen()
 	info, err = w.s.Info(w.Context())
 	w.ok(err)

@@ -152,7 +152,14 @@ func leaseInfo(w *world) {
 	info, err := w.s.Info(w.Context())
 	w.ok(err)
 	w.same("engines", len(info.Engines), 2)
-	lease := w.renew(2).Lease
+	lease, seen := w.renew(2).Lease, info.Now
+	again, err := w.s.Info(w.Context())
+	w.ok(err)
+	for _, e := range again.Engines {
+		if renewed := e.ID == w.engine; renewed && e.Seen.Before(seen) || !renewed && e.Seen.After(seen) {
+			w.Errorf("engine %d renewed after %v, and of engine %d it says %v", w.engine, seen, e.ID, e.Seen)
+		}
+	}
 	for _, e := range info.Engines {
 		if left := e.Until.Sub(info.Now); e.Fallen || left <= 0 || left > lease {
 			w.Errorf("of a lease of %v, %v are left of %+v", lease, left, e)

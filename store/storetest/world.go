@@ -58,7 +58,7 @@ func (w *world) reopen() {
 // join makes the handle an engine's.
 func (w *world) join(seconds int) {
 	w.Helper()
-	got, err := w.s.Claim(w.Context(), store.Claim{Now: at(seconds), Self: store.Engine{Host: "host", PID: 42, Build: "b1", Since: at(seconds)}})
+	got, err := w.s.Claim(w.Context(), store.Claim{Now: at(seconds), Self: store.Engine{Host: "host", PID: 42, Build: "b1", Slots: 7, Since: at(seconds)}})
 	if err != nil {
 		w.Fatalf("join: %v", err)
 	}

@@ -15,8 +15,10 @@ create table perdure.engines (
     host   text not null,
     pid    integer not null,
     build  text not null,
+    slots  integer not null,     -- how many runs it has at a time
     since  bigint,
-    leased timestamptz not null -- until when, by the clock of this database
+    seen   timestamptz not null, -- when it said last that it lives, by the clock of this database
+    leased timestamptz not null  -- until when it may write, by the same clock
 ) with (fillfactor = 50);
 
 -- Engines that were taken over and whose runs are not all free yet.

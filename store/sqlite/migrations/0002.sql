@@ -11,6 +11,8 @@ alter table heads add column claimed integer not null default 0; -- 1 where it w
 
 update heads set chain = number;
 
+alter table engines add column slots integer not null default 0; -- how many runs it has at a time
+
 -- Whose owner is to be given messages: hardly ever any.
 create index heads_unseen on heads (owner) where mail > given and owner > 0 and ended is null;
 create index heads_by_parent on heads (parent) where parent > 0;
