@@ -348,6 +348,7 @@ func TestAnEngineThatWasHeldUpForLongerThanItsLeaseIsFencedAndJoinsAgain(t *test
 		defer c.end()
 		a, b := c.node(wf), c.node(wf)
 		u := unsteadily(a)
+		a.opts.Sweep = time.Second // it is held up in a claim, too
 		a.begin()
 		b.begin()
 		runs := launched(t, a, wf, n)

@@ -95,7 +95,8 @@ type Store interface {
 type Watcher interface {
 	// Watch calls f soon after another process has written what an engine or a waiter
 	// may want to know: a run is due, one that another engine owns was sent a message,
-	// one has ended, an engine has left or was taken over. It returns when ctx ends. It may call f without a reason, and
+	// one has ended, an engine has left or was taken over; and once when it has begun to
+	// see that. It returns when ctx ends. It may call f without a reason, and
 	// misses nothing for long.
 	Watch(ctx context.Context, f func())
 }

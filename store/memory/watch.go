@@ -9,7 +9,7 @@ type watcher struct {
 }
 
 // Watch calls f when another handle has made a run due, sent a message to one that
-// is owned, or ended one, and when an engine has come off.
+// is owned, or ended one, when an engine has come off, and once when it begins.
 func (s *Store) Watch(ctx context.Context, f func()) {
 	w := &watcher{of: s, nudge: make(chan struct{}, 1)}
 	s.data.mu.Lock()
@@ -20,6 +20,7 @@ func (s *Store) Watch(ctx context.Context, f func()) {
 		defer s.data.mu.Unlock()
 		delete(s.data.watchers, w)
 	}()
+	f()
 	for {
 		select {
 		case <-ctx.Done():
