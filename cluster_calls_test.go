@@ -339,7 +339,7 @@ func TestListenersAreToldOnceByOneEngine(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(5 * time.Minute)
+		time.Sleep(20 * time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
 		for i := range n {
