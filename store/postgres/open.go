@@ -55,6 +55,7 @@ var settings = map[string]string{
 	"enable_seqscan":   "off",
 	"application_name": "perdure",
 	"timezone":         "UTC",
+	"jit":              "off", // what a missing plan is said to cost would have it compiled
 }
 
 // A Store is a [store.Store] in a PostgreSQL database.
