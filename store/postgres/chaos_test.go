@@ -1,0 +1,463 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/faultproxy"
+	"github.com/perdure/perdure/internal/testpg"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store/postgres"
+)
+
+// nodeURL names the database of a node that is a process of its own: the test binary
+// is one where it is set.
+const nodeURL = "PERDURE_TEST_NODE"
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(nodeURL); url != "" {
+		if err := execute(url); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// chaosLease is short, so that a node that is held up is taken over soon.
+const chaosLease = time.Second
+
+// accounts is how many accounts the bank has, and opening what is on each.
+const (
+	accounts = 20
+	opening  = 1000
+)
+
+// A transfer moves money from one account to another.
+type transfer struct {
+	From, To, Amount int
+}
+
+// transfers is the workflow that moves money: out of one account, then into the other.
+// Each step has an effect outside of the store, which the bank knows by its key.
+func transfers(bank *pgxpool.Pool) *perdure.Workflow[transfer, string] {
+	return perdure.Define("transfer", func(ctx context.Context, t transfer) (string, error) {
+		if _, err := perdure.Step(ctx, "withdraw", book(bank, t.From, -t.Amount)); err != nil {
+			return "", err
+		}
+		if err := perdure.Sleep(ctx, time.Duration(t.Amount)*time.Millisecond); err != nil {
+			return "", err
+		}
+		if _, err := perdure.Step(ctx, "deposit", book(bank, t.To, t.Amount)); err != nil {
+			return "", err
+		}
+		return "moved", nil
+	}, perdure.Retry{Attempts: 1000, First: 10 * time.Millisecond, Factor: 2, Cap: 500 * time.Millisecond})
+}
+
+// book is a step that books an amount once, however often it is executed.
+func book(bank *pgxpool.Pool, account, amount int) func(context.Context) (int, error) {
+	return func(ctx context.Context) (int, error) {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		return amount, pgx.BeginFunc(ctx, bank, func(tx pgx.Tx) error {
+			done, err := tx.Exec(ctx, "insert into bookings (key, account, amount) values ($1, $2, $3) on conflict do nothing", perdure.IdempotencyKey(ctx), account, amount)
+			if err != nil || done.RowsAffected() == 0 {
+				return err
+			}
+			_, err = tx.Exec(ctx, "update accounts set balance = balance + $2 where id = $1", account, amount)
+			return err
+		})
+	}
+}
+
+// execute is a node: it executes transfers until it is killed, or its standard input
+// ends. It serves again where the database was away when it began.
+func execute(url string) error {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		stop()
+	}()
+	bank, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		if err := serve(ctx, url, bank); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+	return nil
+}
+
+func serve(ctx context.Context, url string, bank *pgxpool.Pool) error {
+	s, err := postgres.OpenWith(ctx, url, postgres.Options{Lease: chaosLease, Timeout: 2 * chaosLease})
+	if err != nil {
+		return err
+	}
+	e, err := perdure.New(s, perdure.Options{Linger: -1, Drain: time.Second, Observers: []observe.Observer{tell}})
+	if err == nil {
+		err = e.Register(transfers(bank))
+	}
+	if err == nil {
+		err = e.Run(ctx)
+	}
+	return errors.Join(err, s.Close())
+}
+
+// tell writes what a test of faults may want to read.
+var tell = observe.Observer{
+	Kinds: []observe.Kind{observe.LeaseLost, observe.LeaseRegained, observe.EngineFallen, observe.RunParked},
+	See:   func(n observe.Notice) { fmt.Fprintln(os.Stderr, n.Kind, n.Reason, n.Err) },
+}
+
+// A cluster is a database, nodes that are processes, each with a proxy of its own
+// between it and the database, and a client.
+type cluster struct {
+	*testing.T
+	ctx    context.Context
+	random *rand.Rand
+	server *testpg.Server
+	url    string
+	nodes  []*process
+	client *perdure.Client
+	bank   *pgxpool.Pool
+
+	mu    sync.Mutex
+	acked []string // transfers that are durable
+}
+
+// A process is a node.
+type process struct {
+	proxy *faultproxy.Proxy
+	cmd   *exec.Cmd
+	in    io.Closer
+	log   *journalOf
+}
+
+// A journalOf is what a process has written to its standard error.
+type journalOf struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journalOf) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(b)
+}
+
+func (j *journalOf) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+func newCluster(t *testing.T, nodes int, seed uint64) *cluster {
+	t.Logf("seed %d", seed)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	t.Cleanup(cancel)
+	c := &cluster{T: t, ctx: ctx, random: rand.New(rand.NewPCG(seed, 0)), server: testpg.Start(t)}
+	c.url = c.server.URL()
+	s, err := postgres.Open(ctx, c.url)
+	c.must(err)
+	t.Cleanup(func() { s.Close() })
+	c.client, err = perdure.NewClient(ctx, s)
+	c.must(err)
+	c.bank, err = pgxpool.New(ctx, c.url)
+	c.must(err)
+	t.Cleanup(c.bank.Close)
+	_, err = c.bank.Exec(ctx, fmt.Sprintf(`create table accounts (id int primary key, balance int not null);
+insert into accounts select i, %d from generate_series(0, %d) i;
+create table bookings (key text primary key, account int not null, amount int not null)`, opening, accounts-1))
+	c.must(err)
+	for range nodes {
+		p := &process{proxy: faultproxy.New(t, c.server.Addr()), log: new(journalOf)}
+		c.nodes = append(c.nodes, p)
+		c.begin(p)
+		t.Cleanup(func() { c.kill(p) })
+	}
+	return c
+}
+
+func (c *cluster) must(err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
+// begin starts the process of a node.
+func (c *cluster) begin(p *process) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), nodeURL+"="+strings.Replace(c.url, c.server.Addr(), p.proxy.Addr(), 1))
+	cmd.Stderr = p.log
+	in, err := cmd.StdinPipe()
+	c.must(err)
+	c.must(cmd.Start())
+	p.cmd, p.in = cmd, in
+}
+
+// kill ends the process of a node at once.
+func (c *cluster) kill(p *process) error {
+	_ = p.cmd.Process.Kill()
+	return p.cmd.Wait()
+}
+
+// load starts transfers until ctx ends: those whose start has not failed are durable.
+func (c *cluster) load(ctx context.Context, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	for n := 0; ctx.Err() == nil; n++ {
+		t := transfer{random.IntN(accounts), random.IntN(accounts), 1 + random.IntN(30)}
+		id := fmt.Sprintf("t-%d-%d", seed, n)
+		if c.start(ctx, id, t) == nil {
+			c.mu.Lock()
+			c.acked = append(c.acked, id)
+			c.mu.Unlock()
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (c *cluster) start(ctx context.Context, id string, t transfer) error {
+	in := fmt.Appendf(nil, `{"From":%d,"To":%d,"Amount":%d}`, t.From, t.To, t.Amount)
+	_, err := c.client.Start(ctx, "transfer", in, perdure.ID(id))
+	return err
+}
+
+// A fault does something to the cluster, and gives what heals it and says whether
+// there is evidence of it.
+type fault struct {
+	name string
+	make func(c *cluster) (heal func() error)
+}
+
+var errNoEvidence = errors.New("the fault has left no evidence")
+
+var faults = []fault{
+	{"sessions are terminated", func(c *cluster) func() error {
+		var n int
+		err := c.bank.QueryRow(c.ctx, "select count(pg_terminate_backend(pid)) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()").Scan(&n)
+		return func() error {
+			if n == 0 {
+				return errors.Join(err, errNoEvidence)
+			}
+			return err
+		}
+	}},
+	{"the postmaster is killed", func(c *cluster) func() error {
+		c.server.Kill()
+		return func() error { c.server.Restart(); return c.wasDown() }
+	}},
+	{"the server stops at once", func(c *cluster) func() error {
+		c.server.Stop(testpg.Immediate)
+		return func() error { c.server.Restart(); return c.wasDown() }
+	}},
+	{"a node is killed", func(c *cluster) func() error {
+		p := c.one()
+		err := c.kill(p)
+		return func() error {
+			if err == nil || !strings.Contains(err.Error(), "killed") {
+				return fmt.Errorf("%w: %v", errNoEvidence, err)
+			}
+			c.begin(p)
+			return nil
+		}
+	}},
+	{"a node is stopped for longer than its lease", func(c *cluster) func() error {
+		p := c.one()
+		before := strings.Count(p.log.String(), string(observe.LeaseLost))
+		if err := stop(p.cmd.Process); err != nil {
+			return func() error { return err }
+		}
+		return func() error {
+			if err := goOn(p.cmd.Process); err != nil {
+				return err
+			}
+			return c.until(func() bool { return strings.Count(p.log.String(), string(observe.LeaseLost)) > before })
+		}
+	}},
+	{"the network swallows what a node says", func(c *cluster) func() error {
+		p := c.one()
+		before := p.proxy.Hits()
+		p.proxy.Blackhole()
+		return func() error { defer p.proxy.Heal(); return c.wasHit(p, before) }
+	}},
+	{"a node's commits are held up half sent", func(c *cluster) func() error {
+		p := c.one()
+		before := p.proxy.Hits()
+		p.proxy.StallAfter(faultproxy.ToServer, int64(c.random.IntN(4000)))
+		return func() error { defer p.proxy.Heal(); return c.wasHit(p, before) }
+	}},
+	{"a node's connections are reset in the middle of answers", func(c *cluster) func() error {
+		p := c.one()
+		before := p.proxy.Hits()
+		p.proxy.CutAfter(faultproxy.ToClient, int64(c.random.IntN(4000)))
+		return func() error { defer p.proxy.Heal(); return c.wasHit(p, before) }
+	}},
+}
+
+// one gives a node.
+func (c *cluster) one() *process { return c.nodes[c.random.IntN(len(c.nodes))] }
+
+// wasHit demands that a node has felt what its proxy does.
+func (c *cluster) wasHit(p *process, before int) error {
+	return c.until(func() bool { return p.proxy.Hits() > before })
+}
+
+// wasDown demands that the server has crashed: it has recovered.
+func (c *cluster) wasDown() error {
+	var started time.Time
+	return c.until(func() bool {
+		return c.bank.QueryRow(c.ctx, "select pg_postmaster_start_time()").Scan(&started) == nil && time.Since(started) < time.Minute
+	})
+}
+
+// until waits for something.
+func (c *cluster) until(f func() bool) error {
+	for began := time.Now(); !f(); {
+		if time.Since(began) > 20*time.Second || c.ctx.Err() != nil {
+			return errNoEvidence
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return nil
+}
+
+// moves waits until a transfer that begins now has ended.
+func (c *cluster) moves(n int) time.Duration {
+	began := time.Now()
+	id := fmt.Sprint("probe-", n)
+	for c.start(c.ctx, id, transfer{0, 1, 1}) != nil {
+		if c.ctx.Err() != nil {
+			c.Fatal("nothing moves")
+		}
+	}
+	c.ended([]string{id})
+	return time.Since(began)
+}
+
+// ended waits until transfers have ended well.
+func (c *cluster) ended(ids []string) {
+	c.Helper()
+	for part := range slices.Chunk(ids, 100) {
+		err := errors.New("they have not ended")
+		for began := time.Now(); err != nil; {
+			if time.Since(began) > time.Minute {
+				c.Fatalf("%d transfers: %v", len(part), err)
+			}
+			var all []perdure.Status
+			if all, err = c.client.Statuses(c.ctx, part...); err == nil {
+				for i, s := range all {
+					switch {
+					case s.Head.Number == 0:
+						c.Fatalf("transfer %s is lost", part[i])
+					case s.IsTerminal() && !s.IsSuccess():
+						c.Fatalf("transfer %s: %v", part[i], s.Err)
+					case !s.IsTerminal():
+						err = fmt.Errorf("transfer %s is %v", part[i], s.Head.Status)
+					}
+				}
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
+// TestNothingIsLostWhateverFails has three nodes move money while sessions, the server,
+// nodes and the network fail: what was acknowledged ends, no booking is made twice, no
+// money appears or goes, and after each fault is healed everything moves again.
+//
+// spec: B-5, P-2
+func TestNothingIsLostWhateverFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute of faults")
+	}
+	seed := rand.Uint64()
+	c := newCluster(t, 3, seed)
+	ctx, enough := context.WithCancel(c.ctx)
+	var loading sync.WaitGroup
+	for i := range uint64(3) {
+		loading.Go(func() { c.load(ctx, seed+i) })
+	}
+	c.moves(0)
+	for i, f := range c.some() {
+		began := time.Now()
+		heal := f.make(c)
+		time.Sleep(chaosLease + time.Duration(c.random.IntN(int(chaosLease))))
+		if err := heal(); err != nil {
+			t.Fatalf("%s: %v\n%s", f.name, err, c.logs())
+		}
+		healed := time.Since(began)
+		t.Logf("%s: healed after %v, moves again after %v", f.name, healed.Round(time.Millisecond), c.moves(i+1).Round(time.Millisecond))
+	}
+	enough()
+	loading.Wait()
+	c.ended(c.acked)
+	c.audit()
+	t.Logf("%d transfers", len(c.acked))
+}
+
+// some gives each fault once, and some a second time, in any order.
+func (c *cluster) some() []fault {
+	all := append(slices.Clone(faults), faults...)
+	c.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	seen := map[string]bool{}
+	var out []fault
+	for _, f := range all {
+		if !seen[f.name] || c.random.IntN(3) == 0 {
+			out = append(out, f)
+		}
+		seen[f.name] = true
+	}
+	return out
+}
+
+func (c *cluster) logs() string {
+	s := ""
+	for i, p := range c.nodes {
+		s += fmt.Sprintf("node %d:\n%s\n", i, p.log)
+	}
+	return s
+}
+
+// audit looks at the bank and the journals when everything has ended.
+func (c *cluster) audit() {
+	c.Helper()
+	for what, sql := range map[string]string{
+		"money that has appeared": fmt.Sprintf("select sum(balance) - %d from accounts", accounts*opening),
+		"accounts that are not the sum of their bookings": fmt.Sprintf(
+			"select count(*) from accounts a where balance <> %d + coalesce((select sum(amount) from bookings b where b.account = a.id), 0)", opening),
+		"bookings that no run has recorded, or the other way round": `select
+			(select count(*) from bookings) - (select count(*) from perdure.entries where kind = (select kind from perdure.kinds where name = 'StepCompleted'))`,
+		"runs that have not ended well": "select count(*) from perdure.runs where status <> 'COMPLETED'",
+		"journals with gaps":            "select count(*) from (select run from perdure.entries group by run having max(seq) <> count(*)) g",
+		"runs that have ended twice": `select count(*) from (select run from perdure.entries
+			where kind = (select kind from perdure.kinds where name = 'RunCompleted') group by run having count(*) > 1) g`,
+	} {
+		var n int
+		if err := c.bank.QueryRow(c.ctx, sql).Scan(&n); err != nil || n != 0 {
+			c.Errorf("%s: %d, %v", what, n, err)
+		}
+	}
+}
