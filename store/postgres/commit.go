@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The statements of a commit, in the order in which they are sent.
-const (
+// The statements of a commit, in the order in which they are sent. A test breaks some.
+var (
 	// holdEngine is the fence: it fails where the engine's row is gone, and keeps it
 	// from going before the commit is over. It does not keep the row from being
 	// written, as a renewal does.

@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-const (
+var (
 	insertEngine = `insert into perdure.engines (host, pid, build, slots, since, seen, leased)
 select $1, $2, $3, $4, $5, now, now + $6::bigint * interval '1 microsecond' from clock_timestamp() now returning id`
 

@@ -287,10 +287,11 @@ func amongTakeOver(w *world) {
 		close(over)
 		w.same("entries at the take-over, and those that were acknowledged", there, <-told)
 		b.rows(run, int(there))
+		w.same("runs that the dead engine owns still", len(b.find(store.Filter{Owner: x.engine})), 0)
 	}
 }
 
-// sendsOn commits entries of a run until it is fenced, and gives the number of the
+// sendsOn commits entries of a run, each with a new run, until it is fenced, and gives the number of the
 // last. It closes ready after a few, and ends in any case a few after over.
 func (w *world) sendsOn(seed uint64, run journal.Number, ready, over chan struct{}) int64 {
 	begun := sync.OnceFunc(func() { close(ready) })
@@ -305,7 +306,7 @@ func (w *world) sendsOn(seed uint64, run journal.Number, ready, over chan struct
 		if seq == 4 {
 			begun()
 		}
-		err := w.sends(step(run, seq+1))
+		err := w.sends(step(run, seq+1), w.start(""))
 		if errors.Is(err, store.ErrFenced) {
 			return seq
 		}

@@ -3,8 +3,6 @@ package storetest
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -14,26 +12,6 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// A recorder is a T that takes note of failures instead of failing.
-type recorder struct {
-	ctx      context.Context
-	failures []string
-}
-
-func (r *recorder) Helper()                  {}
-func (r *recorder) Context() context.Context { return r.ctx }
-
-func (r *recorder) Errorf(format string, args ...any) {
-	r.failures = append(r.failures, fmt.Sprintf(format, args...))
-}
-
-func (r *recorder) Fatalf(format string, args ...any) {
-	r.Errorf(format, args...)
-	runtime.Goexit()
-}
-
-func (r *recorder) Skipf(string, ...any) { runtime.Goexit() }
-
 // failures gives the names of the checks that a driver fails.
 func failures(t *testing.T, fresh func() Database) []string {
 	var names []string
@@ -41,14 +19,7 @@ func failures(t *testing.T, fresh func() Database) []string {
 		if strings.HasPrefix(c.name, "payload/a payload of 64 MB") || strings.HasPrefix(c.name, "take/about 32 MB") {
 			continue // slow, and not what is tried here
 		}
-		r := &recorder{ctx: t.Context()}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			c.try(r, fresh())
-		}()
-		<-done
-		if len(r.failures) > 0 {
+		if len(c.failures(t.Context(), fresh())) > 0 {
 			names = append(names, c.name)
 		}
 	}

@@ -1,0 +1,57 @@
+package postgres
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/store/storetest"
+)
+
+// TestSuiteFailsBrokenVariants breaks what holds several engines apart, a statement at
+// a time, and demands that the suite notices.
+//
+// spec: B-5, P-1
+func TestSuiteFailsBrokenVariants(t *testing.T) {
+	f := &farm{t: t}
+	for name, v := range map[string]struct {
+		statement *string
+		broken    string
+		check     string
+	}{
+		"no fence": {
+			&holdEngine, `select $1::bigint`,
+			"takeover/the engine that was taken over is fenced from everything",
+		},
+		"a fence that does not wait": {
+			&holdEngine, `select 1 / count(*) from perdure.engines where id = $1`,
+			"among/nothing of an engine appears after its take-over",
+		},
+		"a fence by the clock": {
+			&holdEngine, `select 1 / count(*) from perdure.engines where id = $1 and leased > clock_timestamp()`,
+			"lease/an engine whose lease has passed renews it where nobody took over",
+		},
+		"no counter of messages": {
+			&updateHeads, strings.ReplaceAll(updateHeads, "h.mail <> u.mail", "h.mail < 0"),
+			"among/between posts of other engines and rests no message is stranded",
+		},
+		"no lock on workflow IDs": {
+			&lockIDs, `select $1::int[], $2::boolean[], $3::int`,
+			"among/between starts and signals of one workflow ID no signal is stranded",
+		},
+		"take-over and release in one statement": {
+			&takeOver, `with gone as (delete from perdure.engines where id = $1 and leased <= clock_timestamp() returning id),
+freed as (update perdure.heads h set owner = 0, wake = $2, claimed = false from gone g where h.owner = g.id and h.ended is null)
+select id from gone`,
+			"among/nothing of an engine appears after its take-over",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func(whole string) { *v.statement = whole }(*v.statement)
+			*v.statement = v.broken
+			caught := storetest.Catches(t, v.check, 10, func() storetest.Database { return f.database(t, "", Options{}) })
+			if !caught {
+				t.Errorf("%q passes", v.check)
+			}
+		})
+	}
+}

@@ -1,0 +1,61 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+)
+
+// A recorder is a T that takes note of failures instead of failing.
+type recorder struct {
+	ctx      context.Context
+	failures []string
+}
+
+func (r *recorder) Helper()                  {}
+func (r *recorder) Context() context.Context { return r.ctx }
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.failures = append(r.failures, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+func (r *recorder) Skipf(string, ...any) { runtime.Goexit() }
+
+// failures tries a check and gives what it complains about.
+func (c check) failures(ctx context.Context, db Database) []string {
+	r := &recorder{ctx: ctx}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.try(r, db)
+	}()
+	<-done
+	return r.failures
+}
+
+// Catches says whether a row of the contract, by its name, fails on a driver that was
+// broken on purpose. Since a race may be won by chance, it is tried so many times, each
+// on a database of its own.
+func Catches(t *testing.T, name string, tries int, fresh func() Database) bool {
+	t.Helper()
+	for _, c := range checks() {
+		if c.name != name {
+			continue
+		}
+		for range tries {
+			if failures := c.failures(t.Context(), fresh()); len(failures) > 0 {
+				t.Logf("caught: %s", failures[0])
+				return true
+			}
+		}
+		return false
+	}
+	t.Fatalf("there is no check %q", name)
+	return false
+}
