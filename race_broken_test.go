@@ -39,8 +39,7 @@ func TestRacesCatchWhatIsBroken(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a while")
 	}
-	const enough = 4000
-	for name, broken := range map[string]wrongStore{
+	racesCatch(t, 1, map[string]wrongStore{
 		"a run rests whatever it was sent":         {commit: restsAnyway},
 		"a message is sent and then a run started": {commit: startsApart},
 		"a run is looked for and then sent to":     {commit: findsFirst},
@@ -54,10 +53,28 @@ func TestRacesCatchWhatIsBroken(t *testing.T) {
 		"a key is not known again":                 {commit: knowsNoKey},
 		"a successor begins with an empty inbox":   {commit: inheritsNothing},
 		"a timer fires a while before it should":   {commit: firesEarly},
-	} {
+	})
+}
+
+// As above, with several engines.
+func TestRacesOfEnginesCatchWhatIsBroken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a while")
+	}
+	racesCatch(t, 3, map[string]wrongStore{
+		"a claim gives what others have":   {claim: givesWhatIsOwned},
+		"a run rests whatever it was sent": {commit: restsAnyway},
+		"a claim forgets the mail":         {claim: forgetsMail},
+	})
+}
+
+// racesCatch demands that with each of these stores something is found.
+func racesCatch(t *testing.T, engines int, stores map[string]wrongStore) {
+	const enough = 4000
+	for name, broken := range stores {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(enough) {
-				bad, _ := playRace(t, seed, func(*history) func(store.Store) store.Store {
+				bad, _ := playRace(t, seed, engines, func(*history) func(store.Store) store.Store {
 					return func(s store.Store) store.Store {
 						own := broken
 						own.Store = s
@@ -72,6 +89,27 @@ func TestRacesCatchWhatIsBroken(t *testing.T) {
 			t.Errorf("%d histories found nothing wrong", enough)
 		})
 	}
+}
+
+// givesWhatIsOwned gives an engine runs that another one has.
+func givesWhatIsOwned(s store.Store, c store.Claim) (store.Claimed, error) {
+	got, err := s.Claim(context.Background(), c)
+	if c.Max == 0 || err != nil {
+		return got, err
+	}
+	heads, _, err := s.Find(context.Background(), store.Filter{Open: true})
+	for _, h := range heads {
+		if h.Owner == 0 || h.Owner == c.Engine || len(got.Runs) > 0 {
+			continue
+		}
+		entries, err := s.Load(context.Background(), h.Number, store.Range{})
+		if err != nil {
+			return got, err
+		}
+		h.Owner = c.Engine
+		got.Runs = append(got.Runs, store.Run{Head: h, Entries: entries, Last: int64(len(entries))})
+	}
+	return got, err
 }
 
 func restsAnyway(s store.Store, g *store.Group) error {

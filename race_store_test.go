@@ -28,7 +28,9 @@ type slow struct {
 	random *rand.Rand
 	down   bool
 
+	stalls  time.Duration // how long a commit is held up now and then, at most
 	watched *watchers
+	watcher store.Watcher // instead, where there is one
 }
 
 // watchers are those who want to hear that another process has written.
@@ -65,6 +67,10 @@ func (w *watchers) written() {
 // Watch is [store.Watcher.Watch]. Without watchers it hears nothing, and the
 // engine's sweep has to do.
 func (s *slow) Watch(ctx context.Context, f func()) {
+	if s.watcher != nil {
+		s.watcher.Watch(ctx, f)
+		return
+	}
 	if s.watched != nil {
 		defer s.watched.add(f)()
 		f()
@@ -124,6 +130,9 @@ func (s *slow) call(do func() error) error {
 }
 
 func (s *slow) Commit(ctx context.Context, g *store.Group) error {
+	if s.stalls > 0 && s.draw(10) == 0 {
+		<-time.After(time.Duration(s.draw(int64(s.stalls))))
+	}
 	return s.call(func() error { return s.Store.Commit(ctx, g) })
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
@@ -32,7 +33,15 @@ const raceSeed = "PERDURE_RACE_SEED"
 // resume and decide, and the store is slow and loses answers, and the engine dies.
 // What callers were told is then held against what the runs consumed and what is left
 // in inboxes: see race.judge.
-func TestRaceOfMessagesLosesNothingAndRepeatsNothing(t *testing.T) {
+func TestRaceOfMessagesLosesNothingAndRepeatsNothing(t *testing.T) { raceOf(t, 1) }
+
+// spec: B-5, R-12, R-13, R-17, L-19
+//
+// As before, with several engines on the database: they die and leave, and lose
+// their leases where the store is down for them for too long.
+func TestRaceOfEnginesLosesNothingAndRepeatsNothing(t *testing.T) { raceOf(t, 3) }
+
+func raceOf(t *testing.T, engines int) {
 	base, most, limit := uint64(time.Now().UnixNano()), 100_000, 6*time.Second
 	if testing.Short() {
 		limit = time.Second
@@ -47,11 +56,11 @@ func TestRaceOfMessagesLosesNothingAndRepeatsNothing(t *testing.T) {
 	t.Logf("seeds from %d", base)
 	began, sum := time.Now(), tally{}
 	for i := range most {
-		if i > 0 && time.Since(began) > limit && (sum.proves() || i > 100) { // a slow machine plays few in that time
+		if i > 0 && time.Since(began) > limit && (sum.proves(engines) || i > 100) { // a slow machine plays few in that time
 			break
 		}
 		seed := base + uint64(i)
-		bad, counts := playRace(t, seed, nil)
+		bad, counts := playRace(t, seed, engines, nil)
 		sum.add(counts)
 		for _, b := range bad {
 			t.Errorf("%s=%d: %s", raceSeed, seed, b)
@@ -61,13 +70,13 @@ func TestRaceOfMessagesLosesNothingAndRepeatsNothing(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", sum)
-	if most > 1 && !sum.proves() {
+	if most > 1 && !sum.proves(engines) {
 		t.Error("the histories prove little")
 	}
 }
 
 // A tally counts what happened, so that histories in which nothing does are seen.
-type tally struct{ Histories, Calls, Unknown, Runs, Consumed, Unread, Unrouted, Rests, Deaths int }
+type tally struct{ Histories, Calls, Unknown, Runs, Consumed, Unread, Unrouted, Rests, Deaths, Fallen, Lost int }
 
 func (a *tally) add(b tally) {
 	a.Histories += b.Histories
@@ -79,17 +88,21 @@ func (a *tally) add(b tally) {
 	a.Unrouted += b.Unrouted
 	a.Rests += b.Rests
 	a.Deaths += b.Deaths
+	a.Fallen += b.Fallen
+	a.Lost += b.Lost
 }
 
 // proves says whether enough of what may go wrong has happened.
-func (a *tally) proves() bool { return a.Consumed > 0 && a.Unread > 0 && a.Rests > 0 && a.Deaths > 0 }
+func (a *tally) proves(engines int) bool {
+	return a.Consumed > 0 && a.Unread > 0 && a.Rests > 0 && a.Deaths > 0 && (engines == 1 || a.Fallen > 0 && a.Lost > 0)
+}
 
 // playRace plays the history of a seed and says what was wrong; a broken store is
 // put below everything.
-func playRace(t *testing.T, seed uint64, broken func(*history) func(store.Store) store.Store) (bad []string, sum tally) {
+func playRace(t *testing.T, seed uint64, engines int, broken func(*history) func(store.Store) store.Store) (bad []string, sum tally) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHistory(t, seed, broken)
+		h := newHistory(t, seed, engines, broken)
 		bad = h.play()
 		sum = h.sum
 	})
@@ -100,12 +113,11 @@ func playRace(t *testing.T, seed uint64, broken func(*history) func(store.Store)
 type history struct {
 	seed   uint64
 	random *rand.Rand // of the goroutine that plays
-	world  *world
-	engine atomic.Pointer[perdure.Engine]
+	*racingNode
+	peers  []*racingNode   // further engines
 	other  *memory.Store   // the handle of another process
 	far    *perdure.Client // in another process, on a slow store
 	near   *perdure.Client // in another process, on one that takes no time
-	slow   atomic.Pointer[slow]
 	farOff *slow
 	broken func(store.Store) store.Store
 
@@ -121,6 +133,13 @@ type history struct {
 	sum tally
 }
 
+// A racingNode is one place for an engine.
+type racingNode struct {
+	world  *world
+	engine atomic.Pointer[perdure.Engine]
+	slow   atomic.Pointer[slow]
+}
+
 // ledgerOfCalls is what the callers did and were told.
 type ledgerOfCalls struct {
 	mu       sync.Mutex
@@ -133,9 +152,15 @@ type ledgerOfCalls struct {
 	returned []string        // what those who waited for runs found wrong
 }
 
-func newHistory(t *testing.T, seed uint64, broken func(*history) func(store.Store) store.Store) *history {
+// raceLease is the lease of an engine that is not the only one.
+const raceLease = 3 * time.Second
+
+func newHistory(t *testing.T, seed uint64, engines int, broken func(*history) func(store.Store) store.Store) *history {
 	first := memory.New()
-	h := &history{seed: seed, random: rand.New(rand.NewPCG(seed, 0)), other: first.Reopen()}
+	if engines > 1 {
+		first = memory.NewShared(raceLease)
+	}
+	h := &history{seed: seed, random: rand.New(rand.NewPCG(seed, 0)), other: first.Beside()}
 	h.open, h.enough = context.WithCancel(context.Background())
 	rng := h.random
 	if rng.IntN(2) == 0 {
@@ -149,8 +174,7 @@ func newHistory(t *testing.T, seed uint64, broken func(*history) func(store.Stor
 	if broken != nil {
 		h.broken = broken(h)
 	}
-	w := &world{t: t, db: first.Reopen(), workflows: []perdure.Definition{raceWorkflow, raceRival}}
-	w.opts = perdure.Options{
+	opts := perdure.Options{
 		Build: "test", CleanUp: -1,
 		Linger:      []time.Duration{-1, -1, 0, 5 * time.Millisecond, 300 * time.Millisecond}[rng.IntN(5)],
 		MaxResident: []int{0, 0, 1}[rng.IntN(3)],
@@ -158,11 +182,19 @@ func newHistory(t *testing.T, seed uint64, broken func(*history) func(store.Stor
 		Sweep:       []time.Duration{time.Second, 0}[rng.IntN(2)],
 		SweepOnly:   rng.IntN(8) == 0,
 	}
-	if h.watched != nil && !w.opts.SweepOnly { // nothing may depend on a sweep
-		w.opts.Sweep = -1
+	if h.watched != nil && !opts.SweepOnly { // nothing may depend on a sweep
+		opts.Sweep = -1
 	}
-	w.wrap = h.wrap
-	h.world = w
+	for i := range engines {
+		w := &world{t: t, db: first.Beside(), workflows: []perdure.Definition{raceWorkflow, raceRival}, opts: opts}
+		n := &racingNode{world: w}
+		w.wrap = func(s store.Store) store.Store { return h.wrap(n, s) }
+		if i > 0 {
+			h.peers = append(h.peers, n)
+		} else {
+			h.racingNode = n
+		}
+	}
 	var err error
 	if h.near, err = perdure.NewClient(t.Context(), &stranger{h.other, h.watched}); err != nil {
 		t.Fatal(err)
@@ -173,7 +205,10 @@ func newHistory(t *testing.T, seed uint64, broken func(*history) func(store.Stor
 	if h.far, err = perdure.NewClient(t.Context(), h.farOff); err != nil {
 		t.Fatal(err)
 	}
-	h.begin()
+	h.begin(h.racingNode)
+	for _, n := range h.peers {
+		h.begin(n)
+	}
 	return h
 }
 
@@ -196,7 +231,7 @@ func (h *history) plans(first int) []storetest.Plan {
 	return out
 }
 
-func (h *history) wrap(s store.Store) store.Store {
+func (h *history) wrap(n *racingNode, s store.Store) store.Store {
 	plans := h.plans(60)
 	if h.chaos > 0 && !h.calm.Load() && h.random.IntN(3) == 0 {
 		plans = append(plans, storetest.Plan{
@@ -204,24 +239,45 @@ func (h *history) wrap(s store.Store) store.Store {
 		})
 	}
 	slow := h.slowed(storetest.NewFaulty(h.broken(s), plans...), h.random.Uint64())
-	h.slow.Store(slow)
+	if w, ok := s.(store.Watcher); ok && len(h.peers) > 0 && h.watched != nil {
+		slow.watcher = w
+	}
+	if len(h.peers) > 0 && h.chaos > 0 && !h.calm.Load() {
+		slow.stalls = 2 * raceLease
+	}
+	n.slow.Store(slow)
 	return slow
 }
 
-func (h *history) begin() {
-	h.world.begin()
-	h.engine.Store(h.world.eng)
+func (h *history) begin(n *racingNode) {
+	n.world.begin()
+	n.engine.Store(n.world.eng)
 }
 
 // revive has a new engine take the place of the one that is there, dead or not.
-func (h *history) revive(orderly bool) {
+func (h *history) revive(n *racingNode, orderly bool) {
 	if orderly {
-		h.world.stop()
-		h.world.done <- <-h.world.done
+		n.world.stop()
+		n.world.done <- <-n.world.done
 	}
-	h.world.kill()
+	n.world.kill()
 	h.sum.Deaths++
-	h.begin()
+	if !h.calm.Load() && len(h.peers) > 0 && h.random.IntN(2) == 0 {
+		time.Sleep(time.Duration(h.random.Int64N(int64(2 * raceLease)))) // others take over, or only it itself
+	}
+	h.begin(n)
+}
+
+// nodes gives all places for engines.
+func (h *history) nodes() []*racingNode { return append([]*racingNode{h.racingNode}, h.peers...) }
+
+// one gives the engine of one of them.
+func (c *caller) one() *perdure.Engine {
+	if len(c.peers) == 0 {
+		return c.engine.Load()
+	}
+	all := c.nodes()
+	return all[c.random.IntN(len(all))].engine.Load()
 }
 
 // play plays the history to its end and gives what was wrong.
@@ -250,7 +306,11 @@ func (h *history) play() []string {
 	h.enough()
 	h.waiting.Wait()
 	bad = append(bad, h.judge()...)
-	h.world.kill()
+	for _, n := range h.nodes() {
+		n.world.kill()
+		h.sum.Fallen += len(n.world.seen(observe.EngineFallen))
+		h.sum.Lost += len(n.world.seen(observe.LeaseLost))
+	}
 	time.Sleep(time.Minute) // what is in flight ends
 	if os.Getenv(raceSeed) != "" {
 		h.world.t.Log(h.dump())
@@ -261,14 +321,19 @@ func (h *history) play() []string {
 
 // disturb has the engine die or leave, or the store be down for a while.
 func (h *history) disturb() {
-	switch slow := h.slow.Load(); {
-	case h.world.stopped(), h.random.IntN(2) == 0:
-		h.revive(false)
+	n := h.racingNode
+	if len(h.peers) > 0 {
+		all := h.nodes()
+		n = all[h.random.IntN(len(all))]
+	}
+	switch slow := n.slow.Load(); {
+	case n.world.stopped(), h.random.IntN(2) == 0:
+		h.revive(n, false)
 	case h.random.IntN(2) == 0:
-		h.revive(true)
+		h.revive(n, true)
 	default:
 		slow.setDown(true)
-		time.Sleep(time.Duration(h.random.Int64N(int64(3 * time.Second))))
+		time.Sleep(time.Duration(h.random.Int64N(int64(3*time.Second) * int64(1+len(h.peers)))))
 		slow.setDown(false)
 	}
 }
@@ -280,8 +345,10 @@ func (h *history) heal() {
 	h.mu.Lock()
 	h.gaps = 0
 	h.mu.Unlock()
-	if h.chaos > 0 || h.lossy {
-		h.revive(h.random.IntN(2) == 0)
+	for _, n := range h.nodes() {
+		if h.chaos > 0 || h.lossy {
+			h.revive(n, h.random.IntN(2) == 0)
+		}
 	}
 }
 
@@ -333,7 +400,7 @@ type caller struct {
 const patience = 20 * time.Second
 
 func (c *caller) act() {
-	by := perdure.Caller(c.engine.Load())
+	by := perdure.Caller(c.one())
 	if c.random.IntN(2) == 0 {
 		by = c.far
 	}
@@ -484,7 +551,7 @@ func (c *caller) order(by perdure.Caller) {
 	ctx, cancel := c.context()
 	defer cancel()
 	id := c.id()
-	o := &order{to: id, began: time.Now(), atOnce: by != perdure.Caller(c.far)}
+	o := &order{to: id, began: time.Now(), atOnce: by != perdure.Caller(c.far) && len(c.peers) == 0}
 	switch k := c.random.IntN(10); {
 	case k < 2:
 		o.what, o.err = "cancel", raw(by).Cancel(ctx, id, "by race")
