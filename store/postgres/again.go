@@ -109,6 +109,29 @@ type known struct {
 	starts map[*store.Change]bool
 }
 
+// unsay takes back the verdicts on messages that were not sent after all, by what has
+// become of the start that they depend on: messages of their IDs came from elsewhere.
+func (k known) unsay(g *store.Group) {
+	for i := range g.Changes {
+		c := &g.Changes[i]
+		if !c.Create {
+			continue
+		}
+		var unsent []store.Post
+		switch c.Verdict {
+		case store.Taken:
+			unsent = c.Posts
+		case store.Written:
+			unsent = c.Else
+		}
+		for j := range unsent {
+			if p := &unsent[j]; k.posts[p] {
+				p.Verdict, p.To, p.Number = store.Written, journal.Head{}, 0
+			}
+		}
+	}
+}
+
 // look makes the batch that waits for the old transaction and looks for the group.
 func (m *memories) look(s *Store) *batch {
 	var b batch

@@ -62,6 +62,14 @@ order by h.wake, h.number limit $3`
 
 	own = `update perdure.heads set owner = $1, given = mail, claimed = true where number = any($2::bigint[])`
 
+	// look tells, by one statement, whether the engine lives, whether it was not given
+	// all messages, and when the next run is due.
+	look = `select exists (select from perdure.engines where id = $1),
+    exists (select from perdure.heads where owner = $1 and mail > given and owner > 0 and ended is null),
+    (select min(n.wake) from unnest($2::text[]) as w (name) cross join lateral (
+        select h.wake from perdure.heads h where h.owner = 0 and h.workflow = w.name and h.wake is not null and h.ended is null
+        order by h.wake, h.number limit 1) n)`
+
 	// selectNext leaves out what somebody else is about to take: it would be due until
 	// that is done.
 	selectNext = `select min(n.wake) from unnest($1::text[]) as w (name)
@@ -78,6 +86,11 @@ const claimBytes = 32 << 20
 
 // take gives an engine runs, and messages of those that it has.
 func (s *Store) take(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	if c.Run == 0 {
+		if out, idle, err := s.looks(ctx, c); err != nil || idle {
+			return out, err
+		}
+	}
 	var out store.Claimed
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		out = store.Claimed{Engine: c.Engine}
@@ -88,6 +101,24 @@ func (s *Store) take(ctx context.Context, c store.Claim) (store.Claimed, error) 
 		return t.due(ctx)
 	})
 	return out, err
+}
+
+// looks says whether there is nothing to take now, as there mostly is not.
+func (s *Store) looks(ctx context.Context, c store.Claim) (out store.Claimed, idle bool, err error) {
+	var alive, mail bool
+	var next pgtype.Int8
+	names := c.Workflows
+	if c.Max <= 0 {
+		names = nil
+	}
+	if err := s.pool.QueryRow(ctx, look, int64(c.Engine), names).Scan(&alive, &mail, &next); err != nil {
+		return out, false, err
+	}
+	if !alive {
+		return out, false, store.ErrFenced
+	}
+	out = store.Claimed{Engine: c.Engine, Next: moment(next)}
+	return out, !mail && (out.Next.IsZero() || out.Next.After(c.Now)), nil
 }
 
 // A taking is a claim of runs while it is made. It reads before it owns: what is too

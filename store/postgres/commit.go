@@ -70,11 +70,13 @@ select coalesce(w.stays, false), ` + of("w", headColumns) + `, 1 / (n.count = $1
 from (select count(*) from written) n left join written w on w.stays`
 
 // findHeads tells which run the workflow ID of a new one stands for, where that was
-// not written: the open one, or the one that ended last within the window.
+// not written: the open one, but for one that the group starts later, or the one that
+// ended last within the window.
 var findHeads = `select n.number, ` + of("f", headColumns) + `
-from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]) as n (number, workflow_id, workflow, since)
+from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]) with ordinality as n (number, workflow_id, workflow, since, place)
 cross join lateral (
-    (select o.* from perdure.heads o where o.workflow_id = n.workflow_id and o.ended is null)
+    (select o.* from perdure.heads o where o.workflow_id = n.workflow_id and o.ended is null
+    and coalesce(array_position($1::bigint[], o.number), 0) < n.place)
     union all
     (select o.* from perdure.heads o where o.workflow_id = n.workflow_id and o.ended >= n.since and o.workflow = n.workflow
     order by o.ended desc, o.number desc limit 1)
@@ -112,7 +114,11 @@ func (s *Store) Commit(ctx context.Context, g *store.Group) error {
 			return s.finished(err)
 		}
 	}
-	return s.finished(s.write(ctx, g, there, s.pool))
+	if err := s.write(ctx, g, there, s.pool); err != nil {
+		return s.finished(err)
+	}
+	there.unsay(g)
+	return nil
 }
 
 // write sends a group, but for what is there, until no race is lost.

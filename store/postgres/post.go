@@ -65,16 +65,18 @@ second as materialized (
         when unrouted <> 0 and verdict in (%[2]d, %[3]d)
             and row_number() over (partition by unrouted, verdict in (%[2]d, %[3]d) order by place) > 1
         then %[5]d
-        when id is not null and verdict in (%[3]d, %[6]d)
-            and row_number() over (partition by verdict, case when verdict = %[3]d then line::text else workflow_id end, id order by place) > 1
+        when id is not null and verdict in (%[3]d, %[4]d)
+            and count(*) filter (where verdict = %[3]d) over (partition by line, id order by place rows between unbounded preceding and 1 preceding) > 0
+        then %[2]d
+        when id is not null and verdict = %[6]d and row_number() over (partition by verdict, workflow_id, id order by place) > 1
         then %[2]d
         else verdict
-    end as verdict
+    end as verdict, verdict = %[6]d or waits is not null as away
     from first
 ),
 judged as materialized (
     select f.place, f.run, f.follow, f.workflow_id, f.until, f.force, f.unrouted, f.kind, f.id, f.scope, f.name, f.key, f.occ, f.at, f.spill, f.detail, f.data,
-        f.target, f.line, f.owner, f.cause, f.wake, f.mail, f.given, f.known, f.waits, s.verdict,
+        f.target, f.line, f.owner, f.cause, f.wake, f.mail, f.given, f.known, f.waits, s.verdict, s.away,
         f.mail + count(*) filter (where s.verdict = %[3]d) over t as number,
         bool_or(s.verdict = %[3]d and f.owner = 0 and (f.cause = '' or f.force)) over t and (f.wake is null or f.wake > $2) as woken,
         bool_or(s.verdict = %[3]d and f.unrouted <> 0) over t as moved
@@ -109,13 +111,14 @@ select j.place, j.verdict, coalesce(j.known, j.waits, k.number, j.number),
     j.number, r.chain, r.parent, r.keep
 from judged j
 left join kept k using (place)
-left join perdure.heads r on r.number = j.target and j.verdict in (%[2]d, %[3]d, %[4]d) and j.waits is null
+left join perdure.heads r on r.number = j.target and j.verdict in (%[2]d, %[3]d, %[4]d) and not j.away
 order by j.place`, journal.ContinuedAsNew, store.Duplicate, store.Delivered, store.Closed, store.Nobody, store.Unrouted)
 
 // sendPosts delivers what a group sends, and moves messages that had found no run. What
 // depends on what becomes of a new run (creator) is left out where that has become
 // something else: of a run that was not created, other messages are sent where another
-// workflow has its ID, and both where the ID stands for a run.
+// workflow has its ID, and both where the ID stands for a run. What the group starts
+// later counts for nothing.
 var sendPosts = `with u as materialized (
     select * from perdure.unrouted where number = any($23::bigint[]) order by number for update
 ),
@@ -133,7 +136,8 @@ m as materialized (
     left join u on u.number = p.unrouted
     where (p.unrouted = 0 or u.number is not null) and (p.creator = 0 or case
         when exists (select from perdure.heads c where c.number = p.creator) then not p.other
-        when (select c.workflow from perdure.heads c where c.workflow_id = p.creator_id and c.ended is null) <> p.creator_workflow then p.other
+        when (select c.workflow from perdure.heads c where c.workflow_id = p.creator_id and c.ended is null
+            and coalesce(array_position($24::bigint[], c.number), 0) < array_position($24::bigint[], p.creator)) <> p.creator_workflow then p.other
         else true
     end)
 )` + postBody
@@ -178,12 +182,11 @@ func (t *transaction) post(c *store.Change) error {
 				continue
 			}
 			p.Verdict, p.To, p.Number = store.Written, journal.Head{}, 0
-			other := i == 1
-			if other && !c.Create {
+			other, creator := i == 1, c
+			switch {
+			case other && !c.Create, !other && t.there.starts[c] && c.Verdict == store.Taken:
 				continue
-			}
-			creator := c
-			if !c.Create || c.From != 0 {
+			case !c.Create, c.From != 0, t.there.starts[c]: // what becomes of it is known
 				creator = nil
 			}
 			if err := t.posts.add(p, creator, other); err != nil {
@@ -260,7 +263,7 @@ func (r *postRows) queue(t *transaction) {
 	r.spilled.queue(&t.batch)
 	t.batch.add(sendPosts, int64(t.group.Engine), nanos(t.group.Now),
 		r.run, r.follow, r.workflowID, r.until, r.force, r.creator, r.creatorID, r.creatorWorkflow, r.other,
-		r.kind, r.id, r.scope, r.name, r.key, r.occ, r.at, r.spill, r.detail, r.data, r.unrouted, r.moves).each(t.verdicts(r.of))
+		r.kind, r.id, r.scope, r.name, r.key, r.occ, r.at, r.spill, r.detail, r.data, r.unrouted, r.moves, t.starts.number).each(t.verdicts(r.of))
 }
 
 // deliver gives new runs the messages that have waited for their workflow IDs. Each

@@ -94,7 +94,7 @@ func execute(t *testing.T, url, sql string, args ...any) error {
 // spec: P-2
 func TestLikeMemory(t *testing.T) {
 	f := &farm{t: t}
-	for seed := range uint64(6) {
+	for seed := range uint64(8) {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			m := memory.New()
