@@ -88,18 +88,16 @@ func upgrade(ctx context.Context, tx pgx.Tx, version int) error {
 // version gives the version of the schema, zero where there is none. It refuses a
 // newer one, and a schema of this name that is somebody else's.
 func (s *Store) version(ctx context.Context, from reader) (int, error) {
-	var schema, meta bool
-	err := from.QueryRow(ctx, `select to_regnamespace('perdure') is not null, to_regclass('perdure.meta') is not null`).Scan(&schema, &meta)
-	if err != nil || !schema {
+	// The tables of the catalog are asked, not functions like to_regclass: those may
+	// remember what was so before this session has waited for a lock.
+	var tables, meta int64
+	err := from.QueryRow(ctx, `select count(*), count(*) filter (where c.relname = 'meta')
+from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where n.nspname = 'perdure'`).Scan(&tables, &meta)
+	if err != nil || tables == 0 {
 		return 0, err
 	}
-	if !meta {
-		var tables int64
-		err := from.QueryRow(ctx, `select count(*) from pg_class where relnamespace = to_regnamespace('perdure')`).Scan(&tables)
-		if err == nil && tables > 0 {
-			err = fmt.Errorf("%w: its schema perdure has other tables", store.ErrForeign)
-		}
-		return 0, err
+	if meta == 0 {
+		return 0, fmt.Errorf("%w: its schema perdure has other tables", store.ErrForeign)
 	}
 	var text string
 	if err := from.QueryRow(ctx, `select value from perdure.meta where key = 'schema'`).Scan(&text); err != nil {
