@@ -70,6 +70,21 @@ func transfers(bank *pgxpool.Pool) *perdure.Workflow[transfer, string] {
 	}, perdure.Retry{Attempts: 1000, First: 10 * time.Millisecond, Factor: 2, Cap: 500 * time.Millisecond})
 }
 
+// beats is a workflow that says again and again where it is.
+func beats(bank *pgxpool.Pool) *perdure.Workflow[int, int] {
+	return perdure.Define("beats", func(ctx context.Context, _ int) (int, error) {
+		for i := 0; ; i++ {
+			_, err := perdure.Step(ctx, "beat", func(ctx context.Context) (int, error) {
+				_, err := bank.Exec(ctx, "insert into beats (process) values ($1)", os.Getpid())
+				return 0, err
+			}, perdure.Key(fmt.Sprint(i)), perdure.Retry{Attempts: 1000, First: time.Millisecond, Factor: 1})
+			if err != nil {
+				return i, err
+			}
+		}
+	})
+}
+
 // book is a step that books an amount once, however often it is executed.
 func book(bank *pgxpool.Pool, account, amount int) func(context.Context) (int, error) {
 	return func(ctx context.Context) (int, error) {
@@ -114,7 +129,7 @@ func serve(ctx context.Context, url string, bank *pgxpool.Pool) error {
 	}
 	e, err := perdure.New(s, perdure.Options{Linger: -1, Drain: time.Second, Observers: []observe.Observer{tell}})
 	if err == nil {
-		err = e.Register(transfers(bank))
+		err = e.Register(transfers(bank), beats(bank))
 	}
 	if err == nil {
 		err = e.Run(ctx)
@@ -186,7 +201,8 @@ func newCluster(t *testing.T, nodes int, seed uint64) *cluster {
 	t.Cleanup(c.bank.Close)
 	_, err = c.bank.Exec(ctx, fmt.Sprintf(`create table accounts (id int primary key, balance int not null);
 insert into accounts select i, %d from generate_series(0, %d) i;
-create table bookings (key text primary key, account int not null, amount int not null)`, opening, accounts-1))
+create table bookings (key text primary key, account int not null, amount int not null);
+create table beats (number bigint generated always as identity primary key, at timestamptz not null default clock_timestamp(), process int not null)`, opening, accounts-1))
 	c.must(err)
 	for range nodes {
 		p := &process{proxy: faultproxy.New(t, c.server.Addr()), log: new(journalOf)}
