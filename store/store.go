@@ -132,7 +132,7 @@ type Change struct {
 	Head    *journal.Head   // of a new run whole; else status, owner, wake, end, last and cause where they change; nil leaves the head
 	Since   time.Time       // of a new run: one of the same workflow and ID that ended at this time or later counts as the same; zero: open ones only
 	From    journal.Number  // of a new run: the one, ended by this group, that it continues. Its untaken messages, with their numbers, and Mail become the new run's
-	Rest    bool            // the run leaves memory: Head's owner and wake are written only if Head.Mail is the number of messages posted, those of this group included; else the verdict is Mail and the rest of Head is written
+	Rest    bool            // the run leaves memory: Head's owner and wake are written only if Head.Mail is the number of messages posted, those of this group included; else the verdict is Mail and the rest of Head is written. Sent again, it was written if the engine does not own the run any more
 	Entries []journal.Entry // in order, following those that are there
 	Posts   []Post          // where the change is of a new run: written only if the verdict is Written or Exists
 	Else    []Post          // written instead of Posts if the verdict is Taken, and with them if it is Exists

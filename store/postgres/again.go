@@ -87,17 +87,21 @@ func (s *Store) recall(ctx context.Context, g *store.Group) (there known, done b
 	case lost:
 		return known{}, false, nil
 	}
-	there = known{posts: map[*store.Post]bool{}, starts: map[*store.Change]bool{}}
+	there = known{posts: map[*store.Post]bool{}, changes: map[*store.Change]bool{}}
 	for _, p := range m.posts {
 		if there.posts[p], err = s.remember(ctx, p, m.post[p]); err != nil {
 			return known{}, false, err
 		}
 	}
 	for i := range g.Changes {
-		if c := &g.Changes[i]; c.Create {
-			if there.starts[c], err = s.had(ctx, m, c); err != nil {
+		switch c := &g.Changes[i]; {
+		case c.Create:
+			if there.changes[c], err = s.had(ctx, m, c); err != nil {
 				return known{}, false, err
 			}
+		case c.Rest && m.heads[c.Run].Owner != g.Engine: // only its engine lets a run go
+			there.changes[c] = true
+			c.Verdict, c.Found = store.Written, journal.Head{}
 		}
 	}
 	return there, false, nil
@@ -105,8 +109,8 @@ func (s *Store) recall(ctx context.Context, g *store.Group) (there known, done b
 
 // known is what is there of a group nothing else of which is proved to be.
 type known struct {
-	posts  map[*store.Post]bool
-	starts map[*store.Change]bool
+	posts   map[*store.Post]bool
+	changes map[*store.Change]bool // a start that had found a run, a rest
 }
 
 // unsay takes back the verdicts on messages that were not sent after all, by what has

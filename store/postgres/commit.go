@@ -200,7 +200,7 @@ func (t *transaction) prepare() error {
 // add takes note of a change.
 func (t *transaction) add(c *store.Change) error {
 	t.told = append(t.told, c.Told...)
-	if t.there.starts[c] {
+	if t.there.changes[c] {
 		return t.post(c)
 	}
 	c.Verdict, c.Found = store.Written, journal.Head{}

@@ -184,9 +184,9 @@ func (t *transaction) post(c *store.Change) error {
 			p.Verdict, p.To, p.Number = store.Written, journal.Head{}, 0
 			other, creator := i == 1, c
 			switch {
-			case other && !c.Create, !other && t.there.starts[c] && c.Verdict == store.Taken:
+			case other && !c.Create, !other && t.there.changes[c] && c.Verdict == store.Taken:
 				continue
-			case !c.Create, c.From != 0, t.there.starts[c]: // what becomes of it is known
+			case !c.Create, c.From != 0, t.there.changes[c]: // what becomes of it is known
 				creator = nil
 			}
 			if err := t.posts.add(p, creator, other); err != nil {

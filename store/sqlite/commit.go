@@ -21,7 +21,9 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?) on conflict (workflow_id
 	// restHead is updateHead where no message has come that the engine has not
 	// seen, and stayHead what is written where one has.
 	restHead = updateHead + ` and mail = ?`
-	stayHead = `update heads set status = ?, ended = ?, last = ?, cause = ?, claimed = 0 where number = ? returning ` + headColumns
+
+	selectOwner = `select owner from heads where number = ?`
+	stayHead    = `update heads set status = ?, ended = ?, last = ?, cause = ?, claimed = 0 where number = ? returning ` + headColumns
 
 	selectHead = `select ` + headColumns + ` from heads where number = ?`
 
@@ -308,6 +310,12 @@ func (tx *transaction) update(h *journal.Head) error {
 // rest lets a run leave memory, or tells that it has messages.
 func (tx *transaction) rest(c *store.Change) error {
 	h := c.Head
+	if tx.resent { // without a proof that it was written
+		owner, err := tx.value(selectOwner, int64(h.Number))
+		if err != nil || owner != nil && journal.EngineID(integer(owner)) != tx.group.Engine {
+			return err // it was: only its engine lets a run go
+		}
+	}
 	s, err := tx.prepare(restHead)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ func againChecks() []check {
 		{"again/a start beside a group that was written is judged", againHalf},
 		{"again/a start that had found a run finds it although the group has ended it", againEnded},
 		{"again/a run that was released and claimed meanwhile stays claimed", againReleased},
+		{"again/a rest without an entry that was written is not written once more", againRested},
 	}
 }
 
@@ -98,4 +99,23 @@ func againReleased(w *world) {
 	w.same("claimed", numbers(w.take(6, 1)), []journal.Number{head.Number})
 	w.again(release)
 	w.same("owner", w.head(head.Number).Owner, w.engine)
+}
+
+// spec: B-6
+func againRested(w *world) {
+	w.join(0)
+	head := w.filled("", 1)
+	rest := resting(head, 1, 2)
+	rest.Head.Cause, rest.Entries = "", nil
+	w.verdict(w.commit(rest)[0], store.Written)
+	w.stranger(7, toRun(head.Number, signal("y", "y")))
+	w.verdict(w.again(rest)[0], store.Written) // and not Mail: the run is nobody's
+	rested := w.head(head.Number)
+	w.same("owner, mail", []int64{int64(rested.Owner), rested.Mail}, []int64{0, 2})
+	w.same("wake", rested.Wake, at(7))
+	w.same("claimed", numbers(w.take(7, 5)), []journal.Number{head.Number})
+	lost := resting(head, 2, 2)
+	lost.Entries = nil
+	w.verdict(w.again(lost)[0], store.Written) // it had not been written
+	w.same("wake", w.head(head.Number).Wake, at(90))
 }

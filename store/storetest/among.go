@@ -242,31 +242,35 @@ func amongPosts(w *world) {
 }
 
 func amongRests(w *world) {
-	const each = 20
+	const each = 4
 	all, seed := w.several(2), rand.Uint64()
-	run := w.written(w.start(""))[0]
-	r := &racer{world: w, run: run, seq: 1}
-	var posting sync.WaitGroup
-	posting.Go(func() {
-		w.race(all[1:], seed, func(i int, x *world, _ *rand.Rand) error {
-			for j := range each {
-				posts := []store.Post{toRun(run.Number, signal("x", fmt.Sprint(i, "-", j)))}
-				if err := x.sends(store.Change{Posts: posts}); err != nil {
-					return err
+	for round := range uint64(rounds) {
+		run := w.written(w.start(""))[0]
+		r := &racer{world: w, run: run, seq: 1}
+		var posting sync.WaitGroup
+		posting.Go(func() {
+			w.race(all[1:], seed+round, func(i int, x *world, _ *rand.Rand) error {
+				for j := range each {
+					posts := []store.Post{toRun(run.Number, signal("x", fmt.Sprint(i, "-", j)))}
+					if err := x.sends(store.Change{Posts: posts}); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
+				return nil
+			})
 		})
-	})
-	for range 2 * each {
-		r.round()
+		for range 2 * each {
+			r.round()
+		}
+		posting.Wait()
+		for range 3 {
+			r.round()
+		}
+		if r.given != 2*each {
+			w.Fatalf("seed %d: of %d messages %d were given", seed+round, 2*each, r.given)
+		}
+		w.same("inbox", len(w.inbox(run.Number)), 0)
 	}
-	posting.Wait()
-	for range 3 {
-		r.round()
-	}
-	w.same("messages given", r.given, 2*each)
-	w.same("inbox", len(w.inbox(run.Number)), 0)
 }
 
 // amongTakeOver takes over an engine that is committing. What it was told is

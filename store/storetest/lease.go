@@ -21,6 +21,7 @@ func leaseChecks() []check {
 		{"lease/a start finds the run that another engine has", leaseFound},
 		{"lease/a message to another engine's run comes with its claim, once", leaseMail},
 		{"lease/a run that another engine has posted to does not rest", leaseRest},
+		{"lease/a rest that is sent again takes no run from an engine that has claimed it since", leaseRestAgain},
 		{"lease/what an engine is to tell no other engine gets", leaseOwed},
 		{"lease/what an engine has left untold another one gets", leaseOwedLeft},
 	})
@@ -249,6 +250,20 @@ func leaseRest(w *world) {
 	w.same("mail", labels(w.mail()[0].Inbox), []string{"2:y"})
 	w.verdict(w.commit(resting(head, 2, 3))[0], store.Written)
 	w.same("claimed by the other", numbers(b.take(90, 5)), []journal.Number{head.Number})
+}
+
+// spec: B-6, R-13
+func leaseRestAgain(w *world) {
+	head := w.filled("", 0)
+	rest := resting(head, 0, 2)
+	rest.Entries = nil
+	w.verdict(w.commit(rest)[0], store.Written)
+	b := w.beside(1)
+	w.same("claimed", numbers(b.take(90, 5)), []journal.Number{head.Number})
+	w.verdict(w.again(rest)[0], store.Written)
+	b.posted(91, toRun(head.Number, signal("x", "1")))
+	w.verdict(w.again(rest)[0], store.Written)
+	w.same("owner", b.head(head.Number).Owner, b.engine)
 }
 
 // spec: L-18
