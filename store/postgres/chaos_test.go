@@ -261,8 +261,8 @@ func (c *cluster) start(ctx context.Context, id string, t transfer) error {
 	return err
 }
 
-// A fault does something to the cluster, and gives what heals it and says whether
-// there is evidence of it.
+// A fault does something to the cluster, and gives what heals it when it has had its
+// effect, and says whether there is evidence of that.
 type fault struct {
 	name string
 	make func(c *cluster) (heal func() error)
@@ -282,12 +282,14 @@ var faults = []fault{
 		}
 	}},
 	{"the postmaster is killed", func(c *cluster) func() error {
+		before := c.booted()
 		c.server.Kill()
-		return func() error { c.server.Restart(); return c.wasDown() }
+		return func() error { return c.boots(before) }
 	}},
 	{"the server stops at once", func(c *cluster) func() error {
+		before := c.booted()
 		c.server.Stop(testpg.Immediate)
-		return func() error { c.server.Restart(); return c.wasDown() }
+		return func() error { return c.boots(before) }
 	}},
 	{"a node is killed", func(c *cluster) func() error {
 		p := c.one()
@@ -296,66 +298,85 @@ var faults = []fault{
 			if err == nil || !strings.Contains(err.Error(), "killed") {
 				return fmt.Errorf("%w: %v", errNoEvidence, err)
 			}
-			c.begin(p)
-			return nil
+			defer c.begin(p)
+			return c.until(func() bool { return !c.lives(p) })
 		}
 	}},
 	{"a node is stopped for longer than its lease", func(c *cluster) func() error {
 		p := c.one()
-		before := strings.Count(p.log.String(), string(observe.LeaseLost))
-		if err := stop(p.cmd.Process); err != nil {
-			return func() error { return err }
-		}
+		err := stop(p.cmd.Process)
 		return func() error {
-			if err := goOn(p.cmd.Process); err != nil {
-				return err
-			}
-			return c.until(func() bool { return strings.Count(p.log.String(), string(observe.LeaseLost)) > before })
+			return errors.Join(err, c.until(func() bool { return !c.lives(p) }), goOn(p.cmd.Process))
 		}
 	}},
-	{"the network swallows what a node says", func(c *cluster) func() error {
-		p := c.one()
-		before := p.proxy.Hits()
-		p.proxy.Blackhole()
-		return func() error { defer p.proxy.Heal(); return c.wasHit(p, before) }
-	}},
-	{"a node's commits are held up half sent", func(c *cluster) func() error {
-		p := c.one()
-		before := p.proxy.Hits()
-		p.proxy.StallAfter(faultproxy.ToServer, int64(c.random.IntN(4000)))
-		return func() error { defer p.proxy.Heal(); return c.wasHit(p, before) }
-	}},
+	{"the network swallows what a node says", cutOff(func(p *process, _ int64) { p.proxy.Blackhole() })},
+	{"a node's commits are held up half sent", cutOff(func(p *process, n int64) { p.proxy.StallAfter(faultproxy.ToServer, n) })},
+	{"a node's answers are held up", cutOff(func(p *process, n int64) { p.proxy.StallAfter(faultproxy.ToClient, n) })},
 	{"a node's connections are reset in the middle of answers", func(c *cluster) func() error {
 		p := c.one()
 		before := p.proxy.Hits()
 		p.proxy.CutAfter(faultproxy.ToClient, int64(c.random.IntN(4000)))
-		return func() error { defer p.proxy.Heal(); return c.wasHit(p, before) }
+		return func() error {
+			defer p.proxy.Heal()
+			return c.until(func() bool { return p.proxy.Hits() > before+3 })
+		}
 	}},
 }
 
-// one gives a node.
-func (c *cluster) one() *process { return c.nodes[c.random.IntN(len(c.nodes))] }
-
-// wasHit demands that a node has felt what its proxy does.
-func (c *cluster) wasHit(p *process, before int) error {
-	return c.until(func() bool { return p.proxy.Hits() > before })
+// cutOff is a fault of the network of a node, until that has lost its lease. A
+// connection that it makes then gets no further than a few bytes.
+func cutOff(how func(p *process, n int64)) func(c *cluster) func() error {
+	return func(c *cluster) func() error {
+		p := c.one()
+		hits := p.proxy.Hits()
+		how(p, int64(c.random.IntN(200)))
+		return func() error {
+			defer p.proxy.Heal()
+			return c.until(func() bool { return p.proxy.Hits() > hits && !c.lives(p) })
+		}
+	}
 }
 
-// wasDown demands that the server has crashed: it has recovered.
-func (c *cluster) wasDown() error {
-	var started time.Time
+// booted is when the server has begun; boots has it begin again, and demands that it
+// has.
+func (c *cluster) booted() (at time.Time) {
+	c.must(c.bank.QueryRow(c.ctx, "select pg_postmaster_start_time()").Scan(&at))
+	return at
+}
+
+func (c *cluster) boots(before time.Time) error {
+	c.server.Restart()
+	var at time.Time
 	return c.until(func() bool {
-		return c.bank.QueryRow(c.ctx, "select pg_postmaster_start_time()").Scan(&started) == nil && time.Since(started) < time.Minute
+		return c.bank.QueryRow(c.ctx, "select pg_postmaster_start_time()").Scan(&at) == nil && at.After(before)
 	})
+}
+
+// one gives a node that has an engine.
+func (c *cluster) one() *process {
+	p := c.nodes[c.random.IntN(len(c.nodes))]
+	c.must(c.until(func() bool { return c.lives(p) }))
+	return p
+}
+
+// lives says whether a node has an engine whose lease has not passed.
+func (c *cluster) lives(p *process) (lives bool) {
+	c.must(c.bank.QueryRow(c.ctx, "select count(*) > 0 from perdure.engines where pid = $1 and leased > clock_timestamp()", p.cmd.Process.Pid).Scan(&lives))
+	return lives
 }
 
 // until waits for something.
 func (c *cluster) until(f func() bool) error {
-	for began := time.Now(); !f(); {
-		if time.Since(began) > 20*time.Second || c.ctx.Err() != nil {
+	ctx, cancel := context.WithTimeout(c.ctx, 30*time.Second)
+	defer cancel()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for !f() {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
 			return errNoEvidence
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	return nil
 }
@@ -377,27 +398,30 @@ func (c *cluster) moves(n int) time.Duration {
 func (c *cluster) ended(ids []string) {
 	c.Helper()
 	for part := range slices.Chunk(ids, 100) {
-		err := errors.New("they have not ended")
-		for began := time.Now(); err != nil; {
-			if time.Since(began) > time.Minute {
-				c.Fatalf("%d transfers: %v", len(part), err)
-			}
-			var all []perdure.Status
-			if all, err = c.client.Statuses(c.ctx, part...); err == nil {
-				for i, s := range all {
-					switch {
-					case s.Head.Number == 0:
-						c.Fatalf("transfer %s is lost", part[i])
-					case s.IsTerminal() && !s.IsSuccess():
-						c.Fatalf("transfer %s: %v", part[i], s.Err)
-					case !s.IsTerminal():
-						err = fmt.Errorf("transfer %s is %v", part[i], s.Head.Status)
-					}
-				}
-			}
-			time.Sleep(10 * time.Millisecond)
+		why := errors.New("nobody tells of them")
+		if err := c.until(func() bool { why = c.state(part); return why == nil }); err != nil {
+			c.Fatalf("%v\n%s", why, c.logs())
 		}
 	}
+}
+
+// state says which of some transfers has not ended.
+func (c *cluster) state(ids []string) error {
+	all, err := c.client.Statuses(c.ctx, ids...)
+	if err != nil {
+		return err
+	}
+	for i, s := range all {
+		switch {
+		case s.Head.Number == 0:
+			c.Fatalf("transfer %s is lost", ids[i])
+		case s.IsTerminal() && !s.IsSuccess():
+			c.Fatalf("transfer %s: %v", ids[i], s.Err)
+		case !s.IsTerminal():
+			return fmt.Errorf("transfer %s is %v", ids[i], s.Head.Status)
+		}
+	}
+	return nil
 }
 
 // TestNothingIsLostWhateverFails has three nodes move money while sessions, the server,
@@ -419,9 +443,7 @@ func TestNothingIsLostWhateverFails(t *testing.T) {
 	c.moves(0)
 	for i, f := range c.some() {
 		began := time.Now()
-		heal := f.make(c)
-		time.Sleep(chaosLease + time.Duration(c.random.IntN(int(chaosLease))))
-		if err := heal(); err != nil {
+		if err := f.make(c)(); err != nil {
 			t.Fatalf("%s: %v\n%s", f.name, err, c.logs())
 		}
 		healed := time.Since(began)
