@@ -267,24 +267,30 @@ func (s Signal[T]) Send(ctx context.Context, c Caller, id string, v T, opts ...S
 // ended does not count, however lately. The [ID] is one of opts, and a [SendKey]
 // may be.
 func SendWithStart[T, I, O any](ctx context.Context, c Caller, s Signal[T], v T, w *Workflow[I, O], in I, opts ...StartOption) (Delivery, error) {
-	data, err := w.input(c, in)
+	sig, spec, err := withStart(c, s, v, w, in, opts)
 	if err != nil {
 		return Delivery{}, err
+	}
+	d, err := c.client().desk.SignalWithStart(ctx, sig, spec)
+	return Delivery(d), err
+}
+
+// withStart gives what a signal with start asks of the kernel.
+func withStart[T, I, O any](c Caller, s Signal[T], v T, w *Workflow[I, O], in I, opts []StartOption) (kernel.Signal, kernel.Start, error) {
+	data, err := w.input(c, in)
+	if err != nil {
+		return kernel.Signal{}, kernel.Start{}, err
 	}
 	o, err := startOptionsOf(w.def.Name, opts)
 	if err != nil {
-		return Delivery{}, err
+		return kernel.Signal{}, kernel.Start{}, err
 	}
 	if o.id == "" {
-		return Delivery{}, invalid("signal with start of "+w.def.Name, "a workflow ID is needed")
+		return kernel.Signal{}, kernel.Start{}, invalid("signal with start of "+w.def.Name, "a workflow ID is needed")
 	}
 	sig, err := s.message(o.id, v, nil)
-	if err != nil {
-		return Delivery{}, err
-	}
 	sig.Key = o.sendKey
-	d, err := c.client().desk.SignalWithStart(ctx, sig, o.spec(w.def.Name, data))
-	return Delivery(d), err
+	return sig, o.spec(w.def.Name, data), err
 }
 
 func (s Signal[T]) message(id string, v T, opts []SendOption) (kernel.Signal, error) {
@@ -311,20 +317,28 @@ func (s Signal[T]) message(id string, v T, opts []SendOption) (kernel.Signal, er
 // Send sends a signal by name with the bytes of its payload, as [Signal.Send]
 // does by type.
 func (c *Client) Send(ctx context.Context, id, name string, payload []byte, opts ...SendOption) (Delivery, error) {
-	sig := kernel.Signal{ID: id, Name: name, Data: append([]byte{}, payload...)}
-	if err := signalName(name); err != nil {
+	sig, err := rawSignal(id, name, payload, opts)
+	if err != nil {
 		return Delivery{}, err
-	}
-	for _, opt := range opts {
-		if opt == nil {
-			return Delivery{}, invalid("signal "+name, "a nil option")
-		}
-		if err := opt.send(&sig); err != nil {
-			return Delivery{}, err
-		}
 	}
 	d, err := c.desk.Signal(ctx, sig)
 	return Delivery(d), err
+}
+
+func rawSignal(id, name string, payload []byte, opts []SendOption) (kernel.Signal, error) {
+	sig := kernel.Signal{ID: id, Name: name, Data: append([]byte{}, payload...)}
+	if err := signalName(name); err != nil {
+		return sig, err
+	}
+	for _, opt := range opts {
+		if opt == nil {
+			return sig, invalid("signal "+name, "a nil option")
+		}
+		if err := opt.send(&sig); err != nil {
+			return sig, err
+		}
+	}
+	return sig, nil
 }
 
 // Unrouted gives signals that were sent to workflow IDs that no open run had, and

@@ -28,7 +28,7 @@ var plan = map[string]permit{
 	"store":           {own: "journal"},
 	"store/memory":    {own: "journal store"},
 	"store/sqlite":    {own: "journal store", others: "modernc.org/sqlite modernc.org/sqlite/lib"},
-	"store/postgres":  {own: "journal store", others: "github.com/jackc/pgx/v5 github.com/jackc/pgx/v5/pgconn github.com/jackc/pgx/v5/pgtype github.com/jackc/pgx/v5/pgxpool"},
+	"store/postgres":  {own: "journal store", others: "github.com/jackc/pgx/v5 github.com/jackc/pgx/v5/pgconn github.com/jackc/pgx/v5/pgtype github.com/jackc/pgx/v5/pgxpool github.com/jackc/pgx/v5/stdlib"},
 	"store/storetest": {own: "journal store"},
 	"store/floor":     {own: "journal store"},
 	// running

@@ -3,7 +3,6 @@ package kernel
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -14,11 +13,6 @@ import (
 // this process or another one, or that none uses now. It executes nothing.
 type Client struct {
 	Desk
-	maxPayload, spillOver int
-
-	mu      sync.Mutex
-	visitor journal.EngineID // whose numbers it gives out; 0 before the first
-	count   int64
 }
 
 // NewClient gives a client of a store.
@@ -27,8 +21,8 @@ func NewClient(ctx context.Context, s store.Store, build string, maxPayload, spi
 	if err != nil {
 		return nil, unavailable("new client", err)
 	}
-	c := &Client{maxPayload: maxPayload, spillOver: spillOver}
-	c.Desk = Desk{store: s, build: build, keep: keep, house: c}
+	c := &Client{Desk: Desk{store: s, build: build, keep: keep, maxPayload: maxPayload, spillOver: spillOver}}
+	c.house = c
 	c.db.Store(&info.Database)
 	return c, nil
 }
@@ -37,34 +31,11 @@ func NewClient(ctx context.Context, s store.Store, build string, maxPayload, spi
 func (c *Client) open(context.Context, string) (office, error) { return c, nil }
 
 // number implements office.
-func (c *Client) number() (journal.Number, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.visitor == 0 {
-		claimed, err := c.store.Claim(context.Background(), store.Claim{Visit: true, Now: time.Now()})
-		if err != nil {
-			return 0, err
-		}
-		c.visitor = claimed.Engine
-	}
-	c.count++
-	return journal.MakeNumber(c.visitor, c.count)
-}
+func (c *Client) number() (journal.Number, error) { return c.visitor.number(c.store) }
 
-// spill implements office. The payload goes with what names it: one that was
-// there before could be swept.
+// spill implements office.
 func (c *Client) spill(what string, data *[]byte) (journal.Number, *journal.Failure) {
-	if f := tooLarge(what, *data, c.maxPayload); f != nil {
-		return 0, f
-	}
-	if len(*data) <= c.spillOver {
-		return 0, nil
-	}
-	n, err := c.number()
-	if err != nil {
-		return 0, &journal.Failure{Code: journal.CodeUnavailable, Message: what + " could not be stored: " + err.Error()}
-	}
-	return n, nil
+	return c.bring(what, *data, c.number)
 }
 
 // submit implements office.
@@ -97,22 +68,7 @@ func (c *Client) submit(ctx context.Context, op string, cs []store.Change) ([]st
 // Start makes a run durable that an engine takes up, or finds the one that its ID
 // stands for.
 func (c *Client) Start(ctx context.Context, s Start) (Started, error) {
-	op := "start " + s.Workflow
-	change, err := c.start(c, op, s)
-	if err != nil {
-		return Started{}, err
-	}
-	cs, err := c.submit(ctx, op, []store.Change{*change})
-	if err != nil {
-		return Started{}, err
-	}
-	switch cs[0].Verdict {
-	case store.Taken:
-		return Started{}, taken(op, s.ID, cs[0].Found)
-	case store.Exists:
-		return Started{Head: cs[0].Found}, nil
-	}
-	return Started{Head: *change.Head, New: true}, nil
+	return c.Begin(ctx, s)
 }
 
 // Cancel asks a run to end and returns when that is durable.

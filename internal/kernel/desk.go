@@ -21,6 +21,9 @@ type Desk struct {
 	build string
 	keep  time.Duration // how long a message is kept that finds no run
 	house house
+
+	maxPayload, spillOver int
+	visitor               visitor // whose numbers it gives out that no engine does
 }
 
 // A house has the office that can write now.
@@ -281,7 +284,7 @@ func (d *Desk) message(o office, id string, m journal.Entry, key string) (*store
 	if key == "" {
 		n, err := o.number()
 		if err != nil {
-			return nil, &journal.Error{Code: journal.CodeStopped, Op: "send to " + id, Err: err}
+			return nil, noNumber("send to "+id, err)
 		}
 		m.Detail.Message = "own/" + string(journal.MakeRunID(d.database(), n))
 	}
@@ -292,6 +295,15 @@ func (d *Desk) message(o office, id string, m journal.Entry, key string) (*store
 		p.WorkflowID = id
 	}
 	return p, nil
+}
+
+// noNumber says why there is no number to be had.
+func noNumber(op string, err error) error {
+	e := &journal.Error{Code: journal.CodeStopped, Op: op, Err: err}
+	if errors.As(err, &e) {
+		e.Op = op
+	}
+	return e
 }
 
 // keyed is the ID of a message with an idempotency key.
@@ -365,7 +377,7 @@ func (d *Desk) SignalWithStart(ctx context.Context, sig Signal, s Start) (out De
 func (d *Desk) start(o office, op string, s Start) (*store.Change, error) {
 	n, err := o.number()
 	if err != nil {
-		return nil, &journal.Error{Code: journal.CodeStopped, Op: op, Err: err}
+		return nil, noNumber(op, err)
 	}
 	spill, f := o.spill("the input", &s.Input)
 	if f != nil {

@@ -159,10 +159,11 @@ func pause(ctx context.Context, tries int) error {
 
 // A transaction is a group on its way to the database.
 type transaction struct {
-	store *Store
-	group *store.Group
-	there known
-	batch batch
+	store  *Store
+	group  *store.Group
+	there  known
+	joined bool // it is the user's
+	batch  batch
 
 	created   map[journal.Number]*store.Change // new runs that continue no other
 	starts    headRows
@@ -249,6 +250,9 @@ func (t *transaction) newHead(c *store.Change) journal.Head {
 
 // tick notes what the clock says, now and then.
 func (t *transaction) tick() {
+	if t.joined {
+		return
+	}
 	s := t.store
 	s.mu.Lock()
 	due := !t.group.Now.Before(s.clock.Add(clockEvery))

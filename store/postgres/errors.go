@@ -22,9 +22,9 @@ const (
 
 // code is PostgreSQL's code for an error; empty where it is none of PostgreSQL's.
 func code(err error) string {
-	var e *pgconn.PgError
+	var e interface{ SQLState() string } // of any driver
 	if errors.As(err, &e) {
-		return e.Code
+		return e.SQLState()
 	}
 	return ""
 }
@@ -32,11 +32,11 @@ func code(err error) string {
 // isData says whether an error comes from what was to be written, and will come
 // again: data, integrity, and what is too large.
 func isData(err error) bool {
-	var e *pgconn.PgError
-	if !errors.As(err, &e) || len(e.Code) != 5 {
+	state := code(err)
+	if len(state) != 5 {
 		return false
 	}
-	switch e.Code[:2] {
+	switch state[:2] {
 	case "22", "23", "54":
 		return !isRace(err)
 	}
@@ -47,15 +47,12 @@ func isData(err error) bool {
 // transaction has not happened, and may succeed when it is made anew. A message
 // whose number another one has got meanwhile is among them.
 func isRace(err error) bool {
-	var e *pgconn.PgError
-	if !errors.As(err, &e) {
-		return false
-	}
-	switch e.Code {
+	switch code(err) {
 	case serialization, deadlock, lockTimeout:
 		return true
 	case uniqueViolation:
-		return strings.HasPrefix(e.ConstraintName, "messages_")
+		var e *pgconn.PgError
+		return errors.As(err, &e) && strings.HasPrefix(e.ConstraintName, "messages_")
 	}
 	return false
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,18 +32,20 @@ func newNotices(s *Store) *notices {
 
 // tell looks whether a group has written anything that others may want to know.
 func (n *notices) tell(g *store.Group) {
-	for i := range g.Changes {
-		if concerns(&g.Changes[i], g) {
-			n.say()
-			return
-		}
+	if concern(g) {
+		n.say()
 	}
+}
+
+// concern says whether another node may want to know of a group.
+func concern(g *store.Group) bool {
+	return slices.ContainsFunc(g.Changes, func(c store.Change) bool { return concerns(&c, g) })
 }
 
 // concerns says whether another node may want to know of a change: a run that somebody
 // may claim now, a message for a run of another engine, or an end.
 func concerns(c *store.Change, g *store.Group) bool {
-	if c.Create && c.Verdict == store.Written && c.Found.Owner != g.Engine {
+	if c.Create && c.Verdict == store.Written && c.Found.Owner == 0 {
 		return true
 	}
 	if h := c.Head; h != nil && !c.Create && (!h.Ended.IsZero() || h.Owner == 0 && !h.Wake.IsZero() && !h.Wake.After(g.Now)) {

@@ -65,7 +65,11 @@ func (f *farm) empty(t *testing.T) string {
 
 // database gives an empty database to the suite.
 func (f *farm) database(t *testing.T, query string, options Options) storetest.Database {
-	url := f.empty(t) + query
+	return at(t, f.empty(t)+query, options)
+}
+
+// at gives the database at a URL to the suite.
+func at(t *testing.T, url string, options Options) storetest.Database {
 	return storetest.Database{
 		Open: func() (store.Store, error) { return OpenWith(t.Context(), url, options) },
 		Lapse: func(engine journal.EngineID) error {

@@ -111,16 +111,20 @@ func takeOver(db *conn, c store.Claim) (journal.EngineID, error) {
 // although the row is gone before anybody sees it.
 func (s *Store) visit() (store.Claimed, error) {
 	var out store.Claimed
-	err := s.write(func(db *conn) error {
-		id, err := db.value(insertEngine, "", int64(0), "", int64(0), nil)
-		if err != nil {
-			return err
-		}
-		out.Engine = journal.EngineID(integer(id))
-		_, err = db.exec(deleteEngine, integer(id))
+	err := s.write(func(db *conn) (err error) {
+		out.Engine, err = newVisitor(db)
 		return err
 	})
 	return out, err
+}
+
+func newVisitor(db *conn) (journal.EngineID, error) {
+	id, err := db.value(insertEngine, "", int64(0), "", int64(0), nil)
+	if err != nil {
+		return 0, err
+	}
+	_, err = db.exec(deleteEngine, integer(id))
+	return journal.EngineID(integer(id)), err
 }
 
 func (s *Store) quit(c store.Claim) error {

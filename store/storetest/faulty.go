@@ -37,6 +37,7 @@ const (
 	Find   Method = "Find"
 	Purge  Method = "Purge"
 	Info   Method = "Info"
+	Join   Method = "Join" // the Commit of a [store.Transaction]
 )
 
 // A Plan says which call of which method meets a fault.
@@ -179,4 +180,27 @@ func answer[A any](f *Faulty, m Method, do func() (A, error)) (A, error) {
 		return nothing, err
 	}
 	return got, err
+}
+
+// Join is [store.Joiner.Join], where the store below is one.
+func (f *Faulty) Join(tx any) (store.Transaction, error) {
+	below, ok := f.below.(store.Joiner)
+	if !ok {
+		return nil, &store.TransactionError{Driver: "this store", Want: "no transaction", Got: "one"}
+	}
+	joined, err := below.Join(tx)
+	if err != nil {
+		return nil, err
+	}
+	return joinedFaulty{joined, f}, nil
+}
+
+type joinedFaulty struct {
+	store.Transaction
+	f *Faulty
+}
+
+// Commit is [store.Transaction].Commit.
+func (j joinedFaulty) Commit(ctx context.Context, g *store.Group) error {
+	return j.f.call(Join, func() error { return j.Transaction.Commit(ctx, g) })
 }

@@ -1,0 +1,212 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+var _ store.Joiner = (*Store)(nil)
+
+const (
+	// checkDatabase fails where the transaction is on another database of this module.
+	checkDatabase = `select 1 / count(*) from perdure.meta where key = 'database' and value = $1`
+
+	// beDurable has the commit of the transaction wait until it is durable.
+	beDurable = `select set_config('synchronous_commit', 'on', true) where current_setting('synchronous_commit') = 'off'`
+
+	// notify tells other nodes when the transaction is committed, which nobody else
+	// can know. Commits of transactions that have it wait for each other.
+	notify = `select pg_notify('` + channel + `', '')`
+
+	isolation = `select current_setting('transaction_isolation')`
+
+	undefinedTable  = "42P01"
+	undefinedSchema = "3F000"
+)
+
+// Join takes part in a pgx.Tx, or in a *[sql.Tx] by any driver for PostgreSQL that
+// has arguments as $1. Until the transaction ends, it keeps others from writing heads
+// of runs that it has sent messages to, and from starts and messages by the workflow
+// IDs that it has used, and by some others: it should end soon after.
+func (s *Store) Join(tx any) (store.Transaction, error) {
+	switch t := tx.(type) {
+	case pgx.Tx:
+		return &part{s, func(ctx context.Context, b *batch) error { return b.send(ctx, t) }}, nil
+	case *sql.Tx:
+		if t != nil {
+			return &part{s, func(ctx context.Context, b *batch) error { return b.oneByOne(ctx, t) }}, nil
+		}
+	}
+	return nil, s.foreign(fmt.Sprintf("a %T", tx))
+}
+
+func (s *Store) foreign(got string) error {
+	return &store.TransactionError{Driver: "postgres", Want: "a pgx.Tx or a *sql.Tx on the same database", Got: got}
+}
+
+// A part is a part in a transaction of the user's.
+type part struct {
+	store *Store
+	send  func(context.Context, *batch) error
+}
+
+// use makes statements, where the transaction is on this database.
+func (j *part) use(ctx context.Context, b *batch) error {
+	s := j.store
+	if s.life.Err() != nil {
+		return store.ErrClosed
+	}
+	if s.options.ReadOnly {
+		return errors.New("postgres: it was opened for reading only")
+	}
+	var check batch
+	check.add(checkDatabase, s.database).or(s.foreign("one on another database"))
+	b.queries = append(check.queries, b.queries...)
+	err := j.send(ctx, b)
+	var elsewhere *store.TransactionError
+	switch {
+	case errors.As(err, &elsewhere):
+		return elsewhere
+	case code(err) == undefinedTable, code(err) == undefinedSchema:
+		return s.foreign("one on a database without the schema perdure")
+	case isData(err):
+		return &store.DataError{Err: err}
+	}
+	return s.finished(err)
+}
+
+// Commit is [store.Transaction].Commit.
+func (j *part) Commit(ctx context.Context, g *store.Group) error {
+	if err := g.Check(); err != nil {
+		return err
+	}
+	t := transaction{store: j.store, group: g, joined: true}
+	if err := t.prepare(); err != nil {
+		return err
+	}
+	if t.readsLatest() {
+		if err := j.readsCommitted(ctx); err != nil {
+			return err
+		}
+	}
+	if g.Engine != 0 && !j.store.options.Unsafe {
+		t.batch.add(beDurable)
+	}
+	if err := j.use(ctx, &t.batch); err != nil {
+		return err
+	}
+	j.store.tick(ctx, g.Now)
+	if j.store.options.Pooler || !concern(g) {
+		return nil
+	}
+	var b batch
+	b.add(notify)
+	return j.store.finished(j.send(ctx, &b))
+}
+
+// tick notes what the clock says, beside the user's transaction: others would wait for
+// that.
+func (s *Store) tick(ctx context.Context, now time.Time) {
+	s.mu.Lock()
+	due := !now.Before(s.clock.Add(clockEvery))
+	s.mu.Unlock()
+	if !due {
+		return
+	}
+	if _, err := s.pool.Exec(ctx, tick, nanos(now)); err == nil { // the next one notes it else
+		s.ticked(now)
+	}
+}
+
+// readsLatest says whether the group relies on its statements seeing what others have
+// committed since the transaction began, and nothing would stop it where they do not:
+// who looks for the run of a workflow ID must not miss one.
+func (t *transaction) readsLatest() bool {
+	for i := range t.starts.workflowID {
+		if !t.ownID(i) {
+			return true
+		}
+	}
+	return len(t.posts.byID) > 0
+}
+
+// readsCommitted refuses a transaction that sees what was there when it began.
+func (j *part) readsCommitted(ctx context.Context) error {
+	var b batch
+	var level string
+	b.add(isolation).each(func(rows pgx.Rows) error { return rows.Scan(&level) })
+	if err := j.use(ctx, &b); err != nil {
+		return err
+	}
+	if level != "read committed" {
+		return j.store.foreign("one of isolation " + level + ", which may not see the run of a workflow ID: use read committed, or a run ID")
+	}
+	return nil
+}
+
+// Visit is [store.Transaction].Visit.
+func (j *part) Visit(ctx context.Context) (journal.EngineID, error) {
+	var b batch
+	var id int64
+	b.add(nextEngine).each(func(rows pgx.Rows) error { return rows.Scan(&id) })
+	err := j.use(ctx, &b)
+	return journal.EngineID(id), err
+}
+
+// oneByOne makes the statements of a batch in a transaction of package database/sql.
+func (b *batch) oneByOne(ctx context.Context, tx *sql.Tx) error {
+	for i := range b.queries {
+		if err := b.queries[i].in(ctx, tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *query) in(ctx context.Context, tx *sql.Tx) (err error) {
+	args := make([]any, len(q.args))
+	for i, arg := range q.args {
+		if args[i], err = plain(arg); err != nil {
+			return err
+		}
+	}
+	rows, err := tx.QueryContext(ctx, q.sql, args...)
+	if err != nil {
+		return q.explain(err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if q.row == nil {
+			continue
+		}
+		if err := q.row(sqlRows{rows: rows}); err != nil {
+			return err
+		}
+	}
+	return q.explain(rows.Err())
+}
+
+// sqlRows are rows of package database/sql as a query reads them, which is by Scan.
+type sqlRows struct {
+	pgx.Rows
+	rows *sql.Rows
+}
+
+// Scan is that of pgx.Rows: nil leaves a column out.
+func (r sqlRows) Scan(into ...any) error {
+	all := append([]any(nil), into...)
+	for i := range all {
+		if all[i] == nil {
+			all[i] = new(any)
+		}
+	}
+	return r.rows.Scan(all...)
+}

@@ -1,0 +1,101 @@
+package perdure
+
+import (
+	"context"
+
+	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/journal"
+)
+
+// StartTx is [Workflow.Start] in a transaction. A run that it started is not there
+// for others, nor for [Run.Result], before that is committed. See [Client.StartTx].
+func (w *Workflow[I, O]) StartTx(ctx context.Context, c Caller, tx any, in I, opts ...StartOption) (*Run[O], error) {
+	data, err := w.input(c, in)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.client().startTx(ctx, tx, w.def.Name, data, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Run[O]{c.client(), s}, nil
+}
+
+// StartTx is [Client.Start] in a transaction of the application's own on the
+// store's database: the run exists exactly if that is committed, and what is returned
+// holds if it is. For PostgreSQL the transaction is a pgx.Tx or a *sql.Tx, for
+// SQLite a *sql.Tx on the same file; any other gives an [Error] of code invalid that
+// says which it must be. After another error it can only be rolled back.
+//
+// Engines take the run up soon after the commit: on PostgreSQL they are notified by
+// it, on SQLite they look every 50 ms, and else at the next sweep. Until the
+// transaction ends, others wait: on SQLite all that write, on PostgreSQL who uses the
+// same workflow ID, or one that shares its lock. So this comes late in a transaction,
+// and nothing slow after it. On PostgreSQL a start with an [ID] needs isolation READ
+// COMMITTED.
+func (c *Client) StartTx(ctx context.Context, tx any, workflow string, input []byte, opts ...StartOption) (*RawRun, error) {
+	if !journal.ValidName(workflow) {
+		return nil, badName("workflow", workflow)
+	}
+	s, err := c.startTx(ctx, tx, workflow, append([]byte{}, input...), opts)
+	if err != nil {
+		return nil, err
+	}
+	return &RawRun{c, s}, nil
+}
+
+func (c *Client) startTx(ctx context.Context, tx any, workflow string, input []byte, opts []StartOption) (kernel.Started, error) {
+	o, err := startOptionsOf(workflow, opts)
+	if err != nil {
+		return kernel.Started{}, err
+	}
+	desk, err := c.desk.In(ctx, "start "+workflow, tx)
+	if err != nil {
+		return kernel.Started{}, err
+	}
+	return desk.Begin(ctx, o.spec(workflow, input))
+}
+
+// SendTx is [Signal.Send] in a transaction: the message is there exactly if that is
+// committed. See [Client.StartTx] for what the transaction is and who waits for it. On
+// PostgreSQL a signal to a workflow ID needs isolation READ COMMITTED; one to a run
+// ID does not.
+func (s Signal[T]) SendTx(ctx context.Context, c Caller, tx any, id string, v T, opts ...SendOption) (Delivery, error) {
+	sig, err := s.message(id, v, opts)
+	if err != nil {
+		return Delivery{}, err
+	}
+	return c.client().sendTx(ctx, tx, sig)
+}
+
+// SendTx is [Client.Send] in a transaction. See [Signal.SendTx].
+func (c *Client) SendTx(ctx context.Context, tx any, id, name string, payload []byte, opts ...SendOption) (Delivery, error) {
+	sig, err := rawSignal(id, name, payload, opts)
+	if err != nil {
+		return Delivery{}, err
+	}
+	return c.sendTx(ctx, tx, sig)
+}
+
+func (c *Client) sendTx(ctx context.Context, tx any, sig kernel.Signal) (Delivery, error) {
+	desk, err := c.desk.In(ctx, "signal "+sig.Name+" to "+sig.ID, tx)
+	if err != nil {
+		return Delivery{}, err
+	}
+	d, err := desk.Signal(ctx, sig)
+	return Delivery(d), err
+}
+
+// SendWithStartTx is [SendWithStart] in a transaction. See [Client.StartTx].
+func SendWithStartTx[T, I, O any](ctx context.Context, c Caller, tx any, s Signal[T], v T, w *Workflow[I, O], in I, opts ...StartOption) (Delivery, error) {
+	sig, spec, err := withStart(c, s, v, w, in, opts)
+	if err != nil {
+		return Delivery{}, err
+	}
+	desk, err := c.client().desk.In(ctx, "signal "+sig.Name+" with start of "+spec.ID, tx)
+	if err != nil {
+		return Delivery{}, err
+	}
+	d, err := desk.SignalWithStart(ctx, sig, spec)
+	return Delivery(d), err
+}
