@@ -99,15 +99,15 @@ func (r *run) rested(c *store.Change) {
 		r.resting = false
 		close(r.awake)
 	}
-	if r.claimed {
-		r.claimed = false
-		if c.Verdict != store.Mail {
-			r.whenDurable(effect{do: func() { go r.k.takeAfter(r) }})
-		}
+	// Where a claim has given it meanwhile, the store had let it go. Whatever it says
+	// now, another engine may have had the run in between.
+	taken := r.claimed && (c.Verdict != store.Mail || r.k.lease.period > 0 && !gone)
+	if r.claimed = false; taken {
+		r.whenDurable(effect{do: func() { go r.k.takeAfter(r) }})
 	}
-	if c.Verdict != store.Mail {
+	if taken || c.Verdict != store.Mail {
 		r.leave()
-		if !r.head.Wake.IsZero() {
+		if c.Verdict != store.Mail && !r.head.Wake.IsZero() {
 			r.k.wakeBy(r.head.Wake)
 		}
 		return
