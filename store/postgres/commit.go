@@ -39,7 +39,7 @@ order by number for no key update`
 
 	insertHeads = `insert into perdure.heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, chain, parent, keep,
     mail, given, seen, claimed)
-select number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, coalesce(cause, ''), crashes, chain, parent, keep,
+select number, workflow_id, workflow, pattern, status, owner, nullif(wake, -9223372036854775808), nullif(created, -9223372036854775808), nullif(ended, -9223372036854775808), last, coalesce(cause, ''), crashes, chain, parent, keep,
     0, 0, 0, false
 from unnest($1::bigint[], $2::text[], $3::text[], $4::smallint[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
     $10::bigint[], $11::text[], $12::int[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[])
@@ -59,9 +59,9 @@ on conflict (key) do update set value = excluded.value where m.value::bigint < e
 // sent more messages than that has seen.
 var updateHeads = `with written as (
     update perdure.heads h set
-        status = u.status, ended = u.ended, last = u.last, cause = coalesce(u.cause, ''), claimed = false,
+        status = u.status, ended = nullif(u.ended, -9223372036854775808), last = u.last, cause = coalesce(u.cause, ''), claimed = false,
         owner = case when u.rest and h.mail <> u.mail then h.owner else u.owner end,
-        wake = case when u.rest and h.mail <> u.mail then h.wake else u.wake end
+        wake = case when u.rest and h.mail <> u.mail then h.wake else nullif(u.wake, -9223372036854775808) end
     from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::boolean[], $9::bigint[])
         as u (number, status, owner, wake, ended, last, cause, rest, mail)
     where h.number = u.number

@@ -139,7 +139,7 @@ func nanos(t time.Time) pgtype.Int8 {
 	switch {
 	case t.IsZero():
 	case t.Before(earliest):
-		n.Int64 = math.MinInt64
+		n.Int64 = math.MinInt64 + 1
 	case t.After(latest):
 		n.Int64 = math.MaxInt64
 	default:
@@ -149,7 +149,7 @@ func nanos(t time.Time) pgtype.Int8 {
 }
 
 // What can be stored lies between the years 1677 and 2262.
-var earliest, latest = time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64)
+var earliest, latest = time.Unix(0, math.MinInt64+1), time.Unix(0, math.MaxInt64)
 
 // stored gives a time as it comes back.
 func stored(t time.Time) time.Time { return moment(nanos(t)) }
