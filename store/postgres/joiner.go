@@ -22,8 +22,8 @@ const (
 	// beDurable has the commit of the transaction wait until it is durable.
 	beDurable = `select set_config('synchronous_commit', 'on', true) where current_setting('synchronous_commit') = 'off'`
 
-	// notify tells other nodes when the transaction is committed, which nobody else
-	// can know. Commits of transactions that have it wait for each other.
+	// notify tells other nodes; in a transaction of somebody's, when that is committed,
+	// which nobody else can know. Commits of transactions that have it wait for each other.
 	notify = `select pg_notify('` + channel + `', '')`
 
 	isolation = `select current_setting('transaction_isolation')`

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,6 +21,8 @@ const channel = "perdure"
 type notices struct {
 	store  *Store
 	wanted chan struct{}
+
+	asked, said atomic.Int64 // how often something was to be said, and how much of that was
 }
 
 func newNotices(s *Store) *notices {
@@ -63,10 +66,22 @@ func concerns(c *store.Change, g *store.Group) bool {
 
 // say notifies other nodes soon. Much that happens at once is said once.
 func (n *notices) say() {
+	n.asked.Add(1)
 	select {
 	case n.wanted <- struct{}{}:
 	default:
 	}
+}
+
+// finish says what was not said yet, where that is soon done: who has only started a run
+// is gone before the connection for it is there.
+func (n *notices) finish() {
+	if n.store.options.Pooler || n.store.options.ReadOnly || n.said.Load() == n.asked.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(n.store.life, time.Second)
+	defer cancel()
+	_, _ = n.store.pool.Exec(ctx, notify) // it is a hint
 }
 
 // pace is how often a node notifies others at most.
@@ -97,9 +112,11 @@ func (n *notices) session(ctx context.Context) error {
 		return err
 	}
 	for {
-		if _, err := c.Exec(ctx, "select pg_notify($1, $2)", channel, ""); err != nil {
+		asked := n.asked.Load()
+		if _, err := c.Exec(ctx, notify); err != nil {
 			return err
 		}
+		n.said.Store(asked)
 		if !sleep(ctx, pace) {
 			return nil
 		}

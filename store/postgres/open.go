@@ -182,6 +182,7 @@ func (s *Store) checkDurability(ctx context.Context) error {
 // Close ends the use of the store. An engine that did not leave stays until its lease
 // has passed.
 func (s *Store) Close() error {
+	s.notices.finish()
 	s.end()
 	s.pool.Close()
 	return nil

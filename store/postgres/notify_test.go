@@ -1,0 +1,57 @@
+package postgres
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure/internal/testpg"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// What a process without an engine starts is for an engine to claim.
+//
+// spec: P-2
+func TestANodeHearsOfARunThatAStrangerHasStarted(t *testing.T) {
+	url := testpg.URL(t)
+	node, stranger := mustOpen(t, url, Options{}), mustOpen(t, url, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	heard, over := make(chan struct{}, 1), make(chan struct{})
+	go func() {
+		defer close(over)
+		node.Watch(ctx, func() { heard <- struct{}{} })
+	}()
+	defer func() {
+		cancel()
+		for {
+			select {
+			case <-heard:
+			case <-over:
+				return
+			}
+		}
+	}()
+	<-heard // it listens
+	visit, err := stranger.Claim(ctx, store.Claim{Visit: true, Now: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, number := time.Now(), journal.Number(visit.Engine)<<37|1
+	err = stranger.Commit(ctx, &store.Group{Now: now, Changes: []store.Change{{
+		Run: number, Create: true,
+		Head:    &journal.Head{Number: number, ID: journal.MakeRunID(stranger.database, number), WorkflowID: "w-1", Workflow: "w", Status: journal.Pending, Wake: now, Created: now, Last: 1},
+		Entries: []journal.Entry{{Run: number, Seq: 1, Kind: journal.RunStarted, At: now}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stranger.Close(); err != nil { // at once, as a command does
+		t.Fatal(err)
+	}
+	select {
+	case <-heard:
+	case <-time.After(20 * time.Second):
+		t.Error("it does not hear of the run")
+	}
+}
