@@ -26,7 +26,7 @@ type Node struct {
 
 // A Database is a store and who uses it.
 type Database struct {
-	File       string   `json:"file"`
+	Store      string   `json:"store"` // without its password
 	Driver     string   `json:"driver"`
 	Identity   string   `json:"identity"` // part of each run ID
 	Schema     int      `json:"schema"`
@@ -46,4 +46,11 @@ type Engine struct {
 	Since string `json:"since"`
 	Build string `json:"build"`
 	Alive bool   `json:"alive"`
+	Runs  int64  `json:"runs"`  // that it owns
+	Slots int    `json:"slots"` // for runs that it has at a time; 0 where it does not say
+
+	// Where it has a lease, by the clock of the database.
+	Seen  string  `json:"seen,omitempty"`  // when it was heard of last
+	Until string  `json:"until,omitempty"` // when the lease passes
+	Left  float64 `json:"lease_s"`         // how many seconds of it are left; 0 without a lease
 }

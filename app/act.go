@@ -27,7 +27,7 @@ func reason(cmd *cobra.Command) *string {
 func acting(db *database, cmd *cobra.Command, to journal.Status, done string, act func(context.Context, *client, string) error) *cobra.Command {
 	return aboutRun(db, cmd, (*output)(nil).check, db.write, func(ctx context.Context, c *client, h journal.Head) error {
 		if err := act(ctx, c, string(h.ID)); exitCode(err) == exitConflict {
-			return hinted(err, c.command("runs describe "+string(h.ID))+" shows how far it is")
+			return hinted(err, c.place.Command("runs describe "+string(h.ID))+" shows how far it is")
 		} else if err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func acting(db *database, cmd *cobra.Command, to journal.Status, done string, ac
 func (c *client) warn(ctx context.Context, w io.Writer) error {
 	engines, err := c.engines(ctx)
 	if err == nil && len(engines) == 0 {
-		fmt.Fprintln(w, c.db.noEngine())
+		fmt.Fprintln(w, c.noEngine())
 	}
 	return err
 }
@@ -120,7 +120,7 @@ func (c *client) checkDecision(ctx context.Context, h journal.Head, name, choice
 	case h.Status.IsTerminal():
 		return nil // Decide says that it has ended
 	case len(waits) == 0:
-		return &perdure.Error{Code: journal.CodeWrongState, Op: op, Message: "the run asks for no decision now", Hint: c.command("runs describe "+string(h.ID)) + " shows what it waits for"}
+		return &perdure.Error{Code: journal.CodeWrongState, Op: op, Message: "the run asks for no decision now", Hint: c.place.Command("runs describe "+string(h.ID)) + " shows what it waits for"}
 	}
 	var choices []string
 	asked := false

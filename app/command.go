@@ -99,7 +99,7 @@ func (p *program) root() *cobra.Command {
 	})
 	root.SetHelpTemplate(helpTemplate)
 	root.SetUsageTemplate(usageTemplate)
-	addGroup(root, "Runs", p.newServe(), p.newStart(), p.newRuns(), p.newWorkflows(), p.newUnrouted())
+	addGroup(root, "Runs", p.newServe(), p.newStart(), p.newRuns(), p.newWorkflows(), p.newUnrouted(), p.newWorkers())
 	addGroup(root, "See and measure", newDemo(), newBench())
 	addGroup(root, "The rest", p.newDB(), newVersion())
 	root.AddCommand(newDemoWorker(), newDemoWorld())

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,108 +11,95 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/place"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
-	"github.com/perdure/perdure/store/sqlite"
-)
-
-const (
-	databaseEnv     = "PERDURE_DB"
-	defaultDatabase = "perdure.db"
 )
 
 // A database is the one that a command is about.
 type database struct {
-	program *program
-	file    string
+	program   *program
+	text      string      // what the flag was set to
+	chosen    func() bool // whether it was
+	otherwise string      // what is meant where neither the flag nor the variable says anything
 }
 
 // database gives a command the flag that names its database.
 func (p *program) database(cmd *cobra.Command) *database {
-	d := &database{program: p}
-	file := cmp.Or(os.Getenv(databaseEnv), defaultDatabase)
-	cmd.PersistentFlags().StringVar(&d.file, "db", file, "the database file; without it "+databaseEnv+", else ./"+defaultDatabase)
+	return p.databaseOr(cmd, place.Default, "./perdure.db")
+}
+
+// databaseOr gives a command the flag, and says what is meant without it. The help
+// shows no default: what the variable has may have a password in it.
+func (p *program) databaseOr(cmd *cobra.Command, otherwise, inWords string) *database {
+	d := &database{program: p, otherwise: otherwise}
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&d.text, "store", "", "the database: postgres://USER@HOST/DATABASE, or an SQLite file; without it "+place.Env+", else "+inWords)
+	flag := flags.Lookup("store")
+	d.chosen = func() bool { return flag.Changed }
 	return d
+}
+
+// place says where the database is.
+func (d *database) place() (place.Place, error) {
+	env := os.Getenv(place.Env)
+	switch {
+	case d.chosen():
+		return place.Parse(d.program.name, d.text)
+	case env != "":
+		p, err := place.Parse(d.program.name, env)
+		p.FromEnv = true
+		return p, err
+	}
+	return place.Parse(d.program.name, d.otherwise)
 }
 
 // A client is one of a database that is open.
 type client struct {
 	*perdure.Client
-	store *sqlite.Store
-	db    *database
-	was   fs.FileInfo // the file, when it was opened
+	store   store.Store
+	program *program
+	place   place.Place
+	was     fs.FileInfo // the file, when it was opened; nil of a server
 }
 
 // read opens the database for reading: nothing of it is changed.
-func (d *database) read(ctx context.Context) (*client, error) {
-	return d.open(ctx, sqlite.Options{ReadOnly: true})
-}
+func (d *database) read(ctx context.Context) (*client, error) { return d.open(ctx, place.Read) }
 
-// write opens the database to start runs and send messages, beside an engine or
-// while nothing runs.
-func (d *database) write(ctx context.Context) (*client, error) {
-	return d.open(ctx, sqlite.Options{Existing: true})
-}
+// write opens the database to start runs and send messages, beside engines or while
+// nothing runs.
+func (d *database) write(ctx context.Context) (*client, error) { return d.open(ctx, place.Write) }
 
-func (d *database) open(ctx context.Context, o sqlite.Options) (*client, error) {
-	if err := d.check(); err != nil {
+func (d *database) open(ctx context.Context, mode place.Mode) (*client, error) {
+	at, err := d.place()
+	if err != nil {
 		return nil, err
 	}
-	s, err := sqlite.OpenWith(d.file, o)
+	s, err := at.Open(ctx, mode)
 	if err != nil {
-		return nil, d.explain(err)
+		return nil, err
 	}
-	c, err := perdure.NewClient(ctx, s)
+	c := &client{store: s, program: d.program, place: at}
+	if c.Client, err = perdure.NewClient(ctx, s); err == nil && at.Kind == place.SQLite {
+		c.was, err = os.Stat(at.File)
+	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	was, err := os.Stat(d.file)
-	if err != nil {
-		return nil, errors.Join(d.explain(err), s.Close())
-	}
-	return &client{c, s, d, was}, nil
-}
-
-// check refuses a name that is none, as --db "$UNSET" gives, and what is not a file.
-func (d *database) check() error {
-	e := &perdure.Error{Code: journal.CodeInvalid, Op: "open " + d.file, Hint: "--db FILE or " + databaseEnv + " names the database"}
-	if d.file == "" {
-		e.Op, e.Message = "open the database", "its name is empty"
-		return e
-	}
-	if info, err := os.Stat(d.file); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		e.Code, e.Message = journal.CodeUnavailable, "it is not a file"
-		return e
-	}
-	return nil
+	return c, nil
 }
 
 func (c *client) close() { _ = c.store.Close() } // what was written is durable already
 
-// explain says what to do about a database that cannot be opened.
-func (d *database) explain(err error) error {
-	e := &perdure.Error{Code: journal.CodeUnavailable, Op: "open " + d.file, Err: err, Hint: "--db FILE or " + databaseEnv + " names the database"}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		e.Message, e.Err = "there is no such file", nil
-		e.Hint += fmt.Sprintf("; %s db migrate --db %s makes it, and so does serve", d.program.name, d.file)
-	case errors.Is(err, store.ErrOlder):
-		e.Hint = fmt.Sprintf("%s db migrate --db %s brings it to this version", d.program.name, d.file)
-	case errors.Is(err, store.ErrNewer):
-		e.Hint = "use the version of the program that wrote it, or a newer one"
-	}
-	return e
-}
-
-// engines tells of the engine that has the database; none where nobody has it. A
+// engines tells of the engines that have the database; none where nobody has it. A
 // file that was removed meanwhile has none that could be told of.
 func (c *client) engines(ctx context.Context) ([]store.Engine, error) {
-	if now, err := os.Stat(c.db.file); err != nil || !os.SameFile(now, c.was) {
-		return nil, &perdure.Error{Code: journal.CodeUnavailable, Op: "read " + c.db.file, Message: "the file was removed or replaced", Hint: "an engine that still has it must be stopped: what it does will be lost"}
+	if now, err := os.Stat(c.place.File); c.was != nil && (err != nil || !os.SameFile(now, c.was)) {
+		return nil, &perdure.Error{Code: journal.CodeUnavailable, Op: "read " + c.place.String(), Message: "the file was removed or replaced", Hint: "an engine that still has it must be stopped: what it does will be lost"}
 	}
-	info, err := c.store.Info(ctx)
+	info, err := c.info(ctx)
 	if err != nil {
-		return nil, &perdure.Error{Code: journal.CodeUnavailable, Op: "read " + c.db.file, Err: err}
+		return nil, err
 	}
 	var alive []store.Engine
 	for _, e := range info.Engines {
@@ -124,18 +110,22 @@ func (c *client) engines(ctx context.Context) ([]store.Engine, error) {
 	return alive, nil
 }
 
-// command is one that works on this database, for people to type.
-func (c *client) command(words string) string {
-	return c.db.program.name + " " + words + " --db " + c.db.file
+// info tells what the database is and who uses it.
+func (c *client) info(ctx context.Context) (store.Info, error) {
+	info, err := c.store.Info(ctx)
+	if err != nil {
+		err = &perdure.Error{Code: journal.CodeUnavailable, Op: "read " + c.place.String(), Err: err}
+	}
+	return info, err
 }
 
 // noEngine says what to do where no engine has the database.
-func (d *database) noEngine() string {
+func (c *client) noEngine() string {
 	who := "the program that has their workflows executes them"
-	if len(d.program.workflows) > 0 {
-		who = fmt.Sprintf("%s serve --db %s executes them", d.program.name, d.file)
+	if len(c.program.workflows) > 0 {
+		who = c.place.Command("serve") + " executes them"
 	}
-	return fmt.Sprintf("no engine has %s: %s", d.file, who)
+	return fmt.Sprintf("no engine has %s: %s", c.place, who)
 }
 
 // An opener opens a database: read or write.

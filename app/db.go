@@ -12,9 +12,9 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/app/internal/place"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
-	"github.com/perdure/perdure/store/sqlite"
 )
 
 func (p *program) newDB() *cobra.Command {
@@ -38,78 +38,98 @@ func newDBStatus(db *database) *cobra.Command {
 			return err
 		}
 		return using(cmd, db.read, func(ctx context.Context, c *client) error {
-			info, err := c.store.Info(ctx)
+			info, err := c.info(ctx)
 			if err != nil {
-				return &perdure.Error{Code: journal.CodeUnavailable, Op: "read " + db.file, Err: err}
+				return err
 			}
-			d := databaseOf(db.file, info)
+			d := databaseOf(c.place.String(), info)
 			return one(out, cmd.OutOrStdout(), d, func(w io.Writer) error { return printDatabase(w, d) })
 		})
 	}
 	return cmd
 }
 
-func databaseOf(file string, info store.Info) api.Database {
+func databaseOf(at string, info store.Info) api.Database {
 	d := api.Database{
-		File: file, Driver: info.Driver, Identity: info.Database, Schema: info.Schema, Durability: info.Durability,
+		Store: at, Driver: info.Driver, Identity: info.Database, Schema: info.Schema, Durability: info.Durability,
 		Bytes: info.Bytes, Runs: info.Runs, Unrouted: info.Unrouted, Owed: info.Owed, Engines: []api.Engine{},
 	}
 	for _, e := range info.Engines {
-		d.Engines = append(d.Engines, api.Engine{ID: int64(e.ID), Host: e.Host, PID: e.PID, Since: moment(e.Since), Build: e.Build, Alive: !e.Fallen})
+		d.Engines = append(d.Engines, engineOf(e, info.Now))
 	}
 	return d
 }
 
 func printDatabase(w io.Writer, d api.Database) error {
-	engine := "none: runs go on when one has it"
-	for _, e := range d.Engines {
-		engine = fmt.Sprintf("process %d on %s, since %s", e.PID, e.Host, e.Since)
-		if !e.Alive {
-			engine = "none: " + engine + ", has died; runs go on when another has it"
-		}
+	pairs := []string{
+		"store", d.Store, "driver", d.Driver, "identity", d.Identity, "schema", strconv.Itoa(d.Schema),
+		"durability", d.Durability, "size", strconv.FormatInt(d.Bytes, 10) + " bytes", "runs", strconv.FormatInt(d.Runs, 10),
+		"unrouted signals", strconv.FormatInt(d.Unrouted, 10), "owed", strconv.FormatInt(d.Owed, 10),
 	}
-	return fields(w,
-		"file", d.File, "driver", d.Driver, "identity", d.Identity, "schema", strconv.Itoa(d.Schema),
-		"durability", d.Durability, "size", strconv.FormatInt(d.Bytes, 10)+" bytes", "runs", strconv.FormatInt(d.Runs, 10),
-		"unrouted signals", strconv.FormatInt(d.Unrouted, 10), "owed", strconv.FormatInt(d.Owed, 10), "engine", engine)
+	if len(d.Engines) == 0 {
+		pairs = append(pairs, "engine", "none: runs go on when one has it")
+	}
+	for _, e := range d.Engines {
+		text := fmt.Sprintf("process %d on %s, since %s", e.PID, e.Host, e.Since)
+		if !e.Alive {
+			text = "none: " + text + ", has died; runs go on when another has it"
+		}
+		pairs = append(pairs, "engine", text)
+	}
+	return fields(w, pairs...)
 }
 
 func newDBMigrate(db *database) *cobra.Command {
 	return &cobra.Command{
 		Use:   "migrate",
 		Short: "Make the database, or bring it to the schema of this program",
-		Long: `Makes the database where there is none, and brings an older one to the schema of
-this program. There is no way back: take a backup first. An engine does the same
-when it starts.`,
-		Example: "  perdure db backup before.db && perdure db migrate",
+		Long: `Makes the SQLite file, or in a PostgreSQL the schema perdure, where there is none, and
+brings an older one to the schema of this program. There is no way back: take a backup
+first. An engine does the same when it starts; no other command does.`,
+		Example: "  perdure db backup before.db && perdure db migrate\n  perdure db migrate --store postgres://owner@db.internal/shop",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := db.check(); err != nil {
+			at, err := db.place()
+			if err != nil {
 				return err
 			}
-			done := "is of this version already"
-			s, err := sqlite.OpenWith(db.file, sqlite.Options{ReadOnly: true})
-			switch {
-			case errors.Is(err, fs.ErrNotExist):
-				done = "was made"
-			case errors.Is(err, store.ErrOlder):
-				done = "was migrated"
-			}
+			done, err := migrate(cmd.Context(), at)
 			if err != nil {
-				s, err = sqlite.Open(db.file)
+				return err
 			}
-			if err != nil {
-				return db.explain(err)
-			}
-			defer s.Close()
-			info, err := s.Info(cmd.Context())
-			if err != nil {
-				return db.explain(err)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s: schema %d\n", db.file, done, info.Schema)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", at, done)
 			return err
 		},
 	}
+}
+
+// migrate makes a database or migrates it, and says what it did.
+func migrate(ctx context.Context, at place.Place) (done string, err error) {
+	made := !at.IsThere()
+	var schema *store.SchemaError
+	s, err := at.Open(ctx, place.Read)
+	if made || errors.As(err, &schema) {
+		s, err = at.Open(ctx, place.Engine)
+	}
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	info, err := s.Info(ctx)
+	switch {
+	case err != nil:
+		return "", &perdure.Error{Code: journal.CodeUnavailable, Op: "read " + at.String(), Err: err}
+	case made, schema != nil && schema.Has == 0 && at.Kind == place.Postgres:
+		return fmt.Sprintf("was made: schema %d", info.Schema), nil
+	case schema != nil:
+		return fmt.Sprintf("was migrated from schema %d to schema %d", schema.Has, info.Schema), nil
+	}
+	return fmt.Sprintf("is of this version already: schema %d", info.Schema), nil
+}
+
+// A backuper is a store that is a file.
+type backuper interface {
+	Backup(ctx context.Context, file string) error
 }
 
 func newDBBackup(db *database) *cobra.Command {
@@ -118,19 +138,24 @@ func newDBBackup(db *database) *cobra.Command {
 		Short: "Write a copy of the database, as it is now",
 		Long: `Writes a copy of the database as it is at one moment, also while an engine is at
 work. The copy is on disk when the command ends. A file that is there is never
-overwritten. Do not copy a database with cp: its log has what it lacks.`,
+overwritten. Do not copy a database with cp: its log has what it lacks. Of a PostgreSQL
+pg_dump makes a copy.`,
 		Example: "  perdure db backup /backup/orders-2026-11-21.db",
 		Args:    exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return using(cmd, db.read, func(ctx context.Context, c *client) error {
-				err := c.store.Backup(ctx, args[0])
+				file, ok := c.store.(backuper)
+				if !ok {
+					return &perdure.Error{Code: journal.CodeInvalid, Op: "backup", Message: c.place.String() + " is no file", Hint: "pg_dump makes a copy of a PostgreSQL as it is at one moment"}
+				}
+				err := file.Backup(ctx, args[0])
 				switch {
 				case errors.Is(err, fs.ErrExist):
 					return &perdure.Error{Code: journal.CodeConflict, Op: "backup", Message: args[0] + " is there already", Hint: "name a file that is not"}
 				case err != nil:
 					return &perdure.Error{Code: journal.CodeUnavailable, Op: "backup", Err: err, Hint: "is there a directory that can be written, with room?"}
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is in %s\n", db.file, args[0])
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is in %s\n", c.place, args[0])
 				return err
 			})
 		},

@@ -45,7 +45,7 @@ func TestDemo(t *testing.T) {
 			"▶ exp-9     expense-approval  mail ✓":  true,
 			"▶ sub-5     subscription      mail ✓":  true,
 			"  WAITING until ":                      true,
-			`runs signal exp-9 approve -i '{"by":"you","ok":true}' --db ` + filepath.Join(dir, "perdure.db"): true,
+			`runs signal exp-9 approve -i '{"by":"you","ok":true}' --store ` + filepath.Join(dir, "perdure.db"): true,
 		} {
 			if strings.Contains(r.stdout, words) != want {
 				t.Errorf("%v: that it says %q is not %t:\n%s", args, words, want, r.stdout)

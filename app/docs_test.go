@@ -115,7 +115,7 @@ func runnable(all []command) []command {
 
 func TestBlocksAreFound(t *testing.T) {
 	all := runnable(blocks("text\n```console\n$ go run ./cmd/perdure demo    # see it\nseen\n$ go test ./...\n```\n```go\n$ no\n```\n```console\n$ ./orders serve\n$ ./orders start x     # exit 3\n```\n"))
-	want := []command{{4 - 1, "./perdure demo", []string{"seen"}}, {11, "./orders serve &", nil}, {12, "./orders start x     # exit 3", nil}}
+	want := []command{{line: 3, text: "./perdure demo", want: []string{"seen"}}, {line: 11, text: "./orders serve &"}, {line: 12, text: "./orders start x     # exit 3"}}
 	if len(all) != len(want) {
 		t.Fatalf("%+v", all)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/place"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -19,6 +20,7 @@ const (
 	exitNotFound    = 3
 	exitConflict    = 4
 	exitUnreachable = 5
+	exitForbidden   = 6
 	exitWaited      = 7
 	exitCancelled   = 8
 	exitInterrupted = 130
@@ -31,6 +33,7 @@ const exitHelp = `Exit codes:
   3    there is no such thing
   4    a conflict, or not allowed in this state
   5    the store cannot be reached
+  6    the store does not let the user in, or not do that
   7    the time to wait is over, and the run goes on
   8    the run was cancelled
   130  interrupted
@@ -60,6 +63,7 @@ var errInterrupted = errors.New("interrupted")
 // exitCode is the exit code that an error stands for.
 func exitCode(err error) int {
 	var ended *endedError
+	var forbidden *place.ForbiddenError
 	switch {
 	case err == nil:
 		return exitOK
@@ -71,6 +75,8 @@ func exitCode(err error) int {
 		return exitCancelled
 	case ended != nil:
 		return exitFailed
+	case errors.As(err, &forbidden):
+		return exitForbidden
 	case errors.Is(err, store.ErrLocked):
 		return exitConflict
 	}

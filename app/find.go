@@ -46,7 +46,7 @@ func (c *client) find(ctx context.Context, id string) (journal.Head, error) {
 	if id == latest {
 		heads, _, err := c.newest(ctx, perdure.Query{}, 1)
 		if err == nil && len(heads) == 0 {
-			err = &perdure.Error{Code: journal.CodeNotFound, Op: "find " + latest, Message: "there is no run in " + c.db.file}
+			err = &perdure.Error{Code: journal.CodeNotFound, Op: "find " + latest, Message: "there is no run in " + c.place.String()}
 		}
 		if err != nil {
 			return journal.Head{}, err
@@ -64,7 +64,7 @@ func (c *client) find(ctx context.Context, id string) (journal.Head, error) {
 	var e *perdure.Error
 	if errors.As(err, &e) && e.Hint == "" {
 		known := *e
-		known.Hint = didYouMean(nearest(id, c.ids(ctx)), c.command("runs list")+" lists them")
+		known.Hint = didYouMean(nearest(id, c.ids(ctx)), c.place.Command("runs list")+" lists them")
 		return journal.Head{}, &known
 	}
 	return journal.Head{}, err

@@ -81,10 +81,10 @@ func TestASecondInterruptEndsServeAtOnce(t *testing.T) {
 
 func interruptTwice(t *testing.T, cmd *exec.Cmd) {
 	dir := t.TempDir()
-	if r := shop(t.Context(), t, "db", "migrate", "--db", filepath.Join(dir, "perdure.db")); r.code != exitOK {
+	if r := shop(t.Context(), t, "db", "migrate", "--store", filepath.Join(dir, "perdure.db")); r.code != exitOK {
 		t.Fatal(r)
 	}
-	if r := shop(t.Context(), t, "start", "stubborn", "--db", filepath.Join(dir, "perdure.db")); r.code != exitOK {
+	if r := shop(t.Context(), t, "start", "stubborn", "--store", filepath.Join(dir, "perdure.db")); r.code != exitOK {
 		t.Fatal(r)
 	}
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), child+"=1")
@@ -109,7 +109,7 @@ func interruptTwice(t *testing.T, cmd *exec.Cmd) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("a second interrupt let it end in order")
 	}
-	if r := shop(t.Context(), t, "runs", "get", "@latest", "--db", filepath.Join(dir, "perdure.db")); r.code != exitOK || !strings.Contains(r.stdout, "no engine has the store") {
+	if r := shop(t.Context(), t, "runs", "get", "@latest", "--store", filepath.Join(dir, "perdure.db")); r.code != exitOK || !strings.Contains(r.stdout, "no engine has the store") {
 		t.Error(r)
 	}
 }
@@ -145,11 +145,11 @@ func TestAnOlderDatabaseHasToBeMigrated(t *testing.T) {
 	for _, line := range []string{"db status", "runs list", "start greet"} {
 		r := shop(t.Context(), t, strings.Fields(line)...)
 		r.refused(t, exitUnreachable, store.ErrOlder.Error())
-		if !strings.Contains(r.stderr, "hint: shop db migrate --db perdure.db brings it to this version") {
+		if !strings.Contains(r.stderr, "hint: shop db migrate --store perdure.db brings it to this version") {
 			t.Error(r.stderr)
 		}
 	}
-	if r := shop(t.Context(), t, "db", "migrate"); r.code != exitOK || r.stdout != "perdure.db was migrated: schema 2\n" {
+	if r := shop(t.Context(), t, "db", "migrate"); r.code != exitOK || r.stdout != "perdure.db was migrated from schema 0 to schema 2\n" {
 		t.Error(r)
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/place"
+	"github.com/perdure/perdure/internal/testpg"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -89,17 +91,25 @@ type command struct {
 	line int
 	text string
 	want []string
+	only string // the store that it is about; empty for all
 }
 
 var exits = regexp.MustCompile(`\s+# exit (\d+)$`)
+
+// only begins what is about one store alone, to the end or the next such line.
+var only = regexp.MustCompile(`^# Only (\w+):`)
 
 // commands takes a script apart: lines that begin with "$ " are commands, those
 // after one are what it prints.
 func commands(script string, first int) []command {
 	var all []command
+	of := ""
 	for i, line := range strings.Split(strings.TrimRight(script, "\n"), "\n") {
+		if m := only.FindStringSubmatch(line); m != nil {
+			of = m[1]
+		}
 		if text, ok := strings.CutPrefix(line, "$ "); ok {
-			all = append(all, command{line: first + i, text: text})
+			all = append(all, command{line: first + i, text: text, only: of})
 		} else if len(all) > 0 && !strings.HasPrefix(line, "# ") {
 			all[len(all)-1].want = append(all[len(all)-1].want, line)
 		}
@@ -209,22 +219,29 @@ func like(text string, want []string) bool {
 // spaces between columns depend on what is in them.
 var spaces = regexp.MustCompile(` {2,}`)
 
-// spec: B-16
-//
-// The scripts run the program as an application with workflows of its own is run.
-func TestScripts(t *testing.T) {
+// shopProgram gives a directory with the program of the scripts in it.
+func shopProgram(t *testing.T) string {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
-	}
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no scripts", err)
 	}
 	bin := t.TempDir()
 	if err := os.Symlink(self, filepath.Join(bin, "shop")); err != nil {
 		t.Skip(err)
 	}
+	return bin
+}
+
+// spec: B-16
+//
+// The scripts run the program as an application with workflows of its own is run.
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no scripts", err)
+	}
+	bin := shopProgram(t)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			t.Parallel()
@@ -234,9 +251,32 @@ func TestScripts(t *testing.T) {
 			}
 			s := newStage(t, bin, child+"=1", "NO_COLOR=1")
 			for _, c := range commands(string(script), 1) {
-				s.run(file, c)
+				if c.only == "" || c.only == "SQLite" {
+					s.run(file, c)
+				}
 			}
 		})
+	}
+}
+
+// spec: B-16, P-2
+//
+// The same commands do the same on PostgreSQL, which the variable names.
+func TestScriptsOnPostgreSQL(t *testing.T) {
+	const file = "testdata/runs.txt"
+	script, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStage(t, shopProgram(t), child+"=1", "NO_COLOR=1", place.Env+"="+testpg.URL(t))
+	for _, c := range commands(string(script), 1) {
+		if c.only != "" && c.only != "PostgreSQL" {
+			continue
+		}
+		for i, line := range c.want {
+			c.want[i] = strings.ReplaceAll(line, " --store perdure.db", "")
+		}
+		s.run(file, c)
 	}
 }
 

@@ -10,24 +10,30 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/place"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
-	"github.com/perdure/perdure/store/sqlite"
 )
 
 func (p *program) newServe() *cobra.Command {
 	var capacity int
 	var log string
 	cmd := &cobra.Command{
-		Use:   "serve",
+		Use: "serve", Aliases: []string{"dev"},
 		Short: "Execute the workflows of this program until interrupted",
 		Long: `Opens the database, makes it where there is none, and executes the runs of the
 workflows that the program was built with, those that an earlier process left
 first. An interrupt ends it in order: steps in flight have ten seconds to end.
 
-One engine at a time has a database. Other commands work on it meanwhile.`,
-		Example: "  perdure serve\n  perdure serve --db /var/lib/shop/orders.db --log json",
-		Args:    exactly(),
+An SQLite file is for one of them at a time. On PostgreSQL any number, on as many
+machines as you like, share the runs; when one dies, the others go on with what it
+had after its lease, 10 seconds, or what ?lease=5s says in the URL. ?pooler=on is for
+a connection pooler in transaction mode. Other commands work on the database
+meanwhile.`,
+		Example: `  perdure serve
+  perdure serve --store /var/lib/shop/orders.db --log json
+  perdure serve --store postgres://shop@db.internal/shop`,
+		Args: exactly(),
 	}
 	db := p.database(cmd)
 	cmd.Flags().IntVar(&capacity, "capacity", 0, "how many runs may be in memory at a time (default 10,000)")
@@ -44,12 +50,13 @@ One engine at a time has a database. Other commands work on it meanwhile.`,
 		if err != nil {
 			return err
 		}
-		if err := db.check(); err != nil {
+		at, err := db.place()
+		if err != nil {
 			return err
 		}
-		s, err := sqlite.Open(db.file)
+		s, err := at.Open(cmd.Context(), place.Engine)
 		if err != nil {
-			return db.explain(err)
+			return err
 		}
 		defer s.Close()
 		engine, err := perdure.New(s, perdure.Options{Capacity: capacity, Observers: logger})
@@ -59,7 +66,7 @@ One engine at a time has a database. Other commands work on it meanwhile.`,
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s executes %s on %s; an interrupt ends it\n", p.name, strings.Join(p.names(), ", "), db.file)
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s executes %s on %s; an interrupt ends it\n", p.name, strings.Join(p.names(), ", "), at)
 		stop := context.AfterFunc(cmd.Context(), func() {
 			fmt.Fprintln(cmd.ErrOrStderr(), "it ends when the steps in flight have, within ten seconds; another interrupt ends it now")
 		})

@@ -278,9 +278,9 @@ func (v *viewer) lookForEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := v.client.db.noEngine()
+	now := v.client.noEngine()
 	if len(engines) > 0 {
-		now = engineText(engines[0]) + " has " + v.client.db.file
+		now = enginesText(engines) + " " + v.client.place.String()
 	}
 	if now != v.engine && (len(engines) == 0 || v.asked) {
 		v.clear()
@@ -290,6 +290,10 @@ func (v *viewer) lookForEngine(ctx context.Context) error {
 	return nil
 }
 
-func engineText(e store.Engine) string {
-	return fmt.Sprintf("process %d on %s", e.PID, e.Host)
+// enginesText says who has a database.
+func enginesText(engines []store.Engine) string {
+	if len(engines) > 1 {
+		return fmt.Sprintf("%d engines have", len(engines))
+	}
+	return fmt.Sprintf("process %d on %s has", engines[0].PID, engines[0].Host)
 }

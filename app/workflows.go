@@ -2,10 +2,7 @@ package app
 
 import (
 	"context"
-	"errors"
 	"io"
-	"io/fs"
-	"os"
 	"strconv"
 	"strings"
 
@@ -70,7 +67,11 @@ func (d *database) workflows(cmd *cobra.Command) ([]api.Workflow, error) {
 	for _, r := range d.program.known {
 		all[r.Name] = workflowOf(r)
 	}
-	if _, err := os.Stat(d.file); !errors.Is(err, fs.ErrNotExist) || len(all) == 0 {
+	at, err := d.place()
+	if err != nil {
+		return nil, err
+	}
+	if at.IsThere() || len(all) == 0 {
 		err := using(cmd, d.read, func(ctx context.Context, c *client) error { return c.count(ctx, all) })
 		if err != nil {
 			return nil, err
@@ -149,8 +150,12 @@ func newWorkflowsShow(db *database) *cobra.Command {
 			}
 			names = append(names, w.Name)
 		}
+		at, err := db.place()
+		if err != nil {
+			return err
+		}
 		return &perdure.Error{
-			Code: journal.CodeNotFound, Op: "show " + args[0], Message: "neither this program nor " + db.file + " has such a workflow",
+			Code: journal.CodeNotFound, Op: "show " + args[0], Message: "neither this program nor " + at.String() + " has such a workflow",
 			Hint: didYouMean(nearest(args[0], names), db.program.name+" workflows list shows what there is"),
 		}
 	}

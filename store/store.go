@@ -11,6 +11,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -34,6 +35,35 @@ var (
 	// ErrForeign says that what is there is no database of this module.
 	ErrForeign = errors.New("store: not a database of perdure")
 )
+
+// A SchemaError is [ErrOlder] or [ErrNewer], with the version that the schema has, 0
+// where there is none, and the one that this program knows.
+type SchemaError struct{ Has, Knows int }
+
+// Error says what is older, and what to do about what is newer.
+func (e *SchemaError) Error() string {
+	text := fmt.Sprintf("%v: it is version %d and this program knows %d", e.Unwrap(), e.Has, e.Knows)
+	if e.Has > e.Knows {
+		text += ": use the version that wrote it, or a newer one"
+	}
+	return text
+}
+
+// Unwrap gives [ErrOlder] or [ErrNewer].
+func (e *SchemaError) Unwrap() error {
+	if e.Has > e.Knows {
+		return ErrNewer
+	}
+	return ErrOlder
+}
+
+// An UnsafeError says that a server may lose or spoil what it has acknowledged.
+type UnsafeError struct{ Setting string } // that is off
+
+// Error says what to do about it.
+func (e *UnsafeError) Error() string {
+	return "store: " + e.Setting + " is off: a crash of the server would lose or spoil what it has acknowledged; set it to on, or say that it does not matter"
+}
 
 // A DataError says that a group can never be committed because of what is in
 // it: a constraint, an encoding, a size. Nothing of the group was written.

@@ -75,6 +75,14 @@ func runElsewhere(at, statement string) error {
 	return psql(program, os.Environ(), at, statement)
 }
 
+// Execute runs statements on a database, one after the other.
+func Execute(t testing.TB, at string, statements ...string) {
+	t.Helper()
+	for _, sql := range statements {
+		need(t, runElsewhere(at, sql))
+	}
+}
+
 // Start starts a server for this test alone, which ends with the test. It skips
 // the test where there is no PostgreSQL on this machine, whatever [Env] says.
 func Start(t testing.TB, settings ...Option) *Server {

@@ -111,8 +111,7 @@ from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamesp
 		return 0, fmt.Errorf("%w: the version of its schema perdure is %q", store.ErrForeign, text)
 	}
 	if version > schemaVersion {
-		return 0, fmt.Errorf("%w: the schema is version %d and this program knows %d: use the version that wrote it, or a newer one",
-			store.ErrNewer, version, schemaVersion)
+		return 0, &store.SchemaError{Has: version, Knows: schemaVersion}
 	}
 	return version, nil
 }

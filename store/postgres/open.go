@@ -152,7 +152,7 @@ func (s *Store) prepare(ctx context.Context) error {
 	if s.options.ReadOnly || s.options.Existing {
 		version, err := s.version(ctx, s.pool)
 		if err == nil && version < schemaVersion {
-			err = fmt.Errorf("%w: it is version %d and this program knows %d", store.ErrOlder, version, schemaVersion)
+			err = &store.SchemaError{Has: version, Knows: schemaVersion}
 		}
 		if err != nil {
 			return err
@@ -173,7 +173,7 @@ func (s *Store) checkDurability(ctx context.Context) error {
 	}
 	for _, setting := range [][2]string{{"fsync", fsync}, {"full_page_writes", pages}, {"synchronous_commit", commit}} {
 		if setting[1] == "off" {
-			return fmt.Errorf("%s is off: a crash of the server would lose or spoil what it has acknowledged; set it to on, or say that it does not matter", setting[0])
+			return &store.UnsafeError{Setting: setting[0]}
 		}
 	}
 	return nil

@@ -100,8 +100,7 @@ func checkVersion(c *conn) (int, error) {
 	}
 	version := int(integer(v))
 	if version > schemaVersion {
-		return 0, fmt.Errorf("%w: the schema is version %d and this program knows %d: use the version that wrote it, or a newer one",
-			store.ErrNewer, version, schemaVersion)
+		return 0, &store.SchemaError{Has: version, Knows: schemaVersion}
 	}
 	return version, nil
 }

@@ -146,7 +146,7 @@ func (s *Store) openReaders() error {
 	}
 	version, err := checkVersion(c)
 	if err == nil && version < schemaVersion {
-		err = fmt.Errorf("%w: it is version %d and this program reads %d", store.ErrOlder, version, schemaVersion)
+		err = &store.SchemaError{Has: version, Knows: schemaVersion}
 	}
 	if err == nil {
 		s.database, err = identity(c)

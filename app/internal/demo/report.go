@@ -145,7 +145,7 @@ func (r *report) end(checks []Check) error {
 
 // command is what people type to have a command on this demo's file.
 func (r *report) command(words string) string {
-	return fmt.Sprintf("%s %s --db %s", r.program, words, quoted(r.files.store))
+	return fmt.Sprintf("%s %s --store %s", r.program, words, quoted(r.files.store))
 }
 
 // quoted gives a word as a shell takes it for one.

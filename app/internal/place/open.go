@@ -1,0 +1,171 @@
+package place
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/postgres"
+	"github.com/perdure/perdure/store/sqlite"
+)
+
+// A Mode says what a database is opened for.
+type Mode int
+
+// The modes.
+const (
+	Read   Mode = iota // nothing of it is changed
+	Write              // runs are started and messages sent, beside engines or while nothing runs
+	Engine             // it is made where there is none, and migrated
+)
+
+// A ForbiddenError says that the database does not let a user in, or not do something.
+type ForbiddenError struct{ Err error }
+
+// Error is what the database says.
+func (e *ForbiddenError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *ForbiddenError) Unwrap() error { return e.Err }
+
+// Open opens the database. Errors say in words what is wrong and what to do.
+func (p Place) Open(ctx context.Context, m Mode) (store.Store, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	if p.Kind == Postgres {
+		o := p.options
+		o.ReadOnly, o.Existing = m == Read, m == Write
+		s, err := postgres.OpenWith(ctx, p.url, o)
+		if err != nil {
+			return nil, p.explain(err)
+		}
+		return s, nil
+	}
+	s, err := sqlite.OpenWith(p.File, sqlite.Options{ReadOnly: m == Read, Existing: m == Write})
+	if err != nil {
+		return nil, p.explain(err)
+	}
+	return s, nil
+}
+
+// saying has an error in other words.
+type saying struct {
+	words string
+	err   error
+}
+
+func (e *saying) Error() string { return e.words }
+func (e *saying) Unwrap() error { return e.err }
+
+// explain says what to do about a database that cannot be opened.
+func (p Place) explain(err error) error {
+	unavailable := func(message string, err error, hint string) error {
+		return p.problem(journal.CodeUnavailable, message, err, hint)
+	}
+	migrate := p.Command("db migrate")
+	var schema *store.SchemaError
+	var risk *store.UnsafeError
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && p.Kind == SQLite:
+		return unavailable("there is no such file", nil, Names+"; "+migrate+" makes it, and so does serve")
+	case errors.As(err, &schema) && schema.Has > schema.Knows:
+		return unavailable("", schema, "use the version of the program that wrote it, or a newer one")
+	case schema != nil && schema.Has == 0 && p.Kind == Postgres:
+		return unavailable("", &saying{"there is no schema perdure in it", schema}, migrate+" makes it, and so does serve")
+	case schema != nil:
+		return unavailable("", schema, migrate+" brings it to this version")
+	case errors.Is(err, store.ErrForeign):
+		return unavailable("", err, "name another database: what is there is left as it is")
+	case errors.As(err, &risk):
+		return unavailable("", risk, "unsafe=on among the settings of the URL, after the ?, says that it does not matter")
+	case p.Kind == Postgres:
+		return p.explainServer(err)
+	}
+	return unavailable("", err, Names)
+}
+
+// A stated error is one that PostgreSQL has a code for.
+type stated interface {
+	error
+	SQLState() string
+}
+
+// explainServer says what to do about an error of a server, or of one that is not there.
+func (p Place) explainServer(err error) error {
+	var e stated
+	if !errors.As(err, &e) {
+		message, hint := unreached(err)
+		return p.problem(journal.CodeUnavailable, message, nil, hint)
+	}
+	said := errors.New(message(e))
+	forbidden := func(hint string) error {
+		return p.problem(journal.CodeUnavailable, "", &ForbiddenError{said}, hint)
+	}
+	switch e.SQLState() {
+	case "28P01", "28000":
+		return forbidden("is it the right user, and the password? In " + Env + " or PGPASSWORD it is seen in no list of processes")
+	case "42501":
+		if strings.Contains(said.Error(), "for database") {
+			return forbidden("grant create on the database to the user, or have one who may create schemas run " + p.Command("db migrate"))
+		}
+		return forbidden("the user needs all rights to the schema perdure and its tables; who runs db migrate owns them")
+	case "3D000":
+		return p.problem(journal.CodeUnavailable, "", said, "createdb makes a database; "+Names)
+	case "53300":
+		return p.problem(journal.CodeUnavailable, "", said, "raise max_connections of the server, or lower pool_max_conns among the settings of the URL")
+	}
+	return p.problem(journal.CodeUnavailable, "", said, "the log of the server says more")
+}
+
+// message is what PostgreSQL says, without its code.
+func message(e stated) string {
+	text := strings.TrimSuffix(e.Error(), " (SQLSTATE "+e.SQLState()+")")
+	_, said, found := strings.Cut(text, ": ") // FATAL: …
+	if !found {
+		return text
+	}
+	return said
+}
+
+// unreached says why a server was not reached.
+func unreached(err error) (message, hint string) {
+	hint = "does PostgreSQL run there? " + Names
+	var name *net.DNSError
+	var dial *net.OpError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "it was interrupted", hint
+	case errors.As(err, &name):
+		return "there is no host " + name.Name, Names
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the server does not answer", hint
+	case errors.As(err, &dial) && dial.Addr != nil:
+		return fmt.Sprintf("no server at %s: %v", dial.Addr, innermost(dial)), hint
+	}
+	text := innermost(err).Error()
+	if strings.Contains(text, "TLS") || strings.Contains(text, "tls") {
+		hint = "sslmode=disable among the settings of the URL, after the ?, does without TLS"
+	}
+	return text, hint
+}
+
+// innermost gives the cause of all, of several the first.
+func innermost(err error) error {
+	for {
+		if several, ok := err.(interface{ Unwrap() []error }); ok && len(several.Unwrap()) > 0 {
+			err = several.Unwrap()[0]
+			continue
+		}
+		below := errors.Unwrap(err)
+		if below == nil {
+			return err
+		}
+		err = below
+	}
+}

@@ -1,0 +1,248 @@
+// Package place names databases as the command line does, and opens them.
+//
+// A place is a PostgreSQL by its URL, or an SQLite file. Of a URL nobody is shown
+// the password: not in an error, and not in a command that people are told to type.
+package place
+
+import (
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store/postgres"
+)
+
+// Env is the variable that names the database where no option does, and Default what
+// is meant where neither does.
+const (
+	Env     = "PERDURE_STORE"
+	Default = "sqlite:perdure.db"
+)
+
+// Names says how a database is named, for hints and help.
+const Names = "--store or " + Env + " names the database"
+
+// A Kind is what sort of database is in a place.
+type Kind int
+
+// The kinds.
+const (
+	SQLite Kind = iota
+	Postgres
+	Memory
+)
+
+// A Place is where a database is.
+type Place struct {
+	Kind    Kind
+	File    string // of SQLite; empty where only "sqlite:" was said
+	Program string // what people type to run this program
+	FromEnv bool   // the variable names it: a command needs no option
+
+	text    string // as it was given
+	url     string // of PostgreSQL, with its password and without what is this program's own
+	shown   string
+	options postgres.Options
+}
+
+var (
+	scheme = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*)://`)
+	// listed is how psql takes a list of settings, which may have a password in it.
+	listed = regexp.MustCompile(`(^|\s)(host|hostaddr|port|dbname|user|password)\s*=`)
+)
+
+// Parse reads what names a database: postgres://USER@HOST/DATABASE, FILE, sqlite:FILE
+// or memory:. A program is what people type.
+func Parse(program, text string) (Place, error) {
+	p := Place{Program: program, text: text, shown: text}
+	switch s := scheme.FindStringSubmatch(text); {
+	case text == "":
+		return p, p.invalid("its name is empty")
+	case text == "memory:":
+		p.Kind = Memory
+		return p, nil
+	case s != nil && (s[1] == "postgres" || s[1] == "postgresql"):
+		p.Kind = Postgres
+		return p, p.parseURL(text)
+	case s != nil && s[1] != "sqlite":
+		p.shown = s[0] + "…"
+		return p, p.invalid("there is no store " + s[1])
+	case listed.MatchString(text):
+		p.shown = "the database"
+		return p, p.invalid("it is a list of settings, and a PostgreSQL is named by its URL")
+	}
+	p.File = text
+	if file, ok := strings.CutPrefix(text, "sqlite:"); ok {
+		p.File = strings.TrimPrefix(file, "//") // others write it like that
+	}
+	if p.File != "" {
+		p.shown = p.File
+	}
+	return p, nil
+}
+
+// The settings of a URL that are this program's own, the rest is PostgreSQL's.
+const (
+	lease  = "lease"
+	pooler = "pooler"
+	unsafe = "unsafe"
+)
+
+// connectTimeout is how many seconds a connection may take to come about, where the
+// URL does not say.
+const connectTimeout = "10"
+
+// parseURL reads the URL of a PostgreSQL. What is wrong with one that cannot be read
+// is not told in full: any part of it may be a password.
+func (p *Place) parseURL(text string) error {
+	p.shown = "postgres://…"
+	u, err := url.Parse(text)
+	if err != nil {
+		return p.invalid("it is no URL; in a password, what is neither a letter nor a digit is written as %2F")
+	}
+	settings, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return p.invalid("its settings, after the ?, cannot be read")
+	}
+	p.shown = redacted(u)
+	if err := p.own(settings); err != nil {
+		return err
+	}
+	if !settings.Has("connect_timeout") && os.Getenv("PGCONNECT_TIMEOUT") == "" {
+		settings.Set("connect_timeout", connectTimeout)
+	}
+	u.RawQuery = settings.Encode()
+	p.url = u.String()
+	return nil
+}
+
+// own takes the settings that are this program's.
+func (p *Place) own(settings url.Values) error {
+	if text := settings.Get(lease); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return p.invalid("its lease is " + text + ", and should be as 10s")
+		}
+		p.options.Lease = d
+	}
+	for name, set := range map[string]*bool{pooler: &p.options.Pooler, unsafe: &p.options.Unsafe} {
+		switch text := settings.Get(name); text {
+		case "on":
+			*set = true
+		case "", "off":
+		default:
+			return p.invalid("its " + name + " is " + text + ", and should be on or off")
+		}
+	}
+	for _, name := range []string{lease, pooler, unsafe} {
+		settings.Del(name)
+	}
+	return nil
+}
+
+// hidden stands for a password.
+const hidden = "***"
+
+// redacted gives a URL without its passwords.
+func redacted(u *url.URL) string {
+	var b strings.Builder
+	b.WriteString(u.Scheme + "://")
+	if u.User != nil {
+		b.WriteString(url.User(u.User.Username()).String())
+		if _, has := u.User.Password(); has {
+			b.WriteString(":" + hidden)
+		}
+		b.WriteString("@")
+	}
+	b.WriteString(u.Host + u.EscapedPath())
+	for i, pair := range strings.Split(u.RawQuery, "&") {
+		if name, _, _ := strings.Cut(pair, "="); strings.Contains(strings.ToLower(name), "password") || strings.Contains(name, "%") {
+			pair = name + "=" + hidden
+		}
+		if i == 0 && pair != "" {
+			b.WriteString("?")
+		} else if i > 0 {
+			b.WriteString("&")
+		}
+		b.WriteString(pair)
+	}
+	return b.String()
+}
+
+// String names the place to people, without its password.
+func (p Place) String() string { return p.shown }
+
+// Words are those of the command line that name the place: none where the variable
+// does. A password is to be filled in.
+func (p Place) Words() string {
+	if p.FromEnv {
+		return ""
+	}
+	return " --store " + Quoted(p.shown)
+}
+
+// Command is what people type to have a command of this program on the place.
+func (p Place) Command(words string) string { return p.Program + " " + words + p.Words() }
+
+// Secret is what was given to [Parse], with the password, for a process that gets it on
+// its standard input; nobody is shown it.
+func (p Place) Secret() string { return p.text }
+
+// With gives the place with another lease.
+func (p Place) With(lease time.Duration) Place {
+	p.options.Lease = lease
+	return p
+}
+
+// Check refuses a place that is for memory, or a file that cannot be one.
+func (p Place) Check() error {
+	if p.Kind == Memory {
+		return p.invalid("nothing in memory outlives a command")
+	}
+	if p.Kind != SQLite {
+		return nil
+	}
+	if p.File == "" {
+		return p.invalid("the file has no name")
+	}
+	info, err := os.Stat(p.File)
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return p.problem(journal.CodeUnavailable, "it is not a file", nil, Names)
+	}
+	return nil
+}
+
+// IsThere says whether there may be a database: a file that is not there has none.
+func (p Place) IsThere() bool {
+	if p.Kind != SQLite {
+		return true
+	}
+	_, err := os.Stat(p.File)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func (p Place) invalid(message string) error {
+	return p.problem(journal.CodeInvalid, message, nil, Names+": postgres://USER@HOST/DATABASE, or an SQLite file")
+}
+
+func (p Place) problem(code journal.Code, message string, err error, hint string) error {
+	what := p.shown
+	if what == "" {
+		what = "the database"
+	}
+	return &perdure.Error{Code: code, Op: "open " + what, Message: message, Err: err, Hint: hint}
+}
+
+// Quoted gives a word as a shell takes it for one.
+func Quoted(word string) string {
+	if !strings.ContainsFunc(word, func(c rune) bool { return strings.ContainsRune(" \t\n'\"\\$`&|;<>()*?[]#~!{}", c) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,95 @@
+package app
+
+import (
+	neturl "net/url"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/internal/testpg"
+	"github.com/perdure/perdure/store"
+)
+
+// secret is in the URLs of tests, and never in what a command prints.
+const secret = "s3cr3t"
+
+// refusedPlace demands that each of the commands refuses a store with the exit code,
+// says in one line what is wrong and in another what to do, and keeps the password.
+func refusedPlace(t *testing.T, url string, code int, message, hint string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		r := shop(t.Context(), t, append(strings.Fields(line), "--store", url)...)
+		r.refused(t, code, message)
+		if !strings.Contains(r.stderr, hint) {
+			t.Errorf("%s: no hint at %q in\n%s", line, hint, r.stderr)
+		}
+		if said := r.stderr + r.stdout; strings.Contains(said, secret) || strings.Contains(said, "SQLSTATE") {
+			t.Errorf("%s says\n%s", line, said)
+		}
+	}
+}
+
+func TestWhatIsNoStoreIsRefused(t *testing.T) {
+	t.Chdir(t.TempDir())
+	all := []string{"runs list", "start greet", "db migrate", "serve --log off", "workers list"}
+	for _, c := range []struct{ url, message string }{
+		{"postgres://ada:" + secret + "@host:port/shop", "it is no URL"},
+		{"postgres://ada:s/" + secret + "@host/shop", "it is no URL"},
+		{"postgresql://ada:" + secret + "@host/shop?%zz", "cannot be read"},
+		{"postgres://ada:" + secret + "@host/shop?lease=soon", "its lease is soon"},
+		{"postgres://ada:" + secret + "@host/shop?pooler=perhaps", "its pooler is perhaps"},
+		{"mysql://ada:" + secret + "@host/shop", "there is no store mysql"},
+		{"host=db user=ada password=" + secret, "it is a list of settings"},
+		{"memory:", "nothing in memory outlives a command"},
+		{"sqlite:", "the file has no name"},
+	} {
+		t.Run(c.url, func(t *testing.T) { refusedPlace(t, c.url, exitUsage, c.message, "PERDURE_STORE", all...) })
+	}
+	for url, message := range map[string]string{
+		"postgres://ada:" + secret + "@127.0.0.1:1/shop?sslmode=disable": "no server at 127.0.0.1:1: connection refused",
+		"postgres://ada:" + secret + "@no.such.host.invalid/shop":        "there is no host no.such.host.invalid",
+	} {
+		refusedPlace(t, url, exitUnreachable, "open "+strings.Replace(url, secret, "***", 1)+": "+message, "PERDURE_STORE", all...)
+	}
+}
+
+// TestAServerThatRefusesIsExplained has what a server may say to a user who does not
+// know it, before and after there is a schema.
+//
+// spec: B-16, P-2
+func TestAServerThatRefusesIsExplained(t *testing.T) {
+	url := testpg.URL(t)
+	u, err := neturl.Parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner, database := u.User.Username(), strings.TrimPrefix(u.Path, "/")
+	guest := database[:min(len(database), 17)] + "_guest" // of this test alone
+	execute := func(statements ...string) {
+		t.Helper()
+		testpg.Execute(t, url, statements...)
+	}
+	execute("create role " + guest + " login")
+	t.Cleanup(func() { execute("drop role " + guest) })
+	as := func(user string) string {
+		_, server, _ := strings.Cut(strings.TrimPrefix(url, "postgres://"), "@")
+		return "postgres://" + user + ":" + secret + "@" + server
+	}
+	read, made := []string{"runs list", "start greet", "workers list", "db status"}, []string{"db migrate", "serve --log off"}
+	every := append(read, made...)
+
+	refusedPlace(t, as("nobody_at_all"), exitForbidden, `role "nobody_at_all" does not exist`, "PGPASSWORD", every...)
+	refusedPlace(t, strings.Replace(as(owner), "/"+database, "/no_such", 1), exitUnreachable, `database "no_such" does not exist`, "createdb", every...)
+	refusedPlace(t, as(owner), exitUnreachable, "there is no schema perdure in it", "hint: shop db migrate --store 'postgres://"+owner+":***@", read...)
+	refusedPlace(t, as(guest), exitForbidden, "permission denied for database", "grant create on the database", made...)
+	execute("alter database " + database + " set synchronous_commit = off")
+	refusedPlace(t, url, exitUnreachable, "synchronous_commit is off", "unsafe=on", every...)
+	if r := shop(t.Context(), t, "db", "migrate", "--store", url+"&unsafe=on"); r.code != exitOK || !strings.HasSuffix(r.stdout, " was made: schema 1\n") {
+		t.Errorf("%+v", r)
+	}
+	execute("alter database " + database + " reset synchronous_commit")
+	refusedPlace(t, as(guest), exitForbidden, "permission denied for schema perdure", "all rights to the schema", every...)
+	execute("update perdure.meta set value = '1000' where key = 'schema'")
+	refusedPlace(t, url, exitUnreachable, store.ErrNewer.Error(), "use the version of the program that wrote it", every...)
+	execute("drop schema perdure cascade", "create schema perdure", "create table perdure.mine (n int)")
+	refusedPlace(t, url, exitUnreachable, store.ErrForeign.Error(), "name another database", every...)
+}

@@ -1,0 +1,99 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/store"
+)
+
+func (p *program) newWorkers() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "workers", Short: "The engines that execute the runs",
+		Example: "  perdure workers list\n  perdure workers list --store postgres://shop@db.internal/shop -o json",
+	}
+	return group(cmd, newWorkersList(p.database(cmd)))
+}
+
+func newWorkersList(db *database) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the engines that have the database, and what they have of it",
+		Long: `Lists the engines that have the database, one on an SQLite file, any number on
+PostgreSQL: where each runs, how many runs it owns of how many that it has room for,
+when it was heard of last, and for how long its lease is, by the clock of the database.
+One that has died is listed until another takes over its runs.`,
+		Example: "  perdure workers list -o jsonl",
+		Args:    exactly(),
+	}
+	out := newOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		return using(cmd, db.read, func(ctx context.Context, c *client) error {
+			info, err := c.info(ctx)
+			if err != nil {
+				return err
+			}
+			all := make([]api.Engine, len(info.Engines))
+			for i, e := range info.Engines {
+				all[i] = engineOf(e, info.Now)
+			}
+			if err := list(out, cmd.OutOrStdout(), all, engineColumns); err != nil || len(all) > 0 {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.ErrOrStderr(), c.noEngine())
+			return err
+		})
+	}
+	return cmd
+}
+
+// engineOf tells of an engine when the clock of leases says now.
+func engineOf(e store.Engine, now time.Time) api.Engine {
+	told := api.Engine{
+		ID: int64(e.ID), Host: e.Host, PID: e.PID, Since: moment(e.Since), Build: e.Build, Alive: !e.Fallen,
+		Runs: e.Runs, Slots: e.Slots, Seen: moment(e.Seen), Until: moment(e.Until),
+	}
+	if !e.Until.IsZero() {
+		told.Left = max(e.Until.Sub(now), 0).Round(time.Millisecond).Seconds()
+	}
+	return told
+}
+
+var engineColumns = []column[api.Engine]{
+	{"ENGINE", func(e api.Engine) string { return strconv.FormatInt(e.ID, 10) }},
+	{"HOST", func(e api.Engine) string { return e.Host }},
+	{"PROCESS", func(e api.Engine) string { return strconv.Itoa(e.PID) }},
+	{"BUILD", func(e api.Engine) string { return e.Build }},
+	{"RUNS", func(e api.Engine) string { return slots(e.Runs, e.Slots) }},
+	{"SINCE", func(e api.Engine) string { return e.Since }},
+	{"HEARD OF", func(e api.Engine) string { return e.Seen }},
+	{"LEASE", leaseText},
+}
+
+// slots says how many of how many.
+func slots(runs int64, slots int) string {
+	if slots == 0 {
+		return strconv.FormatInt(runs, 10)
+	}
+	return fmt.Sprintf("%d of %d", runs, slots)
+}
+
+// leaseText says how it is with the lease of an engine, or with its life where the
+// database has none.
+func leaseText(e api.Engine) string {
+	switch {
+	case !e.Alive:
+		return "it has died"
+	case e.Until == "":
+		return "until it ends"
+	}
+	return took(time.Duration(e.Left*float64(time.Second))) + " left"
+}
