@@ -115,7 +115,8 @@ func (s *Store) renewal(ctx context.Context, c store.Claim) (store.Claimed, erro
 		return store.Claimed{}, err
 	}
 	out := store.Claimed{Engine: c.Engine, Lease: s.options.Lease}
-	return out, s.succession(ctx, c.Now, &out)
+	_ = s.succession(ctx, c.Now, &out) // the lease is renewed all the same, and the next renewal goes on
+	return out, nil
 }
 
 // succession takes over engines that are dead, and frees the runs of those that have

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,13 +20,14 @@ const channel = "perdure"
 type notices struct {
 	store  *Store
 	wanted chan struct{}
-
-	asked, said atomic.Int64 // how often something was to be said, and how much of that was
+	done   chan struct{} // closed when nothing more is said
 }
 
 func newNotices(s *Store) *notices {
-	n := &notices{store: s, wanted: make(chan struct{}, 1)}
-	if !s.options.Pooler && !s.options.ReadOnly {
+	n := &notices{store: s, wanted: make(chan struct{}, 1), done: make(chan struct{})}
+	if s.options.Pooler || s.options.ReadOnly {
+		close(n.done)
+	} else {
 		go n.loop()
 	}
 	return n
@@ -66,66 +66,80 @@ func concerns(c *store.Change, g *store.Group) bool {
 
 // say notifies other nodes soon. Much that happens at once is said once.
 func (n *notices) say() {
-	n.asked.Add(1)
 	select {
 	case n.wanted <- struct{}{}:
 	default:
 	}
 }
 
-// finish says what was not said yet, where that is soon done: who has only started a run
-// is gone before the connection for it is there.
-func (n *notices) finish() {
-	if n.store.options.Pooler || n.store.options.ReadOnly || n.said.Load() == n.asked.Load() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(n.store.life, time.Second)
-	defer cancel()
-	_, _ = n.store.pool.Exec(ctx, notify) // it is a hint
-}
-
 // pace is how often a node notifies others at most.
 const pace = 5 * time.Millisecond
 
+// loop says what is wanted, also what was wanted when the store is closed: a process
+// that starts a run and ends has said so.
 func (n *notices) loop() {
-	ctx := n.store.life
-	for {
-		select {
-		case <-n.wanted:
-		case <-ctx.Done():
-			return
+	defer close(n.done)
+	for n.wait() {
+		if err := n.session(); err != nil {
+			n.say()
+			if !sleep(n.store.life, time.Second) {
+				return
+			}
 		}
-		if err := n.session(ctx); err != nil && !sleep(ctx, time.Second) {
-			return
-		}
+	}
+}
+
+// wait waits until something is to be said. It gives false when the store is closed
+// and nothing is.
+func (n *notices) wait() bool {
+	select {
+	case <-n.wanted:
+		return true
+	case <-n.store.life.Done():
+	}
+	select {
+	case <-n.wanted:
+		return true
+	default:
+		return false
 	}
 }
 
 // session says what is wanted on one connection, until that fails.
-func (n *notices) session(ctx context.Context) error {
-	c, err := pgx.ConnectConfig(ctx, n.store.config.ConnConfig.Copy())
+func (n *notices) session() error {
+	c, err := n.connect()
 	if err != nil {
 		return err
 	}
 	defer hangUp(c)
-	if _, err := c.Exec(ctx, "set synchronous_commit = off"); err != nil { // a hint need not be durable
+	if err := sayOn(c, "set synchronous_commit = off"); err != nil { // a hint need not be durable
 		return err
 	}
 	for {
-		asked := n.asked.Load()
-		if _, err := c.Exec(ctx, notify); err != nil {
+		if err := sayOn(c, notify); err != nil {
 			return err
 		}
-		n.said.Store(asked)
-		if !sleep(ctx, pace) {
-			return nil
-		}
-		select {
-		case <-n.wanted:
-		case <-ctx.Done():
+		sleep(n.store.life, pace)
+		if !n.wait() {
 			return nil
 		}
 	}
+}
+
+// patienceToSay is how long saying may take, also while the store is closed.
+const patienceToSay = 2 * time.Second
+
+func (n *notices) connect() (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patienceToSay)
+	defer cancel()
+	return pgx.ConnectConfig(ctx, n.store.config.ConnConfig.Copy())
+}
+
+func sayOn(c *pgx.Conn, sql string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patienceToSay)
+	defer cancel()
+	_, err := c.Exec(ctx, sql)
+	return err
 }
 
 // hangUp ends a connection; that it does not end well changes nothing.

@@ -105,8 +105,7 @@ func open(ctx context.Context, address string, options Options) (*Store, error) 
 	s.life, s.end = context.WithCancel(context.Background())
 	s.notices = newNotices(s)
 	if err := s.prepare(ctx); err != nil {
-		pool.Close()
-		return nil, err
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
@@ -182,8 +181,8 @@ func (s *Store) checkDurability(ctx context.Context) error {
 // Close ends the use of the store. An engine that did not leave stays until its lease
 // has passed.
 func (s *Store) Close() error {
-	s.notices.finish()
 	s.end()
+	<-s.notices.done
 	s.pool.Close()
 	return nil
 }

@@ -25,7 +25,9 @@ func TestRunsMoveWhenTheirNodeIsGone(t *testing.T) {
 		{"held up", func(p *process) error { return stop(p.cmd.Process) }},
 	} {
 		var last, after int64
-		c.must(c.until(func() bool { return c.beats(0) > after+20 }))
+		if err := c.until(func() bool { return c.beats(0) > after+20 }); err != nil {
+			t.Fatalf("%v: %d beats\n%s", err, c.beats(0), c.logs())
+		}
 		after = c.beats(0)
 		p := c.executes(after)
 		c.must(how.end(p))
