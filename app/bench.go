@@ -10,8 +10,9 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-func newBench() *cobra.Command {
+func (p *program) newBench() *cobra.Command {
 	var o bench.Options
+	var db *database
 	var output string
 	cmd := &cobra.Command{
 		Use:   "bench",
@@ -26,11 +27,15 @@ func newBench() *cobra.Command {
   signals     20,000 runs that are not in memory get a signal each
   timers      10,000 timers come due, 1,000 a second
 
-The floor is a bare loop that writes the same rows with the same store in a file
-of its own beside FILE. It is measured before and after the engine, of sleepers
+On PostgreSQL it makes databases perdure_bench_… beside the one that --store names,
+and drops them; nothing of that one is touched. --store memory: leaves the disk out.
+
+The floor is a bare loop that writes the same rows with the same store in a file or
+a database of its own beside. It is measured before and after the engine, of sleepers
 only after it, and the better figures count. CPU and memory are the engine's.`,
 		Example: `  perdure bench --workload sequential
-  perdure bench --workload latency --store sqlite:/data/bench.db -o text`,
+  perdure bench --workload latency --store /data/bench.db -o text
+  perdure bench --store postgres://shop@db.internal/shop`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write := (*bench.Report).JSON
@@ -43,6 +48,10 @@ only after it, and the better figures count. CPU and memory are the engine's.`,
 					Code: journal.CodeInvalid, Op: "bench", Message: "there is no output format " + output, Hint: "-o is json or text",
 				}
 			}
+			var err error
+			if o.Store, err = db.place(); err != nil {
+				return err
+			}
 			report, err := bench.Run(cmd.Context(), o)
 			if err != nil {
 				return err
@@ -50,9 +59,9 @@ only after it, and the better figures count. CPU and memory are the engine's.`,
 			return write(report, cmd.OutOrStdout())
 		},
 	}
+	db = p.databaseOr(cmd, "sqlite:", "a temporary file in this directory")
 	flags := cmd.Flags()
 	flags.StringVar(&o.Workload, "workload", bench.Sequential, strings.Join(bench.Workloads(), ", "))
-	flags.StringVar(&o.Store, "store", "sqlite:", "memory:, sqlite:FILE, or sqlite: for a temporary file in this directory")
 	flags.IntVar(&o.Runs, "runs", 0, "how many runs (default by workload)")
 	flags.IntVar(&o.Steps, "steps", 0, "steps of each run (default by workload)")
 	flags.IntVar(&o.InFlight, "in-flight", 0, "runs at a time (default by workload)")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/place"
 )
 
 // fanoutRepeats is how often the fanout workload is repeated; the median of few
@@ -32,7 +33,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		defer func() { err = errors.Join(err, d.remove()) }()
 	}
 	switch {
-	case d.path == "":
+	case o.Store.Kind == place.Memory:
 		return measure(ctx, d, o)
 	case o.Workload == Sequential || o.Workload == Latency:
 		return measureRounds(ctx, d, o)
@@ -59,7 +60,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 
 // measure measures the engine alone.
 func measure(ctx context.Context, d *database, o Options) (*Report, error) {
-	r := newReport(d, o)
+	r := newReport(o)
 	j, runs := newJob(o), o.Runs
 	var err error
 	switch o.Workload {
@@ -79,12 +80,13 @@ func measure(ctx context.Context, d *database, o Options) (*Report, error) {
 	default:
 		err = r.measureLoad(ctx, d, j, perdure.Define("bench-sequential", j.sequential), runs)
 	}
-	r.BytesPerStep = thousandths(float64(d.size()) / float64(runs*o.Steps))
+	r.Store = d.String()
+	r.BytesPerStep = thousandths(float64(d.size(ctx)) / float64(runs*o.Steps))
 	return r, err
 }
 
 func (r *Report) measureLoad(ctx context.Context, d *database, j *job, w *perdure.Workflow[[]byte, []byte], runs int) error {
-	s, err := d.open()
+	s, err := d.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -122,9 +124,9 @@ func (r *Report) measureResume(ctx context.Context, d *database, j *job) error {
 	return nil
 }
 
-func newReport(d *database, o Options) *Report {
+func newReport(o Options) *Report {
 	return &Report{
-		Workload: o.Workload, Store: d.String(),
-		Runs: o.Runs, Steps: o.Steps, InFlight: o.InFlight, Payload: o.Payload,
+		Workload: o.Workload,
+		Runs:     o.Runs, Steps: o.Steps, InFlight: o.InFlight, Payload: o.Payload,
 	}
 }

@@ -1,13 +1,14 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/place"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
@@ -15,28 +16,29 @@ import (
 
 // A database can be opened more than once, one time after another.
 type database struct {
-	path   string        // of the SQLite file; empty for one in memory
+	at     place.Place   // of a server: where it is made; else what the option names
+	made   *place.Place  // on a server; nil until it is opened
+	path   string        // of the SQLite file; empty for others
 	dir    string        // made for it and removed with it; empty where there was one
 	memory *memory.Store // the last handle, where it is in memory
 }
 
-// newDatabase gives the database that the option names. Nothing is opened yet.
+// newDatabase gives the database that the option names, or on a server one beside it.
+// Nothing is opened yet.
 func newDatabase(o Options) (*database, error) {
-	switch path, isFile := strings.CutPrefix(o.Store, "sqlite:"); {
-	case o.Store == "memory:":
-		return &database{}, nil
-	case !isFile:
-		return nil, invalid("there is no store "+o.Store, "--store is memory:, sqlite:FILE, or sqlite: for a temporary file")
-	case path == "":
+	d := &database{at: o.Store, path: o.Store.File}
+	switch {
+	case o.Store.Kind != place.SQLite:
+		return d, nil
+	case d.path == "":
 		dir, err := os.MkdirTemp(".", "perdure-bench-")
 		if err != nil {
 			return nil, unavailable("make a directory for the database", err)
 		}
-		return &database{path: filepath.Join(dir, "bench.db"), dir: dir}, nil
-	default:
-		d := &database{path: path}
-		return d, d.vacate(o.Force)
+		d.path, d.dir = filepath.Join(dir, "bench.db"), dir
+		return d, nil
 	}
+	return d, d.vacate(o.Force && !o.Store.FromEnv) // what the variable names may be of use to others
 }
 
 // vacate makes sure that the file is not there.
@@ -52,24 +54,30 @@ func (d *database) vacate(force bool) error {
 	}
 	return &perdure.Error{
 		Code: journal.CodeConflict, Op: "bench", Message: d.path + " is there already",
-		Hint: "name a new file, or replace it with --force",
+		Hint: "name a new file with --store, or replace it with --force",
 	}
 }
 
 // String names the database as the option does.
 func (d *database) String() string {
-	if d.path == "" {
-		return "memory:"
+	switch {
+	case d.path != "":
+		return "sqlite:" + d.path
+	case d.made != nil:
+		return d.made.String()
 	}
-	return "sqlite:" + d.path
+	return d.at.String()
 }
 
 func (d *database) files() []string {
 	return []string{d.path, d.path + "-wal", d.path + "-shm", d.path + "-engine"}
 }
 
-// remove removes the files of a database that is closed.
+// remove removes a database that is closed.
 func (d *database) remove() error {
+	if d.made != nil {
+		return d.at.Drop(context.Background(), d.made.Database())
+	}
 	if d.path == "" {
 		return nil
 	}
@@ -84,8 +92,11 @@ func (d *database) remove() error {
 	return nil
 }
 
-// size is what a closed database takes on disk.
-func (d *database) size() int64 {
+// size is what a closed database takes on disk; 0 where that cannot be told.
+func (d *database) size(ctx context.Context) int64 {
+	if d.made != nil {
+		return d.sizeThere(ctx)
+	}
 	total := int64(0)
 	for _, name := range d.files() {
 		if info, err := os.Stat(name); err == nil {
@@ -95,21 +106,60 @@ func (d *database) size() int64 {
 	return total
 }
 
-// beside gives another database in the same directory.
-func (d *database) beside() *database { return &database{path: d.path + ".floor"} }
+// sizeThere asks a server.
+func (d *database) sizeThere(ctx context.Context) int64 {
+	s, err := d.made.Open(ctx, place.Read)
+	if err != nil {
+		return 0
+	}
+	defer s.Close()
+	info, err := s.Info(ctx)
+	if err != nil {
+		return 0
+	}
+	return info.Bytes
+}
 
-func (d *database) open() (*counting, error) {
-	if d.path == "" {
+// beside gives another database in the same directory or on the same server.
+func (d *database) beside() *database {
+	other := &database{at: d.at}
+	if d.path != "" {
+		other.path = d.path + ".floor"
+	}
+	return other
+}
+
+func (d *database) open(ctx context.Context) (*counting, error) {
+	switch d.at.Kind {
+	case place.Memory:
 		if d.memory == nil {
 			d.memory = memory.New()
 		} else {
 			d.memory = d.memory.Reopen()
 		}
 		return &counting{Store: d.memory}, nil
+	case place.Postgres:
+		return d.openThere(ctx)
 	}
 	s, err := sqlite.Open(d.path)
 	if err != nil {
 		return nil, unavailable("open the store", err)
+	}
+	return &counting{Store: s}, nil
+}
+
+// openThere opens the database on a server, and makes it the first time.
+func (d *database) openThere(ctx context.Context) (*counting, error) {
+	if d.made == nil {
+		made, err := d.at.Make(ctx, "perdure_bench_")
+		if err != nil {
+			return nil, err
+		}
+		d.made = &made
+	}
+	s, err := d.made.Open(ctx, place.Engine)
+	if err != nil {
+		return nil, err
 	}
 	return &counting{Store: s}, nil
 }

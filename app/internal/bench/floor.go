@@ -33,7 +33,7 @@ func measureFloor(ctx context.Context, d *database, o Options) (*Floor, error) {
 	if err := own.remove(); err != nil {
 		return nil, err
 	}
-	s, err := own.open()
+	s, err := own.open(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/place"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -34,7 +35,7 @@ func (o Options) waits() bool {
 // the workload meaningful by itself.
 type Options struct {
 	Workload string
-	Store    string // memory: or sqlite:FILE; sqlite: alone is a temporary file in the current directory
+	Store    place.Place // sqlite: alone is a temporary file in the current directory; on a server a database is made beside
 	Runs     int
 	Steps    int           // of each run
 	InFlight int           // runs at a time; of runs that wait, calls at a time

@@ -88,8 +88,8 @@ type Floor struct {
 	StepsPerS  float64 `json:"steps_per_s"`
 	P50        float64 `json:"p50_ms"`
 	CPUPerStep float64 `json:"cpu_us_per_step"`
-	SyncsPerS  float64 `json:"fdatasync_per_s"`
-	SyncP50    float64 `json:"fdatasync_p50_ms"`
+	SyncsPerS  float64 `json:"fdatasync_per_s,omitempty"` // of the disk of this machine; not of a server's
+	SyncP50    float64 `json:"fdatasync_p50_ms,omitempty"`
 }
 
 // set fills in what follows from how long the runs took.

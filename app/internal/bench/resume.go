@@ -68,7 +68,7 @@ const longRun = "bench-long-run"
 
 // build runs the steps and stops the engine before the run has ended.
 func (r *resumption) build(ctx context.Context, d *database, j *job) error {
-	s, err := d.open()
+	s, err := d.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (r *resumption) build(ctx context.Context, d *database, j *job) error {
 
 // goOn has a new engine resume the run and sees it to its end.
 func (r *resumption) goOn(ctx context.Context, d *database, j *job) error {
-	s, err := d.open()
+	s, err := d.open(ctx)
 	if err != nil {
 		return err
 	}

@@ -30,12 +30,12 @@ func measureRounds(ctx context.Context, d *database, o Options) (r *Report, err 
 	if err := bare.remove(); err != nil {
 		return nil, err
 	}
-	fs, err := bare.open()
+	fs, err := bare.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, fs.Close(), bare.remove()) }()
-	s, err := d.open()
+	s, err := d.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -53,12 +53,13 @@ func measureRounds(ctx context.Context, d *database, o Options) (r *Report, err 
 			return nil, errors.Join(err, e.stop())
 		}
 	}
-	r = newReport(d, o)
+	r = newReport(o)
+	r.Store = d.String()
 	r.RSS, r.Commits = thousandths(residentMB()), s.commits.Load()
 	if err := errors.Join(e.stop(), s.Close()); err != nil {
 		return nil, err
 	}
-	r.BytesPerStep = thousandths(float64(d.size()) / float64(o.Runs*o.Steps))
+	r.BytesPerStep = thousandths(float64(d.size(ctx)) / float64(o.Runs*o.Steps))
 	r.sum(all, o)
 	r.Floor.SyncsPerS, r.Floor.SyncP50, err = syncs(d)
 	return r, err
@@ -115,8 +116,11 @@ func median[T cmp.Ordered](v []T) T {
 	return sorted[len(sorted)/2]
 }
 
-// syncs tells what the disk under d does.
+// syncs tells what the disk under d does, where that is one of this machine.
 func syncs(d *database) (perSecond, p50 float64, err error) {
+	if d.path == "" {
+		return 0, 0, nil
+	}
 	n, half, err := floor.Disk(filepath.Dir(d.path))
 	if err != nil {
 		return 0, 0, unavailable("measure the disk", err)

@@ -33,7 +33,7 @@ func (g *signalled) id(n int) string { return "bench-" + strconv.Itoa(n) }
 // measureSignals has runs wait for a signal until none of them is in memory, and
 // measures how fast they take those that are sent then.
 func (r *Report) measureSignals(ctx context.Context, d *database, o Options) error {
-	s, err := d.open()
+	s, err := d.open(ctx)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ const (
 // takes while nothing is due, and then how fast a part of them wakes that is due
 // at one instant.
 func (r *Report) measureSleepers(ctx context.Context, d *database, o Options) error {
-	s, err := d.open()
+	s, err := d.open(ctx)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ const duePerS = 1000
 // measureTimers sets the timers of many runs, which come due one after the other
 // when all runs are out of memory, and measures how late their code goes on.
 func (r *Report) measureTimers(ctx context.Context, d *database, o Options) error {
-	s, err := d.open()
+	s, err := d.open(ctx)
 	if err != nil {
 		return err
 	}
