@@ -45,7 +45,8 @@
 //
 //   - A step's effect happens at least once, not exactly once: a crash after the
 //     effect and before its record calls the step again, with the same
-//     [IdempotencyKey]. Give the key to whoever can use it.
+//     [IdempotencyKey]. Give the key to whoever can use it. What a step writes to the
+//     store's own database can be exactly once: [StepTx].
 //   - Workflow code between durable operations runs again on every replay. It
 //     must decide by its input and what durable operations gave it. Effects,
 //     clocks and random numbers belong in steps.

@@ -125,7 +125,7 @@ func New(s store.Store, o Options) (*Engine, error) {
 		Sweep: or(o.Sweep, defaultSweep), SweepOnly: o.SweepOnly,
 		KeepPosts: max(or(o.KeepUnrouted, defaultKeep), 0),
 		Retain:    o.Retention.kernel(), CleanUp: or(o.CleanUp, defaultCleanUp),
-		Around: around(o.Around),
+		Around: around(o.Around), Failure: toFailure,
 	}
 	k := kernel.New(s, cfg)
 	if o.Events != nil {

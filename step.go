@@ -86,12 +86,21 @@ func badName(what, s string) error {
 
 // stepSpec makes what the kernel runs of a step.
 func stepSpec[T any](name string, fn func(context.Context) (T, error), opts []StepOption) (kernel.Step, error) {
+	if fn == nil {
+		return kernel.Step{}, invalid("step "+name, "a step needs a function")
+	}
+	s, err := bareStep(name, opts)
+	s.Body = func(ctx context.Context) ([]byte, *journal.Failure) {
+		return call(ctx, "step", name, fn)
+	}
+	return s, err
+}
+
+// bareStep is a step without a body.
+func bareStep(name string, opts []StepOption) (kernel.Step, error) {
 	var o stepOptions
 	if !journal.ValidName(name) {
 		return kernel.Step{}, badName("step", name)
-	}
-	if fn == nil {
-		return kernel.Step{}, invalid("step "+name, "a step needs a function")
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -104,9 +113,6 @@ func stepSpec[T any](name string, fn func(context.Context) (T, error), opts []St
 	s := kernel.Step{Name: name, Key: o.key, Was: o.was, Work: kernel.Work{Announced: o.announced, Timeout: o.timeout}}
 	if o.retry != nil {
 		s.Next = o.retry.next
-	}
-	s.Body = func(ctx context.Context) ([]byte, *journal.Failure) {
-		return call(ctx, "step", name, fn)
 	}
 	return s, nil
 }

@@ -2,6 +2,7 @@ package perdure
 
 import (
 	"context"
+	"errors"
 
 	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/journal"
@@ -98,4 +99,69 @@ func SendWithStartTx[T, I, O any](ctx context.Context, c Caller, tx any, s Signa
 	}
 	d, err := desk.SignalWithStart(ctx, sig, spec)
 	return Delivery(d), err
+}
+
+// Transactions begin and end transactions of type Tx on the database of a store:
+// postgres.Transactions, postgres.SQLTransactions and sqlite.Transactions are some.
+// A transaction that Commit gives an error for may be committed or not.
+type Transactions[Tx any] interface {
+	Begin(ctx context.Context) (Tx, error)
+	Commit(ctx context.Context, tx Tx) error
+	Rollback(ctx context.Context, tx Tx) error
+}
+
+// StepTx runs fn as a step of the workflow, in a transaction on the store's database
+// in which its result is recorded too: after a crash both what fn wrote and the result
+// are there, or neither, and then fn is called again. So what fn does to the database
+// happens exactly once; what else it does, at least once, as in [Step].
+//
+// A failed attempt is rolled back, and tried again as the policy says: also one whose
+// transaction could not be committed, because it was not serializable, say. fn neither
+// commits nor rolls back. It may use [Workflow.StartTx] and [Signal.SendTx] with its
+// transaction.
+//
+// While fn runs, nothing else of its run becomes durable, so that no step of another
+// branch begins; and on SQLite nothing of any run, since the transaction has the
+// database's only lock for writing from its beginning. So fn should be short, and must
+// wait for nothing that a run does: it calls no [Once], and starts and signals nothing
+// but in its transaction.
+func StepTx[Tx, T any](ctx context.Context, name string, db Transactions[Tx], fn func(context.Context, Tx) (T, error), opts ...StepOption) (T, error) {
+	var zero T
+	if fn == nil || db == nil {
+		return zero, invalid("step "+name, "a step in a transaction needs a function and transactions")
+	}
+	spec, err := bareStep(name, opts)
+	if err != nil {
+		return zero, err
+	}
+	spec.Tx = true
+	spec.Body = func(ctx context.Context) ([]byte, *journal.Failure) {
+		tx, err := begin(ctx, db)
+		if err != nil {
+			return nil, toFailure(err)
+		}
+		return call(ctx, "step", name, func(ctx context.Context) (T, error) { return fn(ctx, tx) })
+	}
+	out, err := kernel.Do(ctx, spec)
+	return result[T]("step", name, out, err)
+}
+
+// begin begins the transaction of an attempt.
+func begin[Tx any](ctx context.Context, db Transactions[Tx]) (tx Tx, err error) {
+	s, err := kernel.StepOf(ctx, "transaction")
+	if err != nil {
+		return tx, err
+	}
+	if tx, err = db.Begin(ctx); err != nil {
+		return tx, err
+	}
+	err = s.Join(kernel.Tx{
+		Handle:   tx,
+		Commit:   func(ctx context.Context) error { return db.Commit(ctx, tx) },
+		Rollback: func(ctx context.Context) error { return db.Rollback(ctx, tx) },
+	})
+	if err != nil {
+		err = Permanent(errors.Join(err, db.Rollback(context.WithoutCancel(ctx), tx)))
+	}
+	return tx, err
 }

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -34,6 +35,8 @@ type attempt struct {
 	events []journal.Entry // that the body has emitted
 
 	announced bool // it has a record of its own
+
+	tx *userTx // that the body works in; of the body's goroutine
 }
 
 // try begins the next attempt when everything appended so far is durable, with
@@ -143,6 +146,10 @@ func (o *operation) execute() {
 	}
 	a.began, a.ctx = time.Now(), a.context()
 	r.mu.Unlock()
+	if o.work.Tx {
+		o.transact(a)
+		return
+	}
 	a.tellBegun()
 	var data []byte
 	var failure *journal.Failure
@@ -215,7 +222,7 @@ func (a *attempt) returned(data []byte, failure *journal.Failure) {
 func (a *attempt) context() context.Context {
 	o := a.op
 	ctx := context.WithValue(o.ctx, contextKey{}, a)
-	if o.class == isStep && o.work.Timeout == 0 {
+	if o.class == isStep && o.work.Timeout == 0 && !o.work.Tx {
 		return ctx
 	}
 	ctx, a.cancel = context.WithCancelCause(ctx)
@@ -239,7 +246,7 @@ func (a *attempt) timedOut() {
 	r := o.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if o.attempt != a || r.gone() {
+	if o.attempt != a || o.settled || r.gone() {
 		return
 	}
 	a.abandon(nil)
@@ -342,6 +349,12 @@ func (a *attempt) abandon(cause error) {
 		return
 	}
 	k := a.op.run.k
+	if a.op.work.Tx {
+		a.op.run.stir()
+		if a.cancel != nil {
+			a.cancel(cmp.Or(cause, errStepCancelled))
+		}
+	}
 	k.mu.Lock()
 	k.abandoned[a] = struct{}{}
 	k.mu.Unlock()

@@ -51,6 +51,8 @@ type Config struct {
 	// below 0 for ever. See retain.
 	Retain  Retention
 	CleanUp time.Duration // how often what is kept no longer is removed; 0 for never
+	// Failure gives an error of a transaction of the user's as it is recorded.
+	Failure func(error) *journal.Failure
 }
 
 // A Workflow is what a kernel knows of a definition.

@@ -35,6 +35,12 @@ type log struct {
 	create               bool            // the head is not in the store yet
 	since                time.Time       // see store.Change
 	rests                bool            // the head that waits to be written ends the residence
+
+	committing bool          // the pipeline, or a transaction, has taken some of it
+	keeper     *attempt      // whose transaction it goes with; see transact.go
+	tentative  int64         // the result of the keeper, while it may still be taken back; else 0
+	slot       int64         // where the next entry goes instead of the end; else 0
+	stirred    chan struct{} // closed when any of this has changed; nil while nobody waits
 }
 
 // An outgoing is what becomes durable with the entry after, and not before: a
@@ -56,6 +62,11 @@ type effect struct {
 
 // append adds an entry and gives its sequence.
 func (r *run) append(e journal.Entry) int64 {
+	if seq := r.slot; seq != 0 {
+		r.slot = 0
+		r.replace(seq, e)
+		return seq
+	}
 	r.seq++
 	e.Run, e.Seq, e.At = r.head.Number, r.seq, time.Now()
 	if r.pending == nil {
@@ -100,6 +111,7 @@ func (r *run) seal(seq int64) {
 		return
 	}
 	r.sealed = seq
+	r.stir()
 	r.push()
 }
 
@@ -140,6 +152,15 @@ func (e effect) run() {
 func (r *run) take(cs []store.Change, rows, bytes *int, first bool) ([]store.Change, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.kept() {
+		r.queued = false
+		return cs, true
+	}
+	return r.gather(cs, rows, bytes, first)
+}
+
+// gather is take, with the lock.
+func (r *run) gather(cs []store.Change, rows, bytes *int, first bool) ([]store.Change, bool) {
 	n := len(r.pending) - int(r.seq-r.sealed)
 	out := 0
 	for out < len(r.outgoing) && r.outgoing[out].after <= r.sealed {
@@ -168,6 +189,7 @@ func (r *run) take(cs []store.Change, rows, bytes *int, first bool) ([]store.Cha
 	if len(c.Entries) == 0 && c.Head == nil {
 		return cs, true
 	}
+	r.committing = true
 	at := len(cs)
 	cs = append(cs, c)
 	for _, o := range r.outgoing[:out] {
@@ -192,6 +214,8 @@ func (r *run) committed(cs []store.Change) {
 		r.tellTaken(cs[1:])
 	}
 	r.mu.Lock()
+	r.committing = false
+	r.stir()
 	if c.Create && c.Verdict != store.Written {
 		r.found, r.verdict = c.Found, c.Verdict
 		r.leave()
@@ -280,6 +304,8 @@ func (r *run) refused(cs []store.Change, err error) {
 	c := &cs[0]
 	r.k.gate.count(-int64(sizeOf(c.Entries)))
 	r.mu.Lock()
+	r.committing = false
+	r.stir()
 	first := r.refusal == nil
 	r.refusal = err
 	r.leave()

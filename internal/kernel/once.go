@@ -28,6 +28,12 @@ func (o *operation) remember(key string, data []byte, stored int64) {
 func (s StepInfo) Once(key string, produce func() ([]byte, error)) ([]byte, error) {
 	o := s.a.op
 	r := o.run
+	if o.work.Tx {
+		return nil, &journal.Error{
+			Code: journal.CodeMisuse, Op: "once " + key, Message: "nothing else becomes durable while a step has a transaction",
+			Hint: "do it in a step of its own before this one",
+		}
+	}
 	for {
 		r.mu.Lock()
 		c := o.once[key]

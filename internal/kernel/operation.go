@@ -21,6 +21,7 @@ type Step struct {
 type Work struct {
 	Announced bool          // its first attempt is recorded before it begins
 	Timeout   time.Duration // of one attempt; 0 for none
+	Tx        bool          // its body works in a transaction; see StepInfo.Join
 	// Next says, of a failure of the n-th attempt, after how long the next one
 	// begins; false where it was the last. Nil is the workflow's.
 	Next func(n int, f *journal.Failure) (time.Duration, bool)

@@ -119,6 +119,9 @@ func (r *run) dispatch() {
 			r.hold(b)
 			return
 		}
+		if r.tentative != 0 { // what comes after it must wait
+			return
+		}
 		if !r.facts.empty() {
 			r.facts.pop().deliver()
 			continue
@@ -239,7 +242,7 @@ func (r *run) contend() {
 // lend takes the turn from a holder that blocks outside the engine, and lets
 // the others go on. It gets in line again at its next durable operation.
 func (r *run) lend() {
-	if len(r.ready) == 0 && r.facts.empty() && len(r.effects) == 0 && len(r.due()) == 0 {
+	if len(r.ready) == 0 && r.facts.empty() && len(r.effects) == 0 && len(r.due()) == 0 && r.tentative <= r.sealed {
 		return
 	}
 	if r.reading > 0 {

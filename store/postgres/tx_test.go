@@ -33,6 +33,9 @@ type shop struct {
 	pool *pgxpool.Pool
 	db   *sql.DB
 	eng  *perdure.Engine
+
+	defs   []perdure.Definition // of the engines beside it
+	beside []func()             // end those
 }
 
 func must[T any](t *testing.T) func(T, error) T {
@@ -65,6 +68,9 @@ func newShop(t *testing.T, workflows ...perdure.Definition) *shop {
 	go func() { done <- w.eng.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
+		for _, end := range w.beside {
+			end()
+		}
 		w.pool.Close()
 		if err := errors.Join(<-done, w.db.Close(), w.s.Close()); err != nil && !errors.Is(err, context.Canceled) { // before it has joined
 			t.Error(err)

@@ -1,0 +1,417 @@
+package kernel
+
+import (
+	"context"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A step may write into a transaction of the user's on the store's database, and have
+// its result recorded in it: then both are there after a crash, or neither.
+//
+// While such a body runs, the run's log is its attempt's: the pipeline takes nothing
+// of the run. For the transaction may have what the pipeline needs, on SQLite the only
+// lock, and the result must follow in the journal what the run has appended before it.
+// Other branches go on; what they record becomes durable with the result, or when the
+// body has failed. An attempt that is given up has the log no longer, and its context
+// ends at once: what it did is rolled back, so that nobody need wait for a record.
+//
+// When the body returns, its result is appended and not yet a fact: it is tentative.
+// Facts wait, so that they are delivered in the order of their entries. With all that
+// is sealed it goes into the transaction, which is committed. What became of that is
+// known before anybody is told: the result becomes a fact, or the failure of the
+// attempt takes its place in the log. An operation whose result is tentative counts as
+// settled, so that nothing else ends it.
+
+// A Tx is a transaction of the user's that the body of a step works in.
+type Tx struct {
+	Handle           any // as the store takes it
+	Commit, Rollback func(context.Context) error
+}
+
+// A userTx is a Tx with the store's part in it.
+type userTx struct {
+	Tx
+	part store.Transaction
+}
+
+// Join makes the transaction that of the attempt, which ends it. The body calls it
+// once, before its work. It fails where the store cannot take part; then the
+// transaction stays the caller's.
+func (s StepInfo) Join(tx Tx) error {
+	part, err := join(s.a.op.run.k.store, "step "+s.a.op.path(), tx.Handle)
+	if err == nil {
+		s.a.tx = &userTx{tx, part}
+	}
+	return err
+}
+
+// transact makes an attempt in a transaction, anew where it came to nothing because
+// the store did not answer.
+func (o *operation) transact(a *attempt) {
+	defer o.run.giveBack(a)
+	a.tellBegun()
+	for o.run.reserve(a) {
+		if !o.tryTx(a) {
+			return
+		}
+	}
+	a.returned(nil, &journal.Failure{Code: journal.CodeCancelled, Message: "step " + o.path() + " was given up before its transaction began"})
+}
+
+// tryTx calls the body and ends its transaction. It says whether to try again. A
+// panic, or runtime.Goexit, in the body is a failed attempt.
+func (o *operation) tryTx(a *attempt) (again bool) {
+	var data []byte
+	var failure *journal.Failure
+	returned := false
+	o.run.mu.Lock()
+	a.events = nil
+	o.run.mu.Unlock()
+	defer func() {
+		if !returned {
+			failure = panicFailure("step "+o.path(), recover(), string(debug.Stack()))
+		}
+		again = a.endTx(data, failure)
+	}()
+	data, failure = o.body(a)
+	returned = true
+	return false
+}
+
+// endTx commits or rolls back, and settles what the attempt came to.
+func (a *attempt) endTx(data []byte, failure *journal.Failure) (again bool) {
+	tx := a.tx
+	a.tx = nil
+	if context.Cause(a.ctx) == errStepTimedOut {
+		failure = a.timeoutFailure()
+	}
+	if tx == nil {
+		if failure == nil {
+			failure = &journal.Failure{Code: journal.CodeMisuse, Message: "step " + a.op.path() + " has returned without a transaction"}
+		}
+		return a.failed(failure, failure.ClassOf() == nil)
+	}
+	if failure == nil {
+		var done bool
+		if failure, again, done = a.commitTx(tx, data); done || again {
+			return again
+		}
+		return a.failed(failure, false)
+	}
+	_ = tx.Rollback(context.WithoutCancel(a.ctx)) // what cannot be rolled back is not committed either
+	return a.failed(failure, false)
+}
+
+// failed records that the attempt has failed; or says that it is to be made again,
+// where the store does not answer and that may be why.
+func (a *attempt) failed(failure *journal.Failure, doubtful bool) (again bool) {
+	if doubtful && failure != nil {
+		if tries, err := a.op.run.k.settleTx(); err == nil && tries > 1 {
+			return true
+		}
+	}
+	a.returned(nil, failure)
+	return false
+}
+
+// commitTx has the result recorded in the transaction, and commits that. Done, it is
+// dealt with, whatever has happened; else the attempt has failed, or is to be made
+// again, and what was appended for it is taken back.
+func (a *attempt) commitTx(tx *userTx, data []byte) (failure *journal.Failure, again, done bool) {
+	o := a.op
+	r := o.run
+	k := r.k
+	rollback := func() { _ = tx.Rollback(context.WithoutCancel(a.ctx)) }
+	spill, failure := (&Desk{maxPayload: k.cfg.MaxPayload, spillOver: k.cfg.SpillOver}).bring("the result of step "+o.path(), data, k.number)
+	if failure != nil {
+		rollback()
+		return failure, false, false
+	}
+	w := a.propose(data, spill)
+	if w == nil {
+		rollback()
+		return nil, false, false
+	}
+	var err error
+	if !k.holds() {
+		err = store.ErrFenced
+	} else {
+		err = tx.part.Commit(a.ctx, &store.Group{Engine: k.engine, Now: time.Now(), Changes: w.changes})
+	}
+	sent := err == nil
+	if sent {
+		err = tx.Commit(context.WithoutCancel(a.ctx))
+	}
+	if err == nil {
+		a.accept(w)
+		return nil, false, true
+	}
+	rollback() // which does nothing to one that has ended
+	tries, happened, lost := k.resolve(r.head.Number, w.seq, sent, err)
+	switch {
+	case lost != nil: // the next engine finds out
+		r.mu.Lock()
+		r.leave()
+		r.mu.Unlock()
+		a.returned(nil, nil)
+		return nil, false, true
+	case happened:
+		a.accept(w)
+		return nil, false, true
+	}
+	if context.Cause(a.ctx) == errStepTimedOut {
+		failure = a.timeoutFailure()
+	} else {
+		failure = k.cfg.Failure(err)
+	}
+	again = tries > 1
+	if done = a.withdraw(w, failure, again); done {
+		again = false
+	}
+	return failure, again, done
+}
+
+// settleTx waits until the store answers, and with that for all transactions of this
+// engine to be over. It says how often it asked.
+func (k *Kernel) settleTx() (tries int, err error) {
+	err = k.persist(func() error {
+		tries++
+		if !k.holds() {
+			return store.ErrFenced
+		}
+		return k.store.Commit(context.Background(), &store.Group{Engine: k.engine, Now: time.Now(), Again: true})
+	})
+	return tries, err
+}
+
+// resolve finds out whether an entry is there whose transaction ended with an error;
+// where it was not sent, it is not. It gives an error where this engine will not know.
+func (k *Kernel) resolve(run journal.Number, seq int64, sent bool, why error) (tries int, happened bool, err error) {
+	if final(why) && !refusal(why) {
+		err = why
+	} else if tries, err = k.settleTx(); err == nil && sent {
+		err = k.persist(func() error {
+			entries, err := k.store.Load(context.Background(), run, store.Range{From: seq, Limit: 1})
+			happened = len(entries) > 0
+			return err
+		})
+	}
+	if err != nil && final(err) {
+		k.fenced("commit", err)
+	}
+	return tries, happened, err
+}
+
+// A proposal is what of a run goes with a transaction.
+type proposal struct {
+	changes    []store.Change
+	outgoing   []outgoing
+	headSeq    int64
+	first, seq int64 // the entries of the attempt: its events and its result
+	data       []byte
+}
+
+// propose appends the result, and takes what is sealed once that is. It gives nil
+// where the attempt was given up.
+func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
+	o := a.op
+	r := o.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if o.attempt != a || r.gone() {
+		return nil
+	}
+	w := &proposal{first: r.seq + 1, data: data}
+	o.emit(a)
+	e := journal.Entry{Kind: journal.StepCompleted, Op: o.id, Data: data, Spill: spill, Took: time.Since(a.began)}
+	if a.n > 1 {
+		e.Detail = &journal.Detail{Attempt: a.n}
+	}
+	w.seq = r.outside(e)
+	o.settled, r.tentative = true, w.seq
+	if r.holder == nil || r.opened == r.seq {
+		r.seal(r.seq)
+	}
+	for r.sealed < w.seq && !r.left { // workflow code has the turn, and has appended something
+		r.contend()
+		if !r.await(r.done) {
+			break
+		}
+	}
+	i := w.seq - (r.seq - int64(len(r.pending))) - 1
+	if r.sealed < w.seq || i < 0 || i >= int64(len(r.pending)) || r.pending[i].Kind != e.Kind || r.pending[i].Op != e.Op {
+		r.tentative = 0
+		r.leave() // the turn was dropped with it
+		return nil
+	}
+	rows, bytes := groupRows, groupBytes
+	w.headSeq, w.outgoing = r.headSeq, slices.Clone(r.outgoing)
+	w.changes, _ = r.gather(nil, &rows, &bytes, true)
+	w.outgoing = w.outgoing[:len(w.outgoing)-len(r.outgoing)]
+	return w
+}
+
+// accept makes the result a fact: it is durable.
+func (a *attempt) accept(w *proposal) {
+	o := a.op
+	r := o.run
+	r.mu.Lock()
+	o.outcome.Data = w.data
+	o.close()
+	r.mu.Unlock()
+	r.committed(w.changes) // before anything that was appended after it
+	r.mu.Lock()
+	r.tentative = 0
+	if !r.gone() {
+		r.facts.push(fact{w.seq, o})
+		r.dispatch()
+	}
+	r.mu.Unlock()
+	a.landed()
+}
+
+// landed counts an attempt that is over, given up or not.
+func (a *attempt) landed() {
+	k := a.op.run.k
+	k.mu.Lock()
+	_, known := k.abandoned[a]
+	delete(k.abandoned, a)
+	k.mu.Unlock()
+	if !known {
+		k.land()
+	}
+	a.cancel(errStepReturned)
+}
+
+// withdraw takes a proposal back. Where something was appended after the result, the
+// failure takes its place: it then says that it is done. Else nothing is left of it.
+func (a *attempt) withdraw(w *proposal, failure *journal.Failure, again bool) (done bool) {
+	o := a.op
+	r := o.run
+	r.mu.Lock()
+	defer func() {
+		r.mu.Unlock()
+		if done {
+			a.landed()
+		}
+	}()
+	r.tentative, r.committing, o.settled = 0, false, false
+	c := &w.changes[0]
+	r.pending = append(c.Entries, r.pending...)
+	r.outgoing = append(w.outgoing, r.outgoing...)
+	if c.Head != nil {
+		r.headSeq, r.rests = max(r.headSeq, w.headSeq), r.rests || c.Rest
+	}
+	if r.seq == w.seq {
+		r.cut(w.first)
+		return false
+	}
+	for seq := w.first; seq < w.seq; seq++ { // events that have not happened
+		r.replace(seq, journal.Entry{Kind: journal.StatusChanged, Status: r.head.Status})
+	}
+	switch over := r.gone() || o.scope.cancelled() != nil || o.ctx.Err() != nil; {
+	case !over && again:
+		r.replace(w.seq, journal.Entry{Kind: journal.StatusChanged, Status: r.head.Status})
+		return false
+	case !over:
+		r.slot = w.seq // for what is recorded of the failure
+		o.finish(a, nil, 0, failure)
+	case r.gone(): // what it has ended with counts it as settled
+		r.replace(w.seq, journal.Entry{
+			Kind: journal.StepFailed, Op: o.id, Took: time.Since(a.began), Detail: &journal.Detail{Attempt: a.n, Failure: failure},
+		})
+		o.close()
+		o.settled = true
+	default:
+		r.slot = w.seq
+		o.settle(journal.Entry{Kind: journal.StepFailed, Took: time.Since(a.began), Detail: &journal.Detail{Attempt: a.n, Failure: failure}})
+	}
+	return true
+}
+
+// cut drops the entries from a sequence on, which are sealed and were not taken.
+func (r *run) cut(from int64) {
+	keep := len(r.pending) - int(r.seq-from+1)
+	r.k.gate.count(-int64(sizeOf(r.pending[keep:])))
+	r.pending = r.pending[:keep:keep]
+	r.seq = from - 1
+	r.sealed, r.opened = min(r.sealed, r.seq), min(r.opened, r.seq)
+	for i := range r.effects {
+		r.effects[i].after = min(r.effects[i].after, r.seq)
+	}
+	for i := range r.outgoing {
+		r.outgoing[i].after = min(r.outgoing[i].after, r.seq)
+	}
+}
+
+// replace puts another entry in the place of one that is not taken.
+func (r *run) replace(seq int64, e journal.Entry) {
+	old := &r.pending[len(r.pending)-int(r.seq-seq)-1]
+	e.Run, e.Seq, e.At = r.head.Number, seq, time.Now()
+	r.k.gate.count(int64(e.Size()) - int64(old.Size()))
+	*old = e
+}
+
+// reserve makes the run's log that of an attempt, until giveBack, when the pipeline has nothing of it
+// and no other attempt has it. It gives false where the attempt is given up before.
+func (r *run) reserve(a *attempt) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for a.op.attempt == a && !r.gone() {
+		if !r.committing && (r.keeper == nil || r.keeper == a) {
+			r.keeper = a
+			return true
+		}
+		if !r.await(a.ctx.Done()) {
+			break
+		}
+	}
+	return false
+}
+
+// giveBack ends what reserve has begun.
+func (r *run) giveBack(a *attempt) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.keeper == a {
+		r.keeper = nil
+		r.stir()
+		r.push()
+	}
+}
+
+// kept says whether the log is that of an attempt. One that was given up has it no more.
+func (r *run) kept() bool {
+	return r.keeper != nil && (r.keeper.op.attempt == r.keeper || r.tentative != 0)
+}
+
+// await waits without the lock until something about the log has changed. It gives
+// false when that is over, or the engine is dead.
+func (r *run) await(over <-chan struct{}) bool {
+	if r.stirred == nil {
+		r.stirred = make(chan struct{})
+	}
+	stirred := r.stirred
+	r.mu.Unlock()
+	defer r.mu.Lock()
+	select {
+	case <-stirred:
+		return true
+	case <-over:
+	case <-r.k.dead:
+	}
+	return false
+}
+
+// stir wakes who waits in await.
+func (r *run) stir() {
+	if r.stirred != nil {
+		close(r.stirred)
+		r.stirred = nil
+	}
+}
