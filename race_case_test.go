@@ -122,6 +122,51 @@ func TestARequestThatMeetsParkingIsCarriedOut(t *testing.T) {
 	}
 }
 
+// spec: L-10
+//
+// A run is parked while its engine reads a request for its end, of which it knows no
+// more than that it was posted. That counts as not seen.
+func TestARequestThatIsReadWhileARunIsParkedIsCarriedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waits := perdure.Define("waits", func(ctx context.Context, _ int) (int, error) { return caseSignal.Wait(ctx) })
+		ctx := context.Background()
+		reads := 0
+		h := &hook{load: func(_ journal.Number, r store.Range) error {
+			if r.Inbox && r.Name != "" {
+				reads++
+				time.Sleep(time.Second)
+			}
+			return nil
+		}}
+		w := hooked(t, h, perdure.Options{Linger: time.Hour, Sweep: 10 * time.Minute}, waits)
+		other, err := perdure.NewClient(ctx, w.db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := waits.Start(ctx, w.eng, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := other.Cancel(ctx, run.ID(), "at once"); err != nil {
+			t.Fatal(err)
+		}
+		// By its number the engine's own message tells that there was one before.
+		if err := w.eng.CancelTimer(ctx, run.ID(), "none", ""); err != nil {
+			t.Fatal(err)
+		}
+		if synctest.Wait(); reads != 1 {
+			t.Errorf("the run has begun to read %d times", reads)
+		}
+		_ = w.eng.Suspend(ctx, run.ID(), "for now")
+		time.Sleep(time.Minute)
+		if d, err := w.eng.Describe(ctx, run.ID()); err != nil || d.Head.Status != journal.Cancelled {
+			t.Errorf("the run is %v; %v", d.Head.Status, err)
+		}
+		w.end()
+	})
+}
+
 // spec: R-20
 //
 // An unrouted signal that an operator moves to a run in memory is taken by its

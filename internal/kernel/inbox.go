@@ -25,12 +25,14 @@ const maxKept = 4 * store.InboxPage
 // their numbers: all up to whole, and of what comes after it, where the run has
 // more than may be in memory, commands, and a page that the waits look through.
 //
-// The number of the last message decides whether the run may leave memory: the
-// store lets it only if it has been sent nothing that the run does not know of.
+// The run may leave memory only if it has been sent nothing that it does not know
+// of: the store compares how far that is, seen, with the number of the last message.
 //
 // It is guarded by its run's mu.
 type inbox struct {
 	mail   int64            // the last message that was posted, as far as is known
+	seen   int64            // up to this one every command is known: seen ≤ asked ≤ mail
+	asked  int64            // up to this one they are being read
 	whole  int64            // up to this one every untaken message is kept
 	kept   []journal.Entry  // Seq is the number
 	page   []journal.Entry  // messages of one name after whole
@@ -41,31 +43,37 @@ type inbox struct {
 
 // begin fills the inbox of a run that was claimed.
 func (in *inbox) begin(mail int64, messages []journal.Entry, more bool) {
-	in.mail, in.whole, in.kept = mail, mail, messages
+	in.saw(mail)
+	in.whole, in.kept = mail, messages
 	if more && len(messages) > 0 {
 		in.whole = lastOf(messages)
 	}
 }
 
+// saw counts messages up to that one as posted and seen.
+func (in *inbox) saw(mail int64) { in.mail, in.seen, in.asked = mail, mail, mail }
+
 // partial says whether untaken messages may be in the store that are not kept.
 func (in *inbox) partial() bool { return in.whole < in.mail }
 
-// add takes in a message that was posted. It says whether that is new, and
-// whether others before it have been missed.
-func (in *inbox) add(e journal.Entry) (added, missed bool) {
+// add takes in a message that was posted. It says whether that is new. One that
+// comes after others that have been missed counts as not seen, like those.
+func (in *inbox) add(e journal.Entry) bool {
 	if e.Seq <= in.mail {
-		return false, false
+		return false
 	}
-	missed = e.Seq > in.mail+1
-	next := !missed && !in.partial() && len(in.kept) < maxKept
+	next := e.Seq == in.mail+1 && !in.partial() && len(in.kept) < maxKept
 	in.mail = e.Seq
+	if in.seen == e.Seq-1 {
+		in.seen, in.asked = e.Seq, e.Seq
+	}
 	switch {
 	case next:
 		in.kept, in.whole = append(in.kept, e), e.Seq
 	case e.Op.Name == controlName:
 		in.merge([]journal.Entry{e})
 	}
-	return true, missed
+	return true
 }
 
 // merge keeps messages that were read from the store.
@@ -173,21 +181,16 @@ func (in *inbox) untaken(messages []journal.Entry) []journal.Entry {
 // receive hands messages over that were posted to the run. It is called with
 // the lock.
 func (r *run) receive(messages ...journal.Entry) {
-	missed := false
 	for _, e := range messages {
 		e.Run = r.head.Number
-		added, before := r.inbox.add(e)
-		missed = missed || before
-		if added && !r.gone() {
+		if r.inbox.add(e) && !r.gone() {
 			r.arrived(&e)
 		}
 	}
 	if r.gone() {
 		return
 	}
-	if missed {
-		r.readCommands()
-	}
+	r.readCommands()
 	r.dispatch()
 }
 
@@ -202,12 +205,8 @@ func (r *run) given(c *store.Run) {
 // given. What the store gives is learned too: a message that is taken before the
 // run is told of it would else be news then, and taken twice.
 func (r *run) learn(mail int64) {
-	if r.inbox.mail >= mail {
-		return
-	}
-	r.inbox.mail = mail
-	if !r.gone() {
-		r.readCommands()
+	r.inbox.mail = max(r.inbox.mail, mail)
+	if !r.gone() && r.readCommands() {
 		r.dispatch()
 	}
 }
@@ -275,12 +274,21 @@ func (r *run) seek() {
 }
 
 // readCommands asks the store for the engine's own messages, and does what they
-// ask for.
-func (r *run) readCommands() {
+// ask for, where some may have been missed: then it gives true. Until they are read,
+// they are not seen.
+func (r *run) readCommands() bool {
+	in := &r.inbox
+	if in.asked >= in.mail {
+		return false
+	}
+	upTo := in.mail
+	in.asked = upTo
 	r.ask(store.Range{Name: controlName}, func(messages []journal.Entry) {
-		r.inbox.merge(messages)
+		in.seen = max(in.seen, upTo)
+		in.merge(messages)
 		r.commands()
 	})
+	return true
 }
 
 // ask asks the store for untaken messages and calls then with the lock. The run

@@ -229,8 +229,8 @@ func (r *run) committed(cs []store.Change) {
 	if r.fetching == 0 {
 		r.inbox.settled(r.durable)
 	}
-	if c.Create && c.Found.Mail > 0 {
-		r.inbox.mail = c.Found.Mail // it has found messages
+	if c.Create && c.Found.Mail > r.inbox.mail {
+		r.inbox.saw(c.Found.Mail) // it has found messages
 	}
 	if c.Rest {
 		r.rested(c)

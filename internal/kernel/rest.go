@@ -88,7 +88,7 @@ func (r *run) rest() {
 // asksRest has the head that is to be written leave memory only if the run has
 // seen every message.
 func (r *run) asksRest() {
-	r.head.Mail = r.inbox.mail
+	r.head.Mail = r.inbox.seen
 	r.rests = !r.create // nobody has sent anything to a run that is not there yet
 }
 
