@@ -161,3 +161,79 @@ func TestRunThatIsClaimedBeforeItHasHeardThatItIsParkedGoesOn(t *testing.T) {
 		}
 	})
 }
+
+// The store lets a run go and does not say so. Another engine has it then, and lets it
+// go too, and the first one claims it: only then it hears that the run is its own.
+//
+// spec: L-7, R-12
+func TestRunThatAnotherEngineHadBeforeARestWasHeardOfBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			one, err := paid.Wait(ctx, perdure.Key("one"))
+			if err != nil {
+				return 0, err
+			}
+			two, err := paid.Wait(ctx, perdure.Key("two"))
+			return 10*one + two, err
+		})
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		var first, second *world
+		var rested atomic.Bool
+		var claims atomic.Pointer[world] // the one that may claim
+		claimed, stop := context.WithCancel(ctx)
+		defer stop()
+		wrap := func(w *world) func(store.Store) store.Store {
+			return func(s store.Store) store.Store {
+				return &hook{
+					Store: s,
+					claim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+						if c.Max > 0 && claims.Load() != w {
+							return store.Claimed{}, nil
+						}
+						got, err := do()
+						if w == first && len(got.Runs) > 0 {
+							stop()
+						}
+						return got, err
+					},
+					commit: func(g *store.Group, do func() error) error {
+						err := do()
+						if w == first && g.Changes[0].Rest && rested.CompareAndSwap(false, true) {
+							<-claimed.Done()
+							time.Sleep(time.Second)
+							return storetest.ErrInjected
+						}
+						return err
+					},
+				}
+			}
+		}
+		c := newCluster(t, 0)
+		first, second = c.node(wf), c.node(wf)
+		for _, w := range c.nodes {
+			w.opts.Sweep, w.wrap = time.Second, wrap(w)
+			w.begin()
+		}
+		run, err := wf.Start(ctx, first.eng, 0, perdure.ID("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := perdure.NewClient(ctx, c.db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, w := range []*world{second, first} {
+			time.Sleep(5 * time.Second)
+			claims.Store(w)
+			if _, err := paid.Send(ctx, other, "x", i+1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if v, err := run.Result(ctx); v != 12 || err != nil || !rested.Load() {
+			t.Errorf("rested: %v: got %d, %v", rested.Load(), v, err)
+		}
+		first.history(run.ID())
+		c.end()
+	})
+}
