@@ -13,10 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/perdure/perdure/app/internal/demo"
+	"github.com/perdure/perdure/app/internal/place"
 )
 
-func newDemo() *cobra.Command {
+func (p *program) newDemo() *cobra.Command {
 	var o demo.Options
+	var db *database
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Kill a worker again and again, and prove that nothing is lost or done twice",
@@ -27,12 +29,18 @@ result was stored, and started again. The outside world is a process of its own
 that writes every call it gets into DIR/ledger.jsonl, repeated ones too. The
 checks at the end are judged from that ledger.
 
+With --cluster several workers share the runs on a PostgreSQL, one in five of those that
+are hit is held up for longer than its lease instead of killed, and others take over
+what it had. On a PostgreSQL the demo makes a database perdure_demo_… beside the one that
+--store names, and touches nothing else; the next demo in DIR drops it.
+
 What an earlier demo left in DIR is removed at the start. Without --once the last
 worker goes on until it is interrupted, for you to use the command line on its
 file; on a terminal, keys approve and fast-forward what waits.`,
 		Example: `  perdure demo                             then press a, f, q
   perdure demo --once --kills 3
-  perdure demo --once --kills 30 --seed 2 --dir /tmp/demo`,
+  perdure demo --once --kills 30 --seed 2 --dir /tmp/demo
+  perdure demo --once --cluster 3 --kills 10 --store postgres://shop@db.internal/shop`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("seed") {
@@ -40,6 +48,13 @@ file; on a terminal, keys approve and fast-forward what waits.`,
 			}
 			if !cmd.Flags().Changed("orders") {
 				o.Orders = demo.DefaultOrders(o.Kills)
+			}
+			at, err := db.place()
+			if err != nil {
+				return err
+			}
+			if o.Store = at; at.FromEnv && at.Kind == place.SQLite { // which is not the demo's
+				o.Store = place.Place{}
 			}
 			executable, err := os.Executable()
 			if err != nil {
@@ -53,9 +68,11 @@ file; on a terminal, keys approve and fast-forward what waits.`,
 			return err
 		},
 	}
+	db = p.databaseOr(cmd, "sqlite:", "DIR/perdure.db")
 	flags := cmd.Flags()
 	flags.BoolVar(&o.Once, "once", false, "end after the checks")
-	flags.IntVar(&o.Kills, "kills", 3, "how often the worker is killed")
+	flags.IntVar(&o.Kills, "kills", 3, "how often a worker is killed")
+	flags.IntVar(&o.Cluster, "cluster", 1, "how many workers there are at a time; several need a PostgreSQL")
 	flags.IntVar(&o.Orders, "orders", 0, "how many orders there are (default as many as fit the kills)")
 	flags.Uint64Var(&o.Seed, "seed", 0, "chooses orders, refusals and kills (default random, and shown)")
 	flags.StringVar(&o.Dir, "dir", "perdure-demo", "directory of the database and the ledger")

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/app/internal/demo"
+	"github.com/perdure/perdure/app/internal/place"
+	"github.com/perdure/perdure/internal/testpg"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/sqlite"
 )
@@ -288,4 +291,102 @@ func TestDemoWithoutAListener(t *testing.T) {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 	gone(t, dir)
+}
+
+// Several workers share the runs on a PostgreSQL. Some are killed, one is held up for
+// longer than its lease; others take over what they had, and nothing is lost or done
+// twice.
+//
+// spec: B-5, P-2
+func TestDemoOfACluster(t *testing.T) {
+	url, dir := testpg.URL(t), t.TempDir()
+	t.Cleanup(func() { dropDemos(t, url, dir) })
+	args := []string{"demo", "--once", "--cluster", "3", "--kills", "2", "--seed", "5", "--dir", dir, "--store", url}
+	r := perdureCommand(t, args...)
+	if r.code != exitOK || r.stderr != "" || strings.Contains(r.stdout, "✗ (") {
+		t.Fatalf("exit code %d: %s\n%s", r.code, r.stderr, r.stdout)
+	}
+	want := []string{"2 kills, ", ", 3 nodes", "(PostgreSQL)", "each dead or paused node taken over ✓", "was done by another after ", "before another has it: perdure runs get "}
+	if runtime.GOOS != "windows" {
+		want = append(want, "held up (SIGSTOP)", "goes on (SIGCONT)", "2 kills, 1 pause ✓")
+	}
+	for _, words := range want {
+		if !strings.Contains(r.stdout, words) {
+			t.Errorf("it does not say %q:\n%s", words, r.stdout)
+		}
+	}
+	if countRepeats(t, dir) == 0 {
+		t.Error("no call was repeated")
+	}
+	database := demoDatabases(t, dir)[0]
+	left := perdureCommand(t, "runs", "get", "exp-9", "--store", strings.Replace(url, path.Base(strings.Split(url, "?")[0]), database, 1))
+	if left.code != exitOK || !strings.Contains(left.stdout, "WAITING") {
+		t.Errorf("it has left %+v", left)
+	}
+	perdureCommand(t, "runs", "list", "--store", url).refused(t, exitUnreachable, "there is no schema perdure in it")
+
+	// The next one drops what this one has made, and one worker does on a server too.
+	r = perdureCommand(t, "demo", "--once", "--kills", "1", "--seed", "5", "--dir", dir, "--store", url)
+	if r.code != exitOK {
+		t.Errorf("one worker: exit code %d: %s\n%s", r.code, r.stderr, r.stdout)
+	}
+	if now := demoDatabases(t, dir); len(now) != 1 || now[0] == database {
+		t.Errorf("databases %v after %s", now, database)
+	}
+}
+
+// demoDatabases gives the databases that the demo in dir says it has on servers.
+func demoDatabases(t *testing.T, dir string) []string {
+	t.Helper()
+	var mark struct{ Databases []string }
+	data, err := os.ReadFile(filepath.Join(dir, "demo.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &mark)
+	}
+	if err != nil || len(mark.Databases) == 0 {
+		t.Fatalf("databases %v, %v", mark.Databases, err)
+	}
+	return mark.Databases
+}
+
+func dropDemos(t *testing.T, url, dir string) {
+	t.Helper()
+	for _, name := range demoDatabases(t, dir) {
+		testpg.Execute(t, url, "drop database if exists "+name+" with (force)")
+	}
+}
+
+func TestDemoRefusesStores(t *testing.T) {
+	dir := t.TempDir()
+	foreign := filepath.Join(dir, "orders.db")
+	write(t, foreign)
+	for _, c := range []struct {
+		flags   string
+		code    int
+		message string
+	}{
+		{"--cluster 3", exitUsage, "several workers need a PostgreSQL"},
+		{"--cluster 3 --store " + foreign, exitUsage, "several workers need a PostgreSQL"},
+		{"--cluster -1", exitUsage, "-1 workers at a time cannot be"},
+		{"--store memory:", exitUsage, "what is in memory does not survive a kill"},
+		{"--store " + foreign, exitConflict, "orders.db is there, and no demo made it"},
+		{"--cluster 3 --store postgres://127.0.0.1:1/shop?sslmode=disable", exitUnreachable, "no server at 127.0.0.1:1"},
+	} {
+		args := append([]string{"demo", "--once", "--dir", filepath.Join(dir, "demo")}, strings.Fields(c.flags)...)
+		perdureCommand(t, args...).refused(t, c.code, c.message)
+	}
+	t.Setenv(place.Env, foreign) // which is not the demo's
+	if r := perdureCommand(t, "demo", "--once", "--kills", "0", "--dir", filepath.Join(dir, "demo")); r.code != exitOK {
+		t.Errorf("exit code %d: %s\n%s", r.code, r.stderr, r.stdout)
+	}
+	t.Setenv(place.Env, "")
+	own := filepath.Join(dir, "own.db")
+	for range 2 { // the second one removes what the first has left
+		if r := perdureCommand(t, "demo", "--once", "--kills", "0", "--dir", filepath.Join(dir, "demo"), "--store", own); r.code != exitOK {
+			t.Errorf("exit code %d: %s\n%s", r.code, r.stderr, r.stdout)
+		}
+	}
+	if data, err := os.ReadFile(foreign); err != nil || string(data) != "mine" {
+		t.Errorf("the foreign file has %q, %v", data, err)
+	}
 }

@@ -8,19 +8,65 @@ import (
 
 func killsHappened(e Evidence) Check {
 	c := Check{Claim: counted(len(e.Plan.Kills), "kill")}
-	if len(e.Kills) != len(e.Plan.Kills) {
-		c.wrong("%d were planned and %d happened", len(e.Plan.Kills), len(e.Kills))
+	if n := len(e.Plan.Pauses); n > 0 {
+		c.Claim += ", " + counted(n, "pause")
+	}
+	all := slices.Concat(e.Plan.Kills, e.Plan.Pauses)
+	if len(e.Kills) != len(all) {
+		c.wrong("%d were planned and %d happened", len(all), len(e.Kills))
 	}
 	times := map[Target]int{}
 	for _, k := range e.Kills {
 		times[k.Call.Target]++
+		if k.Paused && !slices.Contains(e.Plan.Pauses, k.Call.Target) || !k.Paused && !slices.Contains(e.Plan.Kills, k.Call.Target) {
+			c.wrong("%s was hit otherwise than planned", k.Call.Target)
+		}
 	}
-	for _, t := range e.Plan.Kills {
+	for _, t := range all {
 		if times[t] != 1 {
-			c.wrong("%s was killed %d times", t, times[t])
+			c.wrong("%s was hit %d times", t, times[t])
 		}
 	}
 	return c
+}
+
+// deadTakenOver looks for the evidence that the store lets an engine go that was dead
+// or held up: another one has taken it over.
+func deadTakenOver(e Evidence) Check {
+	c := Check{Claim: "each dead or paused node taken over"}
+	for _, k := range e.Kills {
+		switch {
+		case k.Engine == 0:
+			c.wrong("worker %d had no engine", k.Call.Worker)
+		case !k.Taken:
+			c.wrong("engine %d of worker %d was not", k.Engine, k.Call.Worker)
+		}
+	}
+	return c
+}
+
+// repeated gives the call of another worker that did again what one was killed or held
+// up in.
+func (k Kill) repeated(calls []Call) (Call, bool) {
+	i := slices.IndexFunc(calls, func(l Call) bool {
+		return l.Seq > k.Call.Seq && l.Key == k.Call.Key && l.Worker != k.Call.Worker
+	})
+	if i < 0 {
+		return Call{}, false
+	}
+	return calls[i], true
+}
+
+// takeovers gives how long it took from each kill or pause until another worker asked
+// for what the dead one had begun.
+func takeovers(e Evidence) []time.Duration {
+	var all []time.Duration
+	for _, k := range e.Kills {
+		if l, ok := k.repeated(e.Calls); ok {
+			all = append(all, l.At.Sub(k.At))
+		}
+	}
+	return all
 }
 
 // killedCallsRepeated looks for the evidence that each kill hit a call whose
@@ -28,10 +74,7 @@ func killsHappened(e Evidence) Check {
 func killedCallsRepeated(e Evidence) Check {
 	c := Check{Claim: "each killed call repeated under its key"}
 	for _, k := range e.Kills {
-		repeated := slices.ContainsFunc(e.Calls, func(l Call) bool {
-			return l.Seq > k.Call.Seq && l.Key == k.Call.Key && l.Worker != k.Call.Worker
-		})
-		if !repeated {
+		if _, repeated := k.repeated(e.Calls); !repeated {
 			c.wrong("%s was not", k.Call.Target)
 		}
 	}

@@ -7,18 +7,21 @@ import (
 	"io"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/place"
 	"github.com/perdure/perdure/journal"
 )
 
 // Options say what a demo does.
 type Options struct {
-	Executable string // this program; its commands WorkerCommand and WorldCommand run Worker and World
-	Program    string // what people type to run it
-	Dir        string // where the database and the ledger are; what an earlier demo left there is removed
-	Seed       uint64 // chooses orders, refusals and kills
-	Kills      int    // how often the worker is killed
-	Orders     int    // how many there are; see DefaultOrders
-	Once       bool   // end after the checks; else the last worker goes on
+	Executable string      // this program; its commands WorkerCommand and WorldCommand run Worker and World
+	Program    string      // what people type to run it
+	Dir        string      // where the ledger is; what an earlier demo left there is removed
+	Store      place.Place // a PostgreSQL has a database made on it; an SQLite file without a name is in Dir
+	Cluster    int         // how many workers there are at a time; 0 is 1
+	Seed       uint64      // chooses orders, refusals and kills
+	Kills      int         // how often the worker is killed
+	Orders     int         // how many there are; see DefaultOrders
+	Once       bool        // end after the checks; else the last worker goes on
 }
 
 // ErrInterrupted says that a key or a signal has ended the demo.
@@ -35,11 +38,12 @@ func Run(ctx context.Context, o Options, in io.Reader, out io.Writer) (err error
 	if err := o.validate(); err != nil {
 		return err
 	}
-	plan, err := NewPlan(o.Seed, o.Orders, o.Kills)
+	plan, err := NewPlan(o.Seed, o.Orders, o.Kills+o.pauses())
+	plan.split(o.Kills)
 	if err != nil {
 		return invalid(err.Error(), "raise --orders, or leave it out")
 	}
-	f, err := prepare(ctx, o.Dir, plan)
+	f, err := prepare(ctx, o, plan)
 	if err != nil {
 		return err
 	}
@@ -69,6 +73,13 @@ func (l listened) Write(p []byte) (int, error) {
 
 func (o Options) validate() error {
 	switch {
+	case o.Cluster < 0 || o.Cluster > mostNodes:
+		return invalid(fmt.Sprintf("%d workers at a time cannot be", o.Cluster), fmt.Sprintf("--cluster is 1 to %d", mostNodes))
+	case o.Store.Kind == place.Memory:
+		return invalid("what is in memory does not survive a kill", "leave out --store")
+	case o.nodes() > 1 && o.Store.Kind != place.Postgres:
+		return invalid("several workers need a PostgreSQL: an SQLite file is for one at a time",
+			"--store postgres://USER@HOST/DATABASE names one, on which the demo makes a database of its own; `apt install postgresql` or the image postgres brings one")
 	case o.Kills < 0:
 		return invalid(fmt.Sprintf("%d kills cannot be", o.Kills), "--kills is 0 or more")
 	case o.Kills > mostKills:
@@ -83,7 +94,20 @@ func (o Options) validate() error {
 	return nil
 }
 
+// nodes is how many workers there are at a time.
+func (o Options) nodes() int { return max(o.Cluster, 1) }
+
+// pauses is how many workers are held up for longer than their lease, beside those
+// that are killed: one in five, and one at least.
+func (o Options) pauses() int {
+	if o.nodes() == 1 || o.Kills == 0 || !canPause {
+		return 0
+	}
+	return max(o.Kills/5, 1)
+}
+
 const (
+	mostNodes  = 32
 	mostKills  = 100_000
 	mostOrders = 1_000_000
 )

@@ -12,46 +12,87 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/place"
 	"github.com/perdure/perdure/journal"
 )
 
-// files are what a demo keeps in its directory.
+// files are what a demo keeps in its directory, and its database wherever that is.
 type files struct {
 	dir    string
-	store  string
+	store  place.Place // for nobody else
 	ledger string
 	mark   string // has a mark: the others may be removed
 }
 
-// A mark says that the files beside it are a demo's.
+// A mark says that the files beside it, and what it names, are a demo's.
 type mark struct {
-	Plan  Plan   `json:"plan"`
-	World string `json:"world"` // where the outside world listens, or did
+	Plan      Plan     `json:"plan"`
+	World     string   `json:"world"`               // where the outside world listens, or did
+	File      string   `json:"file,omitempty"`      // of the database, where that is elsewhere
+	Databases []string `json:"databases,omitempty"` // on servers, as far as they were not dropped
 }
 
-// prepare makes the directory ready for a demo. What an earlier one left in it
-// is removed; a demo that is at work there, and a database that no demo made,
-// are not touched.
-func prepare(ctx context.Context, dir string, p Plan) (files, error) {
+// prepare makes the directory ready for a demo, and a database. What an earlier one
+// left in it is removed, its database with it; a demo that is at work there, and a
+// database that no demo made, are not touched.
+func prepare(ctx context.Context, o Options, p Plan) (files, error) {
 	f := files{
-		dir:    dir,
-		store:  filepath.Join(dir, "perdure.db"),
-		ledger: filepath.Join(dir, "ledger.jsonl"),
-		mark:   filepath.Join(dir, "demo.json"),
+		dir: o.Dir, store: o.Store,
+		ledger: filepath.Join(o.Dir, "ledger.jsonl"),
+		mark:   filepath.Join(o.Dir, "demo.json"),
 	}
-	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+	if f.store.Kind == place.SQLite && f.store.File == "" {
+		f.store.File = filepath.Join(o.Dir, "perdure.db")
+	}
+	if info, err := os.Stat(o.Dir); err == nil && !info.IsDir() {
 		return f, f.problem(journal.CodeInvalid, "it is a file, and a directory is needed", nil)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return f, f.problem(journal.CodeUnavailable, "the directory cannot be made", err)
 	}
 	if f.atWork(ctx) {
 		return f, f.problem(journal.CodeConflict, "another demo is at work in it", nil)
 	}
-	if err := f.clear(); err != nil {
+	left, err := f.clear(ctx)
+	if err != nil {
 		return f, err
 	}
-	return f, f.sign(mark{Plan: p})
+	m := mark{Plan: p, Databases: left}
+	switch {
+	case f.store.Kind == place.Postgres:
+		if f.store, err = o.Store.Make(ctx, "perdure_demo_"); err != nil {
+			return f, err
+		}
+		m.Databases = append(m.Databases, f.store.Database())
+	case o.Store.File != "":
+		m.File = f.store.File
+	}
+	return f, f.sign(m)
+}
+
+// listens notes where the outside world of this demo is.
+func (f files) listens(address string) error {
+	m, _, err := f.marked()
+	if err != nil {
+		return err
+	}
+	m.World = address
+	return f.sign(m)
+}
+
+// marked gives the mark, if it is there.
+func (f files) marked() (m mark, there bool, err error) {
+	data, err := os.ReadFile(f.mark)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &m)
+	}
+	if err != nil {
+		err = f.problem(journal.CodeUnavailable, "what an earlier demo left cannot be read", err)
+	}
+	return m, true, err
 }
 
 func (f files) sign(m mark) error {
@@ -68,9 +109,8 @@ func (f files) sign(m mark) error {
 // atWork asks the outside world of the demo that was here last, if it still
 // answers, whether it writes this ledger.
 func (f files) atWork(ctx context.Context) bool {
-	var m mark
-	data, err := os.ReadFile(f.mark)
-	if err != nil || json.Unmarshal(data, &m) != nil || m.World == "" {
+	m, _, err := f.marked()
+	if err != nil || m.World == "" {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -96,23 +136,43 @@ func (f files) atWork(ctx context.Context) bool {
 	return err == nil && os.SameFile(theirs, ours)
 }
 
-// clear removes what an earlier demo left.
-func (f files) clear() error {
-	left := []string{f.store, f.store + "-wal", f.store + "-shm", f.store + "-engine", f.ledger}
-	if _, err := os.Stat(f.mark); errors.Is(err, fs.ErrNotExist) {
-		for _, name := range left {
-			if _, err := os.Stat(name); err == nil {
-				return f.problem(journal.CodeConflict, filepath.Base(name)+" is there, and no demo made it", nil)
+// clear removes what an earlier demo left, and gives the databases of it that are on
+// no server that can be told now.
+func (f files) clear(ctx context.Context) (left []string, err error) {
+	m, there, err := f.marked()
+	if err != nil {
+		return nil, err
+	}
+	own := filepath.Join(f.dir, "perdure.db")
+	ours := map[string]bool{f.ledger: there, own: there, m.File: m.File != ""}
+	candidates := []string{f.ledger, own}
+	if f.store.Kind == place.SQLite && f.store.File != own {
+		candidates = append(candidates, f.store.File)
+	}
+	for _, name := range candidates {
+		if _, err := os.Stat(name); err == nil && !ours[name] {
+			return nil, f.problem(journal.CodeConflict, filepath.Base(name)+" is there, and no demo made it", nil)
+		}
+	}
+	for _, name := range append(candidates, m.File) {
+		for _, part := range []string{"", "-wal", "-shm", "-engine"} {
+			if name == "" || !ours[name] {
+				continue
+			}
+			if err := os.Remove(name + part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, f.problem(journal.CodeUnavailable, "what an earlier demo left cannot be removed", err)
 			}
 		}
-		return nil
 	}
-	for _, name := range left {
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return f.problem(journal.CodeUnavailable, "what an earlier demo left cannot be removed", err)
+	if f.store.Kind != place.Postgres {
+		return m.Databases, nil
+	}
+	for _, name := range m.Databases {
+		if err := f.store.Drop(ctx, name); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 func (f files) problem(code journal.Code, message string, err error) error {

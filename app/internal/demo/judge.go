@@ -8,17 +8,22 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Kill is one death of a worker.
+// A Kill is one death of a worker, or a pause for longer than its lease.
 type Kill struct {
-	Call     Call           // which it waited for
-	Status   journal.Status // of the run, in the file
-	Finished []Target       // what the file had the result of
+	Call     Call // which it waited for
+	Paused   bool
+	At       time.Time
+	Engine   journal.EngineID // of the worker
+	Taken    bool             // another engine has taken it over since
+	Status   journal.Status   // of the run, in the store
+	Finished []Target         // what the store had the result of
 }
 
 // Evidence is what a demo is judged by: what was planned, what the supervisor
 // did and was told, the world's ledger, and what the store says of the runs.
 type Evidence struct {
 	Plan     Plan
+	Cluster  bool // several workers at a time
 	Kills    []Kill
 	Accepted map[string]bool // runs that a worker said are durable
 	Calls    []Call
@@ -42,12 +47,16 @@ func (c *Check) wrong(format string, args ...any) {
 // Judge gives the checks of a demo.
 func Judge(e Evidence) []Check {
 	once := onceEach(e)
-	return []Check{
+	checks := []Check{
 		killsHappened(e), killedCallsRepeated(e), finishedNotRepeated(e),
 		keysOwned(e), once("each card charged once, refunded if not shipped", Charge, Refund), stockRight(e, once),
 		moneyConserved(e), once("each transfer once", Take, Give, GiveBack), once("each label printed once", Print),
 		modelPaid(e, once), once("each mail sent once", Mail, Bill), noRunLost(e),
 	}
+	if e.Cluster {
+		checks = append(checks, deadTakenOver(e))
+	}
+	return checks
 }
 
 // counted gives 1 kill, 2 kills.

@@ -10,7 +10,8 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// goodEvidence is that of a demo as it should be, with four kills.
+// goodEvidence is that of a demo of several workers as it should be, with three kills and
+// a pause.
 func goodEvidence() Evidence {
 	order, refused := each(Reserve, Charge, Ship), each(Reserve, Charge, Ship, Refund, Release)
 	ask := []Target{{Action: Ask, Of: "1"}, {Action: Search, Of: "1"}, {Action: Ask, Of: "2"}}
@@ -27,7 +28,8 @@ func goodEvidence() Evidence {
 		},
 		Kills: []Target{{"a", Charge, ""}, {"b", Refund, ""}, {"l", Print, "2"}, {"q", Ask, "2"}},
 	}
-	e := Evidence{Plan: p, Accepted: map[string]bool{}, Runs: map[string]State{}, Judged: time.Now()}
+	p.split(3)
+	e := Evidence{Plan: p, Cluster: true, Accepted: map[string]bool{}, Runs: map[string]State{}, Judged: time.Now()}
 	who := services(worldSetup{Stock: p.Stock, Refused: p.Refused, Accounts: p.Accounts})
 	for _, j := range p.Jobs {
 		e.work(j, who)
@@ -51,8 +53,10 @@ func (e *Evidence) work(j Job, who map[Action]service) {
 		_, c.Refused = who[t.Action].do(c)
 		c.Left = who[t.Action].left(c)
 		e.add(c)
-		if slices.Contains(e.Plan.Kills, t) {
-			e.Kills = append(e.Kills, Kill{Call: e.Calls[len(e.Calls)-1], Finished: slices.Clone(done)})
+		if pause := slices.Contains(e.Plan.Pauses, t); pause || slices.Contains(e.Plan.Kills, t) {
+			e.Kills = append(e.Kills, Kill{
+				Call: e.Calls[len(e.Calls)-1], Paused: pause, Engine: journal.EngineID(len(e.Kills) + 1), Taken: true, Finished: slices.Clone(done),
+			})
 			c.Worker = len(e.Kills)
 			e.add(c)
 		}
@@ -124,6 +128,7 @@ const (
 	paid
 	mailed
 	lost
+	taken
 )
 
 // The calls that are spoilt.
@@ -151,7 +156,10 @@ var badEvidence = []struct {
 	seen  string
 }{
 	{"a kill that did not happen", func(e *Evidence) { e.Kills = e.Kills[:3] }, []int{killed}, "4 were planned and 3 happened"},
-	{"a kill elsewhere", func(e *Evidence) { e.Kills[1] = e.Kills[0] }, []int{killed}, "refund of b was killed 0 times"},
+	{"a kill elsewhere", func(e *Evidence) { e.Kills[1] = e.Kills[0] }, []int{killed}, "refund of b was hit 0 times"},
+	{"a pause that was a kill", func(e *Evidence) { e.Kills[3].Paused = false }, []int{killed}, "ask 2 of q was hit otherwise than planned"},
+	{"a dead worker whose engine stays", func(e *Evidence) { e.Kills[2].Taken = false }, []int{taken}, "engine 3 of worker 2 was not"},
+	{"a dead worker that had no engine", func(e *Evidence) { e.Kills[2].Engine = 0 }, []int{taken}, "worker 2 had no engine"},
 	{"a killed call that nobody repeated", func(e *Evidence) {
 		e.without(func(c Call) bool { return c.Target == chargeA && c.Worker == 1 })
 	}, []int{repeated}, "charge of a was not"},

@@ -20,7 +20,8 @@ type Plan struct {
 	Refused  []string  // orders that the carrier will not take
 	Accounts []Account // of the bank in the beginning
 	Tokens   int64     // that the model is paid
-	Kills    []Target  // where the worker is killed
+	Kills    []Target  // where a worker is killed
+	Pauses   []Target  // where one is held up for longer than its lease
 }
 
 // A Job is a run that a demo asks for, and what becomes of it.
@@ -57,6 +58,13 @@ func NewPlan(seed uint64, orders, kills int) (Plan, error) {
 	p.subscription()
 	p.kills(kills)
 	return p.Plan, p.err
+}
+
+// split leaves so many of the kills, and makes pauses of the rest.
+func (p *Plan) split(kills int) {
+	if len(p.Kills) > kills {
+		p.Kills, p.Pauses = p.Kills[:kills], p.Kills[kills:]
+	}
 }
 
 // A planner makes a plan.

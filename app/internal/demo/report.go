@@ -3,10 +3,12 @@ package demo
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/place"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -23,19 +25,48 @@ type report struct {
 	program string // what people type to run this program
 	plan    Plan
 	files   files
+	nodes   int // workers at a time
 	kills   int
 	details bool
 }
 
 func newReport(out io.Writer, program string, p Plan, f files) *report {
-	return &report{out: out, program: program, plan: p, files: f, details: 2*len(p.Kills)+len(p.Jobs) <= fewLines}
+	return &report{out: out, program: program, plan: p, files: f, details: 2*(len(p.Kills)+len(p.Pauses))+len(p.Jobs) <= fewLines}
 }
 
 func (r *report) line(format string, args ...any) { fmt.Fprintf(r.out, format+"\n", args...) }
 
-func (r *report) begin() {
-	r.line("seed %d  ·  %s, %s  ·  store %s (SQLite, WAL)  ·  ledger %s", r.plan.Seed,
-		counted(len(r.plan.Jobs), "run"), counted(len(r.plan.Kills), "kill"), r.files.store, r.files.ledger)
+func (r *report) begin(nodes int) {
+	r.nodes = nodes
+	what, kind := []string{counted(len(r.plan.Jobs), "run"), counted(len(r.plan.Kills), "kill")}, "SQLite, WAL"
+	if n := len(r.plan.Pauses); n > 0 {
+		what = append(what, counted(n, "pause"))
+	}
+	if nodes > 1 {
+		what = append(what, counted(nodes, "node"))
+	}
+	if r.files.store.Kind == place.Postgres {
+		kind = "PostgreSQL"
+	}
+	r.line("seed %d  ·  %s  ·  store %s (%s)  ·  ledger %s", r.plan.Seed, strings.Join(what, ", "), r.files.store, kind, r.files.ledger)
+}
+
+// paused tells of a worker that is held up, and resumed that it goes on.
+func (r *report) paused(k Kill) {
+	r.line("‖ %-8s  worker %d held up (SIGSTOP) in the middle of %q, for longer than its lease", k.Call.Run, k.Call.Worker, k.Call.step())
+}
+
+func (r *report) resumed(k Kill) {
+	r.line("↻ worker %d goes on (SIGCONT) after %.1f s: another has done it meanwhile", k.Call.Worker, time.Since(k.At).Seconds())
+}
+
+// moved tells how long it took until another worker did what a dead one had begun.
+func (r *report) moved(took []time.Duration) {
+	if len(took) == 0 {
+		return
+	}
+	slices.Sort(took)
+	r.line("  what a dead worker had begun was done by another after %.1f s, half of it after %.1f s", took[len(took)-1].Seconds(), took[len(took)/2].Seconds())
 }
 
 // killed tells of a kill, and of the first one what the file says while nothing
@@ -51,7 +82,11 @@ func (r *report) killed(k Kill) {
 		r.line("✂ kill %d of %d: worker %d in the middle of %q of %s", r.kills, total, k.Call.Worker, k.Call.step(), k.Call.Run)
 	}
 	if r.kills == 1 {
-		r.line("  while nothing runs: perdure runs get %s says %s, %s", k.Call.Run, k.Status, finished(k.Finished))
+		while := "while nothing runs"
+		if r.nodes > 1 {
+			while = "before another has it"
+		}
+		r.line("  %s: perdure runs get %s says %s, %s", while, k.Call.Run, k.Status, finished(k.Finished))
 	}
 }
 
@@ -145,13 +180,5 @@ func (r *report) end(checks []Check) error {
 
 // command is what people type to have a command on this demo's file.
 func (r *report) command(words string) string {
-	return fmt.Sprintf("%s %s --store %s", r.program, words, quoted(r.files.store))
-}
-
-// quoted gives a word as a shell takes it for one.
-func quoted(word string) string {
-	if !strings.ContainsFunc(word, func(c rune) bool { return strings.ContainsRune(" \t\n'\"\\$`&|;<>()*?[]#~!{}", c) }) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return r.program + " " + words + " --store " + place.Quoted(r.files.store.String())
 }

@@ -10,16 +10,6 @@ func TestMoneyIsWrittenAsPeopleDo(t *testing.T) {
 	}
 }
 
-func TestWordsAreQuotedForAShell(t *testing.T) {
-	for word, want := range map[string]string{
-		"demo/perdure.db": "demo/perdure.db", "my demo": "'my demo'", "it's": `'it'\''s'`, "$HOME": "'$HOME'",
-	} {
-		if got := quoted(word); got != want {
-			t.Errorf("%s: %s, want %s", word, got, want)
-		}
-	}
-}
-
 func TestARunIsToldByItsActions(t *testing.T) {
 	calls := []Call{
 		{Target: Target{"a", Print, "1"}, Key: "1"},

@@ -3,11 +3,13 @@ package demo
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/place"
 	"github.com/perdure/perdure/journal"
-	"github.com/perdure/perdure/store/sqlite"
+	"github.com/perdure/perdure/store"
 )
 
 // A State is what the store says of a run.
@@ -29,12 +31,12 @@ func (s State) rests() bool {
 // runs reads runs from the file, and sends them what people send them, as the
 // command line does: it has no engine, and none need run.
 type runs struct {
-	store *sqlite.Store
+	store store.Store
 	*perdure.Client
 }
 
-func openRuns(ctx context.Context, file string) (*runs, error) {
-	s, err := sqlite.Open(file)
+func openRuns(ctx context.Context, at place.Place) (*runs, error) {
+	s, err := at.Open(ctx, place.Engine)
 	if err != nil {
 		return nil, err
 	}
@@ -94,4 +96,25 @@ func (r *runs) all(ctx context.Context) (map[string]State, error) {
 		}
 		q.After = next
 	}
+}
+
+// engine gives the engine of a process; 0 where there is none.
+func (r *runs) engine(ctx context.Context, pid int) (journal.EngineID, error) {
+	info, err := r.store.Info(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range slices.Backward(info.Engines) {
+		if e.PID == pid {
+			return e.ID, nil
+		}
+	}
+	return 0, nil
+}
+
+// listed says whether an engine has a row still: nobody has taken it over, and it has
+// not left.
+func (r *runs) listed(ctx context.Context, id journal.EngineID) (bool, error) {
+	info, err := r.store.Info(ctx)
+	return slices.ContainsFunc(info.Engines, func(e store.Engine) bool { return e.ID == id }), err
 }

@@ -11,22 +11,22 @@ import (
 
 // serve lets the worker go on until somebody ends it, and tells what becomes of
 // the runs that wait. On a terminal keys do what somebody or the time would do.
-func (s *supervisor) serve(ctx context.Context, w *child[workerEvent], in io.Reader, out io.Writer) error {
+func (s *supervisor) serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	keyboard, ok := terminal(in, out)
 	if !ok {
 		s.report.line("        Ctrl-C ends the worker")
-		return s.follow(ctx, w, nil)
+		return s.follow(ctx, nil)
 	}
 	return withKeys(ctx, keyboard, func(ctx context.Context, keys <-chan byte) error {
 		cooked := s.report.out
 		s.report.out = rawScreen{cooked}
 		defer func() { s.report.out = cooked }()
 		s.report.line("keys    a approves exp-9   f fast-forwards sub-5 to its next bill   q ends")
-		return s.follow(ctx, w, keys)
+		return s.follow(ctx, keys)
 	})
 }
 
-func (s *supervisor) follow(ctx context.Context, w *child[workerEvent], keys <-chan byte) error {
+func (s *supervisor) follow(ctx context.Context, keys <-chan byte) error {
 	clock := time.NewTicker(4 * glance) // people are slow
 	defer clock.Stop()
 	for {
@@ -46,9 +46,9 @@ func (s *supervisor) follow(ctx context.Context, w *child[workerEvent], keys <-c
 			if err != nil {
 				return err
 			}
-		case _, more := <-w.events:
-			if !more {
-				return unasked("the worker", w)
+		case n := <-s.news:
+			if n.over && n.worker == n.node.worker {
+				return unasked("the worker", n.worker)
 			}
 		case _, more := <-s.world.events:
 			if !more {

@@ -6,76 +6,96 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
+	"slices"
 	"time"
 )
 
-// A supervisor starts the world and one worker after the other, and kills the
-// workers where the plan says so.
+// A supervisor starts the world and the workers, and kills a worker where the plan says
+// so; another one takes its place.
 type supervisor struct {
 	options  Options
 	plan     Plan
 	jobs     map[string]Job // those of the plan, by ID
+	pauses   map[Target]bool
 	files    files
 	runs     *runs
 	report   *report
 	world    *child[worldEvent]
 	address  string // of the world
+	nodes    []*node
+	news     chan news
 	evidence Evidence
 	settled  map[string]State // of runs that have ended, or wait as planned
 }
 
 func newSupervisor(ctx context.Context, o Options, p Plan, f files, r *report) (*supervisor, error) {
 	s := &supervisor{
-		options: o, plan: p, jobs: map[string]Job{}, files: f, report: r,
-		evidence: Evidence{Plan: p, Accepted: map[string]bool{}}, settled: map[string]State{},
+		options: o, plan: p, jobs: map[string]Job{}, pauses: map[Target]bool{}, files: f, report: r, news: make(chan news),
+		evidence: Evidence{Plan: p, Cluster: o.nodes() > 1, Accepted: map[string]bool{}}, settled: map[string]State{},
 	}
 	for _, j := range p.Jobs {
 		s.jobs[j.ID] = j
+	}
+	for _, t := range p.Pauses {
+		s.pauses[t] = true
 	}
 	var err error
 	s.runs, err = openRuns(ctx, f.store)
 	return s, err
 }
 
-// close ends the world and leaves the file alone.
+// close ends the workers and the world, and leaves the database alone.
 func (s *supervisor) close() error {
+	for _, n := range s.nodes {
+		n.worker.kill()
+	}
 	if s.world != nil {
 		s.world.kill()
 	}
 	return s.runs.close()
 }
 
-// run has the workers settle every run, judges that, and lets the last worker go
-// on where that is asked for.
+// run has the workers settle every run, judges that, and lets the last workers go on
+// where that is asked for.
 func (s *supervisor) run(ctx context.Context, in io.Reader, out io.Writer) error {
-	s.report.begin()
+	s.report.begin(s.options.nodes())
 	if err := s.startWorld(); err != nil {
 		return err
 	}
-	w, err := s.settle(ctx)
-	if err != nil {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // whoever passes on what workers say ends
+	if err := s.settle(ctx); err != nil {
 		return err
 	}
-	defer w.kill()
 	if s.options.Once {
-		if err := w.leave(); err != nil {
+		if err := s.leave(); err != nil {
 			return err
 		}
 	}
 	if err := s.judge(ctx); err != nil || s.options.Once {
 		return err
 	}
-	err = s.serve(ctx, w, in, out)
+	err := s.serve(ctx, in, out)
 	if err == nil || errors.Is(err, ErrInterrupted) {
-		err = cmp.Or(w.leave(), err)
+		err = cmp.Or(s.leave(), err)
+	}
+	return err
+}
+
+// leave has every worker end in an orderly way.
+func (s *supervisor) leave() error {
+	var err error
+	for _, n := range s.nodes {
+		n.left = true
+		err = errors.Join(err, n.worker.leave())
 	}
 	return err
 }
 
 func (s *supervisor) startWorld() error {
 	w, err := start[worldEvent](s.options.Executable, WorldCommand, worldSetup{
-		Ledger: s.files.ledger, Stock: s.plan.Stock, Refused: s.plan.Refused, Accounts: s.plan.Accounts, Holds: s.plan.Kills,
+		Ledger: s.files.ledger, Stock: s.plan.Stock, Refused: s.plan.Refused, Accounts: s.plan.Accounts,
+		Holds: slices.Concat(s.plan.Kills, s.plan.Pauses),
 	})
 	if err != nil {
 		return fmt.Errorf("start the outside world: %w", err)
@@ -85,95 +105,59 @@ func (s *supervisor) startWorld() error {
 		return unasked("the outside world", w)
 	}
 	s.world, s.address = w, e.Address
-	return s.files.sign(mark{Plan: s.plan, World: e.Address})
+	return s.files.listens(e.Address)
 }
 
-// settle has one worker after the other until every run has ended, or waits as
-// planned, and gives the last one.
-func (s *supervisor) settle(ctx context.Context) (*child[workerEvent], error) {
-	for died := (time.Time{}); ; died = time.Now() {
-		w, err := start[workerEvent](s.options.Executable, WorkerCommand, workerSetup{
-			Store: s.files.store, World: s.address, Jobs: s.plan.Jobs,
-		})
-		if err != nil {
-			return nil, fmt.Errorf("start a worker: %w", err)
-		}
-		killed, err := s.attend(ctx, w, died)
-		switch {
-		case err != nil:
-			w.kill()
-			return nil, err
-		case !killed:
-			return w, nil
-		}
-	}
-}
-
-// glance is how often the file is asked about runs that wait.
+// glance is how often the store is asked about runs that wait.
 const glance = 50 * time.Millisecond
 
-// attend looks after a worker until every run is settled or the worker was killed
-// as planned. The one before it, if any, died at a time.
-func (s *supervisor) attend(ctx context.Context, w *child[workerEvent], died time.Time) (killed bool, err error) {
-	alive := sync.OnceFunc(func() {
-		if !died.IsZero() {
-			s.report.restarted(w.pid(), time.Since(died))
+// settle has the workers at work until every run has ended, or waits as planned, and
+// every kill and pause is over.
+func (s *supervisor) settle(ctx context.Context) error {
+	for place := range s.options.nodes() {
+		n := &node{place: place}
+		s.nodes = append(s.nodes, n)
+		if err := s.begin(ctx, n); err != nil {
+			s.nodes = s.nodes[:place]
+			return err
 		}
-	})
+	}
 	clock := time.NewTicker(glance)
 	defer clock.Stop()
-	for len(s.settled) < len(s.jobs) || len(s.evidence.Kills) < len(s.plan.Kills) {
+	for !s.isSettled() {
+		var err error
 		select {
-		case e, more := <-w.events:
-			if !more {
-				return false, unasked("the worker", w)
-			}
-			alive()
-			if err := s.note(ctx, e); err != nil {
-				return false, err
-			}
+		case n := <-s.news:
+			err = s.hear(ctx, n)
 		case e, more := <-s.world.events:
 			if !more {
-				return false, unasked("the outside world", s.world)
+				return unasked("the outside world", s.world)
 			}
-			alive()
-			if killed, err := s.strike(ctx, w, *e.Held); killed || err != nil {
-				return killed, err
-			}
+			err = s.strike(ctx, *e.Held)
 		case <-clock.C:
-			if _, err := s.look(ctx); err != nil {
-				return false, err
+			if _, err = s.look(ctx); err == nil {
+				err = s.attend(ctx)
 			}
 		case <-ctx.Done():
-			return false, context.Cause(ctx)
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return false, nil
+	return nil
 }
 
-// strike kills the worker that waits for the answer to a call, lets the call go,
-// and notes what the file says at that moment. A call of a worker that is dead
-// already stays planned.
-func (s *supervisor) strike(ctx context.Context, w *child[workerEvent], c Call) (bool, error) {
-	if c.Worker != w.pid() {
-		return false, s.world.tell(verdict{})
+func (s *supervisor) isSettled() bool {
+	if len(s.settled) < len(s.jobs) || len(s.evidence.Kills) < len(s.plan.Kills)+len(s.plan.Pauses) {
+		return false
 	}
-	for _, e := range w.kill() {
-		if err := s.note(ctx, e); err != nil {
-			return false, err
+	for _, k := range s.evidence.Kills {
+		if s.evidence.Cluster && !k.Taken {
+			return false
 		}
 	}
-	if err := s.world.tell(verdict{Killed: true}); err != nil {
-		return false, err
-	}
-	state, err := s.runs.state(ctx, c.Run)
-	if err != nil {
-		return false, err
-	}
-	k := Kill{Call: c, Status: state.Status, Finished: state.Done}
-	s.evidence.Kills = append(s.evidence.Kills, k)
-	s.report.killed(k)
-	return true, nil
+	return !slices.ContainsFunc(s.nodes, func(n *node) bool { return n.held != nil })
 }
 
 // note takes in what a worker tells.
@@ -234,6 +218,9 @@ func (s *supervisor) judge(ctx context.Context) error {
 		return err
 	}
 	s.evidence.Judged = time.Now()
+	if s.evidence.Cluster {
+		s.report.moved(takeovers(s.evidence))
+	}
 	for _, id := range waiting {
 		s.report.run(s.jobs[id], s.evidence.Runs[id], s.evidence.Calls)
 	}

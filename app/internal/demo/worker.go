@@ -6,9 +6,11 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/store/sqlite"
+	"github.com/perdure/perdure/app/internal/place"
+	"github.com/perdure/perdure/journal"
 )
 
 // inFlight is how many runs a worker waits for at a time.
@@ -16,9 +18,10 @@ const inFlight = 4
 
 // workerSetup is what the supervisor tells a worker at its start.
 type workerSetup struct {
-	Store string `json:"store"`
-	World string `json:"world"` // its address
-	Jobs  []Job  `json:"jobs"`
+	Store string        `json:"store"`
+	Lease time.Duration `json:"lease"` // on PostgreSQL
+	World string        `json:"world"` // its address
+	Jobs  []Job         `json:"jobs"`
 }
 
 // workerEvent is what a worker tells the supervisor of a run.
@@ -55,7 +58,11 @@ func Worker(ctx context.Context, in io.Reader, out io.Writer) error {
 		_, _ = io.Copy(io.Discard, in) // it ends when the supervisor does
 		cancel()
 	}()
-	store, err := sqlite.Open(setup.Store)
+	at, err := place.Parse("", setup.Store)
+	if err != nil {
+		return err
+	}
+	store, err := at.With(setup.Lease).Open(ctx, place.Engine)
 	if err != nil {
 		return err
 	}
@@ -100,9 +107,24 @@ func (w *worker) startAll(ctx context.Context, all []Job) error {
 	return errors.Join(errs...)
 }
 
-// start starts a run, or finds it, and waits until it has ended. How it ended is
-// not told: who wants to know reads the store.
+// start starts a run, or finds it, and waits until it has ended. Where the engine has
+// lost its lease meanwhile, nobody knows: it begins anew, and finds the run.
 func (w *worker) start(ctx context.Context, j Job) error {
+	for {
+		err := w.see(ctx, j)
+		if code := journal.CodeOf(err); code != journal.CodeUnavailable && code != journal.CodeStopped {
+			return err
+		}
+		select {
+		case <-time.After(glance):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// see is start, once. How the run ended is not told: who wants to know reads the store.
+func (w *worker) see(ctx context.Context, j Job) error {
 	run, err := w.engine.Start(ctx, j.Workflow, j.Input, perdure.ID(j.ID))
 	if err != nil {
 		return err
@@ -110,11 +132,11 @@ func (w *worker) start(ctx context.Context, j Job) error {
 	if err := w.tell(workerEvent{Run: j.ID, Accepted: true}); err != nil || j.Waits != 0 {
 		return err
 	}
-	_, _ = run.Result(ctx) // a run that fails is no failure of the worker
-	if err := ctx.Err(); err != nil {
-		return err
+	_, err = run.Result(ctx)
+	if code := journal.CodeOf(err); ctx.Err() != nil || code == journal.CodeUnavailable || code == journal.CodeStopped {
+		return errors.Join(ctx.Err(), err)
 	}
-	return w.tell(workerEvent{Run: j.ID, Ended: true})
+	return w.tell(workerEvent{Run: j.ID, Ended: true}) // a run that fails is no failure of the worker
 }
 
 func (w *worker) tell(e workerEvent) error {

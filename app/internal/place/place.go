@@ -81,9 +81,6 @@ func Parse(program, text string) (Place, error) {
 	if file, ok := strings.CutPrefix(text, "sqlite:"); ok {
 		p.File = strings.TrimPrefix(file, "//") // others write it like that
 	}
-	if p.File != "" {
-		p.shown = p.File
-	}
 	return p, nil
 }
 
@@ -176,7 +173,12 @@ func redacted(u *url.URL) string {
 }
 
 // String names the place to people, without its password.
-func (p Place) String() string { return p.shown }
+func (p Place) String() string {
+	if p.Kind == SQLite && p.File != "" {
+		return p.File
+	}
+	return p.shown
+}
 
 // Words are those of the command line that name the place: none where the variable
 // does. A password is to be filled in.
@@ -184,19 +186,26 @@ func (p Place) Words() string {
 	if p.FromEnv {
 		return ""
 	}
-	return " --store " + Quoted(p.shown)
+	return " --store " + Quoted(p.String())
 }
 
 // Command is what people type to have a command of this program on the place.
 func (p Place) Command(words string) string { return p.Program + " " + words + p.Words() }
 
-// Secret is what was given to [Parse], with the password, for a process that gets it on
-// its standard input; nobody is shown it.
-func (p Place) Secret() string { return p.text }
+// Secret is what [Parse] makes the same place of, with the password, for a process that
+// gets it on its standard input; nobody is shown it.
+func (p Place) Secret() string {
+	if p.Kind == SQLite {
+		return "sqlite:" + p.File
+	}
+	return p.text
+}
 
-// With gives the place with another lease.
+// With gives the place with a lease, where the URL does not say one.
 func (p Place) With(lease time.Duration) Place {
-	p.options.Lease = lease
+	if p.options.Lease == 0 {
+		p.options.Lease = lease
+	}
 	return p
 }
 
@@ -232,7 +241,7 @@ func (p Place) invalid(message string) error {
 }
 
 func (p Place) problem(code journal.Code, message string, err error, hint string) error {
-	what := p.shown
+	what := p.String()
 	if what == "" {
 		what = "the database"
 	}
