@@ -64,6 +64,14 @@ func (w *watchers) written() {
 	}
 }
 
+// Lanes is [store.Parallel.Lanes].
+func (s *slow) Lanes() int {
+	if p, ok := s.Store.(store.Parallel); ok {
+		return p.Lanes()
+	}
+	return 1
+}
+
 // Watch is [store.Watcher.Watch]. Without watchers it hears nothing, and the
 // engine's sweep has to do.
 func (s *slow) Watch(ctx context.Context, f func()) {

@@ -131,6 +131,12 @@ type Watcher interface {
 	Watch(ctx context.Context, f func())
 }
 
+// Parallel is a store that gains by several commits of one engine at a time.
+type Parallel interface {
+	// Lanes is how many of them it gains by.
+	Lanes() int
+}
+
 // A Group is what one Commit writes. Order inside the transaction:
 //
 //  1. the fence;

@@ -316,7 +316,7 @@ func (a *announcer) try(o store.Owed, call func(store.Owed) error) error {
 		return err
 	}
 	l := &letter{k: a.k, changes: []store.Change{{Told: []int64{o.Number}}}, done: make(chan struct{})}
-	a.k.pipe.push(l)
+	a.k.anyLane().push(l)
 	select {
 	case <-l.done:
 	case <-a.k.dead:

@@ -80,8 +80,8 @@ type Kernel struct {
 	*shared
 	cfg     Config
 	lease   lease
-	again   bool // the engine had another kernel before
-	pipe    *pipeline
+	again   bool        // the engine had another kernel before
+	lanes   []*pipeline // a run is always on the same
 	gate    gate
 	buffers sync.Pool // of *[]journal.Entry
 	late    lateness
@@ -90,6 +90,7 @@ type Kernel struct {
 	nudge    chan struct{}    // asks the claim loop to look now
 	dead     chan struct{}    // closed when the engine must not go on; err says why
 	counter  atomic.Int64     // numbers that this engine has given out
+	letters  atomic.Uint64    // sent so far, by turns on each lane
 	engine   journal.EngineID // set before ready
 	memos    atomic.Int64     // bytes of journals of resident runs
 	lingers  lingers
@@ -123,7 +124,9 @@ func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 	}
 	k.Desk = Desk{store: s, keep: cfg.KeepPosts, build: cfg.Build, house: k}
 	k.gate.limit = int64(cfg.MaxPending)
-	k.pipe = newPipeline(k.commit, k.observe)
+	for range lanesOf(s) {
+		k.lanes = append(k.lanes, newPipeline(k.commit, k.observe))
+	}
 	return k
 }
 
@@ -133,7 +136,9 @@ func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 // the runs over. It is called once, after it has joined.
 func (k *Kernel) serve(ctx context.Context) error {
 	var loops sync.WaitGroup
-	loops.Go(k.pipe.loop)
+	for _, lane := range k.lanes {
+		loops.Go(lane.loop)
+	}
 	beside, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var others sync.WaitGroup
@@ -156,7 +161,9 @@ func (k *Kernel) serve(ctx context.Context) error {
 	k.drain()
 	hangUp()
 	k.leaveAll()
-	k.pipe.stop()
+	for _, lane := range k.lanes {
+		lane.stop()
+	}
 	given := time.AfterFunc(max(k.cfg.Drain, time.Second), func() {
 		k.die(&journal.Error{
 			Code: journal.CodeUnavailable, Op: "run", Message: "the engine had to stop while the store did not answer",
@@ -301,6 +308,21 @@ func unavailable(op string, err error) error {
 	}
 	return &journal.Error{Code: journal.CodeUnavailable, Op: op, Message: "the store does not answer", Err: err}
 }
+
+// lanesOf is how many commits at a time a store gains by.
+func lanesOf(s store.Store) int {
+	if p, ok := s.(store.Parallel); ok {
+		return max(p.Lanes(), 1)
+	}
+	return 1
+}
+
+// lane gives the pipeline of a run. Between runs the only order is cause and effect:
+// what follows from a group is pushed when it is durable.
+func (k *Kernel) lane(n journal.Number) *pipeline { return k.lanes[int64(n)%int64(len(k.lanes))] }
+
+// anyLane gives a pipeline for what is no run's.
+func (k *Kernel) anyLane() *pipeline { return k.lanes[k.letters.Add(1)%uint64(len(k.lanes))] }
 
 // number gives a number that nobody has.
 func (k *Kernel) number() (journal.Number, error) {

@@ -67,7 +67,7 @@ func (k *Kernel) submit(ctx context.Context, op string, cs []store.Change) ([]st
 		return nil, err
 	}
 	l := &letter{k: k, changes: cs, done: make(chan struct{})}
-	k.pipe.push(l)
+	k.anyLane().push(l)
 	select {
 	case <-l.done:
 	case <-ctx.Done():

@@ -119,7 +119,7 @@ func (r *run) seal(seq int64) {
 func (r *run) push() {
 	if !r.queued {
 		r.queued = true
-		r.k.pipe.push(r)
+		r.k.lane(r.head.Number).push(r)
 	}
 }
 

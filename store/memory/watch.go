@@ -48,3 +48,12 @@ func (s *Store) tell() {
 func (tx *transaction) concerns(r *run) bool {
 	return !r.isOpen() || r.hasMail() || r.isFree() && !r.head.Wake.After(tx.group.Now)
 }
+
+// Lanes is [store.Parallel]: it gains nothing by several commits at a time, but a store
+// for many engines is there to show what they do on others that gain.
+func (s *Store) Lanes() int {
+	if s.data.lease > 0 {
+		return 2
+	}
+	return 1
+}

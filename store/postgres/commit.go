@@ -49,6 +49,10 @@ where n.since is null or not exists (
 on conflict (workflow_id) where ended is null do nothing
 returning number`
 
+	// lockOwed has what an engine owes numbered in the order of its commits, also where
+	// several are on their way.
+	lockOwed = `select pg_advisory_xact_lock($1, $2)`
+
 	deleteOwed = `delete from perdure.owed where number = any($1::bigint[])`
 
 	tick = `insert into perdure.meta as m (key, value) values ('clock', $1::bigint::text)
@@ -84,10 +88,12 @@ cross join lateral (
 where not exists (select from perdure.heads h where h.number = n.number)`
 
 // idLocks is the class of the advisory locks on workflow IDs, and idKeys how many of
-// them there are: a server has room for some thousand.
+// them there are: a server has room for some thousand. owedLocks is the class of those
+// on what engines owe.
 const (
-	idLocks = 0x70657264
-	idKeys  = 128
+	idLocks   = 0x70657264
+	owedLocks = idLocks + 1
+	idKeys    = 128
 )
 
 // clockEvery is how often a store writes what the clock says.
@@ -282,6 +288,9 @@ func (t *transaction) lock() {
 	}
 	for _, id := range t.posts.byID {
 		alone[idKey(id)] = true
+	}
+	if len(t.entries.owedRun) > 0 {
+		t.batch.add(lockOwed, int32(owedLocks), int32(t.group.Engine))
 	}
 	for _, c := range t.continued {
 		if key := idKey(c.Head.WorkflowID); !alone[key] {

@@ -162,6 +162,13 @@ func (s *Store) prepare(ctx context.Context) error {
 	return s.identify(ctx)
 }
 
+// lanes is how many commits of an engine are on their way at a time: while one is being
+// made durable, the next one is executed by another session.
+const lanes = 2
+
+// Lanes is [store.Parallel].
+func (s *Store) Lanes() int { return lanes }
+
 // checkDurability refuses a server that does not keep what it acknowledges.
 func (s *Store) checkDurability(ctx context.Context) error {
 	var fsync, pages, commit string

@@ -67,6 +67,14 @@ func (c *counting) Watch(ctx context.Context, f func()) {
 	<-ctx.Done()
 }
 
+// Lanes gives the lanes of the store.
+func (c *counting) Lanes() int {
+	if p, ok := c.Store.(store.Parallel); ok {
+		return p.Lanes()
+	}
+	return 1
+}
+
 // owned gives a run that the engine owns, which is in memory then; nil where none
 // is. It does not count.
 func (c *counting) owned(ctx context.Context) (*journal.Head, error) {
