@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
@@ -235,5 +236,51 @@ func TestRunThatAnotherEngineHadBeforeARestWasHeardOfBeginsAnew(t *testing.T) {
 		}
 		first.history(run.ID())
 		c.end()
+	})
+}
+
+// While a run waits to hear of its rest, the answer that brings a request for its end
+// is lost: the run learns no more than that there is one. It goes on, since it was sent
+// something, and reads that before it rests.
+//
+// spec: L-7, L-10
+func TestRequestOfWhichARestingRunKnowsTheNumberIsCarriedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
+		ctx := context.Background()
+		var other *perdure.Client
+		var rested, lost atomic.Bool
+		h := &hook{
+			commit: func(g *store.Group, do func() error) error {
+				if g.Changes[0].Rest && rested.CompareAndSwap(false, true) {
+					if err := other.Cancel(ctx, "x", "at once"); err != nil {
+						t.Error(err)
+					}
+					time.Sleep(5 * time.Second)
+				}
+				return do()
+			},
+			claim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+				got, err := do()
+				if len(got.Mail) > 0 && lost.CompareAndSwap(false, true) {
+					return store.Claimed{}, storetest.ErrInjected
+				}
+				return got, err
+			},
+		}
+		w := hooked(t, h, perdure.Options{Linger: -1, Sweep: time.Second}, wf)
+		defer func() { w.end() }()
+		var err error
+		if other, err = perdure.NewClient(ctx, w.db); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := wf.Start(ctx, w.eng, 0, perdure.ID("x")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		d, err := w.eng.Describe(ctx, "x")
+		if err != nil || d.Head.Status != journal.Cancelled || !lost.Load() {
+			t.Errorf("lost: %v: the run is %v, %v", lost.Load(), d.Head.Status, err)
+		}
 	})
 }
