@@ -610,14 +610,20 @@ func (h *history) dump() string {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "lossy %v, chaos %d, watched %v, %+v\n", h.lossy, h.chaos, h.watched != nil, h.world.opts)
 	for _, c := range h.chapters() {
-		fmt.Fprintf(out, "run %s of %s, chain %d, %v, cause %q, mail %d, wake %s\n",
-			c.head.ID, c.head.WorkflowID, c.head.Chain, c.head.Status, c.head.Cause, c.head.Mail, clock(c.head.Wake))
+		fmt.Fprintf(out, "run %s of %s, chain %d, %v, cause %q, owner %d, mail %d, wake %s\n",
+			c.head.ID, c.head.WorkflowID, c.head.Chain, c.head.Status, c.head.Cause, c.head.Owner, c.head.Mail, clock(c.head.Wake))
 		for _, e := range c.entries {
 			fmt.Fprintf(out, "  %s %3d %v %v scope %d %s", clock(e.At), e.Seq, e.Kind, e.Op, e.Op.Scope, e.Data)
 			if e.Detail != nil {
 				fmt.Fprintf(out, " mail %d due %s %s %v", e.Detail.Mail, clock(e.Detail.Due), e.Detail.Reason, e.Detail.Failure)
 			}
 			fmt.Fprintln(out)
+		}
+		for _, o := range h.owners[c.head.Number] {
+			fmt.Fprintln(out, " ", o)
+		}
+		if c.err != nil {
+			fmt.Fprintf(out, "  it cannot be read: %v\n", c.err)
 		}
 		for _, m := range c.unread {
 			fmt.Fprintf(out, "  unread %d %v %v %s\n", m.Seq, m.Kind, m.Op, m.Data)

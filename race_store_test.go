@@ -2,6 +2,7 @@ package perdure_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -31,6 +32,40 @@ type slow struct {
 	stalls  time.Duration // how long a commit is held up now and then, at most
 	watched *watchers
 	watcher store.Watcher // instead, where there is one
+}
+
+// A registrar notes who had which run when: what the store did, whether or not the
+// engine was told.
+type registrar struct {
+	store.Store
+	history *history
+}
+
+func (w *registrar) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	got, err := w.Store.Claim(ctx, c)
+	for _, r := range got.Runs {
+		w.history.note(r.Head.Number, fmt.Sprintf("engine %d claims it at entry %d, mail %d", c.Engine, r.Last, r.Head.Mail))
+	}
+	return got, err
+}
+
+func (w *registrar) Commit(ctx context.Context, g *store.Group) error {
+	err := w.Store.Commit(ctx, g)
+	for i := range g.Changes {
+		c := &g.Changes[i]
+		if c.Head != nil && (c.Rest || c.Create || c.Head.Owner != g.Engine) {
+			w.history.note(c.Run, fmt.Sprintf("engine %d writes it as of owner %d, %v, mail %d, rest %v, again %v: verdict %d, %v",
+				g.Engine, c.Head.Owner, c.Head.Status, c.Head.Mail, c.Rest, g.Again, c.Verdict, err))
+		}
+	}
+	return err
+}
+
+// note keeps what a registrar saw.
+func (h *history) note(run journal.Number, what string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.owners[run] = append(h.owners[run], clock(time.Now())+" "+what)
 }
 
 // watchers are those who want to hear that another process has written.

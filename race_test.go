@@ -105,6 +105,9 @@ func playRace(t *testing.T, seed uint64, engines int, broken func(*history) func
 		h := newHistory(t, seed, engines, broken)
 		bad = h.play()
 		sum = h.sum
+		if broken == nil && h.evidence != "" {
+			t.Log(h.evidence)
+		}
 	})
 	return bad, sum
 }
@@ -130,7 +133,8 @@ type history struct {
 	enough  context.CancelFunc
 
 	ledgerOfCalls
-	sum tally
+	sum      tally
+	evidence string // the history as it was when something was found wrong
 }
 
 // A racingNode is one place for an engine.
@@ -150,6 +154,7 @@ type ledgerOfCalls struct {
 	runs     []journal.RunID // that callers know
 	gaps     int             // what else may happen while a claim is made
 	returned []string        // what those who waited for runs found wrong
+	owners   map[journal.Number][]string
 }
 
 // raceLease is the lease of an engine that is not the only one.
@@ -161,6 +166,7 @@ func newHistory(t *testing.T, seed uint64, engines int, broken func(*history) fu
 		first = memory.NewShared(raceLease)
 	}
 	h := &history{seed: seed, random: rand.New(rand.NewPCG(seed, 0)), other: first.Beside()}
+	h.owners = map[journal.Number][]string{}
 	h.open, h.enough = context.WithCancel(context.Background())
 	rng := h.random
 	if rng.IntN(2) == 0 {
@@ -238,7 +244,7 @@ func (h *history) wrap(n *racingNode, s store.Store) store.Store {
 			Method: storetest.Any, Call: 10 + h.random.IntN(150), Fault: storetest.CrashBefore + storetest.Fault(h.random.IntN(2)),
 		})
 	}
-	slow := h.slowed(storetest.NewFaulty(h.broken(s), plans...), h.random.Uint64())
+	slow := h.slowed(storetest.NewFaulty(h.broken(&registrar{s, h}), plans...), h.random.Uint64())
 	if w, ok := s.(store.Watcher); ok && len(h.peers) > 0 && h.watched != nil {
 		slow.watcher = w
 	}
@@ -301,11 +307,13 @@ func (h *history) play() []string {
 	h.heal()
 	h.settle()
 	bad := h.stuck()
+	h.keepEvidence(bad)
 	h.feed()
 	time.Sleep(time.Minute) // who waits for ends asks the store each second
 	h.enough()
 	h.waiting.Wait()
 	bad = append(bad, h.judge()...)
+	h.keepEvidence(bad)
 	for _, n := range h.nodes() {
 		n.world.kill()
 		h.sum.Fallen += len(n.world.seen(observe.EngineFallen))
@@ -317,6 +325,16 @@ func (h *history) play() []string {
 	}
 	_ = h.other.Close()
 	return bad
+}
+
+// keepEvidence tells the history as it is where something is wrong, the first time:
+// what goroutines do in turn is not all drawn from the seed, so it may not come again.
+func (h *history) keepEvidence(bad []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(bad) > 0 && h.evidence == "" {
+		h.evidence = h.dump()
+	}
 }
 
 // disturb has the engine die or leave, or the store be down for a while.
