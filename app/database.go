@@ -84,7 +84,7 @@ func (d *database) open(ctx context.Context, mode place.Mode) (*client, error) {
 		c.was, err = os.Stat(at.File)
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(at.Explain(err), s.Close())
 	}
 	return c, nil
 }
@@ -141,7 +141,7 @@ func using(cmd *cobra.Command, open opener, do func(context.Context, *client) er
 	go func() {
 		c, err := open(ctx)
 		if err == nil {
-			err = do(ctx, c)
+			err = c.place.Explain(do(ctx, c))
 			c.close()
 		}
 		done <- err

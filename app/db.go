@@ -118,7 +118,7 @@ func migrate(ctx context.Context, at place.Place) (done string, err error) {
 	info, err := s.Info(ctx)
 	switch {
 	case err != nil:
-		return "", &perdure.Error{Code: journal.CodeUnavailable, Op: "read " + at.String(), Err: err}
+		return "", at.Explain(&perdure.Error{Code: journal.CodeUnavailable, Op: "read " + at.String(), Err: err})
 	case made, schema != nil && schema.Has == 0 && at.Kind == place.Postgres:
 		return fmt.Sprintf("was made: schema %d", info.Schema), nil
 	case schema != nil:

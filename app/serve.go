@@ -71,7 +71,7 @@ meanwhile.`,
 			fmt.Fprintln(cmd.ErrOrStderr(), "it ends when the steps in flight have, within ten seconds; another interrupt ends it now")
 		})
 		defer stop()
-		return engine.Run(cmd.Context())
+		return at.Explain(engine.Run(cmd.Context()))
 	}
 	return cmd
 }

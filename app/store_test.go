@@ -88,6 +88,8 @@ func TestAServerThatRefusesIsExplained(t *testing.T) {
 	}
 	execute("alter database " + database + " reset synchronous_commit")
 	refusedPlace(t, as(guest), exitForbidden, "permission denied for schema perdure", "all rights to the schema", every...)
+	execute("grant usage on schema perdure to "+guest, "grant select on perdure.meta to "+guest)
+	refusedPlace(t, as(guest), exitForbidden, "permission denied for table", "all rights to the schema", read...)
 	execute("update perdure.meta set value = '1000' where key = 'schema'")
 	refusedPlace(t, url, exitUnreachable, store.ErrNewer.Error(), "use the version of the program that wrote it", every...)
 	execute("drop schema perdure cascade", "create schema perdure", "create table perdure.mine (n int)")

@@ -39,7 +39,7 @@ var plan = map[string]permit{
 	"perduretest": {own: "/ journal observe store store/memory"},
 	// street
 	"app":                        {own: anyPublic, others: "github.com/spf13/cobra golang.org/x/term"},
-	"app/internal/place":         {own: "/ journal store store/sqlite store/postgres", others: "github.com/jackc/pgx/v5"},
+	"app/internal/place":         {own: "/ journal store store/sqlite store/postgres", others: "github.com/jackc/pgx/v5 github.com/jackc/pgx/v5/pgconn"},
 	"app/internal/bench":         {own: anyPublic},
 	"app/internal/demo":          {own: anyPublic, others: "golang.org/x/term"},
 	"cmd/perdure":                {own: "app"},

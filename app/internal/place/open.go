@@ -8,6 +8,8 @@ import (
 	"net"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/postgres"
@@ -121,6 +123,17 @@ func (p Place) explainServer(err error) error {
 		return p.problem(journal.CodeUnavailable, "", said, "raise max_connections of the server, or lower pool_max_conns among the settings of the URL")
 	}
 	return p.problem(journal.CodeUnavailable, "", said, "the log of the server says more")
+}
+
+// Explain puts what a server said, or why it was not reached, while the database was in
+// use into words. Any other error it leaves as it is.
+func (p Place) Explain(err error) error {
+	var e stated
+	var unreached *pgconn.ConnectError
+	if p.Kind == Postgres && (errors.As(err, &e) || errors.As(err, &unreached)) {
+		return p.explainServer(err)
+	}
+	return err
 }
 
 // message is what PostgreSQL says, without its code.
