@@ -34,6 +34,10 @@ type Options struct {
 	// that only starts runs and sends messages, beside engines that may be of an older
 	// version.
 	Existing bool
+	// Lanes is how many commits of an engine may be on their way at a time; 0 is one. More
+	// gain where the server has cores to spare: while one is being made durable, another
+	// session executes the next.
+	Lanes int
 	// Timeout is how long one call may take before its connection is given up; 0 is
 	// 30 seconds. What became of a commit is then found out when it is sent again.
 	Timeout time.Duration
@@ -162,12 +166,8 @@ func (s *Store) prepare(ctx context.Context) error {
 	return s.identify(ctx)
 }
 
-// lanes is how many commits of an engine are on their way at a time: while one is being
-// made durable, the next one is executed by another session.
-const lanes = 2
-
 // Lanes is [store.Parallel].
-func (s *Store) Lanes() int { return lanes }
+func (s *Store) Lanes() int { return max(s.options.Lanes, 1) }
 
 // checkDurability refuses a server that does not keep what it acknowledges.
 func (s *Store) checkDurability(ctx context.Context) error {
