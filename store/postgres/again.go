@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -77,7 +78,7 @@ type remembered struct {
 // with its verdicts.
 func (s *Store) recall(ctx context.Context, g *store.Group) (there known, done bool, err error) {
 	m := &memories{group: g, heads: map[journal.Number]journal.Head{}, entries: map[journal.Number]bool{}, post: map[*store.Post]*remembered{}}
-	if err := m.look(s).send(ctx, s.pool); err != nil {
+	if err := s.settle(ctx, m.look(s), g.Engine); err != nil {
 		return known{}, false, err
 	}
 	done, lost := m.proof()
@@ -105,6 +106,23 @@ func (s *Store) recall(ctx context.Context, g *store.Group) (there known, done b
 		}
 	}
 	return there, false, nil
+}
+
+// patienceWithOwn is how long an engine waits for a transaction of its own whose
+// connection is lost before it ends that session: the server may wait for the rest of
+// it for hours.
+const patienceWithOwn = time.Second
+
+// settle sends what waits for the old transaction of a group.
+func (s *Store) settle(ctx context.Context, b *batch, engine journal.EngineID) error {
+	return s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
+		if engine != 0 {
+			over := make(chan struct{})
+			go s.clear(ctx, pidOf(c), patienceWithOwn, over)
+			defer close(over)
+		}
+		return b.send(ctx, c)
+	})
 }
 
 // known is what is there of a group nothing else of which is proved to be.

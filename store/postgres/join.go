@@ -170,7 +170,7 @@ const patience = 200 * time.Millisecond
 func (s *Store) takeOver(ctx context.Context, id int64, now time.Time) (gone bool, err error) {
 	err = s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
 		over := make(chan struct{})
-		go s.clear(ctx, int32(c.Conn().PgConn().PID()), over)
+		go s.clear(ctx, pidOf(c), patience, over)
 		defer close(over)
 		var b batch
 		b.add(takeOver, id, nanos(now)).each(func(pgx.Rows) error {
@@ -183,14 +183,17 @@ func (s *Store) takeOver(ctx context.Context, id int64, now time.Time) (gone boo
 	return gone, err
 }
 
+// pidOf gives the server's process of a session.
+func pidOf(c *pgxpool.Conn) int32 { return int32(c.Conn().PgConn().PID()) }
+
 // clear ends the sessions that keep one waiting for too long.
-func (s *Store) clear(ctx context.Context, pid int32, over <-chan struct{}) {
+func (s *Store) clear(ctx context.Context, pid int32, patience time.Duration, over <-chan struct{}) {
 	t := time.NewTicker(patience)
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
-			_, _ = s.pool.Exec(ctx, waiting, pid) // the take-over itself fails if this does
+			_, _ = s.pool.Exec(ctx, waiting, pid) // what waits fails by itself if this does
 		case <-over:
 			return
 		}

@@ -59,7 +59,12 @@ var settings = map[string]string{
 	"enable_seqscan":   "off",
 	"application_name": "perdure",
 	"timezone":         "UTC",
-	"jit":              "off", // what a missing plan is said to cost would have it compiled
+
+	// A server notices within half a minute that a client is gone without a word.
+	"tcp_keepalives_idle":     "15",
+	"tcp_keepalives_interval": "5",
+	"tcp_keepalives_count":    "3",
+	"jit":                     "off", // what a missing plan is said to cost would have it compiled
 }
 
 // A Store is a [store.Store] in a PostgreSQL database.

@@ -214,6 +214,35 @@ func TestANodeStoppedInTheMiddleOfACommitDoesNotHoldUpItsTakeOver(t *testing.T) 
 	}
 }
 
+// TestALostSessionOfItsOwnDoesNotHoldAnEngineUp plays a session that has begun a commit
+// and whose client is gone, which the server has not noticed.
+//
+// spec: B-5, P-2
+func TestALostSessionOfItsOwnDoesNotHoldAnEngineUp(t *testing.T) {
+	url := testpg.URL(t)
+	s := mustOpen(t, url, Options{})
+	engine := joined(t, s)
+	lost, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lost.Close(context.WithoutCancel(t.Context()))
+	if _, err := lost.Exec(t.Context(), "begin"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lost.Exec(t.Context(), "select from perdure.engines where id = $1 for key share", int64(engine)); err != nil {
+		t.Fatal(err)
+	}
+	g := started(t, s, engine, 1)
+	g.Again = true
+	if err := s.Commit(t.Context(), g); err != nil || g.Changes[0].Verdict != store.Written {
+		t.Errorf("the commit that is sent again gives %v, %v", err, g.Changes[0].Verdict)
+	}
+	if _, err := lost.Exec(t.Context(), "select 1"); err == nil {
+		t.Error("the lost session is there still")
+	}
+}
+
 func entriesOf(g *store.Group) []journal.Entry {
 	if len(g.Changes) == 0 {
 		return nil
