@@ -73,6 +73,9 @@ func Parse(program, text string) (Place, error) {
 	case s != nil && s[1] != "sqlite":
 		p.shown = s[0] + "…"
 		return p, p.invalid("there is no store " + s[1])
+	case strings.HasPrefix(text, "postgres:"), strings.HasPrefix(text, "postgresql:"):
+		p.shown = "postgres:…"
+		return p, p.invalid("two slashes are missing")
 	case listed.MatchString(text):
 		p.shown = "the database"
 		return p, p.invalid("it is a list of settings, and a PostgreSQL is named by its URL")
