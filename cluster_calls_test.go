@@ -229,7 +229,7 @@ func TestParentAndChildMayBeOnDifferentEngines(t *testing.T) {
 		if err != nil || d.Head.Status != journal.Cancelled {
 			t.Errorf("the child is %v, %v", d.Head.Status, err)
 		}
-		if ended := l.ended["long 2"]; len(ended) != 1 {
+		if ended := l.ends("long 2"); len(ended) != 1 {
 			t.Errorf("the context of the child's step has ended with %v", ended)
 		}
 	})

@@ -94,6 +94,12 @@ func (l *logbook) cut(key string, err error) {
 	l.ended[key] = append(l.ended[key], err)
 }
 
+func (l *logbook) ends(key string) []error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended[key]
+}
+
 func (l *logbook) times(key string) []time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -359,7 +365,7 @@ func TestAnEngineThatWasHeldUpForLongerThanItsLeaseIsFencedAndJoinsAgain(t *test
 		synctest.Wait()
 		for i := range n {
 			key := fmt.Sprint("long ", i+1)
-			if ended := l.ended[key]; len(ended) != 1 || !errors.Is(ended[0], perdure.ErrUnloaded) {
+			if ended := l.ends(key); len(ended) != 1 || !errors.Is(ended[0], perdure.ErrUnloaded) {
 				t.Fatalf("the context of the step ended with %v", ended)
 			}
 			if began := l.times(key); len(began) != 2 || began[1].Sub(held) > clusterLease+time.Second {
