@@ -22,7 +22,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"demo-worker", "nobody told this process"},
 		{"demo-world", "nobody told this process"},
 		{"bench --workload no", "there is no workload no"},
-		{"bench --store postgres:x", "two slashes are missing"},
+		{"bench --store postgres:x", "there is no store postgres:x"},
 		{"bench --runs -1", "--runs cannot be -1"},
 		{"bench --payload 9999999", "--payload cannot be 9999999"},
 		{"bench --workload resume --runs 2", "resume is about one run"},

@@ -74,8 +74,10 @@ func Parse(program, text string) (Place, error) {
 		p.shown = s[0] + "…"
 		return p, p.invalid("there is no store " + s[1])
 	case strings.HasPrefix(text, "postgres:"), strings.HasPrefix(text, "postgresql:"):
-		p.shown = "postgres:…"
-		return p, p.invalid("two slashes are missing")
+		if strings.Contains(text, "@") { // a password may be before it
+			p.shown = "postgres:…"
+		}
+		return p, p.invalid("there is no store " + p.shown)
 	case listed.MatchString(text):
 		p.shown = "the database"
 		return p, p.invalid("it is a list of settings, and a PostgreSQL is named by its URL")
