@@ -560,7 +560,7 @@ func TestIdleEnginesAskAtMostTenTimesAMinuteHoweverManyRunsSleep(t *testing.T) {
 				stores = append(stores, unsteadily(w))
 				w.begin()
 			}
-			time.Sleep(time.Minute)
+			time.Sleep(time.Minute + 7*time.Second) // not at the moment of a sweep, nor is the end
 			for _, u := range stores {
 				calls = append(calls, -u.count("renew"))
 			}
@@ -573,7 +573,7 @@ func TestIdleEnginesAskAtMostTenTimesAMinuteHoweverManyRunsSleep(t *testing.T) {
 	}
 	none, many := asked(0), asked(100_000)
 	for i := range many {
-		if many[i] > 10*minutes || many[i] > none[i]+minutes { // renewals are not regular
+		if many[i] > 10*minutes || many[i] > none[i]+2 {
 			t.Errorf("in %d minutes engine %d asked %d times, and %d times without any run", minutes, i+1, many[i], none[i])
 		}
 	}

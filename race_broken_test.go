@@ -3,8 +3,8 @@ package perdure_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
