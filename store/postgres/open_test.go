@@ -189,9 +189,11 @@ func TestANodeStoppedInTheMiddleOfACommitDoesNotHoldUpItsTakeOver(t *testing.T) 
 	told := make(chan error, 1)
 	go func() { told <- dead.Commit(t.Context(), big) }()
 	held := "select count(*) from pg_locks l join pg_class c on c.oid = l.relation where c.relname = 'engines' and l.mode = 'RowShareLock'"
+	patient, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
 	for n := 0; n == 0; {
-		if err := living.pool.QueryRow(t.Context(), held).Scan(&n); err != nil {
-			t.Fatal(err)
+		if err := living.pool.QueryRow(patient, held).Scan(&n); err != nil {
+			t.Fatal("the commit holds no lock on its engine's row: ", err)
 		}
 	}
 	if err := execute(t, url, "update perdure.engines set leased = clock_timestamp() where id = $1", int64(engine)); err != nil {
