@@ -10,6 +10,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -442,4 +443,16 @@ func (f Filter) Page() int {
 		return MaxLimit
 	}
 	return f.Limit
+}
+
+// NewIdentity gives an identity for a new database: 8 random characters of a to z and 2
+// to 9, without those that are easily mistaken for another.
+func NewIdentity() string {
+	const alphabet = "abcdefghijkmnpqrstuvwxyz23456789"
+	buf := make([]byte, 8)
+	rand.Read(buf) // it never fails
+	for i, b := range buf {
+		buf[i] = alphabet[int(b)%len(alphabet)]
+	}
+	return string(buf)
 }

@@ -13,7 +13,6 @@ package memory
 
 import (
 	"context"
-	"crypto/rand"
 	"sync"
 	"time"
 
@@ -68,7 +67,7 @@ func New() *Store { return NewShared(0) }
 // lease in time is dead. A lease of 0 makes it a store for one engine.
 func NewShared(lease time.Duration) *Store {
 	return &Store{data: &data{
-		database: newIdentity(),
+		database: store.NewIdentity(),
 		lease:    lease,
 		runs:     map[journal.Number]*run{},
 		byID:     map[string][]*run{},
@@ -156,16 +155,4 @@ func (d *data) fence(engine journal.EngineID) error {
 		return store.ErrFenced
 	}
 	return nil
-}
-
-// newIdentity gives 8 random characters of a to z and 2 to 9, without those
-// that are easily mistaken for another.
-func newIdentity() string {
-	const alphabet = "abcdefghijkmnpqrstuvwxyz23456789"
-	buf := make([]byte, 8)
-	rand.Read(buf) // it never fails
-	for i, b := range buf {
-		buf[i] = alphabet[int(b)%len(alphabet)]
-	}
-	return string(buf)
 }

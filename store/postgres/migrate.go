@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"crypto/rand"
 	"embed"
 	"errors"
 	"fmt"
@@ -80,7 +79,7 @@ func upgrade(ctx context.Context, tx pgx.Tx, version int) error {
 		put("patterns", "pattern", int(p), p.String())
 	}
 	const set = "insert into perdure.meta (key, value) values ($1, $2) on conflict (key) do "
-	all.Queue(set+"nothing", "database", newIdentity())
+	all.Queue(set+"nothing", "database", store.NewIdentity())
 	all.Queue(set+"update set value = excluded.value", "schema", strconv.Itoa(schemaVersion))
 	return tx.SendBatch(ctx, &all).Close()
 }
@@ -123,16 +122,4 @@ func (s *Store) identify(ctx context.Context) error {
 		return fmt.Errorf("%w: it has no identity", store.ErrForeign)
 	}
 	return err
-}
-
-// newIdentity gives 8 random characters of a to z and 2 to 9, without those that are
-// easily mistaken for another.
-func newIdentity() string {
-	const alphabet = "abcdefghijkmnpqrstuvwxyz23456789"
-	buf := make([]byte, 8)
-	rand.Read(buf) // it never fails
-	for i, b := range buf {
-		buf[i] = alphabet[int(b)%len(alphabet)]
-	}
-	return string(buf)
 }

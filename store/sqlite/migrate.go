@@ -53,7 +53,7 @@ func migrateInside(c *conn) error {
 		}
 	}
 	if version == 0 {
-		if _, err := c.exec("insert into meta (key, value) values ('database', ?)", newIdentity()); err != nil {
+		if _, err := c.exec("insert into meta (key, value) values ('database', ?)", store.NewIdentity()); err != nil {
 			return err
 		}
 	}

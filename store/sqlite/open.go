@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"crypto/rand"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -296,18 +295,6 @@ func explain(err error) error {
 		return fmt.Errorf("it cannot be written: check the permissions of the file and its directory: %w", err)
 	}
 	return err
-}
-
-// newIdentity gives 8 random characters of a to z and 2 to 9, without those
-// that are easily mistaken for another.
-func newIdentity() string {
-	const alphabet = "abcdefghijkmnpqrstuvwxyz23456789"
-	buf := make([]byte, 8)
-	rand.Read(buf) // it never fails
-	for i, b := range buf {
-		buf[i] = alphabet[int(b)%len(alphabet)]
-	}
-	return string(buf)
 }
 
 // Close ends the use of the store. An engine that has not left is dead then.
