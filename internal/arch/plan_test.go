@@ -20,6 +20,8 @@ type permit struct {
 // The core (everything but drivers and the street) has no entry under others:
 // who embeds the engine pays for the standard library and one driver.
 var plan = map[string]permit{
+	// ground
+	"internal/lock": {},
 	// words
 	"journal": {},
 	"observe": {},
@@ -27,12 +29,12 @@ var plan = map[string]permit{
 	// keeping
 	"store":           {own: "journal"},
 	"store/memory":    {own: "journal store"},
-	"store/sqlite":    {own: "journal store", others: "modernc.org/sqlite modernc.org/sqlite/lib"},
+	"store/sqlite":    {own: "internal/lock journal store", others: "modernc.org/sqlite modernc.org/sqlite/lib"},
 	"store/postgres":  {own: "journal store", others: "github.com/jackc/pgx/v5 github.com/jackc/pgx/v5/pgconn github.com/jackc/pgx/v5/pgtype github.com/jackc/pgx/v5/pgxpool github.com/jackc/pgx/v5/stdlib"},
 	"store/storetest": {own: "journal store"},
 	"store/floor":     {own: "journal store"},
 	// running
-	"internal/kernel": {own: "journal observe store"},
+	"internal/kernel": {own: "internal/lock journal observe store"},
 	// door
 	door: {own: "internal/kernel journal observe store"},
 	// garden

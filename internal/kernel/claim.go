@@ -511,6 +511,9 @@ func (k *Kernel) forget(r *run) {
 // not, it goes on as any claimed run. One that cleans up before it ends has to go
 // on too where the command ends it (runs).
 func (k *Kernel) residence(n journal.Number, open func(journal.Head) bool, runs bool) (*run, error) {
+	if r := k.residentRun(n); r != nil {
+		return r, nil // which waits for no claim: that may wait for what the run holds
+	}
 	k.claiming.Lock()
 	defer k.claiming.Unlock()
 	if r := k.residentRun(n); r != nil {

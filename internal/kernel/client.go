@@ -21,7 +21,7 @@ func NewClient(ctx context.Context, s store.Store, build string, maxPayload, spi
 	if err != nil {
 		return nil, unavailable("new client", err)
 	}
-	c := &Client{Desk: Desk{store: s, build: build, keep: keep, maxPayload: maxPayload, spillOver: spillOver}}
+	c := &Client{Desk: Desk{store: s, visitor: newVisitor(s), build: build, keep: keep, maxPayload: maxPayload, spillOver: spillOver}}
 	c.house = c
 	c.db.Store(&info.Database)
 	return c, nil
@@ -31,7 +31,7 @@ func NewClient(ctx context.Context, s store.Store, build string, maxPayload, spi
 func (c *Client) open(context.Context, string) (office, error) { return c, nil }
 
 // number implements office.
-func (c *Client) number() (journal.Number, error) { return c.visitor.number(c.store) }
+func (c *Client) number() (journal.Number, error) { return c.visitor.number() }
 
 // spill implements office.
 func (c *Client) spill(what string, data *[]byte) (journal.Number, *journal.Failure) {

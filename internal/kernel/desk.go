@@ -23,7 +23,7 @@ type Desk struct {
 	house house
 
 	maxPayload, spillOver int
-	visitor               visitor // whose numbers it gives out that no engine does
+	visitor               *visitor // whose numbers it gives out that no engine does
 }
 
 // A house has the office that can write now.

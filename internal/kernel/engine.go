@@ -29,7 +29,7 @@ type Engine struct {
 // New gives an engine that executes nothing before Run.
 func New(s store.Store, cfg Config) *Engine {
 	e := &Engine{cfg: cfg, shared: newShared(), changed: make(chan struct{})}
-	e.Desk = Desk{store: s, keep: cfg.KeepPosts, build: cfg.Build, house: e, maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver}
+	e.Desk = Desk{store: s, visitor: newVisitor(s), keep: cfg.KeepPosts, build: cfg.Build, house: e, maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver}
 	e.kernel = newKernel(s, cfg, e.shared)
 	return e
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/perdure/perdure/internal/lock"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -67,7 +67,7 @@ func (j *joined) number() (journal.Number, error) {
 		if n, err := j.visitor.have(); n != 0 || err != nil {
 			return n, err
 		}
-		j.visitor.invite(j.store)
+		j.visitor.invite()
 		var err error
 		if j.guest, err = j.tx.Visit(j.ctx); err != nil {
 			return 0, notTaken("", err)
@@ -150,50 +150,62 @@ func (d *Desk) Begin(ctx context.Context, s Start) (out Started, err error) {
 
 // A visitor has numbers for who is no engine.
 type visitor struct {
-	asking atomic.Bool
+	store  store.Store
+	asking lock.Lock // held by who asks the store
 
 	mu     sync.Mutex
 	engine journal.EngineID // whose numbers they are; 0 before the first
 	count  int64
 }
 
+func newVisitor(s store.Store) *visitor {
+	return &visitor{store: s, asking: lock.New()}
+}
+
 // number gives a number that nobody has.
-func (v *visitor) number(s store.Store) (journal.Number, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.engine == 0 {
-		claimed, err := s.Claim(context.Background(), store.Claim{Visit: true, Now: time.Now()})
-		if err != nil {
-			return 0, err
-		}
-		v.engine = claimed.Engine
+func (v *visitor) number() (journal.Number, error) {
+	if n, err := v.have(); n != 0 || err != nil {
+		return n, err
 	}
-	return v.next()
+	v.asking.Lock()
+	if err := v.ask(); err != nil {
+		return 0, err
+	}
+	return v.have()
 }
 
 // have gives a number without asking the store; 0 where there is none.
 func (v *visitor) have() (journal.Number, error) {
-	if !v.mu.TryLock() { // the store is being asked
-		return 0, nil
-	}
+	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.engine == 0 {
 		return 0, nil
 	}
-	return v.next()
-}
-
-func (v *visitor) next() (journal.Number, error) {
 	v.count++
 	return journal.MakeNumber(v.engine, v.count)
 }
 
 // invite has the store asked for numbers, which nobody waits for.
-func (v *visitor) invite(s store.Store) {
-	if v.asking.CompareAndSwap(false, true) {
-		go func() {
-			_, _ = v.number(s) // the next one who needs some asks again
-			v.asking.Store(false)
-		}()
+func (v *visitor) invite() {
+	if v.asking.TryLock() {
+		go func() { _ = v.ask() }() // the next one who needs some asks again
 	}
+}
+
+// ask asks the store for numbers, unless somebody has. Who calls it holds asking.
+func (v *visitor) ask() error {
+	defer v.asking.Unlock()
+	v.mu.Lock()
+	known := v.engine != 0
+	v.mu.Unlock()
+	if known {
+		return nil
+	}
+	claimed, err := v.store.Claim(context.Background(), store.Claim{Visit: true, Now: time.Now()})
+	if err == nil {
+		v.mu.Lock()
+		v.engine = claimed.Engine
+		v.mu.Unlock()
+	}
+	return err
 }

@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/perdure/perdure/internal/lock"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
@@ -97,7 +98,7 @@ type Kernel struct {
 	owing    chan struct{} // asks the announcer to look now
 	inherits chan struct{} // and from the beginning
 
-	claiming  sync.Mutex   // held from a claim until its runs are resident
+	claiming  lock.Lock    // held from a claim until its runs are resident
 	unsure    bool         // a claim failed: the store may have given us runs; under claiming
 	asked     atomic.Int64 // calls of collect
 	collected int64        // of which so many are served; under claiming
@@ -118,7 +119,7 @@ type Kernel struct {
 // newKernel gives a kernel that executes nothing before it has joined.
 func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 	k := &Kernel{
-		cfg: cfg, shared: all, lease: lease{born: time.Now()}, owing: make(chan struct{}, 1), inherits: make(chan struct{}, 1),
+		cfg: cfg, shared: all, claiming: lock.New(), lease: lease{born: time.Now()}, owing: make(chan struct{}, 1), inherits: make(chan struct{}, 1),
 		ready: make(chan struct{}), nudge: make(chan struct{}, 1), dead: make(chan struct{}),
 		landed: make(chan struct{}), resident: map[journal.Number]*run{}, abandoned: map[*attempt]struct{}{},
 	}

@@ -157,7 +157,7 @@ func (s *Store) acquire(db *conn) (*conn, error) {
 	if err != nil {
 		return nil, explain(err)
 	}
-	if err = impatience(lock); err == nil { // somebody may be looking whether it is held
+	if err = lock.script("pragma busy_timeout = 10"); err == nil { // somebody may be looking whether it is held
 		err = lock.script("begin exclusive")
 	}
 	if err != nil {

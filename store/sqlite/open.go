@@ -15,6 +15,7 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/perdure/perdure/internal/lock"
 	"github.com/perdure/perdure/store"
 )
 
@@ -48,7 +49,7 @@ type Store struct {
 
 	readers *pool
 
-	writing sync.Mutex
+	writing lock.Lock
 	writer  *conn   // nil after a failure, until the next use
 	lock    *conn   // holds the side database while an engine is joined by this handle
 	version version // what the writer said last, while somebody watches
@@ -83,7 +84,7 @@ func open(path string, options Options) (*Store, error) {
 	if err := checkPath(abs, options.ReadOnly || options.Existing); err != nil {
 		return nil, err
 	}
-	s := &Store{path: abs, options: options, readers: newPool(abs, "rw")}
+	s := &Store{path: abs, options: options, readers: newPool(abs, "rw"), writing: lock.New()}
 	if options.ReadOnly {
 		s.readers = newPool(abs, "ro")
 		return s, s.openReaders()
@@ -180,23 +181,20 @@ func patience(c *conn) error {
 const busyFor = 30 * time.Second
 
 // impatience is for the writer, which asks again by itself, see [begin].
-func impatience(c *conn) error { return c.script("pragma busy_timeout = 10") }
+func impatience(c *conn) error { return c.script("pragma busy_timeout = 0") }
 
 // begin begins a transaction that writes. SQLite asks for a lock ever more rarely
 // the longer it waits, so that who wants to post might never meet one of the
-// moments in which a busy engine does not hold it. It is asked again, from the
-// beginning, every few milliseconds.
+// moments in which a busy engine does not hold it. Here it is asked each millisecond.
 func begin(c *conn) error {
-	_, err := c.exec("begin immediate")
-	if code(err) != sqlite3.SQLITE_BUSY {
-		return err
-	}
-	for began := time.Now(); code(err) == sqlite3.SQLITE_BUSY; _, err = c.exec("begin immediate") {
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		if _, err := c.exec("begin immediate"); code(err) != sqlite3.SQLITE_BUSY {
+			return err
+		}
 		if time.Since(began) > busyFor {
 			return fmt.Errorf("another process has been writing for %v", busyFor)
 		}
 	}
-	return err
 }
 
 // durability sets pages of 8 kB, where there are none yet, and WAL with a sync in each commit, and asks whether it is so.

@@ -1,0 +1,32 @@
+package lock_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure/internal/lock"
+)
+
+func TestTimePassesWhileOneWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := lock.New()
+		l.Lock()
+		if l.TryLock() {
+			t.Error("two hold it")
+		}
+		began := time.Now()
+		go func() {
+			time.Sleep(time.Hour)
+			l.Unlock()
+		}()
+		l.Lock()
+		if took := time.Since(began); took != time.Hour {
+			t.Errorf("it was there after %v", took)
+		}
+		l.Unlock()
+		if !l.TryLock() {
+			t.Error("nobody holds it, and it is not to be had")
+		}
+	})
+}
