@@ -1,0 +1,111 @@
+package postgres_test
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/postgres"
+)
+
+// A skewed store is one for a node whose clock is behind that of the others: to the
+// database and to them, all times of the node are later by that.
+type skewed struct {
+	*postgres.Store
+	by time.Duration
+}
+
+func (s *skewed) Commit(ctx context.Context, g *store.Group) error {
+	return s.commit(ctx, g, s.Store.Commit)
+}
+
+func (s *skewed) commit(ctx context.Context, g *store.Group, commit func(context.Context, *store.Group) error) error {
+	told := shifted(*g, s.by)
+	err := commit(ctx, &told)
+	told = shifted(told, -s.by)
+	for i := range g.Changes {
+		c, t := &g.Changes[i], &told.Changes[i]
+		c.Verdict, c.Found = t.Verdict, t.Found
+		for j := range c.Posts {
+			c.Posts[j] = t.Posts[j]
+		}
+		for j := range c.Else {
+			c.Else[j] = t.Else[j]
+		}
+	}
+	return err
+}
+
+func (s *skewed) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	out, err := s.Store.Claim(ctx, shifted(c, s.by))
+	return shifted(out, -s.by), err
+}
+
+func (s *skewed) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry, error) {
+	out, err := s.Store.Load(ctx, run, r)
+	return shifted(out, -s.by), err
+}
+
+func (s *skewed) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Number, error) {
+	out, next, err := s.Store.Find(ctx, shifted(f, s.by))
+	return shifted(out, -s.by), next, err
+}
+
+func (s *skewed) Purge(ctx context.Context, p store.Purge) (store.Purged, error) {
+	return s.Store.Purge(ctx, shifted(p, s.by))
+}
+
+func (s *skewed) Join(tx any) (store.Transaction, error) {
+	t, err := s.Store.Join(tx)
+	return &skewedTx{t, s}, err
+}
+
+type skewedTx struct {
+	store.Transaction
+	store *skewed
+}
+
+func (t *skewedTx) Commit(ctx context.Context, g *store.Group) error {
+	return t.store.commit(ctx, g, t.Transaction.Commit)
+}
+
+// shifted gives a copy of v in which every time is later, but for those that are zero.
+func shifted[T any](v T, by time.Duration) T {
+	shift(reflect.ValueOf(&v).Elem(), by)
+	return v
+}
+
+func shift(v reflect.Value, by time.Duration) {
+	switch v.Kind() {
+	case reflect.Struct:
+		if t, ok := v.Interface().(time.Time); ok {
+			if !t.IsZero() {
+				v.Set(reflect.ValueOf(t.Add(by)))
+			}
+			return
+		}
+		for i := range v.NumField() {
+			if f := v.Field(i); f.CanSet() {
+				shift(f, by)
+			}
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			c := reflect.New(v.Type().Elem())
+			c.Elem().Set(v.Elem())
+			shift(c.Elem(), by)
+			v.Set(c)
+		}
+	case reflect.Slice:
+		if k := v.Type().Elem().Kind(); !v.IsNil() && (k == reflect.Struct || k == reflect.Pointer) {
+			c := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+			reflect.Copy(c, v)
+			for i := range c.Len() {
+				shift(c.Index(i), by)
+			}
+			v.Set(c)
+		}
+	}
+}
