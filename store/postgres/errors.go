@@ -18,6 +18,7 @@ const (
 	deadlock        = "40P01"
 	lockTimeout     = "55P03"
 	noColumn        = "42703"
+	readOnly        = "25006"
 )
 
 // code is PostgreSQL's code for an error; empty where it is none of PostgreSQL's.

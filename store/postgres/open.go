@@ -60,12 +60,21 @@ var settings = map[string]string{
 	"application_name": "perdure",
 	"timezone":         "UTC",
 
+	// What a role or a database has for others. A call has a time limit of its own.
+	"default_transaction_isolation": readCommitted,
+	"statement_timeout":             "0",
+	"lock_timeout":                  "0",
+
 	// A server notices within half a minute that a client is gone without a word.
 	"tcp_keepalives_idle":     "15",
 	"tcp_keepalives_interval": "5",
 	"tcp_keepalives_count":    "3",
 	"jit":                     "off", // what a missing plan is said to cost would have it compiled
 }
+
+// readCommitted is the isolation of every transaction: a statement sees what others have
+// committed before it began.
+const readCommitted = "read committed"
 
 // A Store is a [store.Store] in a PostgreSQL database.
 type Store struct {
@@ -154,7 +163,7 @@ const minLease = 100 * time.Millisecond
 
 // prepare makes the database ready for use.
 func (s *Store) prepare(ctx context.Context) error {
-	if err := s.checkDurability(ctx); err != nil {
+	if err := s.checkSettings(ctx); err != nil {
 		return err
 	}
 	if s.options.ReadOnly || s.options.Existing {
@@ -174,16 +183,20 @@ func (s *Store) prepare(ctx context.Context) error {
 // Lanes is [store.Parallel].
 func (s *Store) Lanes() int { return max(s.options.Lanes, 1) }
 
-// checkDurability refuses a server that does not keep what it acknowledges.
-func (s *Store) checkDurability(ctx context.Context) error {
-	var fsync, pages, commit string
-	err := s.pool.QueryRow(ctx, `select current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit')`).
-		Scan(&fsync, &pages, &commit)
-	if err != nil || s.options.Unsafe {
+// checkSettings refuses a server that does not keep what it acknowledges, and an
+// isolation that cannot be set in a session.
+func (s *Store) checkSettings(ctx context.Context) error {
+	var fsync, pages, commit, isolation string
+	err := s.pool.QueryRow(ctx, `select current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
+    current_setting('default_transaction_isolation')`).Scan(&fsync, &pages, &commit, &isolation)
+	if err != nil {
 		return err
 	}
+	if isolation != readCommitted {
+		return fmt.Errorf("default_transaction_isolation is %s: behind a pooler it has to be %s for the role or the database", isolation, readCommitted)
+	}
 	for _, setting := range [][2]string{{"fsync", fsync}, {"full_page_writes", pages}, {"synchronous_commit", commit}} {
-		if setting[1] == "off" {
+		if setting[1] == "off" && !s.options.Unsafe {
 			return &store.UnsafeError{Setting: setting[0]}
 		}
 	}
@@ -218,6 +231,9 @@ func (s *Store) finished(err error) error {
 	}
 	if s.life.Err() != nil || errors.Is(err, store.ErrClosed) {
 		return store.ErrClosed
+	}
+	if code(err) == readOnly {
+		s.pool.Reset() // another server may be the primary now, and the address name both
 	}
 	return fmt.Errorf("postgres: %w", err)
 }

@@ -71,6 +71,42 @@ func TestAServerThatLosesCommitsIsRefused(t *testing.T) {
 	}
 }
 
+// Behind a pooler no session has settings of its own.
+//
+// spec: P-2
+func TestAnotherIsolationBehindAPoolerIsRefused(t *testing.T) {
+	url := testpg.URL(t) + "&default_transaction_isolation=serializable"
+	if _, err := OpenWith(t.Context(), url, Options{Pooler: true}); err == nil || !strings.Contains(err.Error(), "isolation is serializable") {
+		t.Errorf("it gives %v", err)
+	}
+}
+
+// A primary that has become a standby writes nothing any more: a node looks for the
+// other one among those that its address names.
+//
+// spec: P-2
+func TestAServerThatOnlyReadsIsLeftForTheOther(t *testing.T) {
+	one, other := testpg.Start(t), testpg.Start(t)
+	const on = "postgres://perdure@%s/postgres?sslmode=disable"
+	mustOpen(t, fmt.Sprintf(on, other.Addr()), Options{})
+	s := mustOpen(t, fmt.Sprintf(on, one.Addr()+","+other.Addr())+"&target_session_attrs=read-write", Options{})
+	engine := joined(t, s)
+	testpg.Execute(t, fmt.Sprintf(on, one.Addr()), "alter system set default_transaction_read_only = on", "select pg_reload_conf()")
+	var err error
+	var g *store.Group
+	for n := int64(1); code(err) != readOnly; n++ { // until the server has read it
+		if errors.Is(err, store.ErrFenced) {
+			t.Fatal("it has never met the server that only reads")
+		}
+		g = started(t, s, engine, n)
+		err = s.Commit(t.Context(), g)
+	}
+	g.Again = true
+	if err = s.Commit(t.Context(), g); !errors.Is(err, store.ErrFenced) { // by the other one, which has no such engine
+		t.Errorf("where the server only reads, it gives %v", err)
+	}
+}
+
 // TestWhatIsNotForThisVersionIsRefused opens schemas of others, and of other versions.
 func TestWhatIsNotForThisVersionIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -14,13 +14,19 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
+// forOthers are settings that a role or a database may have, and that are none of the
+// engine's: time limits that each commit passes, an isolation in which a statement does
+// not see what is there.
+const forOthers = "&statement_timeout=1ms&lock_timeout=1ms&default_transaction_isolation=serializable&search_path=nowhere" +
+	"&enable_indexscan=off&datestyle=german&bytea_output=escape&standard_conforming_strings=off"
+
 // The modes in which the driver is held against the contract: how statements are sent,
 // and what is in between.
 var modes = map[string]struct {
 	query   string // of the address
 	options Options
 }{
-	"prepared": {},
+	"prepared": {query: forOthers},
 	"simple":   {query: "&default_query_exec_mode=simple_protocol"},
 	"pooler":   {options: Options{Pooler: true}},
 }
@@ -65,7 +71,10 @@ func (f *farm) empty(t *testing.T) string {
 
 // database gives an empty database to the suite.
 func (f *farm) database(t *testing.T, query string, options Options) storetest.Database {
-	return at(t, f.empty(t)+query, options)
+	url := f.empty(t)
+	d := at(t, url, options)
+	d.Open = func() (store.Store, error) { return OpenWith(t.Context(), url+query, options) }
+	return d
 }
 
 // at gives the database at a URL to the suite.
