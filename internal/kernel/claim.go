@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -136,10 +137,7 @@ func (k *Kernel) claimDue() (again bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.wakeAt = earlier(k.wakeAt, claimed.Next)
-	if claimed.More && room > 0 {
-		return true, nil
-	}
-	return false, nil
+	return claimed.More && room > 0, nil
 }
 
 // unreserve gives back the slots that a claim has not filled.
@@ -178,6 +176,7 @@ func (k *Kernel) collect() error {
 	if err == nil {
 		k.handOver(claimed.Mail)
 		k.collected = upTo
+		k.wakeBy(claimed.Next)
 	}
 	return err
 }
@@ -510,17 +509,23 @@ func (k *Kernel) forget(r *run) {
 // run as it was claimed whether there is still something to do; where there is
 // not, it goes on as any claimed run. One that cleans up before it ends has to go
 // on too where the command ends it (runs).
-func (k *Kernel) residence(n journal.Number, open func(journal.Head) bool, runs bool) (*run, error) {
+func (k *Kernel) residence(ctx context.Context, n journal.Number, open func(journal.Head) bool, runs bool) (*run, error) {
 	if r := k.residentRun(n); r != nil {
 		return r, nil // which waits for no claim: that may wait for what the run holds
 	}
-	k.claiming.Lock()
+	if !k.claiming.LockOr(ctx.Done()) {
+		return nil, unavailable("claim", context.Cause(ctx))
+	}
 	defer k.claiming.Unlock()
 	if r := k.residentRun(n); r != nil {
 		return r, nil
 	}
 	claimed, err := k.claim(store.Claim{Run: n})
 	if err != nil {
+		if errors.Is(err, store.ErrFenced) {
+			k.fenced("claim", err)
+			return nil, k.err
+		}
 		k.look()
 		return nil, unavailable("claim", err)
 	}
@@ -538,7 +543,7 @@ func (k *Kernel) residence(n journal.Number, open func(journal.Head) bool, runs 
 	}
 	if !k.admit(r) {
 		r.stop(ErrUnloaded)
-		return nil, unavailable("claim", store.ErrClosed)
+		return nil, k.running(context.Background(), "claim")
 	}
 	close(r.begun)
 	return r, nil

@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/perdure/perdure/journal"
 )
@@ -62,19 +63,21 @@ func (e *Engine) Suspend(ctx context.Context, id, reason string) error {
 // Resume lets a parked run go on and returns when that is durable. Its panics
 // in a row count anew.
 func (e *Engine) Resume(ctx context.Context, id string) error {
-	resumed := false
+	var asked, resumed atomic.Bool
 	return e.order(ctx, order{
 		op: "resume " + id, id: id, kind: journal.ResumeAsked,
 		judge: func(op string, h journal.Head) error {
-			if resumed {
+			err := mayResume(op, h)
+			if resumed.Load() || asked.Load() && !errors.Is(err, errOpen) {
 				return nil
 			}
-			return mayResume(op, h)
+			return err
 		},
 		do: func(r *run) {
-			resumed = true
+			asked.Store(true)
 			r.append(journal.Entry{Kind: journal.RunResumed})
 			r.yield(journal.Running)
+			r.whenDurable(effect{do: func() { resumed.Store(true) }})
 		},
 	})
 }
@@ -92,8 +95,11 @@ type order struct {
 // order carries out an order. Where the engine loses its lease meanwhile, what the
 // head says tells whether anything is left to do.
 func (e *Engine) order(ctx context.Context, o order) error {
-	for {
+	for again := false; ; again = true {
 		k, err := e.running(ctx, o.op)
+		if err != nil && again {
+			return &journal.Error{Code: journal.CodeOf(err), Op: o.op, Message: "the engine has lost its lease: it may or may not be done", Err: context.Cause(ctx)}
+		}
 		if err != nil {
 			return err
 		}
@@ -164,7 +170,7 @@ func (k *Kernel) order(ctx context.Context, o order) error {
 		if head.Owner != 0 && head.Owner != k.engine {
 			return k.ask(ctx, o.op, o.kind, head, o.reason)
 		}
-		r, err := k.residence(head.Number, func(h journal.Head) bool { return errors.Is(o.judge(o.op, h), errOpen) }, o.ends)
+		r, err := k.residence(ctx, head.Number, func(h journal.Head) bool { return errors.Is(o.judge(o.op, h), errOpen) }, o.ends)
 		if err != nil {
 			return err
 		}
@@ -173,14 +179,25 @@ func (k *Kernel) order(ctx context.Context, o order) error {
 		}
 		done, err := r.carryOut(o.op, o.judge, o.ends, o.do)
 		if done == nil {
-			continue
+			if errors.Is(err, errOpen) {
+				continue
+			}
+			return err
 		}
 		select {
 		case <-done:
+		case <-r.done: // it may have left without it
+			err = errOpen
 		case <-ctx.Done():
 			return &journal.Error{Code: journal.CodeUnavailable, Op: o.op, Message: "the store has not answered: it may or may not be done", Err: context.Cause(ctx)}
 		case <-k.dead:
-			return k.err
+			if k.lost() {
+				return k.err // which has it asked again
+			}
+			return k.stopped(o.op, "it may or may not be done", "")
+		}
+		if why := r.refusedBy(); refusal(why) {
+			return &journal.Error{Code: journal.CodeInvalid, Op: o.op, Message: "the store refuses it", Err: why}
 		}
 		if !errors.Is(err, errOpen) {
 			return err
@@ -224,7 +241,14 @@ func (r *run) carryOut(op string, judge judge, ends bool, do func(*run)) (<-chan
 		}
 		return done, judge(op, r.asked(ends))
 	}
-	return nil, errOpen
+	return nil, judge(op, r.asked(ends))
+}
+
+// refusedBy gives the store's refusal of what the run has appended, or nil.
+func (r *run) refusedBy() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refusal
 }
 
 // asked gives the head by which a command is judged: for one that ends the run,

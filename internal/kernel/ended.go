@@ -86,6 +86,11 @@ func (e *Engine) stands(ctx context.Context, id journal.RunID) (journal.Head, Ou
 // stopped, and nil where the kernel that is named is over and another one goes on.
 func (e *Engine) await(ctx context.Context, ch <-chan struct{}, of *Kernel, h journal.Head) error {
 	for {
+		select {
+		case <-ch:
+			return nil
+		default:
+		}
 		k, changed := e.current()
 		if of != nil && k != of {
 			return nil

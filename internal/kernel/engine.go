@@ -87,6 +87,9 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 		if k = e.rejoin(ctx); k == nil && stopping {
 			return <-served
+		} else if k == nil && ctx.Err() == nil { // the store was closed
+			k, _ = e.current()
+			return k.err
 		} else if k == nil {
 			return nil
 		}
@@ -114,6 +117,7 @@ func (e *Engine) rejoin(ctx context.Context) *Kernel {
 			k.observe(observe.Notice{Kind: observe.LeaseRegained, At: time.Now(), Attempt: tries, Took: time.Since(began)})
 			return k
 		}
+		k.observe(observe.Notice{Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error()})
 		t := time.NewTimer(jitter(tries))
 		select {
 		case <-t.C:

@@ -169,7 +169,7 @@ func (v *visitor) number() (journal.Number, error) {
 	}
 	v.asking.Lock()
 	if err := v.ask(); err != nil {
-		return 0, err
+		return 0, unavailable("", err)
 	}
 	return v.have()
 }

@@ -233,6 +233,9 @@ func (k *Kernel) leaveAll() {
 			r.leave()
 		}
 		r.stop(ErrUnloaded)
+		if r.closing != nil && r.closing.stop != nil {
+			r.closing.stop(ErrUnloaded)
+		}
 		r.mu.Unlock()
 	}
 }
@@ -281,6 +284,11 @@ func (k *Kernel) die(err error) bool {
 // running waits for the engine to have joined. It fails when the engine has
 // stopped or ctx ends.
 func (k *Kernel) running(ctx context.Context, op string) error {
+	select {
+	case <-k.ready:
+		ctx = context.Background() // else it is told by chance that the engine does not run
+	default:
+	}
 	select {
 	case <-k.ready:
 	case <-ctx.Done():

@@ -317,6 +317,7 @@ func (r *run) refused(cs []store.Change, err error) {
 		return
 	}
 	r.seq, r.sealed = r.durable, r.durable
+	r.end, r.head.Ended, r.head.Last = nil, time.Time{}, 0 // where it was to end
 	r.suspend(err.Error(), nil)
 	r.mu.Unlock()
 }

@@ -27,7 +27,7 @@ import (
 // know: no goroutine of it can go on, no step is in flight, nothing is being
 // read, and no wait can be ended by a context that the author made.
 func (r *run) mayRest() bool {
-	if r.gone() || r.holder != nil || len(r.ready) > 0 || !r.facts.empty() ||
+	if r.gone() || r.holder != nil || r.tentative != 0 || len(r.ready) > 0 || !r.facts.empty() ||
 		r.inFlight > 0 || r.fetching > 0 || r.reading > 0 || r.pinned > 0 || r.waits == 0 {
 		return false
 	}
@@ -48,7 +48,7 @@ func (r *run) considerRest() {
 	linger, due := r.k.cfg.Linger, r.nextDue()
 	switch {
 	case !due.IsZero() && time.Until(due) <= 0: // it goes on now
-	case linger <= 0, r.deciding > 0:
+	case linger <= 0, r.deciding > 0, r.k.full():
 		r.rest()
 	case r.forMessages == 0 && time.Until(due) > linger:
 		r.rest()
@@ -237,6 +237,13 @@ func (l *lingers) restUntil(t time.Time) {
 		}
 		d.run.mu.Unlock()
 	}
+}
+
+// full says whether runs wait for a slot.
+func (k *Kernel) full() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.queued
 }
 
 // evict lets all runs rest that may, since others need their places.

@@ -39,6 +39,16 @@ type userTx struct {
 	part store.Transaction
 }
 
+// commit ends the transaction. A panic of the user's is an error of unknown outcome.
+func (t *userTx) commit(ctx context.Context) error {
+	return guarded(func() error { return t.Commit(context.WithoutCancel(ctx)) })
+}
+
+// rollback ends the transaction. What cannot be rolled back is not committed either.
+func (t *userTx) rollback(ctx context.Context) {
+	_ = guarded(func() error { return t.Rollback(context.WithoutCancel(ctx)) })
+}
+
 // Join makes the transaction that of the attempt, which ends it. The body calls it
 // once, before its work. It fails where the store cannot take part; then the
 // transaction stays the caller's.
@@ -103,7 +113,7 @@ func (a *attempt) endTx(data []byte, failure *journal.Failure) (again bool) {
 		}
 		return a.failed(failure, false)
 	}
-	_ = tx.Rollback(context.WithoutCancel(a.ctx)) // what cannot be rolled back is not committed either
+	tx.rollback(a.ctx)
 	return a.failed(failure, false)
 }
 
@@ -126,15 +136,14 @@ func (a *attempt) commitTx(tx *userTx, data []byte) (failure *journal.Failure, a
 	o := a.op
 	r := o.run
 	k := r.k
-	rollback := func() { _ = tx.Rollback(context.WithoutCancel(a.ctx)) }
 	spill, failure := (&Desk{maxPayload: k.cfg.MaxPayload, spillOver: k.cfg.SpillOver}).bring("the result of step "+o.path(), data, k.number)
 	if failure != nil {
-		rollback()
+		tx.rollback(a.ctx)
 		return failure, false, false
 	}
 	w := a.propose(data, spill)
 	if w == nil {
-		rollback()
+		tx.rollback(a.ctx)
 		return nil, false, false
 	}
 	var err error
@@ -145,13 +154,13 @@ func (a *attempt) commitTx(tx *userTx, data []byte) (failure *journal.Failure, a
 	}
 	sent := err == nil
 	if sent {
-		err = tx.Commit(context.WithoutCancel(a.ctx))
+		err = tx.commit(a.ctx)
 	}
 	if err == nil {
 		a.accept(w)
 		return nil, false, true
 	}
-	rollback() // which does nothing to one that has ended
+	tx.rollback(a.ctx) // which does nothing to one that has ended
 	tries, happened, lost := k.resolve(r.head.Number, w.seq, sent, err)
 	switch {
 	case lost != nil: // the next engine finds out
@@ -172,6 +181,8 @@ func (a *attempt) commitTx(tx *userTx, data []byte) (failure *journal.Failure, a
 	again = tries > 1
 	if done = a.withdraw(w, failure, again); done {
 		again = false
+	} else if o.ctx.Err() != nil { // nobody heard of it while the result was tentative
+		o.contextEnded(o.ctx)
 	}
 	return failure, again, done
 }
@@ -309,14 +320,16 @@ func (a *attempt) withdraw(w *proposal, failure *journal.Failure, again bool) (d
 	}
 	if r.seq == w.seq {
 		r.cut(w.first)
+		r.dispatch()
 		return false
 	}
 	for seq := w.first; seq < w.seq; seq++ { // events that have not happened
-		r.replace(seq, journal.Entry{Kind: journal.StatusChanged, Status: r.head.Status})
+		r.replace(seq, journal.Entry{Kind: journal.StatusChanged})
 	}
 	switch over := r.gone() || o.scope.cancelled() != nil || o.ctx.Err() != nil; {
-	case !over && again:
-		r.replace(w.seq, journal.Entry{Kind: journal.StatusChanged, Status: r.head.Status})
+	case !over && again, r.left && r.end == nil: // it is made again, here or in the next residence
+		r.replace(w.seq, journal.Entry{Kind: journal.StatusChanged})
+		r.dispatch()
 		return false
 	case !over:
 		r.slot = w.seq // for what is recorded of the failure
@@ -363,7 +376,7 @@ func (r *run) reserve(a *attempt) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for a.op.attempt == a && !r.gone() {
-		if !r.committing && (r.keeper == nil || r.keeper == a) {
+		if !r.committing && (r.keeper == a || !r.kept()) {
 			r.keeper = a
 			return true
 		}

@@ -13,6 +13,16 @@ func New() Lock { return make(Lock, 1) }
 // Lock waits until nobody holds it, and takes it.
 func (l Lock) Lock() { l <- struct{}{} }
 
+// LockOr is Lock until over is closed; then it gives false.
+func (l Lock) LockOr(over <-chan struct{}) bool {
+	select {
+	case l <- struct{}{}:
+		return true
+	case <-over:
+		return false
+	}
+}
+
 // TryLock takes it where nobody holds it, and says whether it did.
 func (l Lock) TryLock() bool {
 	select {

@@ -15,6 +15,11 @@ func TestTimePassesWhileOneWaits(t *testing.T) {
 		if l.TryLock() {
 			t.Error("two hold it")
 		}
+		over := make(chan struct{})
+		close(over)
+		if l.LockOr(over) {
+			t.Error("it is had after the end of the wait")
+		}
 		began := time.Now()
 		go func() {
 			time.Sleep(time.Hour)

@@ -1,0 +1,454 @@
+package perdure_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/store/storetest"
+)
+
+// Commands and calls in the moments in which an engine does not know, or has not what it
+// needs.
+
+// A lossy store fails what it is told to.
+type lossy struct {
+	*memory.Store
+	commits, renews atomic.Bool
+	find            atomic.Pointer[func()]
+}
+
+func (l *lossy) Commit(ctx context.Context, g *store.Group) error {
+	if l.commits.Load() {
+		return storetest.ErrInjected
+	}
+	return l.Store.Commit(ctx, g)
+}
+
+func (l *lossy) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	if (c.Renew || c.Engine == 0) && l.renews.Load() {
+		return store.Claimed{}, storetest.ErrInjected
+	}
+	return l.Store.Claim(ctx, c)
+}
+
+func (l *lossy) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Number, error) {
+	if h := l.find.Swap(nil); h != nil {
+		(*h)()
+	}
+	return l.Store.Find(ctx, f)
+}
+
+// losing gives a cluster with a node on a lossy store.
+func losing(t *testing.T, wf perdure.Definition) (*cluster, *world, *lossy) {
+	c := newCluster(t, 0)
+	a := c.node(wf)
+	l := &lossy{Store: a.db}
+	a.wrap = func(store.Store) store.Store { return l }
+	a.begin()
+	return c, a, l
+}
+
+// An unheard store commits, and its answers are lost where the lossy one would fail.
+type unheard struct{ *lossy }
+
+func (l unheard) Commit(ctx context.Context, g *store.Group) error {
+	if err := l.Store.Commit(ctx, g); err != nil {
+		return err
+	}
+	if l.commits.Load() {
+		return storetest.ErrInjected
+	}
+	return nil
+}
+
+// A command that went with the lease is carried out by the engine's next one.
+//
+// spec: R-25, L-16
+func TestAResumeThatWasLostWithTheLeaseIsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
+		c, a, l := losing(t, wf)
+		defer c.end()
+		must[*perdure.Run[int]](t)(wf.Start(t.Context(), a.eng, 0, perdure.ID("x")))
+		if err := a.eng.Suspend(t.Context(), "x", "by hand"); err != nil {
+			t.Fatal(err)
+		}
+		l.commits.Store(true)
+		l.renews.Store(true)
+		time.AfterFunc(20*time.Second, func() { l.commits.Store(false); l.renews.Store(false) })
+		err := a.eng.Resume(t.Context(), "x")
+		time.Sleep(time.Minute)
+		d := must[perdure.Description](t)(a.eng.Describe(t.Context(), "x"))
+		if err == nil && d.Head.Status == journal.Suspended {
+			t.Errorf("Resume gave nil, and the run is %v: %v", d.Head.Status, tail(a.history("x"), 9))
+		}
+	})
+}
+
+// So is one that finds the lease lost while it claims the run.
+//
+// spec: R-12, L-16
+func TestACancelThatMeetsTheLossOfTheLeaseIsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
+		c, a, l := losing(t, wf)
+		defer c.end()
+		must[*perdure.Run[int]](t)(wf.Start(t.Context(), a.eng, 0, perdure.ID("x")))
+		time.Sleep(time.Second)
+		l.renews.Store(true)
+		slow := func() { time.Sleep(20 * time.Second); l.renews.Store(false) }
+		l.find.Store(&slow)
+		if err := a.eng.Cancel(t.Context(), "x", "by hand"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Where the engine does not know, it does not say that nothing was done.
+//
+// spec: R-12
+func TestACommandThatMayHaveBeenCarriedOutSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
+		c := newCluster(t, 0)
+		a := c.node(wf)
+		l := &lossy{Store: a.db}
+		a.wrap = func(store.Store) store.Store { return unheard{l} }
+		a.opts.Linger = 2 * time.Hour
+		a.begin()
+		defer c.end()
+		must[*perdure.Run[int]](t)(wf.Start(t.Context(), a.eng, 0, perdure.ID("x")))
+		time.Sleep(time.Second)
+		l.commits.Store(true)
+		l.renews.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 9500*time.Millisecond)
+		defer cancel()
+		err := a.eng.Cancel(ctx, "x", "by hand")
+		l.commits.Store(false)
+		l.renews.Store(false)
+		time.Sleep(time.Minute)
+		d := must[perdure.Description](t)(a.eng.Describe(t.Context(), "x"))
+		if err != nil && strings.Contains(err.Error(), "nothing was done") && d.Head.Status == journal.Cancelled {
+			t.Errorf("%v, and the run is %v", err, d.Head.Status)
+		}
+	})
+}
+
+// What the run says in memory, ahead of the store, is the answer.
+//
+// spec: R-25
+func TestACommandThatIsRefusedInMemoryIsNotAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var finds atomic.Int64
+		h := &hook{find: func(store.Filter) { finds.Add(1); time.Sleep(time.Millisecond) }}
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			if err := perdure.SetStatus(ctx, journal.Compensating); err != nil {
+				return 0, err
+			}
+			time.Sleep(10 * time.Second)
+			return 1, nil
+		})
+		w := hooked(t, h, perdure.Options{}, wf)
+		defer func() { w.end() }()
+		must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.eng, 0, perdure.ID("x")))
+		time.Sleep(time.Second)
+		before := finds.Load()
+		err := w.eng.Suspend(t.Context(), "x", "by hand")
+		defer time.Sleep(time.Minute)
+		if n := finds.Load() - before; n > 10 {
+			t.Errorf("%d questions: %v", n, err)
+		}
+	})
+}
+
+// A cancel that the store refuses says so.
+//
+// spec: R-12
+func TestACancelThatTheStoreRefusesReturns(t *testing.T) {
+	for _, cleans := range []bool{true, false} {
+		t.Run(fmt.Sprint(cleans), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				refused := 0
+				h := &hook{commit: func(g *store.Group, do func() error) error {
+					for _, c := range g.Changes {
+						for _, e := range c.Entries {
+							if e.Kind == journal.RunClosing || e.Kind == journal.RunCancelled {
+								if refused++; refused <= 1 {
+									return &store.DataError{Err: errors.New("no")}
+								}
+							}
+						}
+					}
+					return do()
+				}}
+				wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+					if cleans {
+						if err := perdure.OnCancel(ctx, "undo", func(context.Context) error { return nil }); err != nil {
+							return 0, err
+						}
+					}
+					return 1, perdure.Sleep(ctx, time.Hour)
+				})
+				w := hooked(t, h, perdure.Options{Linger: 24 * time.Hour}, wf)
+				defer func() { w.end() }()
+				must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.eng, 0, perdure.ID("x")))
+				time.Sleep(time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+				defer cancel()
+				codeIs(t, w.eng.Cancel(ctx, "x", "by hand"), journal.CodeInvalid)
+			})
+		})
+	}
+}
+
+// A run whose end the store refuses is parked, has not ended, and goes on when it is told to.
+//
+// spec: R-25, P-1
+func TestARunWhoseEndIsRefusedGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused, finds := false, 0
+		h := &hook{commit: func(g *store.Group, do func() error) error {
+			for _, c := range g.Changes {
+				for _, e := range c.Entries {
+					if e.Kind == journal.RunCompleted && !refused {
+						refused = true
+						return &store.DataError{Err: errors.New("no")}
+					}
+				}
+			}
+			return do()
+		}, find: func(store.Filter) { finds++; time.Sleep(time.Millisecond) }}
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 7, nil })
+		w := hooked(t, h, perdure.Options{}, wf)
+		defer func() { w.end() }()
+		run := must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.eng, 0, perdure.ID("x")))
+		time.Sleep(time.Second)
+		d := must[perdure.Description](t)(w.eng.Describe(t.Context(), "x"))
+		if d.Head.Status != journal.Suspended || !d.Head.Ended.IsZero() {
+			t.Errorf("it is %v and has ended at %v", d.Head.Status, d.Head.Ended)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		resumed := make(chan error, 1)
+		go func() { resumed <- w.eng.Resume(ctx, "x") }()
+		v, err := run.Result(ctx)
+		if v != 7 || err != nil {
+			t.Errorf("%d, %v", v, err)
+		}
+		time.Sleep(time.Minute)
+		select {
+		case err := <-resumed:
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Errorf("Resume goes on after two minutes: %d questions", finds)
+			w.kill()
+			return
+		}
+	})
+}
+
+// A command waits for a claim of others no longer than its context lasts.
+//
+// spec: R-12
+func TestACancelWaitsForAClaimNoLongerThanItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := false
+		h := &hook{claim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+			if c.Max > 0 && hang {
+				hang = false
+				time.Sleep(time.Hour)
+			}
+			return do()
+		}}
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, 24*time.Hour) })
+		w := hooked(t, h, perdure.Options{Linger: -1, Sweep: time.Second}, wf)
+		defer func() { w.end() }()
+		must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.eng, 0, perdure.ID("x")))
+		time.Sleep(time.Second)
+		hang = true
+		time.Sleep(5 * time.Second)
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := w.eng.Cancel(ctx, "x", "by hand")
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
+}
+
+// Steps of clean-ups lose their contexts with the lease, as others do.
+//
+// spec: L-16, B-5
+func TestTheContextOfACleanUpsStepEndsWithTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &logbook{}
+		block := func(key string) func(context.Context) (int, error) {
+			return func(ctx context.Context) (int, error) {
+				l.note(key)
+				<-ctx.Done()
+				l.cut(key, context.Cause(ctx))
+				return 0, ctx.Err()
+			}
+		}
+		wf := perdure.Define("w", func(ctx context.Context, n int) (int, error) {
+			if n == 1 {
+				return perdure.Step(ctx, "plain", block("plain"))
+			}
+			err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error {
+				_, err := perdure.Step(ctx, "undo", block("undo"))
+				return err
+			})
+			if err != nil {
+				return 0, err
+			}
+			return 1, perdure.Sleep(ctx, time.Hour)
+		})
+		c := newCluster(t, 0)
+		a, b := c.node(wf), c.node(wf)
+		a.opts.Linger = time.Hour
+		u := unsteadily(a)
+		a.opts.Sweep = time.Second
+		a.begin()
+		must[*perdure.Run[int]](t)(wf.Start(t.Context(), a.eng, 1, perdure.ID("p")))
+		must[*perdure.Run[int]](t)(wf.Start(t.Context(), a.eng, 2, perdure.ID("x")))
+		time.Sleep(time.Second)
+		if err := a.eng.Cancel(t.Context(), "x", "by hand"); err != nil {
+			t.Fatal(err)
+		}
+		b.begin()
+		synctest.Wait()
+		u.set(true, false)
+		time.Sleep(5 * clusterLease)
+		synctest.Wait()
+		for _, key := range []string{"plain", "undo"} {
+			if len(l.ends(key)) != 1 || len(l.times(key)) != 2 {
+				t.Errorf("%s: began %d times, ended %v", key, len(l.times(key)), l.ends(key))
+			}
+		}
+		u.set(false, false)
+		time.Sleep(time.Minute)
+		a.stop()
+		b.stop()
+		<-a.done
+		<-b.done
+	})
+}
+
+// A store that is closed while the engine has no lease ends Run with an error.
+//
+// spec: L-16
+func TestAStoreClosedWhileTheLeaseIsLostEndsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, nil })
+		c := newCluster(t, 0)
+		a := c.node(wf)
+		u := unsteadily(a)
+		a.begin()
+		synctest.Wait()
+		u.set(false, true)
+		time.Sleep(2 * clusterLease)
+		u.Close()
+		u.set(false, false)
+		if err := <-a.done; err == nil {
+			t.Error("Run gives no error")
+		}
+		a.stop()
+	})
+}
+
+// A result that is there is given, whatever has become of the engine.
+//
+// spec: R-12
+func TestAResultIsGivenAfterTheEngineHasStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := perdure.Define("w", func(ctx context.Context, n int) (int, error) { return n, nil })
+		w := newWorld(t, wf)
+		run := must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.eng, 7))
+		must[int](t)(run.Result(t.Context()))
+		w.end()
+		for range 100 {
+			if v, err := run.Result(t.Context()); v != 7 || err != nil {
+				t.Fatalf("%d, %v", v, err)
+			}
+		}
+	})
+}
+
+// A context that has ended is no engine that does not run.
+//
+// spec: P-5
+func TestACallWhoseContextHasEndedIsNotToldThatTheEngineStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, nil })
+		w := newWorld(t, wf)
+		defer w.end()
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 100 {
+			if _, err := wf.Start(ctx, w.eng, 1); journal.CodeOf(err) == journal.CodeStopped {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// A client whose store does not answer is not told that something has stopped.
+//
+// spec: P-5
+func TestAClientsFirstCallTellsThatTheStoreDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failed := false
+		h := &hook{Store: memory.New(), claim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+			if c.Visit && !failed {
+				failed = true
+				return store.Claimed{}, storetest.ErrInjected
+			}
+			return do()
+		}}
+		client := must[*perdure.Client](t)(perdure.NewClient(t.Context(), h))
+		_, err := client.Start(t.Context(), "w", []byte("1"), perdure.ID("x"))
+		codeIs(t, err, journal.CodeUnavailable)
+	})
+}
+
+// A run that may rest does, where another one waits for its slot.
+//
+// spec: R-13
+func TestARunDoesNotLingerInTheSlotOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := perdure.Define("w", func(ctx context.Context, n int) (int, error) {
+			if n == 2 {
+				return 2, nil
+			}
+			if _, err := perdure.Step(ctx, "s", work("s", time.Second, nil)); err != nil {
+				return 0, err
+			}
+			return goSignal.Wait(ctx)
+		})
+		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
+		w.opts = perdure.Options{Build: "test", Linger: time.Minute, Capacity: 1, Sweep: 10 * time.Minute}
+		w.begin()
+		defer w.end()
+		began := time.Now()
+		must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.eng, 1, perdure.ID("x")))
+		run := must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.eng, 2))
+		must[int](t)(run.Result(t.Context()))
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("the slot was free after a second, and the run ended after %v", took)
+		}
+	})
+}
