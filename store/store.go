@@ -85,8 +85,9 @@ func (e *DataError) Unwrap() error { return e.Err }
 // now; the caller tries again.
 type Store interface {
 	// Commit writes a group in one transaction. When it returns nil, all of the
-	// group is durable and every change and post has its verdict. A DataError,
-	// ErrFenced and ErrClosed say that nothing of the group was written. After any
+	// group is durable and every change and post has its verdict. A DataError and
+	// ErrFenced say that nothing of the group was written, and so does ErrClosed of one
+	// that was not on its way when the store was closed. After any
 	// other error the outcome is unknown: nobody may be told anything of the group
 	// before the same group, with Again set, was committed or refused. The store
 	// has by then abandoned the connection that failed.
@@ -169,7 +170,7 @@ type Change struct {
 	Head    *journal.Head   // of a new run whole; else status, owner, wake, end, last and cause where they change; nil leaves the head
 	Since   time.Time       // of a new run: one of the same workflow and ID that ended at this time or later counts as the same; zero: open ones only
 	From    journal.Number  // of a new run: the one, ended by this group, that it continues. Its untaken messages, with their numbers, and Mail become the new run's
-	Rest    bool            // the run leaves memory: Head's owner and wake are written only if Head.Mail is the number of messages posted, those of this group included; else the verdict is Mail and the rest of Head is written. Sent again, it was written if the engine does not own the run any more
+	Rest    bool            // the run leaves memory: Head's owner and wake are written only if Head.Mail is the number of messages posted, those of this group included; else the verdict is Mail and the rest of Head is written. Where the engine does not own the run any more, it was written before
 	Entries []journal.Entry // in order, following those that are there
 	Posts   []Post          // where the change is of a new run: written only if the verdict is Written or Exists
 	Else    []Post          // written instead of Posts if the verdict is Taken, and with them if it is Exists
@@ -264,7 +265,8 @@ const (
 // is due when nobody owns it, its wake time is set and not after Now. At most
 // about 32 MB come at a time, at least one run. Also, and with Max 0 only that,
 // Claimed.Mail has the messages of runs that the engine owns which it was not
-// given yet.
+// given yet, but for those of runs that somebody is writing just now: Claimed.Next says
+// when to ask for them.
 //
 // One (Engine and Run are set): the engine becomes the owner of that one, if it
 // is open and nobody owns it or this engine does, whatever its wake time; else

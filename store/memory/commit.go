@@ -308,8 +308,8 @@ func (tx *transaction) head(i int, c *store.Change) error {
 		return nil
 	}
 	r := tx.data.runs[c.Run]
-	if tx.sending == unsure && c.Rest && r.head.Owner != tx.group.Engine {
-		return nil // it was written then: only its engine lets a run go
+	if c.Rest && r.head.Owner != tx.group.Engine {
+		return nil // it was written before: only its engine lets a run go
 	}
 	tx.touch(r)
 	h := storedHead(*c.Head)

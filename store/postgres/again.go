@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,6 +24,9 @@ import (
 const (
 	// holdEngineAlone waits for every commit of the engine to be over.
 	holdEngineAlone = `select 1 / count(*) from (select from perdure.engines where id = $1 for update) e`
+
+	// endSessions returns when they have ended, or are ending.
+	endSessions = `select pg_terminate_backend(pid, 1000) from pg_stat_activity where pid = any($1::int[]) and usename = current_user`
 
 	findEntries = `select e.run from unnest($1::bigint[], $2::bigint[]) as f (run, seq)
 join perdure.entries e on e.run = f.run and e.seq = f.seq`
@@ -78,6 +82,9 @@ type remembered struct {
 // with its verdicts.
 func (s *Store) recall(ctx context.Context, g *store.Group) (there known, done bool, err error) {
 	m := &memories{group: g, heads: map[journal.Number]journal.Head{}, entries: map[journal.Number]bool{}, post: map[*store.Post]*remembered{}}
+	if err := s.endLost(ctx); err != nil {
+		return known{}, false, err
+	}
 	if err := s.settle(ctx, m.look(s), g.Engine); err != nil {
 		return known{}, false, err
 	}
@@ -108,20 +115,37 @@ func (s *Store) recall(ctx context.Context, g *store.Group) (there known, done b
 	return there, false, nil
 }
 
-// patienceWithOwn is how long an engine waits for a transaction of its own whose
-// connection is lost before it ends that session: the server may wait for the rest of
-// it for hours.
+// endLost ends the sessions whose connections were given up in the middle of a commit:
+// what was sent to them may still be on its way, and arrive when another engine has the
+// run. Behind a pooler they are not known.
+func (s *Store) endLost(ctx context.Context) error {
+	s.mu.Lock()
+	lost := slices.Clone(s.lost)
+	s.mu.Unlock()
+	if len(lost) == 0 || s.options.Pooler {
+		return nil
+	}
+	if _, err := s.keeper.Exec(ctx, endSessions, lost); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.lost = slices.DeleteFunc(s.lost, func(pid int32) bool { return slices.Contains(lost, pid) })
+	s.mu.Unlock()
+	return nil
+}
+
+// patienceWithOwn is how long an engine waits for a transaction of its own before it ends
+// that session: its connection is lost, and the server may wait for the rest of it for
+// hours. That one may be the user's with a step in it.
 const patienceWithOwn = time.Second
 
 // settle sends what waits for the old transaction of a group.
 func (s *Store) settle(ctx context.Context, b *batch, engine journal.EngineID) error {
 	return s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
-		if engine != 0 {
-			over := make(chan struct{})
-			go s.clear(ctx, pidOf(c), patienceWithOwn, over)
-			defer close(over)
+		if engine == 0 {
+			return b.send(ctx, c)
 		}
-		return b.send(ctx, c)
+		return s.clearly(ctx, c, b, patienceWithOwn)
 	})
 }
 
@@ -370,10 +394,10 @@ func (s *Store) findAgain(ctx context.Context, m *memories, c *store.Change) err
 	c.Verdict = store.Taken // by a run of another workflow, which has ended
 	var b batch
 	window := []pgtype.Int8{nanos(time.Unix(0, 1))}
-	b.add(findHeads, []int64{int64(c.Run)}, []string{c.Head.WorkflowID}, []string{c.Head.Workflow}, window).each(func(rows pgx.Rows) error {
+	b.add(findHeads, []int64{int64(c.Run)}, []string{c.Head.WorkflowID}, []string{c.Head.Workflow}, window, true).each(func(rows pgx.Rows) error {
 		var n int64
-		h, err := s.scanHead(rows, &n)
-		if err == nil {
+		h, err := s.scanHead(rows, &n, nil)
+		if err == nil && h.Number != 0 {
 			found(c, h)
 		}
 		return err

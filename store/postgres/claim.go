@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -46,11 +47,14 @@ func (s *Store) claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 
 const (
 	// seeMail counts all messages of the engine's runs as given, and tells how many were
-	// before.
+	// before. It leaves alone the runs that somebody has locked; mailLeft says whether
+	// there are any.
 	seeMail = `with unseen as (
     select number, given from perdure.heads where owner = $1 and mail > given and owner > 0 and ended is null
-    order by number for no key update)
+    order by number for no key update skip locked)
 update perdure.heads h set given = h.mail from unseen u where h.number = u.number returning u.given, `
+
+	mailLeft = `select exists (select from perdure.heads where owner = $1 and mail > given and owner > 0 and ended is null)`
 
 	// selectDue locks runs that are due, of each workflow as many as may be taken, and
 	// leaves alone those that somebody else is about to take.
@@ -70,12 +74,13 @@ order by h.wake, h.number limit $3`
         select h.wake from perdure.heads h where h.owner = 0 and h.workflow = w.name and h.wake is not null and h.ended is null
         order by h.wake, h.number limit 1) n)`
 
-	// selectNext leaves out what somebody else is about to take: it would be due until
-	// that is done.
-	selectNext = `select min(n.wake) from unnest($1::text[]) as w (name)
-cross join lateral (
-    select h.wake from perdure.heads h where h.owner = 0 and h.workflow = w.name and h.wake is not null and h.ended is null
-    order by h.wake, h.number limit 1 for no key update skip locked) n`
+	// selectNext leaves out what is due and somebody else is about to take: it would be
+	// due until that is done.
+	selectNext = `select min(least(
+    (select h.wake from perdure.heads h where h.owner = 0 and h.workflow = w.name and h.wake > $2 and h.ended is null
+    order by h.wake, h.number limit 1),
+    (select h.wake from perdure.heads h where h.owner = 0 and h.workflow = w.name and h.wake <= $2 and h.ended is null
+    order by h.wake, h.number limit 1 for no key update skip locked))) from unnest($1::text[]) as w (name)`
 
 	ownOne = `update perdure.heads set owner = $1, given = mail, claimed = true
 where number = $2 and owner in (0, $1) and ended is null returning `
@@ -92,14 +97,19 @@ func (s *Store) take(ctx context.Context, c store.Claim) (store.Claimed, error) 
 		}
 	}
 	var out store.Claimed
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		out = store.Claimed{Engine: c.Engine}
-		t := taking{store: s, tx: tx, claim: c, out: &out}
-		if c.Run != 0 {
-			return t.one(ctx)
-		}
-		return t.due(ctx)
+	err := s.use(ctx, func(conn *pgxpool.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			out = store.Claimed{Engine: c.Engine}
+			t := taking{store: s, tx: tx, claim: c, out: &out}
+			if c.Run != 0 {
+				return t.one(ctx)
+			}
+			return t.due(ctx)
+		})
 	})
+	if len(out.Runs) > 0 || len(out.Mail) > 0 {
+		s.busy.Add(1)
+	}
 	return out, err
 }
 
@@ -167,6 +177,8 @@ func (t *taking) due(ctx context.Context) error {
 		given, t.out.Mail = append(given, before), append(t.out.Mail, store.Run{Head: h})
 		return err
 	})
+	var left bool
+	b.add(mailLeft, int64(t.claim.Engine)).each(func(rows pgx.Rows) error { return rows.Scan(&left) })
 	if t.claim.Max > 0 {
 		b.add(dueHeads, t.claim.Workflows, nanos(t.claim.Now), t.claim.Max+1).each(t.heads(&due))
 		t.next(&b)
@@ -180,15 +192,20 @@ func (t *taking) due(ctx context.Context) error {
 			return err
 		}
 	}
-	if len(due) == 0 {
-		return nil
+	if len(due) > 0 {
+		runs, err := r.read(ctx, due[:min(len(due), t.claim.Max)])
+		if err != nil {
+			return err
+		}
+		t.out.More = len(due) > len(runs)
+		if err := t.own(ctx, runs); err != nil {
+			return err
+		}
 	}
-	runs, err := r.read(ctx, due[:min(len(due), t.claim.Max)])
-	if err != nil {
-		return err
+	if again := t.claim.Now.Add(soonAgain); left && (t.out.Next.IsZero() || t.out.Next.After(again)) {
+		t.out.Next = again
 	}
-	t.out.More = len(due) > len(runs)
-	return t.own(ctx, runs)
+	return nil
 }
 
 // own makes the engine the owner of runs that it has locked.
@@ -207,7 +224,7 @@ func (t *taking) own(ctx context.Context, runs []store.Run) error {
 
 // next asks when the next run is due.
 func (t *taking) next(b *batch) {
-	b.add(selectNext, t.claim.Workflows).each(func(rows pgx.Rows) error {
+	b.add(selectNext, t.claim.Workflows, nanos(t.claim.Now)).each(func(rows pgx.Rows) error {
 		var next pgtype.Int8
 		err := rows.Scan(&next)
 		t.out.Next = moment(next)
@@ -236,7 +253,7 @@ func (s *Store) owed(ctx context.Context, c store.Claim) (store.Claimed, error) 
 	out := store.Claimed{Engine: c.Engine}
 	for {
 		out.More = false
-		found := 0
+		found, size := 0, 0
 		var b batch
 		b.add(holdEngine, int64(c.Engine)).or(store.ErrFenced)
 		b.add(selectOwed, int64(c.Engine), c.Workflows, c.After, c.Owed-len(out.Owed)+1).each(func(rows pgx.Rows) error {
@@ -245,10 +262,11 @@ func (s *Store) owed(ctx context.Context, c store.Claim) (store.Claimed, error) 
 			switch {
 			case isCorrupt(err):
 				err = nil
-			case err == nil && len(out.Owed) == c.Owed:
+			case err == nil && (len(out.Owed) == c.Owed || size > claimBytes):
 				out.More = true
 				return nil
 			case err == nil:
+				size += o.Entry.Size()
 				out.Owed = append(out.Owed, o)
 			}
 			c.After = max(c.After, o.Number)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -55,8 +56,12 @@ returning number`
 
 	deleteOwed = `delete from perdure.owed where number = any($1::bigint[])`
 
-	tick = `insert into perdure.meta as m (key, value) values ('clock', $1::bigint::text)
-on conflict (key) do update set value = excluded.value where m.value::bigint < excluded.value::bigint`
+	// tick waits for nobody: who else has the row notes a clock as well.
+	tick = `with made as (
+    insert into perdure.meta (key, value) select 'clock', $1::bigint::text
+    where not exists (select from perdure.meta where key = 'clock') on conflict do nothing)
+update perdure.meta m set value = $1::bigint::text
+from (select key from perdure.meta where key = 'clock' and value::bigint < $1 for update skip locked) k where m.key = k.key`
 )
 
 // updateHeads writes heads. A run that is to rest stays its engine's where it was
@@ -66,25 +71,25 @@ var updateHeads = `with written as (
         status = u.status, ended = nullif(u.ended, -9223372036854775808), last = u.last, cause = coalesce(u.cause, ''), claimed = false,
         owner = case when u.rest and h.mail <> u.mail then h.owner else u.owner end,
         wake = case when u.rest and h.mail <> u.mail then h.wake else nullif(u.wake, -9223372036854775808) end
-    from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::boolean[], $9::bigint[])
-        as u (number, status, owner, wake, ended, last, cause, rest, mail)
-    where h.number = u.number
+    from (select * from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::boolean[], $9::bigint[])
+        as u (number, status, owner, wake, ended, last, cause, rest, mail) order by number) u
+    where h.number = u.number and (not u.rest or h.owner = $11)
     returning u.rest and h.mail <> u.mail as stays, h.*)
 select coalesce(w.stays, false), ` + of("w", headColumns) + `, 1 / (n.count = $10)::int
-from (select count(*) from written) n left join written w on w.stays`
+from (select count(*) from perdure.heads where number = any($1::bigint[])) n left join written w on w.stays`
 
 // findHeads tells which run the workflow ID of a new one stands for, where that was
 // not written: the open one, but for one that the group starts later, or the one that
 // ended last within the window.
-var findHeads = `select n.number, ` + of("f", headColumns) + `
+var findHeads = `select n.number, 1 / (f.number is not null or $5)::int, ` + of("f", headColumns) + `
 from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]) with ordinality as n (number, workflow_id, workflow, since, place)
-cross join lateral (
+left join lateral (
     (select o.* from perdure.heads o where o.workflow_id = n.workflow_id and o.ended is null
     and coalesce(array_position($1::bigint[], o.number), 0) < n.place)
     union all
     (select o.* from perdure.heads o where o.workflow_id = n.workflow_id and o.ended >= n.since and o.workflow = n.workflow
     order by o.ended desc, o.number desc limit 1)
-    limit 1) f
+    limit 1) f on true
 where not exists (select from perdure.heads h where h.number = n.number)`
 
 // idLocks is the class of the advisory locks on workflow IDs, and idKeys how many of
@@ -120,7 +125,7 @@ func (s *Store) Commit(ctx context.Context, g *store.Group) error {
 			return s.finished(err)
 		}
 	}
-	if err := s.write(ctx, g, there, s.pool); err != nil {
+	if err := s.write(ctx, g, there); err != nil {
 		return s.finished(err)
 	}
 	there.unsay(g)
@@ -128,16 +133,17 @@ func (s *Store) Commit(ctx context.Context, g *store.Group) error {
 }
 
 // write sends a group, but for what is there, until no race is lost.
-func (s *Store) write(ctx context.Context, g *store.Group, there known, to sender) error {
+func (s *Store) write(ctx context.Context, g *store.Group, there known) error {
 	for tries := 1; ; tries++ {
 		t := transaction{store: s, group: g, there: there}
 		if err := t.prepare(); err != nil {
 			return err
 		}
-		err := t.batch.send(ctx, to)
+		err := s.use(ctx, func(c *pgxpool.Conn) error { return t.batch.send(ctx, c) })
 		switch {
 		case err == nil:
 			s.ticked(g.Now)
+			s.busy.Add(1)
 			s.notices.tell(g)
 			return nil
 		case isData(err):
@@ -149,6 +155,20 @@ func (s *Store) write(ctx context.Context, g *store.Group, there known, to sende
 			return err
 		}
 	}
+}
+
+// use calls f with a connection, and remembers the session where that was given up: see
+// endLost.
+func (s *Store) use(ctx context.Context, f func(*pgxpool.Conn) error) error {
+	return s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
+		err := f(c)
+		if c.Conn().IsClosed() {
+			s.mu.Lock()
+			s.lost = append(s.lost, int32(c.Conn().PgConn().PID()))
+			s.mu.Unlock()
+		}
+		return err
+	})
 }
 
 // pause waits a little before something is tried again, longer each time.
@@ -362,9 +382,9 @@ func (t *transaction) start() {
 	if len(others.number) == 0 {
 		return
 	}
-	t.batch.add(findHeads, others.number, others.workflowID, others.workflow, others.since).each(func(rows pgx.Rows) error {
+	t.batch.add(findHeads, others.number, others.workflowID, others.workflow, others.since, false).or(errLostRace).each(func(rows pgx.Rows) error {
 		var n int64
-		h, err := t.store.scanHead(rows, &n)
+		h, err := t.store.scanHead(rows, &n, nil)
 		if c := t.created[journal.Number(n)]; err == nil && c != nil && !written[c.Run] {
 			found(c, h)
 		}
@@ -387,7 +407,7 @@ func (t *transaction) update() {
 	if len(u.number) == 0 {
 		return
 	}
-	t.batch.add(updateHeads, append(u.args(), len(u.number))...).or(refused("a head is of a run that is not there")).each(func(rows pgx.Rows) error {
+	t.batch.add(updateHeads, append(u.args(), len(u.number), int64(t.group.Engine))...).or(refused("a head is of a run that is not there")).each(func(rows pgx.Rows) error {
 		var stays bool
 		var r headRow
 		if err := rows.Scan(append(append([]any{&stays}, r.into()...), nil)...); err != nil || !stays {

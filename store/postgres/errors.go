@@ -44,10 +44,16 @@ func isData(err error) bool {
 	return false
 }
 
+// errLostRace says that the run which had the workflow ID of a new one has ended since.
+var errLostRace = errors.New("postgres: the run of the workflow ID has ended meanwhile")
+
 // isRace says whether an error comes from what others did at the same time: the
 // transaction has not happened, and may succeed when it is made anew. A message
 // whose number another one has got meanwhile is among them.
 func isRace(err error) bool {
+	if errors.Is(err, errLostRace) {
+		return true
+	}
 	switch code(err) {
 	case serialization, deadlock, lockTimeout:
 		return true

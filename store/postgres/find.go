@@ -20,6 +20,11 @@ func (s *Store) Find(ctx context.Context, f store.Filter) (heads []journal.Head,
 		return nil, 0, err
 	}
 	defer done()
+	if f.Owner != 0 { // an engine asks what a claim has given it
+		if err := s.endLost(ctx); err != nil {
+			return nil, 0, s.finished(err)
+		}
+	}
 	c := s.conditions(f)
 	page := f.Page()
 	var b batch

@@ -39,25 +39,29 @@ from perdure.engines where id <> $1`
 insert into perdure.fallen (id, now) select id, $2 from gone returning id`
 
 	// waiting ends the sessions that keep the row of a dead engine: one was stopped in
-	// the middle of a commit.
-	waiting = `select pg_terminate_backend(l.pid) from pg_locks l
-where l.pid = any (pg_blocking_pids($1)) and l.pid <> pg_backend_pid() group by l.pid`
+	// the middle of a commit. Others who wait for it too are left alone.
+	waiting = `select pg_terminate_backend(b.pid) from unnest(pg_blocking_pids($1)) as b (pid)
+where b.pid <> pg_backend_pid() and not exists (
+    select from pg_locks l where l.pid = b.pid and l.relation = 'perdure.engines'::regclass and l.mode = 'RowExclusiveLock'
+    and exists (select from pg_locks w where w.pid = l.pid and not w.granted))`
 
-	// free takes runs off engines that have fallen, some at a time. One that was
-	// executing has a crash counted.
+	// free takes runs off engines that have fallen, some at a time, and leaves alone those
+	// that somebody has locked. One that was executing has a crash counted.
 	free = `with taken as (
     select h.number, f.now, (h.status = $2 or h.claimed) as crashed,
         (select coalesce(max(e.seq), 0) from perdure.entries e where e.run = h.number) as last
     from perdure.fallen f join perdure.heads h on h.owner = f.id and h.owner > 0 and h.ended is null
-    order by h.number limit $1 for update of h)
+    order by h.number limit $1 for update of h skip locked)
 update perdure.heads h set owner = 0, wake = t.now, claimed = false,
     crashes = case when not t.crashed then h.crashes when t.last > h.seen then 1 else h.crashes + 1 end,
     seen = case when t.crashed then t.last else h.seen end
 from taken t where h.number = t.number`
 
 	// forget removes engines that have fallen and have no run any more.
-	forget = `delete from perdure.fallen f where not exists (
-    select from perdure.heads h where h.owner = f.id and h.owner > 0 and h.ended is null)`
+	forget = `with gone as (
+    delete from perdure.fallen f where not exists (select from perdure.heads h where h.owner = f.id and h.owner > 0 and h.ended is null)
+    returning 1)
+select (select count(*) from perdure.fallen) > (select count(*) from gone)`
 
 	// sweep removes payloads that nothing names and that no living engine may be about
 	// to name.
@@ -73,13 +77,17 @@ and h.owner = 0 and h.ended is null and h.wake > $1 and h.wake <= m.value::bigin
 
 	resetClock = `update perdure.meta set value = $1::bigint::text where key = 'clock' and $1 < value::bigint`
 
-	releaseOwn = `update perdure.heads set owner = 0, wake = $2, claimed = false where owner = $1 and owner > 0 and ended is null`
+	releaseOwn = `with own as (select number from perdure.heads where owner = $1 and owner > 0 and ended is null order by number for no key update)
+update perdure.heads h set owner = 0, wake = $2, claimed = false from own where h.number = own.number`
 
 	disown = `update perdure.owed set teller = 0 where teller = $1`
 
 	deleteEngine = `with gone as (delete from perdure.engines where id = $1 returning 1)
 select 1 / count(*) from gone`
 )
+
+// soonAgain is when to look again at runs that somebody has locked.
+const soonAgain = 100 * time.Millisecond
 
 // freeAtATime is how many runs one statement takes off fallen engines.
 const freeAtATime = 1000
@@ -103,15 +111,15 @@ func (s *Store) join(ctx context.Context, c store.Claim) (store.Claimed, error) 
 	if err := s.succession(ctx, c.Now, &out); err != nil {
 		return store.Claimed{}, err
 	}
-	_, err := s.pool.Exec(ctx, sweep)
-	return out, err
+	_, _ = s.pool.Exec(ctx, sweep) // what it fails to remove the next one does
+	return out, nil
 }
 
 // renewal makes the lease of an engine begin anew, and takes over those that are dead.
 func (s *Store) renewal(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	var b batch
 	b.add(renew, int64(c.Engine), s.options.Lease.Microseconds()).or(store.ErrFenced)
-	if err := b.send(ctx, s.pool); err != nil {
+	if err := b.send(ctx, s.keeper); err != nil {
 		return store.Claimed{}, err
 	}
 	out := store.Claimed{Engine: c.Engine, Lease: s.options.Lease}
@@ -125,7 +133,7 @@ func (s *Store) succession(ctx context.Context, now time.Time, out *store.Claime
 	var dead []int64
 	var lapse pgtype.Int8
 	var fallen bool
-	if err := s.pool.QueryRow(ctx, findDead, int64(out.Engine)).Scan(&dead, &lapse, &fallen); err != nil {
+	if err := s.keeper.QueryRow(ctx, findDead, int64(out.Engine)).Scan(&dead, &lapse, &fallen); err != nil {
 		return err
 	}
 	if lapse.Valid {
@@ -142,7 +150,7 @@ func (s *Store) succession(ctx context.Context, now time.Time, out *store.Claime
 		fallen = true
 	}
 	for fallen {
-		tag, err := s.pool.Exec(ctx, free, freeAtATime, int16(journal.Running))
+		tag, err := s.keeper.Exec(ctx, free, freeAtATime, int16(journal.Running))
 		if err != nil {
 			return err
 		}
@@ -152,9 +160,12 @@ func (s *Store) succession(ctx context.Context, now time.Time, out *store.Claime
 		out.Freed += tag.RowsAffected()
 	}
 	if fallen {
-		if _, err := s.pool.Exec(ctx, forget); err != nil {
+		if err := s.keeper.QueryRow(ctx, forget).Scan(&fallen); err != nil {
 			return err
 		}
+	}
+	if fallen && (out.Lapse == 0 || out.Lapse > soonAgain) {
+		out.Lapse = soonAgain
 	}
 	if out.Fallen > 0 || out.Freed > 0 {
 		s.notices.say()
@@ -168,23 +179,32 @@ const patience = 200 * time.Millisecond
 
 // takeOver removes the row of a dead engine, and says whether it was this one that did.
 func (s *Store) takeOver(ctx context.Context, id int64, now time.Time) (gone bool, err error) {
-	err = s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
-		over := make(chan struct{})
-		go s.clear(ctx, pidOf(c), patience, over)
-		defer close(over)
+	err = s.keeper.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
 		var b batch
 		b.add(takeOver, id, nanos(now)).each(func(pgx.Rows) error {
 			gone = true
 			return nil
 		})
 		b.add(disown, id)
-		return b.send(ctx, c)
+		return s.clearly(ctx, c, &b, patience)
 	})
-	return gone, err
+	return gone && err == nil, err
 }
 
-// pidOf gives the server's process of a session.
-func pidOf(c *pgxpool.Conn) int32 { return int32(c.Conn().PgConn().PID()) }
+// clearly sends a batch that waits for a session which may be lost. Behind a pooler a
+// session is only known within a transaction.
+func (s *Store) clearly(ctx context.Context, c *pgxpool.Conn, b *batch, patience time.Duration) error {
+	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+		var pid int32
+		if err := tx.QueryRow(ctx, `select pg_backend_pid()`).Scan(&pid); err != nil {
+			return err
+		}
+		over := make(chan struct{})
+		go s.clear(ctx, pid, patience, over)
+		defer close(over)
+		return b.send(ctx, tx)
+	})
+}
 
 // clear ends the sessions that keep one waiting for too long.
 func (s *Store) clear(ctx context.Context, pid int32, patience time.Duration, over <-chan struct{}) {
@@ -193,7 +213,7 @@ func (s *Store) clear(ctx context.Context, pid int32, patience time.Duration, ov
 	for {
 		select {
 		case <-t.C:
-			_, _ = s.pool.Exec(ctx, waiting, pid) // what waits fails by itself if this does
+			_, _ = s.keeper.Exec(ctx, waiting, pid) // what waits fails by itself if this does
 		case <-over:
 			return
 		}

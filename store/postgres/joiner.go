@@ -112,8 +112,7 @@ func (j *part) Commit(ctx context.Context, g *store.Group) error {
 	return j.store.finished(j.send(ctx, &b))
 }
 
-// tick notes what the clock says, beside the user's transaction: others would wait for
-// that.
+// tick notes what the clock says, beside the user's transaction, which may be long.
 func (s *Store) tick(ctx context.Context, now time.Time) {
 	s.mu.Lock()
 	due := !now.Before(s.clock.Add(clockEvery))

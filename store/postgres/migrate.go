@@ -52,8 +52,14 @@ func (s *Store) migrate(ctx context.Context) error {
 // upgrade brings the schema from a version to this one.
 func upgrade(ctx context.Context, tx pgx.Tx, version int) error {
 	if version == 0 {
-		if _, err := tx.Exec(ctx, `create schema if not exists perdure`); err != nil {
+		var there bool // "if not exists" asks for the right to make one all the same
+		if err := tx.QueryRow(ctx, `select exists (select from pg_catalog.pg_namespace where nspname = 'perdure')`).Scan(&there); err != nil {
 			return err
+		}
+		if !there {
+			if _, err := tx.Exec(ctx, `create schema perdure`); err != nil {
+				return err
+			}
 		}
 	}
 	for v := version + 1; v <= schemaVersion; v++ {

@@ -176,14 +176,21 @@ func (s *Store) Watch(ctx context.Context, f func()) {
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
 	for !s.options.Pooler && ctx.Err() == nil {
-		_ = s.listen(ctx, f) // the connection is lost: what happens meanwhile is asked for when the next one is there
+		err := s.listen(ctx, f) // the connection is lost: what happens meanwhile is asked for when the next one is there
 		f()
+		if code(err) == readOnly { // a standby, which notifies nobody
+			break
+		}
 		if !sleep(ctx, time.Second) {
 			return
 		}
 	}
+	last := s.busy.Load()
 	for wait := oftenest; sleep(ctx, wait); wait = min(wait+wait/4, rarest) {
 		f()
+		if now := s.busy.Load(); now != last {
+			last, wait = now, oftenest
+		}
 	}
 }
 

@@ -2,7 +2,10 @@ package postgres
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/perdure/perdure/internal/testpg"
@@ -54,4 +57,34 @@ func TestANodeHearsOfARunThatAStrangerHasStarted(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Error("it does not hear of the run")
 	}
+}
+
+// Who hears no notifications asks often while it is busy, and rarely while it is not.
+//
+// spec: P-2
+func TestANodeThatHearsNothingAsksMoreOftenWhileItIsBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Store{options: Options{Pooler: true}, life: t.Context()}
+		ctx, stop := context.WithCancel(t.Context())
+		var asked atomic.Int64
+		var watching sync.WaitGroup
+		watching.Go(func() { s.Watch(ctx, func() { asked.Add(1) }) })
+		in := func(d time.Duration) int64 {
+			before := asked.Load()
+			time.Sleep(d)
+			return asked.Load() - before
+		}
+		time.Sleep(10 * time.Minute)
+		if n := in(time.Minute); n < 6 || n > 7 {
+			t.Errorf("it asks %d times in a minute without work", n)
+		}
+		s.busy.Add(1)
+		for in(oftenest) == 0 {
+		}
+		if n := in(time.Second); n < 5 {
+			t.Errorf("it asks %d times in the second after there was some", n)
+		}
+		stop()
+		watching.Wait()
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -46,6 +47,9 @@ type Options struct {
 const (
 	defaultLease   = 10 * time.Second
 	defaultTimeout = 30 * time.Second
+	// connectTimeout is how long it may take to get a connection, where the address does
+	// not say connect_timeout.
+	connectTimeout = 10 * time.Second
 	// defaultConnections is for how many connections a handle has at most, where the
 	// address does not say pool_max_conns.
 	defaultConnections = 8
@@ -55,10 +59,9 @@ const (
 // tables may be empty, and what it looks for has an index: without these, a plan that
 // was right for a hundred rows would stay for a million.
 var settings = map[string]string{
-	"plan_cache_mode":  "force_generic_plan",
-	"enable_seqscan":   "off",
-	"application_name": "perdure",
-	"timezone":         "UTC",
+	"plan_cache_mode": "force_generic_plan",
+	"enable_seqscan":  "off",
+	"timezone":        "UTC",
 
 	// What a role or a database has for others. A call has a time limit of its own.
 	"default_transaction_isolation": readCommitted,
@@ -81,13 +84,17 @@ type Store struct {
 	options  Options
 	config   *pgxpool.Config
 	pool     *pgxpool.Pool
-	database string // its identity
+	keeper   *pgxpool.Pool // for leases, which wait for no other call
+	database string        // its identity
 	notices  *notices
 
 	life context.Context // ends when the store is closed
 	end  context.CancelFunc
 
+	busy atomic.Int64 // commits, and claims that gave something
+
 	mu    sync.Mutex
+	lost  []int32   // server processes of connections given up, which may still get what was sent
 	clock time.Time // what it said when that was written last by this handle
 }
 
@@ -119,7 +126,14 @@ func open(ctx context.Context, address string, options Options) (*Store, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{options: options, config: config, pool: pool}
+	config = config.Copy()
+	config.MaxConns, config.MinConns, config.MinIdleConns = 3, 0, 0 // one that waits, one that ends what it waits for, and endLost
+	keeper, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	s := &Store{options: options, config: config, pool: pool, keeper: keeper}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.notices = newNotices(s)
 	if err := s.prepare(ctx); err != nil {
@@ -146,6 +160,9 @@ func configure(address string, o *Options) (*pgxpool.Config, error) {
 	if own, err := pgx.ParseConfig(address); err == nil && own.RuntimeParams["pool_max_conns"] == "" {
 		config.MaxConns = defaultConnections
 	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
 	if o.Pooler {
 		if config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeSimpleProtocol {
 			config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -154,6 +171,9 @@ func configure(address string, o *Options) (*pgxpool.Config, error) {
 	}
 	for name, value := range settings {
 		config.ConnConfig.RuntimeParams[name] = value
+	}
+	if config.ConnConfig.RuntimeParams["application_name"] == "" {
+		config.ConnConfig.RuntimeParams["application_name"] = "perdure"
 	}
 	return config, nil
 }
@@ -196,7 +216,7 @@ func (s *Store) checkSettings(ctx context.Context) error {
 		return fmt.Errorf("default_transaction_isolation is %s: behind a pooler it has to be %s for the role or the database", isolation, readCommitted)
 	}
 	for _, setting := range [][2]string{{"fsync", fsync}, {"full_page_writes", pages}, {"synchronous_commit", commit}} {
-		if setting[1] == "off" && !s.options.Unsafe {
+		if setting[1] == "off" && !s.options.Unsafe && !s.options.ReadOnly {
 			return &store.UnsafeError{Setting: setting[0]}
 		}
 	}
@@ -209,6 +229,7 @@ func (s *Store) Close() error {
 	s.end()
 	<-s.notices.done
 	s.pool.Close()
+	s.keeper.Close()
 	return nil
 }
 
@@ -234,6 +255,7 @@ func (s *Store) finished(err error) error {
 	}
 	if code(err) == readOnly {
 		s.pool.Reset() // another server may be the primary now, and the address name both
+		s.keeper.Reset()
 	}
 	return fmt.Errorf("postgres: %w", err)
 }

@@ -93,7 +93,12 @@ func at(t *testing.T, url string, options Options) storetest.Database {
 // execute makes a statement behind the driver's back.
 func execute(t *testing.T, url, sql string, args ...any) error {
 	ctx := context.WithoutCancel(t.Context())
-	c, err := pgx.Connect(ctx, url)
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return err
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec // there may be a pooler in between
+	c, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
 	}

@@ -18,9 +18,9 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?) on conflict (workflow_id
 
 	updateHead = `update heads set status = ?, owner = ?, wake = ?, ended = ?, last = ?, cause = ?, claimed = 0 where number = ?`
 
-	// restHead is updateHead where no message has come that the engine has not
-	// seen, and stayHead what is written where one has.
-	restHead = updateHead + ` and mail = ?`
+	// restHead is updateHead where the run is the engine's and no message has come that
+	// it has not seen, and stayHead what is written where one has.
+	restHead = updateHead + ` and mail = ? and owner = ?`
 
 	selectOwner = `select owner from heads where number = ?`
 	stayHead    = `update heads set status = ?, ended = ?, last = ?, cause = ?, claimed = 0 where number = ? returning ` + headColumns
@@ -310,19 +310,17 @@ func (tx *transaction) update(h *journal.Head) error {
 // rest lets a run leave memory, or tells that it has messages.
 func (tx *transaction) rest(c *store.Change) error {
 	h := c.Head
-	if tx.resent { // without a proof that it was written
-		owner, err := tx.value(selectOwner, int64(h.Number))
-		if err != nil || owner != nil && journal.EngineID(integer(owner)) != tx.group.Engine {
-			return err // it was: only its engine lets a run go
-		}
-	}
 	s, err := tx.prepare(restHead)
 	if err != nil {
 		return err
 	}
 	bindHead(s, h)
-	s.args[7].Value = h.Mail
+	s.args[7].Value, s.args[8].Value = h.Mail, int64(tx.group.Engine)
 	if rows, err := s.exec(); err != nil || rows == 1 {
+		return err
+	}
+	owner, err := tx.value(selectOwner, int64(h.Number))
+	if err != nil || owner != nil && journal.EngineID(integer(owner)) != tx.group.Engine {
 		return err
 	}
 	err = tx.query(func(row []driver.Value) error {

@@ -11,7 +11,7 @@ create table perdure.meta (
 -- One row for each engine that has joined, has not left and was not taken over. A
 -- commit locks its engine's row against being deleted; that is the fence.
 create table perdure.engines (
-    id     bigint generated always as identity primary key,
+    id     bigint generated always as identity (maxvalue 67108863) primary key, -- as many as numbers of runs have room for
     host   text not null,
     pid    integer not null,
     build  text not null,
