@@ -101,6 +101,10 @@ type stated interface {
 // explainServer says what to do about an error of a server, or of one that is not there.
 func (p Place) explainServer(err error) error {
 	var e stated
+	var address *pgconn.ParseConfigError
+	if errors.As(err, &address) {
+		return p.problem(journal.CodeInvalid, "", address, Names)
+	}
 	if !errors.As(err, &e) {
 		message, hint := unreached(err)
 		return p.problem(journal.CodeUnavailable, message, nil, hint)
@@ -119,6 +123,13 @@ func (p Place) explainServer(err error) error {
 		return forbidden("the user needs all rights to the schema perdure and its tables; who runs db migrate owns them")
 	case "3D000":
 		return p.problem(journal.CodeUnavailable, "", said, "createdb makes a database; "+Names)
+	case "25006":
+		return p.problem(journal.CodeUnavailable, "", said, "it is a standby, or default_transaction_read_only is on: name the primary, or both, as HOST,HOST, with target_session_attrs=read-write among the settings of the URL")
+	case "08P01":
+		if p.options.Pooler {
+			break
+		}
+		return p.problem(journal.CodeUnavailable, "", said, "is a pooler in between? Then pooler=on belongs among the settings of the URL")
 	case "53300":
 		return p.problem(journal.CodeUnavailable, "", said, "raise max_connections of the server, or lower pool_max_conns among the settings of the URL")
 	}
