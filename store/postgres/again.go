@@ -54,9 +54,10 @@ where o.run is not null or w.number is not null`
 var receivers = `select p.place, (select k.number from perdure.messages k where k.chain = coalesce(nullif(h.chain, 0), h.number) and k.id = p.id), ` +
 	of("h", headColumns) + `
 from unnest($1::bigint[], $2::text[], $3::text[]) with ordinality as p (run, workflow_id, id, place)
-join perdure.heads h on h.number = case when p.run <> 0 then p.run else coalesce(
+cross join lateral (select * from perdure.heads r where r.number = case when p.run <> 0 then p.run else coalesce(
     (select o.number from perdure.heads o where o.workflow_id = p.workflow_id and o.ended is null),
-    (select o.number from perdure.heads o where o.workflow_id = p.workflow_id and o.ended is not null order by o.ended desc, o.number desc limit 1)) end`
+    (select o.number from perdure.heads o where o.workflow_id = p.workflow_id and o.ended is not null order by o.ended desc, o.number desc limit 1)) end
+offset 0) h`
 
 // memories are what is found of a group that was sent before.
 type memories struct {

@@ -231,7 +231,7 @@ select run, seq, kind, status, scope, name, key, occ, nullif(at, -92233720368547
     $1::bigint[], $2::bigint[], $3::smallint[], $4::smallint[], $5::bigint[], $6::text[], $7::text[], $8::int[],
     $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::bytea[], $14::boolean[])
     as e (run, seq, kind, status, scope, name, key, occ, at, took, spill, detail, data, fresh)
-where not e.fresh or exists (select from perdure.heads h where h.number = e.run)`
+where not e.fresh or (select true from perdure.heads h where h.number = e.run)`
 
 	takeMessages = `with taken as (
     update perdure.messages m set taken = t.seq, spill = null, detail = null, data = null

@@ -29,13 +29,13 @@ from unnest($1::int[], $2::boolean[]) as l (key, alone)`
 
 	// lockHeads locks the runs that a group posts to, rests and ends, by number, before
 	// the statements that read them begin: those see what is there now.
-	lockHeads = `select from perdure.heads where number in (
+	lockHeads = `select from perdure.heads where number = any (array(
     select unnest($1::bigint[])
     union all
-    select o.number from unnest($2::bigint[]) as f (run)
-    join perdure.heads c on c.number = f.run join perdure.heads o on o.workflow_id = c.workflow_id and o.ended is null
+    select (select o.number from perdure.heads c join perdure.heads o on o.workflow_id = c.workflow_id and o.ended is null where c.number = f.run)
+    from unnest($2::bigint[]) as f (run)
     union all
-    select o.number from unnest($3::text[]) as i (id) join perdure.heads o on o.workflow_id = i.id and o.ended is null)
+    select (select o.number from perdure.heads o where o.workflow_id = i.id and o.ended is null) from unnest($3::text[]) as i (id)))
 order by number for no key update`
 
 	insertHeads = `insert into perdure.heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, chain, parent, keep,

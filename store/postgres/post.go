@@ -40,7 +40,7 @@ found as materialized (
             where c.number = m.run and c.status = %[1]d), m.run)
         else m.run
     end as number) t
-    left join perdure.heads r on r.number = t.number
+    left join lateral (select * from perdure.heads h where h.number = t.number offset 0) r on true
 ),
 known as materialized (
     select f.*,
@@ -111,7 +111,7 @@ select j.place, j.verdict, coalesce(j.known, j.waits, k.number, j.number),
     j.number, r.chain, r.parent, r.keep
 from judged j
 left join kept k using (place)
-left join perdure.heads r on r.number = j.target and j.verdict in (%[2]d, %[3]d, %[4]d) and not j.away
+left join lateral (select * from perdure.heads h where h.number = j.target and j.verdict in (%[2]d, %[3]d, %[4]d) and not j.away offset 0) r on true
 order by j.place`, journal.ContinuedAsNew, store.Duplicate, store.Delivered, store.Closed, store.Nobody, store.Unrouted)
 
 // sendPosts delivers what a group sends, and moves messages that had found no run. What
@@ -135,7 +135,7 @@ m as materialized (
             kind, id, scope, name, key, occ, at, spill, detail, data, unrouted, place)
     left join u on u.number = p.unrouted
     where (p.unrouted = 0 or u.number is not null) and (p.creator = 0 or case
-        when exists (select from perdure.heads c where c.number = p.creator) then not p.other
+        when (select true from perdure.heads c where c.number = p.creator) then not p.other
         when (select c.workflow from perdure.heads c where c.workflow_id = p.creator_id and c.ended is null
             and coalesce(array_position($24::bigint[], c.number), 0) < array_position($24::bigint[], p.creator)) <> p.creator_workflow then p.other
         else true
@@ -148,8 +148,8 @@ var deliverPosts = `with m as materialized (
     select u.number as place, n.number as run, false as follow, null::text as workflow_id, null::bigint as until, false as force,
         u.number as unrouted, u.kind, u.id, u.scope, u.name, u.key, u.occ, u.at, u.spill, u.detail, u.data
     from unnest($3::bigint[], $4::text[]) as n (number, workflow_id)
-    join perdure.unrouted u on u.workflow_id = n.workflow_id and u.until > $2
-    where exists (select from perdure.unrouted) and exists (select from perdure.heads h where h.number = n.number)
+    join perdure.unrouted u on u.number = any (array(select w.number from perdure.unrouted w where w.workflow_id = n.workflow_id and w.until > $2))
+    where (select true from perdure.unrouted limit 1) and (select true from perdure.heads h where h.number = n.number)
     for update of u
 )` + postBody
 

@@ -15,15 +15,16 @@ const (
 	// another workflow ID.
 	checkEnded = `select 1 / (count(*) = $4)::int
 from unnest($1::bigint[], $2::bigint[], $3::text[]) as s (number, ended, workflow_id)
-join perdure.heads h on h.number = s.ended and h.workflow_id = s.workflow_id and h.ended is not null
-join perdure.heads n on n.number = s.number`
+cross join lateral (select * from perdure.heads where number = s.ended offset 0) h
+cross join lateral (select from perdure.heads where number = s.number offset 0) n
+where h.workflow_id = s.workflow_id and h.ended is not null`
 
 	inheritMessages = `update perdure.messages m set run = s.number
 from unnest($1::bigint[], $2::bigint[]) as s (number, ended) where m.run = s.ended and m.taken is null`
 
 	// inheritMail counts what has moved as not given.
 	inheritMail = `update perdure.heads h set mail = e.mail,
-    given = case when exists (select from perdure.messages m where m.run = h.number) then 0 else e.mail end
+    given = case when (select true from perdure.messages m where m.run = h.number limit 1) then 0 else e.mail end
 from unnest($1::bigint[], $2::bigint[]) as s (number, ended) join perdure.heads e on e.number = s.ended
 where h.number = s.number`
 )

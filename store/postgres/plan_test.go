@@ -1,0 +1,122 @@
+package postgres
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/store/storetest"
+)
+
+// Plans are made once, when the tables are empty. One that reads a whole table then is
+// as quick as any, and gets slower with every run that there ever was.
+//
+// spec: P-1, P-2
+func TestNoPlanReadsAWholeTable(t *testing.T) {
+	f := &farm{t: t}
+	url := f.empty(t)
+	var mu sync.Mutex
+	plans := map[string]string{} // by statement
+	open := func() (store.Store, error) {
+		s, err := Open(t.Context(), url+"&session_preload_libraries=auto_explain&auto_explain.log_min_duration=0&auto_explain.log_level=notice")
+		if err != nil {
+			return nil, err
+		}
+		config := s.pool.Config()
+		config.ConnConfig.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+			if _, text, found := strings.Cut(n.Message, "Query Text: "); found {
+				statement, plan, _ := cutPlan(text)
+				mu.Lock()
+				plans[statement] = plan
+				mu.Unlock()
+			}
+		}
+		for _, pool := range []**pgxpool.Pool{&s.pool, &s.keeper} {
+			(*pool).Close()
+			if *pool, err = pgxpool.NewWithConfig(t.Context(), config); err != nil {
+				return nil, err
+			}
+		}
+		return s, nil
+	}
+	m := memory.New()
+	like := storetest.Database{Open: func() (store.Store, error) { m = m.Reopen(); return m, nil }}
+	watched := at(t, url, Options{})
+	watched.Open = open
+	storetest.Differ(t, like, watched, 1, 300)
+	if len(plans) < 30 {
+		t.Errorf("%d plans were seen: this proves little", len(plans))
+	}
+	for statement, plan := range plans {
+		if why := readsAll(plan); why != "" && !mayReadAll(statement) {
+			t.Errorf("%s\n\n%s\n\n%s", why, statement, plan)
+		}
+	}
+}
+
+// cutPlan separates a statement from its plan, which begins with the first line that has
+// costs.
+func cutPlan(text string) (statement, plan string, found bool) {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if strings.Contains(line, "  (cost=") {
+			return strings.Join(lines[:i], "\n"), strings.Join(lines[i:], "\n"), true
+		}
+	}
+	return text, "", false
+}
+
+var (
+	node = regexp.MustCompile(`^ *(->  )?([A-Z].*?)  \(cost=`)
+	scan = regexp.MustCompile(`^(Parallel )?(Seq Scan|Index Scan|Index Only Scan|Bitmap Index Scan)( .*)? on ((perdure\.)?[a-z_]+)`)
+
+	// tiny tables have a row for each engine, or few.
+	tiny = regexp.MustCompile(`^(perdure\.)?(engines|fallen|meta)(_|$)`)
+)
+
+// readsAll says where a plan reads all of a table, as far as that may be large.
+func readsAll(plan string) string {
+	lines := strings.Split(plan, "\n")
+	for i, line := range lines {
+		if strings.Contains(line, "hashed SubPlan") {
+			return "it makes a table of what it looks something up in"
+		}
+		n := node.FindStringSubmatch(line)
+		if n == nil {
+			continue
+		}
+		s := scan.FindStringSubmatch(n[2])
+		if s == nil || tiny.MatchString(s[4]) || i > 0 && strings.Contains(lines[i-1], "->  Limit") {
+			continue
+		}
+		if s[2] == "Seq Scan" || !hasCondition(lines[i+1:]) {
+			return "it reads all of " + s[4]
+		}
+	}
+	return ""
+}
+
+// hasCondition says whether a node that looks into an index does so for something.
+func hasCondition(below []string) bool {
+	for _, line := range below {
+		if node.MatchString(line) {
+			return false
+		}
+		if strings.Contains(line, "Index Cond:") {
+			return true
+		}
+	}
+	return false
+}
+
+// mayReadAll says of a statement that it is there to look at everything: it is part
+// of no commit and no claim.
+func mayReadAll(statement string) bool {
+	return statement == sweep || statement == disown || strings.Contains(statement, "count(*) from perdure.") || strings.Contains(statement, "order by number desc limit")
+}
