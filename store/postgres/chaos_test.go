@@ -207,7 +207,8 @@ func (j *journalOf) String() string {
 	return j.text.String()
 }
 
-func newCluster(t *testing.T, nodes int, seed uint64) *cluster {
+// newCluster starts nodes whose clocks differ by so much.
+func newCluster(t *testing.T, nodes int, clocks time.Duration, seed uint64) *cluster {
 	t.Logf("seed %d", seed)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
@@ -227,7 +228,7 @@ create table bookings (key text primary key, account int not null, amount int no
 create table beats (number bigint generated always as identity primary key, at timestamptz not null default clock_timestamp(), process int not null)`, opening, accounts-1))
 	c.must(err)
 	for i := range nodes {
-		p := &process{clock: time.Duration(i-1) * 2 * chaosLease, proxy: faultproxy.New(t, c.server.Addr()), log: new(journalOf)}
+		p := &process{clock: time.Duration(i-1) * clocks, proxy: faultproxy.New(t, c.server.Addr()), log: new(journalOf)}
 		c.nodes = append(c.nodes, p)
 		c.begin(p)
 		t.Cleanup(func() { c.kill(p) })
@@ -456,7 +457,7 @@ func TestNothingIsLostWhateverFails(t *testing.T) {
 		t.Skip("a minute of faults")
 	}
 	seed := rand.Uint64()
-	c := newCluster(t, 3, seed)
+	c := newCluster(t, 3, 2*chaosLease, seed)
 	ctx, enough := context.WithCancel(c.ctx)
 	var loading sync.WaitGroup
 	for i := range uint64(3) {

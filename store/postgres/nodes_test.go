@@ -21,7 +21,7 @@ type node struct {
 }
 
 // start starts a node that executes workflows. It ends with the test.
-func start(t *testing.T, url string, o postgres.Options, workflows ...perdure.Definition) *node {
+func start(t testing.TB, url string, o postgres.Options, workflows ...perdure.Definition) *node {
 	t.Helper()
 	s, err := postgres.OpenWith(t.Context(), url, o)
 	if err != nil {

@@ -13,7 +13,7 @@ func TestRunsMoveWhenTheirNodeIsGone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some leases have to pass")
 	}
-	c := newCluster(t, 2, 1)
+	c := newCluster(t, 2, 0, 1)
 	_, err := c.client.Start(c.ctx, "beats", []byte("0"))
 	c.must(err)
 	for _, how := range []struct {
