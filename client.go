@@ -74,9 +74,10 @@ func (c *Client) start(ctx context.Context, workflow string, input []byte, opts 
 }
 
 // Cancel ends a run, by run ID or workflow ID, as CANCELLED with a reason: what
-// still runs is cancelled first, and a workflow with clean-ups does those. On an
-// engine it returns when it is durable that the run ends so; on a client of its
-// own when it is durable that it was asked to. A run that is cancelled already is
+// still runs is cancelled first, and a workflow with clean-ups does those. On the
+// engine that has the run, or of one that none has, it returns when it is durable
+// that the run ends so; on another engine, and on a client of its own, when it is
+// durable that it was asked to. A run that is cancelled already is
 // left as it is; one that ended otherwise gives an [Error] of code wrong_state
 // that names its status.
 func (c *Client) Cancel(ctx context.Context, id, reason string) error {
@@ -85,13 +86,15 @@ func (c *Client) Cancel(ctx context.Context, id, reason string) error {
 
 // Suspend parks a run, by run ID or workflow ID, until it is resumed: steps in
 // flight are given up and begun anew then, messages are kept, and only its overall
-// timeout and a cancel end it.
+// timeout and a cancel end it. It returns when that is durable, or, where another
+// engine has the run, when it is durable that it was asked to.
 func (c *Client) Suspend(ctx context.Context, id, reason string) error {
 	return c.runs.Suspend(ctx, id, clip(reason))
 }
 
 // Resume lets a parked run go on, by run ID or workflow ID, and returns when
-// that is durable. A run that is not SUSPENDED gives an [Error] of code
+// that is durable, or, where another engine has the run, when it is durable that it was
+// asked to. A run that is not SUSPENDED gives an [Error] of code
 // wrong_state.
 func (c *Client) Resume(ctx context.Context, id string) error { return c.runs.Resume(ctx, id) }
 

@@ -54,8 +54,8 @@ type office interface {
 	spill(what string, data *[]byte) (journal.Number, *journal.Failure)
 }
 
-// write calls f with an office, and once more with another one where nothing was
-// done since the first has lost its lease.
+// write calls f with an office, and with another one where nothing was done since the
+// one before has lost its lease.
 func (d *Desk) write(ctx context.Context, op string, f func(office) error) error {
 	for {
 		o, err := d.house.open(ctx, op)

@@ -35,8 +35,8 @@ const margin = 10
 // lapsed is how long after the lease of another engine has passed that is looked at.
 const lapsed = 5 * time.Millisecond
 
-// errLost says that the engine has lost its lease, and that of what was asked of it
-// nothing is done.
+// errLost says that the engine has lost its lease. What was asked of it is asked of its
+// next kernel, unless it shows to be done.
 var errLost = errors.New("kernel: the lease is lost")
 
 // extend notes the lease that was asked for at a time.
