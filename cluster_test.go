@@ -164,7 +164,7 @@ func outputs(t *testing.T, w *world, runs []*perdure.Run[int]) {
 	}
 }
 
-// spec: R-12, B-5, L-16
+// spec: B-5, P-5
 func TestRunsOfAKilledEngineGoOnElsewhereWithinTheLeaseAndASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 30
@@ -194,7 +194,7 @@ func TestRunsOfAKilledEngineGoOnElsewhereWithinTheLeaseAndASecond(t *testing.T) 
 	})
 }
 
-// spec
+// spec: B-5, P-5
 func TestWhatRestsIsOnTimeWhenTheEngineThatPutItToRestIsKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("sleeper", func(ctx context.Context, d int) (int, error) {
@@ -344,7 +344,7 @@ func unsteadily(w *world) *unsteady {
 	return u
 }
 
-// spec: R-13, L-16
+// spec: B-5, R-13
 func TestAnEngineThatWasHeldUpForLongerThanItsLeaseIsFencedAndJoinsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 10

@@ -73,7 +73,7 @@ func (l unheard) Commit(ctx context.Context, g *store.Group) error {
 
 // A command that went with the lease is carried out by the engine's next one.
 //
-// spec: R-25, L-16
+// spec: L-2, B-5
 func TestAResumeThatWasLostWithTheLeaseIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
@@ -97,7 +97,7 @@ func TestAResumeThatWasLostWithTheLeaseIsMadeAgain(t *testing.T) {
 
 // So is one that finds the lease lost while it claims the run.
 //
-// spec: R-12, L-16
+// spec: L-10, B-5
 func TestACancelThatMeetsTheLossOfTheLeaseIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
@@ -116,7 +116,7 @@ func TestACancelThatMeetsTheLossOfTheLeaseIsMadeAgain(t *testing.T) {
 
 // Where the engine does not know, it does not say that nothing was done.
 //
-// spec: R-12
+// spec: L-10
 func TestACommandThatMayHaveBeenCarriedOutSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
@@ -146,7 +146,7 @@ func TestACommandThatMayHaveBeenCarriedOutSaysSo(t *testing.T) {
 
 // What the run says in memory, ahead of the store, is the answer.
 //
-// spec: R-25
+// spec: L-2
 func TestACommandThatIsRefusedInMemoryIsNotAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var finds atomic.Int64
@@ -173,7 +173,7 @@ func TestACommandThatIsRefusedInMemoryIsNotAskedForAgain(t *testing.T) {
 
 // A cancel that the store refuses says so.
 //
-// spec: R-12
+// spec: L-10
 func TestACancelThatTheStoreRefusesReturns(t *testing.T) {
 	for _, cleans := range []bool{true, false} {
 		t.Run(fmt.Sprint(cleans), func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestACancelThatTheStoreRefusesReturns(t *testing.T) {
 
 // A run whose end the store refuses is parked, has not ended, and goes on when it is told to.
 //
-// spec: R-25, P-1
+// spec: L-2, P-1
 func TestARunWhoseEndIsRefusedGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused, finds := false, 0
@@ -261,7 +261,7 @@ func TestARunWhoseEndIsRefusedGoesOn(t *testing.T) {
 
 // A command waits for a claim of others no longer than its context lasts.
 //
-// spec: R-12
+// spec: L-10
 func TestACancelWaitsForAClaimNoLongerThanItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := false
@@ -291,7 +291,7 @@ func TestACancelWaitsForAClaimNoLongerThanItsContext(t *testing.T) {
 
 // Steps of clean-ups lose their contexts with the lease, as others do.
 //
-// spec: L-16, B-5
+// spec: L-14, B-5
 func TestTheContextOfACleanUpsStepEndsWithTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &logbook{}
@@ -349,7 +349,7 @@ func TestTheContextOfACleanUpsStepEndsWithTheLease(t *testing.T) {
 
 // A store that is closed while the engine has no lease ends Run with an error.
 //
-// spec: L-16
+// spec: B-5
 func TestAStoreClosedWhileTheLeaseIsLostEndsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, nil })
@@ -371,7 +371,7 @@ func TestAStoreClosedWhileTheLeaseIsLostEndsRun(t *testing.T) {
 
 // A result that is there is given, whatever has become of the engine.
 //
-// spec: R-12
+// spec: L-1
 func TestAResultIsGivenAfterTheEngineHasStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, n int) (int, error) { return n, nil })
@@ -408,7 +408,7 @@ func TestACallWhoseContextHasEndedIsNotToldThatTheEngineStands(t *testing.T) {
 
 // A client whose store does not answer is not told that something has stopped.
 //
-// spec: P-5
+// spec: P-1
 func TestAClientsFirstCallTellsThatTheStoreDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := false

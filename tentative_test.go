@@ -79,7 +79,7 @@ func TestARunDoesNotRestBeforeATransactionsResultIsAFact(t *testing.T) {
 
 // That its run is suspended meanwhile is no reason for a step to fail for good.
 //
-// spec: B-4, R-25
+// spec: B-4, L-2
 func TestAStepWhoseTransactionFailsWhileItsRunIsSuspendedIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		books := &till{}

@@ -216,7 +216,7 @@ func (s *Store) checkSettings(ctx context.Context) error {
 		return fmt.Errorf("default_transaction_isolation is %s: behind a pooler it has to be %s for the role or the database", isolation, readCommitted)
 	}
 	for _, setting := range [][2]string{{"fsync", fsync}, {"full_page_writes", pages}, {"synchronous_commit", commit}} {
-		if setting[1] == "off" && !s.options.Unsafe && !s.options.ReadOnly {
+		if setting[1] == "off" && !s.options.Unsafe {
 			return &store.UnsafeError{Setting: setting[0]}
 		}
 	}

@@ -153,7 +153,7 @@ func TestAStartWhoseRivalEndsMeanwhileIsWritten(t *testing.T) {
 // A rest that arrives when its run has moved on takes it from nobody; and a session that
 // may still get one is ended before the rest is sent again.
 //
-// spec: R-12, L-16
+// spec: B-5
 func TestARestThatArrivesLateTakesARunFromNobody(t *testing.T) {
 	url := testpg.URL(t)
 	config, err := pgx.ParseConfig(url)
@@ -223,7 +223,7 @@ func TestWhoNotesTheClockHoldsUpNobody(t *testing.T) {
 
 // However many calls wait for something, the lease is renewed.
 //
-// spec: R-12, L-16
+// spec: B-5
 func TestALeaseIsRenewedWhileAllCallsWait(t *testing.T) {
 	url := testpg.URL(t)
 	s := mustOpen(t, url, Options{})
@@ -252,7 +252,7 @@ func TestALeaseIsRenewedWhileAllCallsWait(t *testing.T) {
 // Take-overs end a session that is stuck also with one connection for calls, and behind
 // a pooler, which tells of no session what process of the server it is.
 //
-// spec: R-12, B-5
+// spec: B-5
 func TestAStuckSessionIsEndedWhateverIsInBetween(t *testing.T) {
 	url := testpg.URL(t)
 	for name, c := range map[string]struct {
@@ -326,7 +326,7 @@ func mask(client net.Conn, at string) {
 
 // Those who take over the same engine at once end its stuck session, and not each other.
 //
-// spec: R-12
+// spec: B-5
 func TestThoseWhoTakeOverLeaveEachOtherAlone(t *testing.T) {
 	for range 5 {
 		url := testpg.URL(t)
@@ -347,7 +347,7 @@ func TestThoseWhoTakeOverLeaveEachOtherAlone(t *testing.T) {
 // A user's transaction that has sent something to a run keeps nothing else from going
 // on: not the other runs of its dead engine, and not the claims of its living one.
 //
-// spec: R-12, B-5
+// spec: B-5
 func TestALockedRunIsLeftForLater(t *testing.T) {
 	url := testpg.URL(t)
 	s, other := mustOpen(t, url, Options{}), mustOpen(t, url, Options{})
