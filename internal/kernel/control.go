@@ -42,8 +42,8 @@ func (k *Kernel) live(n journal.Number) Live {
 
 // Cancel ends a run as CANCELLED and returns when that is durable, or, of a run
 // that cleans up before it ends, when it is durable that it will end so; of one that
-// another engine has, when the message to it is durable. One that is cancelled already is left as it is; one that ended otherwise is an error that
-// names its status.
+// another engine has, when the message to it is durable. One that is cancelled already
+// is left as it is; one that ended otherwise is an error that names its status.
 func (e *Engine) Cancel(ctx context.Context, id, reason string) error {
 	return e.order(ctx, order{
 		op: "cancel " + id, id: id, judge: mayCancel, ends: true, kind: journal.CancelAsked, reason: reason,

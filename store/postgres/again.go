@@ -123,7 +123,7 @@ func (s *Store) endLost(ctx context.Context) error {
 	s.mu.Lock()
 	lost := slices.Clone(s.lost)
 	s.mu.Unlock()
-	if len(lost) == 0 || s.options.Pooler {
+	if len(lost) == 0 {
 		return nil
 	}
 	if _, err := s.keeper.Exec(ctx, endSessions, lost); err != nil {

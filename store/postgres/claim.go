@@ -251,9 +251,10 @@ order by m.number`
 // out: who reads the journal is told why.
 func (s *Store) owed(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	out := store.Claimed{Engine: c.Engine}
+	size := 0
 	for {
 		out.More = false
-		found, size := 0, 0
+		found := 0
 		var b batch
 		b.add(holdEngine, int64(c.Engine)).or(store.ErrFenced)
 		b.add(selectOwed, int64(c.Engine), c.Workflows, c.After, c.Owed-len(out.Owed)+1).each(func(rows pgx.Rows) error {

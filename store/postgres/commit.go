@@ -162,7 +162,7 @@ func (s *Store) write(ctx context.Context, g *store.Group, there known) error {
 func (s *Store) use(ctx context.Context, f func(*pgxpool.Conn) error) error {
 	return s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
 		err := f(c)
-		if c.Conn().IsClosed() {
+		if c.Conn().IsClosed() && !s.options.Pooler { // which tells of no session what it is
 			s.mu.Lock()
 			s.lost = append(s.lost, int32(c.Conn().PgConn().PID()))
 			s.mu.Unlock()

@@ -179,6 +179,7 @@ func TestARestThatArrivesLateTakesARunFromNobody(t *testing.T) {
 	if err := session(t, url).QueryRow(t.Context(), "select count(*) from pg_stat_activity where pid = any($1)", slow.lost).Scan(&living); err != nil || living != 0 || len(s.lost) != 0 {
 		t.Errorf("%d of the sessions that were lost are there, %v; %d are to be ended", living, err, len(s.lost))
 	}
+	proxy.Heal()
 	claimed, err := other.Claim(t.Context(), store.Claim{Engine: second, Max: 1, Workflows: []string{"w"}, Now: time.Now()})
 	if err != nil || len(claimed.Runs) != 1 {
 		t.Fatalf("%d runs, %v", len(claimed.Runs), err)
@@ -452,4 +453,27 @@ func TestASchemaMadeForARoleIsUsed(t *testing.T) {
 	url := server.URL()
 	testpg.Execute(t, url, "create role app login", "create schema perdure authorization app")
 	joined(t, mustOpen(t, strings.Replace(url, "//perdure@", "//app@", 1), Options{}))
+}
+
+// What is owed comes in portions that fit into memory.
+//
+// spec: P-1
+func TestLargeEntriesThatAreOwedComeAFewAtATime(t *testing.T) {
+	s := mustOpen(t, testpg.URL(t), Options{})
+	engine := joined(t, s)
+	large := make([]byte, claimBytes/2+1)
+	for n := range int64(3) {
+		g := started(t, s, engine, n+1)
+		e := &g.Changes[0].Entries[0]
+		e.Data, e.Detail = large, &journal.Detail{Tell: true}
+		done(t, s, g)
+	}
+	var after int64
+	for _, want := range []int{2, 1} {
+		out, err := s.Claim(t.Context(), store.Claim{Engine: engine, Workflows: []string{"w"}, Owed: 10, After: after, Now: time.Now()})
+		if err != nil || len(out.Owed) != want || out.More != (want == 2) {
+			t.Fatalf("%d are given, more %v, %v; want %d", len(out.Owed), out.More, err, want)
+		}
+		after = out.Owed[want-1].Number
+	}
 }

@@ -102,6 +102,8 @@ func TestWhatAServerSaysIsExplained(t *testing.T) {
 		{"42501", "permission denied for database shop", "shop db migrate", true},
 		{"42501", "permission denied for table heads", "all rights", true},
 		{"53300", "sorry, too many clients already", "max_connections", false},
+		{"25006", "cannot execute UPDATE in a read-only transaction", "target_session_attrs=read-write", false},
+		{"08P01", "unsupported startup parameter: jit", "pooler=on", false},
 		{"57P03", "the database system is starting up", "log of the server", false},
 	} {
 		err := p.explain(errors.Join(&pgError{c.code, c.text}))
@@ -120,6 +122,16 @@ func TestWhatAServerSaysIsExplained(t *testing.T) {
 	}
 	if err := p.explain(context.DeadlineExceeded); !strings.Contains(err.Error(), "the server does not answer") {
 		t.Error(err)
+	}
+}
+
+func TestASettingThatIsNoneIsNamed(t *testing.T) {
+	p, err := Parse("shop", "postgres://ada:s3cr3t@db/shop?pool_max_conns=abc")
+	if err == nil {
+		_, err = p.Open(t.Context(), Write)
+	}
+	if journal.CodeOf(err) != journal.CodeInvalid || strings.Contains(err.Error(), "s3cr3t") {
+		t.Errorf("it gives %v", err)
 	}
 }
 
