@@ -94,11 +94,12 @@ where not exists (select from perdure.heads h where h.number = n.number)`
 
 // idLocks is the class of the advisory locks on workflow IDs, and idKeys how many of
 // them there are: a server has room for some thousand. owedLocks is the class of those
-// on what engines owe.
+// on what engines owe, successionLocks of those on dead engines.
 const (
-	idLocks   = 0x70657264
-	owedLocks = idLocks + 1
-	idKeys    = 128
+	idLocks         = 0x70657264
+	owedLocks       = idLocks + 1
+	successionLocks = idLocks + 2
+	idKeys          = 128
 )
 
 // clockEvery is how often a store writes what the clock says.

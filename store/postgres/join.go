@@ -34,16 +34,18 @@ from perdure.engines where id <> $1`
 
 	// takeOver removes the row of an engine if its lease has passed still, and waits for
 	// those commits of it that have begun. It reads nothing of its runs: what the last of
-	// those commits has written is seen by statements that begin after it.
-	takeOver = `with gone as (delete from perdure.engines where id = $1 and leased <= clock_timestamp() returning id)
+	// those commits has written is seen by statements that begin after it. One at a time
+	// does it: two who waited for the same commit would each end the other's session.
+	takeOver = `with gone as (
+    delete from perdure.engines where id = $1 and leased <= clock_timestamp() and pg_try_advisory_xact_lock($3, $1::int) returning id)
 insert into perdure.fallen (id, now) select id, $2 from gone returning id`
 
-	// waiting ends the sessions that keep the row of a dead engine: one was stopped in
-	// the middle of a commit. Others who wait for it too are left alone.
-	waiting = `select pg_terminate_backend(b.pid) from unnest(pg_blocking_pids($1)) as b (pid)
-where b.pid <> pg_backend_pid() and not exists (
-    select from pg_locks l where l.pid = b.pid and l.relation = 'perdure.engines'::regclass and l.mode = 'RowExclusiveLock'
-    and exists (select from pg_locks w where w.pid = l.pid and not w.granted))`
+	// whoami names the session, which the server ends where its client goes silent.
+	whoami = `select pg_backend_pid(), set_config('idle_in_transaction_session_timeout', '1s', true)`
+
+	// endBlocking ends the sessions that keep another one waiting: one was stopped in the
+	// middle of a commit.
+	endBlocking = `select pg_terminate_backend(b.pid) from unnest(pg_blocking_pids($1)) as b (pid) where b.pid <> pg_backend_pid()`
 
 	// free takes runs off engines that have fallen, some at a time, and leaves alone those
 	// that somebody has locked. One that was executing has a crash counted.
@@ -139,6 +141,7 @@ func (s *Store) succession(ctx context.Context, now time.Time, out *store.Claime
 	if lapse.Valid {
 		out.Lapse = time.Duration(lapse.Int64) * time.Microsecond
 	}
+	others := 0 // are at some of the dead
 	for _, id := range dead {
 		gone, err := s.takeOver(ctx, id, now)
 		if err != nil {
@@ -146,6 +149,8 @@ func (s *Store) succession(ctx context.Context, now time.Time, out *store.Claime
 		}
 		if gone {
 			out.Fallen++
+		} else {
+			others++
 		}
 		fallen = true
 	}
@@ -164,7 +169,7 @@ func (s *Store) succession(ctx context.Context, now time.Time, out *store.Claime
 			return err
 		}
 	}
-	if fallen && (out.Lapse == 0 || out.Lapse > soonAgain) {
+	if (fallen || others > 0) && (out.Lapse == 0 || out.Lapse > soonAgain) {
 		out.Lapse = soonAgain
 	}
 	if out.Fallen > 0 || out.Freed > 0 {
@@ -181,7 +186,7 @@ const patience = 200 * time.Millisecond
 func (s *Store) takeOver(ctx context.Context, id int64, now time.Time) (gone bool, err error) {
 	err = s.keeper.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
 		var b batch
-		b.add(takeOver, id, nanos(now)).each(func(pgx.Rows) error {
+		b.add(takeOver, id, nanos(now), int32(successionLocks)).each(func(pgx.Rows) error {
 			gone = true
 			return nil
 		})
@@ -196,7 +201,7 @@ func (s *Store) takeOver(ctx context.Context, id int64, now time.Time) (gone boo
 func (s *Store) clearly(ctx context.Context, c *pgxpool.Conn, b *batch, patience time.Duration) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		var pid int32
-		if err := tx.QueryRow(ctx, `select pg_backend_pid()`).Scan(&pid); err != nil {
+		if err := tx.QueryRow(ctx, whoami).Scan(&pid, nil); err != nil {
 			return err
 		}
 		over := make(chan struct{})
@@ -213,7 +218,7 @@ func (s *Store) clear(ctx context.Context, pid int32, patience time.Duration, ov
 	for {
 		select {
 		case <-t.C:
-			_, _ = s.keeper.Exec(ctx, waiting, pid) // what waits fails by itself if this does
+			_, _ = s.keeper.Exec(ctx, endBlocking, pid) // what waits fails by itself if this does
 		case <-over:
 			return
 		}

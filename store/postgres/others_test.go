@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -333,15 +334,54 @@ func TestThoseWhoTakeOverLeaveEachOtherAlone(t *testing.T) {
 		url := testpg.URL(t)
 		stuck(t, url, joined(t, mustOpen(t, url, Options{})))
 		var all sync.WaitGroup
+		var fallen atomic.Int64
 		for range 4 {
 			s := mustOpen(t, url, Options{})
 			all.Go(func() {
-				if _, err := s.Claim(context.Background(), store.Claim{Now: time.Now()}); err != nil {
+				out, err := s.Claim(context.Background(), store.Claim{Now: time.Now()})
+				if err != nil {
 					t.Errorf("a join: %v", err)
 				}
+				fallen.Add(int64(out.Fallen))
 			})
 		}
 		all.Wait()
+		if n := fallen.Load(); n != 1 {
+			t.Errorf("%d of them took over", n)
+		}
+	}
+}
+
+// Who is stopped in the middle of taking over keeps others from doing so for a second.
+//
+// spec: B-5
+func TestATakeOverThatIsStoppedIsTakenOver(t *testing.T) {
+	url := testpg.URL(t)
+	s := mustOpen(t, url, Options{})
+	dead := joined(t, s)
+	lapse(t, url, dead)
+	c := session(t, url)
+	for _, sql := range []string{"begin", whoami, fmt.Sprintf("select pg_advisory_xact_lock(%d, %d)", successionLocks, dead)} {
+		if _, err := c.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := mustOpen(t, url, Options{})
+	engine := joined(t, other)
+	for tries := 1; ; tries++ {
+		out, err := other.Claim(soon(t), store.Claim{Engine: engine, Renew: true, Now: time.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Fallen == 1 {
+			if tries == 1 {
+				t.Error("it was not kept from it")
+			}
+			return
+		}
+		if out.Lapse <= 0 || out.Lapse > soonAgain {
+			t.Fatalf("it looks again in %v", out.Lapse)
+		}
 	}
 }
 
