@@ -292,6 +292,7 @@ func (o *operation) finish(a *attempt, data []byte, spill journal.Number, failur
 		o.attempt = nil
 		r.inFlight--
 		o.backOff(d.Due)
+		r.flush()
 		r.dispatch()
 		return
 	}

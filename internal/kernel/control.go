@@ -234,11 +234,7 @@ func (r *run) carryOut(op string, judge judge, ends bool, do func(*run)) (<-chan
 	case closes:
 		done := make(chan struct{})
 		r.whenDurable(effect{do: func() { close(done) }})
-		if r.holder == nil {
-			r.seal(r.seq)
-		} else { // its turn seals the rest
-			r.seal(r.opened)
-		}
+		r.flush() // a turn that goes on seals the rest
 		return done, judge(op, r.asked(ends))
 	}
 	return nil, judge(op, r.asked(ends))

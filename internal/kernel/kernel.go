@@ -229,7 +229,8 @@ func (k *Kernel) drain() {
 func (k *Kernel) leaveAll() {
 	for _, r := range k.residents() {
 		r.mu.Lock()
-		if r.end == nil {
+		if r.end == nil && !r.left {
+			r.flush()
 			r.leave()
 		}
 		r.stop(ErrUnloaded)

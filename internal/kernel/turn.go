@@ -43,6 +43,7 @@ type turns struct {
 	deliveries int64     // operations delivered so far
 	lending    bool      // a timer runs that may lend the turn
 	lent       bool      // order is no longer promised
+	held       int64     // up to this, entries that were kept for others to join them are sealed soon; 0 without
 	caughtUp   bool      // code has gone as far as it can without what is not recorded
 	reading    int       // payloads that the engine reads for the holder, which is no reason to lend
 }
@@ -85,8 +86,8 @@ func (r *run) hold(b *branch) {
 	r.holder = b
 	r.turn++
 	r.opened = r.seq
-	if r.seq > r.sealed {
-		r.k.late.watch(r)
+	if r.seq > r.sealed && r.held == 0 {
+		r.k.late.watch(r, r.turn)
 	}
 	begun := b.state != isNew
 	b.state = isHolder
@@ -97,10 +98,11 @@ func (r *run) hold(b *branch) {
 	b.wake <- struct{}{}
 }
 
-// endTurn seals what the turn appended and leaves nobody holding it.
+// endTurn leaves nobody holding the turn. What it appended is sealed, unless it can
+// wait for more.
 func (r *run) endTurn() {
 	r.holder = nil
-	if !r.left {
+	if !r.left && !r.keep() {
 		r.seal(r.seq)
 	}
 }
@@ -157,7 +159,9 @@ func (r *run) idle() {
 	case r.waits > 0 && (status == journal.Running || status == journal.Suspended):
 		r.restate(journal.Waiting)
 	}
-	r.seal(r.seq)
+	if !r.keep() {
+		r.seal(r.seq)
+	}
 	r.seek()
 	r.considerRest()
 }

@@ -1,0 +1,97 @@
+package perdure_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// counted gives a world whose commits take a millisecond and are counted.
+func counted(t *testing.T, opts perdure.Options, wfs ...perdure.Definition) (*world, *atomic.Int64) {
+	var commits atomic.Int64
+	w := hooked(t, &hook{commit: func(_ *store.Group, do func() error) error {
+		time.Sleep(time.Millisecond)
+		commits.Add(1)
+		return do()
+	}}, opts, wfs...)
+	return w, &commits
+}
+
+// layered runs layers of parallel steps, each layer after the one before.
+func layered(layers, width int, step func(context.Context) (int, error)) *perdure.Workflow[int, int] {
+	return perdure.Define("layered", func(ctx context.Context, _ int) (int, error) {
+		for l := range layers {
+			var all []*perdure.Future[int]
+			for s := range width {
+				all = append(all, perdure.Async(ctx, fmt.Sprintf("s-%d-%d", l, s), step))
+			}
+			for _, f := range all {
+				if _, err := f.Await(ctx); err != nil {
+					return 0, err
+				}
+			}
+		}
+		return 0, nil
+	})
+}
+
+// The results of steps that have begun together, and that end together, are in one
+// commit.
+func TestResultsThatComeTogetherShareACommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := layered(10, 10, func(context.Context) (int, error) { return 1, nil })
+		w, commits := counted(t, perdure.Options{}, wf)
+		defer w.end()
+		run, err := wf.Start(t.Context(), w.eng, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run.Result(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := commits.Load(); n > 12 {
+			t.Errorf("%d commits: a start, the first 10 begin, 10 times the results of a layer", n)
+		}
+	})
+}
+
+// A result that others might join is durable soon, also where they take long, or come
+// one after the other without an end.
+func TestAResultDoesNotWaitForOthers(t *testing.T) {
+	for name, pace := range map[string]time.Duration{"one that takes long": time.Hour, "an endless row": 700 * time.Microsecond} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var n atomic.Int64
+				wf := layered(1, 100, func(ctx context.Context) (int, error) {
+					select {
+					case <-time.After(time.Duration(n.Add(1)-1) * pace):
+					case <-ctx.Done():
+					}
+					return 1, nil
+				})
+				w, _ := counted(t, perdure.Options{Drain: -1}, wf)
+				defer w.end()
+				run, err := wf.Start(t.Context(), w.eng, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Millisecond)
+				h, err := w.eng.History(t.Context(), string(run.RunID()), 0, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !slices.ContainsFunc(h, func(e journal.Entry) bool { return e.Kind == journal.StepCompleted }) {
+					t.Error("no result is durable after 10 ms")
+				}
+			})
+		})
+	}
+}
