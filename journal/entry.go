@@ -61,6 +61,8 @@ type Detail struct {
 	Failures int       `json:"failures,omitempty"` // panics of the run's code in a row
 	Version  int       `json:"version,omitempty"`  // what a change marker decided
 	Phase    string    `json:"phase,omitempty"`    // of a TCC
+	Variable string    `json:"variable,omitempty"` // the name of one
+	ByStep   bool      `json:"by_step,omitempty"`  // the body of the step set the variable, or added the key; it counts from the result on
 	Other    RunID     `json:"other,omitempty"`    // the child, parent, predecessor or successor
 
 	// Of messages, and of the entries that take them.
@@ -70,6 +72,9 @@ type Detail struct {
 	Outcome Status   `json:"outcome,omitempty"` // how a child ended; of RunClosing how the run will
 	Choices []string `json:"choices,omitempty"` // what an operator may decide
 	Event   string   `json:"event,omitempty"`   // the type of an emitted event
+	Tells   string   `json:"tells,omitempty"`   // what a pattern's event tells: that a step completed, say
+	Topic   string   `json:"topic,omitempty"`   // that the event is published under
+	Routing string   `json:"routing,omitempty"` // its key there
 	Policy  string   `json:"policy,omitempty"`  // of a child: what becomes of it when its parent ends
 	Tell    bool     `json:"tell,omitempty"`    // somebody is to be told of this entry at least once
 

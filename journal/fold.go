@@ -166,7 +166,7 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 }
 
 // applyShown takes in what a run shows of itself: its payload, what it
-// published, attributes and markers.
+// published, variables, attributes and markers.
 func (a *Aggregate) applyShown(e *Entry, d *Detail) {
 	s := &a.state
 	switch e.Kind {
@@ -177,6 +177,14 @@ func (a *Aggregate) applyShown(e *Entry, d *Detail) {
 		}
 	case StatePublished:
 		put(&s.Published, e.Op.Name, Published{Data: e.Data, Seq: e.Seq, At: e.At})
+	case VariableSet:
+		if e.Data == nil && e.Spill == 0 {
+			delete(s.Variables, d.Variable)
+			break
+		}
+		put(&s.Variables, d.Variable, Published{Data: e.Data, Seq: e.Seq, At: e.At})
+	case KeyAdded:
+		s.Keys = append(s.Keys, string(e.Data))
 	case AttributeSet:
 		if e.Data == nil {
 			delete(s.Attributes, e.Op.Name)
@@ -215,16 +223,40 @@ var stepStatus = map[Kind]StepStatus{
 	CompensationFailure: StepIsCompensationFailed,
 }
 
+// inPhase says the same of the steps of a TCC's participants.
+var inPhase = map[string]map[StepStatus]StepStatus{
+	PhaseTry:     {StepIsDone: StepIsTried, StepIsFailed: StepIsTryFailed, StepIsTimedOut: StepIsTryFailed},
+	PhaseConfirm: {StepIsRunning: StepIsConfirming, StepIsDone: StepIsConfirmed, StepIsFailed: StepIsConfirmFailed, StepIsTimedOut: StepIsConfirmFailed},
+	PhaseCancel:  {StepIsRunning: StepIsCanceling, StepIsDone: StepIsCanceled, StepIsFailed: StepIsCancelFailed, StepIsTimedOut: StepIsCancelFailed},
+}
+
+// IsFact says whether entries of this kind tell something of a step that an
+// operation of another name has done, or nobody. Several may be of one step.
+func (k Kind) IsFact() bool {
+	switch k {
+	case StepSkipped, CompensationStarted, StepCompensated, CompensationFailure, PhaseStarted, PhaseCompleted, PhaseFailed, DeadLettered:
+		return true
+	}
+	return false
+}
+
 func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	status := stepStatus[e.Kind]
 	if status == "" {
 		return
 	}
-	i, known := a.byOp[e.Op]
+	if s := inPhase[d.Phase][status]; s != "" {
+		status = s
+	}
+	op := e.Op
+	if e.Kind.IsFact() {
+		op.Occ = 1
+	}
+	i, known := a.byOp[op]
 	if !known {
 		i = len(a.state.Steps)
-		a.byOp[e.Op] = i
-		a.state.Steps = append(a.state.Steps, Step{Op: e.Op, Path: a.path(e.Op), Started: e.Began()})
+		a.byOp[op] = i
+		a.state.Steps = append(a.state.Steps, Step{Op: op, Path: a.path(op), Phase: d.Phase, Started: e.Began()})
 	}
 	step := &a.state.Steps[i]
 	if e.Kind == ScopeOpened {

@@ -234,6 +234,17 @@ var afterStart = map[journal.Kind]struct {
 			s.Cleanups = []journal.Cleanup{{Op: journal.Op{Name: "unlock", Occ: 1}, Path: "unlock", Opens: s.Seq}}
 		},
 	},
+	journal.DeadLettered: {journal.Entry{Op: charge, Detail: &journal.Detail{Other: "db-1-9"}}, nothing},
+	journal.VariableSet: {
+		journal.Entry{Op: journal.Op{Name: "customer", Occ: 1}, Data: []byte("2"), Detail: &journal.Detail{Variable: "customer"}},
+		func(s *journal.Snapshot) {
+			s.Variables = map[string]journal.Published{"customer": {Data: []byte("2"), Seq: next, At: at(next)}}
+		},
+	},
+	journal.KeyAdded: {
+		journal.Entry{Op: charge, Data: []byte("debit 1"), Detail: &journal.Detail{ByStep: true}},
+		func(s *journal.Snapshot) { s.Keys = []string{"debit 1"} },
+	},
 	journal.EventEmitted: {journal.Entry{Data: []byte("2"), Detail: &journal.Detail{Event: "order.paid", Tell: true}}, nothing},
 	journal.RunClosing: {
 		journal.Entry{Detail: &journal.Detail{Failure: &journal.Failure{Message: "cancelled"}, Outcome: journal.Cancelled}},

@@ -34,6 +34,11 @@ var golden = map[string][]journal.Entry{
 	"v1-messages.jsonl":  goldenMessages(),
 	"v1-chain.jsonl":     goldenChain(),
 	"v1-successor.jsonl": goldenSuccessor(),
+
+	// Variables, keys, dead letters and the phases of steps.
+	"v1-kinds-3.jsonl":  goldenKinds(thirdKinds...),
+	"v1-fields-3.jsonl": alone(patternFields(), 1),
+	"v1-shared.jsonl":   goldenShared(),
 }
 
 // The kinds in the order in which they came.
@@ -55,6 +60,7 @@ var (
 		journal.EventEmitted, journal.TimerCancelled,
 		journal.CancelAsked, journal.SuspendAsked, journal.ResumeAsked, journal.DecisionMade,
 	}
+	thirdKinds = []journal.Kind{journal.VariableSet, journal.KeyAdded, journal.DeadLettered}
 )
 
 func goldenKinds(kinds ...journal.Kind) []journal.Entry {
@@ -121,6 +127,28 @@ func mailFields() journal.Detail {
 		Event: "order.shipped", Policy: "abandon", Tell: true, Headers: map[string]string{"trace": "0a", "": ""},
 		Attributes: map[string]string{"region": "eu", "customer": ""}, Began: at(1).Add(7), Ended: at(2),
 	}
+}
+
+// patternFields has the fields that came with the declared patterns.
+func patternFields() journal.Detail {
+	return journal.Detail{Variable: "customer", ByStep: true, Tells: "step completed", Topic: "orders ☃", Routing: "ord-42"}
+}
+
+// goldenShared is a run whose code and steps set variables, and a participant of a TCC.
+func goldenShared() []journal.Entry {
+	op := func(name string) journal.Op { return journal.Op{Name: name, Occ: 1} }
+	return numbered([]journal.Entry{
+		{Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`1`), Detail: &journal.Detail{Build: "b1"}},
+		{Kind: journal.VariableSet, Op: op("customer"), Data: []byte(`"c-1"`), Detail: &journal.Detail{Variable: "customer"}},
+		{Kind: journal.VariableSet, Op: op("debit"), Spill: 9, Detail: &journal.Detail{Variable: "hold", ByStep: true}},
+		{Kind: journal.KeyAdded, Op: op("debit"), Data: []byte("debit ☃"), Detail: &journal.Detail{ByStep: true}},
+		{Kind: journal.StepCompleted, Op: op("try:debit"), Data: []byte(`1`), Detail: &journal.Detail{Phase: journal.PhaseTry}},
+		{Kind: journal.VariableSet, Op: journal.Op{Name: "customer", Occ: 2}, Detail: &journal.Detail{Variable: "customer"}},
+		{Kind: journal.StepStarted, Op: op("confirm:debit"), Detail: &journal.Detail{Phase: journal.PhaseConfirm}},
+		{Kind: journal.StepFailed, Op: op("confirm:debit"), Detail: &journal.Detail{Phase: journal.PhaseConfirm, Failure: &journal.Failure{Message: "no"}}},
+		{Kind: journal.StepStarted, Op: op("cancel:debit"), Detail: &journal.Detail{Phase: journal.PhaseCancel}},
+		{Kind: journal.DeadLettered, Op: op("debit"), Detail: &journal.Detail{Other: "db-1-9"}},
+	})
 }
 
 // goldenSettled has a failure that came from a journal.

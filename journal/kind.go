@@ -31,6 +31,8 @@ const (
 	WaitEnded      Kind = 22 // the context or time of a wait ended before what it waited for came
 	WaitStarted    Kind = 23 // a wait for a message; Detail.Due where it has a time limit
 	DecisionSought Kind = 24 // the run waits for an operator; Detail.Reason says why, Detail.Choices what he may decide
+	VariableSet    Kind = 25 // Data is the variable Detail.Variable from here on; without Data it is removed
+	KeyAdded       Kind = 26 // Data is an idempotency key that the run has used
 
 	StepStarted     Kind = 30 // attempt Detail.Attempt begins when this is durable
 	StepCompleted   Kind = 31 // Data is the result
@@ -47,6 +49,7 @@ const (
 	PhaseStarted        Kind = 43
 	PhaseCompleted      Kind = 44
 	PhaseFailed         Kind = 45
+	DeadLettered        Kind = 46 // the step failed for good, and the run Detail.Other keeps that for an operator
 
 	SignalReceived  Kind = 50 // a message: a signal
 	SignalConsumed  Kind = 51 // the run took the message Detail.Mail; Data is its payload
@@ -74,12 +77,12 @@ var kindNames = map[Kind]string{
 	PayloadSet: "PayloadSet", VersionMarked: "VersionMarked", ValueRecorded: "ValueRecorded",
 	StatePublished: "StatePublished", RunClosing: "RunClosing", CleanupPlanned: "CleanupPlanned",
 	ScopeOpened: "ScopeOpened", ScopeCancelled: "ScopeCancelled", WaitEnded: "WaitEnded",
-	WaitStarted: "WaitStarted", DecisionSought: "DecisionSought",
+	WaitStarted: "WaitStarted", DecisionSought: "DecisionSought", VariableSet: "VariableSet", KeyAdded: "KeyAdded",
 	StepStarted: "StepStarted", StepCompleted: "StepCompleted", StepFailed: "StepFailed",
 	StepTimedOut: "StepTimedOut", StepCancelled: "StepCancelled", StepSkipped: "StepSkipped",
 	StepRetrying: "StepRetrying", CheckpointSaved: "CheckpointSaved",
 	CompensationStarted: "CompensationStarted", StepCompensated: "StepCompensated",
-	CompensationFailure: "CompensationFailed", PhaseStarted: "PhaseStarted",
+	CompensationFailure: "CompensationFailed", DeadLettered: "DeadLettered", PhaseStarted: "PhaseStarted",
 	PhaseCompleted: "PhaseCompleted", PhaseFailed: "PhaseFailed",
 	SignalReceived: "SignalReceived", SignalConsumed: "SignalConsumed",
 	TimerRegistered: "TimerRegistered", TimerFired: "TimerFired",

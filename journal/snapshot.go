@@ -12,6 +12,7 @@ type Step struct {
 	Op       Op
 	Path     string // Op with the scopes it is in: branch/label
 	Opens    int64  // the scope that it opened, where it is a branch or scope; else 0
+	Phase    string // of a TCC's participant; else empty
 	Status   StepStatus
 	Attempts int
 	Started  time.Time // of the first attempt; of a sequential step as its result tells it
@@ -62,6 +63,8 @@ type Snapshot struct {
 	Published  map[string]Published
 	Attributes map[string]string
 	Headers    map[string]string
+	Variables  map[string]Published
+	Keys       []string       // idempotency keys that it has used
 	Versions   map[string]int // by change: the lowest that a marker decided
 
 	// Of a chain of runs; empty and zero at its ends.
@@ -81,15 +84,21 @@ func (s Snapshot) clone() Snapshot {
 	for i := range s.Waits {
 		s.Waits[i].Choices = slices.Clone(s.Waits[i].Choices)
 	}
-	s.Published = maps.Clone(s.Published)
-	for name, p := range s.Published {
-		p.Data = bytes.Clone(p.Data)
-		s.Published[name] = p
-	}
+	s.Published, s.Variables = clonePublished(s.Published), clonePublished(s.Variables)
+	s.Keys = slices.Clone(s.Keys)
 	s.Failure = s.Failure.clone()
 	s.Payload = bytes.Clone(s.Payload)
 	s.Attributes = maps.Clone(s.Attributes)
 	s.Headers = maps.Clone(s.Headers)
 	s.Versions = maps.Clone(s.Versions)
 	return s
+}
+
+func clonePublished(m map[string]Published) map[string]Published {
+	m = maps.Clone(m)
+	for name, p := range m {
+		p.Data = bytes.Clone(p.Data)
+		m[name] = p
+	}
+	return m
 }

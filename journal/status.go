@@ -105,9 +105,42 @@ const (
 
 	StepIsCompensated        StepStatus = "COMPENSATED"
 	StepIsCompensationFailed StepStatus = "COMPENSATION_FAILED"
+
+	// Of a TCC's participants.
+	StepIsTried         StepStatus = "TRIED"
+	StepIsTryFailed     StepStatus = "TRY_FAILED"
+	StepIsConfirming    StepStatus = "CONFIRMING"
+	StepIsConfirmed     StepStatus = "CONFIRMED"
+	StepIsConfirmFailed StepStatus = "CONFIRM_FAILED"
+	StepIsCanceling     StepStatus = "CANCELING"
+	StepIsCanceled      StepStatus = "CANCELED"
+	StepIsCancelFailed  StepStatus = "CANCEL_FAILED"
+)
+
+// The phases of a TCC, as entries name them.
+const (
+	PhaseTry     = "TRY"
+	PhaseConfirm = "CONFIRM"
+	PhaseCancel  = "CANCEL"
 )
 
 // IsTerminal says whether the step will not change any more by itself.
 func (s StepStatus) IsTerminal() bool {
-	return s != StepIsPending && s != StepIsRunning && s != StepIsRetrying && s != ""
+	switch s {
+	case StepIsPending, StepIsRunning, StepIsRetrying, StepIsConfirming, StepIsCanceling, "":
+		return false
+	}
+	return true
 }
+
+// IsFailure says whether the step, its compensation or its phase has failed.
+func (s StepStatus) IsFailure() bool {
+	switch s {
+	case StepIsFailed, StepIsTimedOut, StepIsCompensationFailed, StepIsTryFailed, StepIsConfirmFailed, StepIsCancelFailed:
+		return true
+	}
+	return false
+}
+
+// IsDone says whether the step has done what it is for.
+func (s StepStatus) IsDone() bool { return s == StepIsDone || s == StepIsConfirmed }

@@ -33,8 +33,10 @@ type attempt struct {
 	ctx    context.Context // of the body
 	cancel context.CancelCauseFunc
 	events []journal.Entry // that the body has emitted
+	writes []journal.Entry // variables that it has set, keys that it has added
 
 	announced bool // it has a record of its own
+	won       bool // it has succeeded
 
 	tx *userTx // that the body works in; of the body's goroutine
 }
@@ -52,14 +54,11 @@ func (o *operation) try(announced bool) {
 	r.inFlight++
 	o.begun()
 	if announced {
-		d := &journal.Detail{Async: o.class == isAsync}
+		var d *journal.Detail
 		if o.tries > 1 {
-			d.Attempt = o.tries
+			d = &journal.Detail{Attempt: o.tries}
 		}
-		if !d.Async && d.Attempt == 0 {
-			d = nil
-		}
-		e := journal.Entry{Kind: journal.StepStarted, Op: o.id, Detail: d}
+		e := journal.Entry{Kind: journal.StepStarted, Op: o.id, Detail: o.mark(d)}
 		if r.head.Status == journal.Waiting {
 			e.Status = journal.Running
 		}
@@ -280,7 +279,7 @@ func (o *operation) finish(a *attempt, data []byte, spill journal.Number, failur
 	d := &journal.Detail{Attempt: a.n, Failure: failure}
 	c := failure.ClassOf()
 	if c != nil && c.Class == journal.ClassPark {
-		r.append(journal.Entry{Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.async(d)})
+		r.append(journal.Entry{Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.mark(d)})
 		o.attempt = nil
 		r.inFlight--
 		r.suspend(c.Message, failure)
@@ -288,7 +287,7 @@ func (o *operation) finish(a *attempt, data []byte, spill journal.Number, failur
 	}
 	if delay, again := o.next(a.n, failure, c); again {
 		d.Due = time.Now().Add(delay).Round(0)
-		r.outside(journal.Entry{Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.async(d)})
+		r.outside(journal.Entry{Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.mark(d)})
 		o.attempt = nil
 		r.inFlight--
 		o.backOff(d.Due)
@@ -303,7 +302,7 @@ func (o *operation) finish(a *attempt, data []byte, spill journal.Number, failur
 	o.settle(journal.Entry{Kind: kind, Took: took, Detail: d})
 }
 
-// emit records the events of an attempt that has succeeded.
+// emit records the events of an attempt that has succeeded, and what it has set.
 func (o *operation) emit(a *attempt) {
 	tell := len(a.events) > 0 && o.run.k.subscribed()
 	for i, e := range a.events {
@@ -312,10 +311,30 @@ func (o *operation) emit(a *attempt) {
 		e.Detail.Message = StepInfo{a}.IdempotencyKey() + "/" + strconv.Itoa(i+1)
 		o.run.outside(e)
 	}
+	a.won = true
+	for i := range a.writes {
+		e := &a.writes[i]
+		e.Op = o.id
+		written := *e
+		if e.Spill != 0 {
+			written.Data = nil
+		}
+		e.Seq = o.run.outside(written)
+		o.writes = append(o.writes, e)
+	}
 }
 
-func (o *operation) async(d *journal.Detail) *journal.Detail {
-	d.Async = o.class == isAsync
+// mark puts into the detail of an entry of a step what all of them have. Nil is an
+// empty one, and stays nil where there is nothing.
+func (o *operation) mark(d *journal.Detail) *journal.Detail {
+	async := o.class == isAsync
+	if d == nil {
+		if !async && o.work.Phase == "" {
+			return nil
+		}
+		d = &journal.Detail{}
+	}
+	d.Async, d.Phase = async, o.work.Phase
 	return d
 }
 

@@ -104,7 +104,7 @@ func (o *operation) stop(reason string) {
 	if o.class == isChild && (o.run.closing == nil && o.policy != ChildDetached || o.run.closing != nil && endsWith(o.policy, o.run.closing.last.Status)) {
 		o.run.endChild(o.child, reason)
 	}
-	d := o.async(&journal.Detail{Reason: reason})
+	d := o.mark(&journal.Detail{Reason: reason})
 	o.outcome = Outcome{Failure: o.cancelled(d)}
 	o.run.append(journal.Entry{Kind: kind, Op: o.id, Detail: d})
 	a.abandon(errStepCancelled)

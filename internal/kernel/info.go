@@ -176,7 +176,12 @@ var noticeOf = map[journal.Kind]observe.Kind{
 	journal.CompensationStarted: observe.CompensationStarted, journal.StepCompensated: observe.StepCompensated,
 	journal.CompensationFailure: observe.CompensationFailed,
 	journal.PhaseStarted:        observe.PhaseStarted, journal.PhaseCompleted: observe.PhaseCompleted,
-	journal.PhaseFailed: observe.PhaseFailed,
+	journal.PhaseFailed: observe.PhaseFailed, journal.DeadLettered: observe.DeadLettered,
+}
+
+// ofParticipant says which notice tells the same of a TCC's participant.
+var ofParticipant = map[observe.Kind]observe.Kind{
+	observe.StepStarted: observe.ParticipantStarted, observe.StepSucceeded: observe.ParticipantSucceeded, observe.StepFailed: observe.ParticipantFailed,
 }
 
 // tell tells observers of the entries of a change, which are durable.
@@ -209,6 +214,8 @@ func kindOf(e *journal.Entry) observe.Kind {
 		return observe.RunResumed
 	case e.Kind == journal.ValueRecorded && d.Mail != 0:
 		return observe.SignalDelivered
+	case d.Phase != "" && ofParticipant[kind] != "":
+		return ofParticipant[kind]
 	}
 	return kind
 }
@@ -251,10 +258,15 @@ func (k *Kernel) tellStart(h *journal.Head) {
 // tellBegun tells observers that an attempt begins which has no record of its own.
 func (a *attempt) tellBegun() {
 	r := a.op.run
-	if a.announced || !r.k.cfg.Observers.Wants(observe.StepStarted) {
+	kind := observe.StepStarted
+	if a.op.work.Phase != "" {
+		kind = observe.ParticipantStarted
+	}
+	if a.announced || !r.k.cfg.Observers.Wants(kind) {
 		return
 	}
-	n := r.notice(observe.StepStarted)
+	n := r.notice(kind)
+	n.Phase = a.op.work.Phase
 	n.At, n.Step, n.Attempt = a.began, a.op.path(), a.n
 	r.k.observe(n)
 }
@@ -270,10 +282,8 @@ func (r *run) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice {
 		n.Status = e.Status.String()
 	}
 	op, path := e.Op, ""
-	switch kind {
-	case observe.StepSkipped, observe.StepDuplicate, observe.CompensationStarted, observe.StepCompensated, observe.CompensationFailed,
-		observe.PhaseStarted, observe.PhaseCompleted, observe.PhaseFailed:
-		op.Occ = 1 // several facts may be of one step
+	if e.Kind.IsFact() {
+		op.Occ = 1
 	}
 	if !op.IsZero() {
 		path = r.pathOf(op)
@@ -286,7 +296,8 @@ func (r *run) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice {
 		}
 	case observe.TimerFired:
 		n.Timer = path
-	case observe.StepStarted, observe.StepSucceeded, observe.StepFailed, observe.StepRetrying, observe.StepCancelled:
+	case observe.StepStarted, observe.StepSucceeded, observe.StepFailed, observe.StepRetrying, observe.StepCancelled,
+		observe.ParticipantStarted, observe.ParticipantSucceeded, observe.ParticipantFailed:
 		n.Step, n.Attempt = path, e.Attempt()
 	default:
 		n.Step = path

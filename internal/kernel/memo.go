@@ -48,8 +48,9 @@ type memo struct {
 	build    string    // that wrote last
 	failures int       // panics of the run's code in a row, at its end
 	last     int64
-	planned  map[int64]bool // the scopes of clean-ups; nil without
-	ends     *journal.Entry // the run is to end by this once it has cleaned up; nil without
+	planned  map[int64]bool   // the scopes of clean-ups; nil without
+	writes   []*journal.Entry // of the step whose result comes next
+	ends     *journal.Entry   // the run is to end by this once it has cleaned up; nil without
 	// suspended is the last entry by which the run was parked.
 	suspended int64
 }
@@ -69,9 +70,10 @@ type record struct {
 	other   journal.RunID // the child
 	policy  string
 	last    *journal.Failure
-	moved   bool // a timer of the predecessor: it has no place in the order of this code
-	place   int  // among the records of its scope, from 1; 0 where it has none
-	told    bool // that another build does not use it
+	writes  []*journal.Entry // what the body has set, with its result
+	moved   bool             // a timer of the predecessor: it has no place in the order of this code
+	place   int              // among the records of its scope, from 1; 0 where it has none
+	told    bool             // that another build does not use it
 	once    map[string]*journal.Entry
 }
 
@@ -130,6 +132,10 @@ func (m *memo) add(e *journal.Entry) {
 	if c == 0 {
 		return
 	}
+	if e.Detail != nil && e.Detail.ByStep {
+		m.writes = append(m.writes, e)
+		return
+	}
 	r := m.ops[e.Op]
 	if r == nil {
 		r = &record{op: e.Op, class: c, first: e.Seq, moved: e.Kind == journal.TimerRegistered && e.Detail.Other != ""}
@@ -142,6 +148,9 @@ func (m *memo) add(e *journal.Entry) {
 		}
 	}
 	r.add(e)
+	if r.ended == e && len(m.writes) > 0 && (c == isStep || c == isAsync) {
+		r.writes, m.writes = m.writes, nil
+	}
 	if r.opens == e.Seq {
 		m.scope(e.Seq).opener = r
 	}
@@ -159,10 +168,11 @@ func classOf(e *journal.Entry) class {
 		return isScope
 	case journal.WaitEnded:
 		return isWait
-	case journal.ValueRecorded, journal.PayloadSet, journal.StatePublished, journal.AttributeSet:
+	case journal.ValueRecorded, journal.PayloadSet, journal.StatePublished, journal.AttributeSet,
+		journal.VariableSet, journal.KeyAdded:
 		return isNote
 	case journal.CompensationStarted, journal.StepCompensated, journal.CompensationFailure,
-		journal.PhaseStarted, journal.PhaseCompleted, journal.PhaseFailed, journal.StepSkipped:
+		journal.PhaseStarted, journal.PhaseCompleted, journal.PhaseFailed, journal.StepSkipped, journal.DeadLettered:
 		return isNote
 	case journal.VersionMarked:
 		return isVersion

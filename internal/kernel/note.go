@@ -97,6 +97,13 @@ func (r *run) noted(e *journal.Entry) {
 		if e.Status != 0 && e.Status != journal.Waiting {
 			r.phase = e.Status
 		}
+	case journal.VariableSet:
+		setVariable(&r.variables, e)
+	case journal.KeyAdded:
+		if r.keys == nil {
+			r.keys = map[string]bool{}
+		}
+		r.keys[string(e.Data)] = true
 	case journal.PayloadSet:
 		r.payload, r.payloadSeq = e.Data, storedAt(e)
 	case journal.AttributeSet:

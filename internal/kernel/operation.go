@@ -22,6 +22,7 @@ type Work struct {
 	Announced bool          // its first attempt is recorded before it begins
 	Timeout   time.Duration // of one attempt; 0 for none
 	Tx        bool          // its body works in a transaction; see StepInfo.Join
+	Phase     string        // of a TCC's participant; else empty
 	// Next says, of a failure of the n-th attempt, after how long the next one
 	// begins; false where it was the last. Nil is the workflow's.
 	Next func(n int, f *journal.Failure) (time.Duration, bool)
@@ -66,6 +67,7 @@ type operation struct {
 	first        attempt     // room for the first one
 	tries        int         // attempts that were begun
 	once         map[string]*checkpoint
+	writes       []*journal.Entry // of its body, which count when it is delivered
 
 	timer      *time.Timer // until due; nil while none runs
 	due        time.Time   // of the next attempt, a timer, a time limit; zero without
@@ -125,6 +127,7 @@ func (s *scope) begin(ctx context.Context, step Step, c class) *operation {
 	}
 	r.called(step.Name)
 	if rec != nil && rec.ended != nil {
+		o.writes = rec.writes
 		o.recorded(rec.ended)
 		return o
 	}
@@ -217,12 +220,7 @@ func (o *operation) settle(e journal.Entry) {
 func (o *operation) conclude(e journal.Entry) {
 	r := o.run
 	e.Op = o.id
-	if o.class == isAsync {
-		if e.Detail == nil {
-			e.Detail = &journal.Detail{}
-		}
-		e.Detail.Async = true
-	}
+	e.Detail = o.mark(e.Detail)
 	o.close()
 	o.settled = true
 	if o.outcome.Data == nil {
@@ -260,6 +258,9 @@ func (o *operation) deliver() {
 	r := o.run
 	r.deliveries++
 	o.delivered, o.order = true, r.deliveries
+	for _, e := range o.writes {
+		r.noted(e)
+	}
 	r.untrack(o)
 	if o.waiter != nil {
 		r.unpark(o.waiter)

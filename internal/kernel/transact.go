@@ -80,7 +80,7 @@ func (o *operation) tryTx(a *attempt) (again bool) {
 	var failure *journal.Failure
 	returned := false
 	o.run.mu.Lock()
-	a.events = nil
+	a.events, a.writes = nil, nil
 	o.run.mu.Unlock()
 	defer func() {
 		if !returned {
@@ -243,6 +243,7 @@ func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
 	if a.n > 1 {
 		e.Detail = &journal.Detail{Attempt: a.n}
 	}
+	e.Detail = o.mark(e.Detail)
 	w.seq = r.outside(e)
 	o.settled, r.tentative = true, w.seq
 	if r.holder == nil || r.opened == r.seq {
@@ -312,6 +313,7 @@ func (a *attempt) withdraw(w *proposal, failure *journal.Failure, again bool) (d
 		}
 	}()
 	r.tentative, r.committing, o.settled = 0, false, false
+	a.won, o.writes = false, nil
 	c := &w.changes[0]
 	r.pending = append(c.Entries, r.pending...)
 	r.outgoing = append(w.outgoing, r.outgoing...)
@@ -336,7 +338,7 @@ func (a *attempt) withdraw(w *proposal, failure *journal.Failure, again bool) (d
 		o.finish(a, nil, 0, failure)
 	case r.gone(): // what it has ended with counts it as settled
 		r.replace(w.seq, journal.Entry{
-			Kind: journal.StepFailed, Op: o.id, Took: time.Since(a.began), Detail: &journal.Detail{Attempt: a.n, Failure: failure},
+			Kind: journal.StepFailed, Op: o.id, Took: time.Since(a.began), Detail: o.mark(&journal.Detail{Attempt: a.n, Failure: failure}),
 		})
 		o.close()
 		o.settled = true

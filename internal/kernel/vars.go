@@ -1,0 +1,170 @@
+package kernel
+
+import (
+	"context"
+	"maps"
+
+	"github.com/perdure/perdure/journal"
+)
+
+// Variables and idempotency keys are what the code of a run and the bodies of its
+// steps share. What a body sets is recorded with its result, and counts when that is
+// delivered: so workflow code sees the same on replay, of several writers the one
+// whose record is later wins, and what a failed attempt has set never was.
+
+// SetVariable sets a variable of the run of ctx, or removes it where data is nil.
+func SetVariable(ctx context.Context, name string, data []byte) error {
+	d := &journal.Detail{Variable: name}
+	a, ok := ctx.Value(contextKey{}).(*attempt)
+	if !ok {
+		return noted(TakeNote(ctx, Note{Kind: journal.VariableSet, Name: name, Detail: d, Produce: func() ([]byte, *journal.Failure) { return data, nil }}))
+	}
+	spill, f := a.op.run.k.spillOver("variable "+name, &data)
+	if f != nil {
+		return &journal.Error{Code: f.Code, Op: "set " + name, Message: f.Message}
+	}
+	d.ByStep = true
+	a.write(journal.Entry{Kind: journal.VariableSet, Data: data, Spill: spill, Detail: d})
+	return nil
+}
+
+func noted(out Outcome, err error) error {
+	if err == nil && out.Failure != nil {
+		err = &journal.Error{Code: out.Failure.Code, Message: out.Failure.Message}
+	}
+	return err
+}
+
+// write keeps what the body has set until the attempt has succeeded.
+func (a *attempt) write(e journal.Entry) {
+	r := a.op.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a.writes = append(a.writes, e)
+}
+
+// Variables gives the variables of the run of ctx; in the body of a step with what
+// that has set.
+func Variables(ctx context.Context) (map[string][]byte, error) {
+	r, all, err := variables(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string][]byte, len(all))
+	for name, e := range all {
+		if out[name], err = r.valueOf(e); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Variable gives one of them, and false where there is none.
+func Variable(ctx context.Context, name string) ([]byte, bool, error) {
+	r, all, err := variables(ctx)
+	e := all[name]
+	if err != nil || e == nil {
+		return nil, false, err
+	}
+	data, err := r.valueOf(e)
+	return data, err == nil, err
+}
+
+func variables(ctx context.Context) (*run, map[string]*journal.Entry, error) {
+	a, ok := ctx.Value(contextKey{}).(*attempt)
+	if !ok {
+		s, err := inside(ctx, call{verb: "variables"})
+		if err != nil {
+			return nil, nil, err
+		}
+		defer s.run.mu.Unlock()
+		return s.run, maps.Clone(s.run.variables), nil
+	}
+	r := a.op.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := maps.Clone(r.variables)
+	for i := range a.writes {
+		if e := &a.writes[i]; e.Kind == journal.VariableSet {
+			setVariable(&all, e)
+		}
+	}
+	return r, all, nil
+}
+
+func setVariable(all *map[string]*journal.Entry, e *journal.Entry) {
+	if *all == nil {
+		*all = map[string]*journal.Entry{}
+	}
+	(*all)[e.Detail.Variable] = e
+	if e.Data == nil && e.Spill == 0 {
+		delete(*all, e.Detail.Variable)
+	}
+}
+
+// valueOf gives the payload of an entry that may be in the store still.
+func (r *run) valueOf(e *journal.Entry) ([]byte, error) {
+	seq := storedAt(e)
+	if seq == 0 {
+		return e.Data, nil
+	}
+	r.mu.Lock()
+	r.reading++
+	r.mu.Unlock()
+	data, err := r.k.fetch(r.head.Number, seq)
+	r.mu.Lock()
+	r.reading--
+	r.mu.Unlock()
+	if err != nil {
+		return nil, unavailable("variable "+e.Detail.Variable, err)
+	}
+	return data, nil
+}
+
+// AddKey says whether the run of ctx uses an idempotency key for the first time, and
+// remembers it. In the body of a step it is remembered with the result; of bodies that
+// run at one time and add the same key it is new to one.
+func AddKey(ctx context.Context, key string) (bool, error) {
+	e := journal.Entry{Kind: journal.KeyAdded, Data: []byte(key)}
+	a, ok := ctx.Value(contextKey{}).(*attempt)
+	if !ok {
+		known, err := HasKey(ctx, key)
+		if err != nil || known {
+			return false, err
+		}
+		return true, noted(TakeNote(ctx, Note{Kind: e.Kind, Name: ownNames + "key", Produce: func() ([]byte, *journal.Failure) { return e.Data, nil }}))
+	}
+	r := a.op.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.keys[key] || r.claims[key].holds() {
+		return false, nil
+	}
+	if r.claims == nil {
+		r.claims = map[string]*attempt{}
+	}
+	r.claims[key] = a
+	e.Detail = &journal.Detail{ByStep: true}
+	a.writes = append(a.writes, e)
+	return true, nil
+}
+
+// holds says whether the keys that an attempt has added are its: it goes on, or has
+// succeeded.
+func (a *attempt) holds() bool { return a != nil && (a.op.attempt == a || a.won) }
+
+// HasKey says whether the run of ctx has used an idempotency key.
+func HasKey(ctx context.Context, key string) (bool, error) {
+	if a, ok := ctx.Value(contextKey{}).(*attempt); ok {
+		r := a.op.run
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.keys[key] || r.claims[key].holds(), nil
+	}
+	s, err := inside(ctx, call{verb: "keys"})
+	if err != nil {
+		return false, err
+	}
+	defer s.run.mu.Unlock()
+	return s.run.keys[key], nil
+}
