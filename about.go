@@ -22,59 +22,13 @@ type About struct {
 	Graph       *Graph          `json:"graph,omitempty"`
 }
 
-// A Graph is what a definition is known to do before it runs.
-type Graph struct {
-	Nodes []Node `json:"nodes"`
-}
-
-// A Node is one step of a graph.
-type Node struct {
-	Name  string   `json:"name"`
-	After []string `json:"after,omitempty"` // the nodes that must have ended before
-}
-
-// stuck gives a node that follows itself, or one that does; empty where there is
-// none.
-func (g Graph) stuck() string {
-	ended := map[string]bool{}
-	for left := g.Nodes; len(left) > 0; {
-		var blocked []Node
-		for _, n := range left {
-			if slices.ContainsFunc(n.After, func(before string) bool { return !ended[before] }) {
-				blocked = append(blocked, n)
-			} else {
-				ended[n.Name] = true
-			}
-		}
-		if len(blocked) == len(left) {
-			return left[0].Name
-		}
-		left = blocked
-	}
-	return ""
-}
-
 func (a About) workflow(w *workflow) error {
 	if a.Input != nil && !json.Valid(a.Input) {
 		return invalid("define "+w.Name, "the contract of its input is not JSON")
 	}
 	if a.Graph != nil {
-		known := map[string]bool{}
-		for _, n := range a.Graph.Nodes {
-			if n.Name == "" || known[n.Name] {
-				return invalid("define "+w.Name, "a node of its graph has no name of its own: %q", n.Name)
-			}
-			known[n.Name] = true
-		}
-		for _, n := range a.Graph.Nodes {
-			for _, before := range n.After {
-				if !known[before] {
-					return invalid("define "+w.Name, "node %s of its graph follows %s, which is not there", n.Name, before)
-				}
-			}
-		}
-		if n := a.Graph.stuck(); n != "" {
-			return invalid("define "+w.Name, "node %s of its graph can never begin: what it follows goes in a circle", n)
+		if err := newDefinitionError(w.Name, a.Graph.Check(), false); err != nil {
+			return err
 		}
 	}
 	w.about = a

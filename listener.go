@@ -3,6 +3,7 @@ package perdure
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/kernel"
@@ -137,11 +138,23 @@ func Emit[T any](ctx context.Context, kind string, v T) error {
 	return s.Emit(kind, data)
 }
 
-// A StepInfo is what Options.Around is told of a step.
+// A StepInfo is what is known of a step that is executed. See [StepOf].
 type StepInfo struct {
 	Step    string // its path
 	Attempt int
 	Run     journal.Head
+	Phase   Phase  // empty for none
+	Of      string // the path of what it is a phase of: debit for try:debit; without a phase its own
+}
+
+func infoOfStep(s kernel.StepInfo) StepInfo {
+	n, _ := s.Attempt()
+	info := StepInfo{Step: s.Name(), Attempt: n, Run: s.Run(), Phase: Phase(s.Phase()), Of: s.Name()}
+	if info.Phase != "" {
+		at := strings.LastIndexByte(info.Step, '/') + 1
+		info.Of = info.Step[:at] + strings.TrimPrefix(info.Step[at:], info.Phase.named(""))
+	}
+	return info
 }
 
 // around makes what the kernel calls of what the application gave.
@@ -150,9 +163,8 @@ func around(f func(context.Context, StepInfo, func(context.Context) error) error
 		return nil
 	}
 	return func(ctx context.Context, s kernel.StepInfo, body func(context.Context) *journal.Failure) *journal.Failure {
-		n, _ := s.Attempt()
 		var failure *journal.Failure
-		err := f(ctx, StepInfo{Step: s.Name(), Attempt: n, Run: s.Run()}, func(ctx context.Context) error {
+		err := f(ctx, infoOfStep(s), func(ctx context.Context) error {
 			failure = body(ctx)
 			return errorOf(failure, true)
 		})

@@ -2,6 +2,7 @@ package perdure
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/kernel"
@@ -19,6 +20,7 @@ type stepOptions struct {
 	announced bool
 	timeout   time.Duration
 	retry     *Retry
+	phase     Phase
 }
 
 func (r Retry) step(o *stepOptions) error {
@@ -77,6 +79,36 @@ func (announced) step(o *stepOptions) error {
 // begins. It rides with the record before it and costs no commit.
 var Announced StepOption = announced{}
 
+// A Phase is an option of a step that is a part of what something bigger does: of a
+// TCC's participant, or what undoes a step. It is in front of the step's name: a step
+// debit in PhaseTry is the operation try:debit. Its first attempt is [Announced].
+type Phase string
+
+// The phases.
+const (
+	PhaseTry     Phase = journal.PhaseTry
+	PhaseConfirm Phase = journal.PhaseConfirm
+	PhaseCancel  Phase = journal.PhaseCancel
+	PhaseUndo    Phase = journal.PhaseUndo
+)
+
+func (p Phase) step(o *stepOptions) error {
+	switch p {
+	case PhaseTry, PhaseConfirm, PhaseCancel, PhaseUndo:
+		o.phase, o.announced = p, true
+		return nil
+	}
+	return invalid("step", "no such phase: %s", quoted(string(p)))
+}
+
+// named gives a name with the phase in front.
+func (p Phase) named(name string) string {
+	if p == "" {
+		return name
+	}
+	return strings.ToLower(string(p)) + ":" + name
+}
+
 func badName(what, s string) error {
 	return &Error{
 		Code: journal.CodeInvalid, Message: what + " " + quoted(s) + " cannot be",
@@ -110,7 +142,16 @@ func bareStep(name string, opts []StepOption) (kernel.Step, error) {
 			return kernel.Step{}, err
 		}
 	}
-	s := kernel.Step{Name: name, Key: o.key, Was: o.was, Work: kernel.Work{Announced: o.announced, Timeout: o.timeout}}
+	if name = o.phase.named(name); !journal.ValidName(name) {
+		return kernel.Step{}, badName("step", name)
+	}
+	s := kernel.Step{
+		Name: name, Key: o.key, Was: o.was,
+		Work: kernel.Work{Announced: o.announced, Timeout: o.timeout, Phase: string(o.phase)},
+	}
+	if o.was != "" {
+		s.Was = o.phase.named(o.was)
+	}
 	if o.retry != nil {
 		s.Next = o.retry.next
 	}
@@ -166,6 +207,15 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 	}
 	out, err := kernel.Do(ctx, spec)
 	return result[T]("step", name, out, err)
+}
+
+// StepOf gives what the step is whose body ctx belongs to, and false outside of one.
+func StepOf(ctx context.Context) (StepInfo, bool) {
+	s, err := kernel.StepOf(ctx, "step")
+	if err != nil {
+		return StepInfo{}, false
+	}
+	return infoOfStep(s), true
 }
 
 // Attempt counts the attempts of the step whose body ctx belongs to, from 1,

@@ -94,7 +94,7 @@ func workflowOf(r perdure.Registered) *api.Workflow {
 	}
 	if r.About.Graph != nil {
 		for _, n := range r.About.Graph.Nodes {
-			w.Steps = append(w.Steps, api.Node(n))
+			w.Steps = append(w.Steps, api.Node{Name: n.Name, After: n.After})
 		}
 	}
 	return w

@@ -29,6 +29,7 @@ const (
 	CodeCorrupt          Code = "corrupt"          // a row of the store cannot be read
 	CodeStopped          Code = "stopped"          // the engine does not run
 	CodeUnavailable      Code = "unavailable"      // the store does not answer; the outcome may be unknown
+	CodeTopology         Code = "topology"         // a graph that cannot be walked
 )
 
 // An Error is any error of this module: what happened, why, and what to do

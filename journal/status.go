@@ -117,11 +117,13 @@ const (
 	StepIsCancelFailed  StepStatus = "CANCEL_FAILED"
 )
 
-// The phases of a TCC, as entries name them.
+// The phases that steps are of, as entries name them: those of a TCC, and what undoes
+// a step.
 const (
 	PhaseTry     = "TRY"
 	PhaseConfirm = "CONFIRM"
 	PhaseCancel  = "CANCEL"
+	PhaseUndo    = "UNDO"
 )
 
 // IsTerminal says whether the step will not change any more by itself.

@@ -431,6 +431,9 @@ func (s StepInfo) Attempt() (n int, last bool) {
 // Name shows the step with the scopes it is in; Run is its run.
 func (s StepInfo) Name() string { return s.a.op.path() }
 
+// Phase is the phase that the step is; empty for none.
+func (s StepInfo) Phase() string { return s.a.op.work.Phase }
+
 // Run is the head of the step's run as it is now.
 func (s StepInfo) Run() journal.Head {
 	r := s.a.op.run

@@ -179,6 +179,26 @@ func Watch(ctx context.Context, ops []*Operation) (*Set, error) {
 	return &Set{s, w}, nil
 }
 
+// Add waits for one more operation.
+func (w *Set) Add(f *Operation) error {
+	r, o := w.s.run, (*operation)(f)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := w.s.enter(call{verb: "wait"}); err != nil {
+		return err
+	}
+	if err := w.s.owns(o); err != nil {
+		return err
+	}
+	if o.delivered {
+		w.w.done = append(w.w.done, o)
+	} else {
+		o.watchers = append(o.watchers, w.w)
+		w.w.ops = append(w.w.ops, o)
+	}
+	return nil
+}
+
 // Next gives the next operation that has ended. It is called once for each at
 // most. Where the context ends first, it gives an operation that is none of
 // them, whose outcome says so.

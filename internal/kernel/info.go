@@ -214,7 +214,7 @@ func kindOf(e *journal.Entry) observe.Kind {
 		return observe.RunResumed
 	case e.Kind == journal.ValueRecorded && d.Mail != 0:
 		return observe.SignalDelivered
-	case d.Phase != "" && ofParticipant[kind] != "":
+	case d.Phase != "" && d.Phase != journal.PhaseUndo && ofParticipant[kind] != "":
 		return ofParticipant[kind]
 	}
 	return kind
@@ -259,7 +259,7 @@ func (k *Kernel) tellStart(h *journal.Head) {
 func (a *attempt) tellBegun() {
 	r := a.op.run
 	kind := observe.StepStarted
-	if a.op.work.Phase != "" {
+	if phase := a.op.work.Phase; phase != "" && phase != journal.PhaseUndo {
 		kind = observe.ParticipantStarted
 	}
 	if a.announced || !r.k.cfg.Observers.Wants(kind) {

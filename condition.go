@@ -1,0 +1,37 @@
+package perdure
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// A Condition decides whether a step of a declared pattern runs. Holds is called in
+// workflow code: it must decide by what it is given alone, and do nothing else.
+type Condition interface {
+	// Check says what is wrong with it, when the definition is registered.
+	Check() error
+	// Holds decides. An error fails the step.
+	Holds(ctx context.Context, k Known) (bool, error)
+}
+
+// Known is what a condition decides by, as encoded.
+type Known struct {
+	Input     json.RawMessage
+	Results   map[string]json.RawMessage // of steps that are done
+	Variables map[string]json.RawMessage
+	Headers   map[string]string
+}
+
+// If is a condition in Go. See [Condition] for what it must not do.
+type If func(ctx context.Context, k Known) (bool, error)
+
+// Check says that there is no function.
+func (f If) Check() error {
+	if f == nil {
+		return invalid("condition", "a condition needs a function")
+	}
+	return nil
+}
+
+// Holds calls the function.
+func (f If) Holds(ctx context.Context, k Known) (bool, error) { return f(ctx, k) }

@@ -1,0 +1,75 @@
+package perdure
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/perdure/perdure/journal"
+)
+
+// A Severity says what an issue of a definition means for its registration.
+type Severity string
+
+// The severities.
+const (
+	IssueError   Severity = "ERROR"   // the definition is refused
+	IssueWarning Severity = "WARNING" // it is told; refused under Options.FailOnWarning
+	IssueInfo    Severity = "INFO"    // it is told
+)
+
+// An Issue is one thing that is wrong, or odd, with a definition.
+type Issue struct {
+	Severity Severity
+	Where    string // within the definition, with dots: charge.retry
+	Message  string
+	Err      error // what an error of the definition also is; may be nil
+}
+
+// String gives the issue in one line.
+func (i Issue) String() string {
+	if i.Where == "" {
+		return fmt.Sprintf("%s: %s", i.Severity, i.Message)
+	}
+	return fmt.Sprintf("%s: %s: %s", i.Severity, i.Where, i.Message)
+}
+
+func topologyIssue(where, message string) Issue {
+	return Issue{IssueError, where, message, &Error{Code: journal.CodeTopology, Message: message}}
+}
+
+// A DefinitionError says all that is wrong with a definition. It is an [Error] of code
+// invalid, and also what its issues are: errors.Is finds a code of theirs.
+type DefinitionError struct {
+	Workflow string
+	Issues   []Issue
+}
+
+// Error gives the issues, one in a line.
+func (e *DefinitionError) Error() string {
+	lines := make([]string, len(e.Issues))
+	for i, issue := range e.Issues {
+		lines[i] = issue.String()
+	}
+	return fmt.Sprintf("perdure: the definition of %s has issues:\n\t%s", e.Workflow, strings.Join(lines, "\n\t"))
+}
+
+// Unwrap gives an Error of code invalid, and the errors of the issues.
+func (e *DefinitionError) Unwrap() []error {
+	all := []error{&Error{Code: journal.CodeInvalid, Op: "define " + e.Workflow, Message: "the definition has issues"}}
+	for _, i := range e.Issues {
+		if i.Err != nil {
+			all = append(all, i.Err)
+		}
+	}
+	return all
+}
+
+// newDefinitionError gives an error where an issue is one, or, if strict, a warning.
+func newDefinitionError(workflow string, issues []Issue, strict bool) error {
+	for _, i := range issues {
+		if i.Severity == IssueError || strict && i.Severity == IssueWarning {
+			return &DefinitionError{workflow, issues}
+		}
+	}
+	return nil
+}
