@@ -91,6 +91,11 @@ func plan(ctx context.Context, name string, always bool, fn func(context.Context
 // and locks then.
 func Leaving(ctx context.Context) bool { return kernel.Leaving(ctx) }
 
+// Over gives the termination error where the run of ctx has ended or is about to, or its
+// branch was cancelled; else nil. Workflow code that goes on after an error learns by it
+// whether anything can be done still.
+func Over(ctx context.Context) error { return kernel.Over(ctx) }
+
 // A Decision is what an operator decides for a run that waits in [Park].
 type Decision struct {
 	Choice string

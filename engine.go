@@ -26,10 +26,10 @@ type Options struct {
 	// traces, limits, or faults in a test. It gives the error of the step, and nil
 	// only if it has called body, which gives the body's error.
 	Around func(ctx context.Context, step StepInfo, body func(context.Context) error) error
-	// Events takes the events that steps [Emit], at least once, those of one run in
+	// Publisher takes the events that runs [Emit], at least once, those of one run in
 	// order. An error has it called again. Without it events are in journals only;
 	// those that an engine with it has left wait for the next one that has it.
-	Events func(context.Context, Event) error
+	Publisher Publisher
 	// Capacity is how many runs are in memory at a time; 0 is 10,000. Further ones
 	// wait as PENDING.
 	Capacity int
@@ -128,8 +128,8 @@ func New(s store.Store, o Options) (*Engine, error) {
 		Around: around(o.Around), Failure: toFailure,
 	}
 	k := kernel.New(s, cfg)
-	if o.Events != nil {
-		k.Subscribe(func(ctx context.Context, e kernel.Event) error { return o.Events(ctx, eventOf(e)) })
+	if o.Publisher != nil {
+		k.Subscribe(func(ctx context.Context, e kernel.Event) error { return o.Publisher.Publish(ctx, eventOf(e)) })
 	}
 	return &Engine{Client: &Client{desk: &k.Desk, runs: k, k: k}, k: k, known: map[string]*workflow{}}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -120,7 +121,7 @@ func TestEventsAreRecordedWithTheResultOfTheirStepAndTold(t *testing.T) {
 					return emits(nil, "a", "a")(ctx)
 				})
 			})
-			w = &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}, opts: perdure.Options{Linger: linger, Build: "test", Events: s.take}}
+			w = &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}, opts: perdure.Options{Linger: linger, Build: "test", Publisher: perdure.PublisherFunc(s.take)}}
 			w.wrap = func(below store.Store) store.Store {
 				return &groupStore{below, func(g *store.Group) {
 					for _, c := range g.Changes {
@@ -211,7 +212,7 @@ func TestAnAttemptThatDidNotCompletePublishesNothing(t *testing.T) {
 			fails("", err)
 			return 0, nil
 		})
-		w := worldWith(t, perdure.Options{Events: s.take}, wf)
+		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, wf)
 		defer w.end()
 		run, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x"))
 		if err != nil {
@@ -252,7 +253,7 @@ func TestACompletedStepNeverPublishesAgain(t *testing.T) {
 				}
 				return "", nil
 			})
-			w := worldWith(t, perdure.Options{Linger: linger, Events: s.take}, wf)
+			w := worldWith(t, perdure.Options{Linger: linger, Publisher: perdure.PublisherFunc(s.take)}, wf)
 			if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x")); err != nil {
 				t.Fatal(err)
 			}
@@ -303,7 +304,7 @@ func TestAnEventIsToldUntilItIsTakenAndOthersOfItsRunWait(t *testing.T) {
 				}
 				return end.hear(ctx, e)
 			}})
-		w := worldWith(t, perdure.Options{Events: s.take}, wf)
+		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, wf)
 		defer w.end()
 		run, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x"))
 		if err != nil {
@@ -347,7 +348,7 @@ func TestAnEventThatIsNotTakenHoldsUpNoOtherRun(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, n int) (string, error) {
 			return perdure.Step(ctx, "s", emits(nil, slices.Repeat([]string{"e"}, n)...))
 		}, perdure.Listener{Call: end.hear})
-		w := worldWith(t, perdure.Options{Events: s.take}, wf)
+		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, wf)
 		defer w.end()
 		if _, err := wf.Start(t.Context(), w.eng, 300, perdure.ID("stuck")); err != nil {
 			t.Fatal(err)
@@ -415,7 +416,7 @@ func eventsOverCrash(t *testing.T, s *subscriber, plan storetest.Plan) bool {
 		}
 		return perdure.Step(ctx, "two", emits(nil, "c", "d"))
 	})
-	w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}, opts: perdure.Options{Build: "test", Events: s.take, Linger: -1}}
+	w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}, opts: perdure.Options{Build: "test", Publisher: perdure.PublisherFunc(s.take), Linger: -1}}
 	w.wrap = func(below store.Store) store.Store { return storetest.NewFaulty(below, plan) }
 	w.begin()
 	faulty := w.store.(*storetest.Faulty)
@@ -503,7 +504,7 @@ func TestALargeEventIsToldWhole(t *testing.T) {
 				return "", errors.Join(perdure.Emit(ctx, "big", big), perdure.Emit(ctx, "small", 1))
 			})
 		})
-		w := worldWith(t, perdure.Options{Events: s.take, MaxPayload: 4_000_000}, wf)
+		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take), MaxPayload: 4_000_000}, wf)
 		defer w.end()
 		run, err := wf.Start(t.Context(), w.eng, 0)
 		if err != nil {
@@ -523,7 +524,8 @@ func TestAnEventThatCannotBeIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s subscriber
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
-			codeIs(t, perdure.Emit(ctx, "outside", 1), journal.CodeMisuse)
+			codeIs(t, perdure.Emit(ctx, "with space", 1), journal.CodeInvalid)
+			codeIs(t, perdure.Emit(ctx, "odd", func() {}), journal.CodeEncode)
 			return perdure.Step(ctx, "s", func(ctx context.Context) (string, error) {
 				for _, bad := range []string{"", "with space", strings.Repeat("x", 256), "ä"} {
 					codeIs(t, perdure.Emit(ctx, bad, 1), journal.CodeInvalid)
@@ -532,7 +534,7 @@ func TestAnEventThatCannotBeIsRefused(t *testing.T) {
 				return "", nil
 			})
 		})
-		w := worldWith(t, perdure.Options{Events: s.take}, wf)
+		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, wf)
 		defer w.end()
 		codeIs(t, perdure.Emit(t.Context(), "outside", 1), journal.CodeMisuse)
 		run, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x"))
@@ -562,7 +564,7 @@ func TestAnEngineStopsWhileItsSubscriberFails(t *testing.T) {
 				wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 					return perdure.Step(ctx, "s", emits(nil, "a", "b", "c"))
 				})
-				w := worldWith(t, perdure.Options{Events: s.take}, wf)
+				w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, wf)
 				for i := range 40 {
 					if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID(fmt.Sprint(i))); err != nil {
 						t.Fatal(err)
@@ -622,7 +624,7 @@ func TestEventsOfBranchesHaveIDsOfTheirOwn(t *testing.T) {
 			}
 			return 0, nil
 		})
-		w := worldWith(t, perdure.Options{Events: s.take}, wf)
+		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, wf)
 		defer w.end()
 		run, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x"))
 		if err != nil {
@@ -658,13 +660,13 @@ func TestEventsThatWereNotTakenWaitForAnEngineThatHasASubscriber(t *testing.T) {
 			return perdure.Step(ctx, "one", emits(nil, "a"))
 		}, perdure.OnSuccess(func(context.Context, perdure.Ended) error { ended++; return nil }))
 		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
-		w.opts.Build, w.opts.Events = "test", s.take
+		w.opts.Build, w.opts.Publisher = "test", perdure.PublisherFunc(s.take)
 		w.begin()
 		if _, _, err := result(w, wf, 0); err != nil {
 			t.Fatal(err)
 		}
 		w.end()
-		w.opts.Events = nil
+		w.opts.Publisher = nil
 		w.begin()
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -672,7 +674,7 @@ func TestEventsThatWereNotTakenWaitForAnEngineThatHasASubscriber(t *testing.T) {
 			t.Errorf("without a subscriber the listener was called %d times", ended)
 		}
 		w.end()
-		s.told, s.do, w.opts.Events = nil, nil, s.take
+		s.told, s.do, w.opts.Publisher = nil, nil, perdure.PublisherFunc(s.take)
 		w.begin()
 		defer w.end()
 		time.Sleep(time.Minute)
@@ -701,6 +703,56 @@ func TestNobodyIsOwedTheEndOfARunOfAnUnknownWorkflow(t *testing.T) {
 		}
 		if info, err := w.db.Info(ctx); err != nil || info.Owed != 0 {
 			t.Errorf("%d entries are owed, %v", info.Owed, err)
+		}
+	})
+}
+
+// What workflow code emits is told once its turn is durable, and is the same event
+// after a crash.
+//
+// spec: F-10
+func TestWorkflowCodeEmits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s subscriber
+		s.do = func(_ context.Context, n int, _ perdure.Event) error {
+			if n == 1 {
+				return errors.New("not now")
+			}
+			return nil
+		}
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+			for i := range 2 {
+				err := perdure.EmitEvent(ctx, perdure.Event{
+					Type: "order.seen", Data: []byte{'0' + byte(i)}, Tells: perdure.StepCompleted, Status: journal.Trying, Topic: "orders", Key: "k", Step: "debit",
+				})
+				if err != nil {
+					return "", err
+				}
+			}
+			return "", perdure.Sleep(ctx, time.Hour)
+		})
+		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take), Linger: -1}, wf)
+		defer func() { w.end() }()
+		start(t, w, wf, 0, perdure.ID("x"))
+		time.Sleep(time.Minute)
+		w.crash()
+		if _, err := outcomeOf(t, w, wf, "x"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		ids := map[string]int{}
+		for _, e := range s.told {
+			ids[e.ID]++
+			want := perdure.Event{
+				ID: e.ID, Type: "order.seen", RunID: e.RunID, WorkflowID: "x", Workflow: "w", Step: "debit", At: e.At, Data: e.Data,
+				Tells: perdure.StepCompleted, Status: journal.Trying, Topic: "orders", Key: "k",
+			}
+			if !reflect.DeepEqual(e, want) || e.RunID == "" || e.ID == "" || e.At.IsZero() {
+				t.Errorf("told %+v", e)
+			}
+		}
+		if len(ids) != 2 || len(s.told) > 4 {
+			t.Errorf("told %d times of the events %v", len(s.told), ids)
 		}
 	})
 }

@@ -180,10 +180,10 @@ func ExampleEmit() {
 		})
 	})
 	events := make(chan perdure.Event)
-	engine, stop := newEngineOn(memory.New(), perdure.Options{Events: func(_ context.Context, e perdure.Event) error {
+	engine, stop := newEngineOn(memory.New(), perdure.Options{Publisher: perdure.PublisherFunc(func(_ context.Context, e perdure.Event) error {
 		events <- e // to a queue, or a webhook; an error has it told again
 		return nil
-	}}, order)
+	})}, order)
 	defer stop()
 	startRun(engine, order, Order{ID: "ord-1", Cents: 4200}, perdure.ID("ord-1"))
 	e := <-events

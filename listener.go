@@ -101,43 +101,6 @@ func (e *Engine) Listen(l Listener) (stop func(), err error) {
 	return e.k.Listen(k), nil
 }
 
-// An Event is what a step has emitted for the outside.
-type Event struct {
-	ID         string // the same whenever the event is told
-	Type       string
-	RunID      journal.RunID
-	WorkflowID string
-	Workflow   string
-	Step       string // that emitted it, without the scopes that it is in
-	At         time.Time
-	Data       []byte
-}
-
-func eventOf(e kernel.Event) Event {
-	return Event{
-		ID: e.ID, Type: e.Type, RunID: e.Head.ID, WorkflowID: e.Head.WorkflowID, Workflow: e.Head.Workflow,
-		Step: e.Step, At: e.At, Data: e.Data,
-	}
-}
-
-// Emit has an event recorded with the result of the step whose body ctx belongs
-// to, before the next step begins, and handed from there to Options.Events, in
-// order and at least once. An attempt that fails emits nothing.
-func Emit[T any](ctx context.Context, kind string, v T) error {
-	s, err := kernel.StepOf(ctx, "emit")
-	if err != nil {
-		return err
-	}
-	if !journal.ValidName(kind) {
-		return badName("event type", kind)
-	}
-	data, err := encode(v)
-	if err != nil {
-		return &Error{Code: journal.CodeEncode, Op: "emit " + kind, Message: "the event does not encode", Err: err}
-	}
-	return s.Emit(kind, data)
-}
-
 // A StepInfo is what is known of a step that is executed. See [StepOf].
 type StepInfo struct {
 	Step    string // its path

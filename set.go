@@ -2,6 +2,7 @@ package perdure
 
 import (
 	"context"
+	"time"
 
 	"github.com/perdure/perdure/internal/kernel"
 )
@@ -12,6 +13,16 @@ type Awaitable interface {
 }
 
 func (f *Future[T]) operation() (*kernel.Operation, error) { return f.op, f.err }
+
+// endedAt is when it ended, as recorded; zero where that is not.
+func endedAt(f Awaitable) time.Time {
+	op, err := f.operation()
+	if err != nil {
+		return time.Time{}
+	}
+	out, _ := op.State()
+	return out.At
+}
 
 // A Set waits for futures of any types, which are added while it does, and gives them
 // in the order in which they end. It belongs to workflow code, as a Future does.

@@ -49,9 +49,12 @@ type Event struct {
 	ID   string // the same whenever the event is told
 	Type string
 	Head journal.Head
-	Step string // that emitted it
+	Step string // that emitted it, or that it tells of
 	At   time.Time
 	Data []byte
+
+	Tells, Topic, Key string
+	Status            journal.Status // of the run, where it was said
 }
 
 // wants says whether a listener is to be told of an end.
@@ -379,7 +382,13 @@ func (a *announcer) publish(o store.Owed) error {
 	}
 	defer func() { <-a.slots }()
 	d := o.Entry.Detail
-	e := Event{ID: d.Message, Type: d.Event, Head: o.Head, Step: o.Entry.Op.String(), At: o.Entry.At, Data: o.Entry.Data}
+	e := Event{
+		ID: d.Message, Type: d.Event, Head: o.Head, Step: o.Entry.Op.String(), At: o.Entry.At, Data: o.Entry.Data,
+		Tells: d.Tells, Topic: d.Topic, Key: d.Routing, Status: d.Outcome,
+	}
+	if o.Entry.Op.Name == eventNote {
+		e.Step = d.Reason
+	}
 	return guarded(func() error { return subscriber(a.calls, e) })
 }
 

@@ -442,22 +442,42 @@ func (s StepInfo) Run() journal.Head {
 	return r.head
 }
 
-// Emit has an event recorded with the result of the step, if this attempt
-// succeeds.
-func (s StepInfo) Emit(kind string, data []byte) error {
-	spill, f := s.a.op.run.k.spillOver("event "+kind, &data)
-	if f != nil {
-		return &journal.Error{Code: f.Code, Op: "emit " + kind, Message: f.Message}
+// eventNote is the name of an event that workflow code has emitted.
+const eventNote = ownNames + "event"
+
+// Emit has an event recorded: in the body of a step with its result, if this attempt
+// succeeds; in workflow code in the commit of the turn.
+func Emit(ctx context.Context, d journal.Detail, data []byte) error {
+	a, ok := ctx.Value(contextKey{}).(*attempt)
+	if !ok {
+		return emitNote(ctx, d, data)
 	}
-	e := journal.Entry{Kind: journal.EventEmitted, Data: data, Spill: spill, Detail: &journal.Detail{Event: kind}}
+	r := a.op.run
+	spill, f := r.k.spillOver("event "+d.Event, &data)
+	if f != nil {
+		return &journal.Error{Code: f.Code, Op: "emit " + d.Event, Message: f.Message}
+	}
+	d.Reason = "" // it is of the step
+	e := journal.Entry{Kind: journal.EventEmitted, Data: data, Spill: spill, Detail: &d}
 	if spill != 0 {
 		e.Data = nil
 	}
-	r := s.a.op.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s.a.events = append(s.a.events, e)
+	a.events = append(a.events, e)
 	return nil
+}
+
+// emitNote records an event of workflow code. Its ID is made of its place in the journal.
+func emitNote(ctx context.Context, d journal.Detail, data []byte) error {
+	s, err := scopeOf(ctx, call{"emit", d.Event})
+	if err != nil {
+		return err
+	}
+	d.Tell = s.run.k.subscribed()
+	return noted(TakeNote(ctx, Note{Kind: journal.EventEmitted, Name: eventNote, Detail: &d, Produce: func() ([]byte, *journal.Failure) {
+		return data, nil
+	}}))
 }
 
 // maxKey bounds an idempotency key: many services take 255 bytes.

@@ -93,6 +93,18 @@ func Leaving(ctx context.Context) bool {
 	return s.run.left
 }
 
+// Over gives the termination error where the run, or the branch, of ctx is over or ends.
+func Over(ctx context.Context) error {
+	s, err := scopeOf(ctx, call{verb: "over"})
+	if err != nil {
+		return err
+	}
+	s.run.mu.Lock()
+	defer s.run.mu.Unlock()
+	s.run.stay()
+	return s.ended()
+}
+
 // Fail ends the run of ctx as FAILED with f. It gives the termination error.
 func Fail(ctx context.Context, f *journal.Failure) error {
 	return finishRun(ctx, call{verb: "fail"}, func(r *run) *journal.Error { return r.fail(f) })

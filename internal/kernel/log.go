@@ -26,6 +26,7 @@ import (
 // The log is guarded by its run's mu.
 type log struct {
 	seq, sealed, durable int64
+	lastAt               time.Time       // of the entry that was appended last
 	pending              []journal.Entry // (last taken, seq]
 	effects              []effect        // in order of after
 	outgoing             []outgoing      // in order of after
@@ -69,6 +70,7 @@ func (r *run) append(e journal.Entry) int64 {
 	}
 	r.seq++
 	e.Run, e.Seq, e.At = r.head.Number, r.seq, time.Now()
+	r.lastAt = e.At
 	if r.pending == nil {
 		r.pending = r.k.buffer()
 	}

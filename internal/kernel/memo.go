@@ -174,6 +174,10 @@ func classOf(e *journal.Entry) class {
 	case journal.CompensationStarted, journal.StepCompensated, journal.CompensationFailure,
 		journal.PhaseStarted, journal.PhaseCompleted, journal.PhaseFailed, journal.StepSkipped, journal.DeadLettered:
 		return isNote
+	case journal.EventEmitted:
+		if e.Op.Name == eventNote {
+			return isNote
+		}
 	case journal.VersionMarked:
 		return isVersion
 	case journal.WaitStarted:

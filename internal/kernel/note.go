@@ -34,6 +34,9 @@ func TakeNote(ctx context.Context, n Note) (Outcome, error) {
 	defer r.mu.Unlock()
 	op, rec := s.ask(n.Name, n.Key, "", isNote)
 	e := &journal.Entry{Kind: n.Kind, Status: n.Status, Op: op, Detail: n.Detail}
+	if n.Kind == journal.EventEmitted {
+		n.Detail.Message = string(r.head.ID) + "/" + s.path + op.String()
+	}
 	if rec != nil && rec.ended != nil {
 		e = rec.ended
 	} else if f := s.produce(n, e); f != nil && (n.Kind != journal.ValueRecorded || !s.fails(e, f)) {

@@ -36,6 +36,7 @@ type Outcome struct {
 	Data    []byte
 	Failure *journal.Failure
 	Detail  *journal.Detail // of the entry; nil where it has none
+	At      time.Time       // of the entry; zero where there is none
 	stored  int64           // the entry that has Data, where it is still in the store; else 0
 }
 
@@ -163,7 +164,7 @@ func (o *operation) makeFirst() {
 // cancellation by workflow code is delivered by the call that made it.
 func (o *operation) recorded(e *journal.Entry) {
 	o.settled = true
-	o.outcome = Outcome{Data: e.Data, Failure: e.Failure(), Detail: e.Detail, stored: storedAt(e)}
+	o.outcome = Outcome{Data: e.Data, Failure: e.Failure(), Detail: e.Detail, At: e.At, stored: storedAt(e)}
 	if f := o.cancellation(e); f != nil {
 		o.outcome.Failure = f
 		if !e.Detail.ByWait && e.Detail.Mail == 0 {
@@ -231,6 +232,7 @@ func (o *operation) conclude(e journal.Entry) {
 		o.outcome.Failure = o.cancellation(&e)
 	}
 	seq := r.outside(e)
+	o.outcome.At = r.lastAt
 	r.facts.push(fact{seq, o})
 }
 

@@ -245,6 +245,7 @@ func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
 	}
 	e.Detail = o.mark(e.Detail)
 	w.seq = r.outside(e)
+	o.outcome.At = r.lastAt
 	o.settled, r.tentative = true, w.seq
 	if r.holder == nil || r.opened == r.seq {
 		r.seal(r.seq)
@@ -368,6 +369,7 @@ func (r *run) cut(from int64) {
 func (r *run) replace(seq int64, e journal.Entry) {
 	old := &r.pending[len(r.pending)-int(r.seq-seq)-1]
 	e.Run, e.Seq, e.At = r.head.Number, seq, time.Now()
+	r.lastAt = e.At
 	r.k.gate.count(int64(e.Size()) - int64(old.Size()))
 	*old = e
 }

@@ -1,0 +1,90 @@
+package perdure
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// A Task is what a declared pattern does under one name: a function whose argument is
+// made of what the run knows, and whose result is kept as encoded.
+type Task struct {
+	Name  string
+	Key   string // tells apart tasks of one name
+	Phase Phase  // empty for none
+	Call  TaskFunc
+
+	Retry    *Retry // nil is the workflow's
+	Timeout  time.Duration
+	Variable string     // that the result is stored as; empty for none
+	Event    *StepEvent // that tells of its success; nil for none
+	Announce bool       // see [Announced]
+}
+
+// A TaskFunc is the body of a task: see [TaskOf].
+type TaskFunc func(ctx context.Context, given Given) (json.RawMessage, error)
+
+// TaskOf makes the body of a task of a function, whose argument args make.
+func TaskOf[A, R any](args *Arguments[A], fn func(context.Context, A) (R, error)) TaskFunc {
+	return func(ctx context.Context, given Given) (json.RawMessage, error) {
+		in, err := args.Fill(ctx, given)
+		if err != nil {
+			return nil, err
+		}
+		out, err := fn(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return Encode(out)
+	}
+}
+
+// Run does a task as a step of the workflow, and gives its result.
+func (t Task) Run(ctx context.Context, given Given) (json.RawMessage, error) {
+	return Step(ctx, t.Name, t.body(given), t.options()...)
+}
+
+// Async does it beside the workflow.
+func (t Task) Async(ctx context.Context, given Given) *Future[json.RawMessage] {
+	return Async(ctx, t.Name, t.body(given), t.options()...)
+}
+
+func (t Task) body(given Given) func(context.Context) (json.RawMessage, error) {
+	return func(ctx context.Context) (json.RawMessage, error) {
+		out, err := t.Call(ctx, given)
+		if err != nil {
+			return nil, err
+		}
+		if t.Variable != "" {
+			if err := SetVariable(ctx, t.Variable, out); err != nil {
+				return nil, err
+			}
+		}
+		if t.Event != nil {
+			if err := t.Event.emit(ctx, out); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+}
+
+func (t Task) options() []StepOption {
+	opts := make([]StepOption, 0, 5)
+	if t.Key != "" {
+		opts = append(opts, Key(t.Key))
+	}
+	if t.Phase != "" {
+		opts = append(opts, t.Phase)
+	}
+	if t.Retry != nil {
+		opts = append(opts, *t.Retry)
+	}
+	if t.Timeout > 0 {
+		opts = append(opts, Timeout(t.Timeout))
+	}
+	if t.Announce {
+		opts = append(opts, Announced)
+	}
+	return opts
+}

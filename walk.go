@@ -1,0 +1,140 @@
+package perdure
+
+import (
+	"context"
+	"time"
+)
+
+// A Walk has what the nodes of a graph stand for done, layer after layer: a layer begins
+// when everything of the one before has ended. It is workflow code, and the same on
+// replay.
+type Walk struct {
+	Layers   [][]string
+	Pressure Pressure // how many go on at a time, over all layers; nil for no limit
+	// Begin begins a node, and gives what it waits for; nil where it has ended at once,
+	// or nobody waits for it. Alone says that its layer has no other.
+	Begin func(node string, alone bool) (Awaitable, error)
+	// Ended is told of a node when what it waited for has ended, and gives what it waits
+	// for next, or nil; and of one that the pressure has refused, by refused.
+	Ended func(node string, f Awaitable, refused error) (Awaitable, error)
+	// More is asked before each layer but the first.
+	More func() bool
+}
+
+// Run walks. It fails where the run ends meanwhile. What fails in a node is that node's:
+// it is told to the pressure, and the layer goes on.
+func (w Walk) Run(ctx context.Context) error {
+	if len(w.Layers) == 0 {
+		return nil
+	}
+	info, err := InfoOf(ctx)
+	if err != nil {
+		return err
+	}
+	p := w.Pressure
+	if p == nil {
+		p = AtMost(0)
+	}
+	s := strider{Walk: w, ctx: ctx, flow: p.Begin(), now: info.Started}
+	for i, layer := range w.Layers {
+		if i > 0 && w.More != nil && !w.More() {
+			return nil
+		}
+		if err := s.layer(layer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A strider is a walk that goes on.
+type strider struct {
+	Walk
+	ctx     context.Context
+	flow    Flow
+	now     time.Time // of what it knows of last
+	set     *Set
+	nodes   map[Awaitable]string
+	running int
+}
+
+func (s *strider) layer(nodes []string) error {
+	if s.set, s.nodes = nil, map[Awaitable]string{}; len(nodes) > 1 {
+		set, err := NewSet(s.ctx)
+		if err != nil {
+			return err
+		}
+		defer set.Close()
+		s.set = set
+	}
+	alone := len(nodes) == 1
+	for len(nodes) > 0 || s.running > 0 {
+		for len(nodes) > 0 {
+			room, refused := s.flow.Room(s.running, s.now)
+			if refused == nil && room <= 0 {
+				break
+			}
+			if err := s.begin(nodes[0], alone, refused); err != nil {
+				return err
+			}
+			nodes = nodes[1:]
+		}
+		if s.running > 0 {
+			if err := s.next(); err != nil {
+				return err
+			}
+		}
+		if err := Over(s.ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin begins a node, or tells it that it is refused.
+func (s *strider) begin(node string, alone bool, refused error) error {
+	if refused != nil {
+		_, _ = s.Ended(node, nil, refused)
+		return Over(s.ctx)
+	}
+	f, err := s.Begin(node, alone)
+	if f == nil {
+		s.flow.Ended(err, s.now)
+		return Over(s.ctx)
+	}
+	s.running++
+	return s.wait(node, f)
+}
+
+// wait adds what a node waits for.
+func (s *strider) wait(node string, f Awaitable) error {
+	if s.set == nil {
+		set, err := NewSet(s.ctx)
+		if err != nil {
+			return err
+		}
+		s.set = set
+	}
+	s.nodes[f] = node
+	return s.set.Add(f)
+}
+
+// next waits for the next node that ends.
+func (s *strider) next() error {
+	f, err := s.set.Next()
+	if err != nil {
+		return err
+	}
+	node := s.nodes[f]
+	delete(s.nodes, f)
+	if at := endedAt(f); at.After(s.now) {
+		s.now = at
+	}
+	then, err := s.Ended(node, f, nil)
+	if then != nil {
+		return s.wait(node, then)
+	}
+	s.running--
+	s.flow.Ended(err, s.now)
+	return nil
+}
