@@ -1,6 +1,7 @@
 package perdure
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -23,16 +24,54 @@ type About struct {
 }
 
 func (a About) workflow(w *workflow) error {
-	if a.Input != nil && !json.Valid(a.Input) {
-		return invalid("define "+w.Name, "the contract of its input is not JSON")
-	}
-	if a.Graph != nil {
-		if err := newDefinitionError(w.Name, a.Graph.Check(), false); err != nil {
-			return err
-		}
-	}
 	w.about = a
 	return nil
+}
+
+// over gives a, and for what it leaves empty what b says.
+func (a About) over(b About) About {
+	a.Version, a.Description = cmp.Or(a.Version, b.Version), cmp.Or(a.Description, b.Description)
+	a.Trigger, a.IDField = cmp.Or(a.Trigger, b.Trigger), cmp.Or(a.IDField, b.IDField)
+	if a.Input == nil {
+		a.Input = b.Input
+	}
+	a.Graph = cmp.Or(a.Graph, b.Graph)
+	return a
+}
+
+func (a About) check() []Issue {
+	var issues []Issue
+	if a.Input != nil && !json.Valid(a.Input) {
+		issues = append(issues, Issue{Severity: IssueError, Where: "input", Message: "the contract of the input is not JSON"})
+	}
+	if a.Graph != nil {
+		issues = append(issues, a.Graph.Check()...)
+	}
+	return issues
+}
+
+// Declared is an option of a workflow that is made of a declaration: it gives what the
+// declaration says of itself, and all that is wrong with it. It is called once, when
+// the workflow is registered for the first time. What it leaves empty is as an [About]
+// beside it says; the graph and the contract are checked in any case.
+type Declared func() (About, []Issue)
+
+func (d Declared) workflow(w *workflow) error {
+	if d == nil {
+		return invalid("define "+w.Name, "a declaration needs a function")
+	}
+	w.declared = d
+	return nil
+}
+
+// examine gives what the definition says of itself, and all issues.
+func (w *workflow) examine() (About, []Issue) {
+	about, issues := w.about, []Issue(nil)
+	if w.declared != nil {
+		about, issues = w.declared()
+		about = about.over(w.about)
+	}
+	return about, append(issues[:len(issues):len(issues)], about.check()...)
 }
 
 // A Registered is a workflow as an engine knows it.
@@ -52,8 +91,9 @@ func (e *Engine) Workflows() []Registered {
 	var out []Registered
 	for _, name := range slices.Sorted(maps.Keys(e.known)) {
 		w := e.known[name]
+		about, _ := w.examined()
 		out = append(out, Registered{
-			Name: name, Pattern: w.Pattern, Timeout: w.Timeout, Retention: w.retention, Listeners: len(w.Listeners), About: w.about,
+			Name: name, Pattern: w.Pattern, Timeout: w.Timeout, Retention: w.retention, Listeners: len(w.Listeners), About: about,
 		})
 	}
 	return out

@@ -58,19 +58,29 @@ func (c *Client) Start(ctx context.Context, workflow string, input []byte, opts 
 	if !journal.ValidName(workflow) {
 		return nil, badName("workflow", workflow)
 	}
-	s, err := c.start(ctx, workflow, append([]byte{}, input...), opts)
+	s, err := c.start(ctx, workflow, c.patternOf(workflow), append([]byte{}, input...), opts)
 	if err != nil {
 		return nil, err
 	}
 	return &RawRun{c, s}, nil
 }
 
-func (c *Client) start(ctx context.Context, workflow string, input []byte, opts []StartOption) (kernel.Started, error) {
+// patternOf is the pattern of a workflow, as far as it is known here.
+func (c *Client) patternOf(workflow string) journal.Pattern {
+	if c.k != nil {
+		if def := c.k.Lookup(workflow); def != nil {
+			return def.Pattern
+		}
+	}
+	return journal.PatternWorkflow
+}
+
+func (c *Client) start(ctx context.Context, workflow string, pattern journal.Pattern, input []byte, opts []StartOption) (kernel.Started, error) {
 	o, err := startOptionsOf(workflow, opts)
 	if err != nil {
 		return kernel.Started{}, err
 	}
-	return c.runs.Start(ctx, o.spec(workflow, input))
+	return c.runs.Start(ctx, o.spec(workflow, pattern, input))
 }
 
 // Cancel ends a run, by run ID or workflow ID, as CANCELLED with a reason: what

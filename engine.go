@@ -61,6 +61,9 @@ type Options struct {
 	// KeepUnrouted is for how long a signal is kept that found no open run; 0 is 7
 	// days, below 0 not at all.
 	KeepUnrouted time.Duration
+	// FailOnWarning has Register refuse a definition with a warning, as it does one
+	// with an error.
+	FailOnWarning bool
 }
 
 const (
@@ -82,7 +85,9 @@ const (
 // go with the engine's own. Its methods may be called by many goroutines.
 type Engine struct {
 	*Client
-	k *kernel.Engine
+	k         *kernel.Engine
+	observers *observe.Set
+	strict    bool // Options.FailOnWarning
 
 	mu    sync.Mutex
 	known map[string]*workflow // by name
@@ -131,7 +136,9 @@ func New(s store.Store, o Options) (*Engine, error) {
 	if o.Publisher != nil {
 		k.Subscribe(func(ctx context.Context, e kernel.Event) error { return o.Publisher.Publish(ctx, eventOf(e)) })
 	}
-	return &Engine{Client: &Client{desk: &k.Desk, runs: k, k: k}, k: k, known: map[string]*workflow{}}, nil
+	return &Engine{
+		Client: &Client{desk: &k.Desk, runs: k, k: k}, k: k, observers: cfg.Observers, strict: o.FailOnWarning, known: map[string]*workflow{},
+	}, nil
 }
 
 func or[T comparable](v, instead T) T {
@@ -167,22 +174,39 @@ type Definition interface {
 
 // Register gives the engine workflows, before or while it runs. It fails on the
 // first whose definition is wrong or whose name the engine has, and has then
-// registered those before it.
+// registered those before it. Issues of a definition that is refused are in the
+// [DefinitionError], all at once; observers are told those of one that is registered.
 func (e *Engine) Register(workflows ...Definition) error {
 	for _, w := range workflows {
 		if w == nil {
 			return invalid("register", "a nil workflow")
 		}
-		def, err := w.definition()
-		if err != nil {
+		if err := e.register(w); err != nil {
 			return err
 		}
-		if err := e.k.Register(&def.Workflow); err != nil {
-			return err
-		}
-		e.mu.Lock()
-		e.known[def.Name] = def
-		e.mu.Unlock()
+	}
+	return nil
+}
+
+func (e *Engine) register(w Definition) error {
+	def, err := w.definition()
+	if err != nil {
+		return err
+	}
+	_, issues := def.examined()
+	if err := newDefinitionError(def.Name, issues, e.strict); err != nil {
+		return err
+	}
+	if err := e.k.Register(&def.Workflow); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.known[def.Name] = def
+	e.mu.Unlock()
+	for _, i := range issues {
+		e.observers.Tell(observe.Notice{
+			Kind: observe.DefinitionAdvised, At: time.Now(), Workflow: def.Name, Pattern: def.Pattern.String(), Reason: i.String(),
+		})
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package perdure
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -12,9 +13,9 @@ type Severity string
 
 // The severities.
 const (
-	IssueError   Severity = "ERROR"   // the definition is refused
-	IssueWarning Severity = "WARNING" // it is told; refused under Options.FailOnWarning
-	IssueInfo    Severity = "INFO"    // it is told
+	IssueError   Severity = "ERROR"   // the definition is refused; so it is where an issue has no severity
+	IssueWarning Severity = "WARNING" // observers are told; refused under Options.FailOnWarning
+	IssueInfo    Severity = "INFO"    // observers are told
 )
 
 // An Issue is one thing that is wrong, or odd, with a definition.
@@ -27,10 +28,20 @@ type Issue struct {
 
 // String gives the issue in one line.
 func (i Issue) String() string {
-	if i.Where == "" {
-		return fmt.Sprintf("%s: %s", i.Severity, i.Message)
+	s := string(cmp.Or(i.Severity, IssueError))
+	for _, part := range []string{i.Where, i.Message} {
+		if part != "" {
+			s += ": " + part
+		}
 	}
-	return fmt.Sprintf("%s: %s: %s", i.Severity, i.Where, i.Message)
+	return oneLine.Replace(s)
+}
+
+var oneLine = strings.NewReplacer("\n", `\n`, "\r", `\r`)
+
+// refuses says whether a definition with this issue is refused.
+func (i Issue) refuses(strict bool) bool {
+	return i.Severity != IssueInfo && (strict || i.Severity != IssueWarning)
 }
 
 func topologyIssue(where, message string) Issue {
@@ -64,10 +75,10 @@ func (e *DefinitionError) Unwrap() []error {
 	return all
 }
 
-// newDefinitionError gives an error where an issue is one, or, if strict, a warning.
+// newDefinitionError gives an error where an issue refuses the definition.
 func newDefinitionError(workflow string, issues []Issue, strict bool) error {
 	for _, i := range issues {
-		if i.Severity == IssueError || strict && i.Severity == IssueWarning {
+		if i.refuses(strict) {
 			return &DefinitionError{workflow, issues}
 		}
 	}

@@ -290,7 +290,7 @@ func withStart[T, I, O any](c Caller, s Signal[T], v T, w *Workflow[I, O], in I,
 	}
 	sig, err := s.message(o.id, v, nil)
 	sig.Key = o.sendKey
-	return sig, o.spec(w.def.Name, data), err
+	return sig, o.spec(w.def.Name, w.def.Pattern, data), err
 }
 
 func (s Signal[T]) message(id string, v T, opts []SendOption) (kernel.Signal, error) {

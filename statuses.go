@@ -38,12 +38,28 @@ const (
 	StepDeadLettered    = journal.DeadLettered
 )
 
-// The patterns of definitions. See [journal.Pattern].
+// A Pattern says how a workflow is declared. It is an option of a workflow, whose runs
+// have it. Without it that is PatternWorkflow. See [journal.Pattern].
+type Pattern journal.Pattern
+
+// The patterns.
 const (
-	PatternWorkflow = journal.PatternWorkflow
-	PatternSaga     = journal.PatternSaga
-	PatternTCC      = journal.PatternTCC
+	PatternWorkflow = Pattern(journal.PatternWorkflow)
+	PatternSaga     = Pattern(journal.PatternSaga)
+	PatternTCC      = Pattern(journal.PatternTCC)
 )
+
+// String is the pattern's name.
+func (p Pattern) String() string { return journal.Pattern(p).String() }
+
+func (p Pattern) workflow(w *workflow) error {
+	switch p {
+	case PatternWorkflow, PatternSaga, PatternTCC:
+		w.Pattern = journal.Pattern(p)
+		return nil
+	}
+	return invalid("define "+w.Name, "there is no pattern %v", p)
+}
 
 // Duplicate is the reason of a [StepSkipped] whose effect was there already.
 const Duplicate = kernel.Duplicate

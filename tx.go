@@ -15,7 +15,7 @@ func (w *Workflow[I, O]) StartTx(ctx context.Context, c Caller, tx any, in I, op
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.client().startTx(ctx, tx, w.def.Name, data, opts)
+	s, err := c.client().startTx(ctx, tx, w.def.Name, w.def.Pattern, data, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -38,14 +38,14 @@ func (c *Client) StartTx(ctx context.Context, tx any, workflow string, input []b
 	if !journal.ValidName(workflow) {
 		return nil, badName("workflow", workflow)
 	}
-	s, err := c.startTx(ctx, tx, workflow, append([]byte{}, input...), opts)
+	s, err := c.startTx(ctx, tx, workflow, c.patternOf(workflow), append([]byte{}, input...), opts)
 	if err != nil {
 		return nil, err
 	}
 	return &RawRun{c, s}, nil
 }
 
-func (c *Client) startTx(ctx context.Context, tx any, workflow string, input []byte, opts []StartOption) (kernel.Started, error) {
+func (c *Client) startTx(ctx context.Context, tx any, workflow string, pattern journal.Pattern, input []byte, opts []StartOption) (kernel.Started, error) {
 	o, err := startOptionsOf(workflow, opts)
 	if err != nil {
 		return kernel.Started{}, err
@@ -54,7 +54,7 @@ func (c *Client) startTx(ctx context.Context, tx any, workflow string, input []b
 	if err != nil {
 		return kernel.Started{}, err
 	}
-	return desk.Begin(ctx, o.spec(workflow, input))
+	return desk.Begin(ctx, o.spec(workflow, pattern, input))
 }
 
 // SendTx is [Signal.Send] in a transaction: the message is there exactly if that is

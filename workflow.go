@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/perdure/perdure/internal/kernel"
@@ -25,6 +26,8 @@ type workflow struct {
 	retry     Retry
 	retention *Retention // nil for the engine's
 	about     About
+	declared  Declared
+	examined  func() (About, []Issue) // examine, the first time
 }
 
 // A WorkflowOption says how a workflow is run. A [Retry] is the policy of its
@@ -92,6 +95,7 @@ func Define[I, O any](name string, fn func(context.Context, I) (O, error), opts 
 			w.err = err
 		}
 	}
+	w.def.examined = sync.OnceValues(w.def.examine)
 	w.def.Next = w.def.retry.next
 	w.def.Body = func(ctx context.Context, input []byte) ([]byte, *journal.Failure) {
 		in, err := decode[I](input)
@@ -107,8 +111,11 @@ func Define[I, O any](name string, fn func(context.Context, I) (O, error), opts 
 func (w *Workflow[I, O]) Name() string { return w.def.Name }
 
 func (w *Workflow[I, O]) definition() (*workflow, error) {
-	if w == nil {
+	switch {
+	case w == nil:
 		return nil, invalid("register", "a nil workflow")
+	case w.def.examined == nil:
+		return nil, invalid("register", "a workflow is made by Define")
 	}
 	return &w.def, w.err
 }
@@ -138,9 +145,9 @@ func startOptionsOf(workflow string, opts []StartOption) (startOptions, error) {
 }
 
 // spec gives what the kernel is asked to start.
-func (o startOptions) spec(workflow string, input []byte) kernel.Start {
+func (o startOptions) spec(workflow string, pattern journal.Pattern, input []byte) kernel.Start {
 	return kernel.Start{
-		Workflow: workflow, ID: o.id, Input: input, Dedup: o.dedup, Headers: o.headers, Attributes: o.attributes,
+		Workflow: workflow, Pattern: pattern, ID: o.id, Input: input, Dedup: o.dedup, Headers: o.headers, Attributes: o.attributes,
 	}
 }
 
@@ -204,7 +211,7 @@ func (w *Workflow[I, O]) Start(ctx context.Context, c Caller, in I, opts ...Star
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.client().start(ctx, w.def.Name, data, opts)
+	s, err := c.client().start(ctx, w.def.Name, w.def.Pattern, data, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -106,7 +106,7 @@ func newLogger(format string, w io.Writer) ([]observe.Observer, error) {
 var logged = []observe.Kind{
 	observe.RunStarted, observe.RunEnded, observe.RunParked, observe.RunResumed, observe.RunContinued, observe.RunRetrying,
 	observe.StepRetrying, observe.StepFailed, observe.StepAbandoned, observe.SignalDelivered, observe.TimerFired,
-	observe.ListenerFailed, observe.CleanupFailed, observe.TurnLent, observe.StoreFailed,
+	observe.ListenerFailed, observe.CleanupFailed, observe.TurnLent, observe.StoreFailed, observe.DefinitionAdvised,
 }
 
 func level(n observe.Notice) slog.Level {
@@ -115,6 +115,10 @@ func level(n observe.Notice) slog.Level {
 		return slog.LevelWarn
 	case observe.StepRetrying, observe.StepFailed:
 		if !n.Benign {
+			return slog.LevelWarn
+		}
+	case observe.DefinitionAdvised:
+		if strings.HasPrefix(n.Reason, string(perdure.IssueWarning)) {
 			return slog.LevelWarn
 		}
 	}

@@ -1,0 +1,42 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// spec: F-8
+func TestAnIssueOfADefinitionIsLogged(t *testing.T) {
+	var out bytes.Buffer
+	logger, err := newLogger("text", &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := perdure.New(memory.New(), perdure.Options{Observers: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Register(perdure.Define("w", func(context.Context, int) (int, error) { return 0, nil },
+		perdure.Declared(func() (perdure.About, []perdure.Issue) {
+			return perdure.About{}, []perdure.Issue{{Severity: perdure.IssueWarning, Message: "odd"}, {Severity: perdure.IssueInfo, Message: "large"}}
+		}))); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(out.String()) {
+		_, line, _ = strings.Cut(line, " ") // without the time
+		lines = append(lines, line)
+	}
+	if want := []string{
+		"level=WARN msg=\"definition advised\" workflow=w reason=\"WARNING: odd\"\n",
+		"level=INFO msg=\"definition advised\" workflow=w reason=\"INFO: large\"\n",
+	}; !slices.Equal(lines, want) {
+		t.Errorf("the log has %q, want %q", lines, want)
+	}
+}

@@ -1,0 +1,237 @@
+package perdure_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// An errTooOften is what a pattern calls an issue of its own.
+var errTooOften = errors.New("too often")
+
+// advised gives an engine, and what its observers have been told of definitions.
+func advised(t *testing.T, o perdure.Options) (*perdure.Engine, func() []observe.Notice) {
+	t.Helper()
+	var mu sync.Mutex
+	var told []observe.Notice
+	o.Build = "test"
+	o.Observers = []observe.Observer{{Kinds: []observe.Kind{observe.DefinitionAdvised}, See: func(n observe.Notice) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, n)
+	}}}
+	eng, err := perdure.New(memory.New(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return eng, func() []observe.Notice {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(told)
+	}
+}
+
+func declaring(about perdure.About, issues ...perdure.Issue) perdure.Declared {
+	return func() (perdure.About, []perdure.Issue) { return about, issues }
+}
+
+// spec: F-8, F-13
+func TestErrorsRefuseADefinitionWarningsAndRemarksAreTold(t *testing.T) {
+	failed := perdure.Issue{Severity: perdure.IssueError, Where: "charge.retry", Message: "three\nbelow nothing", Err: errTooOften}
+	plain := perdure.Issue{Where: "charge", Message: "no severity"}
+	warned := perdure.Issue{Severity: perdure.IssueWarning, Where: "ship", Message: "no compensation"}
+	remark := perdure.Issue{Severity: perdure.IssueInfo, Message: "it is large"}
+	round := graph(perdure.Node{Name: "a", After: []string{"b"}}, perdure.Node{Name: "b", After: []string{"a"}})
+	says := func(i ...perdure.Issue) perdure.WorkflowOption { return declaring(perdure.About{}, i...) }
+	for _, c := range []struct {
+		name   string
+		strict bool
+		opts   []perdure.WorkflowOption
+		issues []string // that refuse it
+		is     []error
+		told   []string
+	}{
+		{name: "nothing", opts: []perdure.WorkflowOption{says()}},
+		{name: "nothing strictly", strict: true, opts: []perdure.WorkflowOption{says()}},
+		{name: "a remark", strict: true, opts: []perdure.WorkflowOption{says(remark)}, told: []string{"INFO: it is large"}},
+		{name: "a warning", opts: []perdure.WorkflowOption{says(warned, remark)}, told: []string{"WARNING: ship: no compensation", "INFO: it is large"}},
+		{name: "a warning strictly", strict: true, opts: []perdure.WorkflowOption{says(remark, warned)}, issues: []string{"INFO: it is large", "WARNING: ship: no compensation"}},
+		{name: "an error", opts: []perdure.WorkflowOption{says(warned, failed)}, issues: []string{"WARNING: ship: no compensation", `ERROR: charge.retry: three\nbelow nothing`}, is: []error{errTooOften}},
+		{name: "without severity", opts: []perdure.WorkflowOption{says(plain)}, issues: []string{"ERROR: charge: no severity"}},
+		{
+			name: "the graph and the contract of a declaration", is: []error{errTooOften, &perdure.Error{Code: journal.CodeTopology}},
+			opts:   []perdure.WorkflowOption{declaring(perdure.About{Graph: round.Graph, Input: json.RawMessage("{")}, failed)},
+			issues: []string{`ERROR: charge.retry: three\nbelow nothing`, "ERROR: input: the contract of the input is not JSON", "ERROR: a: a circle: a → b → a"},
+		},
+		{
+			name: "the graph beside a declaration", is: []error{&perdure.Error{Code: journal.CodeTopology}},
+			opts: []perdure.WorkflowOption{says(remark), round}, issues: []string{"INFO: it is large", "ERROR: a: a circle: a → b → a"},
+		},
+	} {
+		eng, told := advised(t, perdure.Options{FailOnWarning: c.strict})
+		err := eng.Register(perdure.Define("w", nothing, append(c.opts, perdure.PatternSaga)...))
+		var refused *perdure.DefinitionError
+		if is := errors.As(err, &refused); is != (c.issues != nil) || !is && err != nil {
+			t.Errorf("%s: registered with %v", c.name, err)
+		}
+		if refused != nil {
+			if want := "perdure: the definition of w has issues:\n\t" + strings.Join(c.issues, "\n\t"); err.Error() != want {
+				t.Errorf("%s: the error is\n%v\nwant\n%s", c.name, err, want)
+			}
+			if refused.Workflow != "w" || len(refused.Issues) != len(c.issues) {
+				t.Errorf("%s: the error is %+v", c.name, refused)
+			}
+			codeIs(t, err, journal.CodeInvalid)
+			if journal.CodeOf(err) != journal.CodeInvalid {
+				t.Errorf("%s: the code is %v", c.name, journal.CodeOf(err))
+			}
+		}
+		for _, is := range []error{errTooOften, &perdure.Error{Code: journal.CodeTopology}} {
+			if want := slices.ContainsFunc(c.is, func(x error) bool { return reflect.DeepEqual(x, is) }); errors.Is(err, is) != want {
+				t.Errorf("%s: that it is %v: %v", c.name, is, !want)
+			}
+		}
+		var reasons []string
+		for _, n := range told() {
+			reasons = append(reasons, n.Reason)
+			if n.Kind != observe.DefinitionAdvised || n.Workflow != "w" || n.Pattern != "SAGA" || n.At.IsZero() {
+				t.Errorf("%s: told %+v", c.name, n)
+			}
+		}
+		if !slices.Equal(reasons, c.told) {
+			t.Errorf("%s: told %q, want %q", c.name, reasons, c.told)
+		}
+		if known := eng.Workflows(); (len(known) == 1) != (c.issues == nil) {
+			t.Errorf("%s: the engine knows %v", c.name, known)
+		}
+	}
+}
+
+// A declaration is looked at when it is registered for the first time, and not again,
+// whoever registers it; and nobody is told of a definition whose name is taken.
+//
+// spec: F-8
+func TestADeclarationIsLookedAtOnce(t *testing.T) {
+	calls := 0
+	w := perdure.Define("w", nothing, perdure.Declared(func() (perdure.About, []perdure.Issue) {
+		calls++
+		return perdure.About{}, []perdure.Issue{{Severity: perdure.IssueInfo, Message: "seen"}}
+	}))
+	if calls != 0 {
+		t.Errorf("it was looked at %d times before it was registered", calls)
+	}
+	one, told := advised(t, perdure.Options{})
+	two, also := advised(t, perdure.Options{})
+	var all sync.WaitGroup
+	for _, eng := range []*perdure.Engine{one, two, two, two} {
+		all.Go(func() { _ = eng.Register(w) }) // of three with one engine two give an error
+	}
+	all.Wait()
+	codeIs(t, one.Register(w), journal.CodeDuplicate)
+	if calls != 1 || len(told()) != 1 || len(also()) != 1 || len(two.Workflows()) != 1 {
+		t.Errorf("it was looked at %d times, and told %d and %d times", calls, len(told()), len(also()))
+	}
+}
+
+// What a declaration says of itself goes before what an About beside it says, in
+// whatever order they are given.
+func TestADeclarationGoesBeforeWhatIsSaidBesideIt(t *testing.T) {
+	beside := perdure.About{
+		Version: "1", Description: "d", Trigger: "t", IDField: "f", Input: json.RawMessage(`1`),
+		Graph: &perdure.Graph{Nodes: []perdure.Node{{Name: "beside"}}},
+	}
+	whole := perdure.About{
+		Version: "2", Description: "e", Trigger: "u", IDField: "g", Input: json.RawMessage(`2`),
+		Graph: &perdure.Graph{Nodes: []perdure.Node{{Name: "declared"}}},
+	}
+	for _, c := range []struct{ declared, beside, want perdure.About }{
+		{whole, beside, whole},
+		{perdure.About{}, beside, beside},
+		{whole, perdure.About{}, whole},
+		{perdure.About{Graph: whole.Graph}, perdure.About{Version: "1", Description: "d"}, perdure.About{Version: "1", Description: "d", Graph: whole.Graph}},
+	} {
+		for _, opts := range [][]perdure.WorkflowOption{{c.beside, declaring(c.declared)}, {declaring(c.declared), c.beside}} {
+			eng, _ := advised(t, perdure.Options{})
+			if err := eng.Register(perdure.Define("w", nothing, opts...)); err != nil {
+				t.Fatal(err)
+			}
+			if got := eng.Workflows()[0].About; !reflect.DeepEqual(got, c.want) {
+				t.Errorf("it is %+v, want %+v", got, c.want)
+			}
+		}
+	}
+}
+
+// spec: F-1
+func TestRunsHaveThePatternOfTheirWorkflow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		saga := perdure.Define("saga", nothing, perdure.PatternSaga)
+		tcc := perdure.Define("tcc", nothing, perdure.PatternTCC)
+		code := perdure.Define("code", nothing, perdure.PatternWorkflow)
+		knock := perdure.NewSignal[int]("knock")
+		w := clockwork(t, perdure.Options{}, saga, tcc, code, perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
+			return saga.Child(ctx, 0, perdure.ID("child")).Await(ctx)
+		}))
+		defer w.end()
+		ctx := t.Context()
+		client, err := perdure.NewClient(ctx, w.store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := func(_ any, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		begin(saga.Start(ctx, w.eng, 0, perdure.ID("typed")))
+		begin(w.eng.Start(ctx, "tcc", []byte("0"), perdure.ID("named")))
+		begin(tcc.Start(ctx, client, 0, perdure.ID("client")))
+		begin(perdure.SendWithStart(ctx, w.eng, knock, 1, tcc, 0, perdure.ID("signal")))
+		begin(w.eng.Start(ctx, "parent", []byte("0"), perdure.ID("parent")))
+		begin(code.Start(ctx, w.eng, 0, perdure.ID("code")))
+		for id, want := range map[string]journal.Pattern{
+			"typed": journal.PatternSaga, "named": journal.PatternTCC, "client": journal.PatternTCC, "signal": journal.PatternTCC,
+			"parent": journal.PatternWorkflow, "child": journal.PatternSaga, "code": journal.PatternWorkflow,
+		} {
+			run, err := w.eng.Get(ctx, id)
+			if err == nil {
+				_, err = run.Result(ctx)
+			}
+			if d := describe(t, w, id); err != nil || d.Head.Pattern != want || d.State.Pattern != want {
+				t.Errorf("run %s is a %v, and %v, want %v; %v", id, d.Head.Pattern, d.State.Pattern, want, err)
+			}
+		}
+		for _, n := range w.seen(observe.RunEnded) {
+			if (n.Pattern == "SAGA") != (n.Workflow == "saga") || (n.Pattern == "TCC") != (n.Workflow == "tcc") {
+				t.Errorf("told %+v", n)
+			}
+		}
+	})
+}
+
+func TestWhatIsNoDefinitionIsRefused(t *testing.T) {
+	for says, w := range map[string]perdure.Definition{
+		"there is no pattern Pattern(9)": perdure.Define("w", nothing, perdure.Pattern(9)),
+		"a declaration needs a function": perdure.Define("w", nothing, perdure.Declared(nil)),
+		"made by Define":                 new(perdure.Workflow[int, int]),
+	} {
+		eng, _ := advised(t, perdure.Options{})
+		err := eng.Register(w)
+		codeIs(t, err, journal.CodeInvalid)
+		if err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%v does not say %q", err, says)
+		}
+	}
+}
