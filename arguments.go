@@ -74,6 +74,30 @@ type Given struct {
 	UndoError func(step string) error
 }
 
+type givenKey struct{}
+
+// GivenOf gives what the argument of the task was made of whose body ctx belongs to.
+func GivenOf(ctx context.Context) (Given, bool) {
+	g, ok := ctx.Value(givenKey{}).(Given)
+	return g, ok
+}
+
+// Output gives the result of a step in the body of one that comes after it, and false
+// where there is none: it was skipped.
+func Output[R any](ctx context.Context, step string) (R, bool, error) {
+	var zero R
+	given, ok := GivenOf(ctx)
+	if !ok || given.Result == nil {
+		return zero, false, &Error{Code: journal.CodeMisuse, Op: "output of " + step, Message: "called outside the body of a step of a declared pattern"}
+	}
+	data, found := given.Result(step)
+	if !found || data == nil {
+		return zero, false, nil
+	}
+	v, err := Decode[R](data)
+	return v, err == nil, err
+}
+
 // GivenTypes is what is known of that before it is there. A type that is nil is not known.
 type GivenTypes struct {
 	Input  reflect.Type

@@ -123,6 +123,22 @@ func (f *Future[T]) State() (journal.StepStatus, T, error) {
 	return journal.StepIsFailed, zero, err
 }
 
+// Attempts is how many attempts a step has had that has ended; 0 before, and of what is
+// no step. On replay it is the same.
+func (f *Future[T]) Attempts() int {
+	if f.err != nil {
+		return 0
+	}
+	out, ended := f.op.State()
+	switch {
+	case !ended || out.At.IsZero():
+		return 0
+	case out.Detail == nil:
+		return 1
+	}
+	return max(out.Detail.Attempt, 1)
+}
+
 // Cancel ends the step or branch: its terminal record says cancelled, and
 // awaiting it gives an [Error] of code cancelled. It gives false where the
 // operation had ended before.

@@ -239,7 +239,7 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 		d.Running, d.Abandoned = live.Running, live.Abandoned
 	}
 	d.Why = c.why(d)
-	if c.k == nil && !head.Status.IsTerminal() && head.Status != journal.Suspended {
+	if c.k == nil && !head.Status.IsTerminal() && head.Status != journal.Suspended && head.Status != journal.CompensationFailed {
 		info, e := c.desk.Info(ctx)
 		switch {
 		case e != nil:
@@ -273,7 +273,7 @@ func (c *Client) why(d Description) string {
 			return "no engine here knows workflow " + d.Head.Workflow
 		}
 		return "it waits for an engine with a free slot"
-	case journal.Suspended:
+	case journal.Suspended, journal.CompensationFailed:
 		if d.Head.Cause != "" {
 			return "parked: " + d.Head.Cause
 		}

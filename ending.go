@@ -22,7 +22,8 @@ func Fail(ctx context.Context, err error) error {
 func Cancel(ctx context.Context, reason string) error { return kernel.CancelRun(ctx, clip(reason)) }
 
 // End ends the run with a status of a pattern, such as CONFIRMED or COMPENSATED,
-// with an output and an error, from inside. See [Fail] for what follows.
+// with an output and an error, from inside. See [Fail] for what follows. In a clean-up
+// it changes how the run will end, and nothing else.
 func End(ctx context.Context, status journal.Status, output any, err error) error {
 	if !status.IsTerminal() || status == journal.ContinuedAsNew {
 		return invalid("end", "%v is not a status that a run ends in", status)
@@ -64,6 +65,19 @@ func OnCancel(ctx context.Context, name string, fn func(context.Context) error, 
 	return plan(ctx, name, false, fn, opts)
 }
 
+// CleansUp is an option of a workflow whose code calls [OnCancel] or [Finally] before
+// any other durable operation, however it is started: then that plan need not be
+// recorded, which saves the first commit of a run that has nothing else to record. It
+// must stay with the workflow as long as there are open runs of it.
+var CleansUp WorkflowOption = cleansUp{}
+
+type cleansUp struct{}
+
+func (cleansUp) workflow(w *workflow) error {
+	w.Workflow.CleansUp = true
+	return nil
+}
+
 // Finally plans what is done before the run ends, however it does, except that it
 // continues as new. See [OnCancel] for how.
 func Finally(ctx context.Context, name string, fn func(context.Context) error, opts ...BranchOption) error {
@@ -90,6 +104,16 @@ func plan(ctx context.Context, name string, always bool, fn func(context.Context
 // ended. Only deferred functions see that: they must do nothing but free memory
 // and locks then.
 func Leaving(ctx context.Context) bool { return kernel.Leaving(ctx) }
+
+// EndingBy gives, in a clean-up, the error that the run will end with: that it was
+// cancelled, say. It gives nil where the run has succeeded.
+func EndingBy(ctx context.Context) error {
+	f, err := kernel.EndingBy(ctx)
+	if err != nil {
+		return err
+	}
+	return fromFailure(f)
+}
 
 // Over gives the termination error where the run of ctx has ended or is about to, or its
 // branch was cancelled; else nil. Workflow code that goes on after an error learns by it

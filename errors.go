@@ -76,7 +76,14 @@ var registry = struct {
 }{
 	sentinels: map[string]error{"context.Canceled": context.Canceled, "context.DeadlineExceeded": context.DeadlineExceeded},
 	names:     map[error]string{context.Canceled: "context.Canceled", context.DeadlineExceeded: "context.DeadlineExceeded"},
-	types:     map[string]reflect.Type{}, typeNames: map[reflect.Type]string{},
+	types: map[string]reflect.Type{
+		"perdure.StepError": reflect.TypeFor[*StepError](), "perdure.CompensationError": reflect.TypeFor[*CompensationError](),
+		"perdure.PhaseError": reflect.TypeFor[*PhaseError](),
+	},
+	typeNames: map[reflect.Type]string{
+		reflect.TypeFor[*StepError](): "perdure.StepError", reflect.TypeFor[*CompensationError](): "perdure.CompensationError",
+		reflect.TypeFor[*PhaseError](): "perdure.PhaseError",
+	},
 }
 
 // RegisterError gives a sentinel error a name under which journals keep it, so

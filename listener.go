@@ -3,7 +3,6 @@ package perdure
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/kernel"
@@ -37,7 +36,12 @@ type Ended struct {
 	Err        error // that it ended with; nil where it succeeded
 	Started    time.Time
 	Ended      time.Time
+
+	report func() (Report, error)
 }
+
+// Report gives the report of the run.
+func (e Ended) Report() (Report, error) { return e.report() }
 
 // OnSuccess is a listener for ends as the author hoped: COMPLETED, CONFIRMED.
 func OnSuccess(call func(context.Context, Ended) error) Listener {
@@ -86,6 +90,13 @@ func (l Listener) kernel() (*kernel.Listener, error) {
 			RunID: e.Head.ID, WorkflowID: e.Head.WorkflowID, Workflow: e.Head.Workflow, Status: e.Head.Status,
 			Payload: payload, Output: e.Outcome.Data, Err: fromFailure(e.Outcome.Failure),
 			Started: e.Head.Created, Ended: e.Head.Ended,
+			report: func() (Report, error) {
+				entries, err := e.Journal()
+				if err != nil {
+					return Report{}, err
+				}
+				return reportOf(e.Head, entries)
+			},
 		})
 	}), nil
 }
@@ -112,12 +123,7 @@ type StepInfo struct {
 
 func infoOfStep(s kernel.StepInfo) StepInfo {
 	n, _ := s.Attempt()
-	info := StepInfo{Step: s.Name(), Attempt: n, Run: s.Run(), Phase: Phase(s.Phase()), Of: s.Name()}
-	if info.Phase != "" {
-		at := strings.LastIndexByte(info.Step, '/') + 1
-		info.Of = info.Step[:at] + strings.TrimPrefix(info.Step[at:], info.Phase.named(""))
-	}
-	return info
+	return StepInfo{Step: s.Name(), Attempt: n, Run: s.Run(), Phase: Phase(s.Phase()), Of: s.Of()}
 }
 
 // around makes what the kernel calls of what the application gave.

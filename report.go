@@ -25,7 +25,7 @@ type Parked struct {
 // Parked gives the runs that wait for an operator, newest first, and the cursor of
 // the next page; zero when there is none. Limit 0 is 100, and at most 1,000.
 func (c *Client) Parked(ctx context.Context, after journal.Number, limit int) ([]Parked, journal.Number, error) {
-	heads, next, err := c.desk.Heads(ctx, store.Filter{Statuses: []journal.Status{journal.Suspended}, After: after, Limit: limit})
+	heads, next, err := c.desk.Heads(ctx, store.Filter{Statuses: []journal.Status{journal.Suspended, journal.CompensationFailed}, After: after, Limit: limit})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -132,7 +132,7 @@ func living(info store.Info) bool {
 // waits for something.
 func (c *Client) stale(h journal.Head, since time.Time, engines bool) string {
 	switch {
-	case h.Status == journal.Suspended:
+	case h.Status == journal.Suspended, h.Status == journal.CompensationFailed:
 		return ""
 	case h.Owner != 0 && !engines:
 		return fmt.Sprintf("engine %d executed it and has died, and no other has the store", h.Owner)

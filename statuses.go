@@ -1,7 +1,6 @@
 package perdure
 
 import (
-	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -56,10 +55,42 @@ func (p Pattern) workflow(w *workflow) error {
 	switch p {
 	case PatternWorkflow, PatternSaga, PatternTCC:
 		w.Pattern = journal.Pattern(p)
+		if p == PatternTCC {
+			w.First = journal.Trying
+		}
 		return nil
 	}
 	return invalid("define "+w.Name, "there is no pattern %v", p)
 }
 
 // Duplicate is the reason of a [StepSkipped] whose effect was there already.
-const Duplicate = kernel.Duplicate
+const Duplicate = journal.Duplicate
+
+// Codes of errors that patterns give. See [journal.Code] for all of them.
+const (
+	CodeInvalid    = journal.CodeInvalid
+	CodeMisuse     = journal.CodeMisuse
+	CodeNotFound   = journal.CodeNotFound
+	CodeDuplicate  = journal.CodeDuplicate
+	CodeWrongState = journal.CodeWrongState
+	CodeFailed     = journal.CodeFailed
+	CodeCancelled  = journal.CodeCancelled
+	CodeTimedOut   = journal.CodeTimedOut
+	CodeTopology   = journal.CodeTopology
+)
+
+// A StepStatus says where a step is. See [journal.StepStatus] for all of them.
+type StepStatus = journal.StepStatus
+
+// Statuses of steps that patterns ask for.
+const (
+	StepIsPending            = journal.StepIsPending
+	StepIsDone               = journal.StepIsDone
+	StepIsFailed             = journal.StepIsFailed
+	StepIsSkipped            = journal.StepIsSkipped
+	StepIsCompensated        = journal.StepIsCompensated
+	StepIsCompensationFailed = journal.StepIsCompensationFailed
+)
+
+// ValidName says whether a text can be a name: 1 to 255 of A-Z a-z 0-9 . _ : -.
+func ValidName(s string) bool { return journal.ValidName(s) }

@@ -81,7 +81,9 @@ var Announced StepOption = announced{}
 
 // A Phase is an option of a step that is a part of what something bigger does: of a
 // TCC's participant, or what undoes a step. It is in front of the step's name: a step
-// debit in PhaseTry is the operation try:debit. Its first attempt is [Announced].
+// debit in PhaseTry is the operation try:debit. However often it is asked for in one
+// scope, or a clean-up of that, it has one idempotency key. The first attempt of all but
+// a try is [Announced].
 type Phase string
 
 // The phases.
@@ -95,18 +97,23 @@ const (
 func (p Phase) step(o *stepOptions) error {
 	switch p {
 	case PhaseTry, PhaseConfirm, PhaseCancel, PhaseUndo:
-		o.phase, o.announced = p, true
+		o.phase, o.announced = p, o.announced || p != PhaseTry
 		return nil
 	}
 	return invalid("step", "no such phase: %s", quoted(string(p)))
 }
+
+// Of is the name that a step has in the phase: try:debit.
+func (p Phase) Of(name string) string { return p.named(name) }
+
+func (p Phase) verb() string { return strings.ToLower(string(p)) }
 
 // named gives a name with the phase in front.
 func (p Phase) named(name string) string {
 	if p == "" {
 		return name
 	}
-	return strings.ToLower(string(p)) + ":" + name
+	return p.verb() + ":" + name
 }
 
 func badName(what, s string) error {

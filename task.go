@@ -51,7 +51,7 @@ func (t Task) Async(ctx context.Context, given Given) *Future[json.RawMessage] {
 
 func (t Task) body(given Given) func(context.Context) (json.RawMessage, error) {
 	return func(ctx context.Context) (json.RawMessage, error) {
-		out, err := t.Call(ctx, given)
+		out, err := t.Call(context.WithValue(ctx, givenKey{}, given), given)
 		if err != nil {
 			return nil, err
 		}

@@ -230,6 +230,10 @@ var inPhase = map[string]map[StepStatus]StepStatus{
 	PhaseCancel:  {StepIsRunning: StepIsCanceling, StepIsDone: StepIsCanceled, StepIsFailed: StepIsCancelFailed, StepIsTimedOut: StepIsCancelFailed},
 }
 
+// Duplicate is the reason of a StepSkipped whose effect was there already: the step is
+// done.
+const Duplicate = "duplicate"
+
 // IsFact says whether entries of this kind tell something of a step that an
 // operation of another name has done, or nobody. Several may be of one step.
 func (k Kind) IsFact() bool {
@@ -247,6 +251,9 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	}
 	if s := inPhase[d.Phase][status]; s != "" {
 		status = s
+	}
+	if e.Kind == StepSkipped && d.Reason == Duplicate {
+		status = StepIsDone
 	}
 	op := e.Op
 	if e.Kind.IsFact() {
@@ -275,6 +282,9 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 		step.Ended = e.At
 	}
 }
+
+// Path shows an operation with the scopes that it is in.
+func (a *Aggregate) Path(op Op) string { return a.path(op) }
 
 func (a *Aggregate) path(op Op) string {
 	if scope, ok := a.scopes[op.Scope]; ok && op.Scope != 0 {

@@ -80,6 +80,12 @@ func (s Status) IsActive() bool {
 	return s.IsOpen() && s != Suspended && s != CompensationFailed
 }
 
+// IsDecided says whether a run in this status carries out what it has decided: neither
+// a cancel nor its timeout ends it.
+func (s Status) IsDecided() bool {
+	return s == Confirming || s == Canceling || s == Compensating || s == CompensationFailed
+}
+
 // IsSuccess says whether a run in this status ended as its author hoped.
 func (s Status) IsSuccess() bool { return s == Completed || s == Confirmed }
 

@@ -38,6 +38,8 @@ var plan = map[string]permit{
 	// door
 	door: {own: "internal/kernel journal observe store"},
 	// garden
+	"saga":        {own: "/"},
+	"tcc":         {own: "/"},
 	"perduretest": {own: "/ journal observe store store/memory"},
 	// street
 	"app":                        {own: anyPublic, others: "github.com/spf13/cobra golang.org/x/term"},

@@ -39,10 +39,14 @@ type End struct {
 	Head    journal.Head
 	Outcome Outcome
 	payload func() ([]byte, error)
+	journal func() ([]journal.Entry, error)
 }
 
 // Payload gives the payload that the run ended with.
 func (e End) Payload() ([]byte, error) { return e.payload() }
+
+// Journal gives the journal of the run.
+func (e End) Journal() ([]journal.Entry, error) { return e.journal() }
 
 // An Event is what a step has emitted.
 type Event struct {
@@ -347,6 +351,7 @@ func (a *announcer) tellEnd(o store.Owed) error {
 	end := End{
 		Head: o.Head, Outcome: Outcome{Data: o.Entry.Data, Failure: o.Entry.Failure(), Detail: o.Entry.Detail},
 		payload: sync.OnceValues(func() ([]byte, error) { return a.k.lastPayload(o.Head.Number) }),
+		journal: sync.OnceValues(func() ([]journal.Entry, error) { return a.k.wholeJournal(o.Head.Number) }),
 	}
 	listeners := a.k.listening(o.Head)
 	told := make(chan bool, len(listeners))
@@ -391,6 +396,9 @@ func (a *announcer) publish(o store.Owed) error {
 	}
 	return guarded(func() error { return subscriber(a.calls, e) })
 }
+
+// ListenerFailed tells observers that what was told of a step, in its run, has failed.
+func (s StepInfo) ListenerFailed(err error) { s.a.op.run.k.listenerFailed(s.Run(), err) }
 
 func (k *Kernel) listenerFailed(h journal.Head, err error) {
 	k.observe(observe.Notice{

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -484,15 +485,36 @@ func emitNote(ctx context.Context, d journal.Detail, data []byte) error {
 const maxKey = 255
 
 // IdempotencyKey is the same for every execution of this step of this run and
-// differs for every other.
+// differs for every other. What is a phase of something is one thing however often
+// workflow code asks for it, also in a clean-up.
 func (s StepInfo) IdempotencyKey() string {
 	o := s.a.op
-	key := string(o.run.head.ID) + "/" + o.path()
+	path := o.path()
+	if o.work.Phase != "" {
+		path = o.scope.base + s.once()
+	}
+	key := string(o.run.head.ID) + "/" + path
 	if len(key) > maxKey {
-		sum := sha256.Sum256([]byte(o.path()))
+		sum := sha256.Sum256([]byte(path))
 		key = string(o.run.head.ID) + "/" + hex.EncodeToString(sum[:16])
 	}
 	return key
+}
+
+// once is the operation as if it occurred once.
+func (s StepInfo) once() string {
+	id := s.a.op.id
+	id.Occ = 1
+	return id.String()
+}
+
+// Of is the path of what the step is a phase of; without a phase its own.
+func (s StepInfo) Of() string {
+	o := s.a.op
+	if o.work.Phase == "" {
+		return o.path()
+	}
+	return o.scope.base + strings.TrimPrefix(s.once(), strings.ToLower(o.work.Phase)+":")
 }
 
 // Progress tells observers how far the step is. It is not kept.

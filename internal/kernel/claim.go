@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -340,7 +341,7 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 	r.head.Cause = ""
 	if r.head.Status == journal.Pending || retrying || r.memo.build != k.cfg.Build {
 		r.append(journal.Entry{
-			Kind: journal.RunClaimed, Status: journal.Running,
+			Kind: journal.RunClaimed, Status: cmp.Or(r.memo.phase, r.phase, journal.Running),
 			Detail: &journal.Detail{Build: k.cfg.Build, Engine: k.engine},
 		})
 	}
@@ -415,7 +416,10 @@ func unparks(e *journal.Entry) bool {
 }
 
 // cleansUp says whether the run has something to do before it is cancelled.
-func (r *run) cleansUp() bool { return len(r.cleanups) > 0 || r.memo != nil && len(r.memo.planned) > 0 }
+func (r *run) cleansUp() bool {
+	return len(r.cleanups) > 0 || r.memo != nil && len(r.memo.planned) > 0 ||
+		r.def != nil && r.def.CleansUp && r.head.Status != journal.Pending
+}
 
 // release gives the run back as it was claimed. One that is parked is due again
 // only for its overall timeout.
@@ -465,10 +469,10 @@ func (r *run) overdue() bool {
 	return false
 }
 
-// deadline is when the overall timeout passes; zero without one, or where the end
-// is decided.
+// deadline is when the overall timeout passes; zero without one, or where something is
+// decided that it would undo.
 func (r *run) deadline() time.Time {
-	if r.def == nil || r.def.Timeout <= 0 || r.endsAs() != 0 {
+	if r.def == nil || r.def.Timeout <= 0 || r.endsAs() != 0 || r.decided() != 0 {
 		return time.Time{}
 	}
 	return r.head.Created.Add(r.def.Timeout)

@@ -13,7 +13,8 @@ import (
 type cleanup struct {
 	run    *run
 	path   string
-	id     int64 // the scope of its operations
+	base   string // of the scope that it was planned in
+	id     int64  // the scope of its operations
 	always bool
 	body   func(context.Context) *journal.Failure
 }
@@ -24,8 +25,8 @@ type cleanup struct {
 // the engine, the clean-ups run one by one, the one planned last first, each in a
 // scope of its own with a context that has not ended. Then the run ends.
 //
-// The end is recorded before the first of them, so that nothing can make another
-// one of it. A cancel or timeout that comes from outside is a fact like any other:
+// The end is recorded before the first of them, so that nothing from outside can make
+// another one of it; a clean-up can, by ending the run itself. A cancel or timeout that comes from outside is a fact like any other:
 // on replay it comes where it came, between the same two operations. Of an end
 // that the code itself came to, the record only says which; the code comes to it
 // again.
@@ -52,23 +53,34 @@ func Plan(ctx context.Context, name, key string, always bool, body func(context.
 	}
 	r := s.run
 	defer r.mu.Unlock()
-	op, rec := s.ask(name, key, "", isCleanup)
-	c := &cleanup{run: r, path: s.show(op), always: always, body: body}
-	if rec != nil {
-		c.id = rec.opens
-	} else {
-		c.id = r.append(journal.Entry{Kind: journal.CleanupPlanned, Op: op})
+	c := &cleanup{run: r, path: s.path + name, base: s.base, id: impliedScope, always: always, body: body}
+	if !r.def.CleansUp || len(r.cleanups) > 0 {
+		op, rec := s.ask(name, key, "", isCleanup)
+		c.path = s.show(op)
+		if rec != nil {
+			c.id = rec.opens
+		} else {
+			c.id = r.append(journal.Entry{Kind: journal.CleanupPlanned, Op: op})
+		}
 	}
 	r.cleanups = append(r.cleanups, c)
 	return nil
 }
+
+// impliedScope is that of the clean-up which a workflow is known to plan first: the
+// sequence of the run's start.
+const impliedScope = 1
 
 // finish ends the run by that terminal record, after its clean-ups if it has
 // some; outside says that it was not the run's own code that came to it. It gives
 // the termination error.
 func (r *run) finish(last journal.Entry, why string, end *journal.Error, outside bool) *journal.Error {
 	if c := r.closing; c != nil {
-		if !outside {
+		switch {
+		case outside:
+		case r.holder != nil && r.holder.cleanup != nil: // what it has cleaned up makes another end of it
+			c.last = last
+		default:
 			c.deliver()
 		}
 		return c.end
@@ -76,7 +88,7 @@ func (r *run) finish(last journal.Entry, why string, end *journal.Error, outside
 	c := &closing{run: r, last: last, why: why, end: end}
 	switch {
 	case outside && r.endsAs() != 0: // its code comes to the end that is recorded
-	case last.Kind == journal.RunContinued, len(r.cleanups) == 0 && (r.memo == nil || len(r.memo.planned) == 0):
+	case last.Kind == journal.RunContinued, !r.cleansUp():
 		return r.terminate(last, why, end)
 	case outside:
 		d := *last.Detail
@@ -99,7 +111,7 @@ func (r *run) finish(last journal.Entry, why string, end *journal.Error, outside
 
 // does says whether a clean-up is one for such an end.
 func (c *closing) does(p *cleanup) bool {
-	return p.always || c.last.Kind == journal.RunCancelled || c.last.Kind == journal.RunTimedOut
+	return p.always || c.last.Status == journal.Cancelled || c.last.Status == journal.TimedOut
 }
 
 // endsAs is the status that the run will end with, where that is decided; else 0.
@@ -163,7 +175,7 @@ func (c *closing) next() {
 	}
 	p := c.left[len(c.left)-1]
 	c.left = c.left[:len(c.left)-1]
-	s := &scope{run: r, id: p.id, path: p.path + "/", done: c.ctx.Done()}
+	s := &scope{run: r, id: p.id, path: p.path + "/", base: p.base, done: c.ctx.Done()}
 	r.name(s)
 	b := &branch{run: r, scope: s, wake: make(chan struct{}, 1), cleanup: p}
 	s.branch = b

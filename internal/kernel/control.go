@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -122,6 +123,8 @@ func mayCancel(op string, h journal.Head) error {
 		return nil
 	case h.Status.IsTerminal():
 		return wrongState(op, h, "it has ended, or will when it has cleaned up")
+	case h.Status.IsDecided():
+		return wrongState(op, h, "it carries out what it has decided")
 	}
 	return errOpen
 }
@@ -248,11 +251,24 @@ func (r *run) refusedBy() error {
 }
 
 // asked gives the head by which a command is judged: for one that ends the run,
-// with the status that it will have, where that is decided.
+// with the status that it will have, or that says so, where that is decided.
 func (r *run) asked(ends bool) journal.Head {
 	h := r.head
-	if s := r.endsAs(); ends && s != 0 {
+	if s := cmp.Or(r.endsAs(), r.decided()); ends && s != 0 {
 		h.Status = s
 	}
 	return h
+}
+
+// decided is the status of a run that carries out what it has decided, also where it
+// waits for an operator meanwhile; else 0.
+func (r *run) decided() journal.Status {
+	s := r.phase
+	if m := r.memo; m != nil && m.phase.IsDecided() { // its code may not have come to it yet
+		s = m.phase
+	}
+	if !s.IsDecided() {
+		return 0
+	}
+	return s
 }

@@ -61,6 +61,30 @@ func InfoOf(ctx context.Context) (RunInfo, error) {
 	return i, nil
 }
 
+// JournalOf gives the head of the run of ctx, and what of its journal is durable. It is
+// called in the body of a step.
+func JournalOf(ctx context.Context) (journal.Head, []journal.Entry, error) {
+	s, err := StepOf(ctx, "report")
+	if err != nil {
+		return journal.Head{}, nil, err
+	}
+	head := s.Run()
+	entries, err := s.a.op.run.k.wholeJournal(head.Number)
+	if err != nil {
+		return head, nil, unavailable("report", err)
+	}
+	return head, entries, nil
+}
+
+// wholeJournal reads the journal of a run with its payloads.
+func (k *Kernel) wholeJournal(run journal.Number) (entries []journal.Entry, err error) {
+	err = k.persist(func() error {
+		entries, err = k.store.Load(context.Background(), run, store.Range{Payloads: true})
+		return err
+	})
+	return entries, err
+}
+
 // readPayload fetches the payload where it is still in the store. It is called,
 // and returns, with the lock.
 func (r *run) readPayload() error {
@@ -91,6 +115,16 @@ func Leaving(ctx context.Context) bool {
 	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
 	return s.run.left
+}
+
+// EndingBy gives how the run of ctx, a clean-up, will end; nil where it has not failed.
+func EndingBy(ctx context.Context) (*journal.Failure, error) {
+	s, err := inside(ctx, call{verb: "ending"})
+	if err != nil {
+		return nil, err
+	}
+	defer s.run.mu.Unlock()
+	return s.run.result.Failure, nil
 }
 
 // Over gives the termination error where the run, or the branch, of ctx is over or ends.
@@ -220,7 +254,7 @@ func kindOf(e *journal.Entry) observe.Kind {
 	kind, d := noticeOf[e.Kind], e.Detail
 	switch {
 	case d == nil:
-	case e.Kind == journal.StepSkipped && d.Reason == Duplicate:
+	case e.Kind == journal.StepSkipped && d.Reason == journal.Duplicate:
 		return observe.StepDuplicate
 	case e.Kind == journal.SignalConsumed && len(d.Choices) > 0: // the answer to a DecisionSought
 		return observe.RunResumed
@@ -265,6 +299,12 @@ func (k *Kernel) tellStart(h *journal.Head) {
 			Pattern: h.Pattern.String(), Status: journal.Pending.String(),
 		})
 	}
+	if h.Pattern == journal.PatternTCC && k.cfg.Observers.Wants(observe.PhaseStarted) { // it begins with its first phase
+		k.observe(observe.Notice{
+			Kind: observe.PhaseStarted, At: h.Created, Run: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
+			Pattern: h.Pattern.String(), Status: journal.Trying.String(), Phase: journal.PhaseTry,
+		})
+	}
 }
 
 // tellBegun tells observers that an attempt begins which has no record of its own.
@@ -282,9 +322,6 @@ func (a *attempt) tellBegun() {
 	n.At, n.Step, n.Attempt = a.began, a.op.path(), a.n
 	r.k.observe(n)
 }
-
-// Duplicate is the reason of a step that was skipped because it was done before.
-const Duplicate = "duplicate"
 
 // noticeOf gives the notice of that kind about an entry.
 func (r *run) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice {

@@ -60,8 +60,12 @@ type Config struct {
 type Workflow struct {
 	Name    string
 	Pattern journal.Pattern
-	Timeout time.Duration // of the whole run; 0 for none
-	Retain  *Retention    // nil for the engine's
+	First   journal.Status // that its runs go on in until their code sets another; zero for RUNNING
+	// CleansUp says that its code plans a clean-up before anything else, which is then
+	// not recorded.
+	CleansUp bool
+	Timeout  time.Duration // of the whole run; 0 for none
+	Retain   *Retention    // nil for the engine's
 	// Listeners are told when a run has ended.
 	Listeners []*Listener
 	// Next is the policy of steps that have none. See Step.

@@ -51,6 +51,7 @@ type memo struct {
 	planned  map[int64]bool   // the scopes of clean-ups; nil without
 	writes   []*journal.Entry // of the step whose result comes next
 	ends     *journal.Entry   // the run is to end by this once it has cleaned up; nil without
+	phase    journal.Status   // that its code has set last; else 0
 	// suspended is the last entry by which the run was parked.
 	suspended int64
 }
@@ -127,6 +128,10 @@ func (m *memo) add(e *journal.Entry) {
 		m.ends = e
 	case journal.RunSuspended:
 		m.suspended = e.Seq
+	case journal.ValueRecorded:
+		if e.Status != 0 && e.Status != journal.Waiting {
+			m.phase = e.Status
+		}
 	}
 	c := classOf(e)
 	if c == 0 {

@@ -92,6 +92,9 @@ type run struct {
 func (k *Kernel) newRun(head journal.Head, def *Workflow, m *memo) *run {
 	r := &run{k: k, def: def, memo: m, begun: make(chan struct{}), done: make(chan struct{})}
 	r.head = head
+	if def != nil {
+		r.phase = def.First
+	}
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	s := &scope{run: r, done: r.ctx.Done()}
 	r.root = &branch{run: r, scope: s, wake: make(chan struct{}, 1)}
@@ -212,7 +215,7 @@ func kindOfEnd(s journal.Status) journal.Kind {
 
 // decide keeps how the run will have ended, unless that is decided.
 func (r *run) decide(out Outcome) {
-	if r.closing == nil {
+	if r.closing == nil || r.holder != nil && r.holder.cleanup != nil {
 		r.result = out
 	}
 }

@@ -17,6 +17,7 @@ type scope struct {
 	branch *branch
 	id     int64  // the sequence that names it; 0 is the run's own
 	path   string // of the scopes it is in, each followed by a slash
+	base   string // the same; in a clean-up that of where it was planned
 	occ    occurrences
 	done   <-chan struct{} // of the context that the engine made for it; another one is the author's
 	parent *scope
@@ -235,7 +236,7 @@ func Open(ctx context.Context, name, key, was string) (context.Context, error) {
 func (s *scope) open(name, key, was string) *scope {
 	r := s.run
 	op, rec := s.ask(name, key, was, isScope)
-	in := &scope{run: r, parent: s, path: s.show(op) + "/"}
+	in := &scope{run: r, parent: s, path: s.show(op) + "/", base: s.base + op.String() + "/"}
 	if rec != nil {
 		in.id = rec.opens
 	} else {

@@ -82,6 +82,9 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	if s.ID == "" { // nobody else can have this one
 		head.WorkflowID, head.Keep, s.Dedup = string(head.ID), 0, 0
 	}
+	if def != nil && def.First != 0 {
+		head.Status = def.First
+	}
 	r := k.newRun(head, def, nil)
 	r.create = true
 	if s.Dedup > 0 {

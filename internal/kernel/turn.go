@@ -149,21 +149,34 @@ func (r *run) idle() {
 		r.caughtUp = true
 		r.tellReplayed(false)
 	}
-	switch status := r.head.Status; {
-	case r.inFlight > 0:
-		if status == journal.Waiting || status == journal.Suspended {
-			r.restate(journal.Running)
-		}
-	case r.deciding > 0:
-		r.restate(journal.Suspended)
-	case r.waits > 0 && (status == journal.Running || status == journal.Suspended):
-		r.restate(journal.Waiting)
-	}
+	r.tellStatus()
 	if !r.keep() {
 		r.seal(r.seq)
 	}
 	r.seek()
 	r.considerRest()
+}
+
+// tellStatus records where the run is, that goes on or waits: in the phase of its pattern,
+// if it has one.
+func (r *run) tellStatus() {
+	phase := r.phase
+	if phase == journal.Running {
+		phase = 0
+	}
+	waits := r.head.Status == journal.Suspended || r.head.Status == journal.CompensationFailed
+	switch {
+	case r.inFlight > 0:
+		if waits || r.head.Status == journal.Waiting {
+			r.restate(cmp.Or(phase, journal.Running))
+		}
+	case r.deciding > 0 && phase == journal.Compensating:
+		r.restate(journal.CompensationFailed)
+	case r.deciding > 0:
+		r.restate(journal.Suspended)
+	case r.waits > 0 && (waits || r.head.Status == journal.Running):
+		r.restate(cmp.Or(phase, journal.Waiting))
+	}
 }
 
 // park gives the turn up until b is made ready and gets it again. It is called

@@ -1,0 +1,220 @@
+package perdure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/journal"
+)
+
+// A Callback is called at what a run of a declared pattern comes to: exactly one of
+// Step, Failure and Complete is set. It is called at least once, over crashes. An error
+// that it gives, and a panic, are told to observers and change nothing.
+type Callback struct {
+	Priority int      // lower ones are called first; equal ones as they were declared
+	Async    bool     // nothing waits for it but the end of the run
+	On       []error  // errors, found anywhere in the chain, that it is called for; none for all
+	Steps    []string // steps that it is called for, by ID; none for all
+
+	// Step is called when a step has succeeded, after that is durable.
+	Step func(ctx context.Context, step string) error
+	// Failure is called when the run is about to fail, before that is recorded. The first
+	// that suppresses the error makes a success of it; one that is Async cannot.
+	Failure func(ctx context.Context, err error) (suppress bool, e error)
+	// Complete is called after a success of the run is durable.
+	Complete func(ctx context.Context, r Report) error
+}
+
+// Callbacks are those of one definition.
+type Callbacks []Callback
+
+// Check says what is wrong with them; the steps of the definition are known.
+func (c Callbacks) Check(known func(step string) bool) []Issue {
+	var issues []Issue
+	for i, b := range c {
+		where := fmt.Sprintf("callbacks.%d", i)
+		set := 0
+		for _, is := range []bool{b.Step != nil, b.Failure != nil, b.Complete != nil} {
+			if is {
+				set++
+			}
+		}
+		if set != 1 {
+			issues = append(issues, Issue{Severity: IssueError, Where: where, Message: "exactly one of Step, Failure and Complete is needed"})
+		}
+		for _, step := range b.Steps {
+			if !known(step) {
+				issues = append(issues, Issue{Severity: IssueError, Where: where, Message: "there is no step " + quoted(step)})
+			}
+		}
+		if slices.Contains(b.On, nil) {
+			issues = append(issues, Issue{Severity: IssueError, Where: where, Message: "On has a nil error"})
+		}
+	}
+	return issues
+}
+
+// ordered gives those that are meant, in the order in which they are called.
+func (c Callbacks) ordered(meant func(Callback) bool) Callbacks {
+	out := slices.DeleteFunc(slices.Clone(c), func(b Callback) bool { return !meant(b) })
+	slices.SortStableFunc(out, func(a, b Callback) int { return a.Priority - b.Priority })
+	return out
+}
+
+// Calls are the callbacks of one execution of a definition, which is workflow code.
+type Calls struct {
+	of      Callbacks
+	pending []*Future[bool]
+}
+
+// Begin is called when an execution begins.
+func (c Callbacks) Begin() *Calls { return &Calls{of: c} }
+
+// callbackStep is the step in which callbacks are called.
+const callbackStep = "perdure:callback"
+
+// StepEnded calls those that are for the success of a step, and waits for them.
+func (c *Calls) StepEnded(ctx context.Context, step string) error {
+	return c.call(ctx, step, c.of.ordered(func(b Callback) bool {
+		return b.Step != nil && (len(b.Steps) == 0 || slices.Contains(b.Steps, step))
+	}), func(ctx context.Context, b Callback) (bool, error) { return false, b.Step(ctx, step) }, nil)
+}
+
+// Failed calls those that are for an error of the run, which these steps have caused,
+// and says whether one suppresses it; then that is recorded.
+func (c *Calls) Failed(ctx context.Context, err error, steps ...string) (suppressed bool, e error) {
+	e = c.call(ctx, "failure", c.of.ordered(func(b Callback) bool {
+		return b.Failure != nil && matches(err, b.On) &&
+			(len(b.Steps) == 0 || slices.ContainsFunc(steps, func(s string) bool { return slices.Contains(b.Steps, s) }))
+	}), func(ctx context.Context, b Callback) (bool, error) { return b.Failure(ctx, err) }, &suppressed)
+	if suppressed {
+		_, _ = Value(ctx, suppressedNote, func() (int, error) { return 0, err })
+	}
+	return suppressed, e
+}
+
+// suppressedNote records the error that a callback has suppressed.
+const suppressedNote = "perdure:suppressed"
+
+func matches(err error, on []error) bool {
+	return len(on) == 0 || slices.ContainsFunc(on, func(target error) bool { return errors.Is(err, target) })
+}
+
+// call calls callbacks: those that are not Async one after the other in one step, until
+// one says that it is enough.
+func (c *Calls) call(ctx context.Context, key string, all Callbacks, do func(context.Context, Callback) (bool, error), enough *bool) error {
+	var inLine Callbacks
+	for _, b := range all {
+		if !b.Async {
+			inLine = append(inLine, b)
+			continue
+		}
+		c.pending = append(c.pending, Async(ctx, callbackStep, func(ctx context.Context) (bool, error) {
+			return false, b.try(ctx, do)
+		}, NoRetry, Key(key)))
+	}
+	if len(inLine) == 0 {
+		return nil
+	}
+	done, err := Step(ctx, callbackStep, func(ctx context.Context) (bool, error) {
+		for _, b := range inLine {
+			done := false
+			_ = b.try(ctx, func(ctx context.Context, b Callback) (_ bool, err error) {
+				done, err = do(ctx, b)
+				return done, err
+			})
+			if done && enough != nil {
+				return true, nil
+			}
+		}
+		return false, nil
+	}, NoRetry, Key(key))
+	if enough != nil {
+		*enough = done
+	}
+	return err
+}
+
+// try calls one, and tells observers where it fails.
+func (b Callback) try(ctx context.Context, do func(context.Context, Callback) (bool, error)) error {
+	err := errors.New("it has ended its goroutine")
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+		if s, of := kernel.StepOf(ctx, "callback"); err != nil && of == nil {
+			s.ListenerFailed(err)
+		}
+	}()
+	_, err = do(ctx, b)
+	return nil
+}
+
+// Wait waits for those that are Async. It is called before the execution ends.
+func (c *Calls) Wait(ctx context.Context) error {
+	for _, f := range c.pending {
+		if _, err := f.Await(ctx); err != nil && Over(ctx) != nil {
+			return err
+		}
+	}
+	c.pending = nil
+	return nil
+}
+
+// Completed calls those that are for the success of an execution that is a part of a
+// run. Those of a whole run are called by its listeners.
+func (c *Calls) Completed(ctx context.Context) error {
+	return c.call(ctx, "complete", c.of.ordered(func(b Callback) bool { return b.Complete != nil }), func(ctx context.Context, b Callback) (bool, error) {
+		r, err := ReportOf(ctx)
+		if err != nil {
+			return false, err
+		}
+		return false, b.Complete(ctx, r)
+	}, nil)
+}
+
+// Listeners are what tells those that are for the success of a whole run.
+func (c Callbacks) Listeners() []Listener {
+	var out []Listener
+	var inLine Callbacks
+	for _, b := range c.ordered(func(b Callback) bool { return b.Complete != nil }) {
+		if b.Async {
+			out = append(out, listenerOf(b))
+		} else {
+			inLine = append(inLine, b)
+		}
+	}
+	if len(inLine) > 0 {
+		out = append(out, listenerOf(inLine...))
+	}
+	return out
+}
+
+// listenerOf calls callbacks one after the other; one that fails keeps no other from it.
+func listenerOf(all ...Callback) Listener {
+	return Listener{Statuses: []journal.Status{journal.Completed, journal.Confirmed}, Call: func(ctx context.Context, e Ended) error {
+		r, err := e.Report()
+		if err != nil {
+			return err
+		}
+		var failed []error
+		for _, b := range all {
+			failed = append(failed, guarded(func() error { return b.Complete(ctx, r) }))
+		}
+		return errors.Join(failed...)
+	}}
+}
+
+// guarded makes an error of a panic.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return f()
+}

@@ -1,0 +1,110 @@
+package saga
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// DefaultTimeout is the overall timeout of a saga that is given none.
+const DefaultTimeout = 5 * time.Minute
+
+// A Saga is a definition: steps, what undoes them, and how. It is built once, usually
+// into a package variable, by one goroutine; it is complete when it is registered, and
+// what is added to it afterwards does not count. Input is of type I. It is a
+// [perdure.Workflow] too: it is registered, started and found as one.
+type Saga[I any] struct {
+	*perdure.Workflow[I, json.RawMessage]
+	def *definition
+}
+
+// Inputs is the input of a saga each of whose steps has an input of its own, by ID.
+type Inputs map[string]json.RawMessage
+
+// A definition is a saga without its types.
+type definition struct {
+	name     string
+	input    reflect.Type
+	steps    []*step
+	policy   Policy
+	handler  Handler
+	parks    bool
+	pressure perdure.Pressure
+	calls    perdure.Callbacks
+
+	compile func() *plan // once
+}
+
+// New begins the definition of a saga. Of the options the timeout is that of a whole
+// run; a retry policy has no meaning here: a step without one of its own has one
+// attempt.
+func New[I any](name string, opts ...perdure.WorkflowOption) *Saga[I] {
+	d := &definition{name: name, input: reflect.TypeFor[I](), policy: StrictSequential, handler: ContinueHandler}
+	d.compile = sync.OnceValue(d.plan)
+	opts = slices.Concat([]perdure.WorkflowOption{perdure.Timeout(DefaultTimeout), perdure.NoRetry, perdure.CleansUp, perdure.PatternSaga}, opts, []perdure.WorkflowOption{
+		perdure.Declared(d.declare),
+	})
+	return &Saga[I]{def: d, Workflow: perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
+		in, err := perdure.Payload[json.RawMessage](ctx)
+		if err != nil {
+			return nil, err
+		}
+		return nil, d.compile().run(ctx, in)
+	}, opts...)}
+}
+
+// Policy says how steps are undone; without it [StrictSequential].
+func (s *Saga[I]) Policy(p Policy) *Saga[I] {
+	s.def.policy = p
+	return s
+}
+
+// OnUndoError decides what becomes of the saga where a compensation has failed; without
+// it [ContinueHandler].
+func (s *Saga[I]) OnUndoError(h Handler) *Saga[I] {
+	s.def.handler = h
+	return s
+}
+
+// ParkOnUndoError has the run wait for an operator, as COMPENSATION_FAILED, where a
+// compensation has failed and the handler would pass over it. He decides by
+// [perdure.Client.Decide], for the name undo:STEP: "retry", "skip", or "handled" where
+// he has undone it by hand.
+func (s *Saga[I]) ParkOnUndoError() *Saga[I] {
+	s.def.parks = true
+	return s
+}
+
+// Pressure says how many steps of a layer go on at a time; without it all.
+func (s *Saga[I]) Pressure(p perdure.Pressure) *Saga[I] {
+	s.def.pressure = p
+	return s
+}
+
+// On adds a callback.
+func (s *Saga[I]) On(c perdure.Callback) *Saga[I] {
+	s.def.calls = append(s.def.calls, c)
+	return s
+}
+
+// Execute starts a run, waits for its end and tells how it went. A saga that has failed
+// is no error here: the result says so.
+func (s *Saga[I]) Execute(ctx context.Context, c perdure.Caller, in I, opts ...perdure.StartOption) (Result, error) {
+	run, err := s.Start(ctx, c, in, opts...)
+	if err != nil {
+		return Result{}, err
+	}
+	if _, err := run.Outcome(ctx); err != nil {
+		return Result{}, err
+	}
+	r, err := run.Report(ctx)
+	return s.def.compile().result(r), err
+}
+
+// ResultOf makes the result of a run of this saga of its report.
+func (s *Saga[I]) ResultOf(r perdure.Report) Result { return s.def.compile().result(r) }

@@ -1,0 +1,37 @@
+// Package tcc declares TCC transactions: participants that each try, and are then all
+// confirmed, or all cancelled.
+//
+//	var transfer = tcc.New[Transfer]("transfer")
+//	var (
+//		debit  = tcc.Add(transfer, "debit", bank.Hold).Confirm(bank.Take).Cancel(bank.Release)
+//		credit = tcc.Add(transfer, "credit", bank.Announce).Confirm(bank.Book).Cancel(bank.Forget)
+//	)
+//
+// A TCC is a workflow, written with the public API of package perdure alone: after a
+// crash in any phase it goes on in that phase.
+//
+//   - TRYING: the participants try one after the other. The first one that fails, and is
+//     not optional, ends the phase; an optional one is left out from then on.
+//   - CONFIRMING: all that have tried confirm, at once, also where one of them fails. When
+//     all have succeeded, the run is CONFIRMED.
+//   - CANCELING: where a try has failed, or a confirm, all that have tried cancel, the last
+//     one first, also where one of them fails. When all have succeeded, the run is
+//     CANCELED, else FAILED, with a dead letter.
+//
+// # What is promised
+//
+//   - Each decision is durable before the first participant hears of it, and never
+//     changes: the one to confirm or to cancel, and, after confirms have failed, the one
+//     to cancel. From the first on neither a cancel nor the timeout of the run has an
+//     effect. Before, both have the TCC turn to its cancel phase.
+//   - A try, confirm or cancel of one participant has one idempotency key, however often
+//     it is executed.
+//
+// # What participants must bear
+//
+// A participant whose try was under way when the run was cancelled, or timed out, is
+// cancelled too: nobody knows whether it has tried. One whose try has failed is not; a
+// try must leave nothing behind when it fails. A step that was given up may go on, so a
+// try can come after its cancel. Package barrier settles all that for participants with
+// a database.
+package tcc

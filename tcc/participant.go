@@ -1,0 +1,172 @@
+package tcc
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// A Participant is one of a TCC. Its functions get an A, which is the TCC's input, or a
+// struct with tags: see [perdure.Arguments]. Its methods build it, and return it.
+type Participant[A, R any] struct {
+	p    *participant
+	args *perdure.Arguments[A]
+}
+
+// A participant is one without its types.
+type participant struct {
+	d        *definition
+	id       string
+	order    int
+	optional bool
+	result   reflect.Type
+	event    *perdure.StepEvent
+	check    map[perdure.Phase]func(perdure.GivenTypes) []perdure.Issue
+	call     map[perdure.Phase]perdure.TaskFunc
+	retry    map[perdure.Phase]*perdure.Retry
+	timeout  map[perdure.Phase]time.Duration
+}
+
+// always is the key of what holds for every phase.
+const always = perdure.Phase("")
+
+// Add adds a participant with its try. What is wrong with it is told when the TCC is
+// registered.
+func Add[I, A, R any](t *TCC[I], id string, try func(context.Context, A) (R, error)) *Participant[A, R] {
+	args := perdure.NewArguments[A]()
+	p := &participant{
+		d: t.def, id: id, result: reflect.TypeFor[R](),
+		check: map[perdure.Phase]func(perdure.GivenTypes) []perdure.Issue{}, call: map[perdure.Phase]perdure.TaskFunc{},
+		retry: map[perdure.Phase]*perdure.Retry{}, timeout: map[perdure.Phase]time.Duration{},
+	}
+	p.set(perdure.PhaseTry, try == nil, perdure.TaskOf(args, try), args.Check)
+	t.def.participants = append(t.def.participants, p)
+	return &Participant[A, R]{p, args}
+}
+
+// set sets what a participant does in a phase.
+func (p *participant) set(phase perdure.Phase, missing bool, call perdure.TaskFunc, check func(perdure.GivenTypes) []perdure.Issue) {
+	switch {
+	case missing:
+		return // it is complained of when the definition is complete
+	case p.call[phase] != nil:
+		p.d.complain(perdure.IssueError, p.id+"."+string(phase), "two functions")
+	}
+	p.call[phase], p.check[phase] = call, check
+}
+
+// ID is the participant's ID.
+func (p *Participant[A, R]) ID() string { return p.p.id }
+
+// Confirm is what the participant does when all have tried: it gets what its try got and
+// gave.
+func (p *Participant[A, R]) Confirm(fn func(ctx context.Context, in A, tried R) error) *Participant[A, R] {
+	p.p.set(perdure.PhaseConfirm, fn == nil, p.then(fn), nil)
+	return p
+}
+
+// Cancel is what it does when the TCC is called off.
+func (p *Participant[A, R]) Cancel(fn func(ctx context.Context, in A, tried R) error) *Participant[A, R] {
+	p.p.set(perdure.PhaseCancel, fn == nil, p.then(fn), nil)
+	return p
+}
+
+func (p *Participant[A, R]) then(fn func(ctx context.Context, in A, tried R) error) perdure.TaskFunc {
+	return func(ctx context.Context, given perdure.Given) (json.RawMessage, error) {
+		in, err := p.args.Fill(ctx, given)
+		if err != nil {
+			return nil, err
+		}
+		var tried R
+		if data, found := given.Tried(p.p.id); found && data != nil {
+			if tried, err = perdure.Decode[R](data); err != nil {
+				return nil, err
+			}
+		}
+		return nil, fn(ctx, in, tried)
+	}
+}
+
+// ConfirmWith is [Participant.Confirm] by a function whose argument is made by tags, such
+// as try=debit, and whose result is kept for the report and its event.
+func ConfirmWith[A, R, C, U any](p *Participant[A, R], fn func(context.Context, C) (U, error)) *Participant[A, R] {
+	args := perdure.NewArguments[C]()
+	p.p.set(perdure.PhaseConfirm, fn == nil, perdure.TaskOf(args, fn), args.Check)
+	return p
+}
+
+// CancelWith is the same for [Participant.Cancel].
+func CancelWith[A, R, C, U any](p *Participant[A, R], fn func(context.Context, C) (U, error)) *Participant[A, R] {
+	args := perdure.NewArguments[C]()
+	p.p.set(perdure.PhaseCancel, fn == nil, perdure.TaskOf(args, fn), args.Check)
+	return p
+}
+
+// Order sorts the participants; equal ones are as declared.
+func (p *Participant[A, R]) Order(n int) *Participant[A, R] {
+	p.p.order = n
+	return p
+}
+
+// Optional has a failure of the try leave the participant out, and change nothing else.
+func (p *Participant[A, R]) Optional() *Participant[A, R] {
+	p.p.optional = true
+	return p
+}
+
+// Retry is the participant's policy, in these phases; in all that have none of their own
+// without phases.
+func (p *Participant[A, R]) Retry(r perdure.Retry, phases ...perdure.Phase) *Participant[A, R] {
+	for _, phase := range orAlways(phases) {
+		policy := p.p.d.policy(p.p.id+".retry", r)
+		p.p.retry[phase] = &policy
+	}
+	return p
+}
+
+// Timeout limits one attempt, in these phases; in all that have none of their own
+// without phases.
+func (p *Participant[A, R]) Timeout(limit time.Duration, phases ...perdure.Phase) *Participant[A, R] {
+	for _, phase := range orAlways(phases) {
+		p.p.timeout[phase] = p.p.d.limit(p.p.id+".timeout", limit)
+	}
+	return p
+}
+
+func orAlways(phases []perdure.Phase) []perdure.Phase {
+	if len(phases) == 0 {
+		return []perdure.Phase{always}
+	}
+	return phases
+}
+
+// Event has the publisher told when the participant has confirmed.
+func (p *Participant[A, R]) Event(e perdure.StepEvent) *Participant[A, R] {
+	p.p.event = &e
+	return p
+}
+
+// Of gives what the participant's try gave in a run, and false where it gave nothing.
+func (p *Participant[A, R]) Of(r Result) (R, bool, error) {
+	return perdure.ResultOf[R](r.Report, p.p.id)
+}
+
+// task is what the participant does in a phase.
+func (p *participant) task(phase perdure.Phase) perdure.Task {
+	t := perdure.Task{Name: p.id, Phase: phase, Call: p.call[phase], Retry: &p.d.retry, Timeout: p.d.timeout}
+	for _, of := range []perdure.Phase{always, phase} {
+		if r := p.retry[of]; r != nil {
+			t.Retry = r
+		}
+		if limit, set := p.timeout[of]; set {
+			t.Timeout = limit
+		}
+	}
+	if phase == perdure.PhaseConfirm {
+		t.Event = p.event
+	}
+	return t
+}

@@ -1,0 +1,28 @@
+package tcc
+
+import (
+	"errors"
+
+	"github.com/perdure/perdure"
+)
+
+// A Result tells how a run of a TCC went: its steps are the participants.
+type Result struct {
+	perdure.Report
+}
+
+// IsConfirmed says whether all participants have confirmed.
+func (r Result) IsConfirmed() bool { return r.Status == perdure.StatusConfirmed }
+
+// IsCanceled says whether all that had tried have cancelled.
+func (r Result) IsCanceled() bool { return r.Status == perdure.StatusCanceled }
+
+// Failed gives the phase and the participant that kept the TCC from being confirmed, or
+// where it has failed, from being cancelled; empty where none has.
+func (r Result) Failed() (phase perdure.Phase, participant string) {
+	var of *perdure.PhaseError
+	if errors.As(r.Err, &of) {
+		return of.Phase, of.Participant
+	}
+	return "", ""
+}

@@ -1,0 +1,119 @@
+package tcc
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// DefaultTimeout is the overall timeout of a TCC that is given none.
+const DefaultTimeout = 30 * time.Second
+
+// DefaultRetry is the policy of participants where nothing else says so: three attempts
+// more than one, after a second and then twice as long each time.
+var DefaultRetry = perdure.Retry{Attempts: 4, First: time.Second, Factor: 2}
+
+// A TCC is a definition. It is built once, usually into a package variable, by one
+// goroutine; it is complete when it is registered, and what is added to it afterwards
+// does not count. Input is of type I. It is a [perdure.Workflow] too: it is registered,
+// started and found as one.
+type TCC[I any] struct {
+	*perdure.Workflow[I, json.RawMessage]
+	def *definition
+}
+
+// A definition is a TCC without its types.
+type definition struct {
+	name         string
+	input        reflect.Type
+	participants []*participant
+	retry        perdure.Retry
+	timeout      time.Duration // of an attempt
+	parks        bool
+	calls        perdure.Callbacks
+	issues       []perdure.Issue
+
+	compile func() *plan // once
+}
+
+// New begins the definition of a TCC. Of the options the timeout is that of a whole run.
+func New[I any](name string, opts ...perdure.WorkflowOption) *TCC[I] {
+	d := &definition{name: name, input: reflect.TypeFor[I](), retry: DefaultRetry}
+	d.compile = sync.OnceValue(d.plan)
+	opts = slices.Concat([]perdure.WorkflowOption{perdure.Timeout(DefaultTimeout), perdure.PatternTCC, perdure.CleansUp}, opts,
+		[]perdure.WorkflowOption{perdure.Declared(d.declare)})
+	return &TCC[I]{def: d, Workflow: perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
+		in, err := perdure.Payload[json.RawMessage](ctx)
+		if err != nil {
+			return nil, err
+		}
+		return nil, d.compile().run(ctx, in)
+	}, opts...)}
+}
+
+// Retry is the policy of participants that have none; perdure.NoRetry switches retries
+// off. Without it [DefaultRetry].
+func (t *TCC[I]) Retry(r perdure.Retry) *TCC[I] {
+	t.def.retry = t.def.policy("retry", r)
+	return t
+}
+
+func (d *definition) policy(where string, r perdure.Retry) perdure.Retry {
+	if err := r.Validate(); err != nil {
+		d.complain(perdure.IssueError, where, err.Error())
+	}
+	return r
+}
+
+func (d *definition) complain(s perdure.Severity, where, message string) {
+	d.issues = append(d.issues, perdure.Issue{Severity: s, Where: where, Message: message})
+}
+
+// AttemptTimeout limits each attempt of participants that say nothing else; without it
+// there is no limit.
+func (t *TCC[I]) AttemptTimeout(limit time.Duration) *TCC[I] {
+	t.def.timeout = t.def.limit("timeout", limit)
+	return t
+}
+
+// limit tells of a timeout that is odd.
+func (d *definition) limit(where string, limit time.Duration) time.Duration {
+	if limit < 0 || limit > 24*time.Hour {
+		d.complain(perdure.IssueWarning, where, "a timeout of "+limit.String())
+	}
+	return max(limit, 0)
+}
+
+// Park has the run wait for an operator, SUSPENDED, where a confirm or cancel has failed.
+// He decides by [perdure.Client.Decide], for the name confirm:PARTICIPANT or
+// cancel:PARTICIPANT: "retry", "skip", which leaves it failed, or "handled" where he has
+// done it by hand.
+func (t *TCC[I]) Park() *TCC[I] {
+	t.def.parks = true
+	return t
+}
+
+// On adds a callback. Its steps are participants; they are done when they have confirmed.
+func (t *TCC[I]) On(c perdure.Callback) *TCC[I] {
+	t.def.calls = append(t.def.calls, c)
+	return t
+}
+
+// Execute starts a run, waits for its end and tells how it went. A TCC that was
+// cancelled, or has failed, is no error here: the result says so.
+func (t *TCC[I]) Execute(ctx context.Context, c perdure.Caller, in I, opts ...perdure.StartOption) (Result, error) {
+	run, err := t.Start(ctx, c, in, opts...)
+	if err != nil {
+		return Result{}, err
+	}
+	if _, err := run.Outcome(ctx); err != nil {
+		return Result{}, err
+	}
+	r, err := run.Report(ctx)
+	return Result{r}, err
+}
