@@ -35,3 +35,12 @@ func (f If) Check() error {
 
 // Holds calls the function.
 func (f If) Holds(ctx context.Context, k Known) (bool, error) { return f(ctx, k) }
+
+// Ask asks a condition. A panic in it is an error.
+func Ask(ctx context.Context, c Condition, k Known) (holds bool, err error) {
+	err = guarded(func() error {
+		holds, err = c.Holds(ctx, k)
+		return err
+	})
+	return holds && err == nil, err
+}

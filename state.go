@@ -22,6 +22,7 @@ type Info struct {
 	Attributes map[string]string // search attributes
 	Started    time.Time
 	Steps      []string // names of the steps that the code has run so far, in order
+	DryRun     bool     // nothing is to be done: see [DryRun]
 
 	// Of a run that continues another one: that one, and when it began and ended.
 	Predecessor      journal.RunID
@@ -33,7 +34,14 @@ type Info struct {
 // step. On replay it tells workflow code the same.
 func InfoOf(ctx context.Context) (Info, error) {
 	i, err := kernel.InfoOf(ctx)
-	return Info(i), err
+	dry := i.Headers[headerDryRun] == "true"
+	delete(i.Headers, headerDryRun)
+	delete(i.Headers, headerTriggered)
+	return Info{
+		RunID: i.RunID, WorkflowID: i.WorkflowID, Workflow: i.Workflow, Status: i.Status, Payload: i.Payload, Headers: i.Headers,
+		Attributes: i.Attributes, Started: i.Started, Steps: i.Steps, DryRun: dry,
+		Predecessor: i.Predecessor, PredecessorBegan: i.PredecessorBegan, PredecessorEnded: i.PredecessorEnded,
+	}, err
 }
 
 // Payload gives the payload of the run of ctx: its input, or what [SetPayload]

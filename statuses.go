@@ -85,6 +85,7 @@ type StepStatus = journal.StepStatus
 // Statuses of steps that patterns ask for.
 const (
 	StepIsPending            = journal.StepIsPending
+	StepIsRunning            = journal.StepIsRunning
 	StepIsDone               = journal.StepIsDone
 	StepIsFailed             = journal.StepIsFailed
 	StepIsSkipped            = journal.StepIsSkipped

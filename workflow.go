@@ -129,6 +129,7 @@ type startOptions struct {
 	headers    map[string]string
 	attributes map[string]string
 	sendKey    string
+	notes      map[string]string // headers of the engine's own
 }
 
 func startOptionsOf(workflow string, opts []StartOption) (startOptions, error) {
@@ -141,6 +142,10 @@ func startOptionsOf(workflow string, opts []StartOption) (startOptions, error) {
 			return o, err
 		}
 	}
+	if len(o.notes) > 0 && o.headers == nil {
+		o.headers = map[string]string{}
+	}
+	maps.Copy(o.headers, o.notes)
 	return o, nil
 }
 
@@ -158,6 +163,32 @@ type Headers map[string]string
 func (h Headers) start(o *startOptions) error {
 	o.headers = maps.Clone(h)
 	return nil
+}
+
+// DryRun starts a run that walks through its declaration and does nothing: see the
+// patterns. Ordinary code learns of it by [InfoOf].
+var DryRun StartOption = dryRun{}
+
+type dryRun struct{}
+
+func (dryRun) start(o *startOptions) error {
+	o.note(headerDryRun, "true")
+	return nil
+}
+
+// TriggeredBy notes what has started a run, for its [Report].
+type TriggeredBy string
+
+func (t TriggeredBy) start(o *startOptions) error {
+	o.note(headerTriggered, clip(string(t)))
+	return nil
+}
+
+func (o *startOptions) note(name, value string) {
+	if o.notes == nil {
+		o.notes = map[string]string{}
+	}
+	o.notes[name] = value
 }
 
 // Attributes are search attributes that a run begins with. See [SetAttribute].

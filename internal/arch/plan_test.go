@@ -40,6 +40,7 @@ var plan = map[string]permit{
 	// garden
 	"saga":        {own: "/"},
 	"tcc":         {own: "/"},
+	"dag":         {own: "/"},
 	"perduretest": {own: "/ journal observe store store/memory"},
 	// street
 	"app":                        {own: anyPublic, others: "github.com/spf13/cobra golang.org/x/term"},

@@ -1,0 +1,148 @@
+package dag
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/perdure/perdure"
+)
+
+// A Mode says how runs of a graph are started.
+type Mode string
+
+// The modes.
+const (
+	Sync  Mode = "SYNC"  // by [Graph.Execute], which waits for the end
+	Async Mode = "ASYNC" // by [Graph.Start], which does not
+	Both  Mode = "BOTH"  // as the caller likes
+)
+
+// A Graph is a definition. It is built once, usually into a package variable, by one
+// goroutine; it is complete when it is registered, and what is added to it afterwards
+// does not count. Input is of type I. It is a [perdure.Workflow] too: it is registered
+// and found as one, and its output is that of the step that [Graph.Output] names.
+type Graph[I any] struct {
+	*perdure.Workflow[I, json.RawMessage]
+	def *definition
+}
+
+// A definition is a graph without its types.
+type definition struct {
+	name     string
+	input    reflect.Type
+	steps    []*step
+	mode     Mode
+	output   string
+	pressure perdure.Pressure
+	events   bool
+	again    func(perdure.Known) (json.RawMessage, bool, error)
+	calls    perdure.Callbacks
+	queries  map[string]Query
+	issues   []perdure.Issue
+
+	compile func() *plan // once
+}
+
+// New begins the definition of a graph. Of the options a retry policy is that of steps
+// that have none, and the timeout that of a whole run; without one there is none.
+func New[I any](name string, opts ...perdure.WorkflowOption) *Graph[I] {
+	d := &definition{name: name, input: reflect.TypeFor[I](), mode: Sync, queries: map[string]Query{}}
+	d.compile = sync.OnceValue(d.plan)
+	opts = slices.Concat(opts, []perdure.WorkflowOption{perdure.Declared(d.declare)})
+	return &Graph[I]{def: d, Workflow: perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
+		in, err := perdure.Payload[json.RawMessage](ctx)
+		if err != nil {
+			return nil, err
+		}
+		return d.compile().run(ctx, in)
+	}, opts...)}
+}
+
+// Mode says how runs are started; without it [Sync].
+func (g *Graph[I]) Mode(m Mode) *Graph[I] {
+	g.def.mode = m
+	return g
+}
+
+// Output has the result of a step be the output of the graph.
+func (g *Graph[I]) Output(step Dependency) *Graph[I] {
+	g.def.output = step.step().id
+	return g
+}
+
+// Concurrency limits how many steps go on at once; 0 is no limit.
+func (g *Graph[I]) Concurrency(n int) *Graph[I] {
+	if n < 0 {
+		g.def.complain("", "a concurrency of %d", n)
+	}
+	return g.Pressure(perdure.AtMost(max(n, 0)))
+}
+
+// Pressure says how many steps go on at once, and whether more may begin; without it all
+// of a layer.
+func (g *Graph[I]) Pressure(p perdure.Pressure) *Graph[I] {
+	g.def.pressure = p
+	return g
+}
+
+// PublishEvents has the publisher told when a run starts and ends, and of every step
+// that succeeds or fails.
+func (g *Graph[I]) PublishEvents() *Graph[I] {
+	g.def.events = true
+	return g
+}
+
+// On adds a callback.
+func (g *Graph[I]) On(c perdure.Callback) *Graph[I] {
+	g.def.calls = append(g.def.calls, c)
+	return g
+}
+
+// Again is asked when all steps are done whether the run continues as new, and with what
+// input. It is workflow code: it must decide by its argument alone.
+func (g *Graph[I]) Again(next func(k perdure.Known) (I, bool)) *Graph[I] {
+	g.def.again = func(k perdure.Known) (json.RawMessage, bool, error) {
+		in, more := next(k)
+		data, err := perdure.Encode(in)
+		return data, more, err
+	}
+	return g
+}
+
+// Layers gives the IDs of the steps, layer by layer.
+func (g *Graph[I]) Layers() [][]string { return g.def.compile().layers }
+
+// Graph gives the steps and what they come after, to be drawn.
+func (g *Graph[I]) Graph() perdure.Graph { return g.def.compile().graph }
+
+// Start starts a run, as [perdure.Workflow.Start] does, of a graph whose mode allows it.
+func (g *Graph[I]) Start(ctx context.Context, c perdure.Caller, in I, opts ...perdure.StartOption) (*perdure.Run[json.RawMessage], error) {
+	if g.def.mode == Sync {
+		return nil, g.def.refuse("start", "its runs are waited for: use Execute, or give it another mode")
+	}
+	return g.Workflow.Start(ctx, c, in, opts...)
+}
+
+// Execute starts a run, of a graph whose mode allows it, waits for its end and tells how
+// it went. A run that has failed is no error here: the result says so.
+func (g *Graph[I]) Execute(ctx context.Context, c perdure.Caller, in I, opts ...perdure.StartOption) (Result, error) {
+	if g.def.mode == Async {
+		return Result{}, g.def.refuse("execute", "its runs are not waited for: use Start, or give it another mode")
+	}
+	run, err := g.Workflow.Start(ctx, c, in, opts...)
+	if err != nil {
+		return Result{}, err
+	}
+	if _, err := run.Outcome(ctx); err != nil {
+		return Result{}, err
+	}
+	r, err := run.Report(ctx)
+	return Result{r}, err
+}
+
+func (d *definition) refuse(verb, why string) error {
+	return &perdure.Error{Code: perdure.CodeInvalid, Op: verb + " " + d.name, Message: "the graph is " + string(d.mode) + ": " + why}
+}

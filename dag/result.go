@@ -1,0 +1,50 @@
+package dag
+
+import (
+	"encoding/json"
+
+	"github.com/perdure/perdure"
+)
+
+// A Result tells how a run of a graph went, or how far it has come.
+type Result struct {
+	perdure.Report
+}
+
+// A Query answers a question about a run, by its report, with arguments. It changes
+// nothing, and is called by whoever asks.
+type Query func(r perdure.Report, args json.RawMessage) (any, error)
+
+// Query adds a query under a name.
+func (g *Graph[I]) Query(name string, q Query) *Graph[I] {
+	switch {
+	case !perdure.ValidName(name):
+		g.def.complain("queries."+name, "this cannot be a name")
+	case q == nil:
+		g.def.complain("queries."+name, "a query needs a function")
+	case g.def.queries[name] != nil:
+		g.def.complain("queries."+name, "two queries have this name")
+	}
+	g.def.queries[name] = q
+	return g
+}
+
+// Ask answers a query about a run.
+func (g *Graph[I]) Ask(r perdure.Report, name string, args json.RawMessage) (any, error) {
+	q := g.def.queries[name]
+	if q == nil {
+		return nil, &perdure.Error{Code: perdure.CodeNotFound, Op: "query " + name, Message: "graph " + g.def.name + " has no such query"}
+	}
+	return q(r, args)
+}
+
+// Current gives the IDs of the steps that go on.
+func (r Result) Current() []string {
+	var ids []string
+	for _, s := range r.Steps {
+		if !s.Status.IsTerminal() {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}
