@@ -94,10 +94,10 @@ func (c *Client) Cancel(ctx context.Context, id, reason string) error {
 	return c.runs.Cancel(ctx, id, clip(reason))
 }
 
-// Suspend parks a run, by run ID or workflow ID, until it is resumed: steps in
-// flight are given up and begun anew then, messages are kept, and only its overall
-// timeout and a cancel end it. It returns when that is durable, or, where another
-// engine has the run, when it is durable that it was asked to.
+// Suspend parks a run, by run ID or workflow ID, until it is resumed: steps in flight
+// end, and their results are kept; nothing new begins, timers and messages are held, and
+// only its overall timeout and a cancel end it. It returns when that is durable, or,
+// where another engine has the run, when it is durable that it was asked to.
 func (c *Client) Suspend(ctx context.Context, id, reason string) error {
 	return c.runs.Suspend(ctx, id, clip(reason))
 }

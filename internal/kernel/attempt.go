@@ -139,7 +139,10 @@ func (o *operation) execute() {
 	r := o.run
 	r.mu.Lock()
 	a := o.attempt
-	if a == nil || r.gone() {
+	if a != nil && r.frozen {
+		r.holdBack(o)
+	}
+	if a == nil || r.frozen || r.gone() {
 		r.mu.Unlock()
 		r.k.land()
 		return

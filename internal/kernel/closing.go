@@ -85,6 +85,7 @@ func (r *run) finish(last journal.Entry, why string, end *journal.Error, outside
 		}
 		return c.end
 	}
+	r.frozen = false // it ends, also where it was suspended
 	c := &closing{run: r, last: last, why: why, end: end}
 	switch {
 	case outside && r.endsAs() != 0: // its code comes to the end that is recorded

@@ -52,12 +52,12 @@ func (e *Engine) Cancel(ctx context.Context, id, reason string) error {
 	})
 }
 
-// Suspend parks a run until it is resumed and returns when that is durable. Its
-// steps in flight are given up, and begun anew when it is resumed.
+// Suspend parks a run until it is resumed and returns when that is durable. Its steps
+// in flight end, and nothing else goes on.
 func (e *Engine) Suspend(ctx context.Context, id, reason string) error {
 	return e.order(ctx, order{
 		op: "suspend " + id, id: id, judge: maySuspend, kind: journal.SuspendAsked, reason: reason,
-		do: func(r *run) { r.suspend(suspended(reason), nil) },
+		do: func(r *run) { r.freeze(&journal.Detail{Reason: suspended(reason)}) },
 	})
 }
 
@@ -76,8 +76,12 @@ func (e *Engine) Resume(ctx context.Context, id string) error {
 		},
 		do: func(r *run) {
 			asked.Store(true)
-			r.append(journal.Entry{Kind: journal.RunResumed})
-			r.yield(journal.Running)
+			if r.frozen {
+				r.thaw(0)
+			} else {
+				r.append(journal.Entry{Kind: journal.RunResumed})
+				r.yield(journal.Running)
+			}
 			r.whenDurable(effect{do: func() { resumed.Store(true) }})
 		},
 	})
@@ -218,7 +222,8 @@ func (r *run) carryOut(op string, judge judge, ends bool, do func(*run)) (<-chan
 	if r.resting {
 		return r.awake, errOpen
 	}
-	if !r.gone() && errors.Is(judge(op, r.asked(ends)), errOpen) {
+	did := !r.gone() && errors.Is(judge(op, r.asked(ends)), errOpen)
+	if did {
 		do(r)
 	}
 	closes := ends && r.end == nil && r.endsAs() != 0
@@ -234,7 +239,7 @@ func (r *run) carryOut(op string, judge judge, ends bool, do func(*run)) (<-chan
 		return r.done, judge(op, r.asked(ends))
 	case r.over():
 		return r.done, errOpen
-	case closes:
+	case closes, did:
 		done := make(chan struct{})
 		r.whenDurable(effect{do: func() { close(done) }})
 		r.flush() // a turn that goes on seals the rest

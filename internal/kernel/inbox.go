@@ -217,7 +217,9 @@ func (r *run) arrived(e *journal.Entry) {
 		r.command(e)
 		return
 	}
-	r.offer(func(o *operation) bool { return o.wants(e) })
+	if !r.frozen {
+		r.offer(func(o *operation) bool { return o.wants(e) })
+	}
 }
 
 // lookAgain has every open wait look into the inbox.
@@ -353,7 +355,11 @@ func (r *run) command(e *journal.Entry) {
 	case journal.SuspendAsked:
 		if done = errors.Is(maySuspend("", r.head), errOpen); done {
 			r.takeSuspends()
-			r.suspendWith(&journal.Detail{Reason: suspended(d.Reason), Mail: e.Seq})
+			r.freeze(&journal.Detail{Reason: suspended(d.Reason), Mail: e.Seq})
+		}
+	case journal.ResumeAsked:
+		if done = r.frozen; done {
+			r.thaw(e.Seq)
 		}
 	case journal.TimerCancelled:
 		done = r.cancelTimer(e.Op.Key, d.Reason, e.Seq)

@@ -49,6 +49,8 @@ type run struct {
 	payloadSeq  int64             // the entry that has the payload, where it is still in the store; else 0
 	attributes  map[string]string // search attributes
 	variables   map[string]*journal.Entry
+	frozen      bool                // suspended, and steps in flight go on
+	heldBack    []*operation        // whose attempts may begin when it is not frozen any more
 	keys        map[string]bool     // idempotency keys that it has used
 	claims      map[string]*attempt // that have added such a key
 	versions    map[string]int      // of changes, as decided

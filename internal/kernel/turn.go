@@ -110,6 +110,10 @@ func (r *run) endTurn() {
 // dispatch gives the turn to the next branch that can go on, delivering facts
 // until there is one. It does nothing while somebody has the turn.
 func (r *run) dispatch() {
+	if r.frozen && !r.gone() {
+		r.stayFrozen()
+		return
+	}
 	if r.holder != nil {
 		r.contend()
 		return
@@ -132,6 +136,9 @@ func (r *run) dispatch() {
 			continue
 		}
 		r.commands()
+		if r.frozen {
+			return
+		}
 		if len(r.ready) == 0 && r.facts.empty() {
 			r.idle()
 			return

@@ -223,7 +223,7 @@ func (o *operation) elapsed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case o.timer == nil || o.settled || r.gone():
+	case o.timer == nil || o.settled || r.frozen || r.gone():
 	case time.Until(o.due) > 0:
 		o.arm()
 	case o.class == isTimer:

@@ -26,13 +26,13 @@ func (b bank) do(c Call) (any, string) {
 	switch {
 	case a == nil:
 		return nil, "there is no account " + c.Account
-	case c.Action == Take && a.Cents < c.Amount:
+	case c.Action == Hold && a.Cents < c.Amount:
 		return nil, "too little money"
-	case c.Action == Take:
+	case c.Action == Hold:
 		a.Cents -= c.Amount
-	case a.Closed:
+	case c.Action == Announce && a.Closed:
 		return nil, "the account is closed"
-	default:
+	case c.Action == Give, c.Action == GiveBack:
 		a.Cents += c.Amount
 	}
 	return reference(c), ""

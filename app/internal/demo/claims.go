@@ -206,7 +206,7 @@ func moneyConserved(e Evidence) Check {
 	if has != had {
 		c.wrong("the bank has %s", money(has))
 	}
-	if moved := amounts(e.Calls, Take, Give, GiveBack); moved != 0 {
+	if moved := amounts(e.Calls, Hold, Give, GiveBack); moved != 0 {
 		c.wrong("the calls leave %s", money(had+moved))
 	}
 	return c

@@ -63,7 +63,17 @@ func (c *client) Release(ctx context.Context, key string, quantity int64) (strin
 	return call[string](ctx, c, Release, Call{Key: key, Amount: quantity})
 }
 
-// Take takes money from an account.
+// Hold sets money of an account aside.
+func (c *client) Hold(ctx context.Context, key, account string, cents int64) (string, error) {
+	return call[string](ctx, c, Hold, Call{Key: key, Account: account, Amount: cents})
+}
+
+// Announce asks an account to take money.
+func (c *client) Announce(ctx context.Context, key, account string, cents int64) (string, error) {
+	return call[string](ctx, c, Announce, Call{Key: key, Account: account, Amount: cents})
+}
+
+// Take takes money that was set aside.
 func (c *client) Take(ctx context.Context, key, account string, cents int64) (string, error) {
 	return call[string](ctx, c, Take, Call{Key: key, Account: account, Amount: cents})
 }

@@ -50,7 +50,7 @@ func Judge(e Evidence) []Check {
 	checks := []Check{
 		killsHappened(e), killedCallsRepeated(e), finishedNotRepeated(e),
 		keysOwned(e), once("each card charged once, refunded if not shipped", Charge, Refund), stockRight(e, once),
-		moneyConserved(e), once("each transfer once", Take, Give, GiveBack), once("each label printed once", Print),
+		moneyConserved(e), once("each transfer once", Hold, Announce, Take, Give, GiveBack), once("each label printed once", Print),
 		modelPaid(e, once), once("each mail sent once", Mail, Bill), noRunLost(e),
 	}
 	if e.Cluster {

@@ -21,7 +21,7 @@ func goodEvidence() Evidence {
 		Jobs: []Job{
 			{ID: "a", Calls: of("a", order), Status: journal.Completed},
 			{ID: "b", Calls: of("b", refused), Status: journal.Failed},
-			{ID: "t", Calls: of("t", each(Take, Give, GiveBack)), Status: journal.Failed},
+			{ID: "t", Calls: of("t", each(Hold, Announce, GiveBack)), Status: journal.Canceled},
 			{ID: "l", Calls: of("l", []Target{{Action: Print, Of: "1"}, {Action: Print, Of: "2"}}), Status: journal.Completed},
 			{ID: "q", Calls: of("q", ask), Status: journal.Completed},
 			{ID: "s", Calls: of("s", []Target{{Action: Mail, Of: "x"}}), Status: journal.Waiting, Waits: month},
@@ -42,7 +42,7 @@ func goodEvidence() Evidence {
 
 // work has the calls of a job made, and those repeated that are killed.
 func (e *Evidence) work(j Job, who map[Action]service) {
-	account := map[Action]string{Take: "x", Give: "y", GiveBack: "x"}
+	account := map[Action]string{Hold: "x", Announce: "y", GiveBack: "x"}
 	var done []Target
 	for _, t := range j.Calls {
 		t.Run = j.ID
@@ -135,7 +135,7 @@ const (
 var (
 	chargeA, shipA            = Target{"a", Charge, ""}, Target{"a", Ship, ""}
 	chargeB, refundB          = Target{"b", Charge, ""}, Target{"b", Refund, ""}
-	takeT, giveT, backT       = Target{"t", Take, ""}, Target{"t", Give, ""}, Target{"t", GiveBack, ""}
+	holdT, askT, backT        = Target{"t", Hold, ""}, Target{"t", Announce, ""}, Target{"t", GiveBack, ""}
 	printL, askQ, searchQ     = Target{"l", Print, "2"}, Target{"q", Ask, "2"}, Target{"q", Search, "1"}
 	mailS, reserveB, releaseB = Target{"s", Mail, "x"}, Target{"b", Reserve, ""}, Target{"b", Release, ""}
 )
@@ -156,7 +156,7 @@ var badEvidence = []struct {
 	seen  string
 }{
 	{"a kill that did not happen", func(e *Evidence) { e.Kills = e.Kills[:3] }, []int{killed}, "4 were planned and 3 happened"},
-	{"a kill elsewhere", func(e *Evidence) { e.Kills[1] = e.Kills[0] }, []int{killed}, "refund of b was hit 0 times"},
+	{"a kill elsewhere", func(e *Evidence) { e.Kills[1] = e.Kills[0] }, []int{killed}, "undo:charge of b was hit 0 times"},
 	{"a pause that was a kill", func(e *Evidence) { e.Kills[3].Paused = false }, []int{killed}, "ask 2 of q was hit otherwise than planned"},
 	{"a dead worker whose engine stays", func(e *Evidence) { e.Kills[2].Taken = false }, []int{taken}, "engine 3 of worker 2 was not"},
 	{"a dead worker that had no engine", func(e *Evidence) { e.Kills[2].Engine = 0 }, []int{taken}, "worker 2 had no engine"},
@@ -177,19 +177,20 @@ var badEvidence = []struct {
 	{"a card that was never charged", never(chargeB), []int{charged}, "charge of b under 0 keys, want 1"},
 	{"a refund that nobody is due", func(e *Evidence) {
 		e.extra(refundB, func(c *Call) { c.Run, c.Key = "a", "new" })
-	}, []int{charged}, "refund of a under 1 key, want 0"},
-	{"a refund that is missing", never(refundB), []int{repeated, charged}, "refund of b under 0 keys, want 1"},
+	}, []int{charged}, "undo:charge of a under 1 key, want 0"},
+	{"a refund that is missing", never(refundB), []int{repeated, charged}, "undo:charge of b under 0 keys, want 1"},
 	{"an order shipped twice", again(shipA), []int{stock}, "ship of a under 2 keys, want 1"},
 	{"goods reserved twice", again(reserveB), []int{notAgain, stock}, "the calls leave 6"},
 	{"goods that are not back", never(releaseB), []int{stock}, "the calls leave 6"},
 	{"a shelf that is wrong", func(e *Evidence) { e.change(releaseB, func(c *Call) { c.Left = 7 }) }, []int{stock}, "the shelf has 7"},
-	{"money taken twice", again(takeT), []int{conserved, transferred}, "the calls leave 9.98"},
+	{"money taken twice", again(holdT), []int{conserved, transferred}, "the calls leave 9.98"},
 	{"money that is not back", never(backT), []int{conserved, transferred}, "the bank has 9.98"},
 	{"a balance that is wrong", func(e *Evidence) { e.change(backT, func(c *Call) { c.Left++ }) }, []int{conserved}, "the bank has 10.01"},
 	{"money given to the wrong account", func(e *Evidence) {
-		e.change(giveT, func(c *Call) { c.Refused, c.Left = "", 2 })
-	}, []int{conserved}, "the calls leave 10.02"},
-	{"a transfer that was not tried", never(giveT), []int{transferred}, "give of t under 0 keys, want 1"},
+		e.change(askT, func(c *Call) { c.Refused, c.Left = "", 2 })
+	}, []int{conserved}, "the bank has 10.02"},
+	{"too little given back", func(e *Evidence) { e.change(backT, func(c *Call) { c.Amount = 1 }) }, []int{conserved}, "the calls leave 9.99"},
+	{"a transfer that was not tried", never(askT), []int{transferred}, "try:to of t under 0 keys, want 1"},
 	{"a label printed twice", again(printL), []int{printed}, "print 2 of l under 2 keys, want 1"},
 	{"a label that nobody wants", func(e *Evidence) {
 		e.extra(printL, func(c *Call) { c.Of, c.Key = "3", "new" })

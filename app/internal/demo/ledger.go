@@ -16,14 +16,16 @@ type Action string
 
 // The actions.
 const (
-	Reserve  Action = "reserve"   // take goods out of stock
-	Charge   Action = "charge"    // take money from a card
-	Ship     Action = "ship"      // hand goods to the carrier, who may refuse
-	Refund   Action = "refund"    // give the money back
-	Release  Action = "release"   // put the goods back
-	Take     Action = "take"      // take money from an account
-	Give     Action = "give"      // put money into an account, which may be closed
-	GiveBack Action = "give-back" // put it into the account that it came from
+	Reserve  Action = "reserve"      // take goods out of stock
+	Charge   Action = "charge"       // take money from a card
+	Ship     Action = "ship"         // hand goods to the carrier, who may refuse
+	Refund   Action = "undo:charge"  // give the money back
+	Release  Action = "undo:reserve" // put the goods back
+	Hold     Action = "try:from"     // set money of an account aside
+	Announce Action = "try:to"       // ask an account to take money, which may be closed
+	Take     Action = "confirm:from" // take the money that was set aside
+	Give     Action = "confirm:to"   // put it into the other account
+	GiveBack Action = "cancel:from"  // put it into the account that it came from
 	Mail     Action = "mail"
 	Print    Action = "print"
 	Bill     Action = "bill"   // have a subscriber pay for a month

@@ -2,9 +2,10 @@ package demo
 
 import (
 	"context"
-	"errors"
+	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/saga"
 )
 
 // An Order is what a customer wants.
@@ -13,57 +14,32 @@ type Order struct {
 	Cents    int64 `json:"cents"`
 }
 
-// A Receipt is what the customer gets.
-type Receipt struct {
-	Payment  string `json:"payment"`
-	Tracking string `json:"tracking"`
-}
-
-// fulfilment is the workflow of a shop that deals with w: it reserves the goods,
-// charges the card, and ships. When something fails for good, what was done
-// before is undone by further steps, and the order fails.
+// fulfilment is the saga of a shop that deals with w: it reserves the goods, charges
+// the card, and ships. When something fails for good, what was done before is undone,
+// and the order fails.
 //
-// This is the whole of it: an ordinary function. Wherever the process dies, the
-// next one goes on with the step that was not finished. That step's call may
-// have reached the world already, so each carries its idempotency key.
-func fulfilment(w *client) *perdure.Workflow[Order, Receipt] {
-	return perdure.Define("order-fulfilment", func(ctx context.Context, o Order) (Receipt, error) {
-		_, err := perdure.Step(ctx, "reserve", func(ctx context.Context) (string, error) {
-			return w.Reserve(ctx, perdure.IdempotencyKey(ctx), o.Quantity)
-		})
-		if err != nil {
-			return Receipt{}, err
-		}
+// This is the whole of it. Wherever the process dies, the next one goes on with the step
+// that was not finished, also in the middle of undoing. That step's call may have
+// reached the world already, so each carries its idempotency key.
+func fulfilment(w *client) *saga.Saga[Order] {
+	s := saga.New[Order]("order-fulfilment", perdure.Timeout(time.Hour)).Policy(saga.RetryWithBackoff)
 
-		payment, err := perdure.Step(ctx, "charge", func(ctx context.Context) (string, error) {
-			return w.Charge(ctx, perdure.IdempotencyKey(ctx), o.Cents)
-		})
-		if err != nil {
-			return Receipt{}, errors.Join(err, release(ctx, w, o))
-		}
+	reserve := saga.Add(s, "reserve", func(ctx context.Context, o Order) (string, error) {
+		return w.Reserve(ctx, perdure.IdempotencyKey(ctx), o.Quantity)
+	}).Undo(func(ctx context.Context, o Order, _ string) error {
+		_, err := w.Release(ctx, perdure.IdempotencyKey(ctx), o.Quantity)
+		return err
+	}).Retry(patience)
 
-		tracking, err := perdure.Step(ctx, "ship", func(ctx context.Context) (string, error) {
-			return w.Ship(ctx, perdure.IdempotencyKey(ctx))
-		})
-		if err != nil {
-			return Receipt{}, errors.Join(err, refund(ctx, w, o), release(ctx, w, o))
-		}
-		return Receipt{Payment: payment, Tracking: tracking}, nil
-	}, patience)
-}
+	charge := saga.Add(s, "charge", func(ctx context.Context, o Order) (string, error) {
+		return w.Charge(ctx, perdure.IdempotencyKey(ctx), o.Cents)
+	}).Undo(func(ctx context.Context, o Order, _ string) error {
+		_, err := w.Refund(ctx, perdure.IdempotencyKey(ctx), o.Cents)
+		return err
+	}).Retry(patience).After(reserve)
 
-// refund gives the money back.
-func refund(ctx context.Context, w *client, o Order) error {
-	_, err := perdure.Step(ctx, "refund", func(ctx context.Context) (string, error) {
-		return w.Refund(ctx, perdure.IdempotencyKey(ctx), o.Cents)
-	})
-	return err
-}
-
-// release puts the goods back into stock.
-func release(ctx context.Context, w *client, o Order) error {
-	_, err := perdure.Step(ctx, "release", func(ctx context.Context) (string, error) {
-		return w.Release(ctx, perdure.IdempotencyKey(ctx), o.Quantity)
-	})
-	return err
+	saga.Add(s, "ship", func(ctx context.Context, _ Order) (string, error) {
+		return w.Ship(ctx, perdure.IdempotencyKey(ctx))
+	}).Retry(patience).After(charge)
+	return s
 }

@@ -116,7 +116,7 @@ func (p *planner) orders(orders int) {
 		if refused {
 			calls = append(calls, each(Refund, Release)...)
 		}
-		j := plan(p, fulfilment(nil), id, o, calls...)
+		j := plan(p, fulfilment(nil).Workflow, id, o, calls...)
 		if refused {
 			j.Status = journal.Failed
 			p.Refused = append(p.Refused, id)
@@ -125,12 +125,13 @@ func (p *planner) orders(orders int) {
 	}
 }
 
-// transfers has one that is taken and one that is given back.
+// transfers has one that is confirmed and one that is cancelled.
 func (p *planner) transfers() {
 	p.Accounts = []Account{{Name: "ada", Cents: 600_000}, {Name: "bob", Cents: 400_000}, {Name: "cleo", Closed: true}}
-	plan(p, transfer(nil), "tx-7", Transfer{From: "ada", To: "bob", Cents: p.cents()}, each(Take, Give)...)
-	j := plan(p, transfer(nil), "tx-8", Transfer{From: "bob", To: "cleo", Cents: p.cents()}, each(Take, Give, GiveBack)...)
-	j.Status = journal.Failed
+	j := plan(p, transfer(nil).Workflow, "tx-7", Transfer{From: "ada", To: "bob", Cents: p.cents()}, each(Hold, Announce, Take, Give)...)
+	j.Status = journal.Confirmed
+	j = plan(p, transfer(nil).Workflow, "tx-8", Transfer{From: "bob", To: "cleo", Cents: p.cents()}, each(Hold, Announce, GiveBack)...)
+	j.Status = journal.Canceled
 }
 
 // The runs that somebody waits for.

@@ -19,7 +19,7 @@ func TestARunIsToldByItsActions(t *testing.T) {
 		{Target: Target{"a", Give, ""}, Key: "4", Refused: "no"},
 		{Target: Target{"a", Mail, ""}, Key: "5"},
 	}
-	if got, want := asked("a", calls), "print 2× ✓ (called 3×)  give ✗ no  mail ✓  "; got != want {
+	if got, want := asked("a", calls), "print 2× ✓ (called 3×)  confirm:to ✗ no  mail ✓  "; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -2,9 +2,10 @@ package demo
 
 import (
 	"context"
-	"errors"
+	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tcc"
 )
 
 // A Transfer is money on its way from one account to another one.
@@ -14,28 +15,28 @@ type Transfer struct {
 	Cents int64  `json:"cents"`
 }
 
-// transfer takes the money from one account and gives it to the other one. Where
-// that one refuses it, the first gets it back. Any other failure of "give" leaves
-// open who has the money: then nothing is given back, and the run fails for
-// somebody to look at.
-func transfer(w *client) *perdure.Workflow[Transfer, string] {
-	return perdure.Define("transfer", func(ctx context.Context, t Transfer) (string, error) {
-		_, err := perdure.Step(ctx, "take", func(ctx context.Context) (string, error) {
-			return w.Take(ctx, perdure.IdempotencyKey(ctx), t.From, t.Cents)
-		})
-		if err != nil {
-			return "", err
-		}
+// transfer is a TCC between two accounts: the first holds the money, the second says
+// that it would take it; then one gives it up and the other gets it, or, where one of
+// them has refused, the first has it again. Who does not answer then is looked after by
+// an operator.
+func transfer(w *client) *tcc.TCC[Transfer] {
+	t := tcc.New[Transfer]("transfer", perdure.Timeout(time.Hour)).Retry(patience).Park()
 
-		receipt, err := perdure.Step(ctx, "give", func(ctx context.Context) (string, error) {
-			return w.Give(ctx, perdure.IdempotencyKey(ctx), t.To, t.Cents)
-		})
-		if errors.Is(err, errRefused) {
-			_, failed := perdure.Step(ctx, "give-back", func(ctx context.Context) (string, error) {
-				return w.GiveBack(ctx, perdure.IdempotencyKey(ctx), t.From, t.Cents)
-			})
-			err = errors.Join(err, failed)
-		}
-		return receipt, err
-	}, patience)
+	tcc.Add(t, "from", func(ctx context.Context, t Transfer) (string, error) {
+		return w.Hold(ctx, perdure.IdempotencyKey(ctx), t.From, t.Cents)
+	}).Confirm(func(ctx context.Context, t Transfer, _ string) error {
+		_, err := w.Take(ctx, perdure.IdempotencyKey(ctx), t.From, t.Cents)
+		return err
+	}).Cancel(func(ctx context.Context, t Transfer, _ string) error {
+		_, err := w.GiveBack(ctx, perdure.IdempotencyKey(ctx), t.From, t.Cents)
+		return err
+	})
+
+	tcc.Add(t, "to", func(ctx context.Context, t Transfer) (string, error) {
+		return w.Announce(ctx, perdure.IdempotencyKey(ctx), t.To, t.Cents)
+	}).Confirm(func(ctx context.Context, t Transfer, _ string) error {
+		_, err := w.Give(ctx, perdure.IdempotencyKey(ctx), t.To, t.Cents)
+		return err
+	}).Cancel(func(context.Context, Transfer, string) error { return nil }) // an announcement is no promise
+	return t
 }

@@ -93,19 +93,26 @@ func TestASubscriptionIsBilledMonthByMonth(t *testing.T) {
 	}, wf)
 }
 
-// TestMoneyOnItsWayStaysThere: where nobody knows who has the money, it is not
-// given back.
+// TestMoneyOnItsWayStaysThere: where nobody knows who has the money, an operator looks.
 func TestMoneyOnItsWayStaysThere(t *testing.T) {
-	w := testWorld(t, worldSetup{Accounts: []Account{{Name: "ada", Cents: 10}}})
+	w := testWorld(t, worldSetup{Accounts: []Account{{Name: "ada", Cents: 10}, {Name: "bob"}}})
 	wf := transfer(clientHere(w))
 	perduretest.Test(t, func(env *perduretest.Env) {
 		lost := errors.New("no answer")
-		env.Step("give").Fail(patience.Attempts, lost)
-		run := perduretest.Start(env, wf, Transfer{From: "ada", To: "bob", Cents: 5})
-		if _, err := run.Result(); err == nil || errors.Is(err, errRefused) {
-			t.Errorf("it ended with %v", err)
+		env.Step("confirm:to").Fail(patience.Attempts, lost)
+		run := perduretest.Start(env, wf.Workflow, Transfer{From: "ada", To: "bob", Cents: 5})
+		env.Sleep(time.Hour)
+		run.Is(journal.Suspended)
+		expectAsks(t, w, "try:from", "try:to", "confirm:from")
+		decide := func(e *perdure.Engine) error {
+			return e.Decide(env.Context(), run.ID(), "confirm:to", perdure.Decision{Choice: "retry"})
 		}
-		expectAsks(t, w, "take")
+		if err := env.Do(decide); err != nil {
+			t.Error(err)
+		}
+		env.Sleep(time.Hour)
+		run.Is(journal.Confirmed)
+		expectAsks(t, w, "try:from", "try:to", "confirm:from", "confirm:to")
 	}, wf)
 }
 

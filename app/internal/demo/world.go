@@ -122,7 +122,7 @@ func services(setup worldSetup) map[Action]service {
 	who := map[Action]service{}
 	for s, actions := range map[service][]Action{
 		newShop(setup.Stock, setup.Refused): {Reserve, Charge, Ship, Refund, Release},
-		newBank(setup.Accounts):             {Take, Give, GiveBack},
+		newBank(setup.Accounts):             {Hold, Announce, Take, Give, GiveBack},
 		office{}:                            {Mail, Print, Bill},
 		&model{}:                            {Ask, Search, Track, Weather},
 	} {
