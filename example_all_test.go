@@ -113,6 +113,10 @@ func (s *showcase) example(name string, in ast.Node) {
 	})
 }
 
+// byPatterns is the name of what the patterns of this module use: for what is there for
+// authors of patterns they are the examples.
+const byPatterns = "patterns"
+
 // unshown gives what no example shows. A method whose name others have too is shown
 // by an example of its type: no program says which one it means.
 func (s *showcase) unshown() (found []string) {
@@ -122,7 +126,7 @@ func (s *showcase) unshown() (found []string) {
 		shown := s.given[name] || len(s.uses[s.pkg+"."+name]) > 0
 		if is {
 			shown = slices.ContainsFunc(s.uses["."+method], func(example string) bool {
-				return s.owners[method] == 1 || example == "Example"+typ || strings.HasPrefix(example, "Example"+typ+"_")
+				return s.owners[method] == 1 || example == byPatterns || example == "Example"+typ || strings.HasPrefix(example, "Example"+typ+"_")
 			})
 		}
 		if !shown {
@@ -131,6 +135,24 @@ func (s *showcase) unshown() (found []string) {
 		}
 	}
 	return found
+}
+
+// pattern notes what a pattern uses.
+func (s *showcase) pattern(t *testing.T, dir string) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.example(byPatterns, f)
+	}
 }
 
 func TestEveryFeatureHasAnExample(t *testing.T) {
@@ -154,8 +176,11 @@ func TestEveryFeatureHasAnExample(t *testing.T) {
 			}
 			files = append(files, f)
 		}
-		pkg := cmp.Or(strings.Trim(dir, "."), "perdure")
-		for _, found := range open(pkg, files).unshown() {
+		s := open(cmp.Or(strings.Trim(dir, "."), "perdure"), files)
+		for _, pattern := range []string{"dag", "saga", "tcc"} {
+			s.pattern(t, pattern)
+		}
+		for _, found := range s.unshown() {
 			t.Error(found)
 		}
 	}

@@ -11,18 +11,13 @@ type RunStatus = journal.Status
 
 // Statuses that patterns set and end with.
 const (
-	StatusRunning      = journal.Running
 	StatusTrying       = journal.Trying
 	StatusConfirming   = journal.Confirming
 	StatusCanceling    = journal.Canceling
 	StatusCompensating = journal.Compensating
-	StatusCompleted    = journal.Completed
 	StatusFailed       = journal.Failed
-	StatusCancelled    = journal.Cancelled
-	StatusTimedOut     = journal.TimedOut
 	StatusConfirmed    = journal.Confirmed
 	StatusCanceled     = journal.Canceled
-	StatusCompensated  = journal.Compensated
 )
 
 // The facts that [Record] records.
@@ -68,15 +63,10 @@ const Duplicate = journal.Duplicate
 
 // Codes of errors that patterns give. See [journal.Code] for all of them.
 const (
-	CodeInvalid    = journal.CodeInvalid
-	CodeMisuse     = journal.CodeMisuse
-	CodeNotFound   = journal.CodeNotFound
-	CodeDuplicate  = journal.CodeDuplicate
-	CodeWrongState = journal.CodeWrongState
-	CodeFailed     = journal.CodeFailed
-	CodeCancelled  = journal.CodeCancelled
-	CodeTimedOut   = journal.CodeTimedOut
-	CodeTopology   = journal.CodeTopology
+	CodeInvalid  = journal.CodeInvalid
+	CodeMisuse   = journal.CodeMisuse
+	CodeNotFound = journal.CodeNotFound
+	CodeTimedOut = journal.CodeTimedOut
 )
 
 // A StepStatus says where a step is. See [journal.StepStatus] for all of them.
