@@ -42,6 +42,7 @@ var plan = map[string]permit{
 	"tcc":         {own: "/"},
 	"dag":         {own: "/"},
 	"perduretest": {own: "/ journal observe store store/memory"},
+	"barrier":     {own: "/", others: "github.com/jackc/pgx/v5/stdlib"}, // that is for its tests
 	// street
 	"app":                        {own: anyPublic, others: "github.com/spf13/cobra golang.org/x/term"},
 	"app/internal/place":         {own: "/ journal store store/sqlite store/postgres", others: "github.com/jackc/pgx/v5 github.com/jackc/pgx/v5/pgconn"},

@@ -1,0 +1,164 @@
+package barrier
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// A delivery is one execution of a step that writes to the database: a try, a confirm,
+// a cancel, a plain step or an undo of something.
+//
+// That something has two slots in the table, each for one row, which is inserted before
+// the function runs and never changes hands. The first slot is for the beginning: a try
+// takes it, or its cancel where no try has. So they cannot both be first, and the one
+// that comes second knows it, also where the first one is not committed yet: the key is
+// unique, and the database has the second insert wait. The second slot is for the end:
+// the confirm takes it or the cancel, never both. A delivery that finds itself in its
+// slot is a duplicate, and the row has the result.
+//
+//	try      takes the first slot, or finds a try: duplicate; a cancel: hanging
+//	cancel   takes the first slot: empty; or finds a cancel: empty too; or a try:
+//	         then it takes the second slot, or finds a cancel: duplicate; a confirm: refused
+//	confirm  takes the second slot, or finds a confirm: duplicate; a cancel: refused;
+//	         then it looks into the first: it must have a try
+//
+// Each begins with an insert, not with a look. On SQLite a transaction that has read
+// first may not be allowed to write any more; on PostgreSQL a look would not wait.
+type delivery struct {
+	name        string // of the step, for people
+	run, of     string // what it is a delivery to
+	phase       perdure.Phase
+	first, last string // the slots
+}
+
+// maxOf limits what is in the key: an index of PostgreSQL takes some 2,700 bytes.
+const maxOf = 255
+
+// deliveryOf gives what the step of ctx delivers.
+func deliveryOf(ctx context.Context) (delivery, error) {
+	info, ok := perdure.StepOf(ctx)
+	if !ok {
+		return delivery{}, &perdure.Error{
+			Code: "misuse", Op: "barrier", Message: "called outside the body of a step",
+			Hint: "pass on the context that the step's function was given",
+		}
+	}
+	d := delivery{name: info.Step, run: string(info.Run.ID), of: info.Of, phase: info.Phase, first: "try", last: "end"}
+	if d.phase == "" || d.phase == perdure.PhaseUndo {
+		d.first, d.last = "step", "undo"
+	}
+	if len(d.of) > maxOf {
+		sum := sha256.Sum256([]byte(d.of))
+		d.of = "#" + hex.EncodeToString(sum[:])
+	}
+	return d, nil
+}
+
+// A place is what a delivery has found in a slot or taken.
+type place struct {
+	slot   string
+	phase  perdure.Phase // of who has it
+	mine   bool          // this delivery has taken it: its function is to run
+	empty  bool          // there is nothing to do, and no result
+	result []byte        // of who has it, where it is not mine
+}
+
+// enter finds out whether the function is to run, and takes its slot.
+func (d delivery) enter(ctx context.Context, tx *sql.Tx) (place, error) {
+	switch d.phase {
+	case perdure.PhaseConfirm:
+		return d.confirm(ctx, tx)
+	case perdure.PhaseCancel, perdure.PhaseUndo:
+		return d.cancel(ctx, tx)
+	}
+	p, err := d.take(ctx, tx, d.first, nil)
+	if err == nil && p.phase != d.phase {
+		err = d.refused(ErrCancelled)
+	}
+	return p, err
+}
+
+func (d delivery) cancel(ctx context.Context, tx *sql.Tx) (place, error) {
+	p, err := d.take(ctx, tx, d.first, []byte{})
+	if err != nil {
+		return p, err
+	}
+	if p.phase == d.phase {
+		return place{empty: true}, nil
+	}
+	p, err = d.take(ctx, tx, d.last, nil)
+	if err == nil && p.phase != d.phase {
+		err = d.refused(ErrConfirmed)
+	}
+	return p, err
+}
+
+func (d delivery) confirm(ctx context.Context, tx *sql.Tx) (place, error) {
+	p, err := d.take(ctx, tx, d.last, nil)
+	if err == nil && p.phase != d.phase {
+		err = d.refused(ErrCancelled)
+	}
+	if err != nil || !p.mine {
+		return p, err
+	}
+	begun, err := d.look(ctx, tx, d.first)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		err = d.refused(ErrNotTried)
+	case err == nil && begun.phase != perdure.PhaseTry:
+		err = d.refused(ErrCancelled)
+	}
+	return p, err
+}
+
+// take takes a slot, with a result where that is known, or finds who has it.
+func (d delivery) take(ctx context.Context, tx *sql.Tx, slot string, result []byte) (place, error) {
+	done, err := tx.ExecContext(ctx, insertRow, d.run, d.of, slot, string(d.phase), result, time.Now().UnixMilli())
+	if err != nil {
+		return place{}, d.failed("take its slot", err)
+	}
+	n, err := done.RowsAffected()
+	if err != nil {
+		return place{}, d.failed("take its slot", err)
+	}
+	if n == 1 {
+		return place{slot: slot, phase: d.phase, mine: true}, nil
+	}
+	return d.look(ctx, tx, slot)
+}
+
+// look finds who has a slot; without one the error is [sql.ErrNoRows].
+func (d delivery) look(ctx context.Context, tx *sql.Tx, slot string) (place, error) {
+	p := place{slot: slot}
+	var result sql.Null[[]byte]
+	if err := tx.QueryRowContext(ctx, selectRow, d.run, d.of, slot).Scan(&p.phase, &result); err != nil {
+		return p, d.failed("look for an earlier one", err)
+	}
+	if !result.Valid {
+		return p, perdure.Permanent(&perdure.Error{
+			Code: "misuse", Op: "barrier " + d.name, Message: "an earlier one has failed, and is in the table all the same",
+			Hint: "roll the transaction back after an error, and do not call Do in its own function",
+		})
+	}
+	p.result = result.V
+	return p, nil
+}
+
+// record writes the result into the row of a slot.
+func (d delivery) record(ctx context.Context, tx *sql.Tx, slot string, result []byte) error {
+	if _, err := tx.ExecContext(ctx, updateResult, result, d.run, d.of, slot); err != nil {
+		return d.failed("record the result", err)
+	}
+	return nil
+}
+
+func (d delivery) failed(what string, err error) error {
+	return fmt.Errorf("barrier %s: %s: %w", d.name, what, err)
+}
