@@ -39,6 +39,7 @@ var plan = map[string]permit{
 	door: {own: "internal/kernel journal observe store"},
 	// garden
 	"perduretest": {own: "/ journal observe store store/memory"},
+	"expr":        {own: "/", others: "github.com/expr-lang/expr/ast github.com/expr-lang/expr/checker github.com/expr-lang/expr/conf github.com/expr-lang/expr/file github.com/expr-lang/expr/parser github.com/expr-lang/expr/types"},
 	// street
 	"app":                        {own: anyPublic, others: "github.com/spf13/cobra golang.org/x/term"},
 	"app/internal/place":         {own: "/ journal store store/sqlite store/postgres", others: "github.com/jackc/pgx/v5 github.com/jackc/pgx/v5/pgconn"},
