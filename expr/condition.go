@@ -2,7 +2,7 @@
 //
 //	expr.When(`input.total > 100 && results.validate.ok && headers["X-Tenant"] != ""`)
 //
-// A condition decides by the run's
+// docs/conditions.md has the language on a page. A condition decides by the run's
 // input, results, variables and headers alone: there is no clock, no randomness and
 // nothing to call outside, so it decides the same on replay. What it may cost is bounded,
 // whatever the text and whatever the data.
