@@ -43,6 +43,7 @@ var plan = map[string]permit{
 	"dag":         {own: "/"},
 	"perduretest": {own: "/ journal observe store store/memory"},
 	"barrier":     {own: "/", others: "github.com/jackc/pgx/v5/stdlib"}, // that is for its tests
+	"expr":        {own: "/", others: "github.com/expr-lang/expr/ast github.com/expr-lang/expr/checker github.com/expr-lang/expr/conf github.com/expr-lang/expr/file github.com/expr-lang/expr/parser github.com/expr-lang/expr/types"},
 	// street
 	"app":                        {own: anyPublic, others: "github.com/spf13/cobra golang.org/x/term"},
 	"app/internal/place":         {own: "/ journal store store/sqlite store/postgres", others: "github.com/jackc/pgx/v5 github.com/jackc/pgx/v5/pgconn"},
@@ -54,6 +55,9 @@ var plan = map[string]permit{
 	"examples/approval":          {own: "/ app"},
 	"examples/agent":             {own: "/ app"},
 	"examples/subscription":      {own: "/ app"},
+	"examples/transfer":          {own: "/ examples/internal/kill examples/transfer/bank store/sqlite tcc"},
+	"examples/transfer/bank":     {own: "/ barrier"},
+	"examples/internal/kill":     {},
 	"examples/internal/terminal": {},
 	// beside the house: its plan
 	"internal/arch": {},

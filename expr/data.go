@@ -1,0 +1,163 @@
+package expr
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/perdure/perdure"
+)
+
+// wanted says what of an object is read, by key; nil is all of it.
+type wanted map[string]wanted
+
+// add notes that what a path leads to is read, and all that is in it.
+func (w wanted) add(path []string) {
+	for i, key := range path {
+		next, known := w[key]
+		switch {
+		case known && next == nil:
+			return
+		case i == len(path)-1:
+			w[key] = nil
+		case !known:
+			next = wanted{}
+			w[key] = next
+		}
+		w = next
+	}
+}
+
+// A reader decodes the data of one evaluation. What the text does not name is passed
+// over, however large it is.
+type reader struct {
+	left int // bytes
+}
+
+// read gives the four names that are needed.
+func read(k perdure.Known, needs wanted) (map[string]any, error) {
+	r := &reader{left: maxData}
+	data := map[string]any{}
+	if w, needed := needs["input"]; needed {
+		v, err := r.value(k.Input, w)
+		if err != nil {
+			return nil, fmt.Errorf("input: %w", err)
+		}
+		data["input"] = v
+	}
+	for _, of := range []struct {
+		name string
+		all  map[string]json.RawMessage
+	}{{"results", k.Results}, {"variables", k.Variables}} {
+		if w, needed := needs[of.name]; needed {
+			v, err := r.values(of.all, w)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", of.name, err)
+			}
+			data[of.name] = v
+		}
+	}
+	if w, needed := needs["headers"]; needed {
+		data["headers"] = headers(k.Headers, w)
+	}
+	return data, nil
+}
+
+func headers(from map[string]string, w wanted) map[string]any {
+	data := map[string]any{}
+	for key, v := range from {
+		if _, needed := w[key]; needed || w == nil {
+			data[key] = v
+		}
+	}
+	return data
+}
+
+func (r *reader) values(from map[string]json.RawMessage, w wanted) (map[string]any, error) {
+	data := map[string]any{}
+	for _, key := range slices.Sorted(maps.Keys(from)) {
+		below, needed := w[key]
+		if w != nil && !needed {
+			continue
+		}
+		v, err := r.value(from[key], below)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		data[key] = v
+	}
+	return data, nil
+}
+
+// value decodes what is wanted of a value; nothing is nil.
+func (r *reader) value(raw json.RawMessage, w wanted) (any, error) {
+	raw = bytes.TrimLeft(raw, " \t\r\n")
+	switch {
+	case len(raw) == 0:
+		return nil, nil
+	case w != nil && raw[0] == '{':
+		return r.object(raw, w)
+	}
+	if r.left -= len(raw); r.left < 0 {
+		return nil, fmt.Errorf("a condition reads at most %d bytes: name what is needed of it, or decide in Go", maxData)
+	}
+	from := json.NewDecoder(bytes.NewReader(raw))
+	from.UseNumber()
+	var v any
+	if err := from.Decode(&v); err != nil {
+		return nil, err
+	}
+	return v, ended(from)
+}
+
+// object decodes the keys that are wanted.
+func (r *reader) object(raw json.RawMessage, w wanted) (any, error) {
+	from := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := from.Token(); err != nil {
+		return nil, err
+	}
+	data := map[string]any{}
+	for from.More() {
+		key, err := from.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, _ := key.(string)
+		below, needed := w[name]
+		var part json.RawMessage
+		var into any = &part
+		if !needed {
+			into = &passed{}
+		}
+		if err := from.Decode(into); err != nil {
+			return nil, err
+		}
+		if needed {
+			if data[name], err = r.value(part, below); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	if _, err := from.Token(); err != nil {
+		return nil, err
+	}
+	return data, ended(from)
+}
+
+// passed is a value that nobody reads.
+type passed struct{}
+
+// UnmarshalJSON reads nothing.
+func (*passed) UnmarshalJSON([]byte) error { return nil }
+
+// ended says that there is more than one value.
+func ended(from *json.Decoder) error {
+	if _, err := from.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more behind the JSON value")
+	}
+	return nil
+}
