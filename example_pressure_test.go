@@ -1,8 +1,10 @@
 package perdure_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -107,4 +109,47 @@ func ExampleBreakerOpenError() {
 	var open *perdure.BreakerOpenError
 	fmt.Println(errors.As(err, &open), open.Since.Format(time.TimeOnly), open.Until.Format(time.TimeOnly))
 	// Output: true 12:00:00 12:00:30
+}
+
+// A pressure of one's own, or with one's own numbers, has a name by which others find it.
+func ExampleRegisterPressure() {
+	defer perdure.ResetPressures()
+	if err := perdure.RegisterPressure("gentle", perdure.Adaptive{Start: 1, Max: 3}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(perdure.Pressures())
+	fmt.Println(perdure.RegisterPressure("gentle", perdure.AtMost(2)))
+	// Output:
+	// [adaptive batched circuit-breaker circuit-breaker-aggressive circuit-breaker-conservative gentle]
+	// perdure: register pressure gentle: the name is registered already
+}
+
+func ExampleNamedPressure() {
+	p, err := perdure.NamedPressure("circuit-breaker-aggressive")
+	fmt.Printf("%+v %v\n", p, err)
+	_, err = perdure.NamedPressure("bached")
+	fmt.Println(err)
+	// Output:
+	// {Failures:2 Recovery:1m0s Successes:1} <nil>
+	// perdure: pressure "bached": no pressure has this name (there are adaptive, batched, circuit-breaker, circuit-breaker-aggressive, circuit-breaker-conservative)
+}
+
+// Operators choose a pressure in a file.
+func ExamplePressureConfig() {
+	for _, file := range []string{
+		`{"strategy": "batched", "batch_size": 25}`,
+		`{"strategy": "circuit-breaker", "recovery_timeout": "10s"}`,
+		`{"strategy": "batched", "max_concurrency": 25}`,
+	} {
+		var c perdure.PressureConfig
+		if err := json.Unmarshal([]byte(file), &c); err != nil {
+			log.Fatal(err)
+		}
+		p, err := c.Pressure()
+		fmt.Printf("%+v %v\n", p, err)
+	}
+	// Output:
+	// {Size:25} <nil>
+	// {Failures:5 Recovery:10s Successes:3} <nil>
+	// <nil> perdure: pressure configuration: the strategy batched has no max_concurrency
 }
