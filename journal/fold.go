@@ -281,13 +281,10 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	if status == StepIsCancelled {
 		step.Reason = d.Reason
 	}
-	if e.Kind.IsFact() && known { // what is told of a step is no attempt of it
-		return
-	}
-	if !e.Kind.IsFact() {
+	if !e.Kind.IsFact() { // what is told of a step is no attempt of it
 		step.Attempts = max(step.Attempts, e.Attempt())
 	}
-	if status.IsTerminal() {
+	if status.IsTerminal() && (step.Ended.IsZero() || !e.Kind.IsFact()) {
 		step.Ended = e.At
 	}
 }
