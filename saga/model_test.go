@@ -6,8 +6,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/saga"
 )
 
@@ -19,6 +21,7 @@ type shape struct {
 	units    []unit
 	fails    map[string]int // attempts of a unit that fail
 	undoFail map[string]int // attempts of its compensation that fail
+	timeout  time.Duration  // of the saga; 0 for one that it does not reach
 }
 
 // A unit is a step, or one clone of one, as the model knows it.
@@ -234,6 +237,55 @@ func (s shape) undo(e *expectation, id string) (stops, fatal bool) {
 		e.steps[id] = perdure.StepIsCompensated
 	}
 	return stops, fatal
+}
+
+// stopped says what must come of a saga that was cancelled, or has timed out, after these
+// units had ended: what is done is undone, and nobody is told of what has failed.
+func (s shape) stopped(ended []string, by perdure.RunStatus) expectation {
+	e := expectation{status: by, steps: map[string]perdure.StepStatus{}, verdicts: map[string]verdict{}}
+	var done []string
+	for _, id := range ended {
+		e.steps[id] = perdure.StepIsDone
+		if s.fails[id] > s.unit(id).extra {
+			e.steps[id], e.failed = perdure.StepIsFailed, append(e.failed, id)
+			continue
+		}
+		done = append(done, id)
+	}
+	s.compensate(&e, done, s.layers())
+	for _, id := range done {
+		if !e.verdicts[id].gone {
+			e.kept = append(e.kept, id)
+		}
+	}
+	slices.Sort(e.kept)
+	return e
+}
+
+// stopDiffers says in what a result and the effects differ from it. What was under way
+// may have had its effect or not.
+func (e expectation) stopDiffers(s shape, r saga.Result, letters, effects []string) (found []string) {
+	complain := func(what string, got, want any) {
+		if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
+			found = append(found, fmt.Sprintf("%s: %s, want %s", what, g, w))
+		}
+	}
+	complain("status", r.Status, e.status)
+	complain("dead letters", letters, []string(nil))
+	complain("failed", r.FailedSteps(), e.failed)
+	left := slices.Clone(effects)
+	for _, u := range s.units {
+		step, begun := r.Step(u.id)
+		switch want := e.steps[u.id]; {
+		case want != "":
+			complain("status of "+u.id, step.Status, want)
+		case begun:
+			complain("status of "+u.id, step.Status, journal.StepIsCancelled)
+			left = slices.DeleteFunc(left, func(id string) bool { return id == u.id })
+		}
+	}
+	complain("effects that are left", left, e.kept)
+	return append(found, e.undoDiffers(s, r)...)
 }
 
 // differs says in what a result and the effects differ from it.

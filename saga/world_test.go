@@ -131,7 +131,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // build makes the saga of a shape.
 func (w *world) build(s shape) *saga.Saga[string] {
-	def := saga.New[string]("saga", perdure.Timeout(time.Hour)).Policy(s.policy)
+	def := saga.New[string]("saga", perdure.Timeout(or(s.timeout, time.Hour))).Policy(s.policy)
 	if h := handlers[s.handler]; h != nil {
 		def.OnUndoError(func(e saga.UndoError) saga.Action {
 			if e.Saga != "saga" || e.Err == nil || e.Attempt <= e.Retries {
@@ -200,6 +200,13 @@ func (w *world) build(s shape) *saga.Saga[string] {
 		w.complete++
 		return nil
 	}})
+}
+
+func or(d, without time.Duration) time.Duration {
+	if d == 0 {
+		return without
+	}
+	return d
 }
 
 func (s shape) clonesOf(step string) (items []string) {
