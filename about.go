@@ -64,12 +64,17 @@ func (d Declared) workflow(w *workflow) error {
 	return nil
 }
 
-// examine gives what the definition says of itself, and all issues.
+// examine gives what the definition says of itself, and all issues, and completes it.
 func (w *workflow) examine() (About, []Issue) {
 	about, issues := w.about, []Issue(nil)
 	if w.declared != nil {
 		about, issues = w.declared()
 		about = about.over(w.about)
+	}
+	if w.calling != nil {
+		for _, l := range w.calling().Listeners() {
+			_ = l.workflow(w) // one that is made of callbacks has nothing wrong
+		}
 	}
 	return about, append(issues[:len(issues):len(issues)], about.check()...)
 }

@@ -57,7 +57,7 @@ func Go[T any](ctx context.Context, name string, fn func(context.Context) (T, er
 		f.err = err
 		return f
 	}
-	f.op, f.err = kernel.Go(ctx, name, o.key, o.was, func(ctx context.Context) ([]byte, *journal.Failure) {
+	f.op, f.err = kernel.Go(ctx, o.naming(name), func(ctx context.Context) ([]byte, *journal.Failure) {
 		return call(ctx, "branch", name, fn)
 	})
 	return f
@@ -70,7 +70,27 @@ func Scope(ctx context.Context, name string, opts ...BranchOption) (context.Cont
 	if err != nil {
 		return nil, err
 	}
-	return kernel.Open(ctx, name, o.key, o.was)
+	return kernel.Open(ctx, o.naming(name))
+}
+
+// StandsFor is an option of a branch or scope in which is done what belongs to another
+// one of the run, that of ctx: steps in a [Phase] have the idempotency keys that they
+// would have there, and facts count as recorded there. So what one scope has done,
+// another one can undo, whoever's goroutine that is.
+func StandsFor(ctx context.Context) BranchOption { return standsFor{ctx} }
+
+type standsFor struct{ ctx context.Context }
+
+func (f standsFor) branch(o *stepOptions) error {
+	if f.ctx == nil {
+		return invalid("stands for", "a context is needed")
+	}
+	o.standsFor = f.ctx
+	return nil
+}
+
+func (o *stepOptions) naming(name string) kernel.Naming {
+	return kernel.Naming{Name: name, Key: o.key, Was: o.was, StandsFor: o.standsFor}
 }
 
 func branchOptions(what, name string, opts []BranchOption) (stepOptions, error) {

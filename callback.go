@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/journal"
@@ -77,10 +78,11 @@ func (c Callbacks) Begin() *Calls { return &Calls{of: c} }
 // callbackStep is the step in which callbacks are called.
 const callbackStep = "perdure:callback"
 
-// StepEnded calls those that are for the success of a step, and waits for them.
-func (c *Calls) StepEnded(ctx context.Context, step string) error {
-	return c.call(ctx, step, c.of.ordered(func(b Callback) bool {
-		return b.Step != nil && (len(b.Steps) == 0 || slices.Contains(b.Steps, step))
+// StepEnded calls those that are for the success of a step, and waits for them. It may
+// be known by other IDs too: one of a step over a list by that of the list's.
+func (c *Calls) StepEnded(ctx context.Context, step string, also ...string) error {
+	return c.call(ctx, strings.ReplaceAll(step, "#", "."), c.of.ordered(func(b Callback) bool {
+		return b.Step != nil && b.isFor(append(also, step))
 	}), func(ctx context.Context, b Callback) (bool, error) { return false, b.Step(ctx, step) }, nil)
 }
 
@@ -88,13 +90,17 @@ func (c *Calls) StepEnded(ctx context.Context, step string) error {
 // and says whether one suppresses it; then that is recorded.
 func (c *Calls) Failed(ctx context.Context, err error, steps ...string) (suppressed bool, e error) {
 	e = c.call(ctx, "failure", c.of.ordered(func(b Callback) bool {
-		return b.Failure != nil && matches(err, b.On) &&
-			(len(b.Steps) == 0 || slices.ContainsFunc(steps, func(s string) bool { return slices.Contains(b.Steps, s) }))
+		return b.Failure != nil && matches(err, b.On) && b.isFor(steps)
 	}), func(ctx context.Context, b Callback) (bool, error) { return b.Failure(ctx, err) }, &suppressed)
 	if suppressed {
 		_, _ = Value(ctx, suppressedNote, func() (int, error) { return 0, err })
 	}
 	return suppressed, e
+}
+
+// isFor says whether it is for one of these steps.
+func (b Callback) isFor(steps []string) bool {
+	return len(b.Steps) == 0 || slices.ContainsFunc(steps, func(s string) bool { return slices.Contains(b.Steps, s) })
 }
 
 // suppressedNote records the error that a callback has suppressed.
@@ -192,6 +198,19 @@ func (c Callbacks) Listeners() []Listener {
 		out = append(out, listenerOf(inLine...))
 	}
 	return out
+}
+
+// Calling is an option of a workflow that is made of a declaration: it gives the
+// callbacks of that. It is called once, when the workflow is registered for the first
+// time; those for the success of a run are its listeners from then on.
+type Calling func() Callbacks
+
+func (c Calling) workflow(w *workflow) error {
+	if c == nil {
+		return invalid("define "+w.Name, "callbacks need a function")
+	}
+	w.calling = c
+	return nil
 }
 
 // listenerOf calls callbacks one after the other; one that fails keeps no other from it.

@@ -1,6 +1,7 @@
 package perdure
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,6 +50,7 @@ type StepReport struct {
 	Ended    time.Time
 	Phases   []PhaseReport // of a participant
 	retries  int
+	failed   int64 // the entry that says that it has failed, or its compensation
 }
 
 // A PhaseReport tells what a participant did in one phase.
@@ -92,9 +94,11 @@ func (r Report) Step(id string) (s StepReport, found bool) {
 }
 
 // Failed gives the steps that have failed, or whose compensation or phase has, in the
-// order of their starts.
+// order in which they did.
 func (r Report) Failed() []StepReport {
-	return r.which(func(s StepReport) bool { return s.Status.IsFailure() })
+	failed := r.which(func(s StepReport) bool { return s.Status.IsFailure() })
+	slices.SortStableFunc(failed, func(a, b StepReport) int { return cmp.Compare(a.failed, b.failed) })
+	return failed
 }
 
 // Completed gives the steps that have done what they are for.
@@ -184,12 +188,12 @@ const (
 // reportOf folds a journal.
 func reportOf(h journal.Head, entries []journal.Entry) (Report, error) {
 	a := journal.NewAggregate(h.ID, h.WorkflowID, h.Workflow, h.Pattern)
-	f := reporter{byStep: map[string]*StepReport{}, undo: map[string]*UndoneStep{}, took: map[string]time.Duration{}, results: map[string]json.RawMessage{}}
+	f := newReporter(a)
 	for i := range entries {
 		if err := a.Apply(entries[i]); err != nil {
 			return Report{}, &Error{Code: journal.CodeCorrupt, Op: "read " + string(h.ID), Err: err}
 		}
-		f.add(&entries[i], a.Path(entries[i].Op))
+		f.add(&entries[i])
 	}
 	s := a.Snapshot()
 	r := Report{
@@ -221,10 +225,12 @@ func reportOf(h journal.Head, entries []journal.Entry) (Report, error) {
 
 // A reporter collects what the fold of a journal leaves out.
 type reporter struct {
+	of         *journal.Aggregate
 	byStep     map[string]*StepReport
 	order      []*StepReport
-	results    map[string]json.RawMessage // by path
-	took       map[string]time.Duration
+	results    map[journal.Op]json.RawMessage
+	took       map[journal.Op]time.Duration
+	failed     map[string]int64 // the last entry that says so, by path
 	policy     string
 	began      time.Time
 	last       time.Time
@@ -234,25 +240,35 @@ type reporter struct {
 	suppressed error
 }
 
-func (f *reporter) add(e *journal.Entry, path string) {
+func newReporter(a *journal.Aggregate) *reporter {
+	return &reporter{
+		of: a, byStep: map[string]*StepReport{}, undo: map[string]*UndoneStep{}, failed: map[string]int64{},
+		took: map[journal.Op]time.Duration{}, results: map[journal.Op]json.RawMessage{},
+	}
+}
+
+func (f *reporter) add(e *journal.Entry) {
 	switch e.Kind {
 	case journal.StepCompleted:
-		f.results[path] = e.Data
-		f.took[path] += e.Took
+		f.results[e.Op] = e.Data
+		f.took[e.Op] += e.Took
 	case journal.StepFailed, journal.StepTimedOut, journal.StepRetrying:
-		f.took[path] += e.Took
+		f.took[e.Op] += e.Took
+		f.failed[f.of.Path(e.Op)] = e.Seq
 	case journal.PhaseStarted:
 		f.phase = Phase(e.Detail.Phase)
 	case journal.CompensationStarted:
 		if f.began.IsZero() {
-			f.policy, f.began = e.Detail.Reason, e.At
+			f.began = e.At
+		}
+		if f.policy == "" || f.of.About(e.Op).Scope == 0 { // that of the run, if it has one
+			f.policy = e.Detail.Reason
 		}
 		f.last = e.At
 	case journal.StepCompensated, journal.CompensationFailure:
-		op := e.Op
-		f.verdict(strings.TrimSuffix(path, op.String())+journal.Op{Name: op.Name, Key: op.Key, Occ: 1}.String(), e)
+		f.verdict(f.of.Path(f.of.About(e.Op)), e)
 	case journal.ValueRecorded:
-		if e.Op.Name == suppressedNote && e.Failure() != nil {
+		if e.Op.Name == suppressedNote && f.of.About(e.Op).Scope == 0 && e.Failure() != nil { // of the run as a whole
 			f.suppressed = fromFailure(e.Failure())
 		}
 	}
@@ -270,27 +286,26 @@ func (f *reporter) verdict(step string, e *journal.Entry) {
 	if e.Failure() != nil {
 		u.Err = fromFailure(e.Failure())
 	}
-	f.last = e.At
+	f.last, f.failed[step] = e.At, e.Seq
 }
 
 // steps makes the reports of steps out of the fold of them.
 func (f *reporter) steps(all []journal.Step) []StepReport {
 	for _, s := range all {
-		path, phase := s.Path, Phase(s.Phase)
-		if s.Opens != 0 || s.Op.Name == callbackStep {
-			continue
-		}
-		if phase != "" {
+		switch phase := Phase(s.Phase); {
+		case s.Opens != 0 || s.Op.Name == callbackStep:
+		case phase == "":
+			f.step(s.Path, s)
+		default:
+			path := f.of.Path(f.of.About(s.Op))
 			at := strings.LastIndexByte(path, '/') + 1
 			path = path[:at] + strings.TrimPrefix(path[at:], phase.named(""))
-		}
-		if phase == PhaseUndo {
-			if u := f.undo[path]; u != nil {
-				u.Attempts, u.Duration, u.Result = s.Attempts, f.took[s.Path], f.results[s.Path]
+			if phase == PhaseUndo {
+				f.compensation(path, s)
+				continue
 			}
-			continue
+			f.step(path, s)
 		}
-		f.step(path, phase, s)
 	}
 	slices.SortStableFunc(f.order, func(a, b *StepReport) int { return a.Started.Compare(b.Started) })
 	var out []StepReport
@@ -300,26 +315,50 @@ func (f *reporter) steps(all []journal.Step) []StepReport {
 	return out
 }
 
-func (f *reporter) step(id string, phase Phase, s journal.Step) {
+// compensation takes in a step that was to undo another one.
+func (f *reporter) compensation(of string, s journal.Step) {
+	if u := f.undo[of]; u != nil {
+		u.Attempts += s.Attempts
+		u.Duration += f.took[s.Op]
+		if u.Undone {
+			u.Result = f.results[s.Op]
+		}
+	}
+}
+
+func (f *reporter) step(id string, s journal.Step) {
 	r := f.byStep[id]
 	if r == nil {
-		r = &StepReport{ID: id, Started: s.Started, Result: f.results[s.Path]}
+		r = &StepReport{ID: id, Started: s.Started, Result: f.results[s.Op]}
 		f.byStep[id] = r
 		f.order = append(f.order, r)
 	}
 	r.Status, r.Attempts, r.Ended = s.Status, s.Attempts, s.Ended
 	r.retries += max(s.Attempts-1, 0)
-	r.Latency += f.took[s.Path]
+	r.Latency += f.took[s.Op]
 	r.Err = nil
-	if s.Failure != nil && s.Status != journal.StepIsDone {
+	switch {
+	case s.Status.IsFailure():
+		r.Err, r.failed = fromFailure(s.Failure), f.failed[s.Path]
+	case s.Status == journal.StepIsRetrying && s.Failure != nil:
 		r.Err = fromFailure(s.Failure)
-	}
-	if s.Status == journal.StepIsCancelled && r.Err == nil {
+	case s.Status == journal.StepIsCancelled:
 		r.Err = errors.New(s.Reason)
 	}
-	if phase != "" {
-		r.Phases = append(r.Phases, PhaseReport{Phase: phase, Status: s.Status, Attempts: s.Attempts, Latency: f.took[s.Path], Err: r.Err})
+	if s.Phase != "" {
+		r.add(PhaseReport{Phase: Phase(s.Phase), Status: s.Status, Attempts: s.Attempts, Latency: f.took[s.Op], Err: r.Err})
 	}
+}
+
+// add adds what was done in a phase; an operator may have had it done again.
+func (r *StepReport) add(p PhaseReport) {
+	last := len(r.Phases) - 1
+	if last >= 0 && r.Phases[last].Phase == p.Phase {
+		p.Attempts += r.Phases[last].Attempts
+		p.Latency += r.Phases[last].Latency
+		r.Phases = r.Phases[:last]
+	}
+	r.Phases, r.Attempts = append(r.Phases, p), p.Attempts
 }
 
 func (f *reporter) undone() *UndoReport {

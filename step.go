@@ -21,6 +21,7 @@ type stepOptions struct {
 	timeout   time.Duration
 	retry     *Retry
 	phase     Phase
+	standsFor context.Context // of a branch or scope
 }
 
 func (r Retry) step(o *stepOptions) error {

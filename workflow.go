@@ -27,6 +27,7 @@ type workflow struct {
 	retention *Retention // nil for the engine's
 	about     About
 	declared  Declared
+	calling   Calling
 	examined  func() (About, []Issue) // examine, the first time
 }
 

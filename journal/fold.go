@@ -16,8 +16,9 @@ import (
 type Aggregate struct {
 	state       Snapshot
 	byOp        map[Op]int
-	scopes      map[int64]Op // by the sequence that names them
-	waits       openWaits    // state.Waits is nil
+	scopes      map[int64]Op    // by the sequence that names them
+	homes       map[int64]int64 // of scopes that are about another one
+	waits       openWaits       // state.Waits is nil
 	uncommitted []Entry
 }
 
@@ -25,21 +26,25 @@ type Aggregate struct {
 func NewAggregate(run RunID, workflowID, workflow string, pattern Pattern) *Aggregate {
 	return &Aggregate{
 		state: Snapshot{Run: run, WorkflowID: workflowID, Workflow: workflow, Pattern: pattern},
-		byOp:  map[Op]int{}, scopes: map[int64]Op{},
+		byOp:  map[Op]int{}, scopes: map[int64]Op{}, homes: map[int64]int64{},
 	}
 }
 
 // Restore gives the aggregate that a snapshot was taken of.
 func Restore(s Snapshot) *Aggregate {
-	a := &Aggregate{state: s.clone(), byOp: map[Op]int{}, scopes: map[int64]Op{}}
+	a := &Aggregate{state: s.clone(), byOp: map[Op]int{}, scopes: map[int64]Op{}, homes: map[int64]int64{}}
 	for i, step := range a.state.Steps {
 		a.byOp[step.Op] = i
 		if step.Opens != 0 {
 			a.scopes[step.Opens] = step.Op
 		}
+		if step.StandsFor != 0 {
+			a.homes[step.Opens] = step.StandsFor
+		}
 	}
 	for _, c := range a.state.Cleanups {
 		a.scopes[c.Opens] = c.Op
+		a.homes[c.Opens] = c.Op.Scope
 	}
 	for _, w := range a.state.Waits {
 		a.waits.begin(w)
@@ -108,7 +113,7 @@ func (a *Aggregate) follows(e *Entry) error {
 		reason = "a run begins with an open status"
 	case e.Kind.EndsRun() != e.Status.IsTerminal():
 		reason = "a terminal status comes with the entry that ends the run"
-	case e.Op.Scope < 0 || e.Op.Scope >= e.Seq:
+	case e.Op.Scope < 0 || e.Op.Scope >= e.Seq, e.Detail != nil && e.Detail.StandsFor >= e.Seq:
 		reason = "its scope is not open"
 	case e.Kind == ScopeOpened && a.opens(e.Op):
 		reason = "its scope was opened before"
@@ -144,7 +149,7 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 		s.Ending = d.Outcome
 	case CleanupPlanned:
 		s.Cleanups = append(s.Cleanups, Cleanup{Op: e.Op, Path: a.path(e.Op), Opens: e.Seq})
-		a.scopes[e.Seq] = e.Op
+		a.scopes[e.Seq], a.homes[e.Seq] = e.Op, e.Op.Scope
 	case DecisionSought:
 		if e.Status == Suspended {
 			s.Reason = d.Reason
@@ -257,7 +262,7 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	}
 	op := e.Op
 	if e.Kind.IsFact() {
-		op.Occ = 1
+		op = a.About(op)
 	}
 	i, known := a.byOp[op]
 	if !known {
@@ -267,21 +272,53 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	}
 	step := &a.state.Steps[i]
 	if e.Kind == ScopeOpened {
-		step.Opens = e.Seq
-		a.scopes[e.Seq] = e.Op
+		a.applyScope(step, e, d)
 	}
 	step.Status, step.Due = status, d.Due
-	step.Attempts = max(step.Attempts, e.Attempt())
 	if d.Failure != nil {
 		step.Failure = d.Failure
 	}
 	if status == StepIsCancelled {
 		step.Reason = d.Reason
 	}
-	if status.IsTerminal() {
+	if !e.Kind.IsFact() { // what is told of a step is no attempt of it
+		step.Attempts = max(step.Attempts, e.Attempt())
+	}
+	if status.IsTerminal() && (step.Ended.IsZero() || !e.Kind.IsFact()) {
 		step.Ended = e.At
 	}
 }
+
+func (a *Aggregate) applyScope(step *Step, e *Entry, d *Detail) {
+	step.Opens, step.StandsFor = e.Seq, d.StandsFor
+	a.scopes[e.Seq] = e.Op
+	if d.StandsFor != 0 {
+		a.homes[e.Seq] = d.StandsFor
+	}
+}
+
+// About gives the operation that a fact is about, or a step in a phase: one of the scope
+// that its clean-up was planned in, or that its own stands for, in its first occurrence.
+func (a *Aggregate) About(op Op) Op {
+	op.Scope, op.Occ = a.home(op.Scope), 1
+	return op
+}
+
+// home gives the scope that what is done in a scope is about.
+func (a *Aggregate) home(scope int64) int64 {
+	for scope != ImpliedCleanup {
+		next, is := a.homes[scope]
+		if !is {
+			return scope
+		}
+		scope = next
+	}
+	return 0
+}
+
+// ImpliedCleanup is the scope of the clean-up that a workflow is known to plan first: the
+// sequence of the run's start.
+const ImpliedCleanup = 1
 
 // Path shows an operation with the scopes that it is in.
 func (a *Aggregate) Path(op Op) string { return a.path(op) }

@@ -457,6 +457,7 @@ func TestApplyRefusesWhatCannotFollow(t *testing.T) {
 		{"the entry it has", journal.Entry{Seq: 1, Kind: journal.RunStarted, Status: journal.Running}},
 		{"a second start", journal.Entry{Seq: 3, Kind: journal.RunStarted, Status: journal.Running}},
 		{"a scope that is not open", journal.Entry{Seq: 3, Kind: journal.ScopeOpened, Op: journal.Op{Scope: 3, Name: "x"}}},
+		{"a scope that stands for one that is not open", journal.Entry{Seq: 3, Kind: journal.ScopeOpened, Op: journal.Op{Name: "y"}, Detail: &journal.Detail{StandsFor: 3}}},
 		{"a scope that was opened before", journal.Entry{Seq: 3, Kind: journal.ScopeOpened, Op: ship}},
 		{"a negative scope", journal.Entry{Seq: 3, Kind: journal.ScopeOpened, Op: journal.Op{Scope: -1, Name: "x"}}},
 	} {

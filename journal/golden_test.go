@@ -39,6 +39,9 @@ var golden = map[string][]journal.Entry{
 	"v1-kinds-3.jsonl":  goldenKinds(thirdKinds...),
 	"v1-fields-3.jsonl": alone(patternFields(), 1),
 	"v1-shared.jsonl":   goldenShared(),
+
+	// Scopes that stand for others.
+	"v1-undone.jsonl": goldenUndone(),
 }
 
 // The kinds in the order in which they came.
@@ -148,6 +151,30 @@ func goldenShared() []journal.Entry {
 		{Kind: journal.StepFailed, Op: op("confirm:debit"), Detail: &journal.Detail{Phase: journal.PhaseConfirm, Failure: &journal.Failure{Message: "no"}}},
 		{Kind: journal.StepStarted, Op: op("cancel:debit"), Detail: &journal.Detail{Phase: journal.PhaseCancel}},
 		{Kind: journal.DeadLettered, Op: op("debit"), Detail: &journal.Detail{Other: "db-1-9"}},
+	})
+}
+
+// goldenUndone is a run that undoes what it did: in its first clean-up, which is not
+// recorded, in one that a scope has planned, and in a scope that stands for another one.
+func goldenUndone() []journal.Entry {
+	in := func(scope int64, name string) journal.Op { return journal.Op{Scope: scope, Name: name, Occ: 1} }
+	undo := &journal.Detail{Phase: journal.PhaseUndo}
+	return numbered([]journal.Entry{
+		{Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`1`), Detail: &journal.Detail{Build: "b1"}},
+		{Kind: journal.ScopeOpened, Op: in(0, "order")},
+		{Kind: journal.CleanupPlanned, Op: in(2, "compensate")},
+		{Kind: journal.StepCompleted, Op: in(0, "mail"), Took: time.Second},
+		{Kind: journal.StepCompleted, Op: in(2, "charge"), Took: time.Second, Detail: &journal.Detail{Attempt: 2}},
+		{Kind: journal.StepCompleted, Op: in(2, "reserve"), Took: time.Second},
+		{Kind: journal.ScopeOpened, Op: in(0, "undo:order"), Detail: &journal.Detail{StandsFor: 2}},
+		{Kind: journal.StepCompleted, Op: in(7, "undo:charge"), Detail: undo},
+		{Kind: journal.StepCompensated, Op: in(7, "charge")},
+		{Kind: journal.RunClosing, Detail: &journal.Detail{Outcome: journal.Cancelled}},
+		{Kind: journal.StepCompleted, Op: in(3, "undo:reserve"), Detail: undo},
+		{Kind: journal.StepCompensated, Op: in(3, "reserve")},
+		{Kind: journal.StepCompleted, Op: in(journal.ImpliedCleanup, "undo:mail"), Detail: undo},
+		{Kind: journal.CompensationFailure, Op: in(journal.ImpliedCleanup, "mail"), Detail: &journal.Detail{Failure: &journal.Failure{Message: "read"}}},
+		{Kind: journal.RunCancelled, Status: journal.Cancelled, Detail: &journal.Detail{Reason: "customer"}},
 	})
 }
 
@@ -369,6 +396,42 @@ func present(fields map[string]bool, v any) {
 	for i := range val.NumField() {
 		if !val.Field(i).IsZero() {
 			fields[val.Type().Name()+"."+val.Type().Field(i).Name] = true
+		}
+	}
+}
+
+// spec: P-14, F-3
+func TestWhatIsUndoneCountsWhereItWasDone(t *testing.T) {
+	entries := goldenUndone()
+	for restored := range entries {
+		a := newAggregate()
+		for i, e := range entries {
+			if err := a.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+			if i == restored {
+				a = journal.Restore(a.Snapshot())
+			}
+		}
+		got := map[string]journal.Step{}
+		for _, s := range a.Snapshot().Steps {
+			got[s.Path] = s
+		}
+		for path, want := range map[string]journal.StepStatus{
+			"order/charge": journal.StepIsCompensated, "order/reserve": journal.StepIsCompensated, "mail": journal.StepIsCompensationFailed,
+		} {
+			if got[path].Status != want || got[path].Ended.After(entries[5].At) {
+				t.Errorf("restored at %d: %s is %v since %v, want %v", restored+1, path, got[path].Status, got[path].Ended, want)
+			}
+		}
+		if n := got["order/charge"].Attempts; n != 2 {
+			t.Errorf("restored at %d: the step had %d attempts, want 2", restored+1, n)
+		}
+		if len(got) != 8 {
+			t.Errorf("restored at %d: there are %d steps and scopes: %v", restored+1, len(got), got)
+		}
+		if about := a.About(journal.Op{Scope: 7, Name: "undo:charge", Occ: 2}); a.Path(about) != "order/undo:charge" {
+			t.Errorf("restored at %d: the compensation is about %s", restored+1, a.Path(about))
 		}
 	}
 }

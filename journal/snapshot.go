@@ -16,10 +16,12 @@ type Step struct {
 	Status   StepStatus
 	Attempts int
 	Started  time.Time // of the first attempt; of a sequential step as its result tells it
-	Ended    time.Time // zero while it is not terminal
+	Ended    time.Time // when its last attempt did; zero while it is not terminal
 	Due      time.Time // of the next attempt, while it is RETRYING
-	Failure  *Failure  // of the last attempt that failed
+	Failure  *Failure  // of the last attempt, or compensation, that failed
 	Reason   string    // why it was cancelled
+
+	StandsFor int64 // the scope that the one that it opened stands for; else 0
 }
 
 // A Cleanup is what a run has planned to do before it ends.

@@ -13,14 +13,14 @@ import (
 
 // An each is what makes clones of a step.
 type each struct {
-	// clones gives the items that a saga's input has, each with its suffix.
-	clones func(input json.RawMessage) ([]clone, error)
-	named  bool
+	items func(input json.RawMessage) ([]json.RawMessage, error)
+	name  func(item json.RawMessage) (string, error) // nil where they are counted
+	list  func(results []json.RawMessage) (json.RawMessage, error)
 }
 
 // separator is between the ID of the step and what tells its clones apart.
 func (e *each) separator() string {
-	if e.named {
+	if e.name != nil {
 		return ":"
 	}
 	return "#"
@@ -36,57 +36,105 @@ type clone struct {
 // name is that of the step as an operation may have it.
 func (c clone) name() string { return strings.ReplaceAll(c.id, "#", ".") }
 
-// A FanOut is a step over a list: it becomes one step for each item. Its dependants wait
-// for all of them, and get their results as a list, in the order of the items. An empty
-// list is no step. Each clone is undone on its own.
-type FanOut[T, R any] struct {
-	*Step[T, R]
-	suffix func(T) string
-}
-
-// AddEach adds a step over the items that the saga's input has; items must decide by its
-// argument alone. A clone has the ID id#0, id#1 …; see [FanOut.Named].
-func AddEach[I, T, R any](s *Saga[I], id string, items func(I) []T, fn func(context.Context, T) (R, error)) *FanOut[T, R] {
-	f := &FanOut[T, R]{Step: Add(s, id, fn)}
-	t := f.s
+// AddEach adds a step over the items that the saga's input has: it becomes one step, a
+// clone, for each. Items must decide by its argument alone. Clones have the IDs id#0,
+// id#1 …; see [Step.Named]. What comes after the step waits for all of them, and gets
+// their results as a list, in the order of the items. An empty list is no step. Each
+// clone is undone on its own, and has an idempotency key of its own.
+func AddEach[I, T, R any](s *Saga[I], id string, items func(I) []T, fn func(context.Context, T) (R, error)) *Step[T, R] {
+	step := Add(s, id, fn)
+	t := step.s
 	t.result = reflect.TypeFor[[]R]()
-	t.each = &each{clones: func(input json.RawMessage) ([]clone, error) {
+	t.each = &each{list: listOf[R], items: func(input json.RawMessage) ([]json.RawMessage, error) {
 		in, err := perdure.Decode[I](input)
 		if err != nil {
 			return nil, err
 		}
-		return f.clonesOf(items(in))
+		return encodeAll(items(in))
 	}}
 	if items == nil {
 		t.complain("items", "a step over a list needs the list")
 	}
-	return f
+	return step
 }
 
-// Named has the clones called id:suffix. Suffixes must differ, and decide by the item
-// alone; they have the form of names.
-func (f *FanOut[T, R]) Named(suffix func(T) string) *FanOut[T, R] {
-	f.suffix, f.s.each.named = suffix, suffix != nil
-	return f
+// Named has the clones of a step over a list called id:suffix. Suffixes must differ, and
+// decide by the item alone; they have the form of names.
+func (s *Step[A, R]) Named(suffix func(item A) string) *Step[A, R] {
+	switch {
+	case s.s.each == nil:
+		s.s.complain("named", "only clones have suffixes: it is no step over a list")
+	case suffix == nil:
+		s.s.complain("named", "the suffix needs a function")
+	default:
+		s.s.each.name = func(data json.RawMessage) (string, error) {
+			item, err := perdure.Decode[A](data)
+			if err != nil {
+				return "", err
+			}
+			return suffix(item), nil
+		}
+	}
+	return s
 }
 
-func (f *FanOut[T, R]) clonesOf(items []T) ([]clone, error) {
-	out := make([]clone, len(items))
-	seen := map[string]bool{}
+func encodeAll[T any](items []T) ([]json.RawMessage, error) {
+	out := make([]json.RawMessage, len(items))
 	for i, item := range items {
-		data, err := perdure.Encode(item)
-		if err != nil {
+		var err error
+		if out[i], err = perdure.Encode(item); err != nil {
+			return nil, fmt.Errorf("item %d: %w", i, err)
+		}
+	}
+	return out, nil
+}
+
+// listOf makes one result of those of clones; nil is none.
+func listOf[R any](results []json.RawMessage) (json.RawMessage, error) {
+	all := make([]R, len(results))
+	for i, data := range results {
+		if data == nil {
+			continue
+		}
+		var err error
+		if all[i], err = perdure.Decode[R](data); err != nil {
 			return nil, err
 		}
-		n := strconv.Itoa(i)
-		if f.suffix != nil {
-			n = f.suffix(item)
+	}
+	return perdure.Encode(all)
+}
+
+// clones gives what the step becomes; where it is over no list that is one.
+func (t *step) clones(input json.RawMessage) (out []clone, err error) {
+	if t.each == nil {
+		return []clone{{id: t.id}}, nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = nil, fmt.Errorf("panic: %v", p)
 		}
-		out[i] = clone{key: n, id: f.s.id + f.s.each.separator() + n, item: data}
-		if seen[out[i].key] {
-			return nil, perdure.Permanent(fmt.Errorf("two items of step %s are called %q", f.s.id, out[i].key))
+	}()
+	items, err := t.each.items(input)
+	if err != nil {
+		return nil, err
+	}
+	seen := make(map[string]bool, len(items))
+	for i, item := range items {
+		key := strconv.Itoa(i)
+		if t.each.name != nil {
+			if key, err = t.each.name(item); err != nil {
+				return nil, err
+			}
 		}
-		seen[out[i].key] = true
+		c := clone{key: key, id: t.id + t.each.separator() + key, item: item}
+		switch {
+		case seen[key]:
+			return nil, fmt.Errorf("two items are called %q", key)
+		case !perdure.ValidName(key) || !perdure.ValidName(undone(c.name())):
+			return nil, fmt.Errorf("item %d cannot be called %q", i, key)
+		}
+		seen[key] = true
+		out = append(out, c)
 	}
 	return out, nil
 }

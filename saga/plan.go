@@ -3,83 +3,130 @@ package saga
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/perdure/perdure"
 )
 
-// A plan is a definition that is complete: it is never changed.
+// A plan is a definition that is complete: it is a copy, and never changed.
 type plan struct {
 	*definition
 	byID   map[string]*step
 	layers [][]string
 	graph  perdure.Graph
-	issues []perdure.Issue
-	undoes bool // some step has a compensation
+	issues []perdure.Issue // but for those of the graph
 }
 
 // plan completes the definition.
 func (d *definition) plan() *plan {
-	p := &plan{definition: d, byID: map[string]*step{}}
+	own := *d
+	own.steps, own.calls = nil, slices.Clone(d.calls)
+	p := &plan{definition: &own, byID: map[string]*step{}}
 	for _, t := range d.steps {
-		p.graph.Nodes = append(p.graph.Nodes, perdure.Node{Name: t.id, After: t.after, Order: t.order})
+		t = t.copy()
+		own.steps = append(own.steps, t)
+		p.graph.Nodes = append(p.graph.Nodes, perdure.Node{Name: t.id, After: t.afterIDs(), Order: t.order})
 		p.byID[t.id] = t
-		p.undoes = p.undoes || t.undo != nil
 	}
-	p.issues = p.graph.Check()
-	for _, t := range d.steps {
-		p.issues = append(p.issues, p.check(t)...)
+	for _, t := range own.steps {
+		p.check(t)
 	}
-	if message := d.policy.issue(); message != "" {
-		p.issues = append(p.issues, perdure.Issue{Severity: perdure.IssueError, Where: "policy", Message: message})
+	if !own.policy.valid() {
+		p.complain("policy", "there is no policy %q", string(own.policy))
 	}
-	if d.handler == nil {
-		p.issues = append(p.issues, perdure.Issue{Severity: perdure.IssueError, Where: "handler", Message: "a nil handler"})
+	if own.handler == nil {
+		p.complain("handler", "a nil handler")
 	}
-	p.issues = append(p.issues, d.calls.Check(func(id string) bool { return p.byID[id] != nil })...)
+	p.issues = append(p.issues, own.calls.Check(func(id string) bool { return p.byID[id] != nil })...)
 	p.layers = p.graph.Layers()
 	return p
 }
 
+func (p *plan) complain(where, format string, args ...any) {
+	p.issues = append(p.issues, perdure.Issue{Severity: perdure.IssueError, Where: where, Message: fmt.Sprintf(format, args...)})
+}
+
+// hasInputs says whether each step has an input of its own.
+func (p *plan) hasInputs() bool { return p.input == reflect.TypeFor[Inputs]() }
+
 // check says what is wrong with a step.
-func (p *plan) check(t *step) []perdure.Issue {
-	issues := append([]perdure.Issue(nil), t.issues...)
-	if !perdure.ValidName(t.id) {
-		issues = append(issues, perdure.Issue{Severity: perdure.IssueError, Where: t.id, Message: "this cannot be an ID: 1 to 255 of A-Z a-z 0-9 . _ : -"})
+func (p *plan) check(t *step) {
+	p.issues = append(p.issues, t.issues...)
+	p.checkNames(t)
+	for _, before := range t.after {
+		if before.of != p.key {
+			p.complain(t.id+".after", "step %s is one of saga %s", before.id, before.of.name)
+		}
 	}
 	for _, i := range t.check(p.types(t, nil)) {
-		i.Where = t.id + "." + i.Where
-		issues = append(issues, i)
+		i.Where = where(t.id, i.Where)
+		p.issues = append(p.issues, i)
 	}
 	if t.undoCheck != nil {
-		for _, i := range t.undoCheck(p.types(t, t.result)) {
-			i.Where = t.id + ".undo." + i.Where
-			issues = append(issues, i)
+		for _, i := range t.undoCheck(p.types(t, t.one)) {
+			i.Where = where(t.id, "undo", i.Where)
+			p.issues = append(p.issues, i)
 		}
 	}
 	if t.undo == nil && (t.critical || t.undoRetry != nil || t.undoTimeout > 0) {
-		issues = append(issues, perdure.Issue{Severity: perdure.IssueWarning, Where: t.id + ".undo", Message: "it says how to compensate, and has no compensation"})
+		p.issues = append(p.issues, perdure.Issue{Severity: perdure.IssueWarning, Where: t.id + ".undo", Message: "it says how to compensate, and has no compensation"})
 	}
-	return issues
+}
+
+// reserved begins names that the steps of a saga cannot have.
+var reserved = []string{undone(""), "perdure:"}
+
+// checkNames says what is wrong with what a step is called by.
+func (p *plan) checkNames(t *step) {
+	const form = "1 to 255 of A-Z a-z 0-9 . _ : -"
+	if !perdure.ValidName(t.id) || !perdure.ValidName(undone(t.id)) {
+		p.complain(t.id, "this cannot be an ID: %s, with %q in front", form, undone(""))
+	}
+	for _, begin := range reserved {
+		if strings.HasPrefix(t.id, begin) {
+			p.complain(t.id, "an ID cannot begin with %q", begin)
+		}
+	}
+	if t.variable != "" && !perdure.ValidName(t.variable) {
+		p.complain(t.id+".variable", "this cannot be the name of a variable: %q", t.variable)
+	}
+	if e := t.event; e != nil && e.Type != "" && !perdure.ValidName(e.Type) {
+		p.complain(t.id+".event", "this cannot be the type of an event: %q", e.Type)
+	}
+	if t.each == nil || t.each.name == nil {
+		return
+	}
+	for _, other := range p.steps {
+		if strings.HasPrefix(other.id, t.id+t.each.separator()) {
+			p.complain(other.id, "a clone of %s could be called so", t.id)
+		}
+	}
+}
+
+// where gives a place with dots.
+func where(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ".")
 }
 
 // types is what is known of what arguments of a step are made of; own is the result of
 // the step, for its compensation.
 func (p *plan) types(t *step, own reflect.Type) perdure.GivenTypes {
 	in := p.input
-	switch {
-	case t.each != nil, p.input == reflect.TypeFor[Inputs]():
+	if t.each != nil || p.hasInputs() {
 		in = nil
 	}
 	return perdure.GivenTypes{
 		Input: in,
 		Result: func(id string) (reflect.Type, bool) {
-			if id == ownResult && own != nil {
-				return own, true
-			}
 			other := p.byID[id]
-			if other == nil {
+			switch {
+			case other == nil:
 				return nil, false
+			case own != nil && id == t.id:
+				return own, true
 			}
 			return other.result, true
 		},
@@ -99,22 +146,16 @@ func (d *definition) declare() (perdure.About, []perdure.Issue) {
 	return perdure.About{Graph: &p.graph}, p.issues
 }
 
-// inputOf gives the input of a step.
-func (p *plan) inputOf(t *step, input json.RawMessage) json.RawMessage {
-	if p.input != reflect.TypeFor[Inputs]() {
-		return input
-	}
-	in, err := perdure.Decode[Inputs](input)
-	if err != nil {
-		return nil
-	}
-	return in[t.id]
-}
+// callbacks are those of the definition.
+func (d *definition) callbacks() perdure.Callbacks { return d.compile().calls }
 
 // run is the workflow: a whole run of the saga.
 func (p *plan) run(ctx context.Context, input json.RawMessage) error {
-	x := p.begin(ctx, input)
-	if err := perdure.OnCancel(ctx, "compensate", x.undoAll); err != nil {
+	if err := p.events.Begin(ctx); err != nil {
+		return err
+	}
+	x := p.begin(input)
+	if err := perdure.OnCancel(ctx, "compensate", x.cleanUp); err != nil {
 		return err
 	}
 	if err := x.forward(ctx); err != nil {
@@ -123,19 +164,9 @@ func (p *plan) run(ctx context.Context, input json.RawMessage) error {
 	if len(x.failed) == 0 {
 		return x.calls.Wait(ctx)
 	}
-	err := x.backward(ctx)
-	if over := perdure.Over(ctx); over != nil {
+	why, over := x.backward(ctx)
+	if over != nil || why == nil {
 		return over
 	}
-	suppressed, e := x.calls.Failed(ctx, err, x.failedSteps()...)
-	if e == nil {
-		e = x.calls.Wait(ctx)
-	}
-	switch {
-	case e != nil:
-		return e
-	case suppressed:
-		return nil
-	}
-	return perdure.Fail(ctx, err)
+	return perdure.Fail(ctx, why)
 }

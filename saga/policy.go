@@ -1,8 +1,6 @@
 package saga
 
 import (
-	"fmt"
-
 	"github.com/perdure/perdure"
 )
 
@@ -43,9 +41,9 @@ type Action string
 // The actions.
 const (
 	Continue        Action = "CONTINUE"         // pass over it
-	Retry           Action = "RETRY"            // one more attempt; at most ten
+	Retry           Action = "RETRY"            // one more attempt, after the delay of its policy; at most ten
 	FailSaga        Action = "FAIL_SAGA"        // nothing more is undone, and its error is the saga's
-	SkipStep        Action = "SKIP_STEP"        // pass over it, and count it as not to be undone
+	SkipStep        Action = "SKIP_STEP"        // pass over it, also where it is critical, or an operator would be asked
 	MarkCompensated Action = "MARK_COMPENSATED" // count it as undone
 )
 
@@ -111,11 +109,4 @@ func retryThen(last Action, e UndoError) Action {
 		return Retry
 	}
 	return last
-}
-
-func (p Policy) issue() string {
-	if p.valid() {
-		return ""
-	}
-	return fmt.Sprintf("there is no policy %q", string(p))
 }

@@ -1,11 +1,18 @@
 package saga
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
 	"github.com/perdure/perdure"
 )
+
+// An Execution is a [Result], or a [Part]: what [Step.Of] finds results in.
+type Execution interface {
+	resultOf(id string) json.RawMessage
+	resultsOf(prefix string) map[string]json.RawMessage
+}
 
 // A Result tells how a run of a saga went. Steps over lists have their clones' IDs.
 type Result struct {
@@ -22,13 +29,11 @@ func (r Result) FirstFailed() string {
 
 // FailedSteps gives the IDs of the steps that have failed, the first first.
 func (r Result) FailedSteps() []string {
-	failed := r.Failed()
-	failed = slices.DeleteFunc(failed, func(s perdure.StepReport) bool { return s.Status == perdure.StepIsCompensationFailed })
-	slices.SortStableFunc(failed, func(a, b perdure.StepReport) int { return a.Ended.Compare(b.Ended) })
-	return idsOf(failed)
+	return idsOf(slices.DeleteFunc(r.Failed(), func(s perdure.StepReport) bool { return s.Status == perdure.StepIsCompensationFailed }))
 }
 
-// CompensatedSteps gives the IDs of the steps that were undone.
+// CompensatedSteps gives the IDs of the steps that were undone, in the order of their
+// starts.
 func (r Result) CompensatedSteps() []string { return idsOf(r.Compensated()) }
 
 func idsOf(steps []perdure.StepReport) []string {
@@ -39,21 +44,49 @@ func idsOf(steps []perdure.StepReport) []string {
 	return ids
 }
 
+func (r Result) resultOf(id string) json.RawMessage {
+	s, _ := r.Step(id)
+	return s.Result
+}
+
+func (r Result) resultsOf(prefix string) map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	for _, s := range r.Steps {
+		if strings.HasPrefix(s.ID, prefix) && s.Result != nil {
+			out[s.ID] = s.Result
+		}
+	}
+	return out
+}
+
 // result gives the report with the IDs that clones have.
 func (p *plan) result(r perdure.Report) Result {
-	r.Steps = slices.Clone(r.Steps)
-	for i := range r.Steps {
-		r.Steps[i].ID = p.cloneID(r.Steps[i].ID)
-	}
-	if r.Undo != nil {
-		u := *r.Undo
-		u.Steps = slices.Clone(u.Steps)
-		for i := range u.Steps {
-			u.Steps[i].ID = p.cloneID(u.Steps[i].ID)
+	return Result{renamed(r, func(id string) (string, bool) { return p.cloneID(id), true })}
+}
+
+// renamed gives the report with other IDs, of those steps that have one.
+func renamed(r perdure.Report, name func(id string) (string, bool)) perdure.Report {
+	var steps []perdure.StepReport
+	for _, s := range r.Steps {
+		if id, has := name(s.ID); has {
+			s.ID = id
+			steps = append(steps, s)
 		}
-		r.Undo = &u
 	}
-	return Result{r}
+	r.Steps = steps
+	if r.Undo == nil {
+		return r
+	}
+	u := *r.Undo
+	u.Steps, u.All = nil, true
+	for _, s := range r.Undo.Steps {
+		if id, has := name(s.ID); has {
+			s.ID = id
+			u.Steps, u.All = append(u.Steps, s), u.All && s.Undone
+		}
+	}
+	r.Undo = &u
+	return r
 }
 
 // cloneID gives the ID of the step that an operation is: id[key] is id#key or id:key.

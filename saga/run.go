@@ -12,13 +12,16 @@ import (
 // gave: a replay makes it anew. Workflow code writes it, the bodies of steps read it.
 type execution struct {
 	*plan
+	part   string // its name in the run that it is a part of; empty where it is the run
 	input  json.RawMessage
-	layers [][]string          // with the clones of steps
-	units  map[string]*unit    // by ID
-	clones map[string][]string // IDs of those of a step, in the order of the items
-	left   map[string]int      // how many of them have not ended
+	inputs Inputs             // of steps, where each has its own
+	layers [][]string         // with the clones of steps
+	units  map[string]*unit   // by ID
+	clones map[string][]*unit // of a step, in the order of the items
+	left   map[string]int     // how many of them have not ended
 	calls  *perdure.Calls
 
+	begun  []*unit // beside the workflow's code, in order
 	done   []*unit // in the order in which they ended
 	failed []failure
 
@@ -27,35 +30,44 @@ type execution struct {
 	undone   map[string]json.RawMessage
 	undoErrs map[string]error
 
-	verdicts map[string]bool // on compensations, by ID
+	judged  map[string]bool // compensations on which there is a verdict, by ID
+	undid   []string        // what is undone
+	stopped bool            // nothing more is undone
+	abort   error           // of the compensation that the handler makes the saga's
 }
 
 // A unit is a step, or a clone of one.
 type unit struct {
 	*step
 	clone
-	layer int
+	layer  int
+	future *perdure.Future[json.RawMessage] // nil where it is not beside the workflow's code
+	ended  bool
 }
 
 // A failure is a step that has failed.
 type failure struct {
-	u   *unit // nil where the input cannot be used
+	step string // ID, without what tells clones apart
+	clone
 	err error
 }
 
-func (p *plan) begin(_ context.Context, input json.RawMessage) *execution {
-	return &execution{
+func (p *plan) begin(input json.RawMessage) *execution {
+	x := &execution{
 		plan: p, input: input, calls: p.definition.calls.Begin(),
-		units: map[string]*unit{}, clones: map[string][]string{}, left: map[string]int{},
-		results: map[string]json.RawMessage{}, undone: map[string]json.RawMessage{}, undoErrs: map[string]error{}, verdicts: map[string]bool{},
+		units: map[string]*unit{}, clones: map[string][]*unit{}, left: map[string]int{},
+		results: map[string]json.RawMessage{}, undone: map[string]json.RawMessage{}, undoErrs: map[string]error{}, judged: map[string]bool{},
 	}
+	if p.hasInputs() {
+		x.inputs, _ = perdure.Decode[Inputs](input) // it has been decoded once
+	}
+	return x
 }
 
 // forward does the steps. It fails where the run ends meanwhile.
 func (x *execution) forward(ctx context.Context) error {
-	if err := x.expand(); err != nil {
-		x.failed = append(x.failed, failure{err: err})
-		return nil
+	if !x.expand(ctx) {
+		return perdure.Over(ctx)
 	}
 	return perdure.Walk{
 		Layers: x.layers, Pressure: x.pressure,
@@ -74,52 +86,46 @@ func (x *execution) forward(ctx context.Context) error {
 	}.Run(ctx)
 }
 
-// expand makes clones of the steps that are over lists.
-func (x *execution) expand() error {
+// expand makes clones of the steps that are over lists. A list that cannot be had fails
+// its step, before any other begins.
+func (x *execution) expand(ctx context.Context) bool {
 	for _, layer := range x.plan.layers {
 		var ids []string
 		for _, id := range layer {
 			t := x.byID[id]
-			clones := []clone{{id: id}}
+			clones, err := t.clones(x.input)
+			if err != nil {
+				_ = x.refuse(ctx, &unit{step: t, clone: clone{id: id}}, err)
+				return false
+			}
 			if t.each != nil {
-				var err error
-				if clones, err = t.each.clones(x.inputOf(t, x.input)); err != nil {
-					return perdure.FailedStep(id, err)
-				}
-				x.left[id] = len(clones)
-				x.results[id] = json.RawMessage("[]")
+				x.left[id], x.results[id] = len(clones), json.RawMessage("[]")
 			}
 			for _, c := range clones {
-				x.units[c.id] = &unit{t, c, len(x.layers)}
+				u := &unit{step: t, clone: c, layer: len(x.layers)}
+				x.units[c.id] = u
+				x.clones[id] = append(x.clones[id], u)
 				ids = append(ids, c.id)
-				if t.each != nil {
-					x.clones[id] = append(x.clones[id], c.id)
-				}
 			}
 		}
 		if len(ids) > 0 {
 			x.layers = append(x.layers, ids)
 		}
 	}
-	return nil
+	return true
 }
 
 // given is what the argument of a unit is made of.
 func (x *execution) given(u *unit) perdure.Given {
-	in := u.item
-	if u.each == nil {
-		in = x.inputOf(u.step, x.input)
-	}
-	read := func(m map[string]json.RawMessage) func(string) (json.RawMessage, bool) {
-		return func(id string) (json.RawMessage, bool) {
-			x.mu.RLock()
-			defer x.mu.RUnlock()
-			data, found := m[id]
-			return data, found
-		}
+	in := x.input
+	switch {
+	case u.each != nil:
+		in = u.item
+	case x.hasInputs():
+		in = x.inputs[u.step.id]
 	}
 	return perdure.Given{
-		Input: in, Result: read(x.results), Undone: read(x.undone),
+		Input: in, Result: x.reader(x.results), Undone: x.reader(x.undone),
 		UndoError: func(id string) error {
 			x.mu.RLock()
 			defer x.mu.RUnlock()
@@ -128,12 +134,25 @@ func (x *execution) given(u *unit) perdure.Given {
 	}
 }
 
-// task is what a unit does.
-func (u *unit) task() perdure.Task {
-	retry := u.retry
-	return perdure.Task{
-		Name: u.step.id, Key: u.clone.key, Call: u.call, Retry: &retry, Timeout: u.timeout, Event: u.event, Variable: u.variable,
+func (x *execution) reader(m map[string]json.RawMessage) func(string) (json.RawMessage, bool) {
+	return func(id string) (json.RawMessage, bool) {
+		x.mu.RLock()
+		defer x.mu.RUnlock()
+		data, found := m[id]
+		return data, found
 	}
+}
+
+// task is what a unit does.
+func (x *execution) task(u *unit) perdure.Task {
+	retry := u.retry
+	t := perdure.Task{
+		Name: u.step.id, Key: u.clone.key, Call: u.call, Retry: &retry, Timeout: u.timeout, Event: x.events.Step(u.event), Variable: u.variable,
+	}
+	if u.each != nil {
+		t.Variable = "" // it is set to the list, when that is complete
+	}
+	return t
 }
 
 // beginStep begins a unit, unless its idempotency key was used.
@@ -144,28 +163,33 @@ func (x *execution) beginStep(ctx context.Context, u *unit, alone bool) (perdure
 		}
 		isNew, err := perdure.AddKey(ctx, key)
 		if err != nil {
-			return nil, err
+			return nil, x.settle(ctx, u, nil, err)
 		}
 		if !isNew {
-			err := perdure.Record(ctx, perdure.Fact{Kind: perdure.StepSkipped, Name: u.step.id, Key: u.clone.key, Reason: perdure.Duplicate})
-			if err != nil {
-				return nil, err
-			}
-			x.put(u, nil)
-			return nil, nil
+			return nil, x.repeat(ctx, u)
 		}
 	}
 	if !alone {
-		return u.task().Async(ctx, x.given(u)), nil
+		u.future = x.task(u).Async(ctx, x.given(u))
+		x.begun = append(x.begun, u)
+		return u.future, nil
 	}
-	out, err := u.task().Run(ctx, x.given(u))
+	out, err := x.task(u).Run(ctx, x.given(u))
 	return nil, x.settle(ctx, u, out, err)
 }
 
-// refuse fails a unit that the pressure lets not begin.
+// repeat takes in a unit whose effect is there already: there is nothing to undo.
+func (x *execution) repeat(ctx context.Context, u *unit) error {
+	err := perdure.Record(ctx, perdure.Fact{Kind: perdure.StepSkipped, Name: u.step.id, Key: u.clone.key, Reason: perdure.Duplicate})
+	if err != nil {
+		return err
+	}
+	return x.put(ctx, u, nil)
+}
+
+// refuse fails a unit that must not begin, and says so.
 func (x *execution) refuse(ctx context.Context, u *unit, why error) error {
-	t := u.task()
-	t.Retry = &perdure.NoRetry
+	t := perdure.Task{Name: u.step.id, Key: u.clone.key, Retry: &perdure.NoRetry}
 	t.Call = func(context.Context, perdure.Given) (json.RawMessage, error) { return nil, why }
 	_, err := t.Run(ctx, x.given(u))
 	return x.settle(ctx, u, nil, err)
@@ -176,54 +200,70 @@ func (x *execution) settle(ctx context.Context, u *unit, out json.RawMessage, er
 	if perdure.Over(ctx) != nil {
 		return err
 	}
+	u.ended = true
+	if err == nil {
+		x.done = append(x.done, u)
+		err = x.put(ctx, u, out)
+	}
 	if err != nil {
-		x.failed = append(x.failed, failure{u, err})
+		x.failed = append(x.failed, failure{u.step.id, u.clone, err})
+		if e := x.events.StepFailed(ctx, u.clone.id, err); e != nil {
+			return e
+		}
 		return err
 	}
-	x.put(u, out)
-	x.done = append(x.done, u)
-	return x.calls.StepEnded(ctx, u.clone.id)
+	return x.calls.StepEnded(ctx, u.clone.id, u.step.id)
 }
 
 // put keeps a result. That of a step over a list is complete with its last clone.
-func (x *execution) put(u *unit, out json.RawMessage) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if out != nil {
-		x.results[u.clone.id] = out
-	}
+func (x *execution) put(ctx context.Context, u *unit, out json.RawMessage) error {
+	x.keepResult(u.clone.id, out)
 	if u.each == nil {
-		return
+		return nil
 	}
 	if x.left[u.step.id]--; x.left[u.step.id] > 0 {
-		return
+		return nil
 	}
-	var all []json.RawMessage
-	for _, id := range x.clones[u.step.id] {
-		one := x.results[id]
-		if one == nil {
-			one = json.RawMessage("null")
-		}
-		all = append(all, one)
+	clones := x.clones[u.step.id]
+	all := make([]json.RawMessage, len(clones))
+	for i, c := range clones {
+		all[i] = x.results[c.clone.id]
 	}
-	x.results[u.step.id], _ = json.Marshal(all)
+	list, err := u.each.list(all)
+	if err != nil {
+		return err
+	}
+	x.keepResult(u.step.id, list)
+	if u.variable == "" {
+		return nil
+	}
+	return perdure.SetVariable(ctx, u.variable, list)
 }
 
+func (x *execution) keepResult(id string, out json.RawMessage) {
+	if out == nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.results[id] = out
+}
+
+// failedSteps gives the IDs of what has failed, with those of the steps that clones are of.
 func (x *execution) failedSteps() []string {
 	var ids []string
 	for _, f := range x.failed {
-		if f.u != nil {
-			ids = append(ids, f.u.clone.id)
-		}
+		ids = append(ids, f.id, f.step)
 	}
 	return ids
 }
 
-// why is the error of the saga: that of the first step that failed.
+// why is the error of the saga: that of the first step that failed, or of the
+// compensation that the handler makes it.
 func (x *execution) why() error {
-	first := x.failed[0]
-	if first.u == nil {
-		return first.err
+	if x.abort != nil {
+		return x.abort
 	}
-	return perdure.FailedStep(first.u.clone.id, first.err)
+	first := x.failed[0]
+	return perdure.FailedStep(first.id, first.err)
 }

@@ -36,7 +36,9 @@ type definition struct {
 	parks    bool
 	pressure perdure.Pressure
 	calls    perdure.Callbacks
+	events   perdure.ExecutionEvents
 
+	key     *definition  // itself, also in copies
 	compile func() *plan // once
 }
 
@@ -45,9 +47,9 @@ type definition struct {
 // attempt.
 func New[I any](name string, opts ...perdure.WorkflowOption) *Saga[I] {
 	d := &definition{name: name, input: reflect.TypeFor[I](), policy: StrictSequential, handler: ContinueHandler}
-	d.compile = sync.OnceValue(d.plan)
+	d.key, d.compile = d, sync.OnceValue(d.plan)
 	opts = slices.Concat([]perdure.WorkflowOption{perdure.Timeout(DefaultTimeout), perdure.NoRetry, perdure.CleansUp, perdure.PatternSaga}, opts, []perdure.WorkflowOption{
-		perdure.Declared(d.declare),
+		perdure.Declared(d.declare), perdure.Calling(d.callbacks),
 	})
 	return &Saga[I]{def: d, Workflow: perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
 		in, err := perdure.Payload[json.RawMessage](ctx)
@@ -86,7 +88,15 @@ func (s *Saga[I]) Pressure(p perdure.Pressure) *Saga[I] {
 	return s
 }
 
-// On adds a callback.
+// Publish has the publisher told, under a topic, of each start and end of an execution,
+// and of each success and failure of a step. A step that has an event of its own tells
+// that instead of its success.
+func (s *Saga[I]) Publish(topic string) *Saga[I] {
+	s.def.events = perdure.ExecutionEvents{On: true, Topic: topic}
+	return s
+}
+
+// On adds a callback. In its steps one over a list stands for all of its clones.
 func (s *Saga[I]) On(c perdure.Callback) *Saga[I] {
 	s.def.calls = append(s.def.calls, c)
 	return s

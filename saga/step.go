@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -14,7 +15,8 @@ import (
 type Dependency interface{ step() *step }
 
 // A Step is one step of a saga. Its function gets an A, which is the saga's input, or a
-// struct with tags: see [perdure.Arguments]. Its methods build it, and return it.
+// struct with tags: see [perdure.Arguments]. Of a step over a list A is the item. Its
+// methods build it, and return it.
 type Step[A, R any] struct {
 	s    *step
 	args *perdure.Arguments[A]
@@ -22,12 +24,14 @@ type Step[A, R any] struct {
 
 // A step is one without its types.
 type step struct {
+	of       *definition
 	id       string
-	after    []string
+	after    []*step
 	order    int
 	call     perdure.TaskFunc
 	check    func(perdure.GivenTypes) []perdure.Issue
-	result   reflect.Type
+	result   reflect.Type // for others
+	one      reflect.Type // for its own compensation
 	retry    perdure.Retry
 	timeout  time.Duration
 	key      string
@@ -47,8 +51,8 @@ type step struct {
 
 // Add adds a step. What is wrong with it is told when the saga is registered.
 func Add[I, A, R any](s *Saga[I], id string, fn func(context.Context, A) (R, error)) *Step[A, R] {
-	args := perdure.NewArguments[A]()
-	t := &step{id: id, call: perdure.TaskOf(args, fn), check: args.Check, result: reflect.TypeFor[R](), retry: perdure.NoRetry}
+	args, of := perdure.NewArguments[A](), reflect.TypeFor[R]()
+	t := &step{of: s.def, id: id, call: perdure.TaskOf(args, fn), check: args.Check, result: of, one: of, retry: perdure.NoRetry}
 	if fn == nil {
 		t.complain("", "a step needs a function")
 	}
@@ -56,14 +60,35 @@ func Add[I, A, R any](s *Saga[I], id string, fn func(context.Context, A) (R, err
 	return &Step[A, R]{t, args}
 }
 
-func (t *step) complain(where, format string, args ...any) {
-	if where != "" {
-		where = "." + where
+// copy gives a step that nobody builds any more.
+func (t *step) copy() *step {
+	c := *t
+	c.after, c.issues = slices.Clone(t.after), slices.Clone(t.issues)
+	if t.each != nil {
+		each := *t.each
+		c.each = &each
 	}
-	t.issues = append(t.issues, perdure.Issue{Severity: perdure.IssueError, Where: t.id + where, Message: fmt.Sprintf(format, args...)})
+	return &c
 }
 
-func (s *Step[A, R]) step() *step { return s.s }
+func (t *step) afterIDs() []string {
+	ids := make([]string, len(t.after))
+	for i, before := range t.after {
+		ids[i] = before.id
+	}
+	return ids
+}
+
+func (t *step) complain(at, format string, args ...any) {
+	t.issues = append(t.issues, perdure.Issue{Severity: perdure.IssueError, Where: where(t.id, at), Message: fmt.Sprintf(format, args...)})
+}
+
+func (s *Step[A, R]) step() *step {
+	if s == nil {
+		return nil
+	}
+	return s.s
+}
 
 // ID is the step's ID.
 func (s *Step[A, R]) ID() string { return s.s.id }
@@ -71,7 +96,15 @@ func (s *Step[A, R]) ID() string { return s.s.id }
 // After has the step begin when those have ended.
 func (s *Step[A, R]) After(steps ...Dependency) *Step[A, R] {
 	for _, d := range steps {
-		s.s.after = append(s.s.after, d.step().id)
+		var before *step
+		if d != nil {
+			before = d.step()
+		}
+		if before == nil {
+			s.s.complain("after", "a nil step")
+			continue
+		}
+		s.s.after = append(s.s.after, before)
 	}
 	return s
 }
@@ -84,11 +117,15 @@ func (s *Step[A, R]) Order(n int) *Step[A, R] {
 
 // Retry is the step's policy; without one it has one attempt.
 func (s *Step[A, R]) Retry(r perdure.Retry) *Step[A, R] {
-	if err := r.Validate(); err != nil {
-		s.s.complain("retry", "%v", err)
-	}
-	s.s.retry = r
+	s.s.retry = s.s.policy("retry", r)
 	return s
+}
+
+func (t *step) policy(at string, r perdure.Retry) perdure.Retry {
+	if err := r.Validate(); err != nil {
+		t.complain(at, "%v", err)
+	}
+	return r
 }
 
 // Timeout limits one attempt.
@@ -98,15 +135,16 @@ func (s *Step[A, R]) Timeout(d time.Duration) *Step[A, R] {
 }
 
 // limit tells of a timeout that is odd.
-func (t *step) limit(where string, d time.Duration) time.Duration {
+func (t *step) limit(at string, d time.Duration) time.Duration {
 	if d < 0 || d > 24*time.Hour {
-		t.issues = append(t.issues, perdure.Issue{Severity: perdure.IssueWarning, Where: t.id + "." + where, Message: fmt.Sprintf("a timeout of %v", d)})
+		t.issues = append(t.issues, perdure.Issue{Severity: perdure.IssueWarning, Where: where(t.id, at), Message: fmt.Sprintf("a timeout of %v", d)})
 	}
 	return max(d, 0)
 }
 
 // Key is an idempotency key: of the steps of one execution that have it, one is done,
-// and the others count as done, with no result.
+// and the others count as done, with no result and nothing to undo. Clones have a key
+// each.
 func (s *Step[A, R]) Key(key string) *Step[A, R] {
 	s.s.key = key
 	return s
@@ -118,58 +156,54 @@ func (s *Step[A, R]) Event(e perdure.StepEvent) *Step[A, R] {
 	return s
 }
 
-// Variable has the result stored as a variable of the run.
+// Variable has the result stored as a variable of the run; of a step over a list all
+// results, when the last clone has ended.
 func (s *Step[A, R]) Variable(name string) *Step[A, R] {
 	s.s.variable = name
 	return s
 }
 
-// Undo is what undoes the step: it gets what the step got and what it gave.
+// Undo is what undoes the step: it gets what the step got, made once more of the same
+// sources, and what it gave.
 func (s *Step[A, R]) Undo(fn func(ctx context.Context, in A, out R) error) *Step[A, R] {
-	if s.s.undo != nil {
-		s.s.complain("undo", "two compensations")
-	}
-	if fn == nil {
-		s.s.complain("undo", "a compensation needs a function")
-	}
-	s.s.undo = func(ctx context.Context, given perdure.Given) (json.RawMessage, error) {
+	s.s.undoBy(fn == nil, func(ctx context.Context, given perdure.Given) (json.RawMessage, error) {
 		in, err := s.args.Fill(ctx, given)
 		if err != nil {
 			return nil, err
 		}
-		out, _, err := perdure.Output[R](ctx, ownResult)
+		out, _, err := perdure.Output[R](ctx, s.s.id)
 		if err != nil {
 			return nil, err
 		}
 		return nil, fn(ctx, in, out)
-	}
+	})
 	return s
 }
 
-// ownResult is the name under which a compensation finds the result of its step.
-const ownResult = "result"
+func (t *step) undoBy(missing bool, call perdure.TaskFunc) {
+	if t.undo != nil {
+		t.complain("undo", "two compensations")
+	}
+	if missing {
+		t.complain("undo", "a compensation needs a function")
+	}
+	t.undo = call
+}
 
 // UndoWith is [Step.Undo] by a function whose argument is made as that of a step: the
-// input is the step's, its own result that of the step "result", and what it gives is
-// kept for other compensations and for the report.
+// input is the step's, the result of the step itself, or of the clone, is the one of its
+// ID, and what it gives is kept for other compensations and for the report.
 func UndoWith[A, R, C, U any](s *Step[A, R], fn func(context.Context, C) (U, error)) *Step[A, R] {
-	if s.s.undo != nil {
-		s.s.complain("undo", "two compensations")
-	}
-	if fn == nil {
-		s.s.complain("undo", "a compensation needs a function")
-	}
 	args := perdure.NewArguments[C]()
-	s.s.undo, s.s.undoCheck, s.s.undoResult = perdure.TaskOf(args, fn), args.Check, reflect.TypeFor[U]()
+	s.s.undoBy(fn == nil, perdure.TaskOf(args, fn))
+	s.s.undoCheck, s.s.undoResult = args.Check, reflect.TypeFor[U]()
 	return s
 }
 
 // UndoRetry is the compensation's policy, where the saga's allows retries; without one
 // it is the step's.
 func (s *Step[A, R]) UndoRetry(r perdure.Retry) *Step[A, R] {
-	if err := r.Validate(); err != nil {
-		s.s.complain("undo.retry", "%v", err)
-	}
+	r = s.s.policy("undo.retry", r)
 	s.s.undoRetry = &r
 	return s
 }
@@ -187,12 +221,66 @@ func (s *Step[A, R]) Critical() *Step[A, R] {
 }
 
 // Output gives the step's result in the body of a step that comes after it, and false
-// where it has none.
+// where it has none. A step over a list has [Step.Outputs].
 func (s *Step[A, R]) Output(ctx context.Context) (R, bool, error) {
+	if err := s.s.single(); err != nil {
+		var zero R
+		return zero, false, err
+	}
 	return perdure.Output[R](ctx, s.s.id)
 }
 
-// Of gives the step's result of a run that has ended, and false where it has none.
-func (s *Step[A, R]) Of(r Result) (R, bool, error) {
-	return perdure.ResultOf[R](r.Report, s.s.id)
+// Outputs gives the results of a step over a list in the body of a step that comes after
+// it, in the order of the items.
+func (s *Step[A, R]) Outputs(ctx context.Context) ([]R, error) {
+	if err := s.s.multiple(); err != nil {
+		return nil, err
+	}
+	all, _, err := perdure.Output[[]R](ctx, s.s.id)
+	return all, err
+}
+
+// Of gives the step's result of an execution, and false where it has none. A step over
+// a list has [Step.AllOf].
+func (s *Step[A, R]) Of(e Execution) (R, bool, error) {
+	var zero R
+	if err := s.s.single(); err != nil {
+		return zero, false, err
+	}
+	data := e.resultOf(s.s.id)
+	if data == nil {
+		return zero, false, nil
+	}
+	v, err := perdure.Decode[R](data)
+	return v, err == nil, err
+}
+
+// AllOf gives the results of a step over a list of an execution, by the IDs of clones.
+func (s *Step[A, R]) AllOf(e Execution) (map[string]R, error) {
+	if err := s.s.multiple(); err != nil {
+		return nil, err
+	}
+	out := map[string]R{}
+	for id, data := range e.resultsOf(s.s.id + s.s.each.separator()) {
+		v, err := perdure.Decode[R](data)
+		if err != nil {
+			return nil, err
+		}
+		out[id] = v
+	}
+	return out, nil
+}
+
+func (t *step) single() error {
+	if t.each == nil {
+		return nil
+	}
+	return &perdure.Error{Code: perdure.CodeMisuse, Op: "result of " + t.id, Message: "it is a step over a list", Hint: "ask for Outputs, or AllOf"}
+}
+
+func (t *step) multiple() error {
+	if t.each != nil {
+		return nil
+	}
+	return &perdure.Error{Code: perdure.CodeMisuse, Op: "results of " + t.id, Message: "it is no step over a list", Hint: "ask for Output, or Of"}
 }

@@ -10,55 +10,84 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// backward undoes what is done, and gives the error of the saga.
-func (x *execution) backward(ctx context.Context) error {
-	if x.hasUndo() {
+// undone is the name under which a step is undone.
+func undone(step string) string { return perdure.PhaseUndo.Of(step) }
+
+// backward undoes what is done because a step has failed, and gives the error that the
+// saga then has, unless a callback suppresses it. Over is why it could not.
+func (x *execution) backward(ctx context.Context) (why, over error) {
+	if err := x.undoAll(ctx); err != nil {
+		return nil, err
+	}
+	for _, f := range x.failed {
+		if err := perdure.DeadLetter(ctx, f.name(), f.err); err != nil {
+			return nil, err
+		}
+	}
+	why = x.why()
+	suppressed, err := x.calls.Failed(ctx, why, x.failedSteps()...)
+	if err == nil {
+		err = x.calls.Wait(ctx)
+	}
+	if suppressed {
+		why = nil
+	}
+	return why, err
+}
+
+// cleanUp undoes what is done because the run ends before the saga does.
+func (x *execution) cleanUp(ctx context.Context) error {
+	if err := x.hear(ctx); err != nil {
+		return err
+	}
+	if err := x.undoAll(ctx); err != nil {
+		return err
+	}
+	return x.abort
+}
+
+// hear takes in steps that were done when the run was about to end, and of which the
+// workflow's code has not heard any more.
+func (x *execution) hear(ctx context.Context) error {
+	var open []*perdure.Future[json.RawMessage]
+	byFuture := map[*perdure.Future[json.RawMessage]]*unit{}
+	for _, u := range x.begun {
+		if !u.ended {
+			open, byFuture[u.future] = append(open, u.future), u
+		}
+	}
+	for f, over := range perdure.AsCompleted(ctx, open...) {
+		if over != nil {
+			return over
+		}
+		if out, err := f.Await(ctx); err == nil {
+			_ = x.settle(ctx, byFuture[f], out, nil)
+		}
+	}
+	return perdure.Over(ctx)
+}
+
+// undoAll undoes by the policy what is done and has no verdict yet. It fails where the
+// run ends meanwhile.
+func (x *execution) undoAll(ctx context.Context) error {
+	groups := x.groups()
+	if len(groups) == 0 {
+		return nil
+	}
+	if x.part == "" {
 		if err := perdure.SetStatus(ctx, perdure.StatusCompensating); err != nil {
 			return err
 		}
 	}
-	abort := x.undoAll(ctx)
-	err := x.why()
-	if abort != nil {
-		err = abort
-	}
-	for _, f := range x.failed {
-		if f.u == nil || perdure.Over(ctx) != nil {
-			continue
-		}
-		if e := perdure.DeadLetter(ctx, f.u.clone.name(), f.err); e != nil {
-			return e
-		}
-	}
-	return err
-}
-
-func (x *execution) hasUndo() bool {
-	return slices.ContainsFunc(x.done, func(u *unit) bool { return u.undo != nil })
-}
-
-// undoAll undoes what is done by the policy. It gives the error of a compensation that
-// the handler makes the saga's.
-func (x *execution) undoAll(ctx context.Context) error {
-	if !x.hasUndo() {
-		return nil
-	}
 	if err := perdure.Record(ctx, perdure.Fact{Kind: perdure.CompensationStarted, Name: "compensation", Reason: string(x.policy)}); err != nil {
 		return err
 	}
-	groups := x.groups()
-	for i, group := range groups {
-		stop, err := x.undoGroup(ctx, group)
-		if over := perdure.Over(ctx); over != nil {
-			return over
+	for _, group := range groups {
+		undo := x.undoGroup
+		if x.stopped {
+			undo = x.skip
 		}
-		if stop {
-			if e := x.skip(ctx, groups[i+1:]); e != nil {
-				return e
-			}
-			return err
-		}
-		if err != nil {
+		if err := undo(ctx, group); err != nil {
 			return err
 		}
 	}
@@ -68,35 +97,29 @@ func (x *execution) undoAll(ctx context.Context) error {
 // groups gives what is undone at once, in order.
 func (x *execution) groups() [][]*unit {
 	var groups [][]*unit
-	layers := map[int]int{} // where in groups
-	for _, u := range slices.Backward(x.done) {
-		if u.undo == nil {
+	last := -1
+	for i, u := range slices.Backward(x.done) {
+		if u.undo == nil || x.judged[u.clone.id] {
 			continue
 		}
-		at := len(groups)
+		at := i
 		switch x.policy {
 		case BestEffortParallel:
 			at = 0
-		case GroupedParallel:
-			if known, ok := layers[u.layer]; ok {
-				at = known
-			}
-			layers[u.layer] = at
+		case GroupedParallel: // a layer has ended before the next one has begun
+			at = u.layer
 		}
-		if at == len(groups) {
+		if at != last {
 			groups = append(groups, nil)
 		}
-		groups[at] = append(groups[at], u)
-	}
-	if x.policy == GroupedParallel { // a layer has ended before the next one has begun
-		slices.SortStableFunc(groups, func(a, b []*unit) int { return b[0].layer - a[0].layer })
+		last = at
+		groups[len(groups)-1] = append(groups[len(groups)-1], u)
 	}
 	return groups
 }
 
-// undoGroup undoes units at once. Stop says that nothing more is to be undone, and err
-// what then is the error of the saga.
-func (x *execution) undoGroup(ctx context.Context, group []*unit) (stop bool, err error) {
+// undoGroup undoes units at once.
+func (x *execution) undoGroup(ctx context.Context, group []*unit) error {
 	futures := make([]*perdure.Future[json.RawMessage], len(group))
 	byFuture := map[*perdure.Future[json.RawMessage]]*unit{}
 	for i, u := range group {
@@ -105,14 +128,13 @@ func (x *execution) undoGroup(ctx context.Context, group []*unit) (stop bool, er
 	}
 	for f, over := range perdure.AsCompleted(ctx, futures...) {
 		if over != nil {
-			return true, over
+			return over
 		}
-		stopped, e := x.judge(ctx, byFuture[f], f)
-		if stop = stop || stopped; err == nil {
-			err = e
+		if err := x.judge(ctx, byFuture[f], f); err != nil {
+			return err
 		}
 	}
-	return stop, err
+	return nil
 }
 
 // undoPolicy says how often a compensation is tried.
@@ -141,7 +163,7 @@ func (x *execution) undoGiven(u *unit) perdure.Given {
 	given := x.given(u)
 	results := given.Result
 	given.Result = func(id string) (json.RawMessage, bool) {
-		if id == ownResult {
+		if id == u.step.id {
 			id = u.clone.id
 		}
 		return results(id)
@@ -151,36 +173,39 @@ func (x *execution) undoGiven(u *unit) perdure.Given {
 
 // judge gives a verdict on a compensation that has been tried: it is tried again as
 // often as the handler or an operator asks for it.
-func (x *execution) judge(ctx context.Context, u *unit, f *perdure.Future[json.RawMessage]) (stop bool, err error) {
+func (x *execution) judge(ctx context.Context, u *unit, f *perdure.Future[json.RawMessage]) error {
 	attempts, retries := 0, 0
 	for {
 		out, err := f.Await(ctx)
 		if over := perdure.Over(ctx); over != nil {
-			return true, over
+			return over
 		}
 		if err == nil {
-			return false, x.isUndone(ctx, u, out, nil)
+			return x.isUndone(ctx, u, out, nil)
 		}
 		attempts += f.Attempts()
 		x.keepError(u, err)
 		switch action := x.ask(u, err, attempts, retries); {
 		case action == Retry && retries < maxRetries:
-			delay := x.undoPolicy(u).Delay(retries + 1)
-			if retries++; perdure.Sleep(ctx, delay) != nil {
-				return true, perdure.Over(ctx)
+			retries++
+			if err := perdure.Sleep(ctx, x.undoPolicy(u).Delay(retries)); err != nil {
+				return err
 			}
 		case action == MarkCompensated:
-			return false, x.isUndone(ctx, u, nil, err)
+			return x.isUndone(ctx, u, nil, err)
+		case action == SkipStep:
+			return x.isNot(ctx, u, err, "skipped by the handler")
 		case action == FailSaga:
-			return true, errors.Join(perdure.FailedUndo(u.clone.id, err), x.isNot(ctx, u, err, ""))
-		case x.parks && action != SkipStep:
-			done, over := x.park(ctx, u, err)
-			if done || over != nil {
-				return over != nil, over
+			if x.stopped = true; x.abort == nil {
+				x.abort = perdure.FailedUndo(u.clone.id, err)
+			}
+			return x.isNot(ctx, u, err, "")
+		case x.parks:
+			if done, e := x.park(ctx, u, err); done || e != nil {
+				return e
 			}
 		default:
-			breaks := x.policy == CircuitBreaker && u.critical
-			return breaks, x.isNot(ctx, u, err, "")
+			return x.giveUp(ctx, u, err, "")
 		}
 		f = x.undoTask(u, perdure.NoRetry).Async(ctx, x.undoGiven(u))
 	}
@@ -200,35 +225,43 @@ func (x *execution) ask(u *unit, err error, attempts, retries int) (a Action) {
 func (x *execution) park(ctx context.Context, u *unit, why error) (done bool, err error) {
 	open := 0
 	for _, d := range x.done {
-		if d.undo != nil && !x.verdicts[d.clone.id] {
+		if d.undo != nil && !x.judged[d.clone.id] {
 			open++
 		}
 	}
-	reason := fmt.Sprintf("rollback incomplete: %d effects are not undone: %v", open, perdure.FailedUndo(u.clone.id, why))
-	d, err := perdure.Park(ctx, "undo:"+u.clone.name(), reason, "retry", "skip", "handled")
+	reason := fmt.Sprintf("rollback incomplete: %d not yet undone: %v", open, perdure.FailedUndo(u.clone.id, why))
+	d, err := perdure.Park(ctx, undone(x.part+u.clone.name()), reason, "retry", "skip", "handled")
 	switch {
 	case err != nil:
 		return true, err
 	case d.Choice == "handled":
 		return true, x.isUndone(ctx, u, nil, why)
 	case d.Choice == "skip":
-		return true, x.isNot(ctx, u, why, "skipped by an operator: "+d.Reason)
+		return true, x.giveUp(ctx, u, why, "skipped by an operator: "+d.Reason)
 	}
 	return false, nil
 }
 
 // isUndone records that a unit is undone.
 func (x *execution) isUndone(ctx context.Context, u *unit, out json.RawMessage, err error) error {
-	x.verdicts[u.clone.id] = true
+	x.judged[u.clone.id] = true
+	x.undid = append(x.undid, u.clone.id)
 	x.mu.Lock()
 	x.undone[u.clone.id] = out
 	x.mu.Unlock()
 	return perdure.Record(ctx, perdure.Fact{Kind: perdure.StepCompensated, Name: u.step.id, Key: u.clone.key, Err: err})
 }
 
+// giveUp passes over a compensation that has failed; a critical one may keep others from
+// being undone.
+func (x *execution) giveUp(ctx context.Context, u *unit, err error, reason string) error {
+	x.stopped = x.stopped || x.policy == CircuitBreaker && u.critical
+	return x.isNot(ctx, u, err, reason)
+}
+
 // isNot records that a unit could not be undone.
 func (x *execution) isNot(ctx context.Context, u *unit, err error, reason string) error {
-	x.verdicts[u.clone.id] = true
+	x.judged[u.clone.id] = true
 	x.keepError(u, err)
 	return perdure.Record(ctx, perdure.Fact{Kind: perdure.CompensationFailed, Name: u.step.id, Key: u.clone.key, Err: err, Reason: reason})
 }
@@ -242,12 +275,10 @@ func (x *execution) keepError(u *unit, err error) {
 var errNotTried = errors.New("it was not tried: the compensation of another step has failed")
 
 // skip records of what is left that nothing undoes it.
-func (x *execution) skip(ctx context.Context, groups [][]*unit) error {
-	for _, group := range groups {
-		for _, u := range group {
-			if err := x.isNot(ctx, u, errNotTried, "not tried"); err != nil {
-				return err
-			}
+func (x *execution) skip(ctx context.Context, group []*unit) error {
+	for _, u := range group {
+		if err := x.isNot(ctx, u, errNotTried, "not tried"); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -25,13 +25,12 @@ type Listener struct {
 	Workflow string           // empty for all
 	Statuses []journal.Status // the ends that it wants; none for all but CONTINUED_AS_NEW
 	Tell     func(ctx context.Context, e End) error
-	slots    chan struct{} // made by NewListener
 }
 
 // NewListener gives a listener of the ends of a workflow's runs, or of all where
 // that is empty, with one of the statuses, or any where there are none.
 func NewListener(workflow string, statuses []journal.Status, tell func(context.Context, End) error) *Listener {
-	return &Listener{Workflow: workflow, Statuses: statuses, Tell: tell, slots: make(chan struct{}, tellers)}
+	return &Listener{Workflow: workflow, Statuses: statuses, Tell: tell}
 }
 
 // An End is what a listener is told.
@@ -91,6 +90,7 @@ type announcer struct {
 	queues map[journal.Number][]store.Owed // of each run that is being told of: what is to follow
 	mine   map[int64]bool                  // what is held, and what was told while it is being read
 	told   []int64                         // those of them that were told
+	rooms  map[*Listener]*room             // of those that are being called
 	reads  bool
 	held   int           // read and not told
 	room   chan struct{} // has a value when that became fewer
@@ -106,7 +106,7 @@ const (
 func (k *Kernel) announce(stop, calls context.Context) {
 	a := &announcer{
 		k: k, stop: stop, calls: calls, known: map[string]bool{}, slots: make(chan struct{}, tellers),
-		queues: map[journal.Number][]store.Owed{}, mine: map[int64]bool{}, room: make(chan struct{}, 1),
+		rooms: map[*Listener]*room{}, queues: map[journal.Number][]store.Owed{}, mine: map[int64]bool{}, room: make(chan struct{}, 1),
 	}
 	select {
 	case <-k.owing: // it looks anyway
@@ -346,6 +346,31 @@ func (a *announcer) enter(slots chan struct{}) bool {
 	return false
 }
 
+// A room has the slots of a listener, which may be one of many engines.
+type room struct {
+	slots  chan struct{}
+	guests int // that are in it, or wait
+}
+
+// visit gives the slots of a listener, and what is called when they are not used any more.
+func (a *announcer) visit(l *Listener) (slots chan struct{}, leave func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.rooms[l]
+	if r == nil {
+		r = &room{slots: make(chan struct{}, tellers)}
+		a.rooms[l] = r
+	}
+	r.guests++
+	return r.slots, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if r.guests--; r.guests == 0 {
+			delete(a.rooms, l)
+		}
+	}
+}
+
 // tellEnd calls the listeners. What they make of it changes nothing.
 func (a *announcer) tellEnd(o store.Owed) error {
 	end := End{
@@ -357,11 +382,13 @@ func (a *announcer) tellEnd(o store.Owed) error {
 	told := make(chan bool, len(listeners))
 	for _, l := range listeners {
 		go func() {
-			if !a.enter(l.slots) {
+			slots, leave := a.visit(l)
+			defer leave()
+			if !a.enter(slots) {
 				told <- false
 				return
 			}
-			defer func() { <-l.slots }()
+			defer func() { <-slots }()
 			err := guarded(func() error { return l.Tell(a.calls, end) })
 			if err != nil {
 				a.k.listenerFailed(o.Head, err)

@@ -53,7 +53,7 @@ func Plan(ctx context.Context, name, key string, always bool, body func(context.
 	}
 	r := s.run
 	defer r.mu.Unlock()
-	c := &cleanup{run: r, path: s.path + name, base: s.base, id: impliedScope, always: always, body: body}
+	c := &cleanup{run: r, path: s.path + name, base: s.base, id: journal.ImpliedCleanup, always: always, body: body}
 	if !r.def.CleansUp || len(r.cleanups) > 0 {
 		op, rec := s.ask(name, key, "", isCleanup)
 		c.path = s.show(op)
@@ -66,10 +66,6 @@ func Plan(ctx context.Context, name, key string, always bool, body func(context.
 	r.cleanups = append(r.cleanups, c)
 	return nil
 }
-
-// impliedScope is that of the clean-up which a workflow is known to plan first: the
-// sequence of the run's start.
-const impliedScope = 1
 
 // finish ends the run by that terminal record, after its clean-ups if it has
 // some; outside says that it was not the run's own code that came to it. It gives

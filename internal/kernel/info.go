@@ -127,6 +127,19 @@ func EndingBy(ctx context.Context) (*journal.Failure, error) {
 	return s.run.result.Failure, nil
 }
 
+// EndingAs gives the status that the run of ctx, a clean-up, will end with.
+func EndingAs(ctx context.Context) (journal.Status, error) {
+	s, err := inside(ctx, call{verb: "ending"})
+	if err != nil {
+		return 0, err
+	}
+	defer s.run.mu.Unlock()
+	if c := s.run.closing; c != nil {
+		return c.last.Status, nil
+	}
+	return 0, &journal.Error{Code: journal.CodeMisuse, Op: "ending", Message: "called outside a clean-up"}
+}
+
 // Over gives the termination error where the run, or the branch, of ctx is over or ends.
 func Over(ctx context.Context) error {
 	s, err := scopeOf(ctx, call{verb: "over"})
@@ -190,7 +203,7 @@ func (r *run) tellReplayed(ended bool) {
 		s := m.scope(in)
 		for _, op := range m.added(in) {
 			s.stands = true
-			r.advise(observe.ReplayDiffered, r.paths[in]+op.String(), observe.OperationNew)
+			r.advise(observe.ReplayDiffered, r.paths[in].path+op.String(), observe.OperationNew)
 		}
 		if s.opener != nil && !s.opener.asked { // that one is told
 			continue
@@ -200,7 +213,7 @@ func (r *run) tellReplayed(ended bool) {
 			continue
 		}
 		rec.told = true
-		r.advise(observe.ReplayDiffered, r.paths[in]+rec.op.String(), observe.OperationUnused)
+		r.advise(observe.ReplayDiffered, r.paths[in].path+rec.op.String(), observe.OperationUnused)
 	}
 }
 
@@ -330,12 +343,9 @@ func (r *run) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice {
 	if e.Status != 0 {
 		n.Status = e.Status.String()
 	}
-	op, path := e.Op, ""
-	if e.Kind.IsFact() {
-		op.Occ = 1
-	}
-	if !op.IsZero() {
-		path = r.pathOf(op)
+	path := ""
+	if !e.Op.IsZero() {
+		path = r.pathOf(e)
 	}
 	switch kind {
 	case observe.SignalDelivered:
@@ -374,14 +384,20 @@ func (r *run) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice {
 	return n
 }
 
-// pathOf shows an operation with the scopes it is in.
-func (r *run) pathOf(op journal.Op) string {
-	if op.Scope == 0 {
-		return op.String()
+// pathOf shows the operation of an entry with the scopes it is in; of a fact what it is
+// about.
+func (r *run) pathOf(e *journal.Entry) string {
+	op, in := e.Op, shown{}
+	if op.Scope != 0 {
+		r.mu.Lock()
+		in = r.paths[op.Scope]
+		r.mu.Unlock()
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.paths[op.Scope] + op.String()
+	if e.Kind.IsFact() {
+		op.Occ = 1
+		return in.base + op.String()
+	}
+	return in.path + op.String()
 }
 
 func quote(s string) string {

@@ -74,9 +74,9 @@ type run struct {
 	lingers     bool                // it is among those that rest after a while
 	idleSince   time.Time           // that while ends then
 	names       []string
-	named       map[string]bool  // where there are more than a few
-	paths       map[int64]string // of the scopes, where somebody observes
-	unheard     bool             // a client has made it, and observers have not heard
+	named       map[string]bool // where there are more than a few
+	paths       map[int64]shown // of the scopes, where somebody observes
+	unheard     bool            // a client has made it, and observers have not heard
 	timeout     *time.Timer
 	bytes       int64 // of the journal that it was claimed with
 

@@ -17,7 +17,7 @@ type scope struct {
 	branch *branch
 	id     int64  // the sequence that names it; 0 is the run's own
 	path   string // of the scopes it is in, each followed by a slash
-	base   string // the same; in a clean-up that of where it was planned
+	base   string // the same; in a clean-up that of where it was planned, in a scope that stands for another one that of it
 	occ    occurrences
 	done   <-chan struct{} // of the context that the engine made for it; another one is the author's
 	parent *scope
@@ -217,33 +217,53 @@ func (s *scope) show(op journal.Op) string { return s.path + op.String() }
 // foreign says whether ctx can end for a reason that the engine does not know.
 func (s *scope) foreign(ctx context.Context) bool { return ctx.Done() != s.done }
 
+// A Naming says how a branch or scope is known.
+type Naming struct {
+	Name, Key, Was string
+	StandsFor      context.Context // of the scope that it stands for; nil for none
+}
+
 // Open opens a scope without a goroutine: a namespace for the operations that
 // are called with the context it gives.
-func Open(ctx context.Context, name, key, was string) (context.Context, error) {
-	s, err := inside(ctx, call{"scope", name})
+func Open(ctx context.Context, n Naming) (context.Context, error) {
+	s, err := inside(ctx, call{"scope", n.Name})
 	if err != nil {
 		return nil, err
 	}
 	r := s.run
 	defer r.mu.Unlock()
-	in := s.open(name, key, was)
+	in, err := s.open(n)
+	if err != nil {
+		return nil, err
+	}
 	in.branch, in.done = s.branch, s.done
 	return context.WithValue(ctx, contextKey{}, in), nil
 }
 
 // open gives the scope of the next operation of that name, recording it where
 // it is new.
-func (s *scope) open(name, key, was string) *scope {
+func (s *scope) open(n Naming) (*scope, error) {
 	r := s.run
-	op, rec := s.ask(name, key, was, isScope)
+	var d *journal.Detail
+	var of *scope
+	if n.StandsFor != nil {
+		if of, _ = n.StandsFor.Value(contextKey{}).(*scope); of == nil || of.run != r || of.id == 0 {
+			return nil, &journal.Error{Code: journal.CodeMisuse, Op: "scope " + n.Name, Message: "it stands for no scope of this run"}
+		}
+		d = &journal.Detail{StandsFor: of.id}
+	}
+	op, rec := s.ask(n.Name, n.Key, n.Was, isScope)
 	in := &scope{run: r, parent: s, path: s.show(op) + "/", base: s.base + op.String() + "/"}
+	if of != nil {
+		in.base = of.base
+	}
 	if rec != nil {
 		in.id = rec.opens
 	} else {
-		in.id = r.append(journal.Entry{Kind: journal.ScopeOpened, Op: op})
+		in.id = r.append(journal.Entry{Kind: journal.ScopeOpened, Op: op, Detail: d})
 	}
 	r.name(in)
-	return in
+	return in, nil
 }
 
 // name keeps how a scope is shown, where somebody observes.
@@ -252,21 +272,27 @@ func (r *run) name(s *scope) {
 		return
 	}
 	if r.paths == nil {
-		r.paths = map[int64]string{}
+		r.paths = map[int64]shown{}
 	}
-	r.paths[s.id] = s.path
+	r.paths[s.id] = shown{s.path, s.base}
 }
+
+// A shown is how what is done in a scope is shown, and what it is about.
+type shown struct{ path, base string }
 
 // Go runs body as a branch of the workflow, on a goroutine and with a scope of
 // its own, and gives the operation that ends with it.
-func Go(ctx context.Context, name, key, was string, body func(context.Context) ([]byte, *journal.Failure)) (*Operation, error) {
-	s, err := inside(ctx, call{"go", name})
+func Go(ctx context.Context, n Naming, body func(context.Context) ([]byte, *journal.Failure)) (*Operation, error) {
+	s, err := inside(ctx, call{"go", n.Name})
 	if err != nil {
 		return nil, err
 	}
 	r := s.run
 	defer r.mu.Unlock()
-	in := s.open(name, key, was)
+	in, err := s.open(n)
+	if err != nil {
+		return nil, err
+	}
 	own, cancel := context.WithCancelCause(ctx)
 	in.done = own.Done()
 	if s.foreign(ctx) {
