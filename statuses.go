@@ -12,6 +12,9 @@ type RunStatus = journal.Status
 // Statuses that patterns set and end with.
 const (
 	StatusTrying       = journal.Trying
+	StatusCompleted    = journal.Completed
+	StatusCancelled    = journal.Cancelled
+	StatusTimedOut     = journal.TimedOut
 	StatusConfirming   = journal.Confirming
 	StatusCanceling    = journal.Canceling
 	StatusCompensating = journal.Compensating
@@ -63,10 +66,12 @@ const Duplicate = journal.Duplicate
 
 // Codes of errors that patterns give. See [journal.Code] for all of them.
 const (
-	CodeInvalid  = journal.CodeInvalid
-	CodeMisuse   = journal.CodeMisuse
-	CodeNotFound = journal.CodeNotFound
-	CodeTimedOut = journal.CodeTimedOut
+	CodeInvalid    = journal.CodeInvalid
+	CodeMisuse     = journal.CodeMisuse
+	CodeWrongState = journal.CodeWrongState
+	CodeCancelled  = journal.CodeCancelled
+	CodeNotFound   = journal.CodeNotFound
+	CodeTimedOut   = journal.CodeTimedOut
 )
 
 // A StepStatus says where a step is. See [journal.StepStatus] for all of them.
