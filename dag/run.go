@@ -22,7 +22,6 @@ type execution struct {
 	asides []*step           // that nobody waits for, in the order of their starts
 	done   []*step           // in the order in which they ended
 	failed []failure
-	undos  []*step // that are left to be undone, in this order
 
 	mu      sync.RWMutex
 	results map[string]json.RawMessage

@@ -1,7 +1,6 @@
 package dag
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 
@@ -60,48 +59,39 @@ func (x *execution) stopAsides(why string) error {
 	return nil
 }
 
-// compensate undoes the steps that are done, the one that ended last first. A cancel or
-// timeout of the run does not stop it: what is left then is a clean-up.
+// compensate undoes the steps that are done, the one that ended last first. As long as the
+// run is COMPENSATING, neither a cancel nor its timeout ends it.
 func (x *execution) compensate() error {
-	for _, s := range slices.Backward(x.done) {
-		if s.undo != nil {
-			x.undos = append(x.undos, s)
-		}
-	}
-	if len(x.undos) == 0 {
+	undos := slices.DeleteFunc(slices.Clone(x.done), func(s *step) bool { return s.undo == nil })
+	if len(undos) == 0 {
 		return nil
 	}
 	if err := perdure.SetStatus(x.ctx, perdure.StatusCompensating); err != nil {
 		return err
 	}
-	if err := perdure.OnCancel(x.ctx, "compensate", x.undoAll); err != nil {
-		return err
-	}
 	if err := perdure.Record(x.ctx, perdure.Fact{Kind: perdure.CompensationStarted, Name: "compensation", Reason: "BEST_EFFORT_SEQUENTIAL"}); err != nil {
 		return err
 	}
-	return x.undoAll(x.ctx)
-}
-
-// undoAll undoes the steps that are left to be.
-func (x *execution) undoAll(ctx context.Context) error {
-	for len(x.undos) > 0 {
-		s := x.undos[0]
-		t := perdure.Task{Name: s.id, Phase: perdure.PhaseUndo, Call: s.undo, Retry: s.retry, Timeout: s.timeout}
-		_, err := t.Run(ctx, x.undoGiven(s))
-		if over := perdure.Over(ctx); over != nil {
-			return over
-		}
-		fact := perdure.Fact{Kind: perdure.StepCompensated, Name: s.id}
-		if err != nil {
-			fact.Kind, fact.Err = perdure.CompensationFailed, err
-		}
-		if err := perdure.Record(ctx, fact); err != nil {
+	for _, s := range slices.Backward(undos) {
+		if err := x.undo(s); err != nil {
 			return err
 		}
-		x.undos = x.undos[1:]
 	}
 	return nil
+}
+
+// undo undoes one step and records the verdict.
+func (x *execution) undo(s *step) error {
+	t := perdure.Task{Name: s.id, Phase: perdure.PhaseUndo, Call: s.undo, Retry: s.retry, Timeout: s.timeout}
+	_, err := t.Run(x.ctx, x.undoGiven(s))
+	if over := perdure.Over(x.ctx); over != nil {
+		return over
+	}
+	fact := perdure.Fact{Kind: perdure.StepCompensated, Name: s.id}
+	if err != nil {
+		fact.Kind, fact.Err = perdure.CompensationFailed, err
+	}
+	return perdure.Record(x.ctx, fact)
 }
 
 // undoGiven is what the argument of a compensation is made of: what that of its step was

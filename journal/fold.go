@@ -271,7 +271,9 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 		a.scopes[e.Seq] = e.Op
 	}
 	step.Status, step.Due = status, d.Due
-	step.Attempts = max(step.Attempts, e.Attempt())
+	if !e.Kind.IsFact() {
+		step.Attempts = max(step.Attempts, e.Attempt())
+	}
 	if d.Failure != nil {
 		step.Failure = d.Failure
 	}
