@@ -227,7 +227,7 @@ func (x *execution) finish() error {
 func (x *execution) task(s *step, out json.RawMessage) perdure.Task {
 	t := perdure.Task{Name: s.id, Call: s.call, Retry: s.retry, Timeout: s.timeout, Variable: s.variable}
 	if s.before != nil {
-		t.Retry, t.Timeout = &perdure.NoRetry, 0
+		t.Timeout = 0
 		t.Call = func(context.Context, perdure.Given) (json.RawMessage, error) { return out, nil }
 	}
 	if x.events {
