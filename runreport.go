@@ -36,6 +36,7 @@ type Report struct {
 	Err         error    // that it ended with; nil where it succeeded, and while it is open
 	Suppressed  error    // that an error callback has made a success of
 	Undo        *UndoReport
+	Successor   journal.RunID // that it has continued as; empty where it has not
 }
 
 // A StepReport tells of one step or participant.
@@ -200,7 +201,7 @@ func reportOf(h journal.Head, entries []journal.Entry) (Report, error) {
 		Name: h.Workflow, RunID: h.ID, WorkflowID: h.WorkflowID, Pattern: h.Pattern, Status: s.Status,
 		TriggeredBy: s.Headers[headerTriggered], DryRun: s.Headers[headerDryRun] == "true",
 		Started: s.Started, Ended: s.Ended, Duration: s.Last.Sub(s.Started),
-		Headers: maps.Clone(s.Headers), Keys: s.Keys, Phase: f.phase, Suppressed: f.suppressed,
+		Headers: maps.Clone(s.Headers), Keys: s.Keys, Phase: f.phase, Suppressed: f.suppressed, Successor: s.Successor,
 	}
 	if r.Pattern == journal.PatternTCC {
 		r.Phase = or(r.Phase, PhaseTry)

@@ -11,12 +11,15 @@ import (
 type Walk struct {
 	Layers   [][]string
 	Pressure Pressure // how many go on at a time, over all layers; nil for no limit
-	// Begin begins a node, and gives what it waits for; nil where it has ended at once,
-	// or nobody waits for it. Alone says that its layer has no other.
+	// Begin begins a node, and gives what it waits for; nil where it has ended at once.
+	// Alone says that nothing else goes on until it has.
 	Begin func(node string, alone bool) (Awaitable, error)
 	// Ended is told of a node when what it waited for has ended, and gives what it waits
 	// for next, or nil; and of one that the pressure has refused, by refused.
 	Ended func(node string, f Awaitable, refused error) (Awaitable, error)
+	// Beside says of a node that nobody waits for it: its layer counts it as ended when it
+	// has begun. Ended is told of it if it ends while the walk goes on. Nil is none.
+	Beside func(node string) bool
 	// More is asked before each layer but the first.
 	More func() bool
 }
@@ -35,7 +38,8 @@ func (w Walk) Run(ctx context.Context) error {
 	if p == nil {
 		p = AtMost(0)
 	}
-	s := strider{Walk: w, ctx: ctx, flow: p.Begin(), now: info.Started}
+	s := strider{Walk: w, ctx: ctx, flow: p.Begin(), now: info.Started, nodes: map[Awaitable]string{}}
+	defer s.close()
 	for i, layer := range w.Layers {
 		if i > 0 && w.More != nil && !w.More() {
 			return nil
@@ -53,25 +57,24 @@ type strider struct {
 	ctx     context.Context
 	flow    Flow
 	now     time.Time // of what it knows of last
-	set     *Set
+	set     *Set      // nil while nothing was waited for
 	nodes   map[Awaitable]string
-	running int
+	running int // that their layer waits for
+	beside  int // that nobody waits for
+}
+
+func (s *strider) close() {
+	if s.set != nil {
+		s.set.Close()
+	}
 }
 
 func (s *strider) layer(nodes []string) error {
-	if s.set, s.nodes = nil, map[Awaitable]string{}; len(nodes) > 1 {
-		set, err := NewSet(s.ctx)
-		if err != nil {
-			return err
-		}
-		defer set.Close()
-		s.set = set
-	}
 	alone := len(nodes) == 1
 	for len(nodes) > 0 || s.running > 0 {
 		for len(nodes) > 0 {
 			room, refused := s.flow.Room(s.running, s.now)
-			if refused == nil && room <= 0 {
+			if refused == nil && room <= 0 && s.running > 0 {
 				break
 			}
 			if err := s.begin(nodes[0], alone, refused); err != nil {
@@ -91,18 +94,28 @@ func (s *strider) layer(nodes []string) error {
 	return nil
 }
 
+// isBeside says whether nobody waits for a node.
+func (s *strider) isBeside(node string) bool { return s.Beside != nil && s.Beside(node) }
+
 // begin begins a node, or tells it that it is refused.
 func (s *strider) begin(node string, alone bool, refused error) error {
 	if refused != nil {
 		_, _ = s.Ended(node, nil, refused)
 		return Over(s.ctx)
 	}
-	f, err := s.Begin(node, alone)
-	if f == nil {
+	beside := s.isBeside(node)
+	f, err := s.Begin(node, alone && !beside && s.beside == 0)
+	if f == nil || beside {
 		s.flow.Ended(err, s.now)
-		return Over(s.ctx)
 	}
-	s.running++
+	switch {
+	case f == nil:
+		return Over(s.ctx)
+	case beside:
+		s.beside++
+	default:
+		s.running++
+	}
 	return s.wait(node, f)
 }
 
@@ -131,10 +144,14 @@ func (s *strider) next() error {
 		s.now = at
 	}
 	then, err := s.Ended(node, f, nil)
-	if then != nil {
+	switch {
+	case then != nil:
 		return s.wait(node, then)
+	case s.isBeside(node):
+		s.beside--
+	default:
+		s.running--
+		s.flow.Ended(err, s.now)
 	}
-	s.running--
-	s.flow.Ended(err, s.now)
 	return nil
 }

@@ -3,10 +3,17 @@ package dag
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"reflect"
+	"runtime/debug"
 
 	"github.com/perdure/perdure"
 )
+
+// A prelude is workflow code that does what a step stands for, in a branch of its own,
+// and gives what the step records. Arguments are made of given.
+type prelude func(ctx context.Context, s *step, given perdure.Given) (json.RawMessage, error)
 
 // A ChildResult is the result of a step that is a run of its own.
 type ChildResult[O any] struct {
@@ -28,27 +35,26 @@ type child struct {
 }
 
 // AddChild adds a step that starts a run of a workflow and waits for it; input makes its
-// input of the step's argument, and is workflow code. A child that does not succeed fails
-// the step. A step starts one child, however often its code is replayed; when the graph
-// is cancelled, so is the child.
+// input of the step's argument, and is workflow code: a panic in it fails the step. A
+// child that does not succeed fails the step. A step starts one child, however often its
+// code is replayed; when the graph is cancelled, so is the child.
 func AddChild[I, A, CI, O any](g *Graph[I], id string, wf *perdure.Workflow[CI, O], input func(A) CI) *ChildStep[A, O] {
 	args := perdure.NewArguments[A]()
-	s := &step{id: id, check: args.Check, result: reflect.TypeFor[ChildResult[O]](), retry: &perdure.NoRetry}
+	c := &child{}
+	s := addPrelude(g.def, id, childWord, args.Check, reflect.TypeFor[ChildResult[O]](), func(ctx context.Context, s *step, given perdure.Given) (json.RawMessage, error) {
+		in, err := args.Fill(ctx, given)
+		if err != nil {
+			return nil, err
+		}
+		of, err := guarded(func() CI { return input(in) })
+		if err != nil {
+			return nil, err
+		}
+		return runChild(ctx, c, s.async, wf, of)
+	})
 	if wf == nil || input == nil {
 		s.complain("", "a step that is a child needs a workflow, and what makes its input")
 	}
-	c := &child{}
-	s.before = func(ctx context.Context, x *execution, _ *step) perdure.Awaitable {
-		return perdure.Go(ctx, "child:"+id, func(ctx context.Context) (json.RawMessage, error) {
-			in, err := args.Fill(ctx, x.given(s))
-			if err != nil {
-				return nil, err
-			}
-			return runChild(ctx, c, wf, input(in))
-		})
-	}
-	s.call = recorded(s)
-	g.def.steps = append(g.def.steps, s)
 	return &ChildStep[A, O]{&Step[A, ChildResult[O]]{s, args}, c}
 }
 
@@ -64,11 +70,17 @@ func (s *ChildStep[A, O]) AnyOutcome() *ChildStep[A, O] {
 	return s
 }
 
-func runChild[CI, O any](ctx context.Context, c *child, wf *perdure.Workflow[CI, O], in CI) (json.RawMessage, error) {
-	run := wf.Child(ctx, in)
+// runChild starts a child, and waits for it unless it is detached. One that is waited for
+// ends with its parent, however that ends.
+func runChild[CI, O any](ctx context.Context, c *child, async bool, wf *perdure.Workflow[CI, O], in CI) (json.RawMessage, error) {
+	var opts []perdure.ChildOption
+	if !c.detached {
+		opts = append(opts, perdure.ChildEnds)
+	}
+	run := wf.Child(ctx, in, opts...)
 	r := ChildResult[O]{RunID: string(run.RunID())}
 	if c.detached {
-		if run.RunID() == "" { // it was not started
+		if r.RunID == "" { // it was not started
 			_, err := run.Await(ctx)
 			return nil, err
 		}
@@ -79,6 +91,9 @@ func runChild[CI, O any](ctx context.Context, c *child, wf *perdure.Workflow[CI,
 		return nil, err
 	}
 	r.Status, r.Output = out.Status, out.Output
+	if out.Err == nil && !out.Status.IsSuccess() {
+		out.Err = fmt.Errorf("child %s has ended %v", r.RunID, out.Status)
+	}
 	if out.Err != nil {
 		if r.Error = out.Err.Error(); !c.any {
 			return nil, out.Err
@@ -88,39 +103,75 @@ func runChild[CI, O any](ctx context.Context, c *child, wf *perdure.Workflow[CI,
 }
 
 // AddBranch adds a step whose function is workflow code: it waits, has steps of its own,
-// runs a saga or a TCC. What it does is named within in:ID.
+// starts children. What it does is named within in:ID, or in:ID/body where it has a
+// timeout.
 func AddBranch[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) (R, error)) *Step[A, R] {
 	args := perdure.NewArguments[A]()
-	s := &step{id: id, check: args.Check, result: reflect.TypeFor[R](), retry: &perdure.NoRetry}
+	s := addPrelude(g.def, id, "in:", args.Check, reflect.TypeFor[R](), func(ctx context.Context, _ *step, given perdure.Given) (json.RawMessage, error) {
+		in, err := args.Fill(ctx, given)
+		if err != nil {
+			return nil, err
+		}
+		out, err := fn(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return perdure.Encode(out)
+	})
 	if fn == nil {
 		s.complain("", "a step needs a function")
 	}
-	s.before = func(ctx context.Context, x *execution, _ *step) perdure.Awaitable {
-		return perdure.Go(ctx, "in:"+id, func(ctx context.Context) (json.RawMessage, error) {
-			in, err := args.Fill(ctx, x.given(s))
-			if err != nil {
-				return nil, err
-			}
-			out, err := fn(ctx, in)
-			if err != nil {
-				return nil, err
-			}
-			return perdure.Encode(out)
-		})
-	}
-	s.call = recorded(s)
-	g.def.steps = append(g.def.steps, s)
 	return &Step[A, R]{s, args}
 }
 
-// recorded is the body of a step whose prelude has done the work: it gives what that
-// gave.
-func recorded(s *step) perdure.TaskFunc {
-	return func(_ context.Context, given perdure.Given) (json.RawMessage, error) {
-		out, _ := given.Result(beforeOf(s))
-		return out, nil
-	}
+func addPrelude(d *definition, id, word string, check func(perdure.GivenTypes) []perdure.Issue, result reflect.Type, before prelude) *step {
+	s := &step{id: id, word: word, check: check, result: result, before: before}
+	d.steps = append(d.steps, s)
+	return s
 }
 
-// beforeOf is the name under which a task finds what its prelude gave. No step has it.
-func beforeOf(s *step) string { return s.id + "/before" }
+// do does the prelude, for at most as long as the step may take.
+func (s *step) do(ctx context.Context, given perdure.Given) (json.RawMessage, error) {
+	if s.timeout == 0 {
+		return s.before(ctx, s, given)
+	}
+	body := perdure.Go(ctx, "body", func(ctx context.Context) (json.RawMessage, error) { return s.before(ctx, s, given) })
+	late := perdure.Timer(ctx, "perdure:late", s.timeout)
+	set, err := perdure.NewSet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer set.Close()
+	if err := errors.Join(set.Add(body), set.Add(late)); err != nil {
+		return nil, err
+	}
+	first, err := set.Next()
+	if err != nil {
+		return nil, err
+	}
+	if first == perdure.Awaitable(late) {
+		return nil, s.passed(ctx, body)
+	}
+	if _, err := late.Cancel(ctx, "the step has ended"); err != nil {
+		return nil, err
+	}
+	return body.Await(ctx)
+}
+
+// passed ends what takes too long.
+func (s *step) passed(ctx context.Context, body *perdure.Future[json.RawMessage]) error {
+	if _, err := body.Cancel(ctx, "the step has passed its timeout"); err != nil {
+		return err
+	}
+	return &perdure.Error{Code: perdure.CodeTimedOut, Op: "step " + s.id, Message: "it has passed its timeout of " + s.timeout.String()}
+}
+
+// guarded makes an error of a panic.
+func guarded[T any](f func() T) (out T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return f(), nil
+}

@@ -3,6 +3,8 @@ package dag
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -16,167 +18,264 @@ type Gate struct {
 }
 
 // Signal is a gate that a signal of this name opens; one that was sent before does too.
-// Its payload becomes the variable signal.NAME.
+// Its payload becomes the variable signal.NAME; one that is not JSON becomes that in
+// base64, and one that is empty null.
 func Signal(name string) Gate { return Gate{signal: name} }
 
 // Timer is a gate that opens after a while, and when the timer is cancelled from outside
 // ([perdure.Client.CancelTimer], by the path gate:STEP/NAME).
 func Timer(name string, after time.Duration) Gate { return Gate{timer: name, after: after} }
 
+// A gateKind says how gates are waited for. Those of a step are passed in this order.
+type gateKind int
+
+const (
+	forSignal gateKind = iota
+	forTimer
+	forAll
+	forAny
+)
+
 // A gate is what a step waits for at one time: one, all or any of several.
 type gate struct {
+	kind   gateKind
 	of     []Gate
-	any    bool
 	within time.Duration // 0 for ever
-}
-
-// gateKind says in which order the gates of a step are.
-func (g gate) kind() int {
-	switch {
-	case len(g.of) == 1 && g.of[0].signal != "" && !g.any:
-		return 0
-	case len(g.of) == 1 && !g.any:
-		return 1
-	}
-	return 2
 }
 
 // WaitSignal has the step wait for a signal first, for ever where within is 0. A step
 // whose signal does not come in time fails.
 func (s *Step[A, R]) WaitSignal(name string, within time.Duration) *Step[A, R] {
-	return s.wait(gate{of: []Gate{Signal(name)}, within: s.s.warn("signal", within)})
+	s.s.wait(gate{forSignal, []Gate{Signal(name)}, s.s.warn("wait.signal", within)})
+	return s
 }
 
 // WaitTimer has the step wait for a time, after its signal if it waits for one.
 func (s *Step[A, R]) WaitTimer(name string, after time.Duration) *Step[A, R] {
-	return s.wait(gate{of: []Gate{Timer(name, max(after, 0))}})
+	s.s.wait(gate{kind: forTimer, of: []Gate{Timer(name, after)}})
+	return s
 }
 
 // WaitAll has the step wait for all of the gates, after its signal and timer; for ever
 // where within is 0.
 func (s *Step[A, R]) WaitAll(within time.Duration, gates ...Gate) *Step[A, R] {
-	return s.wait(gate{of: gates, within: s.s.warn("wait-all", within)})
-}
-
-// WaitAny has the step wait for one of the gates, after its signal and timer; for ever
-// where within is 0. A step waits for all or for any, not both.
-func (s *Step[A, R]) WaitAny(within time.Duration, gates ...Gate) *Step[A, R] {
-	return s.wait(gate{of: gates, any: true, within: s.s.warn("wait-any", within)})
-}
-
-func (s *Step[A, R]) wait(g gate) *Step[A, R] {
-	s.s.gates = append(s.s.gates, g)
+	s.s.wait(gate{forAll, gates, s.s.warn("wait.all", within)})
 	return s
 }
 
+// WaitAny has the step wait for one of the gates, after its signal and timer; for ever
+// where within is 0. A step waits for all or for any, not both. Of several signals that
+// are there already it takes the one that is named first, and leaves the others; of those
+// that come at the same time later it may take more than one.
+func (s *Step[A, R]) WaitAny(within time.Duration, gates ...Gate) *Step[A, R] {
+	s.s.wait(gate{forAny, gates, s.s.warn("wait.any", within)})
+	return s
+}
+
+func (s *step) wait(g gate) { s.gates = append(s.gates, g) }
+
 // checkGates says what is wrong with the gates of a step.
-func (s *step) checkGates() (issues []perdure.Issue) {
-	complain := func(message string) {
-		issues = append(issues, perdure.Issue{Severity: perdure.IssueError, Where: s.id + ".wait", Message: message})
-	}
-	all, anyOf := false, false
+func (s *step) checkGates() {
+	kinds := map[gateKind]bool{}
 	for _, g := range s.gates {
+		kinds[g.kind] = true
 		if len(g.of) == 0 {
-			complain("it waits for nothing")
-		}
-		if g.kind() == 2 || len(g.of) == 0 {
-			all, anyOf = all || !g.any, anyOf || g.any
+			s.complain("wait", "it waits for nothing")
 		}
 		for _, one := range g.of {
-			if name := one.signal + one.timer; !perdure.ValidName(name) {
-				complain("this cannot be the name of a signal or timer: " + name)
-			}
+			one.check(s)
 		}
 	}
-	if all && anyOf {
-		complain("it waits for all and for any")
+	if kinds[forAll] && kinds[forAny] {
+		s.complain("wait", "it waits for all and for any")
 	}
-	return issues
 }
 
-// pass waits for the gates of a step, in the branch of the step.
-func (s *step) pass(ctx context.Context) error {
+func (g Gate) check(s *step) {
+	switch {
+	case g.timer == "" && (!perdure.ValidName(variableOf(g.signal)) || g.signal == "" || strings.HasPrefix(g.signal, "perdure:")):
+		s.complain("wait", "this cannot be the name of a signal: %s", g.signal)
+	case g.timer != "" && !perdure.ValidName(g.timer):
+		s.complain("wait", "this cannot be the name of a timer: %s", g.timer)
+	case g.after < 0:
+		s.note(perdure.IssueWarning, "wait", "timer %s is %v", g.timer, g.after)
+	}
+}
+
+// variableOf is the variable that has the payload of a signal.
+func variableOf(signal string) string { return "signal." + signal }
+
+// pass waits for the gates of a step, in a branch of its own.
+func (s *step) pass(ctx context.Context) (json.RawMessage, error) {
 	for _, g := range s.gates {
-		if err := g.pass(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// pass waits for one gate.
-func (g gate) pass(ctx context.Context) error {
-	set, err := perdure.NewSet(ctx)
-	if err != nil {
-		return err
-	}
-	defer set.Close()
-	var opening []canceller
-	open := map[perdure.Awaitable]Gate{}
-	for _, one := range g.of {
-		f, cancel := one.begin(ctx)
-		open[f] = one
-		opening = append(opening, cancel)
-		if err := set.Add(f); err != nil {
-			return err
-		}
-	}
-	var late *perdure.Future[time.Time]
-	if g.within > 0 {
-		late = perdure.Timer(ctx, "late", g.within)
-		opening = append(opening, late)
-		if err := set.Add(late); err != nil {
-			return err
-		}
-	}
-	for left := len(g.of); left > 0; left-- {
-		f, err := set.Next()
+		open, err := g.open(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if f == perdure.Awaitable(late) {
-			return errLate
-		}
-		if err := open[f].opened(ctx, f); err != nil {
-			return err
-		}
-		if g.any {
-			break
+		if !open {
+			return nil, errLate
 		}
 	}
-	for _, f := range opening {
-		if _, err := f.Cancel(ctx, "the step has begun"); err != nil {
-			return err
-		}
-	}
-	return nil
+	return nil, nil
 }
 
 var errLate = &perdure.Error{Code: perdure.CodeTimedOut, Op: "gate", Message: "what the step waits for did not come in time"}
 
-type canceller interface {
-	Cancel(ctx context.Context, reason string) (bool, error)
+// open waits until a gate is open. It gives false where that takes too long.
+func (g gate) open(ctx context.Context) (bool, error) {
+	if g.kind == forSignal {
+		return g.of[0].signalled(ctx, g.within)
+	}
+	if g.kind == forAny {
+		if open, err := g.there(ctx); open || err != nil {
+			return open, err
+		}
+	}
+	w, err := g.begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer w.set.Close()
+	need := len(g.of)
+	if g.kind == forAny {
+		need = min(need, 1)
+	}
+	for len(w.open) > len(g.of)-need {
+		f, err := w.set.Next()
+		if err != nil {
+			return false, err
+		}
+		if f == perdure.Awaitable(w.late) {
+			return false, w.end(ctx)
+		}
+		if err := w.opened(ctx, f); err != nil {
+			return false, err
+		}
+	}
+	return true, w.end(ctx)
+}
+
+// signalled waits for one signal.
+func (g Gate) signalled(ctx context.Context, within time.Duration) (bool, error) {
+	var opts []perdure.WaitOption
+	if within > 0 {
+		opts = append(opts, perdure.Within(within))
+	}
+	payload, err := perdure.NewSignal[json.RawMessage](g.signal).Wait(ctx, opts...)
+	switch {
+	case err == nil:
+		return true, g.keep(ctx, payload)
+	case perdure.Over(ctx) == nil && errors.Is(err, &perdure.Error{Code: perdure.CodeTimedOut}):
+		return false, nil
+	}
+	return false, err
+}
+
+// there takes the first of the signals that is there already, so that no other is taken
+// with it.
+func (g gate) there(ctx context.Context) (bool, error) {
+	for _, one := range g.of {
+		if one.signal == "" {
+			continue
+		}
+		has, err := perdure.NewSignal[json.RawMessage](one.signal).Has(ctx)
+		if err != nil {
+			return false, err
+		}
+		if has {
+			return one.signalled(ctx, 0)
+		}
+	}
+	return false, nil
+}
+
+// keep keeps the payload of a signal.
+func (g Gate) keep(ctx context.Context, payload json.RawMessage) error {
+	switch {
+	case len(payload) == 0:
+		return perdure.SetVariable(ctx, variableOf(g.signal), nil)
+	case !json.Valid(payload):
+		return perdure.SetVariable(ctx, variableOf(g.signal), []byte(payload))
+	}
+	return perdure.SetVariable(ctx, variableOf(g.signal), payload)
+}
+
+// A wait is a gate that several things open, while it is waited for.
+type wait struct {
+	set  *perdure.Set
+	open map[perdure.Awaitable]Gate // what has not come
+	all  []perdure.Awaitable        // in the order in which they began
+	late *perdure.Future[time.Time] // nil for never
 }
 
 // begin begins to wait.
-func (g Gate) begin(ctx context.Context) (perdure.Awaitable, canceller) {
-	if g.signal != "" {
-		f := perdure.NewSignal[json.RawMessage](g.signal).Future(ctx)
-		return f, f
+func (g gate) begin(ctx context.Context) (*wait, error) {
+	set, err := perdure.NewSet(ctx)
+	if err != nil {
+		return nil, err
 	}
-	f := perdure.Timer(ctx, g.timer, g.after)
-	return f, f
+	w := &wait{set: set, open: map[perdure.Awaitable]Gate{}}
+	for _, one := range g.of {
+		var f perdure.Awaitable
+		if one.signal != "" {
+			f = perdure.NewSignal[json.RawMessage](one.signal).Future(ctx)
+		} else {
+			f = perdure.Timer(ctx, one.timer, one.after)
+		}
+		w.open[f] = one
+		w.all = append(w.all, f)
+		if err := set.Add(f); err != nil {
+			return nil, err
+		}
+	}
+	if g.within > 0 {
+		w.late = perdure.Timer(ctx, "perdure:late", g.within)
+		return w, set.Add(w.late)
+	}
+	return w, nil
 }
 
-// opened takes in what has opened a gate.
-func (g Gate) opened(ctx context.Context, f perdure.Awaitable) error {
+// opened takes in what has come: a timer also where it was cancelled.
+func (w *wait) opened(ctx context.Context, f perdure.Awaitable) error {
+	g := w.open[f]
+	delete(w.open, f)
 	signal, is := f.(*perdure.Future[json.RawMessage])
 	if !is {
-		return nil // a timer that was cancelled opens too
+		return perdure.Over(ctx)
 	}
 	payload, err := signal.Await(ctx)
 	if err != nil {
 		return err
 	}
-	return perdure.SetVariable(ctx, "signal."+g.signal, payload)
+	return g.keep(ctx, payload)
+}
+
+// end ends the waiting for what has not come. A signal that was taken all the same is
+// kept, as those before it.
+func (w *wait) end(ctx context.Context) error {
+	for _, f := range w.all {
+		if _, waits := w.open[f]; !waits {
+			continue
+		}
+		cancelled, err := cancel(ctx, f)
+		if err != nil {
+			return err
+		}
+		if !cancelled {
+			if err := w.opened(ctx, f); err != nil {
+				return err
+			}
+		}
+	}
+	if w.late == nil {
+		return nil
+	}
+	_, err := cancel(ctx, w.late)
+	return err
+}
+
+func cancel(ctx context.Context, f perdure.Awaitable) (bool, error) {
+	return f.(interface {
+		Cancel(ctx context.Context, reason string) (bool, error)
+	}).Cancel(ctx, "the step waits no more")
 }

@@ -3,9 +3,12 @@ package dag
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/perdure/perdure"
 )
@@ -21,16 +24,24 @@ const (
 )
 
 // A Graph is a definition. It is built once, usually into a package variable, by one
-// goroutine; it is complete when it is registered, and what is added to it afterwards
-// does not count. Input is of type I. It is a [perdure.Workflow] too: it is registered
-// and found as one, and its output is that of the step that [Graph.Output] names.
+// goroutine; it is complete when it is registered, and what is added to it or changed
+// afterwards does not count. Input is of type I. It is a [perdure.Workflow] too: it is
+// registered and found as one, and its output is that of the step that [Graph.Output]
+// names.
 type Graph[I any] struct {
 	*perdure.Workflow[I, json.RawMessage]
 	def *definition
 }
 
-// A definition is a graph without its types.
+// A definition is a graph without its types, as it is being built.
 type definition struct {
+	declared
+	once     sync.Once
+	complete atomic.Pointer[plan] // nil while it is being built
+}
+
+// declared is what the author has said.
+type declared struct {
 	name     string
 	input    reflect.Type
 	steps    []*step
@@ -42,22 +53,51 @@ type definition struct {
 	calls    perdure.Callbacks
 	queries  map[string]Query
 	issues   []perdure.Issue
+}
 
-	compile func() *plan // once
+// copied gives a copy that what is said later does not change.
+func (d declared) copied() declared {
+	d.steps = slices.Clone(d.steps)
+	for i, s := range d.steps {
+		d.steps[i] = s.copied()
+	}
+	d.calls, d.queries = slices.Clone(d.calls), maps.Clone(d.queries)
+	d.issues = slices.Clone(d.issues)
+	return d
+}
+
+func (d *declared) complain(where, format string, args ...any) {
+	d.issues = append(d.issues, perdure.Issue{Severity: perdure.IssueError, Where: where, Message: fmt.Sprintf(format, args...)})
+}
+
+// finish completes the definition, the first time.
+func (d *definition) finish() *plan {
+	d.once.Do(func() { d.complete.Store(newPlan(d.declared)) })
+	return d.complete.Load()
+}
+
+// now gives the plan of what is declared so far.
+func (d *definition) now() *plan {
+	if p := d.complete.Load(); p != nil {
+		return p
+	}
+	return newPlan(d.declared)
 }
 
 // New begins the definition of a graph. Of the options a retry policy is that of steps
 // that have none, and the timeout that of a whole run; without one there is none.
 func New[I any](name string, opts ...perdure.WorkflowOption) *Graph[I] {
-	d := &definition{name: name, input: reflect.TypeFor[I](), mode: Sync, queries: map[string]Query{}}
-	d.compile = sync.OnceValue(d.plan)
-	opts = slices.Concat(opts, []perdure.WorkflowOption{perdure.Declared(d.declare)})
+	d := &definition{declared: declared{name: name, input: reflect.TypeFor[I](), mode: Sync, queries: map[string]Query{}}}
+	opts = slices.Concat(opts, []perdure.WorkflowOption{perdure.Declared(func() (perdure.About, []perdure.Issue) {
+		p := d.finish()
+		return perdure.About{Graph: &p.graph}, p.issues
+	})})
 	return &Graph[I]{def: d, Workflow: perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
 		in, err := perdure.Payload[json.RawMessage](ctx)
 		if err != nil {
 			return nil, err
 		}
-		return d.compile().run(ctx, in)
+		return d.finish().run(ctx, in)
 	}, opts...)}
 }
 
@@ -67,22 +107,27 @@ func (g *Graph[I]) Mode(m Mode) *Graph[I] {
 	return g
 }
 
-// Output has the result of a step be the output of the graph.
+// Output has the result of a step be the output of the graph; without it there is none.
 func (g *Graph[I]) Output(step Dependency) *Graph[I] {
-	g.def.output = step.step().id
+	if id, is := idOf(step); is {
+		g.def.output = id
+	} else {
+		g.def.complain("output", "a nil step")
+	}
 	return g
 }
 
-// Concurrency limits how many steps go on at once; 0 is no limit.
+// Concurrency limits how many steps go on at once; 0 is no limit. A step that waits at
+// its gates counts, one that nobody waits for does not.
 func (g *Graph[I]) Concurrency(n int) *Graph[I] {
 	if n < 0 {
-		g.def.complain("", "a concurrency of %d", n)
+		g.def.complain("concurrency", "it is %d: at least 0", n)
 	}
 	return g.Pressure(perdure.AtMost(max(n, 0)))
 }
 
-// Pressure says how many steps go on at once, and whether more may begin; without it all
-// of a layer.
+// Pressure says how many steps go on at once, and whether more may begin; without it, and
+// where it is nil, all of a layer. A step that it refuses has failed.
 func (g *Graph[I]) Pressure(p perdure.Pressure) *Graph[I] {
 	g.def.pressure = p
 	return g
@@ -101,11 +146,17 @@ func (g *Graph[I]) On(c perdure.Callback) *Graph[I] {
 	return g
 }
 
-// Again is asked when all steps are done whether the run continues as new, and with what
-// input. It is workflow code: it must decide by its argument alone.
+// Again is asked when all steps have ended whether the run continues as new, and with
+// what input. It is workflow code: it must decide by its argument alone.
 func (g *Graph[I]) Again(next func(k perdure.Known) (I, bool)) *Graph[I] {
+	if next == nil {
+		g.def.complain("again", "it needs a function")
+	}
 	g.def.again = func(k perdure.Known) (json.RawMessage, bool, error) {
 		in, more := next(k)
+		if !more {
+			return nil, false, nil
+		}
 		data, err := perdure.Encode(in)
 		return data, more, err
 	}
@@ -113,23 +164,30 @@ func (g *Graph[I]) Again(next func(k perdure.Known) (I, bool)) *Graph[I] {
 }
 
 // Layers gives the IDs of the steps, layer by layer.
-func (g *Graph[I]) Layers() [][]string { return g.def.compile().layers }
+func (g *Graph[I]) Layers() [][]string {
+	layers := slices.Clone(g.def.now().layers)
+	for i, ids := range layers {
+		layers[i] = slices.Clone(ids)
+	}
+	return layers
+}
 
 // Graph gives the steps and what they come after, to be drawn.
-func (g *Graph[I]) Graph() perdure.Graph { return g.def.compile().graph }
+func (g *Graph[I]) Graph() perdure.Graph { return g.def.now().graph }
 
 // Start starts a run, as [perdure.Workflow.Start] does, of a graph whose mode allows it.
 func (g *Graph[I]) Start(ctx context.Context, c perdure.Caller, in I, opts ...perdure.StartOption) (*perdure.Run[json.RawMessage], error) {
-	if g.def.mode == Sync {
+	if g.def.now().mode == Sync {
 		return nil, g.def.refuse("start", "its runs are waited for: use Execute, or give it another mode")
 	}
 	return g.Workflow.Start(ctx, c, in, opts...)
 }
 
 // Execute starts a run, of a graph whose mode allows it, waits for its end and tells how
-// it went. A run that has failed is no error here: the result says so.
+// it went; where the run continues as new, how the last run of the chain did. A run that
+// has failed is no error here: the result says so. The end of ctx ends only the waiting.
 func (g *Graph[I]) Execute(ctx context.Context, c perdure.Caller, in I, opts ...perdure.StartOption) (Result, error) {
-	if g.def.mode == Async {
+	if g.def.now().mode == Async {
 		return Result{}, g.def.refuse("execute", "its runs are not waited for: use Start, or give it another mode")
 	}
 	run, err := g.Workflow.Start(ctx, c, in, opts...)
@@ -140,9 +198,14 @@ func (g *Graph[I]) Execute(ctx context.Context, c perdure.Caller, in I, opts ...
 		return Result{}, err
 	}
 	r, err := run.Report(ctx)
+	for err == nil && r.Successor != "" {
+		if run, err = g.Get(ctx, c, string(r.Successor)); err == nil {
+			r, err = run.Report(ctx)
+		}
+	}
 	return Result{r}, err
 }
 
 func (d *definition) refuse(verb, why string) error {
-	return &perdure.Error{Code: perdure.CodeInvalid, Op: verb + " " + d.name, Message: "the graph is " + string(d.mode) + ": " + why}
+	return &perdure.Error{Code: perdure.CodeInvalid, Op: verb + " " + d.name, Message: "the graph is " + string(d.now().mode) + ": " + why}
 }

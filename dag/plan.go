@@ -1,82 +1,109 @@
 package dag
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/perdure/perdure"
 )
 
 // A plan is a definition that is complete: it is never changed.
 type plan struct {
-	*definition
+	declared
 	byID   map[string]*step
 	layers [][]string
+	layer  map[string]int // of each step, counted from 1; 0 where it is in none
 	graph  perdure.Graph
-	issues []perdure.Issue
 }
 
-// plan completes the definition.
-func (d *definition) plan() *plan {
-	p := &plan{definition: d, byID: map[string]*step{}}
-	for _, s := range d.steps {
+// newPlan completes what is declared.
+func newPlan(d declared) *plan {
+	p := &plan{declared: d.copied(), byID: map[string]*step{}, layer: map[string]int{}}
+	for _, s := range p.steps {
 		p.graph.Nodes = append(p.graph.Nodes, perdure.Node{Name: s.id, After: s.after, Order: s.order})
 		p.byID[s.id] = s
 	}
-	p.issues = append(p.graph.Check(), d.issues...)
-	for _, s := range d.steps {
-		p.issues = append(p.issues, p.check(s)...)
-		slices.SortStableFunc(s.gates, func(a, b gate) int { return a.kind() - b.kind() })
+	p.layers = p.graph.Layers()
+	for i, ids := range p.layers {
+		for _, id := range ids {
+			p.layer[id] = i + 1
+		}
 	}
-	switch d.mode {
+	for _, s := range p.steps {
+		p.checkStep(s)
+	}
+	switch p.mode {
 	case Sync, Async, Both:
 	default:
-		p.complain("mode", "there is no mode %q", string(d.mode))
+		p.complain("mode", "there is no mode %q", string(p.mode))
 	}
-	p.issues = append(p.issues, d.calls.Check(func(id string) bool { return p.byID[id] != nil })...)
-	p.layers = p.graph.Layers()
+	if p.output != "" && p.byID[p.output] == nil {
+		p.complain("output", "there is no step %s", p.output)
+	}
+	p.issues = append(p.issues, p.calls.Check(func(id string) bool { return p.byID[id] != nil })...)
 	return p
 }
 
-func (p *plan) complain(where, format string, args ...any) {
-	d := definition{}
-	d.complain(where, format, args...)
-	p.issues = append(p.issues, d.issues...)
-}
+// ownWords begin the names of what belongs to a step: no step has such a name itself.
+var ownWords = []string{"gate:", "in:", childWord, "undo:"}
 
-// check says what is wrong with a step.
-func (p *plan) check(s *step) []perdure.Issue {
-	issues := append([]perdure.Issue(nil), s.issues...)
-	if !perdure.ValidName(s.id) {
-		issues = append(issues, perdure.Issue{Severity: perdure.IssueError, Where: s.id, Message: "this cannot be an ID: 1 to 255 of A-Z a-z 0-9 . _ : -"})
-	}
-	issues = append(issues, s.checkGates()...)
+const childWord = "child:" // the longest of them
+
+// checkStep says what is wrong with a step.
+func (p *plan) checkStep(s *step) {
+	s.checkID()
+	s.checkGates()
+	s.checkNames()
 	if s.condition != nil {
 		if err := s.condition.Check(); err != nil {
-			issues = append(issues, perdure.Issue{Severity: perdure.IssueError, Where: s.id + ".when", Message: err.Error(), Err: err})
+			s.issues = append(s.issues, perdure.Issue{Severity: perdure.IssueError, Where: s.where("when"), Message: err.Error(), Err: err})
 		}
 	}
-	types := perdure.GivenTypes{Input: p.input, Result: func(id string) (reflect.Type, bool) {
+	if s.check != nil {
+		s.take("", s.check(p.types(s, true)))
+	}
+	if s.undoCheck != nil {
+		s.take("undo", s.undoCheck(p.types(s, false)))
+	}
+	p.issues = append(p.issues, s.issues...)
+}
+
+func (s *step) checkID() {
+	if !perdure.ValidName(s.id) {
+		s.complain("", "this cannot be an ID: 1 to 255 of A-Z a-z 0-9 . _ : -")
+		return
+	}
+	for _, word := range ownWords {
+		if strings.HasPrefix(s.id, word) {
+			s.complain("", "an ID cannot begin with %s", word)
+		}
+	}
+	if longest := childWord + s.id; !perdure.ValidName(longest) {
+		s.complain("", "the ID is too long: there are names with more before it")
+	}
+}
+
+// types is what is known of what arguments of a step are made of; of its compensation
+// where it is not forward.
+func (p *plan) types(s *step, forward bool) perdure.GivenTypes {
+	return perdure.GivenTypes{Input: p.input, Result: func(id string) (reflect.Type, bool) {
+		if !forward && id == ownResult {
+			return s.result, true
+		}
 		other := p.byID[id]
 		if other == nil {
 			return nil, false
 		}
+		if forward && p.layer[id] >= p.layer[s.id] {
+			s.note(perdure.IssueWarning, "", "it takes the result of %s, which is in no layer before", id)
+		}
 		return other.result, true
 	}}
-	for what, check := range map[string]func(perdure.GivenTypes) []perdure.Issue{"": s.check, "undo.": s.undoCheck} {
-		if check == nil {
-			continue
-		}
-		for _, i := range check(types) {
-			i.Where = s.id + "." + what + i.Where
-			issues = append(issues, i)
-		}
-	}
-	return issues
 }
 
-// declare is what the definition says of itself when it is registered.
-func (d *definition) declare() (perdure.About, []perdure.Issue) {
-	p := d.compile()
-	return perdure.About{Graph: &p.graph}, p.issues
+// sortGates sorts gates by their kinds.
+func sortGates(gates []gate) {
+	slices.SortStableFunc(gates, func(a, b gate) int { return cmp.Compare(a.kind, b.kind) })
 }

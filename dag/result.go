@@ -29,13 +29,24 @@ func (g *Graph[I]) Query(name string, q Query) *Graph[I] {
 	return g
 }
 
-// Ask answers a query about a run.
+// Ask answers a query about a run. A panic in the query is an error.
 func (g *Graph[I]) Ask(r perdure.Report, name string, args json.RawMessage) (any, error) {
-	q := g.def.queries[name]
+	q := g.def.now().queries[name]
 	if q == nil {
 		return nil, &perdure.Error{Code: perdure.CodeNotFound, Op: "query " + name, Message: "graph " + g.def.name + " has no such query"}
 	}
-	return q(r, args)
+	type answer struct {
+		v   any
+		err error
+	}
+	a, err := guarded(func() answer {
+		v, err := q(r, args)
+		return answer{v, err}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.v, a.err
 }
 
 // Current gives the IDs of the steps that go on.

@@ -3,7 +3,6 @@ package dag
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"sync"
 
 	"github.com/perdure/perdure"
@@ -18,14 +17,17 @@ type execution struct {
 	info  perdure.Info
 	calls *perdure.Calls
 
-	ready   map[string]bool // their gates and preludes are passed
-	running []asyncStep     // that nobody waits for
-	done    []*step         // in the order in which they ended
-	failed  []failure
+	passed map[string]int    // how many of its stages a step has passed
+	begun  map[string]future // of steps that are begun and not settled
+	asides []*step           // that nobody waits for, in the order of their starts
+	done   []*step           // in the order in which they ended
+	failed []failure
 
 	mu      sync.RWMutex
 	results map[string]json.RawMessage
 }
+
+type future = *perdure.Future[json.RawMessage]
 
 // A failure is a step that has failed.
 type failure struct {
@@ -33,16 +35,11 @@ type failure struct {
 	err error
 }
 
-type asyncStep struct {
-	s *step
-	f *perdure.Future[json.RawMessage]
-}
-
 // run is the workflow.
 func (p *plan) run(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
 	x := &execution{
-		plan: p, ctx: ctx, input: input, calls: p.definition.calls.Begin(),
-		ready: map[string]bool{}, results: map[string]json.RawMessage{},
+		plan: p, ctx: ctx, input: input, calls: p.calls.Begin(),
+		passed: map[string]int{}, begun: map[string]future{}, results: map[string]json.RawMessage{},
 	}
 	var err error
 	if x.info, err = perdure.InfoOf(ctx); err != nil {
@@ -54,13 +51,10 @@ func (p *plan) run(ctx context.Context, input json.RawMessage) (json.RawMessage,
 	if err := x.walk(); err != nil {
 		return nil, err
 	}
-	if err := x.harvest(); err != nil {
-		return nil, err
-	}
 	if len(x.failed) > 0 {
 		return nil, x.fail()
 	}
-	if err := x.calls.Wait(ctx); err != nil {
+	if err := x.finish(); err != nil {
 		return nil, err
 	}
 	if p.again != nil {
@@ -95,34 +89,33 @@ func (x *execution) skip(s *step, why string) error {
 func (x *execution) walk() error {
 	return perdure.Walk{
 		Layers: x.layers, Pressure: x.pressure,
-		More: func() bool { return len(x.failed) == 0 },
+		More:   func() bool { return len(x.failed) == 0 },
+		Beside: func(id string) bool { return x.byID[id].async },
 		Begin: func(id string, alone bool) (perdure.Awaitable, error) {
-			return x.begin(x.byID[id], alone)
+			return awaitable(x.begin(x.byID[id], alone))
 		},
 		Ended: func(id string, f perdure.Awaitable, refused error) (perdure.Awaitable, error) {
-			s := x.byID[id]
 			if refused != nil {
-				return nil, x.refuse(s, refused)
+				return nil, x.refuse(x.byID[id], refused)
 			}
-			out, err := f.(*perdure.Future[json.RawMessage]).Await(x.ctx)
-			if x.ready[id] {
-				return nil, x.settle(s, out, err)
-			}
-			if err != nil {
-				return nil, x.refuse(s, err)
-			}
-			return x.prepare(s, out)
+			out, err := f.(future).Await(x.ctx)
+			return awaitable(x.ended(x.byID[id], out, err))
 		},
 	}.Run(x.ctx)
 }
 
-// begin begins a step: with its condition, its gates, or itself.
-func (x *execution) begin(s *step, alone bool) (perdure.Awaitable, error) {
-	if err := x.harvest(); err != nil {
+// awaitable keeps a future that is nil from being an interface that is not.
+func awaitable(f future, err error) (perdure.Awaitable, error) {
+	if f == nil {
 		return nil, err
 	}
+	return f, err
+}
+
+// begin begins a step: with its condition, a stage, or itself.
+func (x *execution) begin(s *step, alone bool) (future, error) {
 	if s.condition != nil {
-		holds, err := x.holds(s)
+		holds, err := perdure.Ask(x.ctx, s.condition, x.known())
 		switch {
 		case err != nil:
 			return nil, x.refuse(s, err)
@@ -130,39 +123,61 @@ func (x *execution) begin(s *step, alone bool) (perdure.Awaitable, error) {
 			return nil, x.skip(s, "its condition does not hold")
 		}
 	}
-	switch {
-	case len(s.gates) > 0:
-		return perdure.Go(x.ctx, "gate:"+s.id, func(ctx context.Context) (json.RawMessage, error) { return nil, s.pass(ctx) }), nil
-	case s.before != nil:
-		return s.before(x.ctx, x, s), nil
+	if s.async {
+		x.asides = append(x.asides, s)
 	}
-	return x.start(s, alone)
+	return x.advance(s, nil, alone)
 }
 
-// prepare goes on with a step whose gates are open, or whose prelude has ended.
-func (x *execution) prepare(s *step, out json.RawMessage) (perdure.Awaitable, error) {
-	if _, passed := x.results["gate:"+s.id]; len(s.gates) > 0 && s.before != nil && !passed {
-		x.put("gate:"+s.id, nil)
-		return s.before(x.ctx, x, s), nil
+// A stage is what a step waits for before it begins.
+type stage struct {
+	word string // before the ID of the step, it is the name of its branch
+	do   func(context.Context) (json.RawMessage, error)
+}
+
+// stages gives those of a step: its gates, then its prelude.
+func (x *execution) stages(s *step) (all []stage) {
+	if len(s.gates) > 0 {
+		all = append(all, stage{"gate:", s.pass})
 	}
 	if s.before != nil {
-		x.put(beforeOf(s), out)
+		all = append(all, stage{s.word, func(ctx context.Context) (json.RawMessage, error) { return s.do(ctx, x.given()) }})
 	}
-	return x.start(s, false)
+	return all
 }
 
-// start has the step itself done.
-func (x *execution) start(s *step, alone bool) (perdure.Awaitable, error) {
-	x.ready[s.id] = true
-	if s.async {
-		x.running = append(x.running, asyncStep{s, x.task(s).Async(x.ctx, x.given(s))})
-		return nil, nil
+// advance goes on with the next stage of a step, or begins it; out is what the last stage
+// gave.
+func (x *execution) advance(s *step, out json.RawMessage, alone bool) (future, error) {
+	var f future
+	if all, at := x.stages(s), x.passed[s.id]; at < len(all) {
+		f = perdure.Go(x.ctx, all[at].word+s.id, all[at].do)
+	} else {
+		t := x.task(s, out)
+		if alone {
+			out, err := t.Run(x.ctx, x.given())
+			return nil, x.settle(s, out, err)
+		}
+		f = t.Async(x.ctx, x.given())
 	}
-	if !alone {
-		return x.task(s).Async(x.ctx, x.given(s)), nil
+	x.passed[s.id]++
+	x.begun[s.id] = f
+	return f, nil
+}
+
+// isBegun says whether a step has passed its stages.
+func (x *execution) isBegun(s *step) bool { return x.passed[s.id] > len(x.stages(s)) }
+
+// ended takes in what a step has waited for: a stage, or itself.
+func (x *execution) ended(s *step, out json.RawMessage, err error) (future, error) {
+	delete(x.begun, s.id)
+	switch {
+	case x.isBegun(s):
+		return nil, x.settle(s, out, err)
+	case err != nil:
+		return nil, x.refuse(s, err)
 	}
-	out, err := x.task(s).Run(x.ctx, x.given(s))
-	return nil, x.settle(s, out, err)
+	return x.advance(s, out, false)
 }
 
 // refuse fails a step that did not begin.
@@ -170,10 +185,8 @@ func (x *execution) refuse(s *step, why error) error {
 	if perdure.Over(x.ctx) != nil {
 		return why
 	}
-	t := x.task(s)
-	t.Retry = &perdure.NoRetry
-	t.Call = func(context.Context, perdure.Given) (json.RawMessage, error) { return nil, why }
-	_, err := t.Run(x.ctx, x.given(s))
+	t := perdure.Task{Name: s.id, Retry: &perdure.NoRetry, Call: func(context.Context, perdure.Given) (json.RawMessage, error) { return nil, why }}
+	_, err := t.Run(x.ctx, x.given())
 	return x.settle(s, nil, err)
 }
 
@@ -188,37 +201,35 @@ func (x *execution) settle(s *step, out json.RawMessage, err error) error {
 		}
 		return err
 	}
-	x.put(s.id, out)
+	x.mu.Lock()
+	x.results[s.id] = out
+	x.mu.Unlock()
 	x.done = append(x.done, s)
 	return x.calls.StepEnded(x.ctx, s.id)
 }
 
-// harvest takes in the async steps that have ended.
-func (x *execution) harvest() error {
-	var left []asyncStep
-	for _, a := range x.running {
-		status, out, err := a.f.State()
-		if status == perdure.StepIsRunning {
-			left = append(left, a)
+// finish takes in the async steps that have ended meanwhile, and waits for callbacks.
+func (x *execution) finish() error {
+	for _, s := range x.asides {
+		f := x.begun[s.id]
+		if f == nil || !x.isBegun(s) {
 			continue
 		}
-		if x.settle(a.s, out, err); perdure.Over(x.ctx) != nil {
-			return perdure.Over(x.ctx)
+		status, out, err := f.State()
+		if status != perdure.StepIsRunning {
+			_, _ = x.ended(s, out, err)
 		}
 	}
-	x.running = left
-	return nil
+	return x.calls.Wait(x.ctx)
 }
 
-func (x *execution) put(id string, out json.RawMessage) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.results[id] = out
-}
-
-// task is what a step does.
-func (x *execution) task(s *step) perdure.Task {
+// task is what a step does. One that has a prelude records what that gave.
+func (x *execution) task(s *step, out json.RawMessage) perdure.Task {
 	t := perdure.Task{Name: s.id, Call: s.call, Retry: s.retry, Timeout: s.timeout, Variable: s.variable}
+	if s.before != nil {
+		t.Timeout = 0
+		t.Call = func(context.Context, perdure.Given) (json.RawMessage, error) { return out, nil }
+	}
 	if x.events {
 		t.Event = s.event
 		if t.Event == nil {
@@ -228,8 +239,8 @@ func (x *execution) task(s *step) perdure.Task {
 	return t
 }
 
-// given is what the argument of a step is made of.
-func (x *execution) given(*step) perdure.Given {
+// given is what arguments of steps are made of.
+func (x *execution) given() perdure.Given {
 	return perdure.Given{Input: x.input, Result: func(id string) (json.RawMessage, bool) {
 		x.mu.RLock()
 		defer x.mu.RUnlock()
@@ -238,74 +249,10 @@ func (x *execution) given(*step) perdure.Given {
 	}}
 }
 
-// holds asks the condition of a step. It may be the user's code: a panic in it is an
-// error.
-func (x *execution) holds(s *step) (holds bool, err error) {
-	return perdure.Ask(x.ctx, s.condition, x.known())
-}
-
-// known is what conditions decide by.
+// known is what conditions decide by. Workflow code alone writes the results, and it does
+// not while it asks.
 func (x *execution) known() perdure.Known {
-	k := perdure.Known{Input: x.input, Results: map[string]json.RawMessage{}, Headers: x.info.Headers}
-	for _, s := range x.done {
-		k.Results[s.id] = x.results[s.id]
-	}
+	k := perdure.Known{Input: x.input, Results: x.results, Headers: x.info.Headers}
 	k.Variables, _ = perdure.Variables(x.ctx)
 	return k
-}
-
-// fail undoes what is done and ends the run.
-func (x *execution) fail() error {
-	ctx := x.ctx
-	err := perdure.FailedStep(x.failed[0].s.id, x.failed[0].err)
-	if e := x.undo(); e != nil {
-		return e
-	}
-	var ids []string
-	for _, f := range x.failed {
-		ids = append(ids, f.s.id)
-		if e := perdure.DeadLetter(ctx, f.s.id, f.err); e != nil {
-			return e
-		}
-	}
-	suppressed, e := x.calls.Failed(ctx, err, ids...)
-	if e == nil {
-		e = x.calls.Wait(ctx)
-	}
-	switch {
-	case e != nil:
-		return e
-	case suppressed:
-		return nil
-	}
-	return perdure.Fail(ctx, err)
-}
-
-// undo undoes the steps that are done, the one that ended last first.
-func (x *execution) undo() error {
-	undoes := slices.DeleteFunc(slices.Clone(x.done), func(s *step) bool { return s.undo == nil })
-	if len(undoes) == 0 {
-		return nil
-	}
-	if err := perdure.SetStatus(x.ctx, perdure.StatusCompensating); err != nil {
-		return err
-	}
-	if err := perdure.Record(x.ctx, perdure.Fact{Kind: perdure.CompensationStarted, Name: "compensation", Reason: "BEST_EFFORT_SEQUENTIAL"}); err != nil {
-		return err
-	}
-	for _, s := range slices.Backward(undoes) {
-		t := perdure.Task{Name: s.id, Phase: perdure.PhaseUndo, Call: s.undo, Retry: s.retry, Timeout: s.timeout}
-		_, err := t.Run(x.ctx, x.given(s))
-		if over := perdure.Over(x.ctx); over != nil {
-			return over
-		}
-		fact := perdure.Fact{Kind: perdure.StepCompensated, Name: s.id}
-		if err != nil {
-			fact.Kind, fact.Err = perdure.CompensationFailed, err
-		}
-		if err := perdure.Record(x.ctx, fact); err != nil {
-			return err
-		}
-	}
-	return nil
 }

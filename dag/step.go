@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -12,6 +14,14 @@ import (
 
 // A Dependency is a step that another one comes after.
 type Dependency interface{ step() *step }
+
+// idOf gives the ID of a step, and false for nil.
+func idOf(d Dependency) (string, bool) {
+	if d == nil || d.step() == nil {
+		return "", false
+	}
+	return d.step().id, true
+}
 
 // A Step is one step of a graph. Its function gets an A, which is the graph's input, or a
 // struct with tags: see [perdure.Arguments]. Its methods build it, and return it.
@@ -27,7 +37,8 @@ type step struct {
 	order     int
 	condition perdure.Condition
 	gates     []gate
-	before    prelude // what the task waits for after the gates; nil for none
+	before    prelude // nil for none
+	word      string  // before the ID, it is the name of the branch of the prelude
 	call      perdure.TaskFunc
 	check     func(perdure.GivenTypes) []perdure.Issue
 	result    reflect.Type
@@ -41,9 +52,13 @@ type step struct {
 	issues    []perdure.Issue
 }
 
-// A prelude is workflow code that does what a step stands for, and gives what its task
-// records.
-type prelude func(ctx context.Context, x *execution, s *step) perdure.Awaitable
+// copied gives a copy that its builder does not change. Its gates are in order.
+func (s *step) copied() *step {
+	c := *s
+	c.after, c.gates, c.issues = slices.Clone(s.after), slices.Clone(s.gates), slices.Clone(s.issues)
+	sortGates(c.gates)
+	return &c
+}
 
 // Add adds a step. What is wrong with it is told when the graph is registered.
 func Add[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) (R, error)) *Step[A, R] {
@@ -56,26 +71,52 @@ func Add[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) (R, er
 	return &Step[A, R]{s, args}
 }
 
-func (d *definition) complain(where, format string, args ...any) {
-	d.issues = append(d.issues, perdure.Issue{Severity: perdure.IssueError, Where: where, Message: fmt.Sprintf(format, args...)})
+// where is the place of something of the step.
+func (s *step) where(parts ...string) string {
+	parts = slices.DeleteFunc(append([]string{s.id}, parts...), func(part string) bool { return part == "" })
+	return strings.Join(parts, ".")
+}
+
+func (s *step) note(how perdure.Severity, where, format string, args ...any) {
+	s.issues = append(s.issues, perdure.Issue{Severity: how, Where: s.where(where), Message: fmt.Sprintf(format, args...)})
 }
 
 func (s *step) complain(where, format string, args ...any) {
-	if where != "" {
-		where = "." + where
+	s.note(perdure.IssueError, where, format, args...)
+}
+
+// take takes in issues of a part of it.
+func (s *step) take(where string, issues []perdure.Issue) {
+	for _, i := range issues {
+		i.Where = s.where(where, i.Where)
+		s.issues = append(s.issues, i)
 	}
-	s.issues = append(s.issues, perdure.Issue{Severity: perdure.IssueError, Where: s.id + where, Message: fmt.Sprintf(format, args...)})
 }
 
 // warn tells of a time that is odd.
 func (s *step) warn(where string, d time.Duration) time.Duration {
 	if d < 0 || d > 24*time.Hour {
-		s.issues = append(s.issues, perdure.Issue{Severity: perdure.IssueWarning, Where: s.id + "." + where, Message: fmt.Sprintf("a %s of %v", where, d)})
+		s.note(perdure.IssueWarning, where, "it is %v", d)
 	}
 	return max(d, 0)
 }
 
-func (s *Step[A, R]) step() *step { return s.s }
+// checkNames says which names cannot be recorded.
+func (s *step) checkNames() {
+	if s.variable != "" && !perdure.ValidName(s.variable) {
+		s.complain("variable", "this cannot be the name of a variable: %s", s.variable)
+	}
+	if s.event != nil && s.event.Type != "" && !perdure.ValidName(s.event.Type) {
+		s.complain("event", "this cannot be a type of event: %s", s.event.Type)
+	}
+}
+
+func (s *Step[A, R]) step() *step {
+	if s == nil {
+		return nil
+	}
+	return s.s
+}
 
 // ID is the step's ID.
 func (s *Step[A, R]) ID() string { return s.s.id }
@@ -83,7 +124,11 @@ func (s *Step[A, R]) ID() string { return s.s.id }
 // After has the step begin when those have ended.
 func (s *Step[A, R]) After(steps ...Dependency) *Step[A, R] {
 	for _, d := range steps {
-		s.s.after = append(s.s.after, d.step().id)
+		if id, is := idOf(d); is {
+			s.s.after = append(s.s.after, id)
+		} else {
+			s.s.complain("after", "a nil step")
+		}
 	}
 	return s
 }
@@ -95,13 +140,17 @@ func (s *Step[A, R]) Order(n int) *Step[A, R] {
 }
 
 // When has the step run only where the condition holds; else it is SKIPPED, and those
-// that come after it get no value of it.
+// that come after it get no value of it. It is asked before the step waits at its gates.
 func (s *Step[A, R]) When(c perdure.Condition) *Step[A, R] {
+	if c == nil {
+		s.s.complain("when", "a nil condition")
+	}
 	s.s.condition = c
 	return s
 }
 
-// Retry is the step's policy; without one it is the graph's.
+// Retry is the step's policy; without one it is the graph's. What is workflow code, a
+// child or a branch, is done once: for those it is the policy of what undoes them.
 func (s *Step[A, R]) Retry(r perdure.Retry) *Step[A, R] {
 	s.s.setRetry(r)
 	return s
@@ -111,19 +160,19 @@ func (s *step) setRetry(r perdure.Retry) {
 	if err := r.Validate(); err != nil {
 		s.complain("retry", "%v", err)
 	}
-	s.warn("retry", r.Cap)
+	s.warn("retry", max(r.First, r.Cap))
 	s.retry = &r
 }
 
-// Timeout limits one attempt.
+// Timeout limits one attempt. A child that passes it is cancelled.
 func (s *Step[A, R]) Timeout(d time.Duration) *Step[A, R] {
 	s.s.timeout = s.s.warn("timeout", d)
 	return s
 }
 
-// Async has nothing wait for the step: its layer counts it as ended once it has begun. A
-// failure of it is recorded and fails nothing else; what still runs when all else has
-// ended is cancelled.
+// Async has nothing wait for the step: its layer counts it as ended once it is taken up,
+// also while it waits at its gates. A failure of it is recorded and fails nothing else;
+// what still runs when all else has ended is cancelled.
 func (s *Step[A, R]) Async() *Step[A, R] {
 	s.s.async = true
 	return s
@@ -132,24 +181,39 @@ func (s *Step[A, R]) Async() *Step[A, R] {
 // Undo is what undoes the step when the graph fails: it gets what the step got and what
 // it gave.
 func (s *Step[A, R]) Undo(fn func(ctx context.Context, in A, out R) error) *Step[A, R] {
-	if s.s.undo != nil {
-		s.s.complain("undo", "two compensations")
-	}
-	if fn == nil {
-		s.s.complain("undo", "a compensation needs a function")
-	}
-	s.s.undo = func(ctx context.Context, given perdure.Given) (json.RawMessage, error) {
+	s.s.setUndo(fn == nil, nil, func(ctx context.Context, given perdure.Given) (json.RawMessage, error) {
 		in, err := s.args.Fill(ctx, given)
 		if err != nil {
 			return nil, err
 		}
-		out, _, err := perdure.Output[R](ctx, s.s.id)
+		out, _, err := perdure.Output[R](ctx, ownResult)
 		if err != nil {
 			return nil, err
 		}
 		return nil, fn(ctx, in, out)
-	}
+	})
 	return s
+}
+
+// ownResult is the name under which a compensation finds the result of its step.
+const ownResult = "result"
+
+// UndoWith is [Step.Undo] by a function whose argument is made as that of a step: the
+// result of what it undoes is that of the step "result".
+func UndoWith[A, R, C, U any](s *Step[A, R], fn func(context.Context, C) (U, error)) *Step[A, R] {
+	args := perdure.NewArguments[C]()
+	s.s.setUndo(fn == nil, args.Check, perdure.TaskOf(args, fn))
+	return s
+}
+
+func (s *step) setUndo(missing bool, check func(perdure.GivenTypes) []perdure.Issue, undo perdure.TaskFunc) {
+	if s.undo != nil {
+		s.complain("undo", "two compensations")
+	}
+	if missing {
+		s.complain("undo", "a compensation needs a function")
+	}
+	s.undo, s.undoCheck = undo, check
 }
 
 // Event is the type under which the publisher is told of the step's success, where the
@@ -166,7 +230,7 @@ func (s *Step[A, R]) Variable(name string) *Step[A, R] {
 }
 
 // Output gives the step's result in the body of a step that comes after it, and false
-// where it has none: it was skipped.
+// where it has none: it was skipped, or is [Step.Async] and has not ended.
 func (s *Step[A, R]) Output(ctx context.Context) (R, bool, error) {
 	return perdure.Output[R](ctx, s.s.id)
 }

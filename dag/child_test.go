@@ -1,0 +1,190 @@
+package dag_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dag"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/saga"
+)
+
+// spec: F-18
+func TestAChildThatIsWaitedForOrNot(t *testing.T) {
+	for _, c := range []struct {
+		child           *perdure.Workflow[int, int]
+		detached, any   bool
+		run             journal.Status
+		status          journal.Status
+		fails, children string
+	}{
+		{child: goodChild, run: journal.Completed, status: journal.Completed, children: "good-child COMPLETED"},
+		{child: badChild, run: journal.Failed, children: "bad-child FAILED"},
+		{child: badChild, any: true, run: journal.Completed, status: journal.Failed, fails: "it is down", children: "bad-child FAILED"},
+		{child: badChild, detached: true, run: journal.Completed, children: "bad-child RUNNING"},
+	} {
+		g := dag.New[int]("g")
+		step := dag.AddChild(g, "a", c.child, func(none) int { return 42 })
+		step.Retry(perdure.Retry{Attempts: 3})
+		if c.detached {
+			step.Detached()
+		}
+		if c.any {
+			step.AnyOutcome()
+		}
+		perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+			r := execute(env, g, 1)
+			wantStatus(env, r, c.run)
+			out, found, err := step.Of(r)
+			if err != nil || found != (c.run == journal.Completed) || out.Status != c.status || out.Error != c.fails || found && out.RunID == "" {
+				env.Errorf("the result is %+v, %v, %v", out, found, err)
+			}
+			if !c.detached {
+				if got := fmt.Sprint(children(env)); got != "["+c.children+"]" {
+					env.Errorf("the children are %s", got)
+				}
+			}
+			env.Sleep(time.Hour)
+			return len(children(env)) // one, however often the code was replayed
+		}, g, c.child)
+	}
+}
+
+// spec: F-18, F-21
+func TestCancellingAGraphCancelsItsChildren(t *testing.T) {
+	slow := perdure.Define("slow", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, 100*time.Hour) })
+	g := dag.New[int]("g")
+	dag.AddChild(g, "waited", slow, func(none) int { return 1 })
+	dag.AddChild(g, "detached", slow, func(none) int { return 1 }).Detached()
+	dag.AddChild(g, "async", slow, func(none) int { return 1 }).Async()
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		run := perduretest.Start(env, g.Workflow, 1)
+		env.Sleep(time.Hour)
+		run.Cancel("enough")
+		env.Sleep(time.Hour)
+		wantStatus(env, reportOf(env, run.ID()), journal.Cancelled)
+		return children(env)
+	}, g, slow)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, g.Workflow, 1)
+		env.Sleep(time.Hour)
+		run.Cancel("enough")
+		env.Sleep(time.Hour)
+		if got := children(env); !slices.Equal(got, []string{"slow CANCELLED", "slow CANCELLED", "slow CANCELLED"}) {
+			env.Errorf("the children are %v", got)
+		}
+	}, g, slow)
+}
+
+// spec: F-18, F-44
+func TestAChildCanBeASaga(t *testing.T) {
+	var d diary
+	pay := saga.New[int]("pay")
+	debit := saga.Add(pay, "debit", d.notes("debit")).Undo(d.undoes("credit"))
+	saga.Add(pay, "book", does(1, errDown)).After(debit)
+	g := dag.New[int]("g")
+	dag.AddChild(g, "pay", pay.Workflow, func(none) int { return 1 })
+	perduretest.Test(t, func(env *perduretest.Env) {
+		r := execute(env, g, 1)
+		wantStatus(env, r, journal.Failed)
+		wantSteps(env, r, "pay FAILED")
+		d.want(env, "debit", "credit")
+	}, g, pay)
+}
+
+// What the user's code does wrong fails its step, and nothing else.
+//
+// spec: F-16, F-18, F-20
+func TestWhatPanicsOrDoesNotEncodeFailsItsStep(t *testing.T) {
+	type cyclic struct{ Next any }
+	never := perdure.NoRetry
+	for name, add := range map[string]func(g *dag.Graph[int]){
+		"a step panics": func(g *dag.Graph[int]) {
+			dag.Add(g, "a", func(context.Context, none) (int, error) { panic("a") }).Retry(never)
+		},
+		"a result": func(g *dag.Graph[int]) {
+			dag.Add(g, "a", func(context.Context, none) (chan int, error) { return nil, nil })
+		},
+		"a condition panics": func(g *dag.Graph[int]) {
+			dag.Add(g, "a", does(1, nil)).When(perdure.If(func(context.Context, perdure.Known) (bool, error) { panic("a") }))
+		},
+		"a child's input panics": func(g *dag.Graph[int]) { dag.AddChild(g, "a", goodChild, func(none) int { panic("a") }) },
+		"a child's input": func(g *dag.Graph[int]) {
+			wf := perdure.Define("odd", func(context.Context, chan int) (int, error) { return 0, nil })
+			dag.AddChild(g, "a", wf, func(none) chan int { return nil })
+		},
+		"a detached child's input": func(g *dag.Graph[int]) {
+			wf := perdure.Define("odd", func(context.Context, chan int) (int, error) { return 0, nil })
+			dag.AddChild(g, "a", wf, func(none) chan int { return nil }).Detached()
+		},
+		"a branch's result": func(g *dag.Graph[int]) {
+			dag.AddBranch(g, "a", func(context.Context, none) (cyclic, error) { return cyclic{func() {}}, nil })
+		},
+		"a required value": func(g *dag.Graph[int]) {
+			dag.Add(g, "a", func(context.Context, struct {
+				V int `perdure:"variable=v,required"`
+			}) (int, error) {
+				return 0, nil
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var d diary
+			g := dag.New[int]("g")
+			first := dag.Add(g, "first", d.notes("first")).Undo(func(context.Context, none, string) error { panic("undo") }).Retry(never)
+			zero := dag.Add(g, "zero", d.notes("zero")).Undo(d.undoes("undo")).Order(-1).After(first)
+			add(g)
+			dag.Add(g, "last", d.notes("last")).After(zero)
+			g.On(perdure.Callback{Failure: func(context.Context, error) (bool, error) { panic("callback") }})
+			perduretest.Test(t, func(env *perduretest.Env) {
+				r := execute(env, g, 1)
+				wantStatus(env, r, journal.Failed)
+				var failed *perdure.StepError
+				if !errors.As(r.Err, &failed) || failed.Step != "a" {
+					env.Errorf("it fails with %v", r.Err)
+				}
+				if s, _ := r.Step("a"); s.Status != perdure.StepIsFailed || s.Attempts != 1 {
+					env.Errorf("the step is %v after %d attempts", s.Status, s.Attempts)
+				}
+				if s, _ := r.Step("first"); s.Status != perdure.StepIsCompensationFailed || r.Undo.All {
+					env.Errorf("the first step is %v", s.Status)
+				}
+			}, g, goodChild)
+		})
+	}
+}
+
+// spec: F-20
+func TestTheFirstStepThatFailsIsTheErrorOfTheRun(t *testing.T) {
+	var calls atomic.Int64
+	g := dag.New[int]("g")
+	dag.Add(g, "slow", func(ctx context.Context, _ none) (int, error) {
+		_, err := lasts(time.Hour)(ctx, none{})
+		return 0, errors.Join(errDown, err)
+	}).Retry(perdure.NoRetry)
+	dag.Add(g, "fast", does(0, errDown)).Retry(perdure.NoRetry)
+	dag.Add(g, "good", lasts(2*time.Hour))
+	g.On(perdure.Callback{Failure: func(_ context.Context, err error) (bool, error) {
+		calls.Add(1)
+		return !strings.Contains(err.Error(), "step fast failed"), nil
+	}})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		r := execute(env, g, 1)
+		wantStatus(env, r, journal.Failed)
+		wantSteps(env, r, "fast FAILED, good DONE, slow FAILED")
+		if calls.Load() != 1 {
+			env.Errorf("the callback was called %d times", calls.Load())
+		}
+		if ids := fmt.Sprint(len(r.Failed()), r.Err); ids != "2 step fast failed: it is down" {
+			env.Errorf("it fails with %s", ids)
+		}
+	}, g)
+}

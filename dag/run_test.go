@@ -1,0 +1,175 @@
+package dag_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dag"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/perduretest"
+)
+
+var errDown = errors.New("it is down")
+
+// none is an argument that takes nothing.
+type none struct{}
+
+// does gives the function of a step that takes nothing.
+func does[R any](out R, err error) func(context.Context, none) (R, error) {
+	return func(context.Context, none) (R, error) { return out, err }
+}
+
+// lasts gives the function of a step that takes some time.
+func lasts(d time.Duration) func(context.Context, none) (string, error) {
+	return func(ctx context.Context, _ none) (string, error) {
+		select {
+		case <-time.After(d):
+			return "done", nil
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
+}
+
+// A diary notes what is done, in order.
+type diary struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (d *diary) note(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, fmt.Sprintf(format, args...))
+}
+
+func (d *diary) want(t testing.TB, lines ...string) {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !slices.Equal(d.lines, lines) {
+		t.Errorf("the diary has\n\t%s\nwant\n\t%s", strings.Join(d.lines, "\n\t"), strings.Join(lines, "\n\t"))
+	}
+}
+
+// notes gives the function of a step that notes its name.
+func (d *diary) notes(line string) func(context.Context, none) (string, error) {
+	return func(context.Context, none) (string, error) {
+		d.note("%s", line)
+		return line, nil
+	}
+}
+
+// undoes gives a compensation that notes its name.
+func (d *diary) undoes(line string) func(context.Context, none, string) error {
+	return func(context.Context, none, string) error {
+		d.note("%s", line)
+		return nil
+	}
+}
+
+// execute runs a graph to its end.
+func execute[I any](env *perduretest.Env, g *dag.Graph[I], in I, opts ...perdure.StartOption) dag.Result {
+	env.Helper()
+	var r dag.Result
+	opts = append([]perdure.StartOption{perdure.ID("run-" + g.Name())}, opts...)
+	err := env.Do(func(eng *perdure.Engine) (err error) {
+		r, err = g.Execute(env.Context(), eng, in, opts...)
+		return err
+	})
+	if err != nil {
+		env.Fatal(err)
+	}
+	return r
+}
+
+// reportOf gives the report of a run.
+func reportOf(env *perduretest.Env, id string) dag.Result {
+	env.Helper()
+	var r perdure.Report
+	if err := env.Do(func(eng *perdure.Engine) (err error) {
+		r, err = eng.Report(env.Context(), id)
+		return err
+	}); err != nil {
+		env.Fatal(err)
+	}
+	return dag.Result{Report: r}
+}
+
+// wantSteps checks the statuses of steps: "a DONE, b SKIPPED".
+func wantSteps(t testing.TB, r dag.Result, want string) {
+	t.Helper()
+	var got []string
+	for _, s := range r.Steps {
+		got = append(got, s.ID+" "+string(s.Status))
+	}
+	slices.Sort(got)
+	if strings.Join(got, ", ") != want {
+		t.Errorf("steps are %s, want %s", strings.Join(got, ", "), want)
+	}
+}
+
+func wantStatus(t testing.TB, r dag.Result, want journal.Status) {
+	t.Helper()
+	if r.Status != want {
+		t.Errorf("the run is %v, want %v; its error is %v", r.Status, want, r.Err)
+	}
+}
+
+// spec: F-2, F-20
+func TestALayerBeginsWhenTheOneBeforeIsSettled(t *testing.T) {
+	var d diary
+	g := dag.New[int]("g")
+	slow := func(name string, d2 time.Duration) func(context.Context, none) (string, error) {
+		return func(ctx context.Context, _ none) (string, error) {
+			d.note("%s begins", name)
+			out, err := lasts(d2)(ctx, none{})
+			d.note("%s ends", name)
+			return out, err
+		}
+	}
+	a := dag.Add(g, "a", slow("a", time.Minute))
+	b := dag.Add(g, "b", slow("b", time.Hour))
+	dag.Add(g, "c", slow("c", time.Minute)).After(a)
+	dag.Add(g, "d", slow("d", 2*time.Minute)).After(b)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		r := execute(env, g, 1)
+		wantStatus(env, r, journal.Completed)
+		slices.Sort(d.lines[:2])
+		slices.Sort(d.lines[4:6])
+		d.want(env, "a begins", "b begins", "a ends", "b ends", "c begins", "d begins", "c ends", "d ends")
+		if got := fmt.Sprint(g.Layers()); got != "[[a b] [c d]]" {
+			env.Errorf("layers are %s", got)
+		}
+	}, g)
+}
+
+// spec: F-19
+func TestNothingWaitsForAnAsyncStep(t *testing.T) {
+	g := dag.New[int]("g")
+	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) {
+		return 7, perdure.Sleep(ctx, time.Hour)
+	})
+	dag.Add(g, "plain", lasts(time.Hour)).Async()
+	dag.Add(g, "gated", lasts(time.Hour)).WaitTimer("late", time.Hour).Async()
+	dag.Add(g, "fails", does(1, errDown)).Async().Retry(perdure.NoRetry)
+	of := dag.AddChild(g, "child", child, func(none) int { return 1 })
+	of.Async()
+	first := dag.Add(g, "first", lasts(time.Minute))
+	dag.Add(g, "second", func(context.Context, none) (string, error) { return lasts(3*time.Hour)(context.Background(), none{}) }).After(first)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, g.Workflow, 1)
+		env.Sleep(90 * time.Minute)
+		wantSteps(env, reportOf(env, run.ID()), "child DONE, fails FAILED, first DONE, gated RUNNING, plain DONE, second RUNNING")
+		run.Returns(json.RawMessage{})
+		wantSteps(env, reportOf(env, run.ID()), "child DONE, fails FAILED, first DONE, gated DONE, plain DONE, second DONE")
+	}, g, child)
+}

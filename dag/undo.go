@@ -1,0 +1,109 @@
+package dag
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/perdure/perdure"
+)
+
+// fail undoes what is done and ends the run.
+func (x *execution) fail() error {
+	err := perdure.FailedStep(x.failed[0].s.id, x.failed[0].err)
+	if e := x.stopAsides("workflow failed: " + err.Error()); e != nil {
+		return e
+	}
+	if e := x.compensate(); e != nil {
+		return e
+	}
+	var ids []string
+	for _, f := range x.failed {
+		ids = append(ids, f.s.id)
+		if e := perdure.DeadLetter(x.ctx, f.s.id, f.err); e != nil {
+			return e
+		}
+	}
+	suppressed, e := x.calls.Failed(x.ctx, err, ids...)
+	if e == nil {
+		e = x.calls.Wait(x.ctx)
+	}
+	switch {
+	case e != nil:
+		return e
+	case suppressed:
+		return nil
+	}
+	return perdure.Fail(x.ctx, err)
+}
+
+// stopAsides cancels the async steps that go on, so that none ends while others are
+// undone, and takes in those that have ended meanwhile.
+func (x *execution) stopAsides(why string) error {
+	for _, s := range x.asides {
+		f := x.begun[s.id]
+		if f == nil {
+			continue
+		}
+		cancelled, err := f.Cancel(x.ctx, why)
+		if err != nil {
+			return err
+		}
+		if !cancelled && x.isBegun(s) {
+			out, err := f.Await(x.ctx)
+			_, _ = x.ended(s, out, err)
+		}
+		if over := perdure.Over(x.ctx); over != nil {
+			return over
+		}
+	}
+	return nil
+}
+
+// compensate undoes the steps that are done, the one that ended last first. As long as the
+// run is COMPENSATING, neither a cancel nor its timeout ends it.
+func (x *execution) compensate() error {
+	undos := slices.DeleteFunc(slices.Clone(x.done), func(s *step) bool { return s.undo == nil })
+	if len(undos) == 0 {
+		return nil
+	}
+	if err := perdure.SetStatus(x.ctx, perdure.StatusCompensating); err != nil {
+		return err
+	}
+	if err := perdure.Record(x.ctx, perdure.Fact{Kind: perdure.CompensationStarted, Name: "compensation", Reason: "BEST_EFFORT_SEQUENTIAL"}); err != nil {
+		return err
+	}
+	for _, s := range slices.Backward(undos) {
+		if err := x.undo(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// undo undoes one step and records the verdict.
+func (x *execution) undo(s *step) error {
+	t := perdure.Task{Name: s.id, Phase: perdure.PhaseUndo, Call: s.undo, Retry: s.retry, Timeout: s.timeout}
+	_, err := t.Run(x.ctx, x.undoGiven(s))
+	if over := perdure.Over(x.ctx); over != nil {
+		return over
+	}
+	fact := perdure.Fact{Kind: perdure.StepCompensated, Name: s.id}
+	if err != nil {
+		fact.Kind, fact.Err = perdure.CompensationFailed, err
+	}
+	return perdure.Record(x.ctx, fact)
+}
+
+// undoGiven is what the argument of a compensation is made of: what that of its step was
+// made of, and the result of it.
+func (x *execution) undoGiven(s *step) perdure.Given {
+	given := x.given()
+	results := given.Result
+	given.Result = func(id string) (json.RawMessage, bool) {
+		if id == ownResult {
+			id = s.id
+		}
+		return results(id)
+	}
+	return given
+}

@@ -1,0 +1,48 @@
+package dag_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dag"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/perduretest"
+)
+
+// spec: F-20, F-21
+func TestNeitherACancelNorATimeoutStopsACompensation(t *testing.T) {
+	var d diary
+	g := dag.New[int]("g", perdure.Timeout(90*time.Minute))
+	slowly := func(line string) func(context.Context, none, string) error {
+		return func(ctx context.Context, _ none, _ string) error {
+			select {
+			case <-time.After(time.Hour):
+				d.note("%s", line)
+			case <-ctx.Done():
+			}
+			return context.Cause(ctx)
+		}
+	}
+	a := dag.Add(g, "a", d.notes("a")).Undo(slowly("undo a"))
+	b := dag.Add(g, "b", d.notes("b")).Undo(slowly("undo b")).After(a)
+	dag.Add(g, "c", does(0, errDown)).Retry(perdure.NoRetry).After(b)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, g.Workflow, 1)
+		env.Sleep(30 * time.Minute)
+		run.Is(journal.Compensating)
+		if err := env.Engine().Cancel(env.Context(), run.ID(), "enough"); !errors.Is(err, &perdure.Error{Code: perdure.CodeWrongState}) {
+			env.Errorf("a cancel gives %v", err)
+		}
+		_, _ = run.Result()
+		r := reportOf(env, run.ID())
+		wantStatus(env, r, journal.Failed)
+		wantSteps(env, r, "a COMPENSATED, b COMPENSATED, c FAILED")
+		if r.Undo == nil || !r.Undo.All || len(r.Undo.Steps) != 2 {
+			env.Errorf("the compensation is %+v", r.Undo)
+		}
+	}, g)
+	d.want(t, "a", "b", "undo b", "undo a")
+}
