@@ -35,6 +35,7 @@ func FailedPhase(p Phase, participant string, err error) error {
 
 // Error names the step, and what it failed with.
 func (e *StepError) Error() string { return reason("step "+e.Step+" failed", e.err) }
+
 // Unwrap gives what it failed with.
 func (e *StepError) Unwrap() error { return e.err }
 
@@ -42,6 +43,7 @@ func (e *StepError) Unwrap() error { return e.err }
 func (e *CompensationError) Error() string {
 	return reason("step "+e.Step+" could not be undone", e.err)
 }
+
 // Unwrap gives what it failed with.
 func (e *CompensationError) Unwrap() error { return e.err }
 
@@ -49,6 +51,7 @@ func (e *CompensationError) Unwrap() error { return e.err }
 func (e *PhaseError) Error() string {
 	return reason(fmt.Sprintf("%s of %s failed", e.Phase.verb(), e.Participant), e.err)
 }
+
 // Unwrap gives what it failed with.
 func (e *PhaseError) Unwrap() error { return e.err }
 

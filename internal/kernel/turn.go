@@ -167,7 +167,7 @@ func (r *run) tellStatus() {
 	waits := r.head.Status == journal.Suspended || r.head.Status == journal.CompensationFailed
 	switch {
 	case r.inFlight > 0:
-		if waits || r.head.Status == journal.Waiting {
+		if waits || r.head.Status == journal.Waiting || r.head.Status == journal.Running {
 			r.restate(cmp.Or(phase, journal.Running))
 		}
 	case r.deciding > 0 && phase == journal.Compensating:
