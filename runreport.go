@@ -41,7 +41,7 @@ type Report struct {
 type StepReport struct {
 	ID       string // its path
 	Status   journal.StepStatus
-	Attempts int // that were made; of a participant in its last phase
+	Attempts int // that were made, also after an operator had asked for more; of a participant in its last phase
 	Latency  time.Duration
 	Result   json.RawMessage // of a participant that of its try
 	Err      error
@@ -280,9 +280,9 @@ func (f *reporter) steps(all []journal.Step) []StepReport {
 		if s.Opens != 0 || s.Op.Name == callbackStep {
 			continue
 		}
-		if phase != "" {
-			at := strings.LastIndexByte(path, '/') + 1
-			path = path[:at] + strings.TrimPrefix(path[at:], phase.named(""))
+		if phase != "" { // one thing, however often it was asked for
+			of := journal.Op{Name: strings.TrimPrefix(s.Op.Name, phase.named("")), Key: s.Op.Key, Occ: 1}
+			path = strings.TrimSuffix(path, s.Op.String()) + of.String()
 		}
 		if phase == PhaseUndo {
 			if u := f.undo[path]; u != nil {
@@ -317,9 +317,16 @@ func (f *reporter) step(id string, phase Phase, s journal.Step) {
 	if s.Status == journal.StepIsCancelled && r.Err == nil {
 		r.Err = errors.New(s.Reason)
 	}
-	if phase != "" {
-		r.Phases = append(r.Phases, PhaseReport{Phase: phase, Status: s.Status, Attempts: s.Attempts, Latency: f.took[s.Path], Err: r.Err})
+	if phase == "" {
+		return
 	}
+	now := PhaseReport{Phase: phase, Status: s.Status, Attempts: s.Attempts, Latency: f.took[s.Path], Err: r.Err}
+	if n := len(r.Phases); n > 0 && r.Phases[n-1].Phase == phase {
+		now.Attempts += r.Phases[n-1].Attempts
+		now.Latency += r.Phases[n-1].Latency
+		r.Phases = r.Phases[:n-1]
+	}
+	r.Phases, r.Attempts = append(r.Phases, now), now.Attempts
 }
 
 func (f *reporter) undone() *UndoReport {
