@@ -43,7 +43,7 @@ type Report struct {
 type StepReport struct {
 	ID       string // its path
 	Status   journal.StepStatus
-	Attempts int // that were made; of a participant in its last phase
+	Attempts int // that were made, also after an operator had asked for more; of a participant in its last phase
 	Latency  time.Duration
 	Result   json.RawMessage // of a participant that of its try
 	Err      error

@@ -85,6 +85,7 @@ type Detail struct {
 	Attributes map[string]string `json:"attributes,omitempty"` // search attributes that it begins with
 	Began      time.Time         `json:"began,omitzero"`       // when the predecessor was started
 	Ended      time.Time         `json:"ended,omitzero"`       // when the predecessor ended
+	CleansUp   bool              `json:"cleans_up,omitempty"`  // its code plans a clean-up before anything else, which has no record; also of a claim
 }
 
 // Attempt is the attempt that the entry belongs to, counted from 1.

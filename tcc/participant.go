@@ -3,6 +3,7 @@ package tcc
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"time"
 
@@ -16,7 +17,7 @@ type Participant[A, R any] struct {
 	args *perdure.Arguments[A]
 }
 
-// A participant is one without its types.
+// A participant is one without its types. That of a plan is never changed.
 type participant struct {
 	d        *definition
 	id       string
@@ -74,6 +75,7 @@ func (p *Participant[A, R]) Cancel(fn func(ctx context.Context, in A, tried R) e
 	return p
 }
 
+// then makes the body of a phase after the try.
 func (p *Participant[A, R]) then(fn func(ctx context.Context, in A, tried R) error) perdure.TaskFunc {
 	return func(ctx context.Context, given perdure.Given) (json.RawMessage, error) {
 		in, err := p.args.Fill(ctx, given)
@@ -81,7 +83,7 @@ func (p *Participant[A, R]) then(fn func(ctx context.Context, in A, tried R) err
 			return nil, err
 		}
 		var tried R
-		if data, found := given.Tried(p.p.id); found && data != nil {
+		if data, _ := given.Tried(p.p.id); data != nil {
 			if tried, err = perdure.Decode[R](data); err != nil {
 				return nil, err
 			}
@@ -91,7 +93,7 @@ func (p *Participant[A, R]) then(fn func(ctx context.Context, in A, tried R) err
 }
 
 // ConfirmWith is [Participant.Confirm] by a function whose argument is made by tags, such
-// as try=debit, and whose result is kept for the report and its event.
+// as try=debit, and whose result is that of its [Participant.Event].
 func ConfirmWith[A, R, C, U any](p *Participant[A, R], fn func(context.Context, C) (U, error)) *Participant[A, R] {
 	args := perdure.NewArguments[C]()
 	p.p.set(perdure.PhaseConfirm, fn == nil, perdure.TaskOf(args, fn), args.Check)
@@ -143,7 +145,8 @@ func orAlways(phases []perdure.Phase) []perdure.Phase {
 	return phases
 }
 
-// Event has the publisher told when the participant has confirmed.
+// Event has the publisher told when the participant has confirmed, with what its confirm
+// gave, or its try where that gives nothing.
 func (p *Participant[A, R]) Event(e perdure.StepEvent) *Participant[A, R] {
 	p.p.event = &e
 	return p
@@ -152,6 +155,14 @@ func (p *Participant[A, R]) Event(e perdure.StepEvent) *Participant[A, R] {
 // Of gives what the participant's try gave in a run, and false where it gave nothing.
 func (p *Participant[A, R]) Of(r Result) (R, bool, error) {
 	return perdure.ResultOf[R](r.Report, p.p.id)
+}
+
+// frozen is a copy of the participant, for a plan.
+func (p *participant) frozen(d *definition) *participant {
+	f := *p
+	f.d = d
+	f.check, f.call, f.retry, f.timeout = maps.Clone(p.check), maps.Clone(p.call), maps.Clone(p.retry), maps.Clone(p.timeout)
+	return &f
 }
 
 // task is what the participant does in a phase.
@@ -165,8 +176,19 @@ func (p *participant) task(phase perdure.Phase) perdure.Task {
 			t.Timeout = limit
 		}
 	}
-	if phase == perdure.PhaseConfirm {
-		t.Event = p.event
+	if phase == perdure.PhaseConfirm && p.event != nil {
+		t.Event, t.Call = p.event, orTried(p.id, t.Call)
 	}
 	return t
+}
+
+// orTried is a body that gives what the participant's try gave where it gives nothing.
+func orTried(id string, call perdure.TaskFunc) perdure.TaskFunc {
+	return func(ctx context.Context, given perdure.Given) (json.RawMessage, error) {
+		out, err := call(ctx, given)
+		if err == nil && out == nil {
+			out, _ = given.Tried(id)
+		}
+		return out, err
+	}
 }

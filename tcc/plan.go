@@ -1,8 +1,10 @@
 package tcc
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/perdure/perdure"
 )
@@ -15,48 +17,70 @@ type plan struct {
 	issues  []perdure.Issue
 }
 
+// phases are those of a participant, in order.
+var phases = []perdure.Phase{perdure.PhaseTry, perdure.PhaseConfirm, perdure.PhaseCancel}
+
 // plan completes the definition.
 func (d *definition) plan() *plan {
-	p := &plan{definition: d, inOrder: slices.Clone(d.participants)}
+	whole := *d
+	p := &plan{definition: &whole}
+	whole.calls = slices.Clone(d.calls)
+	for _, one := range d.participants {
+		p.inOrder = append(p.inOrder, one.frozen(&whole))
+	}
 	slices.SortStableFunc(p.inOrder, func(a, b *participant) int { return a.order - b.order })
 	byID := map[string]*participant{}
 	for i, one := range p.inOrder {
 		n := perdure.Node{Name: one.id, Order: one.order}
-		if i > 0 && p.inOrder[i-1].id != one.id {
+		if i > 0 && byID[one.id] == nil {
 			n.After = []string{p.inOrder[i-1].id}
 		}
 		p.graph.Nodes = append(p.graph.Nodes, n)
 		byID[one.id] = one
 	}
 	p.issues = append(p.graph.Check(), d.issues...)
-	types := perdure.GivenTypes{Input: d.input, Tried: func(id string) (reflect.Type, bool) {
-		if byID[id] == nil {
-			return nil, false
-		}
-		return byID[id].result, true
-	}}
-	for _, one := range p.inOrder {
-		p.issues = append(p.issues, one.issues(types)...)
+	for i, one := range p.inOrder {
+		p.issues = append(p.issues, p.check(i, one)...)
 	}
 	p.issues = append(p.issues, d.calls.Check(func(id string) bool { return byID[id] != nil })...)
 	return p
 }
 
-// issues says what is wrong with a participant.
-func (p *participant) issues(types perdure.GivenTypes) []perdure.Issue {
-	var issues []perdure.Issue
-	if !perdure.ValidName(p.id) {
-		issues = append(issues, perdure.Issue{Severity: perdure.IssueError, Where: p.id, Message: "this cannot be an ID: 1 to 255 of A-Z a-z 0-9 . _ : -"})
+// types is what is known of what arguments of a phase are made of: of tries those that
+// come before.
+func (p *plan) types(phase perdure.Phase, i int) perdure.GivenTypes {
+	before := p.inOrder
+	if phase == perdure.PhaseTry {
+		before = before[:i]
 	}
-	for _, phase := range []perdure.Phase{perdure.PhaseTry, perdure.PhaseConfirm, perdure.PhaseCancel} {
-		if p.call[phase] == nil {
-			issues = append(issues, perdure.Issue{Severity: perdure.IssueError, Where: p.id + "." + string(phase), Message: "the phase has no function"})
+	return perdure.GivenTypes{Input: p.input, Tried: func(id string) (reflect.Type, bool) {
+		at := slices.IndexFunc(before, func(o *participant) bool { return o.id == id })
+		if at < 0 {
+			return nil, false
+		}
+		return before[at].result, true
+	}}
+}
+
+// check says what is wrong with the i-th participant.
+func (p *plan) check(i int, one *participant) []perdure.Issue {
+	var issues []perdure.Issue
+	if longest := perdure.PhaseConfirm.Of(one.id); !perdure.ValidName(longest) || one.id == "" {
+		issues = append(issues, perdure.Issue{
+			Severity: perdure.IssueError, Where: one.id,
+			Message: fmt.Sprintf("this cannot be an ID: 1 to %d of A-Z a-z 0-9 . _ : -", 255-len(perdure.PhaseConfirm.Of(""))),
+		})
+	}
+	for _, phase := range phases {
+		where := one.id + "." + strings.ToLower(string(phase))
+		if one.call[phase] == nil {
+			issues = append(issues, perdure.Issue{Severity: perdure.IssueError, Where: where, Message: "the phase has no function"})
 			continue
 		}
-		if check := p.check[phase]; check != nil {
-			for _, i := range check(types) {
-				i.Where = p.id + "." + string(phase) + "." + i.Where
-				issues = append(issues, i)
+		if check := one.check[phase]; check != nil {
+			for _, issue := range check(p.types(phase, i)) {
+				issue.Where = where + "." + issue.Where
+				issues = append(issues, issue)
 			}
 		}
 	}

@@ -19,9 +19,12 @@ func (r Result) IsCanceled() bool { return r.Status == perdure.StatusCanceled }
 
 // Failed gives the phase and the participant that kept the TCC from being confirmed, or
 // where it has failed, from being cancelled; empty where none has.
-func (r Result) Failed() (phase perdure.Phase, participant string) {
+func (r Result) Failed() (phase perdure.Phase, participant string) { return failedOf(r.Err) }
+
+// failedOf gives the phase and the participant that an error names.
+func failedOf(err error) (phase perdure.Phase, participant string) {
 	var of *perdure.PhaseError
-	if errors.As(r.Err, &of) {
+	if errors.As(err, &of) {
 		return of.Phase, of.Participant
 	}
 	return "", ""

@@ -3,7 +3,6 @@ package tcc
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"sync"
 
@@ -16,55 +15,89 @@ type execution struct {
 	*plan
 	input json.RawMessage
 	calls *perdure.Calls
+	whole bool // it is a run of its own
 
-	trying *participant   // whose try is under way
-	tried  []*participant // in order
-	why    error          // why the TCC is called off
+	phase   perdure.Phase   // that was begun last
+	trying  *participant    // whose try is under way
+	tried   []*participant  // in order
+	settled map[string]bool // those that have done what the phase is
+	failure error           // the first of the phase
+	why     error           // why the TCC is called off
+	over    bool
+	status  perdure.RunStatus // that it has ended with
+	err     error             // the same
 
 	mu    sync.RWMutex
 	tries map[string]json.RawMessage
 }
 
+// begin gives a new execution.
+func (p *plan) begin(input json.RawMessage) *execution {
+	return &execution{
+		plan: p, input: input, calls: p.definition.calls.Begin(), phase: perdure.PhaseTry,
+		settled: map[string]bool{}, tries: map[string]json.RawMessage{},
+	}
+}
+
 // run is the workflow: a whole run of the TCC.
 func (p *plan) run(ctx context.Context, input json.RawMessage) error {
-	x := &execution{plan: p, input: input, calls: p.definition.calls.Begin(), tries: map[string]json.RawMessage{}}
+	x := p.begin(input)
+	x.whole = true
 	if err := perdure.OnCancel(ctx, "call-off", x.callOff); err != nil {
 		return err
 	}
-	err := x.try(ctx)
-	if over := perdure.Over(ctx); over != nil {
-		return over
+	return x.forward(ctx)
+}
+
+// forward does all phases. It fails where the run ends meanwhile.
+func (x *execution) forward(ctx context.Context) error {
+	failed, err := x.try(ctx)
+	switch {
+	case err != nil:
+		return err
+	case failed != nil:
+		return x.cancel(ctx, failed)
 	}
-	if err == nil {
-		err = x.confirm(ctx)
+	return x.confirm(ctx)
+}
+
+// callOff is what is done where the run was cancelled, or has timed out: what is decided
+// is carried out, and a TCC that still tries is cancelled as if a try had failed.
+func (x *execution) callOff(ctx context.Context) error {
+	switch {
+	case x.over:
+		return nil
+	case x.phase == perdure.PhaseConfirm:
+		return x.confirm(ctx)
+	case x.phase == perdure.PhaseCancel:
+		return x.cancel(ctx, x.why)
+	case x.trying != nil: // nobody knows whether it has tried
+		x.tried = append(x.tried, x.trying)
 	}
-	if err == nil {
-		return x.end(ctx, perdure.StatusConfirmed, nil)
-	}
-	if over := perdure.Over(ctx); over != nil {
-		return over
-	}
-	return x.cancel(ctx, err)
+	return x.cancel(ctx, perdure.EndingBy(ctx))
 }
 
 // given is what the arguments of participants are made of.
 func (x *execution) given() perdure.Given {
-	return perdure.Given{Input: x.input, Tried: func(id string) (json.RawMessage, bool) {
-		x.mu.RLock()
-		defer x.mu.RUnlock()
-		data, found := x.tries[id]
-		return data, found
-	}}
+	return perdure.Given{Input: x.input, Tried: x.triedBy}
 }
 
-// try has the participants try one after the other. It gives the error of the one that
+// triedBy gives what the try of a participant gave.
+func (x *execution) triedBy(id string) (json.RawMessage, bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	data, found := x.tries[id]
+	return data, found
+}
+
+// try has the participants try one after the other. It gives the failure of the one that
 // ends the phase.
-func (x *execution) try(ctx context.Context) error {
+func (x *execution) try(ctx context.Context) (failed, err error) {
 	for _, p := range x.inOrder {
 		x.trying = p
 		out, err := p.task(perdure.PhaseTry).Run(ctx, x.given())
 		if over := perdure.Over(ctx); over != nil {
-			return over
+			return nil, over
 		}
 		x.trying = nil
 		switch {
@@ -74,115 +107,144 @@ func (x *execution) try(ctx context.Context) error {
 			x.mu.Unlock()
 			x.tried = append(x.tried, p)
 		case !p.optional:
-			return perdure.FailedPhase(perdure.PhaseTry, p.id, err)
+			return perdure.FailedPhase(perdure.PhaseTry, p.id, err), nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
-// enter records the decision to begin a phase, before anybody hears of it.
-func (x *execution) enter(ctx context.Context, status perdure.RunStatus, phase perdure.Phase) error {
-	before := perdure.Fact{Kind: perdure.PhaseCompleted, Name: "phase", Phase: string(perdure.PhaseTry)}
-	if phase == perdure.PhaseCancel {
-		before.Kind, before.Err = perdure.PhaseFailed, x.why
+// enter records the decision to begin a phase, before anybody hears of it, and how the
+// one before has ended. A phase that a clean-up goes on with is not begun again.
+func (x *execution) enter(ctx context.Context, phase perdure.Phase) error {
+	if x.phase == phase {
+		return nil
 	}
-	if err := perdure.SetStatus(ctx, status); err != nil {
-		return err
+	status, before := perdure.StatusConfirming, perdure.Fact{Kind: perdure.PhaseCompleted, Name: "phase", Phase: string(x.phase)}
+	if phase == perdure.PhaseCancel {
+		status, before.Kind, before.Err = perdure.StatusCanceling, perdure.PhaseFailed, x.why
+	}
+	if x.whole {
+		if err := perdure.SetStatus(ctx, status); err != nil {
+			return err
+		}
 	}
 	if err := perdure.Record(ctx, before); err != nil {
 		return err
 	}
-	return perdure.Record(ctx, perdure.Fact{Kind: perdure.PhaseStarted, Name: "phase", Phase: string(phase)})
-}
-
-// callOff is what is done where the run was cancelled, or has timed out, while
-// participants tried: it is CANCELED then, as if a try had failed.
-func (x *execution) callOff(ctx context.Context) error {
-	if x.trying != nil { // nobody knows whether it has tried
-		x.tried = append(x.tried, x.trying)
-	}
-	return x.cancel(ctx, perdure.EndingBy(ctx))
-}
-
-// confirm has all that have tried confirm at once. It gives the error of the first that
-// cannot.
-func (x *execution) confirm(ctx context.Context) error {
-	if err := x.enter(ctx, perdure.StatusConfirming, perdure.PhaseConfirm); err != nil {
+	if err := perdure.Record(ctx, perdure.Fact{Kind: perdure.PhaseStarted, Name: "phase", Phase: string(phase)}); err != nil {
 		return err
 	}
-	futures := make([]*perdure.Future[json.RawMessage], len(x.tried))
-	for i, p := range x.tried {
-		futures[i] = p.task(perdure.PhaseConfirm).Async(ctx, x.given())
+	x.phase, x.failure = phase, nil
+	clear(x.settled)
+	return nil
+}
+
+// confirm has all that have tried confirm at once. Where one cannot, all are cancelled.
+func (x *execution) confirm(ctx context.Context) error {
+	if err := x.enter(ctx, perdure.PhaseConfirm); err != nil {
+		return err
 	}
-	var why error
-	for i, p := range x.tried {
-		err := x.decide(ctx, p, perdure.PhaseConfirm, futures[i])
-		if over := perdure.Over(ctx); over != nil {
-			return over
+	futures := map[string]*perdure.Future[json.RawMessage]{}
+	for _, p := range x.tried {
+		if !x.settled[p.id] {
+			futures[p.id] = p.task(perdure.PhaseConfirm).Async(ctx, x.given())
 		}
-		if err == nil {
+	}
+	for _, p := range x.tried {
+		if x.settled[p.id] {
+			continue
+		}
+		done, err := x.settle(ctx, p, futures[p.id])
+		if err == nil && done {
 			err = x.calls.StepEnded(ctx, p.id)
 		}
-		if err != nil && why == nil {
-			why = perdure.FailedPhase(perdure.PhaseConfirm, p.id, err)
-		}
-	}
-	return why
-}
-
-// decide waits for what a participant does in a phase, and gives its error. Where that
-// is for an operator, it is as he decides.
-func (x *execution) decide(ctx context.Context, p *participant, phase perdure.Phase, f *perdure.Future[json.RawMessage]) error {
-	for {
-		_, err := f.Await(ctx)
-		if over := perdure.Over(ctx); over != nil || err == nil || !x.parks {
+		if err != nil {
 			return err
 		}
-		d, e := perdure.Park(ctx, phase.Of(p.id), perdure.FailedPhase(phase, p.id, err).Error(), "retry", "skip", "handled")
-		switch {
-		case e != nil:
-			return e
-		case d.Choice == "handled":
-			return nil
-		case d.Choice == "skip":
-			return err
-		}
-		f = p.task(phase).Async(ctx, x.given())
 	}
+	if x.failure != nil {
+		return x.cancel(ctx, x.failure)
+	}
+	return x.end(ctx, perdure.StatusConfirmed, nil)
 }
 
-// cancel has all that have tried cancel, the last one first, and ends the run.
+// cancel has all that have tried cancel, the last one first.
 func (x *execution) cancel(ctx context.Context, why error) error {
 	x.why = why
-	if err := x.enter(ctx, perdure.StatusCanceling, perdure.PhaseCancel); err != nil {
+	if err := x.enter(ctx, perdure.PhaseCancel); err != nil {
 		return err
 	}
-	var failed error
 	for _, p := range slices.Backward(x.tried) {
-		err := x.decide(ctx, p, perdure.PhaseCancel, p.task(perdure.PhaseCancel).Async(ctx, x.given()))
+		if x.settled[p.id] {
+			continue
+		}
+		if _, err := x.settle(ctx, p, p.task(perdure.PhaseCancel).Async(ctx, x.given())); err != nil {
+			return err
+		}
+	}
+	if x.failure != nil {
+		return x.fail(ctx, x.failure)
+	}
+	return x.end(ctx, perdure.StatusCanceled, why)
+}
+
+// settle waits for what a participant does in the phase, and says whether it has done it.
+// Where it could not, and that is for an operator, it is as he decides. It fails where
+// the run ends meanwhile.
+func (x *execution) settle(ctx context.Context, p *participant, f *perdure.Future[json.RawMessage]) (done bool, err error) {
+	for {
+		_, failed := f.Await(ctx)
 		if over := perdure.Over(ctx); over != nil {
-			return over
+			return false, over
 		}
-		if err != nil && failed == nil {
-			failed = perdure.FailedPhase(perdure.PhaseCancel, p.id, err)
+		if failed == nil {
+			x.settled[p.id] = true
+			return true, nil
 		}
+		why := perdure.FailedPhase(x.phase, p.id, failed)
+		choice := "skip"
+		if x.parks {
+			d, err := perdure.Park(ctx, x.phase.Of(p.id), why.Error(), "retry", "skip", "handled")
+			if err != nil {
+				return false, err
+			}
+			choice = d.Choice
+		}
+		t := p.task(x.phase)
+		switch choice {
+		case "skip":
+			x.settled[p.id] = true
+			if x.failure == nil {
+				x.failure = why
+			}
+			return false, nil
+		case "handled": // which is recorded as if it had done it
+			t.Call = func(context.Context, perdure.Given) (json.RawMessage, error) {
+				data, _ := x.triedBy(p.id)
+				return data, nil
+			}
+		}
+		f = t.Async(ctx, x.given())
 	}
-	if failed == nil {
-		return x.end(ctx, perdure.StatusCanceled, why)
+}
+
+// end ends a TCC that is confirmed or cancelled.
+func (x *execution) end(ctx context.Context, status perdure.RunStatus, why error) error {
+	if err := x.calls.Wait(ctx); err != nil {
+		return err
 	}
-	return x.fail(ctx, failed)
+	if err := perdure.Record(ctx, perdure.Fact{Kind: perdure.PhaseCompleted, Name: "phase", Phase: string(x.phase)}); err != nil {
+		return err
+	}
+	return x.finish(ctx, status, why)
 }
 
 // fail ends a TCC that is neither confirmed nor cancelled as a whole.
 func (x *execution) fail(ctx context.Context, why error) error {
-	phase := perdure.Fact{Kind: perdure.PhaseFailed, Name: "phase", Phase: string(perdure.PhaseCancel), Err: why}
-	if err := perdure.Record(ctx, phase); err != nil {
+	if err := perdure.Record(ctx, perdure.Fact{Kind: perdure.PhaseFailed, Name: "phase", Phase: string(x.phase), Err: why}); err != nil {
 		return err
 	}
-	id := participantOf(why)
-	if err := perdure.DeadLetter(ctx, id, why); err != nil {
-		return err
-	}
+	_, id := failedOf(why)
 	suppressed, err := x.calls.Failed(ctx, why, id)
 	if err != nil {
 		return err
@@ -191,31 +253,19 @@ func (x *execution) fail(ctx context.Context, why error) error {
 		return err
 	}
 	if suppressed {
-		return perdure.End(ctx, perdure.StatusConfirmed, json.RawMessage(nil), nil)
+		return x.finish(ctx, perdure.StatusConfirmed, nil)
 	}
-	return perdure.End(ctx, perdure.StatusFailed, json.RawMessage(nil), why)
+	if err := perdure.DeadLetter(ctx, id, why); err != nil {
+		return err
+	}
+	return x.finish(ctx, perdure.StatusFailed, why)
 }
 
-// end ends a TCC that is confirmed or cancelled.
-func (x *execution) end(ctx context.Context, status perdure.RunStatus, why error) error {
-	if err := x.calls.Wait(ctx); err != nil {
-		return err
-	}
-	phase := perdure.Fact{Kind: perdure.PhaseCompleted, Name: "phase", Phase: string(perdure.PhaseConfirm)}
-	if why != nil {
-		phase.Phase = string(perdure.PhaseCancel)
-	}
-	if err := perdure.Record(ctx, phase); err != nil {
-		return err
+// finish ends the execution, and the run where it is that.
+func (x *execution) finish(ctx context.Context, status perdure.RunStatus, why error) error {
+	x.over, x.status, x.err = true, status, why
+	if !x.whole {
+		return nil
 	}
 	return perdure.End(ctx, status, json.RawMessage(nil), why)
-}
-
-// participantOf gives the participant that an error names.
-func participantOf(err error) string {
-	var of *perdure.PhaseError
-	if errors.As(err, &of) {
-		return of.Participant
-	}
-	return ""
 }

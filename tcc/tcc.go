@@ -67,6 +67,9 @@ func (d *definition) policy(where string, r perdure.Retry) perdure.Retry {
 	if err := r.Validate(); err != nil {
 		d.complain(perdure.IssueError, where, err.Error())
 	}
+	if longest := max(r.First, r.Cap); longest > oddlyLong {
+		d.complain(perdure.IssueWarning, where, "a delay of "+longest.String())
+	}
 	return r
 }
 
@@ -81,9 +84,12 @@ func (t *TCC[I]) AttemptTimeout(limit time.Duration) *TCC[I] {
 	return t
 }
 
+// oddlyLong is what no timeout or delay usually is.
+const oddlyLong = 24 * time.Hour
+
 // limit tells of a timeout that is odd.
 func (d *definition) limit(where string, limit time.Duration) time.Duration {
-	if limit < 0 || limit > 24*time.Hour {
+	if limit < 0 || limit > oddlyLong {
 		d.complain(perdure.IssueWarning, where, "a timeout of "+limit.String())
 	}
 	return max(limit, 0)
@@ -92,7 +98,7 @@ func (d *definition) limit(where string, limit time.Duration) time.Duration {
 // Park has the run wait for an operator, SUSPENDED, where a confirm or cancel has failed.
 // He decides by [perdure.Client.Decide], for the name confirm:PARTICIPANT or
 // cancel:PARTICIPANT: "retry", "skip", which leaves it failed, or "handled" where he has
-// done it by hand.
+// done it by hand: then it is recorded as done.
 func (t *TCC[I]) Park() *TCC[I] {
 	t.def.parks = true
 	return t

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -340,9 +339,10 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 	retrying := r.head.Status == journal.Waiting && r.head.Cause != "" // its code failed last
 	r.head.Cause = ""
 	if r.head.Status == journal.Pending || retrying || r.memo.build != k.cfg.Build {
+		r.implied = r.implied || r.def.CleansUp && r.head.Status == journal.Pending
 		r.append(journal.Entry{
-			Kind: journal.RunClaimed, Status: cmp.Or(r.memo.phase, r.phase, journal.Running),
-			Detail: &journal.Detail{Build: k.cfg.Build, Engine: k.engine},
+			Kind: journal.RunClaimed, Status: r.active(),
+			Detail: &journal.Detail{Build: k.cfg.Build, Engine: k.engine, CleansUp: r.implied},
 		})
 	}
 	r.entered = r.seq
@@ -355,6 +355,7 @@ func (k *Kernel) residentOf(c *store.Run, def *Workflow) *run {
 	m := newMemo(c.Entries, k.cfg.Build)
 	m.last = c.Last
 	r := k.newRun(c.Head, def, m)
+	r.implied = m.planned[journal.ImpliedCleanup]
 	r.inbox.begin(c.Head.Mail, c.Inbox, c.More)
 	if c.More && c.Err == nil {
 		commands, err := k.loadMessages(c.Head.Number, store.Range{Name: controlName})
@@ -389,23 +390,22 @@ func (r *run) goesOn() bool {
 	if r.closing != nil && (r.memo.ends == nil || r.memo.ends.Seq > r.memo.suspended) {
 		return true
 	}
-	r.takeSuspends()
-	for i := range r.inbox.kept {
-		switch e := r.inbox.kept[i]; e.Kind {
-		case journal.CancelAsked:
-			switch {
-			case r.endsAs() != 0: // it changes nothing
-			case r.cleansUp():
-				return true
-			default:
-				r.commands()
-				return false
-			}
-		case journal.ResumeAsked:
-			r.inbox.remove(e.Seq, r.seq+1)
-			r.append(journal.Entry{Kind: journal.RunResumed, Status: journal.Running, Detail: &journal.Detail{Mail: e.Seq}})
+	for !r.gone() {
+		r.takeSuspends()
+		e := r.inbox.find(unparks)
+		switch {
+		case e == nil:
+			return false
+		case e.Kind == journal.ResumeAsked:
+			number := e.Seq
+			r.inbox.remove(number, r.seq+1)
+			r.append(journal.Entry{Kind: journal.RunResumed, Status: r.active(), Detail: &journal.Detail{Mail: number}})
+			return true
+		case r.endsAs() == 0 && r.decided() == 0 && r.cleansUp():
 			return true
 		}
+		own := *e
+		r.command(&own) // it ends the run, or changes nothing
 	}
 	return false
 }
@@ -417,8 +417,7 @@ func unparks(e *journal.Entry) bool {
 
 // cleansUp says whether the run has something to do before it is cancelled.
 func (r *run) cleansUp() bool {
-	return len(r.cleanups) > 0 || r.memo != nil && len(r.memo.planned) > 0 ||
-		r.def != nil && r.def.CleansUp && r.head.Status != journal.Pending
+	return r.implied || len(r.cleanups) > 0 || r.memo != nil && len(r.memo.planned) > 0
 }
 
 // release gives the run back as it was claimed. One that is parked is due again
@@ -537,9 +536,9 @@ func (k *Kernel) residence(ctx context.Context, n journal.Number, open func(jour
 		return nil, nil
 	}
 	c := &claimed.Runs[0]
-	todo := open(c.Head)
 	def := k.Lookup(c.Head.Workflow)
 	r := k.residentOf(c, def)
+	todo := open(c.Head) && (r.decided() == 0 || open(r.asked(runs)))
 	if !todo || runs && def != nil && r.cleansUp() {
 		k.memos.Add(-r.bytes)
 		k.adopt(c, todo && open(r.asked(runs)))

@@ -73,7 +73,18 @@ func (c *Client) Start(ctx context.Context, s Start) (Started, error) {
 
 // Cancel asks a run to end and returns when that is durable.
 func (c *Client) Cancel(ctx context.Context, id, reason string) error {
-	return c.ask(ctx, "cancel "+id, journal.CancelAsked, id, reason, mayCancel)
+	return c.ask(ctx, "cancel "+id, journal.CancelAsked, id, reason, func(op string, h journal.Head) error {
+		if h.Status == journal.Suspended { // what it has decided is in its journal
+			entries, err := c.store.Load(ctx, h.Number, store.Range{})
+			if err != nil {
+				return unavailable(op, err)
+			}
+			if phase := newMemo(entries, "").phase; phase.IsDecided() {
+				h.Status = phase
+			}
+		}
+		return mayCancel(op, h)
+	})
 }
 
 // Suspend asks for a run to be parked and returns when that is durable.

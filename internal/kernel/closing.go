@@ -26,10 +26,10 @@ type cleanup struct {
 // scope of its own with a context that has not ended. Then the run ends.
 //
 // The end is recorded before the first of them, so that nothing from outside can make
-// another one of it; a clean-up can, by ending the run itself. A cancel or timeout that comes from outside is a fact like any other:
-// on replay it comes where it came, between the same two operations. Of an end
-// that the code itself came to, the record only says which; the code comes to it
-// again.
+// another one of it; a clean-up can, by ending the run itself. A cancel or timeout that
+// comes from outside is a fact like any other: on replay it comes where it came, between
+// the same two operations. Of an end that the code itself came to, the record only says
+// which; the code comes to it again.
 type closing struct {
 	run  *run
 	last journal.Entry // the terminal record
@@ -54,7 +54,7 @@ func Plan(ctx context.Context, name, key string, always bool, body func(context.
 	r := s.run
 	defer r.mu.Unlock()
 	c := &cleanup{run: r, path: s.path + name, base: s.base, id: journal.ImpliedCleanup, always: always, body: body}
-	if !r.def.CleansUp || len(r.cleanups) > 0 {
+	if !r.implied || len(r.cleanups) > 0 {
 		op, rec := s.ask(name, key, "", isCleanup)
 		c.path = s.show(op)
 		if rec != nil {

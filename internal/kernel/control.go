@@ -80,7 +80,7 @@ func (e *Engine) Resume(ctx context.Context, id string) error {
 				r.thaw(0)
 			} else {
 				r.append(journal.Entry{Kind: journal.RunResumed})
-				r.yield(journal.Running)
+				r.yield(r.active())
 			}
 			r.whenDurable(effect{do: func() { resumed.Store(true) }})
 		},
@@ -229,23 +229,43 @@ func (r *run) carryOut(op string, judge judge, ends bool, do func(*run)) (<-chan
 	closes := ends && r.end == nil && r.endsAs() != 0
 	if closes && r.def == nil && !r.over() {
 		if r.closing != nil {
-			r.yield(journal.Running) // to an engine that knows its workflow
+			r.yield(r.active()) // to an engine that knows its workflow
 		} else {
 			r.release()
 		}
 	}
+	decided := ends && r.end == nil && !closes && r.decided() != 0
 	switch {
+	case decided && r.phaseAt <= r.recorded(): // which is durable
+		return nil, judge(op, r.asked(ends))
 	case r.over() && closes:
 		return r.done, judge(op, r.asked(ends))
 	case r.over():
 		return r.done, errOpen
-	case closes, did:
+	case closes, did, decided:
 		done := make(chan struct{})
 		r.whenDurable(effect{do: func() { close(done) }})
 		r.flush() // a turn that goes on seals the rest
 		return done, judge(op, r.asked(ends))
 	}
 	return nil, judge(op, r.asked(ends))
+}
+
+// active is the status that the run's code has set last, also where it is replayed and
+// has not come to that yet.
+func (r *run) active() journal.Status {
+	if m := r.memo; m != nil && m.phaseAt > r.phaseAt {
+		return m.phase
+	}
+	return cmp.Or(r.phase, journal.Running)
+}
+
+// recorded is up to where the run's journal was when it was claimed.
+func (r *run) recorded() int64 {
+	if r.memo == nil {
+		return 0
+	}
+	return r.memo.last
 }
 
 // refusedBy gives the store's refusal of what the run has appended, or nil.
@@ -268,10 +288,7 @@ func (r *run) asked(ends bool) journal.Head {
 // decided is the status of a run that carries out what it has decided, also where it
 // waits for an operator meanwhile; else 0.
 func (r *run) decided() journal.Status {
-	s := r.phase
-	if m := r.memo; m != nil && m.phase.IsDecided() { // its code may not have come to it yet
-		s = m.phase
-	}
+	s := r.active()
 	if !s.IsDecided() {
 		return 0
 	}

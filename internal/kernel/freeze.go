@@ -65,7 +65,7 @@ func (r *run) thaw(mail int64) {
 	}
 	r.frozen = false
 	r.head.Cause = ""
-	r.outside(journal.Entry{Kind: journal.RunResumed, Status: journal.Running, Detail: d})
+	r.outside(journal.Entry{Kind: journal.RunResumed, Status: r.active(), Detail: d})
 	held := r.heldBack
 	r.heldBack = nil
 	for _, o := range held {

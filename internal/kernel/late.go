@@ -67,6 +67,8 @@ func (r *run) sealLate(turn int64) {
 	defer r.mu.Unlock()
 	switch {
 	case r.left:
+	case turn == keptTurn && time.Since(r.heldAt) < lateAfter: // the timer was another one's
+		r.k.late.watch(r, keptTurn)
 	case turn == keptTurn:
 		if r.held > r.sealed {
 			r.flush()
@@ -101,7 +103,7 @@ func (r *run) keep() bool {
 // keepLonger has what is kept looked at later.
 func (r *run) keepLonger() {
 	if r.held == 0 && r.seq > r.sealed {
-		r.held = r.seq
+		r.held, r.heldAt = r.seq, time.Now()
 		r.k.late.watch(r, keptTurn)
 	}
 }

@@ -99,12 +99,19 @@ func (r *run) restate(s journal.Status) {
 	if r.head.Status == s {
 		return
 	}
-	if n := len(r.pending); n > 0 {
+	if n := len(r.pending); n > 0 && !setsPhase(&r.pending[n-1]) {
 		r.pending[n-1].Status = s
 		r.head.Status, r.headSeq = s, r.seq
 		return
 	}
 	r.append(journal.Entry{Kind: journal.StatusChanged, Status: s})
+}
+
+// setsPhase says whether an entry records the status that workflow code has set, and not
+// where its run was besides.
+func setsPhase(e *journal.Entry) bool {
+	return e.Kind == journal.ValueRecorded && (e.Status.IsDecided() || e.Status == journal.Running || e.Status == journal.Trying) &&
+		e.Status != journal.CompensationFailed
 }
 
 // seal lets the pipeline take everything up to seq.

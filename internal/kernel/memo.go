@@ -51,7 +51,8 @@ type memo struct {
 	planned  map[int64]bool   // the scopes of clean-ups; nil without
 	writes   []*journal.Entry // of the step whose result comes next
 	ends     *journal.Entry   // the run is to end by this once it has cleaned up; nil without
-	phase    journal.Status   // that its code has set last; else 0
+	phase    journal.Status   // that its code has set last, by the entry phaseAt; else 0
+	phaseAt  int64
 	// suspended is the last entry by which the run was parked.
 	suspended int64
 }
@@ -120,17 +121,18 @@ func (m *memo) add(e *journal.Entry) {
 	}
 	switch e.Kind {
 	case journal.CleanupPlanned:
-		if m.planned == nil {
-			m.planned = map[int64]bool{}
+		m.plans(e.Seq)
+	case journal.RunStarted, journal.RunClaimed:
+		if e.Detail != nil && e.Detail.CleansUp {
+			m.plans(journal.ImpliedCleanup)
 		}
-		m.planned[e.Seq] = true
 	case journal.RunClosing:
 		m.ends = e
 	case journal.RunSuspended:
 		m.suspended = e.Seq
 	case journal.ValueRecorded:
-		if e.Status != 0 && e.Status != journal.Waiting {
-			m.phase = e.Status
+		if setsPhase(e) {
+			m.phase, m.phaseAt = e.Status, e.Seq
 		}
 	}
 	c := classOf(e)
@@ -159,6 +161,13 @@ func (m *memo) add(e *journal.Entry) {
 	if r.opens == e.Seq {
 		m.scope(e.Seq).opener = r
 	}
+}
+
+func (m *memo) plans(scope int64) {
+	if m.planned == nil {
+		m.planned = map[int64]bool{}
+	}
+	m.planned[scope] = true
 }
 
 func classOf(e *journal.Entry) class {

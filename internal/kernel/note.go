@@ -33,6 +33,10 @@ func TakeNote(ctx context.Context, n Note) (Outcome, error) {
 	r := s.run
 	defer r.mu.Unlock()
 	op, rec := s.ask(n.Name, n.Key, "", isNote)
+	if c := r.closing; rec == nil && n.Status.IsDecided() && c != nil && !c.delivered { // how it ends is decided already
+		c.deliver()
+		return Outcome{}, c.end
+	}
 	e := &journal.Entry{Kind: n.Kind, Status: n.Status, Op: op, Detail: n.Detail}
 	if n.Kind == journal.EventEmitted {
 		n.Detail.Message = string(r.head.ID) + "/" + s.path + op.String()
@@ -97,8 +101,8 @@ func (s *scope) fails(e *journal.Entry, f *journal.Failure) bool {
 func (r *run) noted(e *journal.Entry) {
 	switch e.Kind {
 	case journal.ValueRecorded:
-		if e.Status != 0 && e.Status != journal.Waiting {
-			r.phase = e.Status
+		if setsPhase(e) {
+			r.enters(e)
 		}
 	case journal.VariableSet:
 		setVariable(&r.variables, e)
@@ -120,6 +124,20 @@ func (r *run) noted(e *journal.Entry) {
 			r.attributes[e.Op.Name] = string(e.Data)
 		}
 	}
+}
+
+// enters has the run be in a phase of its pattern. Where it was in one that its timeout
+// could not end, it can again.
+func (r *run) enters(e *journal.Entry) {
+	before := r.decided()
+	r.phase, r.phaseAt = e.Status, e.Seq
+	if before == 0 || r.decided() != 0 || r.gone() {
+		return
+	}
+	if r.timeout != nil {
+		r.timeout.Stop()
+	}
+	r.overdue()
 }
 
 // Version gives the number that is recorded for a change, and decides it where

@@ -54,25 +54,27 @@ type run struct {
 	keys        map[string]bool     // idempotency keys that it has used
 	claims      map[string]*attempt // that have added such a key
 	versions    map[string]int      // of changes, as decided
-	phase       journal.Status      // that its code has set; else 0
-	start       *journal.Detail     // of the run's first entry
-	operations  *operation          // a list of those that are not over, the newest first
-	started     int64               // operations that have begun, for the order of their starts
-	inFlight    int                 // attempts that are executed or about to be
-	waits       int                 // operations that wait for a time or a message
-	forMessages int                 // those of them that wait for a message
-	deciding    int                 // those of them that wait for an operator
-	pinned      int                 // operations that a context of the author's may end
-	fetching    int                 // questions to the store about the inbox
-	trying      int                 // waits whose predicate is about to look into the inbox
-	cleanups    []*cleanup          // in the order in which they were planned
-	closing     *closing            // the run is to end, and cleans up; nil while it is not
-	resting     bool                // it has asked to leave memory
-	again       bool                // it was parked, and must be looked at again
-	claimed     bool                // while it was about to leave: see awaits
-	awake       chan struct{}       // closed when that is decided
-	lingers     bool                // it is among those that rest after a while
-	idleSince   time.Time           // that while ends then
+	phase       journal.Status      // that its code has set, by the entry phaseAt; else 0
+	phaseAt     int64
+	start       *journal.Detail // of the run's first entry
+	operations  *operation      // a list of those that are not over, the newest first
+	started     int64           // operations that have begun, for the order of their starts
+	inFlight    int             // attempts that are executed or about to be
+	waits       int             // operations that wait for a time or a message
+	forMessages int             // those of them that wait for a message
+	deciding    int             // those of them that wait for an operator
+	pinned      int             // operations that a context of the author's may end
+	fetching    int             // questions to the store about the inbox
+	trying      int             // waits whose predicate is about to look into the inbox
+	cleanups    []*cleanup      // in the order in which they were planned
+	implied     bool            // the first of them has no record: see journal.ImpliedCleanup
+	closing     *closing        // the run is to end, and cleans up; nil while it is not
+	resting     bool            // it has asked to leave memory
+	again       bool            // it was parked, and must be looked at again
+	claimed     bool            // while it was about to leave: see awaits
+	awake       chan struct{}   // closed when that is decided
+	lingers     bool            // it is among those that rest after a while
+	idleSince   time.Time       // that while ends then
 	names       []string
 	named       map[string]bool // where there are more than a few
 	paths       map[int64]shown // of the scopes, where somebody observes
@@ -315,8 +317,9 @@ func ContinueAsNew(ctx context.Context, input []byte) error {
 }
 
 func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
-	if r.closing != nil {
-		return r.finish(journal.Entry{}, "", nil, false)
+	if c := r.closing; c != nil { // which nothing comes after
+		c.deliver()
+		return c.end
 	}
 	n, err := r.k.number()
 	if err != nil {

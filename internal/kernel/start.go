@@ -96,6 +96,8 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	if def == nil || !k.room(r) {
 		r.leaveHead(journal.Pending, "", now)
 		r.left = true
+	} else {
+		r.implied, r.start.CleansUp = def.CleansUp, def.CleansUp
 	}
 	e := journal.Entry{Kind: journal.RunStarted, Status: r.head.Status, Data: s.Input, Spill: spill, Detail: r.start}
 	if spill != 0 {

@@ -44,6 +44,7 @@ type turns struct {
 	lending    bool      // a timer runs that may lend the turn
 	lent       bool      // order is no longer promised
 	held       int64     // up to this, entries that were kept for others to join them are sealed soon; 0 without
+	heldAt     time.Time // since when
 	caughtUp   bool      // code has gone as far as it can without what is not recorded
 	reading    int       // payloads that the engine reads for the holder, which is no reason to lend
 }
@@ -174,7 +175,7 @@ func (r *run) tellStatus() {
 	waits := r.head.Status == journal.Suspended || r.head.Status == journal.CompensationFailed
 	switch {
 	case r.inFlight > 0:
-		if waits || r.head.Status == journal.Waiting {
+		if waits || r.head.Status == journal.Waiting || r.head.Status == journal.Running {
 			r.restate(cmp.Or(phase, journal.Running))
 		}
 	case r.deciding > 0 && phase == journal.Compensating:

@@ -1,0 +1,142 @@
+package tcc_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/tcc"
+)
+
+// A slow store takes a millisecond for each commit, and knows what was in it.
+type slow struct {
+	store.Store
+	mu      sync.Mutex
+	commits []string
+	durable map[journal.Status]bool // that entries have set
+}
+
+func (s *slow) Commit(ctx context.Context, g *store.Group) error {
+	time.Sleep(time.Millisecond)
+	var kinds []string
+	for _, c := range g.Changes {
+		for _, e := range c.Entries {
+			kinds = append(kinds, e.Kind.String())
+		}
+	}
+	err := s.Store.Commit(ctx, g)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.commits = append(s.commits, strings.Join(kinds, " "))
+	for _, c := range g.Changes {
+		for _, e := range c.Entries {
+			s.durable[e.Status] = true
+		}
+	}
+	return err
+}
+
+// has says whether an entry with that status is durable.
+func (s *slow) has(status journal.Status) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.durable[status]
+}
+
+// withSlowStore runs a test with an engine on such a store.
+func withSlowStore(t *testing.T, make func(*slow) *tcc.TCC[int], test func(t *testing.T, eng *perdure.Engine, s *slow, d *tcc.TCC[int])) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{Store: memory.New(), durable: map[journal.Status]bool{}}
+		d := make(s)
+		eng, err := perdure.New(s, perdure.Options{Build: "test"})
+		if err == nil {
+			err = eng.Register(d)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		done := inBackground(func() error { return eng.Run(ctx) })
+		test(t, eng, s, d)
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func inBackground(run func() error) chan error {
+	done := make(chan error, 1)
+	go func() { done <- run() }()
+	return done
+}
+
+// participants gives a TCC of n, whose phases give what of gives for them.
+func participants(n int, of func(phase string, i int) error) *tcc.TCC[int] {
+	d := tcc.New[int]("some")
+	for i := range n {
+		tcc.Add(d, fmt.Sprint("p", i), func(context.Context, int) (int, error) { return i, of("try", i) }).
+			Confirm(func(context.Context, int, int) error { return of("confirm", i) }).
+			Cancel(func(context.Context, int, int) error { return of("cancel", i) }).
+			Retry(perdure.NoRetry)
+	}
+	return d
+}
+
+// The start, a commit for each try, of which the last has the decision, and the confirms
+// with the end.
+//
+// spec: F-37, F-38
+func TestTCCOfThreeCostsFiveCommits(t *testing.T) {
+	withSlowStore(t, func(*slow) *tcc.TCC[int] {
+		return participants(3, func(string, int) error { return nil })
+	}, func(t *testing.T, eng *perdure.Engine, s *slow, d *tcc.TCC[int]) {
+		r, err := d.Execute(t.Context(), eng, 1)
+		if err != nil || !r.IsConfirmed() {
+			t.Fatal(r.Status, r.Err, err)
+		}
+		if n := len(s.commits); n > 5 {
+			t.Errorf("%d commits:\n%s", n, strings.Join(s.commits, "\n"))
+		}
+	})
+}
+
+// spec: F-38
+func TestDecisionIsDurableBeforeAnybodyHearsOfIt(t *testing.T) {
+	for _, fails := range []string{"", "try 2", "confirm 1"} {
+		t.Run(fails, func(t *testing.T) {
+			var heard sync.Map
+			withSlowStore(t, func(s *slow) *tcc.TCC[int] {
+				return participants(3, func(phase string, i int) error {
+					heard.Store(phase, true)
+					if phase == "confirm" && !s.has(journal.Confirming) || phase == "cancel" && !s.has(journal.Canceling) {
+						t.Errorf("%s of p%d begins before that is durable", phase, i)
+					}
+					if fmt.Sprint(phase, " ", i) == fails {
+						return errOdd
+					}
+					return nil
+				})
+			}, func(t *testing.T, eng *perdure.Engine, s *slow, d *tcc.TCC[int]) {
+				r, err := d.Execute(t.Context(), eng, 1)
+				if err != nil || r.IsConfirmed() != (fails == "") || r.IsCanceled() != (fails != "") {
+					t.Error(r.Status, r.Err, err)
+				}
+				for _, phase := range []string{"confirm", "cancel"} {
+					_, did := heard.Load(phase)
+					if want := phase == "confirm" && fails != "try 2" || phase == "cancel" && fails != ""; did != want {
+						t.Errorf("%s: %v", phase, did)
+					}
+				}
+			})
+		})
+	}
+}
