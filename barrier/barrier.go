@@ -43,6 +43,8 @@
 //     A cancel whose try did not use it looks like an empty one, and does nothing.
 //   - A body uses it once for a database. A second call looks like a second execution:
 //     its function does not run.
+//   - What has phases, or is undone, has a name or perdure.Key of its own in its scope, for
+//     as long as runs are open. Two of one name look like one that is executed twice.
 //   - Rows are kept for as long as something may still be executed. See [Clean].
 package barrier
 

@@ -159,9 +159,9 @@ func TestDoInItsOwnFunctionIsNoticed(t *testing.T) {
 func TestParticipantsAreToldApart(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *sql.DB) {
 		s := newStage(t)
-		short := cast{Names: []string{"debit", "debit", "credit"}}
-		scoped := cast{[]string{"bank", "main"}, short.Names}
-		long := cast{nil, short.Names} // a path that is longer than what a key may have
+		short := cast{Keys: []string{"debit", "debit.2", "credit"}}
+		scoped := cast{[]string{"bank", "main"}, short.Keys}
+		long := cast{nil, short.Keys} // a path that is longer than what a key may have
 		for range 200 {
 			long.Scopes = append(long.Scopes, rand.Text())
 		}
@@ -203,7 +203,7 @@ func gives[T any](t *testing.T, p *participant, phase perdure.Phase, v T) (first
 func TestTheResultIsTheSameFirstAndLater(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *sql.DB) {
 		s := newStage(t)
-		all := s.participants(db, cast{Names: []string{"a", "b", "c", "d", "e", "f"}})
+		all := s.participants(db, cast{Keys: []string{"a", "b", "c", "d", "e", "f"}})
 		compare := func(want, first, second any) {
 			t.Helper()
 			if a, b, c := fmt.Sprintf("%#v", want), fmt.Sprintf("%#v", first), fmt.Sprintf("%#v", second); a != b || a != c {

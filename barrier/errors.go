@@ -7,7 +7,7 @@ import (
 )
 
 // The errors of what comes at the wrong time. They are permanent, and registered: they
-// are found in recorded errors too. Nothing was written.
+// are found in recorded errors too. The function was not called.
 var (
 	// ErrCancelled is of a try, a confirm or a step whose cancel or undo was there before.
 	ErrCancelled = errors.New("it was cancelled or undone before")

@@ -72,10 +72,10 @@ func onBoth(t *testing.T, test func(t *testing.T, db *sql.DB)) {
 	t.Run("PostgreSQL", func(t *testing.T) { test(t, opened(t, "pgx", testpg.URL(t))) })
 }
 
-// A cast is what a run of a stage executes: a step of each name in each phase.
+// A cast is what a run of a stage executes: a step of each key in each phase.
 type cast struct {
 	Scopes []string // in which they are, the outermost first
-	Names  []string
+	Keys   []string
 }
 
 // A stage has runs of which every step is being executed until the test ends. So a test
@@ -116,13 +116,13 @@ func (s *stage) run(ctx context.Context, c cast) (_ int, err error) {
 		}
 	}
 	var all []*perdure.Future[int]
-	for _, name := range c.Names {
+	for _, key := range c.Keys {
 		for _, phase := range phases {
-			var opts []perdure.StepOption
+			opts := []perdure.StepOption{perdure.Key(key)}
 			if phase != plain {
 				opts = append(opts, phase)
 			}
-			all = append(all, perdure.Async(ctx, name, s.body, opts...))
+			all = append(all, perdure.Async(ctx, "act", s.body, opts...))
 		}
 	}
 	for _, f := range all {
@@ -150,34 +150,39 @@ type participant struct {
 	next atomic.Int64
 }
 
-// participants starts a run with a participant for each name.
+// participants starts a run with a participant for each key.
 func (s *stage) participants(db *sql.DB, c cast) []*participant {
 	s.t.Helper()
 	if _, err := s.acts.Start(context.Background(), s.engine, c); err != nil {
 		s.t.Fatal(err)
 	}
-	byName := map[string]*participant{}
+	byPath := map[string]*participant{}
 	var order []string
-	for range len(c.Names) * len(phases) {
+	for range len(c.Keys) * len(phases) {
 		ctx := <-s.bodies
 		info, _ := perdure.StepOf(ctx)
-		p := byName[info.Of]
+		p := byPath[info.Of]
 		if p == nil {
 			p = &participant{t: s.t, db: db, of: info.Of, run: string(info.Run.ID), ctx: map[perdure.Phase]context.Context{}}
-			byName[info.Of], order = p, append(order, info.Of)
+			byPath[info.Of], order = p, append(order, info.Of)
 		}
 		p.ctx[info.Phase] = ctx
 	}
 	var out []*participant
 	for _, of := range order {
-		out = append(out, byName[of])
+		if p := byPath[of]; len(p.ctx) == len(phases) {
+			out = append(out, p)
+		}
+	}
+	if len(out) != len(c.Keys) {
+		s.t.Fatalf("there are %d participants with all phases among %q", len(out), order)
 	}
 	return out
 }
 
 func (s *stage) participant(db *sql.DB) *participant {
 	s.t.Helper()
-	return s.participants(db, cast{Names: []string{"debit"}})[0]
+	return s.participants(db, cast{Keys: []string{"debit"}})[0]
 }
 
 // A fault is what goes wrong with a delivery.
