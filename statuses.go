@@ -25,6 +25,9 @@ const (
 	StatusCompensated  = journal.Compensated
 )
 
+// A FactKind says what a [Fact] tells. See [journal.Kind] for all of them.
+type FactKind = journal.Kind
+
 // The facts that [Record] records.
 const (
 	StepSkipped         = journal.StepSkipped
