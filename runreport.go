@@ -257,7 +257,9 @@ func (f *reporter) add(e *journal.Entry) {
 		f.took[e.Op] += e.Took
 		f.failed[f.of.Path(e.Op)] = e.Seq
 	case journal.PhaseStarted:
-		f.phase = Phase(e.Detail.Phase)
+		if e.Detail.Phase != journal.PhaseComposition {
+			f.phase = Phase(e.Detail.Phase)
+		}
 	case journal.CompensationStarted:
 		if f.began.IsZero() {
 			f.began = e.At

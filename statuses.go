@@ -23,6 +23,9 @@ const (
 	StatusCanceled     = journal.Canceled
 )
 
+// A FactKind says what a [Fact] tells. See [journal.Kind] for all of them.
+type FactKind = journal.Kind
+
 // The facts that [Record] records.
 const (
 	StepSkipped         = journal.StepSkipped

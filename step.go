@@ -93,6 +93,9 @@ const (
 	PhaseConfirm Phase = journal.PhaseConfirm
 	PhaseCancel  Phase = journal.PhaseCancel
 	PhaseUndo    Phase = journal.PhaseUndo
+
+	// PhaseComposition is of a [Fact] only: a composition of sagas or TCCs begins or ends.
+	PhaseComposition Phase = journal.PhaseComposition
 )
 
 func (p Phase) step(o *stepOptions) error {

@@ -123,13 +123,14 @@ const (
 	StepIsCancelFailed  StepStatus = "CANCEL_FAILED"
 )
 
-// The phases that steps are of, as entries name them: those of a TCC, and what undoes
-// a step.
+// The phases that steps are of, as entries name them: those of a TCC, what undoes a step,
+// and the whole of a composition.
 const (
-	PhaseTry     = "TRY"
-	PhaseConfirm = "CONFIRM"
-	PhaseCancel  = "CANCEL"
-	PhaseUndo    = "UNDO"
+	PhaseTry         = "TRY"
+	PhaseConfirm     = "CONFIRM"
+	PhaseCancel      = "CANCEL"
+	PhaseUndo        = "UNDO"
+	PhaseComposition = "COMPOSITION"
 )
 
 // IsTerminal says whether the step will not change any more by itself.

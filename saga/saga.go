@@ -48,16 +48,38 @@ type definition struct {
 func New[I any](name string, opts ...perdure.WorkflowOption) *Saga[I] {
 	d := &definition{name: name, input: reflect.TypeFor[I](), policy: StrictSequential, handler: ContinueHandler}
 	d.key, d.compile = d, sync.OnceValue(d.plan)
+	return &Saga[I]{def: d, Workflow: define[I](name, opts, d.declare, d.callbacks, func() runner { return d.compile() })}
+}
+
+// A runner is a definition that is complete.
+type runner interface {
+	run(ctx context.Context, input json.RawMessage) error
+}
+
+// define makes the workflow of a definition.
+func define[I any](name string, opts []perdure.WorkflowOption, declare perdure.Declared, calls perdure.Calling, compile func() runner) *perdure.Workflow[I, json.RawMessage] {
 	opts = slices.Concat([]perdure.WorkflowOption{perdure.Timeout(DefaultTimeout), perdure.NoRetry, perdure.CleansUp, perdure.PatternSaga}, opts, []perdure.WorkflowOption{
-		perdure.Declared(d.declare), perdure.Calling(d.callbacks),
+		declare, calls,
 	})
-	return &Saga[I]{def: d, Workflow: perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
+	return perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
 		in, err := perdure.Payload[json.RawMessage](ctx)
 		if err != nil {
 			return nil, err
 		}
-		return nil, d.compile().run(ctx, in)
-	}, opts...)}
+		return nil, compile().run(ctx, in)
+	}, opts...)
+}
+
+// execute runs a workflow to its end and gives the report.
+func execute[I any](ctx context.Context, w *perdure.Workflow[I, json.RawMessage], c perdure.Caller, in I, opts []perdure.StartOption) (perdure.Report, error) {
+	run, err := w.Start(ctx, c, in, opts...)
+	if err != nil {
+		return perdure.Report{}, err
+	}
+	if _, err := run.Outcome(ctx); err != nil {
+		return perdure.Report{}, err
+	}
+	return run.Report(ctx)
 }
 
 // Policy says how steps are undone; without it [StrictSequential].
@@ -105,15 +127,11 @@ func (s *Saga[I]) On(c perdure.Callback) *Saga[I] {
 // Execute starts a run, waits for its end and tells how it went. A saga that has failed
 // is no error here: the result says so.
 func (s *Saga[I]) Execute(ctx context.Context, c perdure.Caller, in I, opts ...perdure.StartOption) (Result, error) {
-	run, err := s.Start(ctx, c, in, opts...)
+	r, err := execute(ctx, s.Workflow, c, in, opts)
 	if err != nil {
 		return Result{}, err
 	}
-	if _, err := run.Outcome(ctx); err != nil {
-		return Result{}, err
-	}
-	r, err := run.Report(ctx)
-	return s.def.compile().result(r), err
+	return s.ResultOf(r), nil
 }
 
 // ResultOf makes the result of a run of this saga of its report.

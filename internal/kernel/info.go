@@ -269,6 +269,10 @@ func kindOf(e *journal.Entry) observe.Kind {
 	case d == nil:
 	case e.Kind == journal.StepSkipped && d.Reason == journal.Duplicate:
 		return observe.StepDuplicate
+	case e.Kind == journal.PhaseStarted && d.Phase == journal.PhaseComposition:
+		return observe.CompositionStarted
+	case d.Phase == journal.PhaseComposition:
+		return observe.CompositionEnded
 	case e.Kind == journal.SignalConsumed && len(d.Choices) > 0: // the answer to a DecisionSought
 		return observe.RunResumed
 	case e.Kind == journal.ValueRecorded && d.Mail != 0:

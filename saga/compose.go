@@ -1,0 +1,158 @@
+package saga
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/perdure/perdure"
+)
+
+// A Composition is a definition that is made of sagas, its members. They run as parts of
+// one run: the steps of each are at alias/step. They share its headers and variables.
+// When a required member has failed, which undoes itself, the others of its layer end,
+// nothing later begins, and the members that are done are undone. It is built as a [Saga]
+// is, and is a [perdure.Workflow] too.
+type Composition[I any] struct {
+	*perdure.Workflow[I, json.RawMessage]
+	def *composition
+}
+
+// A composition is one without its types.
+type composition struct {
+	name    string
+	input   reflect.Type
+	members []*member
+	policy  Policy
+	calls   perdure.Callbacks
+	events  perdure.ExecutionEvents
+
+	compile func() *composed // once
+}
+
+// Compose begins the definition of a composition. Of the options the timeout is that of
+// a whole run; without one it is [DefaultTimeout].
+func Compose[I any](name string, opts ...perdure.WorkflowOption) *Composition[I] {
+	d := &composition{name: name, input: reflect.TypeFor[I](), policy: StrictSequential}
+	d.compile = sync.OnceValue(d.plan)
+	return &Composition[I]{def: d, Workflow: define[I](name, opts, d.declare, d.callbacks, func() runner { return d.compile() })}
+}
+
+// Policy says how members that are done are undone: [StrictSequential], without one, one
+// after the other, the one that ended last first; [GroupedParallel] layer by layer, those
+// of a layer at once; [BestEffortParallel] all at once. How the steps of a member are
+// undone is up to that.
+func (c *Composition[I]) Policy(p Policy) *Composition[I] {
+	c.def.policy = p
+	return c
+}
+
+// On adds a callback. Its steps are the aliases of members.
+func (c *Composition[I]) On(b perdure.Callback) *Composition[I] {
+	c.def.calls = append(c.def.calls, b)
+	return c
+}
+
+// Publish has the publisher told, under a topic, of each start and end of an execution.
+// What members tell of their steps is up to them.
+func (c *Composition[I]) Publish(topic string) *Composition[I] {
+	c.def.events = perdure.ExecutionEvents{On: true, Topic: topic}
+	return c
+}
+
+// Graph is that of the members: its DOT and Mermaid draw it. It is called when the
+// definition is complete.
+func (c *Composition[I]) Graph() perdure.Graph { return c.def.compile().graph }
+
+// Execute starts a run, waits for its end and tells how it went. A composition that has
+// failed is no error here: the result says so.
+func (c *Composition[I]) Execute(ctx context.Context, to perdure.Caller, in I, opts ...perdure.StartOption) (Composed, error) {
+	r, err := execute(ctx, c.Workflow, to, in, opts)
+	if err != nil {
+		return Composed{}, err
+	}
+	return c.ResultOf(r), nil
+}
+
+// ResultOf makes the result of a run of this composition of its report.
+func (c *Composition[I]) ResultOf(r perdure.Report) Composed {
+	return Composed{Report: r, of: c.def.compile()}
+}
+
+// A composed is a definition that is complete: it is a copy, and never changed.
+type composed struct {
+	*composition
+	byAlias map[string]*member
+	plans   map[string]*plan
+	layers  [][]string
+	graph   perdure.Graph
+	issues  []perdure.Issue // but for those of the graph
+}
+
+// plan completes the definition.
+func (d *composition) plan() *composed {
+	own := *d
+	own.members, own.calls = nil, slices.Clone(d.calls)
+	c := &composed{composition: &own, byAlias: map[string]*member{}, plans: map[string]*plan{}}
+	for _, m := range d.members {
+		copied := *m
+		copied.after, copied.issues = slices.Clone(m.after), slices.Clone(m.issues)
+		own.members = append(own.members, &copied)
+		c.byAlias[m.alias] = &copied
+		node := perdure.Node{Name: m.alias}
+		for _, before := range m.after {
+			node.After = append(node.After, before.alias)
+		}
+		c.graph.Nodes = append(c.graph.Nodes, node)
+		c.check(d, &copied)
+	}
+	switch own.policy {
+	case StrictSequential, GroupedParallel, BestEffortParallel:
+	default:
+		c.issues = append(c.issues, perdure.Issue{Severity: perdure.IssueError, Where: "policy", Message: "members cannot be undone by " + string(own.policy)})
+	}
+	c.issues = append(c.issues, own.calls.Check(func(id string) bool { return c.byAlias[id] != nil })...)
+	c.layers = c.graph.Layers()
+	return c
+}
+
+// check says what is wrong with a member.
+func (c *composed) check(d *composition, m *member) {
+	for _, before := range m.after {
+		if before.of != d {
+			m.complain("after", "member %s is one of composition %s", before.alias, before.of.name)
+		}
+	}
+	if !perdure.ValidName(undone(m.alias)) {
+		m.complain("", "this cannot be an alias: 1 to 250 of A-Z a-z 0-9 . _ : -")
+	}
+	if m.when != nil {
+		if err := m.when.Check(); err != nil {
+			m.complain("when", "%v", err)
+		}
+	}
+	for _, mapped := range m.mapped {
+		if message := mapped.from.issue(m); message != "" {
+			m.complain(mapped.key, "%s", message)
+		}
+	}
+	c.issues = append(c.issues, m.issues...)
+	if m.compile == nil {
+		return
+	}
+	p := m.compile()
+	c.plans[m.alias] = p
+	for _, i := range slices.Concat(p.graph.Check(), p.issues) {
+		i.Where = where(m.alias, i.Where)
+		c.issues = append(c.issues, i)
+	}
+}
+
+func (d *composition) declare() (perdure.About, []perdure.Issue) {
+	c := d.compile()
+	return perdure.About{Graph: &c.graph}, c.issues
+}
+
+func (d *composition) callbacks() perdure.Callbacks { return d.compile().calls }

@@ -1,0 +1,253 @@
+package saga
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/perdure/perdure"
+)
+
+// A composing is a composition that goes on: what it knows is a fold of what its
+// operations gave.
+type composing struct {
+	*composed
+	input  json.RawMessage
+	calls  *perdure.Calls
+	begun  []*Part          // in order
+	parts  map[string]*Part // by alias
+	layer  map[string]int   // of members that have begun
+	ended  map[string]bool
+	done   []*Part // in the order in which they ended
+	failed []failure
+	abort  error // of a compensation whose handler gives its saga up
+}
+
+// run is the workflow.
+func (c *composed) run(ctx context.Context, input json.RawMessage) error {
+	if err := c.events.Begin(ctx); err != nil {
+		return err
+	}
+	x := &composing{
+		composed: c, input: input, calls: c.composition.calls.Begin(), parts: map[string]*Part{}, layer: map[string]int{}, ended: map[string]bool{},
+	}
+	if err := perdure.OnCancel(ctx, "compensate", x.cleanUp); err != nil {
+		return err
+	}
+	if err := x.tell(ctx, perdure.PhaseStarted, nil); err != nil {
+		return err
+	}
+	if err := x.forward(ctx); err != nil {
+		return err
+	}
+	var why error
+	if len(x.failed) > 0 {
+		var over error
+		if why, over = x.backward(ctx); over != nil {
+			return over
+		}
+	}
+	if err := x.calls.Wait(ctx); err != nil {
+		return err
+	}
+	if why == nil {
+		return x.tell(ctx, perdure.PhaseCompleted, nil)
+	}
+	if err := x.tell(ctx, perdure.PhaseFailed, why); err != nil {
+		return err
+	}
+	return perdure.Fail(ctx, why)
+}
+
+// tell tells observers that the composition has begun or ends.
+func (x *composing) tell(ctx context.Context, what perdure.FactKind, why error) error {
+	return perdure.Record(ctx, perdure.Fact{Kind: what, Name: "composition", Phase: string(perdure.PhaseComposition), Err: why})
+}
+
+// forward runs the members.
+func (x *composing) forward(ctx context.Context) error {
+	for i, layer := range x.layers {
+		for _, alias := range layer {
+			x.layer[alias] = i
+		}
+	}
+	return perdure.Walk{
+		Layers: x.layers,
+		More:   func() bool { return len(x.failed) == 0 },
+		Begin: func(alias string, _ bool) (perdure.Awaitable, error) {
+			return x.begin(ctx, x.byAlias[alias])
+		},
+		Ended: func(alias string, f perdure.Awaitable, _ error) (perdure.Awaitable, error) {
+			_, err := f.(*perdure.Future[struct{}]).Await(ctx)
+			return nil, x.settle(ctx, x.byAlias[alias], err)
+		},
+	}.Run(ctx)
+}
+
+// begin begins a member, unless it is not to run.
+func (x *composing) begin(ctx context.Context, m *member) (perdure.Awaitable, error) {
+	is, err := x.holds(ctx, m)
+	var input json.RawMessage
+	if err == nil && is {
+		input, err = x.inputOf(ctx, m)
+	}
+	switch {
+	case perdure.Over(ctx) != nil:
+		return nil, perdure.Over(ctx)
+	case err != nil:
+		return nil, x.refuse(ctx, m, err)
+	case !is:
+		return nil, perdure.Record(ctx, perdure.Fact{Kind: perdure.StepSkipped, Name: m.alias, Reason: "its condition does not hold"})
+	}
+	return perdure.Go(ctx, m.alias, func(ctx context.Context) (struct{}, error) {
+		part := x.plans[m.alias].part(ctx, m.alias, input)
+		x.parts[m.alias], x.begun = part, append(x.begun, part)
+		return struct{}{}, part.run(ctx)
+	}), nil
+}
+
+// refuse fails a member that cannot begin, and says so in a step of its name.
+func (x *composing) refuse(ctx context.Context, m *member, why error) error {
+	_, err := perdure.Step(ctx, m.alias, func(context.Context) (struct{}, error) { return struct{}{}, perdure.Permanent(why) })
+	if over := perdure.Over(ctx); over != nil {
+		return over
+	}
+	if err := perdure.DeadLetter(ctx, m.alias, err); err != nil {
+		return err
+	}
+	return x.fail(m, err)
+}
+
+// fail takes in that a member has failed.
+func (x *composing) fail(m *member, err error) error {
+	if !m.optional {
+		x.failed = append(x.failed, failure{step: m.alias, clone: clone{id: m.alias}, err: err})
+	}
+	return err
+}
+
+// settle takes in that a member has ended.
+func (x *composing) settle(ctx context.Context, m *member, over error) error {
+	if perdure.Over(ctx) != nil {
+		return over
+	}
+	x.ended[m.alias] = true
+	part := x.parts[m.alias]
+	switch {
+	case over != nil:
+		return x.fail(m, over)
+	case part.err != nil:
+		return x.fail(m, part.err)
+	}
+	x.done = append(x.done, part)
+	return x.calls.StepEnded(ctx, m.alias)
+}
+
+// backward undoes the members that are done, and gives the error that the composition
+// then has, unless a callback suppresses it.
+func (x *composing) backward(ctx context.Context) (why, over error) {
+	if err := x.undoAll(ctx, x.done); err != nil {
+		return nil, err
+	}
+	first := x.failed[0]
+	if why = perdure.FailedStep(first.id, first.err); x.abort != nil {
+		why = x.abort
+	}
+	var aliases []string
+	for _, f := range x.failed {
+		aliases = append(aliases, f.id)
+	}
+	suppressed, err := x.calls.Failed(ctx, why, aliases...)
+	if suppressed {
+		why = nil
+	}
+	return why, err
+}
+
+// cleanUp undoes all that members have done because the run ends before they do.
+func (x *composing) cleanUp(ctx context.Context) error {
+	parts := slices.DeleteFunc(slices.Clone(x.begun), func(p *Part) bool { return slices.Contains(x.done, p) })
+	if err := x.undoAll(ctx, slices.Concat(x.done, parts)); err != nil {
+		return err
+	}
+	return errors.Join(x.abort, x.tell(ctx, perdure.PhaseFailed, perdure.EndingBy(ctx)))
+}
+
+// undoAll undoes members by the policy, the last of them first.
+func (x *composing) undoAll(ctx context.Context, parts []*Part) error {
+	if !slices.ContainsFunc(parts, (*Part).leaves) {
+		return nil
+	}
+	if err := perdure.SetStatus(ctx, perdure.StatusCompensating); err != nil {
+		return err
+	}
+	if err := perdure.Record(ctx, perdure.Fact{Kind: perdure.CompensationStarted, Name: "compensation", Reason: string(x.policy)}); err != nil {
+		return err
+	}
+	for _, group := range x.groups(parts) {
+		if err := x.undoGroup(ctx, group); err != nil {
+			return err
+		}
+		if x.abort != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// leaves says whether there may be something to undo.
+func (p *Part) leaves() bool {
+	return len(p.x.groups()) > 0 || slices.ContainsFunc(p.x.begun, func(u *unit) bool { return !u.ended && u.undo != nil })
+}
+
+// groups gives what is undone at once, in order.
+func (x *composing) groups(parts []*Part) [][]*Part {
+	var groups [][]*Part
+	last := -1
+	for i, p := range slices.Backward(parts) {
+		at := i
+		switch x.policy {
+		case BestEffortParallel:
+			at = 0
+		case GroupedParallel:
+			at = x.layer[p.name]
+		}
+		if at != last {
+			groups = append(groups, nil)
+		}
+		last = at
+		groups[len(groups)-1] = append(groups[len(groups)-1], p)
+	}
+	return groups
+}
+
+// undoGroup undoes members at once.
+func (x *composing) undoGroup(ctx context.Context, group []*Part) error {
+	if len(group) == 1 {
+		return x.undone(ctx, group[0], group[0].Undo(ctx))
+	}
+	futures := make([]*perdure.Future[struct{}], len(group))
+	for i, p := range group {
+		futures[i] = perdure.Go(ctx, undone(p.name), func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, x.undone(ctx, p, p.x.cleanUp(ctx))
+		}, perdure.StandsFor(p.in))
+	}
+	for _, f := range futures {
+		if _, err := f.Await(ctx); err != nil && perdure.Over(ctx) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// undone takes in what has come of undoing a member. It fails where the run ends.
+func (x *composing) undone(ctx context.Context, p *Part, err error) error {
+	if over := perdure.Over(ctx); over != nil {
+		return over
+	}
+	if err != nil && x.abort == nil {
+		x.abort = perdure.FailedStep(p.name, err)
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package saga
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure"
+)
+
+// A Part is a saga that has run as a part of a run: see [Saga.Inline].
+type Part struct {
+	x    *execution
+	name string
+	in   context.Context // the scope that it has run in
+	err  error
+}
+
+// Inline runs the saga in workflow code, as a part of the run of ctx: with its headers,
+// variables and store, in a scope of that name, or in a loop of that name and a
+// [perdure.Key]. It waits until the saga has ended. A saga that has failed is undone
+// then; that is no error here: the part says so. The saga's own timeout has no meaning,
+// and it need not be registered.
+//
+// Where the run is cancelled or times out, now or later, the part is undone as a whole
+// saga would be. Where the run fails for another reason, it is not: see [Part.Undo].
+func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure.BranchOption) (*Part, error) {
+	p := s.def.compile()
+	if err := p.refused(); err != nil {
+		return nil, err
+	}
+	input, err := perdure.Encode(in)
+	if err != nil {
+		return nil, err
+	}
+	within, err := perdure.Scope(ctx, name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	part := p.part(within, name, input)
+	if err := perdure.OnCancel(within, "compensate", part.x.cleanUp); err != nil {
+		return nil, err
+	}
+	return part, part.run(within)
+}
+
+// refused says why the definition cannot be used, although nobody registers it.
+func (p *plan) refused() error {
+	issues := slices.Concat(p.graph.Check(), p.issues)
+	if !slices.ContainsFunc(issues, func(i perdure.Issue) bool { return i.Severity == perdure.IssueError }) {
+		return nil
+	}
+	return &perdure.DefinitionError{Workflow: p.name, Issues: issues}
+}
+
+// part begins the saga as one of a run, in a scope of its own.
+func (p *plan) part(within context.Context, name string, input json.RawMessage) *Part {
+	x := p.begin(input)
+	x.part = name + "."
+	return &Part{x: x, name: name, in: within}
+}
+
+// run runs it to its end. It fails where the run ends meanwhile.
+func (p *Part) run(ctx context.Context) error {
+	if err := p.x.forward(ctx); err != nil {
+		return err
+	}
+	if len(p.x.failed) > 0 {
+		var over error
+		p.err, over = p.x.backward(ctx)
+		return over
+	}
+	if err := p.x.calls.Completed(ctx); err != nil {
+		return err
+	}
+	return p.x.calls.Wait(ctx)
+}
+
+// Err is the error that the saga has failed with; nil where it has succeeded.
+func (p *Part) Err() error { return p.err }
+
+// FailedSteps gives the IDs of the steps that have failed, the first first.
+func (p *Part) FailedSteps() []string {
+	var ids []string
+	for _, f := range p.x.failed {
+		ids = append(ids, f.id)
+	}
+	return ids
+}
+
+// CompensatedSteps gives the IDs of the steps that were undone so far, the first first.
+func (p *Part) CompensatedSteps() []string { return slices.Clone(p.x.undid) }
+
+// Undo undoes, by the saga's policy, what is done and not undone yet: of a part that has
+// succeeded, because something else of the run has failed. It is workflow code. The
+// error is that of a compensation that the handler makes the saga's.
+func (p *Part) Undo(ctx context.Context) error {
+	within, err := perdure.Scope(ctx, undone(p.name), perdure.StandsFor(p.in))
+	if err != nil {
+		return err
+	}
+	return p.x.cleanUp(within)
+}
+
+func (p *Part) resultOf(id string) json.RawMessage {
+	data, _ := p.x.reader(p.x.results)(id)
+	return data
+}
+
+func (p *Part) resultsOf(prefix string) map[string]json.RawMessage {
+	p.x.mu.RLock()
+	defer p.x.mu.RUnlock()
+	out := maps.Clone(p.x.results)
+	maps.DeleteFunc(out, func(id string, _ json.RawMessage) bool { return !strings.HasPrefix(id, prefix) })
+	return out
+}

@@ -1,0 +1,125 @@
+package saga_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/saga"
+	"github.com/perdure/perdure/store/memory"
+)
+
+func newEngine(t *testing.T) *perdure.Engine {
+	t.Helper()
+	eng, err := perdure.New(memory.New(), perdure.Options{Build: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return eng
+}
+
+// A trip is a workflow whose code runs sagas.
+type trip struct {
+	shop
+	w *perdure.Workflow[string, string]
+}
+
+// newTrip makes one: a saga for each of two days, then one that may fail.
+func newTrip() *trip {
+	t := &trip{}
+	day1, first := t.member("day1")
+	day2, _ := t.member("day2")
+	end, _ := t.member("end")
+	t.w = perdure.Define("trip", func(ctx context.Context, how string) (string, error) {
+		one, err := day1.Inline(ctx, "day", any(1), perdure.Key("1"))
+		if err != nil {
+			return "", err
+		}
+		two, err := day2.Inline(ctx, "day", any(2), perdure.Key("2"))
+		if err != nil {
+			return "", err
+		}
+		last, err := end.Inline(ctx, "end", any(3))
+		if err != nil {
+			return "", err
+		}
+		out, found, err := first.Of(one)
+		said := fmt.Sprint(out, found, err, one.Err(), two.Err(), blame(last.Err()), last.FailedSteps(), last.CompensatedSteps())
+		if last.Err() == nil {
+			return said, perdure.Sleep(ctx, 20*time.Millisecond)
+		}
+		return said, errors.Join(two.Undo(ctx), one.Undo(ctx))
+	})
+	return t
+}
+
+// spec: F-44
+func TestAWorkflowRunsSagasWhereverItCrashes(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails []string
+		left  string
+		says  string
+	}{
+		"nothing fails": {nil, of("day1", "day2", "end"), "result of day1/firsttrue <nil> <nil> <nil>none[] []"},
+		"the last":      {[]string{"end/each:y"}, "", "result of day1/firsttrue <nil> <nil> <nil>step each:y[each:y] [each:x first]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTrip()
+			s.fails = set(c.fails)
+			perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+				s.reset()
+				run := perduretest.Start(env, s.w, "")
+				run.Returns(c.says)
+				for _, wrong := range s.wrong {
+					env.Error(wrong)
+				}
+				if left := s.effects(); left != c.left {
+					env.Errorf("there is %q, want %q", left, c.left)
+				}
+				return nil
+			}, s.w)
+		})
+	}
+}
+
+// spec: F-44, L-10
+func TestAWorkflowThatIsCancelledUndoesItsSagas(t *testing.T) {
+	for _, fails := range [][]string{nil, {"end/each:y"}} {
+		for after := time.Duration(0); after < 150*time.Millisecond; after += 2700 * time.Microsecond {
+			s := newTrip()
+			s.fails = set(fails)
+			perduretest.Test(t, func(env *perduretest.Env) {
+				s.reset()
+				run := perduretest.Start(env, s.w, "")
+				env.Sleep(after)
+				if refused := cancel(env, run.ID()); !refused {
+					run.Fails(&perdure.Error{Code: perdure.CodeCancelled})
+					if left := s.effects(); left != "" {
+						env.Errorf("cancelled after %v, there is %q", after, left)
+					}
+				}
+				for _, wrong := range s.wrong {
+					env.Error(wrong)
+				}
+			}, s.w)
+		}
+	}
+}
+
+// spec: F-44
+func TestASagaWithIssuesIsNotRunInline(t *testing.T) {
+	bad := saga.New[int]("bad").Policy("odd")
+	w := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+		_, err := bad.Inline(ctx, "part", 1)
+		var issues *perdure.DefinitionError
+		if !errors.As(err, &issues) || len(issues.Issues) != 2 {
+			return 0, perdure.Permanent(fmt.Errorf("it gave %w", err))
+		}
+		return len(issues.Issues), nil
+	})
+	perduretest.Test(t, func(env *perduretest.Env) { perduretest.Start(env, w, 1).Returns(2) }, w)
+}
