@@ -71,6 +71,7 @@ const Duplicate = journal.Duplicate
 const (
 	CodeInvalid    = journal.CodeInvalid
 	CodeMisuse     = journal.CodeMisuse
+	CodeTopology   = journal.CodeTopology
 	CodeWrongState = journal.CodeWrongState
 	CodeCancelled  = journal.CodeCancelled
 	CodeNotFound   = journal.CodeNotFound
