@@ -387,15 +387,16 @@ func TestOnlyWhatATextNamesIsRead(t *testing.T) {
 
 // spec: F-16
 func TestManyGoroutinesUseOneCondition(t *testing.T) {
-	c := expr.When(`sum(input.items, .price) > 100 && input.name matches "^n\\d+$" && all(input.items, any(input.items, .price >= 0.1)) && results.a?.b == nil`)
+	c := expr.When(`all(input.items, any(input.items, # == input.last)) && sum(input.items) == input.sum && input.name matches "^n\\d+$" && results.a?.b == nil`)
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
-			for i := range 200 {
-				price := g*200 + i
-				k := perdure.Known{Input: json.RawMessage(fmt.Sprintf(`{"name": "n%d", "items": [{"price": %d.5}, {"price": 0.5}]}`, g, price))}
-				if holds, err := c.Holds(t.Context(), k); err != nil || holds != (price >= 100) {
-					t.Errorf("%d: %v, %v", price, holds, err)
+			for i := range 8 { // each long enough for the others to come between
+				first, n := 1000*g, 40+i
+				items := strings.Repeat(fmt.Sprintf("%d,", first), n-1) + fmt.Sprint(first+1)
+				k := perdure.Known{Input: json.RawMessage(fmt.Sprintf(`{"name": "n%d", "items": [%s], "last": %d, "sum": %d}`, g, items, first+1, first*n+1+i%2))}
+				if holds, err := c.Holds(t.Context(), k); err != nil || holds != (i%2 == 0) {
+					t.Errorf("%d, %d: %v, %v", g, i, holds, err)
 				}
 			}
 		})
