@@ -113,3 +113,13 @@ func TestHostileDataIsGivenUpSoon(t *testing.T) {
 		}
 	}
 }
+
+// spec: F-16
+func TestTheLastStepIsAllowed(t *testing.T) {
+	for elements, want := range map[int]bool{199_995: true, 199_996: false} { // in, 1, input.x in three parts, and the elements
+		k := perdure.Known{Input: json.RawMessage(`{"x": [` + strings.Repeat("0,", elements-1) + `1]}`)}
+		if holds, err := decide(t, `1 in input.x`, k); holds != want || (err == nil) != want {
+			t.Errorf("%d elements: %v, %v", elements, holds, err)
+		}
+	}
+}
