@@ -216,7 +216,7 @@ func (r *run) withoutLock(b *branch, code func()) {
 		code()
 	}()
 	r.stay()
-	if b.state == isOutside {
+	for b.state == isOutside {
 		r.rejoin(b)
 		r.stay()
 	}
