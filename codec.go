@@ -14,9 +14,28 @@ import (
 var errMangled = errors.New("a string is not UTF-8, which JSON cannot keep: use []byte for bytes")
 
 // isRaw says whether payloads of that type are kept exactly as they are.
-func isRaw[T any]() bool {
-	t := reflect.TypeFor[T]()
+func isRaw[T any]() bool { return isRawType(reflect.TypeFor[T]()) }
+
+func isRawType(t reflect.Type) bool {
 	return t == reflect.TypeFor[[]byte]() || t == reflect.TypeFor[json.RawMessage]()
+}
+
+// Encode gives a value as journals have it.
+func Encode[T any](v T) (json.RawMessage, error) {
+	data, err := encode(v)
+	if err != nil {
+		return nil, fromFailure(encodeFailure("encode", v, err))
+	}
+	return data, nil
+}
+
+// Decode reads what [Encode] gave.
+func Decode[T any](data []byte) (T, error) {
+	v, err := decode[T](data)
+	if err != nil {
+		return v, decodeError("decode", v, err)
+	}
+	return v, nil
 }
 
 // encode gives the bytes of a payload. A []byte and a json.RawMessage are kept

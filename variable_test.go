@@ -2,6 +2,7 @@ package perdure_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -192,4 +193,27 @@ func TestVariablesThatCannotBe(t *testing.T) {
 	codeIs(t, err, journal.CodeMisuse)
 	_, err = perdure.HasKey(ctx, "k")
 	codeIs(t, err, journal.CodeMisuse)
+}
+
+// A variable is what was set, of whatever type: bytes too.
+//
+// spec: F-3
+func TestAVariableOfBytesIsTheBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+			if err := errors.Join(perdure.SetVariable(ctx, "bytes", []byte("\x00\xff")), perdure.SetVariable(ctx, "raw", json.RawMessage(`{"a":1}`))); err != nil {
+				return "", err
+			}
+			b, found, err := perdure.Variable[[]byte](ctx, "bytes")
+			raw, found2, err2 := perdure.Variable[json.RawMessage](ctx, "raw")
+			all, err3 := perdure.Variables(ctx)
+			return fmt.Sprintf("%q %v %s %v %s", b, found, raw, found2, all["bytes"]), errors.Join(err, err2, err3)
+		})
+		w := clockwork(t, perdure.Options{}, wf)
+		defer w.end()
+		start(t, w, wf, 0, perdure.ID("x"))
+		if got, err := outcomeOf(t, w, wf, "x"); got != `"\x00\xff" true {"a":1} true "AP8="` || err != nil {
+			t.Errorf("it is %s, %v", got, err)
+		}
+	})
 }

@@ -179,7 +179,8 @@ func Watch(ctx context.Context, ops []*Operation) (*Set, error) {
 	return &Set{s, w}, nil
 }
 
-// Add waits for one more operation.
+// Add waits for one more operation. One that has ended comes after those in the set
+// that have.
 func (w *Set) Add(f *Operation) error {
 	r, o := w.s.run, (*operation)(f)
 	r.mu.Lock()

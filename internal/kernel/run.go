@@ -58,6 +58,7 @@ type run struct {
 	phaseAt     int64
 	start       *journal.Detail // of the run's first entry
 	operations  *operation      // a list of those that are not over, the newest first
+	timers      []*operation    // that are set; those that have ended go when somebody looks
 	started     int64           // operations that have begun, for the order of their starts
 	inFlight    int             // attempts that are executed or about to be
 	waits       int             // operations that wait for a time or a message

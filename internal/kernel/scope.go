@@ -123,7 +123,7 @@ func inside(ctx context.Context, what call) (*scope, error) {
 func (s *scope) enter(what call) error {
 	r, b := s.run, s.branch
 	r.stay()
-	if b.state == isOutside {
+	for b.state == isOutside { // it may be lent again before this goroutine has the lock
 		r.rejoin(b)
 		r.stay()
 	}
@@ -319,7 +319,7 @@ func Go(ctx context.Context, n Naming, body func(context.Context) ([]byte, *jour
 // endBranch takes the value that a branch returned.
 func (r *run) endBranch(b *branch, data []byte, failure *journal.Failure) {
 	r.stay()
-	if b.state == isOutside {
+	for b.state == isOutside { // it may be lent again before this goroutine has the lock
 		r.rejoin(b)
 		r.stay()
 	}

@@ -64,16 +64,19 @@ func (s *scope) setTimer(ctx context.Context, t Timer) *operation {
 	if rec == nil {
 		r.append(journal.Entry{Kind: journal.TimerRegistered, Op: op, Detail: &journal.Detail{Due: o.due}})
 	}
+	r.timers = append(r.timers, o)
 	o.wait()
 	return o
 }
 
 // due gives the timers whose times have come, in the order of their times and, at
-// one time, in that in which they were set.
+// one time, in that in which they were set. It is called whenever no code can go on,
+// with thousands of operations that are none.
 func (r *run) due() []*operation {
 	var due []*operation
-	for o := r.operations; o != nil; o = o.older {
-		if o.class == isTimer && !o.settled && time.Until(o.due) <= 0 {
+	r.timers = slices.DeleteFunc(r.timers, func(o *operation) bool { return o.settled })
+	for _, o := range r.timers {
+		if time.Until(o.due) <= 0 {
 			due = append(due, o)
 		}
 	}

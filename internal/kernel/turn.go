@@ -237,7 +237,7 @@ func (r *run) withoutLock(b *branch, code func()) {
 		code()
 	}()
 	r.stay()
-	if b.state == isOutside {
+	for b.state == isOutside {
 		r.rejoin(b)
 		r.stay()
 	}
