@@ -21,7 +21,7 @@ import (
 // included, and after it the results of what was going on there and ended well. What
 // failed, all else after the cut, and what had not ended is to be done anew; so is a
 // step that was undone after the cut, with what it has set, and a TCC that was being
-// cancelled then, from the top. A checkpoint of a step's body stays, unless the step
+// cancelled then, from the top. Dead letters are written anew. A checkpoint of a step's body stays, unless the step
 // was undone.
 //
 // Entries are numbered anew, and so are scopes. No entry takes a message or is owed:
@@ -185,7 +185,7 @@ func (e *Entry) isNote() bool {
 		ScopeOpened, ScopeCancelled, CleanupPlanned:
 		return true
 	}
-	return e.Kind.IsFact()
+	return e.Kind.IsFact() && e.Kind != DeadLettered // which is settled, or written anew
 }
 
 // undo finds the steps that were undone after the cut, which a fact says, or that what
@@ -251,7 +251,7 @@ func (s *salvage) keep() []Entry {
 	for i := range s.entries {
 		e := s.entries[i]
 		scope, opened := numbers[e.Op.Scope]
-		if i > 0 && !(s.stays(i, &e) && opened) {
+		if i > 0 && (!opened || !s.stays(i, &e)) {
 			continue
 		}
 		if e.Kind != ValueRecorded || !e.Status.IsOpen() || e.Status == Waiting {

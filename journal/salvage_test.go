@@ -104,9 +104,9 @@ func TestSalvage(t *testing.T) {
 		},
 		"a failure that the code has dealt with stays": {
 			was: []journal.Entry{
-				row(sf, "visa", failing("visa: no")), row(sc, "cash"), row(sf, "ship", failing("ship: no")), row(rf, "", by("ship: no")),
+				row(sf, "visa", failing("visa: no")), row(journal.DeadLettered, "nobody"), row(journal.StepSkipped, "visa", fact), row(sc, "cash"), row(sf, "ship", failing("ship: no")), row(rf, "", by("ship: no")),
 			},
-			want: []string{"StepFailed visa", "StepCompleted cash"},
+			want: []string{"StepFailed visa", "StepSkipped visa#2", "StepCompleted cash"},
 		},
 		"the error says which step it was": {
 			was: []journal.Entry{
