@@ -463,14 +463,18 @@ func (s StepInfo) Emit(kind string, data []byte) error {
 // maxKey bounds an idempotency key: many services take 255 bytes.
 const maxKey = 255
 
-// IdempotencyKey is the same for every execution of this step of this run and
-// differs for every other.
+// IdempotencyKey is the same for every execution of this step of this run, and of the
+// runs that retry it, and differs for every other.
 func (s StepInfo) IdempotencyKey() string {
 	o := s.a.op
-	key := string(o.run.head.ID) + "/" + o.path()
+	run := o.run.head.ID
+	if start := o.run.start; start != nil {
+		run = cmp.Or(start.Keys, run)
+	}
+	key := string(run) + "/" + o.path()
 	if len(key) > maxKey {
 		sum := sha256.Sum256([]byte(o.path()))
-		key = string(o.run.head.ID) + "/" + hex.EncodeToString(sum[:16])
+		key = string(run) + "/" + hex.EncodeToString(sum[:16])
 	}
 	return key
 }

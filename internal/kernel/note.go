@@ -97,6 +97,8 @@ func (r *run) noted(e *journal.Entry) {
 		if e.Status != 0 && e.Status != journal.Waiting {
 			r.phase = e.Status
 		}
+	case journal.DeadLettered:
+		r.lettered(e)
 	case journal.VariableSet:
 		setVariable(&r.variables, e)
 	case journal.KeyAdded:

@@ -53,6 +53,8 @@ type run struct {
 	claims      map[string]*attempt // that have added such a key
 	versions    map[string]int      // of changes, as decided
 	phase       journal.Status      // that its code has set; else 0
+	letters     map[string]bool     // dead letters that it has written
+	failures    []failedOp          // that its code has seen
 	start       *journal.Detail     // of the run's first entry
 	operations  *operation          // a list of those that are not over, the newest first
 	started     int64               // operations that have begun, for the order of their starts
@@ -260,7 +262,7 @@ func (r *run) terminate(e journal.Entry, why string, end *journal.Error) *journa
 	}
 	r.end = end
 	r.leaveHead(e.Status, "", time.Time{})
-	r.head.Ended, r.head.Last = time.Now(), r.seq+1
+	r.head.Ended, r.head.Last, r.head.Keep = time.Now(), r.seq+1, r.keeps(e.Status)
 	if r.k.tells(r.head) {
 		d := journal.Detail{}
 		if e.Detail != nil {
@@ -274,6 +276,7 @@ func (r *run) terminate(e journal.Entry, why string, end *journal.Error) *journa
 		child := journal.MakeRunID(r.k.database(), r.head.Chain)
 		r.send(outgoing{post: &store.Post{Run: r.head.Parent, Message: childEnded(child, e.Status, r.result, e.Spill)}})
 	}
+	r.settle(e.Status)
 	r.seal(r.seq)
 	return end
 }
