@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+
+	"github.com/perdure/perdure/journal"
 )
 
 // Arguments make the argument of a step's function in a declared pattern out of what

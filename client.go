@@ -58,6 +58,9 @@ func (c *Client) Start(ctx context.Context, workflow string, input []byte, opts 
 	if !journal.ValidName(workflow) {
 		return nil, badName("workflow", workflow)
 	}
+	if isOwn(workflow) {
+		return nil, ownName(workflow)
+	}
 	s, err := c.start(ctx, workflow, c.patternOf(workflow), append([]byte{}, input...), opts)
 	if err != nil {
 		return nil, err
@@ -107,6 +110,25 @@ func (c *Client) Suspend(ctx context.Context, id, reason string) error {
 // asked to. A run that is not SUSPENDED gives an [Error] of code
 // wrong_state.
 func (c *Client) Resume(ctx context.Context, id string) error { return c.runs.Resume(ctx, id) }
+
+// Retry starts a run that goes on from where another one, by run ID or workflow ID, has
+// failed: from the failed step, or where it was CANCELLED or TIMED_OUT, or its code failed
+// by itself. The new run has the workflow ID, input, headers and attributes of the old
+// one, and what that had done before; see [journal.Salvage] for what is kept and what is
+// done anew. Its steps have the idempotency keys of the old run, unless steps of that
+// were undone: then all have new ones. Open timers and waits begin anew, and messages
+// that nobody took stay with the old run.
+//
+// A run in another status gives an [Error] of code wrong_state, and so does one after
+// which another run has had the workflow ID; while that is open, the code is conflict. A
+// run that was retried already gives the run which that made, and [Run.New] is false.
+func (c *Client) Retry(ctx context.Context, id string) (*RawRun, error) {
+	s, err := c.desk.Retry(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &RawRun{c, s}, nil
+}
 
 // Decide answers a run that waits in [Park] under a name.
 func (c *Client) Decide(ctx context.Context, id, name string, d Decision) error {
@@ -186,11 +208,15 @@ type Query struct {
 }
 
 // Find gives runs by query, newest first, and the cursor of the next page; zero
-// when there is none.
+// when there is none. Runs of the engine's own workflows, such as dead letters, are
+// found only by the name of that.
 func (c *Client) Find(ctx context.Context, q Query) ([]journal.Head, journal.Number, error) {
 	f := store.Filter{
 		WorkflowID: q.WorkflowID, Workflow: q.Workflow, Open: q.Open, Statuses: q.Statuses,
 		Attributes: q.Attributes, After: q.After, Limit: q.Limit,
+	}
+	if q.Workflow == "" {
+		f.Without = kernel.OwnPrefix
 	}
 	if q.Parent != "" {
 		h, err := c.desk.Find(ctx, string(q.Parent))

@@ -14,7 +14,13 @@ func Fail(ctx context.Context, err error) error {
 	if err == nil {
 		return invalid("fail", "an error is needed")
 	}
-	return kernel.Fail(ctx, toFailure(err))
+	f := toFailure(err)
+	if ctx.Value(lettersKey{}) != nil {
+		if e := letterOf(ctx, f); e != nil {
+			return e
+		}
+	}
+	return kernel.Fail(ctx, f)
 }
 
 // Cancel ends the run as CANCELLED with a reason, from inside. See [Fail] for

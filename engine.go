@@ -64,6 +64,15 @@ type Options struct {
 	// FailOnWarning has Register refuse a definition with a warning, as it does one
 	// with an error.
 	FailOnWarning bool
+	// DeadLetters takes dead letters instead of the store's own queue, at least once; an
+	// error has it called again. They are then in no list, and who wants to retry one
+	// calls [Client.Retry] with its run. It is called by the engine that has it, so all
+	// engines on a store should have the same.
+	DeadLetters func(context.Context, Letter) error
+	// KeepDeadLettered is for how long after its end a run is kept at least that a dead
+	// letter is about, so that it can be retried; 0 is 30 days, below 0 is no longer than
+	// others.
+	KeepDeadLettered time.Duration
 }
 
 const (
@@ -77,6 +86,7 @@ const (
 	defaultRetention  = 7 * 24 * time.Hour
 	defaultCleanUp    = time.Hour
 	defaultKeep       = 7 * 24 * time.Hour
+	defaultLettered   = 30 * 24 * time.Hour
 	maxPending        = 64 << 20
 	maxCrashes        = 20
 )
@@ -128,13 +138,16 @@ func New(s store.Store, o Options) (*Engine, error) {
 		SpillOver:  or(o.SpillOver, defaultSpillOver), MaxPending: maxPending, MaxCrashes: maxCrashes,
 		Linger: or(o.Linger, defaultLinger), MaxResident: or(o.MaxResident, defaultResident),
 		Sweep: or(o.Sweep, defaultSweep), SweepOnly: o.SweepOnly,
-		KeepPosts: max(or(o.KeepUnrouted, defaultKeep), 0),
-		Retain:    o.Retention.kernel(), CleanUp: or(o.CleanUp, defaultCleanUp),
+		KeepPosts: max(or(o.KeepUnrouted, defaultKeep), 0), KeepLettered: or(o.KeepDeadLettered, defaultLettered),
+		Retain: o.Retention.kernel(), CleanUp: or(o.CleanUp, defaultCleanUp),
 		Around: around(o.Around), Failure: toFailure,
 	}
 	k := kernel.New(s, cfg)
 	if o.Publisher != nil {
 		k.Subscribe(func(ctx context.Context, e kernel.Event) error { return o.Publisher.Publish(ctx, eventOf(e)) })
+	}
+	if err := k.Register(&letterWorkflow(o.DeadLetters).def.Workflow); err != nil {
+		return nil, err
 	}
 	return &Engine{
 		Client: &Client{desk: &k.Desk, runs: k, k: k}, k: k, observers: cfg.Observers, strict: o.FailOnWarning, known: map[string]*workflow{},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -181,7 +182,7 @@ type Marker struct {
 // open runs.
 func (c *Client) Versions(ctx context.Context, workflow string) ([]Marker, error) {
 	var out []Marker
-	f := store.Filter{Open: true, Workflow: workflow, Limit: store.MaxLimit}
+	f := store.Filter{Open: true, Workflow: workflow, Without: kernel.OwnPrefix, Limit: store.MaxLimit}
 	for {
 		heads, next, err := c.desk.Heads(ctx, f)
 		if err != nil {

@@ -21,6 +21,7 @@ const (
 	StatusFailed       = journal.Failed
 	StatusConfirmed    = journal.Confirmed
 	StatusCanceled     = journal.Canceled
+	StatusCompensated  = journal.Compensated
 )
 
 // A FactKind says what a [Fact] tells. See [journal.Kind] for all of them.

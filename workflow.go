@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type workflow struct {
 	declared  Declared
 	calling   Calling
 	examined  func() (About, []Issue) // examine, the first time
+	letters   DeadLetters
 }
 
 // A WorkflowOption says how a workflow is run. A [Retry] is the policy of its
@@ -77,7 +79,27 @@ const maxReplays = 10
 // the recorded result of everything that it did in durable operations. Between
 // them it must decide by its input and those results alone; effects, clocks and
 // random numbers belong in steps. A defer in it must only free memory and locks.
+//
+// Names that begin with "perdure." are the engine's.
 func Define[I, O any](name string, fn func(context.Context, I) (O, error), opts ...WorkflowOption) *Workflow[I, O] {
+	w := define(name, fn, opts...)
+	if isOwn(name) {
+		w.err = ownName(name)
+	}
+	return w
+}
+
+// isOwn says whether the name is one of the engine's own workflows.
+func isOwn(name string) bool { return strings.HasPrefix(name, kernel.OwnPrefix) }
+
+func ownName(name string) error {
+	return &Error{
+		Code: journal.CodeInvalid, Message: "workflow " + quoted(name) + " cannot be",
+		Hint: "names that begin with " + kernel.OwnPrefix + " are the engine's",
+	}
+}
+
+func define[I, O any](name string, fn func(context.Context, I) (O, error), opts ...WorkflowOption) *Workflow[I, O] {
 	w := &Workflow[I, O]{}
 	w.def.Name, w.def.retry = name, DefaultRetry
 	_ = Replays{}.workflow(&w.def)
@@ -98,13 +120,14 @@ func Define[I, O any](name string, fn func(context.Context, I) (O, error), opts 
 	}
 	w.def.examined = sync.OnceValues(w.def.examine)
 	w.def.Next = w.def.retry.next
-	w.def.Body = func(ctx context.Context, input []byte) ([]byte, *journal.Failure) {
+	body := func(ctx context.Context, input []byte) ([]byte, *journal.Failure) {
 		in, err := decode[I](input)
 		if err != nil {
 			return nil, toFailure(decodeError("input of "+name, in, err))
 		}
 		return call(ctx, "output of", name, func(ctx context.Context) (O, error) { return fn(ctx, in) })
 	}
+	w.def.Body = w.def.letters.around(body)
 	return w
 }
 

@@ -69,6 +69,7 @@ type Detail struct {
 
 	// Of messages, and of the entries that take them.
 	Mail    int64    `json:"mail,omitempty"`    // number of the message that this entry takes from the inbox
+	Taken   int64    `json:"taken,omitempty"`   // number of the message that it took in the run that this one retries
 	Message string   `json:"message,omitempty"` // the sender's ID of the message: the same ID counts once for a chain of runs
 	To      string   `json:"to,omitempty"`      // the workflow ID of a message that found no run
 	Outcome Status   `json:"outcome,omitempty"` // how a child ended; of RunClosing how the run will
@@ -86,7 +87,14 @@ type Detail struct {
 	Began      time.Time         `json:"began,omitzero"`       // when the predecessor was started
 	Ended      time.Time         `json:"ended,omitzero"`       // when the predecessor ended
 	CleansUp   bool              `json:"cleans_up,omitempty"`  // its code plans a clean-up before anything else, which has no record; also of a claim
+	Retried    RunID             `json:"retried,omitempty"`    // the run that failed and that this one retries: its journal begins with what is still valid of that one's
+	Keys       RunID             `json:"keys,omitempty"`       // the run whose idempotency keys its steps have; empty for its own
+	Letters    []string          `json:"letters,omitempty"`    // workflow IDs of the dead letters that it is to settle
 }
+
+// ByMessage says whether a message was taken by the entry, be it in the run that its
+// own run retries.
+func (d *Detail) ByMessage() bool { return d.Mail != 0 || d.Taken != 0 }
 
 // Attempt is the attempt that the entry belongs to, counted from 1.
 func (e *Entry) Attempt() int {
@@ -119,8 +127,10 @@ func (e *Entry) Size() int {
 // size is the part of a detail's size that has no bound.
 func (d *Detail) size() int {
 	n := d.Failure.size() + len(d.Reason)
-	for _, c := range d.Choices {
-		n += len(c)
+	for _, texts := range [][]string{d.Choices, d.Letters} {
+		for _, t := range texts {
+			n += len(t)
+		}
 	}
 	for _, m := range []map[string]string{d.Headers, d.Attributes} {
 		for k, v := range m {

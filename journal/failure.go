@@ -74,6 +74,16 @@ func (f *Failure) OwnClass() *Failure {
 	return nil
 }
 
+// CameFrom says whether the chain has the error that g is, as it came from a journal.
+func (f *Failure) CameFrom(g *Failure) bool {
+	return f.Find(func(link *Failure) bool { return link.isOf(g) }) != nil
+}
+
+// isOf says whether the link is the error that g is, as it came from a journal.
+func (f *Failure) isOf(g *Failure) bool {
+	return f.Settled && g != nil && f.Message == g.Message && f.Code == g.Code && f.Name == g.Name && f.Type == g.Type
+}
+
 // CodeOf is the first code in the chain; empty without.
 func (f *Failure) CodeOf() Code {
 	if g := f.Find(func(f *Failure) bool { return f.Code != "" }); g != nil {

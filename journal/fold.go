@@ -143,6 +143,7 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 	case RunStarted:
 		s.Started = e.At
 		s.Predecessor, s.PredecessorStarted, s.PredecessorEnded = d.Other, d.Began, d.Ended
+		s.Retried = d.Retried
 	case RunContinued:
 		s.Successor = d.Other
 	case RunClosing:

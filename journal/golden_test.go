@@ -42,6 +42,11 @@ var golden = map[string][]journal.Entry{
 
 	// Scopes that stand for others.
 	"v1-undone.jsonl": goldenUndone(),
+	"v1-fields-5.jsonl": alone(journal.Detail{CleansUp: true}, 1),
+
+	// Runs that retry others.
+	"v1-fields-4.jsonl": alone(retriedFields(), 1),
+	"v1-retried.jsonl":  goldenRetried(),
 }
 
 // The kinds in the order in which they came.
@@ -135,6 +140,25 @@ func mailFields() journal.Detail {
 // patternFields has the fields that came with the declared patterns.
 func patternFields() journal.Detail {
 	return journal.Detail{Variable: "customer", ByStep: true, Tells: "step completed", Topic: "orders ☃", Routing: "ord-42"}
+}
+
+// retriedFields has the fields that came with runs that retry others.
+func retriedFields() journal.Detail {
+	return journal.Detail{Taken: 1<<63 - 1, Retried: "db-1-2", Keys: "db-1-1", Letters: []string{"", "perdure:dead:db-1-1:charge"}}
+}
+
+// goldenRetried is a run that retries another one, from the failed step.
+func goldenRetried() []journal.Entry {
+	op := func(name string) journal.Op { return journal.Op{Name: name, Occ: 1} }
+	start := &journal.Detail{Build: "b1", Retried: "db-1-2", Keys: "db-1-2", Letters: []string{"perdure:dead:db-1-2:charge"}}
+	return numbered([]journal.Entry{
+		{Kind: journal.RunStarted, Status: journal.Pending, Data: []byte(`1`), Detail: start},
+		{Kind: journal.WaitStarted, Op: op("paid")},
+		{Kind: journal.SignalConsumed, Op: op("paid"), Data: []byte(`12`), Detail: &journal.Detail{Taken: 3, Message: "pay-1"}},
+		{Kind: journal.RunClaimed, Status: journal.Running, Detail: &journal.Detail{Build: "b2", Engine: 7}},
+		{Kind: journal.StepCompleted, Op: op("charge"), Data: []byte(`1`)},
+		{Kind: journal.RunCompleted, Status: journal.Completed},
+	})
 }
 
 // goldenShared is a run whose code and steps set variables, and a participant of a TCC.

@@ -74,6 +74,8 @@ type Snapshot struct {
 	PredecessorStarted time.Time
 	PredecessorEnded   time.Time
 	Successor          RunID
+
+	Retried RunID // the run that this one retries; empty for none
 }
 
 func (s Snapshot) clone() Snapshot {

@@ -167,9 +167,10 @@ type Group struct {
 type Change struct {
 	Run     journal.Number
 	Create  bool            // the run is new
-	Head    *journal.Head   // of a new run whole; else status, owner, wake, end, last and cause where they change; nil leaves the head
+	Head    *journal.Head   // of a new run whole; else status, owner, wake, end, last, cause and keep where they change; nil leaves the head
 	Since   time.Time       // of a new run: one of the same workflow and ID that ended at this time or later counts as the same; zero: open ones only
 	From    journal.Number  // of a new run: the one, ended by this group, that it continues. Its untaken messages, with their numbers, and Mail become the new run's
+	Shares  journal.Number  // of a new run: one whose spilled payloads its entries name. Where that is gone, the group is refused; else they stay
 	Rest    bool            // the run leaves memory: Head's owner and wake are written only if Head.Mail is the number of messages posted, those of this group included; else the verdict is Mail and the rest of Head is written. Where the engine does not own the run any more, it was written before
 	Entries []journal.Entry // in order, following those that are there
 	Posts   []Post          // where the change is of a new run: written only if the verdict is Written or Exists
@@ -361,6 +362,7 @@ type Filter struct {
 	WorkflowIDs []string // any of these; at most MaxLimit
 	Newest      bool     // of the runs of one workflow ID only the one that it stands for: the open one, else the one that ended last, and of those that ended at once the one of the highest number
 	Workflow    string
+	Without     string // runs of workflows whose names do not begin so
 	Parent      journal.Number
 	Owner       journal.EngineID // of open runs
 	Open        bool             // open runs only

@@ -62,7 +62,7 @@ type Event struct {
 
 // wants says whether a listener is to be told of an end.
 func (l *Listener) wants(h journal.Head) bool {
-	if l.Workflow != "" && l.Workflow != h.Workflow || h.Status == journal.ContinuedAsNew {
+	if l.Workflow != "" && l.Workflow != h.Workflow || l.Workflow == "" && isOwnWorkflow(h.Workflow) || h.Status == journal.ContinuedAsNew {
 		return false
 	}
 	return len(l.Statuses) == 0 || slices.Contains(l.Statuses, h.Status)

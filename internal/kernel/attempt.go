@@ -487,19 +487,23 @@ func emitNote(ctx context.Context, d journal.Detail, data []byte) error {
 // maxKey bounds an idempotency key: many services take 255 bytes.
 const maxKey = 255
 
-// IdempotencyKey is the same for every execution of this step of this run and
-// differs for every other. What is a phase of something is one thing however often
-// workflow code asks for it, also in a clean-up.
+// IdempotencyKey is the same for every execution of this step of this run, and of the
+// runs that retry it, and differs for every other. What is a phase of something is one
+// thing however often workflow code asks for it, also in a clean-up.
 func (s StepInfo) IdempotencyKey() string {
 	o := s.a.op
 	path := o.path()
 	if o.work.Phase != "" {
 		path = o.scope.base + s.once()
 	}
-	key := string(o.run.head.ID) + "/" + path
+	run := o.run.head.ID
+	if start := o.run.start; start != nil {
+		run = cmp.Or(start.Keys, run)
+	}
+	key := string(run) + "/" + path
 	if len(key) > maxKey {
 		sum := sha256.Sum256([]byte(path))
-		key = string(o.run.head.ID) + "/" + hex.EncodeToString(sum[:16])
+		key = string(run) + "/" + hex.EncodeToString(sum[:16])
 	}
 	return key
 }

@@ -364,7 +364,11 @@ func (k *Kernel) residentOf(c *store.Run, def *Workflow) *run {
 		}
 	}
 	for i := range c.Entries {
-		r.bytes += int64(c.Entries[i].Size())
+		e := &c.Entries[i]
+		r.bytes += int64(e.Size())
+		if e.Kind == journal.DeadLettered {
+			r.lettered(e)
+		}
 	}
 	k.memos.Add(r.bytes)
 	r.unheard = c.Head.Status == journal.Pending && c.Head.Number.Engine() != k.engine &&

@@ -160,8 +160,14 @@ func away(ctx context.Context, op string) error {
 	}
 }
 
-// open implements house.
-func (e *Engine) open(ctx context.Context, op string) (office, error) { return e.running(ctx, op) }
+// open implements house. The first kernel may have joined just now.
+func (e *Engine) open(ctx context.Context, op string) (office, error) {
+	k, err := e.running(ctx, op)
+	if err == nil {
+		e.db.Store(k.db.Load())
+	}
+	return k, err
+}
 
 // Start makes a run durable, or finds the one that its ID stands for. When it
 // returns without an error, the run is never lost. When ctx ends first, or the engine

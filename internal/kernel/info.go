@@ -195,7 +195,7 @@ func finishRun(ctx context.Context, what call, end func(*run) *journal.Error) er
 // clean-up, before it runs.
 func (r *run) tellReplayed(ended bool) {
 	m := r.memo
-	if m == nil || m.strict || r.lent {
+	if m == nil || m.strict || m.retried || r.lent {
 		return
 	}
 	for _, rec := range m.unused() {

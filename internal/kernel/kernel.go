@@ -52,6 +52,8 @@ type Config struct {
 	// below 0 for ever. See retain.
 	Retain  Retention
 	CleanUp time.Duration // how often what is kept no longer is removed; 0 for never
+	// KeepLettered is for how long after its end a run is kept that a dead letter is about.
+	KeepLettered time.Duration
 	// Failure gives an error of a transaction of the user's as it is recorded.
 	Failure func(error) *journal.Failure
 }

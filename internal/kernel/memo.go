@@ -45,6 +45,7 @@ type memo struct {
 	scopes   map[int64]*scopeMemo
 	order    []*record // by first entry
 	strict   bool      // one build wrote the whole journal and replays it
+	retried  bool      // the run retries another: what that had done is not all there is
 	build    string    // that wrote last
 	failures int       // panics of the run's code in a row, at its end
 	last     int64
@@ -111,6 +112,9 @@ func (m *memo) add(e *journal.Entry) {
 	if e.Detail != nil && e.Detail.Build != "" {
 		m.strict = m.strict && (m.build == "" || m.build == e.Detail.Build)
 		m.build = e.Detail.Build
+	}
+	if e.Kind == journal.RunStarted && e.Detail != nil && e.Detail.Retried != "" {
+		m.strict, m.retried = false, true
 	}
 	switch e.Kind {
 	case journal.RunRetrying:

@@ -104,6 +104,8 @@ func (r *run) noted(e *journal.Entry) {
 		if setsPhase(e) {
 			r.enters(e)
 		}
+	case journal.DeadLettered:
+		r.lettered(e)
 	case journal.VariableSet:
 		setVariable(&r.variables, e)
 	case journal.KeyAdded:

@@ -167,7 +167,7 @@ func (o *operation) recorded(e *journal.Entry) {
 	o.outcome = Outcome{Data: e.Data, Failure: e.Failure(), Detail: e.Detail, At: e.At, stored: storedAt(e)}
 	if f := o.cancellation(e); f != nil {
 		o.outcome.Failure = f
-		if !e.Detail.ByWait && e.Detail.Mail == 0 {
+		if !e.Detail.ByWait && !e.Detail.ByMessage() {
 			o.held = true
 			o.begun()
 			o.run.track(o)
@@ -262,6 +262,9 @@ func (o *operation) deliver() {
 	o.delivered, o.order = true, r.deliveries
 	for _, e := range o.writes {
 		r.noted(e)
+	}
+	if o.outcome.Failure != nil {
+		r.failed(o)
 	}
 	r.untrack(o)
 	if o.waiter != nil {

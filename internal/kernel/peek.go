@@ -120,7 +120,7 @@ func TakeMessage(ctx context.Context, number int64) (bool, error) {
 	defer r.mu.Unlock()
 	op, rec := s.ask(ownNames+"take", what.name, "", isNote)
 	if rec != nil {
-		return rec.ended.Detail != nil && rec.ended.Detail.Mail != 0, nil
+		return rec.ended.Detail != nil && rec.ended.Detail.ByMessage(), nil
 	}
 	name, err := s.signalOf(number)
 	if err != nil {

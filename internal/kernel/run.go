@@ -56,6 +56,8 @@ type run struct {
 	versions    map[string]int      // of changes, as decided
 	phase       journal.Status      // that its code has set, by the entry phaseAt; else 0
 	phaseAt     int64
+	letters     map[string]bool // dead letters that it has written
+	failures    []failedOp      // that its code has seen
 	start       *journal.Detail // of the run's first entry
 	operations  *operation      // a list of those that are not over, the newest first
 	timers      []*operation    // that are set; those that have ended go when somebody looks
@@ -268,7 +270,7 @@ func (r *run) terminate(e journal.Entry, why string, end *journal.Error) *journa
 	}
 	r.end = end
 	r.leaveHead(e.Status, "", time.Time{})
-	r.head.Ended, r.head.Last = time.Now(), r.seq+1
+	r.head.Ended, r.head.Last, r.head.Keep = time.Now(), r.seq+1, r.keeps(e.Status)
 	if r.k.tells(r.head) {
 		d := journal.Detail{}
 		if e.Detail != nil {
@@ -282,6 +284,7 @@ func (r *run) terminate(e journal.Entry, why string, end *journal.Error) *journa
 		child := journal.MakeRunID(r.k.database(), r.head.Chain)
 		r.send(outgoing{post: &store.Post{Run: r.head.Parent, Message: childEnded(child, e.Status, r.result, e.Spill)}})
 	}
+	r.settle(e.Status)
 	r.seal(r.seq)
 	return end
 }

@@ -168,7 +168,7 @@ func (s *scope) ask(name, key, was string, c class) (journal.Op, *record) {
 // advise tells of what another build makes of the journal.
 func (s *scope) advise(op journal.Op, key string, rec *record) {
 	r := s.run
-	if r.memo.strict || rec == nil {
+	if r.memo.strict || r.memo.retried || rec == nil {
 		return
 	}
 	for _, added := range r.memo.added(s.id) {

@@ -129,6 +129,9 @@ func (tx *transaction) create(i int, c *store.Change) error {
 	if err := tx.isNew(c); err != nil {
 		return err
 	}
+	if c.Shares != 0 && d.runs[c.Shares] == nil && tx.sending != done {
+		return fmt.Errorf("run %d has payloads of run %d, which is not there", c.Run, c.Shares)
+	}
 	since := c.Since
 	if tx.sending == done { // it had found a run, which may have ended
 		since, c.Verdict = time.Unix(0, 1), store.Taken
@@ -314,7 +317,7 @@ func (tx *transaction) head(i int, c *store.Change) error {
 	tx.touch(r)
 	h := storedHead(*c.Head)
 	r.claimed = false
-	r.head.Status, r.head.Ended, r.head.Last, r.head.Cause = h.Status, h.Ended, h.Last, h.Cause
+	r.head.Status, r.head.Ended, r.head.Last, r.head.Cause, r.head.Keep = h.Status, h.Ended, h.Last, h.Cause, h.Keep
 	if c.Rest && c.Head.Mail != r.head.Mail {
 		c.Verdict, c.Found = store.Mail, r.head
 		return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -75,6 +76,7 @@ func (d *data) matches(f store.Filter, r *run) bool {
 		len(f.WorkflowIDs) > 0 && !slices.Contains(f.WorkflowIDs, h.WorkflowID),
 		f.Newest && d.newest(h.WorkflowID) != r,
 		f.Workflow != "" && h.Workflow != f.Workflow,
+		f.Without != "" && strings.HasPrefix(h.Workflow, f.Without),
 		f.Parent != 0 && h.Parent != f.Parent,
 		f.Owner != 0 && (h.Owner != f.Owner || !r.isOpen()),
 		f.Open && !r.isOpen(),

@@ -77,7 +77,7 @@ func (r *headRows) args() []any {
 // updateRows are heads that change, and rests.
 type updateRows struct {
 	number, owner, last, mail []int64
-	wake, ended               []int64
+	wake, ended, keep         []int64
 	cause                     []pgtype.Text
 	status                    []int16
 	rest                      []bool
@@ -87,10 +87,11 @@ func (r *updateRows) add(h *journal.Head, rest bool) {
 	r.number, r.status, r.owner = append(r.number, int64(h.Number)), append(r.status, int16(h.Status)), append(r.owner, int64(h.Owner))
 	r.wake, r.ended, r.last = append(r.wake, instant(h.Wake)), append(r.ended, instant(h.Ended)), append(r.last, h.Last)
 	r.cause, r.rest, r.mail = append(r.cause, text(h.Cause)), append(r.rest, rest), append(r.mail, h.Mail)
+	r.keep = append(r.keep, int64(h.Keep))
 }
 
 func (r *updateRows) args() []any {
-	return []any{r.number, r.status, r.owner, r.wake, r.ended, r.last, textsOrNull(r.cause), r.rest, r.mail}
+	return []any{r.number, r.status, r.owner, r.wake, r.ended, r.last, textsOrNull(r.cause), r.rest, r.mail, r.keep}
 }
 
 // entryRows are entries, with what follows from them.

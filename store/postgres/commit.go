@@ -21,6 +21,10 @@ var (
 	// written, as a renewal does.
 	holdEngine = `select 1 / count(*) from (select from perdure.engines where id = $1 for key share) e`
 
+	// holdShared fails where a run is gone whose payloads another one is to have, and keeps
+	// it from going before the commit is over.
+	holdShared = `select 1 / (count(*) = cardinality($1::bigint[]))::int from (select from perdure.heads where number = any($1::bigint[]) for key share) h`
+
 	// lockIDs orders starts and messages by workflow ID: a message that finds no run is
 	// kept before a start looks for such messages, or after the run is there for
 	// everybody. Starts do not exclude each other, an index does.
@@ -68,14 +72,14 @@ from (select key from perdure.meta where key = 'clock' and value::bigint < $1 fo
 // sent more messages than that has seen.
 var updateHeads = `with written as (
     update perdure.heads h set
-        status = u.status, ended = nullif(u.ended, -9223372036854775808), last = u.last, cause = coalesce(u.cause, ''), claimed = false,
+        status = u.status, ended = nullif(u.ended, -9223372036854775808), last = u.last, cause = coalesce(u.cause, ''), keep = u.keep, claimed = false,
         owner = case when u.rest and h.mail <> u.mail then h.owner else u.owner end,
         wake = case when u.rest and h.mail <> u.mail then h.wake else nullif(u.wake, -9223372036854775808) end
-    from (select * from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::boolean[], $9::bigint[])
-        as u (number, status, owner, wake, ended, last, cause, rest, mail) order by number) u
-    where h.number = u.number and (not u.rest or h.owner = $11)
+    from (select * from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::boolean[], $9::bigint[], $10::bigint[])
+        as u (number, status, owner, wake, ended, last, cause, rest, mail, keep) order by number) u
+    where h.number = u.number and (not u.rest or h.owner = $12)
     returning u.rest and h.mail <> u.mail as stays, h.*)
-select coalesce(w.stays, false), ` + of("w", headColumns) + `, 1 / (n.count = $10)::int
+select coalesce(w.stays, false), ` + of("w", headColumns) + `, 1 / (n.count = $11)::int
 from (select count(*) from perdure.heads where number = any($1::bigint[])) n left join written w on w.stays`
 
 // findHeads tells which run the workflow ID of a new one stands for, where that was
@@ -199,6 +203,7 @@ type transaction struct {
 	updates   updateRows
 	rests     map[journal.Number]*store.Change
 	told      []int64
+	shared    []int64 // runs whose payloads new ones are to have, each once
 	continued []*store.Change
 }
 
@@ -215,6 +220,9 @@ func (t *transaction) prepare() error {
 	}
 	t.tick()
 	t.lock()
+	if len(t.shared) > 0 {
+		b.add(holdShared, t.shared).or(refused("a run has payloads of one that is not there"))
+	}
 	t.start()
 	t.entries.queue(b, t.group.Engine)
 	if len(t.told) > 0 {
@@ -238,6 +246,9 @@ func (t *transaction) add(c *store.Change) error {
 			return refused("%q is not the ID of run %d in this database", c.Head.ID, c.Run)
 		}
 		c.Found = t.newHead(c)
+		if n := int64(c.Shares); n != 0 && !slices.Contains(t.shared, n) {
+			t.shared = append(t.shared, n)
+		}
 		if c.From != 0 {
 			t.continued = append(t.continued, c)
 			break

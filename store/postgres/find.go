@@ -121,6 +121,9 @@ func (s *Store) conditions(f store.Filter) *conditions {
 	if f.Workflow != "" {
 		c.add("workflow = %s", f.Workflow)
 	}
+	if f.Without != "" {
+		c.add("not starts_with(workflow, %s)", f.Without)
+	}
 	if f.Parent != 0 {
 		c.add("parent = %s and parent > 0", int64(f.Parent))
 	}

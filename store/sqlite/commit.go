@@ -16,16 +16,18 @@ const (
 	insertHead = `insert into heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, seen, chain, parent, keep)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?) on conflict (workflow_id) where ended is null do nothing`
 
-	updateHead = `update heads set status = ?, owner = ?, wake = ?, ended = ?, last = ?, cause = ?, claimed = 0 where number = ?`
+	updateHead = `update heads set status = ?, owner = ?, wake = ?, ended = ?, last = ?, cause = ?, keep = ?, claimed = 0 where number = ?`
 
 	// restHead is updateHead where the run is the engine's and no message has come that
 	// it has not seen, and stayHead what is written where one has.
 	restHead = updateHead + ` and mail = ? and owner = ?`
 
 	selectOwner = `select owner from heads where number = ?`
-	stayHead    = `update heads set status = ?, ended = ?, last = ?, cause = ?, claimed = 0 where number = ? returning ` + headColumns
+	stayHead    = `update heads set status = ?, ended = ?, last = ?, cause = ?, keep = ?, claimed = 0 where number = ? returning ` + headColumns
 
 	selectHead = `select ` + headColumns + ` from heads where number = ?`
+
+	selectThere = `select 1 from heads where number = ?`
 
 	selectOpen = `select ` + headColumns + ` from heads where workflow_id = ? and ended is null`
 
@@ -164,6 +166,11 @@ func (tx *transaction) start(c *store.Change) error {
 	if tx.there != nil {
 		return tx.findAgain(c)
 	}
+	if c.Shares != 0 {
+		if err := tx.shares(c); err != nil {
+			return err
+		}
+	}
 	if !c.Since.IsZero() {
 		if found, err := tx.findEnded(c, c.Since); err != nil || found {
 			return err
@@ -175,6 +182,15 @@ func (tx *transaction) start(c *store.Change) error {
 	}
 	if err == nil && created && tx.unrouted {
 		err = tx.deliver(c)
+	}
+	return err
+}
+
+// shares refuses a run that has payloads of one which is not there.
+func (tx *transaction) shares(c *store.Change) error {
+	there, err := tx.value(selectThere, int64(c.Shares))
+	if err == nil && there == nil {
+		err = &store.DataError{Err: fmt.Errorf("run %d has payloads of run %d, which is not there", c.Run, c.Shares)}
 	}
 	return err
 }
@@ -315,7 +331,7 @@ func (tx *transaction) rest(c *store.Change) error {
 		return err
 	}
 	bindHead(s, h)
-	s.args[7].Value, s.args[8].Value = h.Mail, int64(tx.group.Engine)
+	s.args[8].Value, s.args[9].Value = h.Mail, int64(tx.group.Engine)
 	if rows, err := s.exec(); err != nil || rows == 1 {
 		return err
 	}
@@ -326,7 +342,7 @@ func (tx *transaction) rest(c *store.Change) error {
 	err = tx.query(func(row []driver.Value) error {
 		c.Verdict, c.Found = store.Mail, tx.store.head(row)
 		return nil
-	}, stayHead, int64(h.Status), nanos(h.Ended), h.Last, h.Cause, int64(h.Number))
+	}, stayHead, int64(h.Status), nanos(h.Ended), h.Last, h.Cause, int64(h.Keep), int64(h.Number))
 	if err == nil && c.Verdict != store.Mail {
 		err = noRun(h)
 	}
@@ -337,7 +353,7 @@ func bindHead(s *stmt, h *journal.Head) {
 	a := s.args
 	a[0].Value, a[1].Value, a[2].Value = int64(h.Status), int64(h.Owner), nanos(h.Wake)
 	a[3].Value, a[4].Value, a[5].Value = nanos(h.Ended), h.Last, h.Cause
-	a[6].Value = int64(h.Number)
+	a[6].Value, a[7].Value = int64(h.Keep), int64(h.Number)
 }
 
 func noRun(h *journal.Head) error {

@@ -90,6 +90,9 @@ func (s *Store) conditions(f store.Filter) (where string, args []driver.Value) {
 	if f.Workflow != "" {
 		c.add("workflow = ?", f.Workflow)
 	}
+	if f.Without != "" {
+		c.add("substr(workflow, 1, ?) <> ?", int64(len(f.Without)), f.Without)
+	}
 	if f.Parent != 0 {
 		c.add("parent = ? and parent > 0", int64(f.Parent))
 	}

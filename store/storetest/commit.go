@@ -53,7 +53,7 @@ func commitHead(w *world) {
 		Mail: 9, Chain: 9, Parent: 9, Keep: 9,
 	}
 	w.commit(store.Change{Run: c.Run, Head: &change})
-	want.Status, want.Owner, want.Wake, want.Cause = journal.Waiting, 0, at(7), "a timer"
+	want.Status, want.Owner, want.Wake, want.Cause, want.Keep = journal.Waiting, 0, at(7), "a timer", 9
 	w.same("changed", w.head(c.Run), want)
 
 	w.commit(ended(want, 3, 8))

@@ -69,6 +69,10 @@ func findFilters(w *world) {
 		{store.Filter{Statuses: []journal.Status{journal.Completed, journal.Waiting}}, []journal.Number{c.Run, a.Run}},
 		{store.Filter{Workflow: "w", Statuses: []journal.Status{journal.Running}, After: d.Run}, nil},
 		{store.Filter{WorkflowID: "nobody's"}, nil},
+		{store.Filter{Without: "v"}, []journal.Number{d.Run, c.Run, a.Run}},
+		{store.Filter{Without: "vv"}, []journal.Number{d.Run, c.Run, b.Run, a.Run}},
+		{store.Filter{Without: "w", Statuses: []journal.Status{journal.Running}}, []journal.Number{b.Run}},
+		{store.Filter{Workflow: "v", Without: "v"}, nil},
 	} {
 		w.same(fmt.Sprintf("%+v", f.Filter), numbersOf(w.find(f.Filter)), f.want)
 	}

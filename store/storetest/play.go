@@ -30,6 +30,7 @@ func (p *player) changes() []store.Change {
 		c = p.result(h, 1)
 	case n <= 2 && !over:
 		c = ended(h, seq, p.now)
+		c.Head.Keep = max(h.Keep, time.Duration(p.random.IntN(100))*time.Second)
 	case n == 3 && !over:
 		both := p.continued(h, seq, p.now)
 		both[1].Head.Owner = p.engine * journal.EngineID(p.random.IntN(2))
@@ -71,6 +72,9 @@ func (p *player) begin() store.Change {
 		c.Head.Parent = h.Number
 		c.Posts = []store.Post{toID(c.Head.WorkflowID, p.message())}
 		c.Else = []store.Post{toRun(h.Number, p.message())}
+	}
+	if h, ok := p.some(); ok && p.chance(4) {
+		c.Shares = h.Number // which may be gone
 	}
 	if p.chance(5) {
 		c.Head.Keep = time.Duration(p.random.IntN(100)) * time.Second

@@ -16,11 +16,13 @@ func purgeChecks() []check {
 		{"purge/runs that ended by then go with all that is theirs", purgeOld},
 		{"purge/rules name workflows and statuses", purgeRules},
 		{"purge/a run that stands for its workflow ID stays", purgeKeep},
+		{"purge/a run is kept as long as its head says at its end", purgeKept},
 		{"purge/a run of which an entry is owed stays", purgeOwed},
 		{"purge/the first run of a chain stays while the chain goes on", purgeChain},
 		{"purge/open runs stay, whatever their status", purgeOpen},
 		{"purge/it goes by small batches", purgeLimit},
 		{"purge/payloads go with the last run that names them", purgePayloads},
+		{"purge/a run has payloads of one that is there, and keeps them", purgeShared},
 		{"purge/messages and their IDs go with their run", purgeMessages},
 		{"purge/unrouted messages go when they have expired", purgeUnrouted},
 		{"purge/a stranger may, an engine that was taken over may not", purgeFence},
@@ -111,6 +113,27 @@ func purgeKeep(w *world) {
 	w.same("left", w.left(), []journal.Number{forever})
 }
 
+// spec: P-3
+func purgeKept(w *world) {
+	w.join(0)
+	head := w.written(w.start("order-1"))[0]
+	head.Keep = time.Minute
+	w.commit(ended(head, 2, 10))
+	w.same("keep", w.head(head.Number).Keep, time.Minute)
+	rests := w.written(w.free("order-2", 0))[0]
+	w.take(1, 10)
+	head = w.head(rests.Number)
+	head.Keep, head.Mail = time.Hour, 1
+	w.posted(2, toRun(head.Number, signal("x", "1")), toRun(head.Number, signal("y", "2")))
+	w.verdict(w.commit(resting(head, 1, 2))[0], store.Mail) // it stays, and what else its head says is written
+	w.same("keep of one that stays", w.head(head.Number).Keep, time.Hour)
+	head.Keep = 2 * time.Hour
+	w.verdict(w.commit(resting(head, 2, 3))[0], store.Written)
+	w.same("keep of one that rests", w.head(head.Number).Keep, 2*time.Hour)
+	w.same("purged", w.purge(69, 0, before(69)), store.Purged{})
+	w.same("purged", w.purge(71, 0, before(71)), store.Purged{Runs: 1})
+}
+
 // spec: L-18
 func purgeOwed(w *world) {
 	w.join(0)
@@ -182,6 +205,32 @@ func purgePayloads(w *world) {
 	c := w.written(w.start(""))[0].Number
 	w.payload(c, 2, unnamed, "unnamed")
 	w.payload(c, 3, own.Entries[0].Spill, "")
+}
+
+// spec: P-4, R-14
+func purgeShared(w *world) {
+	w.join(0)
+	a := w.written(w.start("order-1"))[0]
+	large := w.spill(a.Number, 2, []byte("large"))
+	w.commit(large)
+	end := ended(a, 3, 10)
+	w.commit(end)
+	c := w.start("order-1")
+	e := large.Entries[0]
+	e.Run, e.Data = c.Run, nil
+	c.Shares, c.Entries = a.Number, append(c.Entries, e)
+	w.written(c)
+	w.same("purged", w.purge(100, 0, before(100)), store.Purged{Runs: 1})
+	w.same("shared", w.load(c.Run, store.Range{From: 2, Payloads: true})[0].Data, []byte("large"))
+	late := w.start("order-2")
+	late.Shares = a.Number
+	w.refused(w.group(late, w.start("order-3")))
+	w.absent(late.Run)
+	w.refused(w.group(func() store.Change { c := step(c.Run, 3); c.Shares = c.Run; return c }()))
+	again := w.group(c)
+	again.Again = true // it was written while the other was there
+	w.ok(w.try(again))
+	w.verdict(again.Changes[0], store.Written)
 }
 
 // payload commits an entry that names a payload, and demands what it is; none if

@@ -145,3 +145,25 @@ func ignoresLimit(s store.Store, p store.Purge) (store.Purged, error) {
 	p.Limit = math.MaxInt
 	return s.Purge(context.Background(), p)
 }
+
+// neverKept writes no head's Keep but that of a new run.
+func neverKept(s store.Store, g *store.Group) error {
+	for i := range g.Changes {
+		if c := &g.Changes[i]; c.Head != nil && !c.Create {
+			c.Head.Keep = 0
+		}
+	}
+	return s.Commit(context.Background(), g)
+}
+
+func noShares(s store.Store, g *store.Group) error {
+	for i := range g.Changes {
+		g.Changes[i].Shares = 0
+	}
+	return s.Commit(context.Background(), g)
+}
+
+func withAll(s store.Store, f store.Filter) ([]journal.Head, journal.Number, error) {
+	f.Without = ""
+	return s.Find(context.Background(), f)
+}

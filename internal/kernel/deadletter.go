@@ -1,0 +1,253 @@
+package kernel
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A dead letter is a run of its own, which waits until what it is about is settled. It
+// is created in the commit that records that a step was dead-lettered, and hears by
+// messages what becomes of that: each is in the commit of what it tells.
+
+// OwnPrefix is what the names of workflows begin with that an engine has by itself.
+const OwnPrefix = "perdure."
+
+// LetterWorkflow is the workflow of dead letters, and LetterNews the name of the
+// messages that they get.
+const (
+	LetterWorkflow = OwnPrefix + "dead-letter"
+	LetterNews     = ownNames + "letter"
+)
+
+// News is what a dead letter hears of.
+type News struct {
+	Failed  json.RawMessage `json:"failed,omitempty"`  // the same step was dead-lettered again; as the door says it
+	Retried *Retrial        `json:"retried,omitempty"` // a run was started that retries
+	Ended   *Settled        `json:"ended,omitempty"`   // that run has ended, and has not dead-lettered the step again
+}
+
+// A Retrial is a run that retries.
+type Retrial struct {
+	Run journal.RunID `json:"run"`
+	At  time.Time     `json:"at"`
+}
+
+// Settled is how a run that retries has ended.
+type Settled struct {
+	Run     journal.RunID    `json:"run"`
+	Status  string           `json:"status"`
+	Failure *journal.Failure `json:"failure,omitempty"`
+	Done    bool             `json:"done,omitempty"` // it came past the step
+}
+
+// A Letter is what workflow code has dead-lettered.
+type Letter struct {
+	Step, Key  string
+	Failure    *journal.Failure
+	Data       []byte // the letter, as its run begins with it
+	Again      []byte // what a letter hears that is there already
+	Attributes map[string]string
+}
+
+// DeadLetter records that a step has failed for good, and starts the dead letter.
+// Where the chain of the run has one about the same step, that hears of it instead.
+func DeadLetter(ctx context.Context, l Letter) error {
+	what := call{"dead-letter", l.Step}
+	s, err := scopeOf(ctx, what)
+	if err != nil {
+		return err
+	}
+	r := s.run
+	spill, failure := r.k.spillOver("the dead letter", &l.Data)
+	if failure != nil {
+		return &journal.Error{Code: failure.Code, Op: what.String(), Message: failure.Message}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := s.enter(what); err != nil {
+		return err
+	}
+	op, rec := s.ask(l.Step, l.Key, "", isNote)
+	if rec != nil && rec.ended != nil {
+		r.noted(rec.ended)
+		return nil
+	}
+	n, err := r.k.number()
+	if err != nil {
+		return noNumber(what.String(), err)
+	}
+	id := s.letterID(l.Step, l.Key)
+	c := r.letter(n, id, l, spill)
+	e := journal.Entry{Kind: journal.DeadLettered, Op: op, Detail: &journal.Detail{
+		Failure: l.Failure, Other: c.Head.ID, Letters: []string{id},
+	}}
+	r.append(e)
+	r.send(outgoing{create: c})
+	r.noted(&e)
+	return nil
+}
+
+// letter makes the run of a dead letter.
+func (r *run) letter(n journal.Number, id string, l Letter, spill journal.Number) *store.Change {
+	now := time.Now()
+	start := journal.Entry{
+		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: l.Data, Spill: spill,
+		Detail: &journal.Detail{Build: r.k.cfg.Build, Attributes: l.Attributes},
+	}
+	if spill != 0 {
+		start.Data = nil
+	}
+	return &store.Change{
+		Run: n, Create: true, Entries: []journal.Entry{start}, Head: &journal.Head{
+			Number: n, ID: journal.MakeRunID(r.k.database(), n), WorkflowID: id, Workflow: LetterWorkflow,
+			Status: journal.Pending, Wake: now, Created: now, Chain: n,
+		},
+		Else: []store.Post{news(id, "failed/"+string(r.head.ID), News{Failed: l.Again})},
+	}
+}
+
+// letterID is the workflow ID of the dead letter about a step of this scope: the same
+// for all runs that retry one another.
+func (s *scope) letterID(step, key string) string {
+	id := LetterWorkflow + ":" + string(journal.MakeRunID(s.run.k.database(), s.run.head.Chain)) + ":"
+	if key == "" && s.path == "" && len(id)+len(step) <= journal.MaxName {
+		return id + step
+	}
+	sum := sha256.Sum256([]byte(s.show(journal.Op{Name: step, Key: key})))
+	return id + hex.EncodeToString(sum[:16])
+}
+
+// news makes a message for a dead letter, if that is there.
+func news(letter, message string, n News) store.Post {
+	data, _ := json.Marshal(n) // it has nothing that does not encode
+	return store.Post{WorkflowID: letter, Message: journal.Entry{
+		Kind: journal.SignalReceived, At: time.Now(), Op: journal.Op{Name: LetterNews}, Data: data,
+		Detail: &journal.Detail{Message: message},
+	}}
+}
+
+// lettersOf gives the dead letters that the run of a journal has left open: its own,
+// else those that it was to settle.
+func lettersOf(entries []journal.Entry) []string {
+	var own []string
+	for i := range entries {
+		if e := &entries[i]; e.Kind == journal.DeadLettered && e.Detail != nil {
+			own = append(own, e.Detail.Letters...)
+		}
+	}
+	if d := entries[0].Detail; own == nil && d != nil {
+		return d.Letters
+	}
+	return own
+}
+
+// settle tells the dead letters that the run was to settle how it ends. One that it has
+// written again knows; where it has written others, these are in the place of the old.
+func (r *run) settle(status journal.Status) {
+	if r.start == nil {
+		return
+	}
+	for _, id := range r.start.Letters {
+		if r.letters[id] {
+			continue
+		}
+		done := status.IsSuccess() || status == journal.ContinuedAsNew || len(r.letters) > 0
+		p := news(id, "ended/"+string(r.head.ID), News{Ended: &Settled{
+			Run: r.head.ID, Status: status.String(), Failure: r.result.Failure, Done: done,
+		}})
+		r.send(outgoing{post: &p})
+	}
+}
+
+// lettered keeps which dead letters the run has written.
+func (r *run) lettered(e *journal.Entry) {
+	if e.Detail == nil {
+		return
+	}
+	for _, id := range e.Detail.Letters {
+		if r.letters == nil {
+			r.letters = map[string]bool{}
+		}
+		r.letters[id] = true
+	}
+}
+
+// keeps gives for how long the run is kept that ends so: one that a dead letter is about
+// is there for who retries it.
+func (r *run) keeps(status journal.Status) time.Duration {
+	open := len(r.letters) > 0 || r.start != nil && len(r.start.Letters) > 0
+	if !open || status.IsSuccess() || status == journal.ContinuedAsNew {
+		return r.head.Keep
+	}
+	return max(r.head.Keep, r.k.cfg.KeepLettered)
+}
+
+// isOwnWorkflow says whether a workflow is one that an engine has by itself.
+func isOwnWorkflow(name string) bool { return strings.HasPrefix(name, OwnPrefix) }
+
+// About gives what a dead letter says of the run of ctx: its head, with the status that
+// its code has set, and its input.
+func About(ctx context.Context) (journal.Head, []byte, error) {
+	s, err := scopeOf(ctx, call{verb: "dead-letter"})
+	if err != nil {
+		return journal.Head{}, nil, err
+	}
+	r := s.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.head
+	h.Status = cmp.Or(r.phase, journal.Running)
+	return h, r.input, nil
+}
+
+// keptFailures bounds how many failures a run keeps for FailedBy.
+const keptFailures = 100
+
+// A failedOp is a step or child that has failed, as workflow code knows.
+type failedOp struct {
+	op      journal.Op
+	failure *journal.Failure
+}
+
+// FailedBy gives the name and key of the step or child by which the run of ctx fails
+// with f: of one whose error that came from, else the last one that has failed. Both
+// are empty where there is none.
+func FailedBy(ctx context.Context, f *journal.Failure) (name, key string) {
+	s, err := scopeOf(ctx, call{verb: "dead-letter"})
+	if err != nil {
+		return "", ""
+	}
+	r := s.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.failures) == 0 {
+		return "", ""
+	}
+	for _, failed := range slices.Backward(r.failures) {
+		if f.CameFrom(failed.failure) {
+			return failed.op.Name, failed.op.Key
+		}
+	}
+	last := r.failures[len(r.failures)-1]
+	return last.op.Name, last.op.Key
+}
+
+// failed keeps that workflow code has seen an operation fail.
+func (r *run) failed(o *operation) {
+	if c := o.class; c != isStep && c != isAsync && c != isChild {
+		return
+	}
+	if len(r.failures) == keptFailures {
+		r.failures = slices.Delete(r.failures, 0, 1)
+	}
+	r.failures = append(r.failures, failedOp{o.id, o.outcome.Failure})
+}

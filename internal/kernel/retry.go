@@ -1,0 +1,136 @@
+package kernel
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// Retry starts a run that goes on where another one has failed, was cancelled or timed
+// out: under the same workflow ID and with the same input, and its journal begins with
+// what is still valid of the other's. See [journal.Salvage]. A run is retried by one
+// run at most: another retry gives that one.
+func (d *Desk) Retry(ctx context.Context, id string) (out Started, err error) {
+	op := "retry " + id
+	old, err := d.Find(ctx, id)
+	if err != nil {
+		return Started{}, err
+	}
+	switch old.Status {
+	case journal.Failed, journal.Cancelled, journal.TimedOut:
+	default:
+		return Started{}, wrongState(op, old, "only a FAILED, CANCELLED or TIMED_OUT run can be retried")
+	}
+	err = d.write(ctx, op, func(o office) error {
+		out, err = d.retry(ctx, o, op, old)
+		return err
+	})
+	return out, err
+}
+
+func (d *Desk) retry(ctx context.Context, o office, op string, old journal.Head) (Started, error) {
+	newest, _, err := d.Heads(ctx, store.Filter{WorkflowIDs: []string{old.WorkflowID}, Newest: true, Limit: 1})
+	switch {
+	case err != nil:
+		return Started{}, err
+	case len(newest) > 0 && newest[0].Number != old.Number:
+		return d.retriedAs(ctx, op, old, newest[0])
+	}
+	c, err := d.retrial(ctx, o, op, old)
+	if err != nil {
+		return Started{}, err
+	}
+	cs, err := o.submit(ctx, op, []store.Change{*c})
+	if err != nil {
+		return Started{}, err
+	}
+	switch cs[0].Verdict {
+	case store.Taken:
+		return Started{}, taken(op, old.WorkflowID, cs[0].Found)
+	case store.Exists:
+		return d.retriedAs(ctx, op, old, cs[0].Found)
+	}
+	return Started{Head: *c.Head, New: true}, nil
+}
+
+// retrial makes the run that retries another one, and the messages that say so to the
+// dead letters which are about that.
+func (d *Desk) retrial(ctx context.Context, o office, op string, old journal.Head) (*store.Change, error) {
+	entries, err := d.store.Load(ctx, old.Number, store.Range{})
+	var corrupt *journal.CorruptError
+	switch {
+	case errors.As(err, &corrupt):
+		return nil, &journal.Error{Code: journal.CodeCorrupt, Op: op, Err: err}
+	case err != nil:
+		return nil, unavailable(op, err)
+	case len(entries) == 0:
+		return nil, &journal.Error{Code: journal.CodeNotFound, Op: op, Message: "run " + string(old.ID) + " is not here any more"}
+	}
+	n, err := o.number()
+	if err != nil {
+		return nil, noNumber(op, err)
+	}
+	now := time.Now()
+	id := journal.MakeRunID(d.database(), n)
+	start := journal.Detail{}
+	if before := entries[0].Detail; before != nil {
+		start = *before
+	}
+	kept, undone := journal.Salvage(entries)
+	start.Build, start.Retried, start.Letters, start.Tell = d.build, old.ID, lettersOf(entries), false
+	if start.Keys = cmp.Or(start.Keys, old.ID); undone {
+		start.Keys = ""
+	}
+	for i := range kept {
+		kept[i].Run = n
+	}
+	kept[0].At, kept[0].Detail = now, &start
+	c := &store.Change{
+		Run: n, Create: true, Since: old.Ended.Add(1), Shares: old.Number, Entries: kept, Head: &journal.Head{
+			Number: n, ID: id, WorkflowID: old.WorkflowID, Workflow: old.Workflow, Pattern: old.Pattern,
+			Status: journal.Pending, Wake: now, Created: now, Chain: old.Chain, Keep: old.Keep,
+		},
+	}
+	for _, letter := range start.Letters {
+		c.Posts = append(c.Posts, news(letter, "retried/"+string(old.ID), News{Retried: &Retrial{Run: id, At: now}}))
+	}
+	return c, nil
+}
+
+// retriedAs gives the run that has retried one, where a later run of the workflow ID
+// goes back to that.
+func (d *Desk) retriedAs(ctx context.Context, op string, old, later journal.Head) (Started, error) {
+	for h := later; ; {
+		first, err := d.Read(ctx, h, store.Range{Limit: 1})
+		if err != nil {
+			return Started{}, err
+		}
+		if len(first) == 0 || first[0].Detail == nil {
+			return Started{}, superseded(op, old, later)
+		}
+		before := first[0].Detail
+		if before.Retried == old.ID {
+			return Started{Head: h}, nil
+		}
+		heads, _, err := d.Heads(ctx, store.Filter{Run: cmp.Or(before.Retried, before.Other, "-"), Limit: 1})
+		if err != nil {
+			return Started{}, err
+		}
+		if len(heads) == 0 || heads[0].WorkflowID != old.WorkflowID {
+			return Started{}, superseded(op, old, later)
+		}
+		h = heads[0]
+	}
+}
+
+// superseded says that a run cannot be retried because of a later one of its ID.
+func superseded(op string, old, later journal.Head) error {
+	if !later.Status.IsTerminal() {
+		return taken(op, old.WorkflowID, later)
+	}
+	return wrongState(op, old, "run "+string(later.ID)+" has had its workflow ID since")
+}

@@ -1,0 +1,321 @@
+package journal
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Salvage gives what is still valid of the journal of a run that FAILED, was CANCELLED
+// or TIMED_OUT, for a run that goes on from where it failed: a journal that begins with
+// the same start and that the code replays up to there. It changes nothing of entries.
+//
+// The cut is where things began to go wrong. Of a run that FAILED it is the first of
+// the records by which it did: those that dead letters name; else those of the errors
+// that it ended with, by what its failure says; else that of the last step or child
+// that failed. Of another one, and where there is no such record, it is where the end
+// began.
+//
+// Kept is what was recorded before the cut, failures that the code has dealt with
+// included, and after it the results of what was going on there and ended well. What
+// failed, all else after the cut, and what had not ended is to be done anew; so is a
+// step that was undone after the cut, with what it has set, and a TCC that was being
+// cancelled then, from the top. Dead letters are written anew. A checkpoint of a step's body stays, unless the step
+// was undone.
+//
+// Entries are numbered anew, and so are scopes. No entry takes a message or is owed:
+// Detail.Taken has the number that a message had in the old inbox. Spilled payloads are
+// named as before. The run is PENDING at the end. What Run, and the detail of the
+// start, are to say is the caller's.
+//
+// It says whether anything was undone: the outside world may have seen it done, and
+// undone, under the idempotency keys of the old run.
+func Salvage(entries []Entry) (kept []Entry, undone bool) {
+	if len(entries) == 0 {
+		return nil, false
+	}
+	s := &salvage{entries: entries, ops: map[Op]*salvaged{}}
+	s.findCut()
+	s.survey()
+	s.undo()
+	s.restart()
+	return s.keep(), s.undone
+}
+
+type salvage struct {
+	entries []Entry
+	cut     int // the first entry that does not count any more
+	ops     map[Op]*salvaged
+	anew    map[int64]bool // scopes in which phases begin from the top
+	undone  bool
+}
+
+// A salvaged operation.
+type salvaged struct {
+	first, end int // its first entry, and its terminal record; 0 where there is none
+	phase      string
+	again      bool // it is done anew although it has ended well
+}
+
+// findCut finds where things began to go wrong.
+func (s *salvage) findCut() {
+	end := len(s.entries) - 1
+	closing := slices.IndexFunc(s.entries, func(e Entry) bool { return e.Kind == RunClosing })
+	if s.cut = closing; closing < 0 {
+		closing, s.cut = end, end
+		for s.cut > 1 && (s.entries[s.cut-1].Kind == StepCancelled || s.entries[s.cut-1].Kind == ScopeCancelled) {
+			s.cut-- // by the end
+		}
+	}
+	if last := &s.entries[end]; last.Kind == RunFailed {
+		for _, i := range culprits(s.entries[:closing], s.entries, last.Failure()) {
+			s.cut = min(s.cut, i)
+		}
+	}
+}
+
+// culprits gives the records, among those before the end began, by which a run failed.
+func culprits(before, all []Entry, f *Failure) []int {
+	var found []int
+	for i := range all {
+		if e := &all[i]; e.Kind == DeadLettered {
+			found = append(found, lastFailed(before, func(c *Entry) bool { return c.isAbout(e.Op) && c.Op.Scope == e.Op.Scope },
+				func(c *Entry) bool { return c.isAbout(e.Op) })...)
+		}
+	}
+	if len(found) > 0 {
+		return found
+	}
+	f.Find(func(link *Failure) bool {
+		found = append(found, lastFailed(before, func(c *Entry) bool {
+			return link.isOf(c.Failure()) && !slices.ContainsFunc(found, func(i int) bool { return &before[i] == c })
+		})...)
+		return false
+	})
+	if len(found) > 0 {
+		return found
+	}
+	return lastFailed(before, func(c *Entry) bool { return c.Kind == StepFailed || c.Kind == StepTimedOut || c.Kind == ChildCompleted })
+}
+
+// lastFailed gives the last record of a failure for which one of those holds, the first
+// of them that holds for any.
+func lastFailed(entries []Entry, those ...func(*Entry) bool) []int {
+	for _, is := range those {
+		for i := range slices.Backward(entries) {
+			if e := &entries[i]; e.fails() && is(e) {
+				return []int{i}
+			}
+		}
+	}
+	return nil
+}
+
+// fails says whether the entry is a record of something that the code may have failed
+// by. What fails to undo something is none.
+func (e *Entry) fails() bool {
+	switch e.Kind {
+	case StepFailed, StepTimedOut, StepCancelled, ChildCompleted, WaitEnded, TimerCancelled, ValueRecorded:
+		return e.Failure() != nil && e.Detail.Phase != PhaseUndo
+	}
+	return false
+}
+
+// isAbout says whether a fact of that name and key, in whatever scope, may be about the
+// operation of the entry: the step, or a phase of it.
+func (e *Entry) isAbout(fact Op) bool {
+	name := e.Op.Name
+	if phase, rest, ok := strings.Cut(name, ":"); ok && fact.Name == rest && slices.Contains(phases, strings.ToUpper(phase)) {
+		name = rest
+	}
+	return name == fact.Name && e.Op.Key == fact.Key
+}
+
+var phases = []string{PhaseTry, PhaseConfirm, PhaseCancel, PhaseUndo}
+
+// survey finds when operations began and ended.
+func (s *salvage) survey() {
+	for i := range s.entries {
+		e := &s.entries[i]
+		if !e.isOperation() {
+			continue
+		}
+		r := s.ops[e.Op]
+		if r == nil {
+			r = &salvaged{first: i}
+			s.ops[e.Op] = r
+		}
+		if e.Detail != nil && e.Detail.Phase != "" {
+			r.phase = e.Detail.Phase
+		}
+		if e.endsOperation() {
+			r.end = i
+		}
+	}
+}
+
+// isOperation says whether the entry stays only where what it belongs to has ended.
+func (e *Entry) isOperation() bool {
+	switch e.Kind {
+	case StepStarted, StepCompleted, StepFailed, StepTimedOut, StepCancelled, StepRetrying, CheckpointSaved, EventEmitted,
+		WaitStarted, WaitEnded, SignalConsumed, DecisionSought, TimerRegistered, TimerFired, TimerCancelled, ChildStarted, ChildCompleted:
+		return true
+	case VariableSet, KeyAdded:
+		return e.Detail != nil && e.Detail.ByStep
+	}
+	return false
+}
+
+// endsOperation says whether nothing more comes of what the entry belongs to.
+func (e *Entry) endsOperation() bool {
+	switch e.Kind {
+	case StepCompleted, StepFailed, StepTimedOut, StepCancelled, WaitEnded, SignalConsumed, TimerFired, TimerCancelled, ChildCompleted:
+		return true
+	case ChildStarted: // whose end nobody waits for
+		return e.Detail != nil && e.Detail.Policy == ChildDetached
+	}
+	return false
+}
+
+// isNote says whether the entry stays where it comes before the cut.
+func (e *Entry) isNote() bool {
+	switch e.Kind {
+	case ValueRecorded, PayloadSet, StatePublished, AttributeSet, VariableSet, KeyAdded, VersionMarked,
+		ScopeOpened, ScopeCancelled, CleanupPlanned:
+		return true
+	}
+	return e.Kind.IsFact() && e.Kind != DeadLettered // which is settled, or written anew
+}
+
+// undo finds the steps that were undone after the cut, which a fact says, or that what
+// undoes it has ended well.
+func (s *salvage) undo() {
+	for i := s.cut; i < len(s.entries); i++ {
+		e, fact := &s.entries[i], Op{}
+		name, undoes := strings.CutPrefix(e.Op.Name, strings.ToLower(PhaseUndo)+":")
+		switch {
+		case e.Kind == StepCompensated:
+			fact = Op{Scope: e.Op.Scope, Name: e.Op.Name, Key: e.Op.Key, Occ: 1}
+		case e.Kind == StepCompleted && undoes && e.Detail != nil && e.Detail.Phase == PhaseUndo:
+			fact = Op{Scope: e.Op.Scope, Name: name, Key: e.Op.Key, Occ: e.Op.Occ}
+		default:
+			continue
+		}
+		if r := s.ops[fact]; r != nil {
+			s.redo(r)
+			continue
+		}
+		for op, r := range s.ops { // it was undone in a scope of its own
+			if op.Name == fact.Name && op.Key == fact.Key && op.Occ == fact.Occ {
+				s.redo(r)
+			}
+		}
+	}
+}
+
+func (s *salvage) redo(r *salvaged) { r.again, s.undone = true, true }
+
+// restart finds the TCCs that were being cancelled after the cut.
+func (s *salvage) restart() {
+	s.anew = map[int64]bool{}
+	tries := map[int64]bool{}
+	for op, r := range s.ops {
+		if r.phase == PhaseTry {
+			tries[op.Scope] = true
+		}
+	}
+	for op, r := range s.ops {
+		switch {
+		case r.phase != PhaseCancel || max(r.first, r.end) < s.cut:
+		case tries[op.Scope]:
+			s.anew[op.Scope] = true
+		default: // it is cancelled in a scope of its own
+			for scope := range tries {
+				s.anew[scope] = true
+			}
+		}
+	}
+	for op, r := range s.ops {
+		if (r.phase == PhaseTry || r.phase == PhaseConfirm || r.phase == PhaseCancel) && s.anew[op.Scope] {
+			s.redo(r)
+		}
+	}
+}
+
+// keep gives the new journal.
+func (s *salvage) keep() []Entry {
+	numbers := map[int64]int64{0: 0} // the new ones of sequences
+	var out []Entry
+	status := Pending
+	for i := range s.entries {
+		e := s.entries[i]
+		scope, opened := numbers[e.Op.Scope]
+		if i > 0 && (!opened || !s.stays(i, &e)) {
+			continue
+		}
+		if e.Kind != ValueRecorded || !e.Status.IsOpen() || e.Status == Waiting {
+			e.Status = 0
+		}
+		if i == 0 {
+			e.Status = Pending
+		}
+		numbers[e.Seq] = int64(len(out) + 1)
+		e.Seq, e.Op.Scope, e.Detail = numbers[e.Seq], scope, e.Detail.salvaged()
+		status = cmp.Or(e.Status, status)
+		out = append(out, e)
+	}
+	if status != Pending {
+		out = append(out, Entry{Run: out[0].Run, Seq: int64(len(out) + 1), Kind: StatusChanged, Status: Pending, At: s.entries[len(s.entries)-1].At})
+	}
+	return out
+}
+
+// stays says whether an entry is in the new journal.
+func (s *salvage) stays(i int, e *Entry) bool {
+	r := s.ops[e.Op]
+	switch {
+	case e.isOperation():
+		if !r.again && r.end > 0 && (r.end < s.cut || s.wasGoingOn(r)) {
+			return true
+		}
+		return !r.again && e.Kind == CheckpointSaved && i < s.cut
+	case e.Kind == PhaseStarted, e.Kind == PhaseCompleted, e.Kind == PhaseFailed:
+		return i < s.cut && !s.anew[e.Op.Scope]
+	}
+	return i < s.cut && e.isNote()
+}
+
+// wasGoingOn says whether an operation had begun before the cut and ended well after
+// it. The first attempt of a sequential step has no record of its own: its result says
+// when it began.
+func (s *salvage) wasGoingOn(r *salvaged) bool {
+	end := &s.entries[r.end]
+	switch end.Kind {
+	case StepCompleted, SignalConsumed, TimerFired:
+	case ChildCompleted:
+		if end.Failure() != nil {
+			return false
+		}
+	default:
+		return false
+	}
+	switch s.entries[r.first].Kind {
+	case StepCompleted, EventEmitted, VariableSet, KeyAdded:
+		return end.Began().Before(s.at())
+	}
+	return r.first < s.cut
+}
+
+// at is when things began to go wrong.
+func (s *salvage) at() time.Time { return s.entries[s.cut].At }
+
+// salvaged gives the detail of an entry in the journal of another run.
+func (d *Detail) salvaged() *Detail {
+	if d == nil || d.Mail == 0 && !d.Tell {
+		return d
+	}
+	own := *d
+	own.Taken, own.Mail, own.Tell = cmp.Or(d.Mail, d.Taken), 0, false
+	return &own
+}

@@ -1,0 +1,455 @@
+package journal_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+)
+
+// A row of a journal in the tests below, and how it is shown afterwards.
+func row(kind journal.Kind, op string, change ...func(*journal.Entry)) journal.Entry {
+	e := journal.Entry{Kind: kind}
+	if op != "" {
+		e.Op = journal.Op{Name: op, Occ: 1}
+	}
+	for _, c := range change {
+		c(&e)
+	}
+	return e
+}
+
+func with(change func(*journal.Detail)) func(*journal.Entry) {
+	return func(e *journal.Entry) {
+		if e.Detail == nil {
+			e.Detail = &journal.Detail{}
+		}
+		change(e.Detail)
+	}
+}
+
+func in(scope int64) func(*journal.Entry) { return func(e *journal.Entry) { e.Op.Scope = scope } }
+
+func keyed(e *journal.Entry) { e.Op.Key = "k" }
+
+// fact is of an operation that has come before under the same name.
+func fact(e *journal.Entry) { e.Op.Occ = 2 }
+
+func took(d time.Duration) func(*journal.Entry) { return func(e *journal.Entry) { e.Took = d } }
+
+func failing(message string) func(*journal.Entry) {
+	return with(func(d *journal.Detail) { d.Failure = &journal.Failure{Message: message} })
+}
+
+// by is a failure that comes from the recorded ones of those messages.
+func by(messages ...string) func(*journal.Entry) {
+	return with(func(d *journal.Detail) {
+		d.Failure = &journal.Failure{Message: "it failed"}
+		for _, m := range messages {
+			d.Failure.Wraps = append(d.Failure.Wraps, &journal.Failure{Message: m, Settled: true})
+		}
+	})
+}
+
+func phase(p string) func(*journal.Entry) { return with(func(d *journal.Detail) { d.Phase = p }) }
+
+func byStep(d *journal.Detail) { d.ByStep = true }
+
+// shown gives the entries of a journal in words: kind and operation, with the scope
+// that it is in.
+func shown(entries []journal.Entry) []string {
+	var out []string
+	for _, e := range entries {
+		s := e.Kind.String()
+		if !e.Op.IsZero() {
+			s += " " + e.Op.String()
+		}
+		if e.Op.Scope != 0 {
+			s += fmt.Sprint(" in ", e.Op.Scope)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+const (
+	rs, rc, rf = journal.RunStarted, journal.RunClaimed, journal.RunFailed
+	ss, sc, sf = journal.StepStarted, journal.StepCompleted, journal.StepFailed
+)
+
+// What Salvage keeps, rule by rule. Each entry is a second after the one before it.
+//
+// spec: P-4
+func TestSalvage(t *testing.T) {
+	cancelled := with(func(d *journal.Detail) { d.Reason = "it ends" })
+	detached := with(func(d *journal.Detail) { d.Policy = journal.ChildDetached })
+	for name, c := range map[string]struct {
+		was    []journal.Entry
+		want   []string // after the start
+		undone bool
+	}{
+		"what was done before the failed step stays, and nothing after it": {
+			was: []journal.Entry{
+				row(rc, ""), row(sc, "reserve"), row(journal.StepRetrying, "charge", failing("no")), row(ss, "charge"),
+				row(sf, "charge", failing("no")), row(sc, "notify"), row(rf, "", by("no")),
+			},
+			want: []string{"StepCompleted reserve"},
+		},
+		"a failure that the code has dealt with stays": {
+			was: []journal.Entry{
+				row(sf, "visa", failing("visa: no")), row(journal.DeadLettered, "nobody"), row(journal.StepSkipped, "visa", fact), row(sc, "cash"), row(sf, "ship", failing("ship: no")), row(rf, "", by("ship: no")),
+			},
+			want: []string{"StepFailed visa", "StepSkipped visa#2", "StepCompleted cash"},
+		},
+		"the error says which step it was": {
+			was: []journal.Entry{
+				row(sc, "a"), row(sf, "charge", failing("no money")), row(sf, "log", failing("no disk")), row(rf, "", by("no money")),
+			},
+			want: []string{"StepCompleted a"},
+		},
+		"where it says nothing it was the last that failed": {
+			was: []journal.Entry{
+				row(sf, "visa", failing("no")), row(sc, "cash"), row(journal.StepTimedOut, "ship", failing("late")), row(sc, "notify"), row(rf, "", by()),
+			},
+			want: []string{"StepFailed visa", "StepCompleted cash"},
+		},
+		"of equal errors the last ones count": {
+			was: []journal.Entry{
+				row(sf, "poll", failing("no")), row(sc, "a"), row(sf, "x", failing("no")), row(sc, "b"), row(sf, "y", failing("no")), row(rf, "", by("no", "no")),
+			},
+			want: []string{"StepFailed poll", "StepCompleted a"},
+		},
+		"dead letters say it better": {
+			was: []journal.Entry{
+				row(sc, "a"), row(sf, "charge", failing("no money")), row(sc, "b"), row(sf, "later", failing("later")),
+				row(journal.DeadLettered, "charge", fact), row(rf, "", by("later")),
+			},
+			want: []string{"StepCompleted a"},
+		},
+		"a dead letter is about a participant's phase": {
+			was: []journal.Entry{
+				row(ss, "try:a", phase("TRY")), row(sc, "try:a", phase("TRY")), row(ss, "confirm:a", phase("CONFIRM")),
+				row(sf, "confirm:a", phase("CONFIRM"), failing("no")), row(sf, "other", failing("no")), row(journal.DeadLettered, "a"), row(rf, "", by("no")),
+			},
+			want: []string{"StepStarted try:a", "StepCompleted try:a"},
+		},
+		"a dead letter is about the last failure of its name": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "one"), row(sf, "charge", in(2), failing("1")), row(sc, "b"),
+				row(sf, "charge", in(2), failing("3"), func(e *journal.Entry) { e.Op.Occ = 2 }), row(sf, "charge", failing("2")), row(sf, "charge", in(2), keyed, failing("4")),
+				row(journal.DeadLettered, "charge", in(2), func(e *journal.Entry) { e.Op.Occ = 3 }), row(rf, ""),
+			},
+			want: []string{"ScopeOpened one", "StepFailed charge in 2", "StepCompleted b"},
+		},
+		"where code failed by itself all that ended well stays": {
+			was: []journal.Entry{
+				row(sc, "a"), row(ss, "b", with(func(d *journal.Detail) { d.Async = true })), row(journal.VersionMarked, "v"), row(sc, "c"),
+				row(journal.StepCancelled, "b", cancelled), row(rf, "", by()),
+			},
+			want: []string{"StepCompleted a", "VersionMarked v", "StepCompleted c"},
+		},
+		"a cancelled run keeps its failures": {
+			was: []journal.Entry{
+				row(sc, "a"), row(sf, "b", failing("no")), row(sc, "c"), row(ss, "d"), row(journal.ScopeCancelled, "s", cancelled),
+				row(journal.StepCancelled, "d", cancelled), row(journal.RunCancelled, "", failing("cancelled")),
+			},
+			want: []string{"StepCompleted a", "StepFailed b", "StepCompleted c"},
+		},
+		"a run that cleaned up is cut where its end began": {
+			was: []journal.Entry{
+				row(journal.CleanupPlanned, "unlock"), row(sc, "a"), row(journal.StepCancelled, "loser", cancelled),
+				row(journal.RunClosing, "", with(func(d *journal.Detail) { d.Outcome = journal.TimedOut })), row(sc, "release", in(2)),
+				row(sf, "other", in(2), failing("no")), row(journal.RunTimedOut, "", failing("late")),
+			},
+			want: []string{"CleanupPlanned unlock", "StepCompleted a", "StepCancelled loser"},
+		},
+		"what failed in a clean-up is no reason": {
+			was: []journal.Entry{
+				row(sc, "a"), row(sf, "charge", failing("no")), row(sc, "b"), row(journal.RunClosing, "", with(func(d *journal.Detail) { d.Outcome = journal.Failed })),
+				row(sf, "release", failing("no")), row(rf, "", by("no")),
+			},
+			want: []string{"StepCompleted a"},
+		},
+		"what was going on at the failure and ended well stays": {
+			was: []journal.Entry{
+				row(ss, "a"), row(ss, "b"), row(journal.WaitStarted, "paid"), row(journal.TimerRegistered, "soon"), row(journal.ChildStarted, "pack"),
+				row(journal.ChildStarted, "broken"), row(journal.WaitStarted, "late"), row(ss, "also"),
+				row(sf, "a", failing("no")),
+				row(journal.VariableSet, "b", with(byStep)), row(journal.EventEmitted, "b"), row(sc, "b"), row(journal.SignalConsumed, "paid"),
+				row(journal.TimerFired, "soon"), row(journal.ChildCompleted, "pack"), row(journal.ChildCompleted, "broken", failing("no box")),
+				row(journal.WaitEnded, "late", failing("late")), row(sf, "also", failing("no too")), row(ss, "c"), row(sc, "c"), row(rf, "", by("no")),
+			},
+			want: []string{
+				"StepStarted b", "WaitStarted paid", "TimerRegistered soon", "ChildStarted pack",
+				"VariableSet b", "EventEmitted b", "StepCompleted b", "SignalConsumed paid", "TimerFired soon", "ChildCompleted pack",
+			},
+		},
+		"the result of a sequential step says when that began": {
+			was: []journal.Entry{
+				row(sf, "a", failing("no")), row(sc, "beside", took(90*time.Second)), row(sc, "after", took(500*time.Millisecond)), row(rf, "", by("no")),
+			},
+			want: []string{"StepCompleted beside"},
+		},
+		"open waits, timers and children begin anew, and what ended before stays": {
+			was: []journal.Entry{
+				row(journal.WaitStarted, "paid"), row(journal.SignalConsumed, "paid"), row(journal.WaitStarted, "never"),
+				row(journal.TimerRegistered, "month"), row(journal.TimerRegistered, "day"), row(journal.TimerCancelled, "day"),
+				row(journal.ChildStarted, "pack"), row(journal.ChildStarted, "mail", detached), row(journal.DecisionSought, "ok"),
+				row(journal.WaitEnded, "wait:x", failing("over")), row(sf, "a", failing("no")), row(rf, "", by("no")),
+			},
+			want: []string{
+				"WaitStarted paid", "SignalConsumed paid", "TimerRegistered day", "TimerCancelled day", "ChildStarted mail", "WaitEnded wait:x",
+			},
+		},
+		"a child or a wait may be the reason": {
+			was: []journal.Entry{
+				row(sc, "a"), row(journal.WaitStarted, "paid"), row(journal.ChildStarted, "pack"), row(sf, "handled", failing("no")),
+				row(journal.WaitEnded, "paid", failing("late")), row(sc, "b"), row(journal.ChildCompleted, "pack", failing("no box")), row(rf, "", by("late", "no box")),
+			},
+			want: []string{"StepCompleted a", "StepFailed handled"},
+		},
+		"a child may be the last that failed": {
+			was: []journal.Entry{
+				row(journal.ChildStarted, "pack"), row(sf, "handled", failing("no")), row(sc, "a"), row(journal.ChildCompleted, "pack", failing("no box")), row(sc, "b"), row(rf, "", by()),
+			},
+			want: []string{"StepFailed handled", "StepCompleted a"},
+		},
+		"a step that was undone is done anew, with what it has set": {
+			was: []journal.Entry{
+				row(journal.VariableSet, "reserve", with(byStep)), row(journal.KeyAdded, "reserve", with(byStep)), row(journal.CheckpointSaved, "reserve"), row(sc, "reserve"),
+				row(journal.VariableSet, "own"), row(sc, "mail"), row(sf, "charge", failing("no")), row(journal.CompensationStarted, "reserve", fact),
+				row(ss, "undo:reserve", phase("UNDO")), row(sc, "undo:reserve", phase("UNDO")), row(journal.StepCompensated, "reserve", fact), row(rf, "", by("no")),
+			},
+			want: []string{"VariableSet own", "StepCompleted mail"}, undone: true,
+		},
+		"it may be undone in another scope, and without a fact": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "saga"), row(sc, "reserve", in(2)), row(sc, "hold", in(2)), row(sf, "charge", in(2), failing("no")),
+				row(sc, "undo:hold", in(2), phase("UNDO")), row(journal.ScopeOpened, "undo"), row(journal.StepCompensated, "reserve", in(7)), row(rf, "", by("no")),
+			},
+			want: []string{"ScopeOpened saga"}, undone: true,
+		},
+		"what was undone before is history, and what could not be undone is done": {
+			was: []journal.Entry{
+				row(sc, "offer"), row(sc, "undo:offer", phase("UNDO")), row(journal.StepCompensated, "offer", fact), row(sc, "reserve"),
+				row(sf, "charge", failing("no")), row(sf, "undo:reserve", phase("UNDO"), failing("no")), row(journal.CompensationFailure, "reserve", fact), row(rf, "", by("no")),
+			},
+			want: []string{"StepCompleted offer", "StepCompleted undo:offer", "StepCompensated offer#2", "StepCompleted reserve"},
+		},
+		"a TCC that was being cancelled begins from the top": {
+			was: []journal.Entry{
+				row(sc, "before"), row(journal.ScopeOpened, "tcc"), row(journal.PhaseStarted, "TRY", in(3)), row(sc, "try:a", in(3), phase("TRY")),
+				row(sc, "try:b", in(3), phase("TRY")), row(journal.PhaseFailed, "TRY", in(3)), row(sc, "cancel:b", in(3), phase("CANCEL")),
+				row(sf, "cancel:a", in(3), phase("CANCEL"), failing("no")), row(journal.DeadLettered, "a", in(3)), row(rf, "", by("no")),
+			},
+			want: []string{"StepCompleted before", "ScopeOpened tcc"}, undone: true,
+		},
+		"a TCC that was confirming goes on, beside one that was cancelled before": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "one"), row(sc, "try:x", in(2), phase("TRY")), row(sc, "cancel:x", in(2), phase("CANCEL")),
+				row(sc, "try:a", phase("TRY")), row(journal.PhaseCompleted, "TRY"), row(sc, "confirm:a", phase("CONFIRM")),
+				row(sf, "confirm:b", phase("CONFIRM"), failing("no")), row(rf, "", by("no")),
+			},
+			want: []string{
+				"ScopeOpened one", "StepCompleted try:x in 2", "StepCompleted cancel:x in 2",
+				"StepCompleted try:a", "PhaseCompleted TRY", "StepCompleted confirm:a",
+			},
+		},
+		"a TCC may be cancelled in a clean-up": {
+			was: []journal.Entry{
+				row(journal.CleanupPlanned, "cancel"), row(sc, "try:a", phase("TRY")), row(sc, "b"), row(journal.RunClosing, "", with(func(d *journal.Detail) { d.Outcome = journal.Cancelled })),
+				row(sc, "cancel:a", in(2), phase("CANCEL")), row(journal.RunCancelled, ""),
+			},
+			want: []string{"CleanupPlanned cancel", "StepCompleted b"}, undone: true,
+		},
+		"what a body has kept once stays kept": {
+			was: []journal.Entry{
+				row(ss, "charge"), row(journal.CheckpointSaved, "charge"), row(sf, "charge", failing("no")), row(rf, "", by("no")),
+			},
+			want: []string{"CheckpointSaved charge"},
+		},
+		"scopes are named anew": {
+			was: []journal.Entry{
+				row(rc, ""), row(journal.ScopeOpened, "a"), row(sf, "x", in(3), failing("no")), row(rc, ""), row(journal.ScopeOpened, "b", in(3)),
+				row(sc, "y", in(6)), row(sf, "z", failing("z")), row(journal.ScopeOpened, "c"), row(sc, "w", in(9), took(time.Hour)), row(rf, "", by("z")),
+			},
+			want: []string{"ScopeOpened a", "StepFailed x in 2", "ScopeOpened b in 2", "StepCompleted y in 4"},
+		},
+		"the status of a pattern stays in its journal, and the run is pending": {
+			was: []journal.Entry{
+				row(journal.ValueRecorded, "status", func(e *journal.Entry) { e.Status = journal.Trying }),
+				row(journal.ValueRecorded, "x", func(e *journal.Entry) { e.Status = journal.Waiting }), row(sc, "a", func(e *journal.Entry) { e.Status = journal.Running }),
+				row(sf, "b", failing("no")), row(rf, "", by("no")),
+			},
+			want: []string{"ValueRecorded status", "ValueRecorded x", "StepCompleted a", "StatusChanged"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			was := numbered(append([]journal.Entry{start()}, c.was...))
+			before := clones(t, was)
+			got, undone := journal.Salvage(was)
+			if s := shown(got)[1:]; !slices.Equal(s, c.want) || undone != c.undone {
+				t.Errorf("it keeps\n%s\nwant\n%s\nundone %v", strings.Join(s, "\n"), strings.Join(c.want, "\n"), undone)
+			}
+			if !reflect.DeepEqual(clones(t, was), before) {
+				t.Error("the old journal has changed")
+			}
+			sound(t, got)
+		})
+	}
+}
+
+// clones gives copies that share nothing.
+func clones(t *testing.T, entries []journal.Entry) []journal.Entry {
+	t.Helper()
+	var buf bytes.Buffer
+	if err := journal.Write(&buf, entries); err != nil {
+		t.Fatal(err)
+	}
+	out, err := journal.Read(&buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// sound demands what holds of every journal that a run may begin with.
+func sound(t *testing.T, entries []journal.Entry) {
+	t.Helper()
+	a := newAggregate()
+	for _, e := range entries {
+		if err := a.Apply(e); err != nil {
+			t.Fatalf("entry %v: %v", e.Seq, err)
+		}
+		if d := e.Detail; d != nil && (d.Mail != 0 || d.Tell) {
+			t.Errorf("entry %d takes a message or is owed: %+v", e.Seq, d)
+		}
+		if e.Status != 0 && e.Kind != rs && e.Kind != journal.StatusChanged && (e.Kind != journal.ValueRecorded || e.Status == journal.Waiting) {
+			t.Errorf("entry %d, %v, says that the run is %v", e.Seq, e.Kind, e.Status)
+		}
+	}
+	if s := a.Snapshot(); s.Status != journal.Pending || len(s.Waits) > 0 || s.Ending != 0 {
+		t.Errorf("the run is %v, waits for %v and ends as %v", s.Status, s.Waits, s.Ending)
+	}
+}
+
+// spec: P-4
+func TestSalvageKeepsWhatAnEntrySays(t *testing.T) {
+	if kept, undone := journal.Salvage(nil); kept != nil || undone {
+		t.Error("of nothing it keeps", kept)
+	}
+	was := numbered([]journal.Entry{
+		row(rs, "", func(e *journal.Entry) { e.Status, e.Spill = journal.Running, 9 }, with(func(d *journal.Detail) {
+			d.Headers, d.Other, d.Tell = map[string]string{"trace": "1"}, "db-1-7", true
+		})),
+		row(sc, "a", func(e *journal.Entry) { e.Spill, e.Took = 11, time.Second }),
+		row(journal.EventEmitted, "b", with(func(d *journal.Detail) { d.Event, d.Tell, d.Message = "x", true, "m" })),
+		row(sc, "b", func(e *journal.Entry) { e.Data = []byte("1") }),
+		row(journal.WaitStarted, "paid"),
+		row(journal.SignalConsumed, "paid", with(func(d *journal.Detail) { d.Mail, d.Message = 7, "key/1" })),
+		row(journal.WaitStarted, "again"),
+		row(journal.SignalConsumed, "again", with(func(d *journal.Detail) { d.Taken = 5 })), // by a run that this one has retried
+		row(sf, "c", failing("no")), row(rf, "", by("no")),
+	})
+	got, _ := journal.Salvage(was)
+	want := clones(t, was)[:8]
+	want[0].Status, want[0].Detail.Tell, want[2].Detail.Tell = journal.Pending, false, false
+	want[5].Detail.Mail, want[5].Detail.Taken = 0, 7
+	if g := clones(t, got); !reflect.DeepEqual(g, want) {
+		t.Errorf("it keeps\n%+v\nwant\n%+v", g, want)
+	}
+}
+
+// A random journal of a run that failed keeps, whatever is in it, every result from
+// before the cut and none of what failed; and salvaged again, as the journal of a run
+// that failed at once, it is as it was.
+//
+// spec: P-4
+func TestSalvageOfRandomJournals(t *testing.T) {
+	for seed := range uint64(3000) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		was, cause := randomFailure(rng)
+		got, undone := journal.Salvage(was)
+		if undone {
+			t.Fatalf("seed %d: nothing was undone", seed)
+		}
+		sound(t, got)
+		kept := map[string]bool{}
+		for _, e := range got {
+			if e.Kind == sc {
+				kept[string(e.Data)] = true
+			}
+			if e.Kind == sf && string(e.Data) == "cause" {
+				t.Fatalf("seed %d: what failed is kept", seed)
+			}
+		}
+		want := map[string]bool{}
+		begun := map[journal.Op]bool{}
+		for i, e := range was {
+			begun[e.Op] = begun[e.Op] || e.Kind == ss && i < cause
+			if e.Kind == sc && (i < cause || begun[e.Op]) {
+				want[string(e.Data)] = true
+			}
+		}
+		if !maps.Equal(kept, want) {
+			t.Fatalf("seed %d: it keeps %v, want %v of\n%s", seed, kept, want, strings.Join(shown(was), "\n"))
+		}
+		end := was[len(was)-1]
+		end.Seq, end.Detail = int64(len(got)+1), &journal.Detail{Failure: &journal.Failure{Message: "at once"}}
+		again, _ := journal.Salvage(append(slices.Clone(got), end))
+		if failures := slices.ContainsFunc(got, func(e journal.Entry) bool { return e.Kind == sf }); !failures && !reflect.DeepEqual(again, got) {
+			t.Fatalf("seed %d: salvaged again it is\n%s\nand was\n%s", seed, strings.Join(shown(again), "\n"), strings.Join(shown(got), "\n"))
+		}
+	}
+}
+
+// randomFailure gives the journal of a run that failed, and where: of steps in a few
+// scopes, some beside each other.
+func randomFailure(rng *rand.Rand) (entries []journal.Entry, cause int) {
+	entries = []journal.Entry{start()}
+	scopes, open := []int64{0}, []journal.Entry{}
+	add := func(e journal.Entry) { entries = append(entries, e) }
+	n := 4 + rng.IntN(30)
+	cause = 1 + rng.IntN(n)
+	for i := 1; i <= n || len(entries) <= cause; i++ {
+		name := fmt.Sprint("s", i)
+		scope := in(scopes[rng.IntN(len(scopes))])
+		data := func(e *journal.Entry) { e.Data = []byte(name) }
+		switch k := rng.IntN(8); {
+		case len(entries) == cause:
+			add(row(sf, name, scope, failing("the cause"), func(e *journal.Entry) { e.Data = []byte("cause") }))
+		case k == 0:
+			add(row(journal.ScopeOpened, name, scope))
+			scopes = append(scopes, int64(len(entries)))
+		case k == 1:
+			e := row(ss, name, scope)
+			open = append(open, e)
+			add(e)
+		case k <= 4 && len(open) > 0:
+			at := rng.IntN(len(open))
+			e := row(sc, open[at].Op.Name, in(open[at].Op.Scope))
+			e.Data = []byte(e.Op.Name)
+			open = slices.Delete(open, at, at+1)
+			add(e)
+		case k == 5:
+			add(row(sf, name, scope, failing("dealt with "+name)))
+		case k == 6:
+			add(row([]journal.Kind{rc, journal.StatusChanged, journal.RunResumed, journal.StepRetrying}[rng.IntN(4)], "", failing("x")))
+			if e := &entries[len(entries)-1]; e.Kind == journal.StepRetrying {
+				e.Op = journal.Op{Name: name, Occ: 1}
+			}
+		default:
+			add(row(sc, name, scope, data))
+		}
+	}
+	add(row(rf, "", by("the cause")))
+	entries[len(entries)-1].Status = journal.Failed
+	return numbered(entries), cause
+}

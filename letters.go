@@ -1,0 +1,168 @@
+package perdure
+
+import (
+	"context"
+	"errors"
+
+	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A DeadLetterQuery says which dead letters are meant; zero fields do not limit.
+type DeadLetterQuery struct {
+	Workflow   string
+	WorkflowID string
+	After      journal.Number // the cursor that the page before gave
+	Limit      int            // 0 for 100; at most 1,000
+}
+
+func (q DeadLetterQuery) filter() store.Filter {
+	f := store.Filter{Workflow: kernel.LetterWorkflow, Open: true, After: q.After, Limit: q.Limit, Attributes: map[string]string{}}
+	if q.Workflow != "" {
+		f.Attributes[letterOfWorkflow] = q.Workflow
+	}
+	if q.WorkflowID != "" {
+		f.Attributes[letterOfID] = q.WorkflowID
+	}
+	return f
+}
+
+// DeadLetters gives the open dead letters by query, newest first, and the cursor of the
+// next page; zero when there is none. A page may have fewer than it could.
+func (c *Client) DeadLetters(ctx context.Context, q DeadLetterQuery) ([]Letter, journal.Number, error) {
+	heads, next, err := c.desk.Heads(ctx, q.filter())
+	if err != nil {
+		return nil, 0, err
+	}
+	var out []Letter
+	for _, h := range heads {
+		l, open, err := c.readLetter(ctx, h)
+		if err != nil {
+			return nil, 0, err
+		}
+		if open {
+			out = append(out, l)
+		}
+	}
+	return out, next, nil
+}
+
+// CountDeadLetters counts the open dead letters by query, whatever its cursor and limit.
+// One that was settled just now may be counted still.
+func (c *Client) CountDeadLetters(ctx context.Context, q DeadLetterQuery) (int, error) {
+	f := q.filter()
+	f.After, f.Limit = 0, store.MaxLimit
+	for n := 0; ; {
+		heads, next, err := c.desk.Heads(ctx, f)
+		if n += len(heads); err != nil || next == 0 {
+			return n, err
+		}
+		f.After = next
+	}
+}
+
+// DeadLetter gives an open dead letter by its ID, and an [Error] of code not_found where
+// there is none.
+func (c *Client) DeadLetter(ctx context.Context, id string) (Letter, error) {
+	_, l, err := c.letter(ctx, "dead letter "+id, id)
+	return l, err
+}
+
+// DeleteDeadLetter ends a dead letter. What it is about stays as it is.
+func (c *Client) DeleteDeadLetter(ctx context.Context, id string) error {
+	op := "delete dead letter " + id
+	h, _, err := c.letter(ctx, op, id)
+	if err != nil {
+		return err
+	}
+	if err := c.runs.Cancel(ctx, string(h.ID), "deleted"); journal.CodeOf(err) == journal.CodeWrongState {
+		return noLetter(op) // it was settled meanwhile
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// RetryDeadLetter retries the run that a dead letter is about from the failed step; see
+// [Client.Retry]. In the same commit the letter counts that. It ends by itself when the
+// new run comes past the step, and has the new error where that fails. Several calls
+// make one run, until that has failed. Of a run that is not here any more it gives an
+// [Error] of code not_found.
+func (c *Client) RetryDeadLetter(ctx context.Context, id string) (*RawRun, error) {
+	op := "retry dead letter " + id
+	_, l, err := c.letter(ctx, op, id)
+	if err != nil {
+		return nil, err
+	}
+	run, err := c.Retry(ctx, string(l.RunID))
+	if errors.Is(err, &Error{Code: journal.CodeNotFound}) {
+		return nil, &Error{
+			Code: journal.CodeNotFound, Op: op, Message: "run " + string(l.RunID) + " of workflow ID " + l.WorkflowID + " was removed when its retention was over",
+			Hint: "start it anew with the input that the letter has, and delete the letter",
+		}
+	}
+	return run, err
+}
+
+// letter gives an open letter and the head of its run.
+func (c *Client) letter(ctx context.Context, op, id string) (journal.Head, Letter, error) {
+	if !journal.ValidName(id) {
+		return journal.Head{}, Letter{}, badName("dead letter", id)
+	}
+	heads, _, err := c.desk.Heads(ctx, store.Filter{WorkflowID: id, Workflow: kernel.LetterWorkflow, Open: true, Limit: 1})
+	if err != nil {
+		return journal.Head{}, Letter{}, err
+	}
+	for _, h := range heads {
+		l, open, err := c.readLetter(ctx, h)
+		if err != nil || open {
+			return h, l, err
+		}
+	}
+	return journal.Head{}, Letter{}, noLetter(op)
+}
+
+func noLetter(op string) error {
+	return &Error{Code: journal.CodeNotFound, Op: op, Message: "no open dead letter has this ID"}
+}
+
+// readLetter gives a letter with all that it has heard, also what it has not read yet,
+// and whether it is open still.
+func (c *Client) readLetter(ctx context.Context, h journal.Head) (Letter, bool, error) {
+	inbox, err := c.desk.Read(ctx, h, store.Range{Inbox: true, Payloads: true})
+	if err != nil {
+		return Letter{}, false, err
+	}
+	entries, err := c.desk.Read(ctx, h, store.Range{Payloads: true})
+	if err != nil || len(entries) == 0 {
+		return Letter{}, false, err
+	}
+	l, err := decode[Letter](entries[0].Data)
+	if err != nil {
+		return l, false, decodeError("dead letter "+h.WorkflowID, l, err)
+	}
+	l.ID, l.CreatedAt = h.WorkflowID, h.Created
+	open, last := true, int64(0)
+	hear := func(e *journal.Entry) {
+		n, err := decode[kernel.News](e.Data)
+		open = open && (err != nil || !l.hear(n))
+	}
+	for i := range entries {
+		e := &entries[i]
+		if e.Kind == journal.SignalConsumed && e.Op.Name == kernel.LetterNews && e.Detail != nil {
+			hear(e)
+			last = e.Detail.Mail
+		}
+		open = open && !e.Kind.EndsRun()
+	}
+	for i := range inbox {
+		switch e := &inbox[i]; {
+		case e.Kind == journal.CancelAsked:
+			open = false
+		case e.Op.Name == kernel.LetterNews && e.Seq > last: // it may have been read meanwhile
+			hear(e)
+		}
+	}
+	return l, open, nil
+}
