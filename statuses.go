@@ -11,6 +11,7 @@ type RunStatus = journal.Status
 
 // Statuses that patterns set and end with.
 const (
+	StatusRunning      = journal.Running
 	StatusTrying       = journal.Trying
 	StatusCompleted    = journal.Completed
 	StatusCancelled    = journal.Cancelled

@@ -41,7 +41,7 @@ var golden = map[string][]journal.Entry{
 	"v1-shared.jsonl":   goldenShared(),
 
 	// Scopes that stand for others.
-	"v1-undone.jsonl": goldenUndone(),
+	"v1-undone.jsonl":   goldenUndone(),
 	"v1-fields-5.jsonl": alone(journal.Detail{CleansUp: true}, 1),
 
 	// Runs that retry others.
