@@ -17,7 +17,6 @@ type (
 		ID     string `json:"id"`
 		Weight float64
 		Parts  []parcel
-		inside int
 	}
 )
 
