@@ -29,6 +29,7 @@ type shop struct {
 func (s *shop) member(alias string) (*saga.Saga[any], *saga.Step[any, string]) {
 	def := saga.New[any](alias)
 	do := func(ctx context.Context, id string, takes time.Duration) (string, error) {
+		s.begin(ctx, id)
 		if err := sleep(ctx, takes); err != nil {
 			return "", err
 		}
@@ -39,6 +40,7 @@ func (s *shop) member(alias string) (*saga.Saga[any], *saga.Step[any, string]) {
 		return "result of " + id, nil
 	}
 	undo := func(ctx context.Context, id, out string) error {
+		s.begin(ctx, "undo "+id)
 		if out != "result of "+id {
 			s.complain("the compensation of %s got %q", id, out)
 		}
@@ -99,9 +101,18 @@ func (s *shop) result(env *perduretest.Env, id string) saga.Composed {
 	env.Helper()
 	_, _ = perduretest.Get(env, s.def.Workflow, id).Result()
 	env.Settle()
-	var r perdure.Report
+	return s.def.ResultOf(s.check(env, id))
+}
+
+// check gives the report of a run that has ended, and fails the test for what was wrong.
+func (s *shop) check(env *perduretest.Env, id string) (r perdure.Report) {
+	env.Helper()
 	if err := env.Do(func(eng *perdure.Engine) (err error) {
-		r, err = eng.Report(env.Context(), id)
+		if r, err = eng.Report(env.Context(), id); err != nil {
+			return err
+		}
+		entries, err := eng.History(env.Context(), id, 0, 0)
+		s.repeated(r, entries)
 		return err
 	}); err != nil {
 		env.Fatal(err)
@@ -111,7 +122,7 @@ func (s *shop) result(env *perduretest.Env, id string) saga.Composed {
 	for _, wrong := range s.wrong {
 		env.Error(wrong)
 	}
-	return s.def.ResultOf(r)
+	return r
 }
 
 func (s *shop) members(c saga.Composed) string {

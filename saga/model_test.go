@@ -77,7 +77,8 @@ type expectation struct {
 	status   perdure.RunStatus
 	steps    map[string]perdure.StepStatus
 	attempts map[string]int
-	err      error // by its type and step
+	err      error    // by its type and step
+	fatal    []string // compensations of one group, of which the first to fail makes it
 	failed   []string
 	verdicts map[string]verdict
 	order    [][]string // of verdicts: those of a group in any order
@@ -194,7 +195,7 @@ func (s shape) compensate(e *expectation, done []string, layer map[string]int) {
 			stops, fatal := s.undo(e, id)
 			stopped = stopped || stops
 			if fatal {
-				e.err = perdure.FailedUndo(id, nil)
+				e.fatal = append(e.fatal, id)
 			}
 		}
 	}
@@ -286,6 +287,18 @@ func (e expectation) stopDiffers(s shape, r saga.Result, letters, effects []stri
 	}
 	complain("effects that are left", left, e.kept)
 	return append(found, e.undoDiffers(s, r)...)
+}
+
+// blames settles whose error the saga's is, by what has ended first.
+func (e *expectation) blames(r saga.Result) {
+	if len(e.fatal) == 0 || r.Undo == nil {
+		return
+	}
+	for _, u := range slices.Backward(r.Undo.Steps) {
+		if slices.Contains(e.fatal, u.ID) {
+			e.err = perdure.FailedUndo(u.ID, nil)
+		}
+	}
 }
 
 // differs says in what a result and the effects differ from it.

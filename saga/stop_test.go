@@ -48,6 +48,7 @@ func (w *world) stop(env *perduretest.Env, s shape, def *saga.Saga[string], stop
 		found = s.stopped(ended, by).stopDiffers(s, r, letters, effects)
 	} else {
 		e, err := s.expect(ended)
+		e.blames(r)
 		if found = e.differs(s, r, letters, effects); err != nil {
 			found = []string{err.Error()}
 		}

@@ -23,6 +23,7 @@ type world struct {
 	mu       sync.Mutex
 	byKey    map[string]string // what a key was used for
 	keyOf    map[string]string // and the other way round
+	applied  map[string]bool   // what has had its effect
 	there    map[string]bool   // effects
 	wrong    []string
 	stepDone map[string]int
@@ -34,29 +35,37 @@ func (w *world) reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.byKey, w.keyOf, w.there, w.stepDone = map[string]string{}, map[string]string{}, map[string]bool{}, map[string]int{}
+	w.applied = map[string]bool{}
 	w.wrong, w.failures, w.complete = nil, nil, 0
 }
 
-// apply has an effect once per key.
-func (w *world) apply(ctx context.Context, what string, effect func()) {
+// begin notes that something is executed, by which key.
+func (w *world) begin(ctx context.Context, what string) {
 	key := perdure.IdempotencyKey(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	known := w.byKey[key]
-	switch {
-	case key == "", known != "" && known != what:
+	if known := w.byKey[key]; key == "" || known != "" && known != what {
 		w.wrong = append(w.wrong, fmt.Sprintf("%s has the key %q of %s", what, key, known))
-	case w.keyOf[what] != "" && w.keyOf[what] != key:
-		w.wrong = append(w.wrong, fmt.Sprintf("%s has the keys %q and %q", what, key, w.keyOf[what]))
 	}
-	if known == "" && ctx.Err() == nil {
-		w.byKey[key], w.keyOf[what] = what, key
+	if known := w.keyOf[what]; known != "" && known != key {
+		w.wrong = append(w.wrong, fmt.Sprintf("%s has the keys %q and %q", what, key, known))
+	}
+	w.byKey[key], w.keyOf[what] = what, key
+}
+
+// apply has an effect, once per key.
+func (w *world) apply(ctx context.Context, what string, effect func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.applied[what] && ctx.Err() == nil {
+		w.applied[what] = true
 		effect()
 	}
 }
 
 // do is the body of a unit.
 func (w *world) do(ctx context.Context, s shape, id string) (string, error) {
+	w.begin(ctx, id)
 	if err := sleep(ctx, took(s, id)); err != nil {
 		return "", err
 	}
@@ -69,6 +78,7 @@ func (w *world) do(ctx context.Context, s shape, id string) (string, error) {
 
 // undo is its compensation.
 func (w *world) undo(ctx context.Context, s shape, id, in, out string) error {
+	w.begin(ctx, "undo "+id)
 	if out != "result of "+id {
 		w.complain("the compensation of %s got %q", id, out)
 	}
@@ -234,6 +244,7 @@ func (w *world) play(env *perduretest.Env, s shape, def *saga.Saga[string]) any 
 		env.Errorf("%v: %v", s, err)
 		return nil
 	}
+	e.blames(r)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var effects []string
@@ -247,7 +258,7 @@ func (w *world) play(env *perduretest.Env, s shape, def *saga.Saga[string]) any 
 	for _, wrong := range w.wrong {
 		env.Errorf("%v: %s", s, wrong)
 	}
-	return []any{r.Status, effects, letters, e.steps}
+	return []any{r.Status, letters} // what else depends on what was faster
 }
 
 // callbacks says what is wrong with those that were called.
@@ -280,6 +291,7 @@ func (w *world) look(env *perduretest.Env, def *saga.Saga[string], id string) (r
 			return err
 		}
 		r, ended, letters = def.ResultOf(report), nil, nil
+		w.repeated(report, entries)
 		for _, e := range entries {
 			switch {
 			case strings.HasPrefix(e.Op.Name, "perdure:") || e.Detail != nil && e.Detail.Phase != "":
@@ -299,6 +311,22 @@ func (w *world) look(env *perduretest.Env, def *saga.Saga[string], id string) (r
 		letters[i] = strings.Replace(l, ".", "#", 1)
 	}
 	return r, ended, letters
+}
+
+// repeated complains of steps on whose compensation there are two verdicts.
+func (w *world) repeated(r perdure.Report, entries []journal.Entry) {
+	a, seen := journal.NewAggregate(r.RunID, r.WorkflowID, r.Name, r.Pattern), map[journal.Op]bool{}
+	for _, e := range entries {
+		if err := a.Apply(e); err != nil {
+			w.complain("%v", err)
+		}
+		if op := a.About(e.Op); e.Kind == journal.StepCompensated || e.Kind == journal.CompensationFailure {
+			if seen[op] {
+				w.complain("%s was undone twice", a.Path(op))
+			}
+			seen[op] = true
+		}
+	}
 }
 
 // unitID is the ID of the unit whose operation that is.
