@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/perdure/perdure"
@@ -13,9 +14,10 @@ import (
 // gave: a replay makes it anew. Workflow code writes it, the bodies of steps read it.
 type execution struct {
 	*plan
-	input json.RawMessage
-	calls *perdure.Calls
-	whole bool // it is a run of its own
+	input  json.RawMessage
+	calls  *perdure.Calls
+	whole  bool   // it is a run of its own
+	prefix string // of the IDs of its participants, for who reads errors
 
 	phase   perdure.Phase   // that was begun last
 	trying  *participant    // whose try is under way
@@ -61,6 +63,9 @@ func (x *execution) forward(ctx context.Context) error {
 	return x.confirm(ctx)
 }
 
+// errEnded is why a TCC is called off that the workflow around it has left behind.
+var errEnded = &perdure.Error{Code: perdure.CodeCancelled, Message: "the workflow has ended"}
+
 // callOff is what is done where the run was cancelled, or has timed out: what is decided
 // is carried out, and a TCC that still tries is cancelled as if a try had failed.
 func (x *execution) callOff(ctx context.Context) error {
@@ -74,7 +79,11 @@ func (x *execution) callOff(ctx context.Context) error {
 	case x.trying != nil: // nobody knows whether it has tried
 		x.tried = append(x.tried, x.trying)
 	}
-	return x.cancel(ctx, perdure.EndingBy(ctx))
+	why := perdure.EndingBy(ctx)
+	if why == nil {
+		why = errEnded
+	}
+	return x.cancel(ctx, why)
 }
 
 // given is what the arguments of participants are made of.
@@ -107,7 +116,7 @@ func (x *execution) try(ctx context.Context) (failed, err error) {
 			x.mu.Unlock()
 			x.tried = append(x.tried, p)
 		case !p.optional:
-			return perdure.FailedPhase(perdure.PhaseTry, p.id, err), nil
+			return perdure.FailedPhase(perdure.PhaseTry, x.prefix+p.id, err), nil
 		}
 	}
 	return nil, nil
@@ -201,10 +210,10 @@ func (x *execution) settle(ctx context.Context, p *participant, f *perdure.Futur
 			x.settled[p.id] = true
 			return true, nil
 		}
-		why := perdure.FailedPhase(x.phase, p.id, failed)
+		why := perdure.FailedPhase(x.phase, x.prefix+p.id, failed)
 		choice := "skip"
 		if x.parks {
-			d, err := perdure.Park(ctx, x.phase.Of(p.id), why.Error(), "retry", "skip", "handled")
+			d, err := perdure.Park(ctx, x.phase.Of(x.decision(p.id)), why.Error(), "retry", "skip", "handled")
 			if err != nil {
 				return false, err
 			}
@@ -228,6 +237,9 @@ func (x *execution) settle(ctx context.Context, p *participant, f *perdure.Futur
 	}
 }
 
+// decision is the name of a participant for who decides: unlike a path it is a name.
+func (x *execution) decision(id string) string { return strings.ReplaceAll(x.prefix, "/", ".") + id }
+
 // end ends a TCC that is confirmed or cancelled.
 func (x *execution) end(ctx context.Context, status perdure.RunStatus, why error) error {
 	if err := x.calls.Wait(ctx); err != nil {
@@ -245,6 +257,7 @@ func (x *execution) fail(ctx context.Context, why error) error {
 		return err
 	}
 	_, id := failedOf(why)
+	id = strings.TrimPrefix(id, x.prefix)
 	suppressed, err := x.calls.Failed(ctx, why, id)
 	if err != nil {
 		return err

@@ -45,15 +45,22 @@ type definition struct {
 func New[I any](name string, opts ...perdure.WorkflowOption) *TCC[I] {
 	d := &definition{name: name, input: reflect.TypeFor[I](), retry: DefaultRetry}
 	d.compile = sync.OnceValue(d.plan)
+	return &TCC[I]{workflow[I](name, d.declare, func(ctx context.Context, in json.RawMessage) error {
+		return d.compile().run(ctx, in)
+	}, opts), d}
+}
+
+// workflow makes the workflow of a TCC or a composition.
+func workflow[I any](name string, declare perdure.Declared, run func(context.Context, json.RawMessage) error, opts []perdure.WorkflowOption) *perdure.Workflow[I, json.RawMessage] {
 	opts = slices.Concat([]perdure.WorkflowOption{perdure.Timeout(DefaultTimeout), perdure.PatternTCC, perdure.CleansUp}, opts,
-		[]perdure.WorkflowOption{perdure.Declared(d.declare)})
-	return &TCC[I]{def: d, Workflow: perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
+		[]perdure.WorkflowOption{declare})
+	return perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
 		in, err := perdure.Payload[json.RawMessage](ctx)
 		if err != nil {
 			return nil, err
 		}
-		return nil, d.compile().run(ctx, in)
-	}, opts...)}
+		return nil, run(ctx, in)
+	}, opts...)
 }
 
 // Retry is the policy of participants that have none; perdure.NoRetry switches retries
@@ -97,7 +104,7 @@ func (d *definition) limit(where string, limit time.Duration) time.Duration {
 
 // Park has the run wait for an operator, SUSPENDED, where a confirm or cancel has failed.
 // He decides by [perdure.Client.Decide], for the name confirm:PARTICIPANT or
-// cancel:PARTICIPANT: "retry", "skip", which leaves it failed, or "handled" where he has
+// cancel:PARTICIPANT, in a composition confirm:ALIAS.PARTICIPANT: "retry", "skip", which leaves it failed, or "handled" where he has
 // done it by hand: then it is recorded as done.
 func (t *TCC[I]) Park() *TCC[I] {
 	t.def.parks = true
@@ -113,7 +120,11 @@ func (t *TCC[I]) On(c perdure.Callback) *TCC[I] {
 // Execute starts a run, waits for its end and tells how it went. A TCC that was
 // cancelled, or has failed, is no error here: the result says so.
 func (t *TCC[I]) Execute(ctx context.Context, c perdure.Caller, in I, opts ...perdure.StartOption) (Result, error) {
-	run, err := t.Start(ctx, c, in, opts...)
+	return execute(ctx, c, t.Workflow, in, opts)
+}
+
+func execute[I any](ctx context.Context, c perdure.Caller, w *perdure.Workflow[I, json.RawMessage], in I, opts []perdure.StartOption) (Result, error) {
+	run, err := w.Start(ctx, c, in, opts...)
 	if err != nil {
 		return Result{}, err
 	}

@@ -171,6 +171,10 @@ func (r *run) take(cs []store.Change, rows, bytes *int, first bool) ([]store.Cha
 // gather is take, with the lock.
 func (r *run) gather(cs []store.Change, rows, bytes *int, first bool) ([]store.Change, bool) {
 	n := len(r.pending) - int(r.seq-r.sealed)
+	if n < 0 { // it was dropped: what came before it was refused
+		r.queued = false
+		return cs, true
+	}
 	out := 0
 	for out < len(r.outgoing) && r.outgoing[out].after <= r.sealed {
 		out++

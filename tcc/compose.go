@@ -1,0 +1,219 @@
+package tcc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/perdure/perdure"
+)
+
+// A Composition is a TCC whose members are TCCs. A member tries and confirms when those
+// that it comes after are confirmed; members that come after the same ones do so beside
+// each other. Where one that is not optional fails, nothing later begins, and when the
+// others of its layer have ended, the members that are confirmed are cancelled, the one
+// that began last first: every participant cancels, as the package says.
+//
+// So is all of it when the run is cancelled, or times out, at any time before the last
+// member is confirmed; a member that has decided to confirm does that first. The overall
+// timeouts of members do not count. It is built and completed as a [TCC] is.
+type Composition[I any] struct {
+	*perdure.Workflow[I, json.RawMessage]
+	def *composition
+}
+
+type composition struct {
+	name     string
+	input    reflect.Type
+	members  []*Member
+	pressure perdure.Pressure
+
+	compile func() *assembly // once
+}
+
+// A Member is a TCC in a composition, under an alias. Its methods build it, and return it.
+type Member struct {
+	alias    string
+	def      *definition
+	after    []string
+	optional bool
+	input    perdure.TaskFunc
+	check    func(perdure.GivenTypes) []perdure.Issue
+
+	plan *plan // once it is complete
+}
+
+// Compose begins a composition. Of the options the timeout is that of a whole run.
+func Compose[I any](name string, opts ...perdure.WorkflowOption) *Composition[I] {
+	c := &composition{name: name, input: reflect.TypeFor[I]()}
+	c.compile = sync.OnceValue(c.assemble)
+	return &Composition[I]{workflow[I](name, c.declare, func(ctx context.Context, in json.RawMessage) error {
+		return c.compile().run(ctx, in)
+	}, opts), c}
+}
+
+// Include adds a member. What its TCC gets is made by input, of an argument that is made
+// by tags as that of a participant: try=alias/participant is what a participant of a
+// member that comes before gave. It must decide by its argument alone, and its error
+// fails the member.
+func Include[I, A, J any](c *Composition[I], alias string, t *TCC[J], input func(A) (J, error)) *Member {
+	args := perdure.NewArguments[A]()
+	m := &Member{alias: alias, check: args.Check}
+	if t != nil {
+		m.def = t.def
+	}
+	if input != nil {
+		m.input = perdure.TaskOf(args, func(_ context.Context, a A) (J, error) { return input(a) })
+	}
+	c.def.members = append(c.def.members, m)
+	return m
+}
+
+// After has the member begin when these are confirmed, or were left out.
+func (m *Member) After(others ...*Member) *Member {
+	for _, o := range others {
+		m.after = append(m.after, o.alias)
+	}
+	return m
+}
+
+// Optional has a failure of the member leave it out, and change nothing else.
+func (m *Member) Optional() *Member {
+	m.optional = true
+	return m
+}
+
+// Pressure says how many members go on at a time, and whether more may begin. One that is
+// refused has failed.
+func (c *Composition[I]) Pressure(p perdure.Pressure) *Composition[I] {
+	c.def.pressure = p
+	return c
+}
+
+// Execute starts a run, waits for its end and tells how it went, as [TCC.Execute] does.
+// A participant has the ID alias/participant.
+func (c *Composition[I]) Execute(ctx context.Context, by perdure.Caller, in I, opts ...perdure.StartOption) (Result, error) {
+	return execute(ctx, by, c.Workflow, in, opts)
+}
+
+// Of gives of the result of a composition what the member's participants did, under their
+// own IDs.
+func (m *Member) Of(r Result) Result {
+	var own []perdure.StepReport
+	for _, s := range r.Steps {
+		if id, is := strings.CutPrefix(s.ID, m.alias+"/"); is {
+			s.ID = id
+			own = append(own, s)
+		}
+	}
+	r.Steps = own
+	return r
+}
+
+// An assembly is a composition that is complete: it is never changed.
+type assembly struct {
+	*composition
+	byAlias map[string]*Member
+	graph   perdure.Graph
+	layers  [][]string
+	issues  []perdure.Issue
+}
+
+// assemble completes the composition.
+func (c *composition) assemble() *assembly {
+	whole := *c
+	a := &assembly{composition: &whole, byAlias: map[string]*Member{}}
+	whole.members = nil
+	for _, m := range c.members {
+		own := *m
+		own.after = slices.Clone(m.after)
+		whole.members = append(whole.members, &own)
+		a.byAlias[own.alias] = &own
+		a.graph.Nodes = append(a.graph.Nodes, perdure.Node{Name: own.alias, After: own.after})
+	}
+	a.issues, a.layers = a.graph.Check(), a.graph.Layers()
+	for _, m := range whole.members {
+		a.issues = append(a.issues, a.examine(m)...)
+	}
+	return a
+}
+
+// examine says what is wrong with a member.
+func (a *assembly) examine(m *Member) []perdure.Issue {
+	wrong := func(message string) perdure.Issue {
+		return perdure.Issue{Severity: perdure.IssueError, Where: m.alias, Message: message}
+	}
+	var issues []perdure.Issue
+	if !perdure.ValidName(m.alias) {
+		issues = append(issues, wrong("this cannot be an alias: 1 to 255 of A-Z a-z 0-9 . _ : -"))
+	}
+	if m.input == nil {
+		issues = append(issues, wrong("a member needs what makes its input"))
+	}
+	if m.def == nil {
+		return append(issues, wrong("a member needs a TCC"))
+	}
+	m.plan = m.def.compile()
+	for _, p := range m.plan.inOrder {
+		if !perdure.ValidName(perdure.PhaseConfirm.Of(m.alias + "." + p.id)) {
+			issues = append(issues, wrong("the alias and the ID of "+p.id+" are too long together"))
+		}
+	}
+	for _, i := range m.plan.issues {
+		i.Where = m.alias + "." + i.Where
+		issues = append(issues, i)
+	}
+	before := a.before(m.alias, map[string]bool{})
+	for _, i := range m.check(perdure.GivenTypes{Input: a.input, Tried: func(key string) (reflect.Type, bool) {
+		alias, id, _ := strings.Cut(key, "/")
+		if !before[alias] || a.byAlias[alias].def == nil {
+			return nil, false
+		}
+		return a.byAlias[alias].def.compile().resultOf(id)
+	}}) {
+		i.Where = m.alias + ".input." + i.Where
+		issues = append(issues, i)
+	}
+	return issues
+}
+
+// resultOf gives the type that the try of a participant gives.
+func (p *plan) resultOf(id string) (reflect.Type, bool) {
+	return p.types(perdure.PhaseCancel, len(p.inOrder)).Tried(id)
+}
+
+// before gives the members that one comes after, and those that these do.
+func (a *assembly) before(alias string, known map[string]bool) map[string]bool {
+	if m := a.byAlias[alias]; m != nil {
+		for _, b := range m.after {
+			if a.byAlias[b] != nil && !known[b] {
+				known[b] = true
+				a.before(b, known)
+			}
+		}
+	}
+	return known
+}
+
+// declare is what the composition says of itself when it is registered.
+func (c *composition) declare() (perdure.About, []perdure.Issue) {
+	a := c.compile()
+	return perdure.About{Graph: &a.graph}, a.issues
+}
+
+// makeInput makes what the member's TCC gets. It is recorded: another build goes on with
+// the same.
+func (m *Member) makeInput(ctx context.Context, given perdure.Given) (json.RawMessage, error) {
+	return perdure.Value(ctx, "input", func() (data json.RawMessage, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("the input of %s panicked: %v", m.alias, p)
+			}
+		}()
+		return m.input(ctx, given)
+	})
+}

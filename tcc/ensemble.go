@@ -1,0 +1,127 @@
+package tcc
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure"
+)
+
+// An ensemble is a composition that goes on. As an execution, it is a fold.
+type ensemble struct {
+	*assembly
+	input json.RawMessage
+	begun []*Member             // in order
+	parts map[string]*execution // by alias
+	why   error                 // why it is called off
+}
+
+// run is the workflow. All that ends it but success does so in the clean-up, where
+// operations have the paths that they have in the code.
+func (a *assembly) run(ctx context.Context, input json.RawMessage) error {
+	e := &ensemble{assembly: a, input: input, parts: map[string]*execution{}}
+	if err := perdure.OnCancel(ctx, "call-off", e.callOff); err != nil {
+		return err
+	}
+	err := perdure.Walk{
+		Layers: a.layers, Pressure: a.pressure,
+		More: func() bool { return e.why == nil },
+		Begin: func(alias string, _ bool) (perdure.Awaitable, error) {
+			m := a.byAlias[alias]
+			e.begun = append(e.begun, m)
+			return perdure.Go(ctx, alias, func(ctx context.Context) (bool, error) { return true, e.play(ctx, m) }), nil
+		},
+		Ended: func(alias string, f perdure.Awaitable, refused error) (perdure.Awaitable, error) {
+			return nil, e.ended(ctx, a.byAlias[alias], f, refused)
+		},
+	}.Run(ctx)
+	switch {
+	case err != nil:
+		return err
+	case e.why != nil:
+		return perdure.Cancel(ctx, e.why.Error())
+	}
+	return perdure.End(ctx, perdure.StatusConfirmed, json.RawMessage(nil), nil)
+}
+
+// play tries and confirms a member. It fails where that cannot begin.
+func (e *ensemble) play(ctx context.Context, m *Member) error {
+	in, err := m.makeInput(ctx, perdure.Given{Input: e.input, Tried: e.triedBy})
+	if err != nil {
+		return err
+	}
+	x := m.plan.begin(in)
+	x.prefix = m.alias + "/"
+	e.parts[m.alias] = x
+	return x.forward(ctx)
+}
+
+// triedBy gives what the try of a member's participant gave.
+func (e *ensemble) triedBy(key string) (json.RawMessage, bool) {
+	alias, id, _ := strings.Cut(key, "/")
+	if x := e.parts[alias]; x != nil && x.status == perdure.StatusConfirmed {
+		return x.triedBy(id)
+	}
+	return nil, false
+}
+
+// ended takes in how a member has ended, and gives its error.
+func (e *ensemble) ended(ctx context.Context, m *Member, f perdure.Awaitable, err error) error {
+	if err == nil {
+		_, err = f.(*perdure.Future[bool]).Await(ctx)
+	}
+	if over := perdure.Over(ctx); over != nil {
+		return over
+	}
+	if x := e.parts[m.alias]; x != nil {
+		err = x.err
+	} else { // it has not begun
+		err = perdure.FailedPhase(perdure.PhaseTry, m.alias, err)
+	}
+	if err != nil && !m.optional && e.why == nil {
+		e.why = err
+	}
+	return err
+}
+
+// callOff cancels all members that have begun, and ends the run.
+func (e *ensemble) callOff(ctx context.Context) error {
+	why := e.why
+	if why == nil {
+		why = perdure.EndingBy(ctx)
+	}
+	if err := perdure.SetStatus(ctx, perdure.StatusCanceling); err != nil {
+		return err
+	}
+	status, ends := perdure.StatusCanceled, why
+	for _, m := range slices.Backward(e.begun) {
+		x := e.parts[m.alias]
+		if x == nil {
+			continue
+		}
+		in, err := perdure.Scope(ctx, m.alias)
+		if err != nil {
+			return err
+		}
+		if err := x.undo(in, why); err != nil {
+			return err
+		}
+		if x.status == perdure.StatusFailed && status != perdure.StatusFailed {
+			status, ends = perdure.StatusFailed, x.err
+		}
+	}
+	return perdure.End(ctx, status, json.RawMessage(nil), ends)
+}
+
+// undo cancels a member, which carries out first what it has decided.
+func (x *execution) undo(ctx context.Context, why error) error {
+	if err := x.callOff(ctx); err != nil {
+		return err
+	}
+	if x.phase == perdure.PhaseCancel { // also where a callback has suppressed that it failed
+		return nil
+	}
+	return x.cancel(ctx, why)
+}

@@ -1,0 +1,69 @@
+package tcc
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+
+	"github.com/perdure/perdure"
+)
+
+// An Ending tells how a TCC has ended that was a part of a workflow.
+type Ending struct {
+	Status perdure.RunStatus // CONFIRMED, CANCELED or FAILED
+	Err    error             // why it was cancelled, or could not be; nil where it is confirmed
+	tries  map[string]json.RawMessage
+}
+
+// In gives what the participant's try gave in a TCC that was a part of a workflow, and
+// false where it gave nothing.
+func (p *Participant[A, R]) In(e Ending) (R, bool, error) {
+	data, found := e.tries[p.p.id]
+	if !found {
+		var none R
+		return none, false, nil
+	}
+	tried, err := perdure.Decode[R](data)
+	return tried, err == nil, err
+}
+
+// Inline runs the TCC as a part of the workflow that calls it, in a scope of its name; what
+// calls it again, in a loop say, gives it a [perdure.Key]. A TCC that was cancelled, or
+// has failed, is no error here: the ending says so. An error is that of a definition that
+// is wrong, or that the run ends.
+//
+// When the run ends meanwhile, however it does, the TCC goes on until it has ended too: it
+// is cancelled, or where that is decided, confirmed. Only a run that continues as new
+// leaves it behind. The overall timeout is that of the run.
+func (t *TCC[I]) Inline(ctx context.Context, in I, opts ...perdure.BranchOption) (Ending, error) {
+	p := t.def.compile()
+	if err := p.refused(); err != nil {
+		return Ending{}, err
+	}
+	input, err := perdure.Encode(in)
+	if err != nil {
+		return Ending{}, err
+	}
+	scope, err := perdure.Scope(ctx, p.name, opts...)
+	if err != nil {
+		return Ending{}, err
+	}
+	x := p.begin(input)
+	if err := perdure.Finally(scope, "call-off", x.callOff); err != nil {
+		return Ending{}, err
+	}
+	if err := x.forward(scope); err != nil {
+		return Ending{}, err
+	}
+	return Ending{x.status, x.err, maps.Clone(x.tries)}, nil
+}
+
+// refused gives the error of a definition that nobody registers.
+func (p *plan) refused() error {
+	for _, i := range p.issues {
+		if i.Severity != perdure.IssueWarning && i.Severity != perdure.IssueInfo {
+			return &perdure.DefinitionError{Workflow: p.name, Issues: p.issues}
+		}
+	}
+	return nil
+}
