@@ -364,11 +364,12 @@ func docs(f *ast.File) (out []*ast.CommentGroup) {
 	return out
 }
 
-// sleepingTests lets tests sleep only where time is virtual.
+// sleepingTests lets tests sleep only where time is virtual: in a bubble, such as those
+// of package perduretest.
 func sleepingTests(h *house) (found []string) {
 	for _, f := range h.files() {
-		_, others := imports([]*file{f})
-		if !f.test || slices.Contains(others, "testing/synctest") {
+		own, others := imports([]*file{f})
+		if !f.test || slices.Contains(others, "testing/synctest") || slices.Contains(own, "perduretest") {
 			continue
 		}
 		ast.Inspect(f.File, func(n ast.Node) bool {
