@@ -80,7 +80,7 @@ var CleansUp WorkflowOption = cleansUp{}
 type cleansUp struct{}
 
 func (cleansUp) workflow(w *workflow) error {
-	w.Workflow.CleansUp = true
+	w.CleansUp = true
 	return nil
 }
 

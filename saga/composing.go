@@ -30,7 +30,7 @@ func (c *composed) run(ctx context.Context, input json.RawMessage) error {
 		return err
 	}
 	x := &composing{
-		composed: c, input: input, calls: c.composition.calls.Begin(), parts: map[string]*Part{}, layer: map[string]int{}, ended: map[string]bool{},
+		composed: c, input: input, calls: c.calls.Begin(), parts: map[string]*Part{}, layer: map[string]int{}, ended: map[string]bool{},
 	}
 	if err := perdure.OnCancel(ctx, "compensate", x.cleanUp); err != nil {
 		return err

@@ -54,7 +54,7 @@ type failure struct {
 
 func (p *plan) begin(input json.RawMessage) *execution {
 	x := &execution{
-		plan: p, input: input, calls: p.definition.calls.Begin(),
+		plan: p, input: input, calls: p.calls.Begin(),
 		units: map[string]*unit{}, clones: map[string][]*unit{}, left: map[string]int{},
 		results: map[string]json.RawMessage{}, undone: map[string]json.RawMessage{}, undoErrs: map[string]error{}, judged: map[string]bool{},
 	}

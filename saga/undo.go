@@ -230,7 +230,7 @@ func (x *execution) park(ctx context.Context, u *unit, why error) (done bool, er
 		}
 	}
 	reason := fmt.Sprintf("rollback incomplete: %d not yet undone: %v", open, perdure.FailedUndo(u.clone.id, why))
-	d, err := perdure.Park(ctx, undone(x.part+u.clone.name()), reason, "retry", "skip", "handled")
+	d, err := perdure.Park(ctx, undone(x.part+u.name()), reason, "retry", "skip", "handled")
 	switch {
 	case err != nil:
 		return true, err

@@ -57,7 +57,7 @@ func supervise() error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	b, err := bank.Open(dir)
 	if err != nil {
 		return err
