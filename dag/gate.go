@@ -36,6 +36,9 @@ const (
 	forAny
 )
 
+// String is the word for it.
+func (k gateKind) String() string { return [...]string{"signal", "timer", "all", "any"}[k] }
+
 // A gate is what a step waits for at one time: one, all or any of several.
 type gate struct {
 	kind   gateKind
@@ -46,7 +49,7 @@ type gate struct {
 // WaitSignal has the step wait for a signal first, for ever where within is 0. A step
 // whose signal does not come in time fails.
 func (s *Step[A, R]) WaitSignal(name string, within time.Duration) *Step[A, R] {
-	s.s.wait(gate{forSignal, []Gate{Signal(name)}, s.s.warn("wait.signal", within)})
+	s.s.wait(gate{forSignal, []Gate{Signal(name)}, within})
 	return s
 }
 
@@ -59,7 +62,7 @@ func (s *Step[A, R]) WaitTimer(name string, after time.Duration) *Step[A, R] {
 // WaitAll has the step wait for all of the gates, after its signal and timer; for ever
 // where within is 0.
 func (s *Step[A, R]) WaitAll(within time.Duration, gates ...Gate) *Step[A, R] {
-	s.s.wait(gate{forAll, gates, s.s.warn("wait.all", within)})
+	s.s.wait(gate{forAll, gates, within})
 	return s
 }
 
@@ -68,7 +71,7 @@ func (s *Step[A, R]) WaitAll(within time.Duration, gates ...Gate) *Step[A, R] {
 // are there already it takes the one that is named first, and leaves the others; of those
 // that come at the same time later it may take more than one.
 func (s *Step[A, R]) WaitAny(within time.Duration, gates ...Gate) *Step[A, R] {
-	s.s.wait(gate{forAny, gates, s.s.warn("wait.any", within)})
+	s.s.wait(gate{forAny, gates, within})
 	return s
 }
 

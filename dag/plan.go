@@ -54,6 +54,7 @@ const childWord = "child:" // the longest of them
 // checkStep says what is wrong with a step.
 func (p *plan) checkStep(s *step) {
 	s.checkID()
+	s.checkTimes()
 	s.checkGates()
 	s.checkNames()
 	if s.condition != nil {

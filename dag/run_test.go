@@ -173,3 +173,46 @@ func TestNothingWaitsForAnAsyncStep(t *testing.T) {
 		wantSteps(env, reportOf(env, run.ID()), "child DONE, fails FAILED, first DONE, gated DONE, plain DONE, second DONE")
 	}, g, child)
 }
+
+// An async step that ends while the last thing that the graph waits for is a callback has
+// ended: it is told of, and the graph's decision to go on knows its result.
+//
+// spec: F-9, F-19, F-26
+func TestAnAsyncStepThatEndsDuringTheLastCallback(t *testing.T) {
+	var d diary
+	g := dag.New[int]("g")
+	dag.Add(g, "beside", lasts(30*time.Minute)).Async()
+	dag.Add(g, "a", d.notes("a"))
+	g.On(perdure.Callback{Step: func(ctx context.Context, step string) error {
+		if step == "a" {
+			_, _ = lasts(time.Hour)(ctx, none{})
+		}
+		d.note("callback %s", step)
+		return nil
+	}})
+	g.Again(func(k perdure.Known) (int, bool) {
+		d.note("beside gave %s", k.Results["beside"])
+		return 0, false
+	})
+	perduretest.Setup{Workflows: []perdure.Definition{g}, Options: perdure.Options{Linger: time.Hour}}.Test(t, func(env *perduretest.Env) {
+		wantSteps(env, execute(env, g, 1), "a DONE, beside DONE")
+		d.want(env, "a", "callback a", "callback beside", `beside gave "done"`)
+	})
+}
+
+// spec: F-6, F-18, F-19
+func TestAnAsyncChildThatPassesItsTimeoutIsCancelledWhileTheGraphGoesOn(t *testing.T) {
+	slow := perdure.Define("slow", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, 100*time.Hour) })
+	g := dag.New[int]("g")
+	dag.AddChild(g, "child", slow, func(none) int { return 1 }).Timeout(time.Hour).Async()
+	dag.Add(g, "a", lasts(50*time.Hour))
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, g.Workflow, 1)
+		env.Sleep(2 * time.Hour)
+		wantSteps(env, reportOf(env, run.ID()), "a RUNNING, child FAILED")
+		if got := children(env); !slices.Equal(got, []string{"slow CANCELLED"}) {
+			env.Errorf("the children are %v", got)
+		}
+		run.Returns(json.RawMessage{})
+	}, g, slow)
+}

@@ -93,12 +93,21 @@ func (s *step) take(where string, issues []perdure.Issue) {
 	}
 }
 
-// warn tells of a time that is odd.
-func (s *step) warn(where string, d time.Duration) time.Duration {
-	if d < 0 || d > 24*time.Hour {
-		s.note(perdure.IssueWarning, where, "it is %v", d)
+// checkTimes tells of times that are odd. One that is negative is none.
+func (s *step) checkTimes() {
+	odd := func(where string, d time.Duration) time.Duration {
+		if d < 0 || d > 24*time.Hour {
+			s.note(perdure.IssueWarning, where, "it is %v", d)
+		}
+		return max(d, 0)
 	}
-	return max(d, 0)
+	s.timeout = odd("timeout", s.timeout)
+	if s.retry != nil {
+		odd("retry", max(s.retry.First, s.retry.Cap))
+	}
+	for i, g := range s.gates {
+		s.gates[i].within = odd("wait."+g.kind.String(), g.within)
+	}
 }
 
 // checkNames says which names cannot be recorded.
@@ -152,21 +161,16 @@ func (s *Step[A, R]) When(c perdure.Condition) *Step[A, R] {
 // Retry is the step's policy; without one it is the graph's. What is workflow code, a
 // child or a branch, is done once: for those it is the policy of what undoes them.
 func (s *Step[A, R]) Retry(r perdure.Retry) *Step[A, R] {
-	s.s.setRetry(r)
-	return s
-}
-
-func (s *step) setRetry(r perdure.Retry) {
 	if err := r.Validate(); err != nil {
-		s.complain("retry", "%v", err)
+		s.s.complain("retry", "%v", err)
 	}
-	s.warn("retry", max(r.First, r.Cap))
-	s.retry = &r
+	s.s.retry = &r
+	return s
 }
 
 // Timeout limits one attempt. A child that passes it is cancelled.
 func (s *Step[A, R]) Timeout(d time.Duration) *Step[A, R] {
-	s.s.timeout = s.s.warn("timeout", d)
+	s.s.timeout = d
 	return s
 }
 

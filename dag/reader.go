@@ -1,0 +1,147 @@
+package dag
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// A reader reads a document and keeps all that is wrong with it.
+type reader struct {
+	registry Registry
+	issues   []perdure.Issue
+}
+
+// fields are those that an object may have, and what takes in each.
+type fields map[string]func(at string, v json.RawMessage)
+
+// maxIssues bounds what is told of one document.
+const maxIssues = 1000
+
+func (d *reader) complain(at, format string, args ...any) {
+	if len(d.issues) < maxIssues {
+		d.issues = append(d.issues, perdure.Issue{Severity: perdure.IssueError, Where: at, Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+// object reads an object. A field that is not known, or there twice, is refused.
+func (d *reader) object(at string, v json.RawMessage, known fields) {
+	dec := json.NewDecoder(bytes.NewReader(v))
+	if start, err := dec.Token(); err != nil || start != json.Delim('{') || !json.Valid(v) {
+		d.complain(at, "it is no JSON object")
+		return
+	}
+	seen := map[string]bool{}
+	for dec.More() {
+		token, err := dec.Token()
+		name, is := token.(string)
+		var value json.RawMessage
+		if err != nil || !is || dec.Decode(&value) != nil {
+			d.complain(at, "it is no JSON object")
+			return
+		}
+		switch take := known[name]; {
+		case take == nil:
+			d.complain(place(at, name), "this field is not known")
+		case seen[name]:
+			d.complain(place(at, name), "it is there twice")
+		default:
+			seen[name] = true
+			take(place(at, name), value)
+		}
+	}
+}
+
+// list reads a list.
+func (d *reader) list(at string, v json.RawMessage, take func(at string, v json.RawMessage)) {
+	for i, one := range read[[]json.RawMessage](d, at, v) {
+		take(place(at, strconv.Itoa(i)), one)
+	}
+}
+
+// readOK reads a value of a type, and says whether it is one; null is none.
+func readOK[T any](d *reader, at string, v json.RawMessage) (T, bool) {
+	var out, zero T
+	if err := json.Unmarshal(v, &out); err != nil || string(v) == "null" {
+		d.complain(at, "it must be %s", typeNames[reflect.TypeFor[T]().Kind()])
+		return zero, false
+	}
+	return out, true
+}
+
+var typeNames = map[reflect.Kind]string{
+	reflect.String: "a text", reflect.Bool: "true or false", reflect.Int: "a whole number", reflect.Float64: "a number", reflect.Slice: "a list",
+}
+
+// read reads a value of a type, and gives zero where it is none.
+func read[T any](d *reader, at string, v json.RawMessage) T {
+	out, _ := readOK[T](d, at, v)
+	return out
+}
+
+// name reads what can be a name; empty is none.
+func (d *reader) name(at string, v json.RawMessage) string {
+	s, ok := readOK[string](d, at, v)
+	if ok && !perdure.ValidName(s) {
+		d.complain(at, "%q cannot be: 1 to 255 of A-Z a-z 0-9 . _ : -", s)
+		return ""
+	}
+	return s
+}
+
+// duration reads a time that is not negative.
+func (d *reader) duration(at string, v json.RawMessage) time.Duration {
+	s, ok := readOK[string](d, at, v)
+	if !ok {
+		return 0
+	}
+	t, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		d.complain(at, "%q is no time: it is like 90s, 5m or 36h", s)
+	case t < 0:
+		d.complain(at, "%v is negative", t)
+	}
+	return max(t, 0)
+}
+
+// number reads a number from least on, and up to most.
+func number[N int | float64](d *reader, at string, v json.RawMessage, least, most N) N {
+	n, ok := readOK[N](d, at, v)
+	switch {
+	case ok && n < least:
+		d.complain(at, "it is %v: at least %v", n, least)
+	case ok && n > most:
+		d.complain(at, "it is %v: at most %v", n, most)
+	}
+	return min(max(n, least), most)
+}
+
+// retry reads a policy.
+func (d *reader) retry(at string, v json.RawMessage) perdure.Retry {
+	var r perdure.Retry
+	d.object(at, v, fields{
+		"attempts": func(at string, v json.RawMessage) { r.Attempts = number(d, at, v, 1, math.MaxInt) },
+		"first":    func(at string, v json.RawMessage) { r.First = d.duration(at, v) },
+		"cap":      func(at string, v json.RawMessage) { r.Cap = d.duration(at, v) },
+		"factor":   func(at string, v json.RawMessage) { r.Factor = number(d, at, v, 1, math.MaxFloat64) },
+		"jitter":   func(at string, v json.RawMessage) { r.Jitter = number(d, at, v, 0.0, 1) },
+		"on": func(at string, v json.RawMessage) {
+			d.list(at, v, func(at string, v json.RawMessage) {
+				if err := lookUp(d, at, v, d.registry.Errors); err != nil {
+					r.On = append(r.On, err)
+				}
+			})
+		},
+	})
+	if err := r.Validate(); err != nil {
+		d.complain(at, "%v", err)
+	}
+	return r
+}
