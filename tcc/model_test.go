@@ -49,7 +49,6 @@ type model struct {
 	status   map[string]string
 	attempts map[string]int
 	asked    map[string]int // decisions
-	over     bool
 }
 
 // expect gives what must come of a plot.

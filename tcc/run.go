@@ -36,7 +36,7 @@ type execution struct {
 // begin gives a new execution.
 func (p *plan) begin(input json.RawMessage) *execution {
 	return &execution{
-		plan: p, input: input, calls: p.definition.calls.Begin(), phase: perdure.PhaseTry,
+		plan: p, input: input, calls: p.calls.Begin(), phase: perdure.PhaseTry,
 		settled: map[string]bool{}, tries: map[string]json.RawMessage{},
 	}
 }
