@@ -73,8 +73,9 @@ func OnCancel(ctx context.Context, name string, fn func(context.Context) error, 
 
 // CleansUp is an option of a workflow whose code calls [OnCancel] or [Finally] before
 // any other durable operation, however it is started: then that plan need not be
-// recorded, which saves the first commit of a run that has nothing else to record. It
-// must stay with the workflow as long as there are open runs of it.
+// recorded, which saves the first commit of a run that has nothing else to record. A run
+// that has begun under it goes on so: its code must plan a clean-up first as long as it is
+// open.
 var CleansUp WorkflowOption = cleansUp{}
 
 type cleansUp struct{}

@@ -47,6 +47,7 @@ var golden = map[string][]journal.Entry{
 	// Runs that retry others.
 	"v1-fields-4.jsonl": alone(retriedFields(), 1),
 	"v1-retried.jsonl":  goldenRetried(),
+	"v1-tcc.jsonl":      goldenTCC(),
 }
 
 // The kinds in the order in which they came.
@@ -199,6 +200,23 @@ func goldenUndone() []journal.Entry {
 		{Kind: journal.StepCompleted, Op: in(journal.ImpliedCleanup, "undo:mail"), Detail: undo},
 		{Kind: journal.CompensationFailure, Op: in(journal.ImpliedCleanup, "mail"), Detail: &journal.Detail{Failure: &journal.Failure{Message: "read"}}},
 		{Kind: journal.RunCancelled, Status: journal.Cancelled, Detail: &journal.Detail{Reason: "customer"}},
+	})
+}
+
+// goldenTCC is a TCC that is told to end while it tries. Its clean-up has no record.
+func goldenTCC() []journal.Entry {
+	op := func(scope int64, name string) journal.Op { return journal.Op{Scope: scope, Name: name, Occ: 1} }
+	timedOut := &journal.Failure{Code: journal.CodeTimedOut, Message: "workflow timed out"}
+	return numbered([]journal.Entry{
+		{Kind: journal.RunStarted, Status: journal.Trying, Data: []byte(`1`), Detail: &journal.Detail{Build: "b1", CleansUp: true}},
+		{Kind: journal.RunClaimed, Status: journal.Trying, Detail: &journal.Detail{Build: "b2", Engine: 9, CleansUp: true}},
+		{Kind: journal.StepCompleted, Op: op(0, "try:debit"), Data: []byte(`1`), Detail: &journal.Detail{Phase: journal.PhaseTry}},
+		{Kind: journal.RunClosing, Detail: &journal.Detail{Failure: timedOut, Outcome: journal.TimedOut}},
+		{Kind: journal.ValueRecorded, Status: journal.Canceling, Op: op(1, "status")},
+		{Kind: journal.PhaseStarted, Op: op(1, "phase"), Detail: &journal.Detail{Phase: journal.PhaseCancel}},
+		{Kind: journal.StepStarted, Op: op(1, "cancel:debit"), Detail: &journal.Detail{Async: true, Phase: journal.PhaseCancel}},
+		{Kind: journal.StepCompleted, Op: op(1, "cancel:debit"), Detail: &journal.Detail{Async: true, Phase: journal.PhaseCancel}},
+		{Kind: journal.RunCancelled, Status: journal.Canceled, Detail: &journal.Detail{Failure: timedOut, Reason: timedOut.Message}},
 	})
 }
 

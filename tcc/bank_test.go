@@ -149,14 +149,14 @@ func TestTransfersKeepTheSum(t *testing.T) {
 				for i := range 60 {
 					in := transferOf{fmt.Sprint("a", rng.IntN(accounts)), fmt.Sprint("a", rng.IntN(accounts)), 1 + rng.IntN(200)}
 					ids = append(ids, perduretest.Start(env, d.Workflow, in).ID())
-					time.Sleep(time.Duration(rng.IntN(4)) * time.Millisecond)
+					env.Sleep(time.Duration(rng.IntN(4)) * time.Millisecond)
 					if rng.IntN(4) == 0 {
 						_ = env.Engine().Cancel(env.Context(), ids[rng.IntN(len(ids))], "enough")
 					}
 					if rng.IntN(8) == 0 || i == 30 {
 						env.Crash()
 						if i == 30 { // some have timed out meanwhile
-							time.Sleep(2 * time.Minute)
+							env.Sleep(2 * time.Minute)
 						}
 					}
 				}

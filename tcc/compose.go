@@ -120,7 +120,7 @@ type assembly struct {
 	byAlias map[string]*Member
 	graph   perdure.Graph
 	layers  [][]string
-	issues  []perdure.Issue
+	issues  []perdure.Issue // beside those of the graph
 }
 
 // assemble completes the composition.
@@ -135,7 +135,7 @@ func (c *composition) assemble() *assembly {
 		a.byAlias[own.alias] = &own
 		a.graph.Nodes = append(a.graph.Nodes, perdure.Node{Name: own.alias, After: own.after})
 	}
-	a.issues, a.layers = a.graph.Check(), a.graph.Layers()
+	a.layers = a.graph.Layers()
 	for _, m := range whole.members {
 		a.issues = append(a.issues, a.examine(m)...)
 	}
@@ -163,8 +163,8 @@ func (a *assembly) examine(m *Member) []perdure.Issue {
 			issues = append(issues, wrong("the alias and the ID of "+p.id+" are too long together"))
 		}
 	}
-	for _, i := range m.plan.issues {
-		i.Where = m.alias + "." + i.Where
+	for _, i := range m.plan.all() {
+		i.Where = within(m.alias, i.Where)
 		issues = append(issues, i)
 	}
 	before := a.before(m.alias, map[string]bool{})
@@ -175,7 +175,7 @@ func (a *assembly) examine(m *Member) []perdure.Issue {
 		}
 		return a.byAlias[alias].def.compile().resultOf(id)
 	}}) {
-		i.Where = m.alias + ".input." + i.Where
+		i.Where = within(m.alias+".input", i.Where)
 		issues = append(issues, i)
 	}
 	return issues

@@ -45,7 +45,7 @@ func (w *tour) act(ctx context.Context, tried string) (string, error) {
 		w.wrong = append(w.wrong, fmt.Sprintf("%s got %q", what, tried))
 	}
 	w.mu.Unlock()
-	time.Sleep(time.Millisecond)
+	<-time.After(time.Millisecond)
 	if w.when == what {
 		if err := w.env.Engine().Cancel(context.Background(), string(info.Run.ID), "enough"); err != nil && !stopped(err) && !errors.Is(err, &perdure.Error{Code: journal.CodeWrongState}) {
 			return "", err

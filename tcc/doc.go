@@ -18,6 +18,10 @@
 //     one first, also where one of them fails. When all have succeeded, the run is
 //     CANCELED, else FAILED, with a dead letter.
 //
+// TCCs are put together in a [Composition], and are a part of any workflow by
+// [TCC.Inline]. A step of a saga, whose body is no workflow code, starts one by
+// [TCC.Execute] under a workflow ID of its own.
+//
 // # What is promised
 //
 //   - Each decision is durable before the first participant hears of it, and never
@@ -27,11 +31,26 @@
 //   - A try, confirm or cancel of one participant has one idempotency key, however often
 //     it is executed.
 //
+// A run that is told to end while no engine has begun it ends as any other run does:
+// nobody has tried.
+//
 // # What participants must bear
 //
 // A participant whose try was under way when the run was cancelled, or timed out, is
-// cancelled too: nobody knows whether it has tried. One whose try has failed is not; a
-// try must leave nothing behind when it fails. A step that was given up may go on, so a
-// try can come after its cancel. Package barrier settles all that for participants with
-// a database.
+// cancelled too: nobody knows whether it has tried, and what its try gave is empty. One
+// whose try has failed is not; a try must leave nothing behind when it fails. A step that
+// was given up may go on, so a try can come after its cancel. Package barrier settles all
+// that for participants with a database.
+//
+// # Confirmed, then cancelled
+//
+// A confirm does not end the matter. A participant that has confirmed is cancelled where
+// another one could not confirm, and where a composition is called off of which its TCC
+// is a member. So a cancel undoes what its try has done, and what its confirm has done if
+// it did: what was held is released, what was booked is booked back. It is told which by
+// what the participant itself has kept, not by the engine, since a confirm that failed
+// for good may have taken effect all the same. For the database helper it is the case
+// "cancel after the confirm": where that refuses, the TCC is FAILED and an operator has
+// to look at it. A participant that cannot take back what it has confirmed belongs into a
+// TCC that nothing comes after, and last in it.
 package tcc

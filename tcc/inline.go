@@ -60,9 +60,10 @@ func (t *TCC[I]) Inline(ctx context.Context, in I, opts ...perdure.BranchOption)
 
 // refused gives the error of a definition that nobody registers.
 func (p *plan) refused() error {
-	for _, i := range p.issues {
+	all := p.all()
+	for _, i := range all {
 		if i.Severity != perdure.IssueWarning && i.Severity != perdure.IssueInfo {
-			return &perdure.DefinitionError{Workflow: p.name, Issues: p.issues}
+			return &perdure.DefinitionError{Workflow: p.name, Issues: all}
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ type plan struct {
 	*definition
 	inOrder []*participant
 	graph   perdure.Graph
-	issues  []perdure.Issue
+	issues  []perdure.Issue // beside those of the graph
 }
 
 // phases are those of a participant, in order.
@@ -38,7 +38,7 @@ func (d *definition) plan() *plan {
 		p.graph.Nodes = append(p.graph.Nodes, n)
 		byID[one.id] = one
 	}
-	p.issues = append(p.graph.Check(), d.issues...)
+	p.issues = slices.Clone(d.issues)
 	for i, one := range p.inOrder {
 		p.issues = append(p.issues, p.check(i, one)...)
 	}
@@ -79,13 +79,19 @@ func (p *plan) check(i int, one *participant) []perdure.Issue {
 		}
 		if check := one.check[phase]; check != nil {
 			for _, issue := range check(p.types(phase, i)) {
-				issue.Where = where + "." + issue.Where
+				issue.Where = within(where, issue.Where)
 				issues = append(issues, issue)
 			}
 		}
 	}
 	return issues
 }
+
+// within gives a place in a definition.
+func within(where, part string) string { return strings.TrimSuffix(where+"."+part, ".") }
+
+// all gives all that is wrong with the definition.
+func (p *plan) all() []perdure.Issue { return slices.Concat(p.graph.Check(), p.issues) }
 
 // declare is what the definition says of itself when it is registered.
 func (d *definition) declare() (perdure.About, []perdure.Issue) {
