@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store"
 )
 
 // Hands have steps that tell what they have done, and that fail while they are broken.
@@ -128,6 +129,7 @@ func TestRetryGoesOnFromTheFailedStep(t *testing.T) {
 				key := s.keys["charge"]
 				s.breaks("ship")
 				s.did()
+				time.Sleep(time.Second)
 				again := retry(t, w, order, "ord-1")
 				if crash {
 					synctest.Wait()
@@ -148,7 +150,7 @@ func TestRetryGoesOnFromTheFailedStep(t *testing.T) {
 					t.Errorf("the run that was retried twice did %v, with key %s", did, s.keys["ship"])
 				}
 				d, err := w.eng.Describe(t.Context(), string(last.RunID()))
-				if err != nil || d.State.Retried != again.RunID() || d.Head.WorkflowID != "ord-1" || d.State.Headers["trace"] != "1" || d.State.Attributes["tier"] != "gold" {
+				if err != nil || d.State.Retried != again.RunID() || d.Head.WorkflowID != "ord-1" || !d.State.Started.Equal(d.Head.Created) || d.State.Headers["trace"] != "1" || d.State.Attributes["tier"] != "gold" {
 					t.Errorf("it is %+v, %v", d, err)
 				}
 				w.history(string(last.RunID()))
@@ -249,6 +251,90 @@ func TestARunIsRetriedByOneRun(t *testing.T) {
 			if err != nil || got.RunID() != want || got.New() {
 				t.Errorf("another retry of %s gives %v, %v; want %s", old, got, err, want)
 			}
+		}
+	})
+}
+
+// An intruder is a store in which something else happens after a run was found, or its
+// journal read.
+type intruder struct {
+	store.Store
+	found, read func()
+}
+
+func (m *intruder) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Number, error) {
+	heads, next, err := m.Store.Find(ctx, f)
+	if do := m.found; do != nil && f.Newest {
+		m.found = nil
+		do()
+	}
+	return heads, next, err
+}
+
+func (m *intruder) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry, error) {
+	entries, err := m.Store.Load(ctx, run, r)
+	if do := m.read; do != nil {
+		m.read = nil
+		do()
+	}
+	return entries, err
+}
+
+// Two retries that have both seen the failed run as the last one make one run, also where
+// that has ended by then, and the letter counts one.
+//
+// spec: P-4
+func TestRetriesThatMeetMakeOneRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newHands("charge")
+		order := s.order(perdure.DeadLetters(true))
+		w := newWorld(t, order)
+		defer w.end()
+		old := begin(t, w, order, 1, perdure.ID("ord-1"))
+		ends(t, old, "broken")
+		time.Sleep(time.Second)
+		var first *perdure.RawRun
+		m := &intruder{Store: w.db}
+		c, err := perdure.NewClient(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := string(old.RunID())
+		m.found = func() {
+			if first, err = w.eng.Retry(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		second, err := c.Retry(t.Context(), id)
+		if err != nil || second.RunID() != first.RunID() || second.New() {
+			t.Errorf("the second gives %v, %v; the first has made %s", second, err, first.RunID())
+		}
+		if l := w.letter(); l.Retries != 1 {
+			t.Errorf("the letter is %+v", l)
+		}
+	})
+}
+
+// A run that is removed while it is retried is not here any more.
+//
+// spec: P-3, P-4
+func TestRetryOfARunThatGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		order := newHands("charge").order(perdure.Retention{Period: time.Hour})
+		w := newWorld(t, order)
+		defer w.end()
+		ends(t, begin(t, w, order, 1, perdure.ID("ord-1"), perdure.Dedup(0)), "broken")
+		time.Sleep(59 * time.Minute)
+		m := &intruder{Store: w.db, read: func() { time.Sleep(2 * time.Minute) }}
+		c, err := perdure.NewClient(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Retry(t.Context(), "ord-1")
+		codeIs(t, err, journal.CodeNotFound)
+		if left := w.chainOf("ord-1"); len(left) != 0 {
+			t.Errorf("there are %v", left)
 		}
 	})
 }

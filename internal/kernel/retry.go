@@ -45,6 +45,11 @@ func (d *Desk) retry(ctx context.Context, o office, op string, old journal.Head)
 		return Started{}, err
 	}
 	cs, err := o.submit(ctx, op, []store.Change{*c})
+	if errors.Is(err, &journal.Error{Code: journal.CodeInvalid}) { // it may have been purged meanwhile
+		if _, gone := d.Find(ctx, string(old.ID)); gone != nil {
+			err = gone
+		}
+	}
 	if err != nil {
 		return Started{}, err
 	}
