@@ -28,7 +28,7 @@ type parcel struct {
 
 type parcelBase struct {
 	Base bool `json:"base"`
-	ID   int  // the outer one counts
+	ID   int  `json:"id"` // the outer one counts
 }
 
 type ParcelMore struct {
@@ -133,6 +133,17 @@ func TestEveryTagThatIsWrongIsTold(t *testing.T) {
 			a int `perdure:"input"`
 			B int `perdure:"input"`
 		}](nothing), []string{"ERROR: a: a field that is not exported cannot be filled"}},
+		{issuesOf[struct {
+			A func()       `perdure:"input"`
+			B fmt.Stringer `perdure:"variable=b"`
+			C chan int     `perdure:"step=c"`
+			D int          `perdure:"variables"`
+			E string       `perdure:"undo-error=e"`
+		}](nothing), []string{
+			"ERROR: A: nothing decodes into its type func()", "ERROR: B: nothing decodes into its type fmt.Stringer", "ERROR: C: nothing decodes into its type chan int",
+			"ERROR: D: it is of type int, and the variables of type map[string]interface {}",
+			`ERROR: E: it is of type string, and the error of the compensation of step "e" of type error`,
+		}},
 		{issuesOf[*Inner](nothing), []string{"ERROR: it is a pointer to a struct with tags: take the struct itself"}},
 		{issuesOf[embedded](inputOf[parcel]()), nil},
 		{issuesOf[innerWrong](inputOf[parcel]()), []string{`ERROR: City: there is no key "nowhere" in the input, a perdure_test.parcel`}},
@@ -202,8 +213,8 @@ func TestKeysThatAnInputDoesNotHaveAreTold(t *testing.T) {
 		{issuesOf[idKey](inputOf[struct{}]()), wrong("id", struct{}{})},
 		{issuesOf[idKey](inputOf[map[string]int]()), []string{`ERROR: A: it is of type string, and key "id" of the input of type int`}},
 		{issuesOf[struct {
-			A int `perdure:"input=ID"` // parcelBase has it
-		}](inputOf[parcel]()), nil},
+			A int `perdure:"input=ID"`
+		}](inputOf[parcel]()), wrong("ID", parcel{})},
 		{issuesOf[struct {
 			A bool `perdure:"input=base"`
 		}](inputOf[parcel]()), nil},

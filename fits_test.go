@@ -34,6 +34,12 @@ type otherRing struct {
 	N       int
 }
 
+// oneOfTwo gets the key F in the field of this name, although f would get it too.
+type oneOfTwo struct {
+	F     int
+	Other string `json:"f"`
+}
+
 // checkPair gives what Check says of a field of one type that is made of the other.
 func checkPair(p pair, tag reflect.StructTag) []Issue {
 	a := reflect.StructOf([]reflect.StructField{
@@ -72,6 +78,7 @@ func TestTypesThatNeverFitAreTold(t *testing.T) {
 		pairOf[parcel, map[string]any](true), pairOf[map[string]any, parcel](true), pairOf[map[string]int, map[string]string](false), pairOf[map[int]int, map[string]int](true),
 		pairOf[parcel, string](false), pairOf[parcel, []parcel](false), pairOf[string, parcel](false),
 		pairOf[time.Time, string](true), pairOf[time.Time, int](true), pairOf[string, time.Time](true), pairOf[big.Int, int](true), pairOf[string, *big.Int](true),
+		pairOf[struct{ F string }, oneOfTwo](false), pairOf[struct{ F int }, oneOfTwo](true),
 		pairOf[ring, otherRing](false), pairOf[ring, struct{ A, B, C *ring }](true), pairOf[ring, ring](true),
 		pairOf[int, func()](false), pairOf[parcel, chan int](false), pairOf[string, complex128](false), pairOf[any, chan int](false),
 		pairOf[loop, int](false), pairOf[int, loop](false),

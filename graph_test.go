@@ -268,10 +268,25 @@ func TestLargeGraphsTakeNoMoreThanTheirSize(t *testing.T) {
 			}
 			return time.Since(began)
 		}
-		small, large := took(1_000, 16), took(16_000, 1)
-		t.Logf("%s: %v for 16 times 1,000 nodes, %v for 16,000", shape, small, large)
-		if large > 8*small {
-			t.Errorf("%s: as many nodes take %.0f times as long in one graph", shape, float64(large)/float64(small))
+		tryThrice(t, func() error {
+			small, large := took(1_000, 16), took(16_000, 1)
+			t.Logf("%s: %v for 16 times 1,000 nodes, %v for 16,000", shape, small, large)
+			if large > 8*small {
+				return fmt.Errorf("%s: as many nodes take %.0f times as long in one graph", shape, float64(large)/float64(small))
+			}
+			return nil
+		})
+	}
+}
+
+// tryThrice compares how long things take again where others use the machine.
+func tryThrice(t *testing.T, compare func() error) {
+	t.Helper()
+	var err error
+	for range 3 {
+		if err = compare(); err == nil {
+			return
 		}
 	}
+	t.Error(err)
 }

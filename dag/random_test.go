@@ -277,8 +277,8 @@ func (w *world) observe(env *perduretest.Env) observation {
 	return o
 }
 
-// check runs a shape and judges what comes of it.
-func check(t *testing.T, s shape, seed uint64, crashes int) bool {
+// holdsTo runs a shape and judges what comes of it.
+func holdsTo(t *testing.T, s shape, seed uint64, crashes int) bool {
 	t.Helper()
 	ok := true
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -307,7 +307,7 @@ func TestRandomGraphsAreAsTheModelSays(t *testing.T) {
 	for name, crashes := range map[string]int{"without a crash": 0, "with crashes": 4} {
 		t.Run(name, func(t *testing.T) {
 			eachSeed(t, *graphs, func(n uint64) bool {
-				return check(t, randomShape(rand.New(rand.NewPCG(n, 0))), n, crashes)
+				return holdsTo(t, randomShape(rand.New(rand.NewPCG(n, 0))), n, crashes)
 			})
 		})
 	}
