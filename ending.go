@@ -149,7 +149,7 @@ func Park(ctx context.Context, name, reason string, choices ...string) (Decision
 // journal: that a step was skipped or compensated, that a phase began. It changes
 // nothing by itself.
 type Fact struct {
-	Kind    journal.Kind // StepSkipped, CompensationStarted, StepCompensated, CompensationFailure, DeadLettered, or one of a phase
+	Kind    journal.Kind // StepSkipped, CompensationStarted, StepCompensated, CompensationFailure, or one of a phase
 	Name    string       // of the step, participant or phase
 	Key     string
 	Phase   string
@@ -162,7 +162,7 @@ type Fact struct {
 func Record(ctx context.Context, f Fact) error {
 	switch f.Kind {
 	case journal.StepSkipped, journal.CompensationStarted, journal.StepCompensated, journal.CompensationFailure,
-		journal.PhaseStarted, journal.PhaseCompleted, journal.PhaseFailed, journal.DeadLettered:
+		journal.PhaseStarted, journal.PhaseCompleted, journal.PhaseFailed:
 	default:
 		return invalid("record", "%v is not a fact of a pattern", f.Kind)
 	}

@@ -85,7 +85,6 @@ func ExampleRecord_compensation() {
 		} else {
 			note(perdure.Fact{Kind: perdure.StepCompensated, Name: "charge"})
 		}
-		note(perdure.Fact{Kind: perdure.StepDeadLettered, Name: "ship", Err: broken})
 		if failed != nil {
 			return 0, failed
 		}

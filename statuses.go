@@ -37,7 +37,6 @@ const (
 	PhaseStarted        = journal.PhaseStarted
 	PhaseCompleted      = journal.PhaseCompleted
 	PhaseFailed         = journal.PhaseFailed
-	StepDeadLettered    = journal.DeadLettered
 )
 
 // A Pattern says how a workflow is declared. It is an option of a workflow, whose runs
