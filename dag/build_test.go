@@ -90,7 +90,7 @@ func TestWhatIsWrongWithAGraphIsToldAtOnce(t *testing.T) {
 		"b.wait: it waits for nothing", "b.wait: it waits for all and for any", "b.wait: this cannot be the name of a signal: ", "b.wait: this cannot be the name of a signal: perdure:x",
 		"c.variable: ", "c.event: ", "a circle: c → d → c", "d.undo: two compensations", "d.undo: a compensation needs a function", "d.undo: a compensation needs a function",
 		"in:e: an ID cannot begin with in:", "x: the ID is too long", "this cannot be the name of a signal: sss", "wait.signal: it is 25h0m0s",
-		"not a name: this cannot be an ID", `not a name.A: there is no step "gone"`, "not a name.B: it is a string, and what it takes a int", "not a name.C: the tag word",
+		"not a name: this cannot be an ID", `not a name.A: there is no step "gone"`, "not a name.B: it is of type string, and the result of step \"a\" of type int", "not a name.C: the tag word",
 		"WARNING: not a name: it takes the result of a, which is in no layer before",
 		"child: a step that is a child needs a workflow", "branch: a step needs a function", "early.when: ", "WARNING: early.wait: timer t is -1ns",
 		"WARNING: early: it takes the result of a, which is in no layer before",
