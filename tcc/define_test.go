@@ -99,7 +99,7 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 				return 0, nil
 			})
 			_ = p
-		}, []string{"ERROR: a.cancel.B: it is a int", "ERROR: a.confirm.C: there is no participant", "ERROR: a.try.B: there is no participant"}},
+		}, []string{"ERROR: a.cancel.B: it is of type int", "ERROR: a.confirm.C: there is no try of participant", "ERROR: a.try.B: there is no try of participant"}},
 		"callbacks": {func(d *tcc.TCC[order]) {
 			complete(d, "a")
 			d.On(perdure.Callback{Steps: []string{"z"}, Step: func(context.Context, string) error { return nil }})
@@ -166,7 +166,7 @@ func TestWhatIsWrongWithAComposition(t *testing.T) {
 			}) (order, error) {
 				return order{}, nil
 			}).After(a)
-		}, []string{"ERROR: c.input.Beside: there is no", "ERROR: c.input.None: there is no", "ERROR: c.input.Odd: it is a int"}},
+		}, []string{"ERROR: c.input.Beside: there is no", "ERROR: c.input.None: there is no", "ERROR: c.input.Odd: it is of type int"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -288,6 +288,7 @@ func TestTimeoutsOfPhasesParticipantsAndTCCs(t *testing.T) {
 				want := map[string]time.Duration{"try": c.try, "confirm": c.confirms}[slow]
 				perduretest.Test(t, func(env *perduretest.Env) {
 					_, err := perduretest.Start(env, d.Workflow, order{}).Result()
+					env.Settle() // the body hears of it when that is recorded
 					if gaveUp != want || (err != nil) != (want > 0) {
 						env.Errorf("%s was given up after %v, want %v: %v", slow, gaveUp, want, err)
 					}
