@@ -472,6 +472,7 @@ func TestSomebodyElseTakesLetters(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.crash()
 		time.Sleep(24 * time.Hour)
+		synctest.Wait()
 		if len(taken) != 1 || taken[0].Step != "charge" || taken[0].RunID != old.RunID() || taken[0].ID == "" || taken[0].CreatedAt.IsZero() {
 			t.Errorf("taken are %+v", taken)
 		}

@@ -64,7 +64,16 @@ func (w *world) begin() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- eng.Run(ctx) }()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.eng, w.stop, w.done = eng, cancel, done
+}
+
+// engine gives the engine that runs now to the code of a workflow.
+func (w *world) engine() *perdure.Engine {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.eng
 }
 
 // crash ends the engine as the death of its process would, and starts another.

@@ -134,7 +134,7 @@ func TestDecisionComesTooLateForARunThatEnds(t *testing.T) {
 				if _, err := perdure.Step(ctx, "try", l.effect("tried", time.Second)); err != nil {
 					return 0, err
 				}
-				once.Do(func() { _ = w.eng.Cancel(context.Background(), "x", "enough") }) // it holds the turn
+				once.Do(func() { _ = w.engine().Cancel(context.Background(), "x", "enough") }) // it holds the turn
 				if err := perdure.SetStatus(ctx, s); err != nil {
 					return 0, err
 				}
@@ -515,6 +515,7 @@ func TestPhaseIsOneThingAlsoInACleanUp(t *testing.T) {
 				time.Sleep(time.Minute)
 				codeless(t, w.eng.Cancel(context.Background(), run.ID(), "enough"))
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				id := string(run.RunID())
 				want := map[string]int{}
 				for _, path := range []string{"try:p[k]", "cancel:p[k]", "in[k]/try:p[k]", "in[k]/cancel:p[k]"} {
