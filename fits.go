@@ -155,9 +155,24 @@ func shapeOf(t reflect.Type) shape {
 	return isNothing
 }
 
-// fits says whether the JSON of one type decodes into another, as far as that is known.
-// Structs do that have a key in common, and none that does not fit.
-func fits(from, to reflect.Type) bool { return fitting{}.fits(from, to) }
+// fits says whether the JSON of one type decodes into another, and not into nothing, as
+// far as that is known.
+func fits(from, to reflect.Type) bool { return fitting{}.fits(from, to) && !strangers(from, to) }
+
+// strangers says whether two structs have keys, and none in common.
+func strangers(from, to reflect.Type) bool {
+	from, to = behind(from), behind(to)
+	if from.Kind() != reflect.Struct || to.Kind() != reflect.Struct || shapeOf(from) != isObject || shapeOf(to) != isObject {
+		return false
+	}
+	gives, takes := keysOf(from), keysOf(to)
+	for name := range gives {
+		if len(takersOf(name, takes)) > 0 {
+			return false
+		}
+	}
+	return len(gives) > 0 && len(takes) > 0
+}
 
 // fitting has the pairs of types that are being compared, or were.
 type fitting map[[2]reflect.Type]bool
@@ -180,25 +195,20 @@ func (seen fitting) fits(from, to reflect.Type) bool {
 	case a == isList, from.Kind() == reflect.Map && to.Kind() == reflect.Map:
 		return seen.fits(from.Elem(), to.Elem())
 	case from.Kind() == reflect.Struct && to.Kind() == reflect.Struct:
-		return seen.share(keysOf(from), keysOf(to))
+		return seen.decode(keysOf(from), keysOf(to))
 	}
 	return true
 }
 
-// share says whether keys of one struct fit those of another.
-func (seen fitting) share(from, to map[string]reflect.Type) bool {
-	shared := len(from) == 0 || len(to) == 0
+// decode says whether no key of one struct has a value that does not fit into the other.
+func (seen fitting) decode(from, to map[string]reflect.Type) bool {
 	for name, f := range from {
 		takers := takersOf(name, to)
-		if len(takers) == 0 {
-			continue
-		}
-		shared = true
-		if !slices.ContainsFunc(takers, func(t reflect.Type) bool { return f == nil || t == nil || seen.fits(f, t) }) {
+		if len(takers) > 0 && !slices.ContainsFunc(takers, func(t reflect.Type) bool { return f == nil || t == nil || seen.fits(f, t) }) {
 			return false
 		}
 	}
-	return shared
+	return true
 }
 
 // takersOf gives the types of the fields that may get the value of a key: the one of
@@ -246,8 +256,9 @@ func addKeys(t reflect.Type, keys map[string]reflect.Type, seen map[reflect.Type
 		case name == "":
 			name = f.Name
 		}
+		_, twice := keys[name] // then JSON may ignore both
 		keys[name] = f.Type
-		if strings.Contains(options, "string") {
+		if twice || strings.Contains(options, "string") {
 			keys[name] = nil
 		}
 	}
