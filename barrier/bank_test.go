@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -44,6 +45,9 @@ func (b *bank) book(ctx context.Context, id string, cents, held int) (int, error
 	n, err := barrier.In(ctx, b.db, func(ctx context.Context, tx *sql.Tx) (int, error) {
 		n := int(b.n.Add(1))
 		info, _ := perdure.StepOf(ctx)
+		if barrier.Confirmed(ctx) { // the confirm has spent what was held
+			held = 0
+		}
 		_, err := tx.ExecContext(ctx, "update accounts set cents = cents + $1, held = held + $2 where id = $3", cents, held, id)
 		if err == nil {
 			_, err = tx.ExecContext(ctx, "insert into ledger values ($1, $2, $3)", info.Of, name(info.Phase), n)
@@ -134,7 +138,7 @@ func TestATransferIsBookedOnceWhereverACrashComes(t *testing.T) {
 	}{
 		{plain, journal.Confirmed, "[a 30 0 b 70 0]", nil, 4},
 		{try, journal.Canceled, "[a 100 0 b 0 0]", errRefused, 2},
-		{confirm, journal.Failed, "[a 30 0 b 0 0]", barrier.ErrConfirmed, 5}, // the debit is confirmed, and its cancel is refused
+		{confirm, journal.Canceled, "[a 100 0 b 0 0]", errRefused, 5}, // the debit has been confirmed, and is taken back
 	} {
 		t.Run(fmt.Sprintf("refused: %s", name(c.refused)), func(t *testing.T) {
 			b, again := &bank{}, int64(0)
@@ -144,7 +148,7 @@ func TestATransferIsBookedOnceWhereverACrashComes(t *testing.T) {
 				run := perduretest.Start(env, transfer.Workflow, 70)
 				_, err := run.Result()
 				run.Is(c.status)
-				if errors.Is(err, barrier.ErrConfirmed) != (c.err == barrier.ErrConfirmed) || (err == nil) != (c.err == nil) {
+				if (err == nil) != (c.err == nil) || err != nil && !strings.Contains(err.Error(), c.err.Error()) {
 					env.Errorf("it ends with %v", err)
 				}
 				if got := fmt.Sprint(b.accounts(env)); got != c.accounts {

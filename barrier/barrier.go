@@ -29,13 +29,17 @@
 //	cancel   after the try              runs
 //	         again                      gives the result of the first
 //	         without a try              nothing: the zero value, and no error (empty)
-//	         after the confirm          ErrConfirmed
+//	         after the confirm          runs; Confirmed says so
 //
 // "After" is by the order of the commits: what was rolled back has not happened. Of
 // two at a time the second waits for the transaction of the first, and then sees what
-// that came to. The three errors are permanent: no further attempt changes anything.
+// that came to. The two errors are permanent: no further attempt changes anything.
 // A try that hangs is an error, not a success without an effect: whoever cancelled does
 // not want its result, and nobody else must believe that something is held.
+//
+// A TCC of which one participant cannot be confirmed cancels all, also those whose
+// confirm came through before. Their cancel has to take back what the confirm did, and
+// not only what the try held: [Confirmed] tells it which.
 //
 // # What the application must see to
 //
@@ -69,8 +73,8 @@ import (
 // is the exception: then both are there, or neither, and the next attempt finds out
 // which. Errors of fn and of the database are as they were, and retried as the step's
 // policy says: also that another transaction was in the way (SQLSTATE 40001 and 40P01,
-// SQLITE_BUSY). Those of this package are of type [perdure.Error]: [ErrCancelled],
-// [ErrConfirmed] and [ErrNotTried] with code wrong_state, and misuse and invalid
+// SQLITE_BUSY). Those of this package are of type [perdure.Error]: [ErrCancelled]
+// and [ErrNotTried] with code wrong_state, and misuse and invalid
 // where ctx is of no step, or db or fn is nil.
 func In[T any](ctx context.Context, db *sql.DB, fn func(context.Context, *sql.Tx) (T, error)) (T, error) {
 	var zero T
@@ -120,6 +124,9 @@ func Do[T any](ctx context.Context, tx *sql.Tx, fn func(context.Context, *sql.Tx
 	case !p.mine:
 		return perdure.Decode[T](p.result)
 	}
+	if p.confirmed {
+		ctx = context.WithValue(ctx, confirmedKey{}, true)
+	}
 	v, err := fn(ctx, tx)
 	if err != nil {
 		return zero, err
@@ -132,4 +139,14 @@ func Do[T any](ctx context.Context, tx *sql.Tx, fn func(context.Context, *sql.Tx
 		return zero, err
 	}
 	return perdure.Decode[T](data)
+}
+
+type confirmedKey struct{}
+
+// Confirmed says, in the function of a cancel, whether what it cancels has been
+// confirmed: then it takes back what try and confirm did, and otherwise what the try
+// alone did. ctx is that of the function, or made of it; with any other it says false.
+func Confirmed(ctx context.Context) bool {
+	yes, _ := ctx.Value(confirmedKey{}).(bool)
+	return yes
 }

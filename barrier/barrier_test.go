@@ -67,16 +67,17 @@ func TestWhatIsDeliveredTwiceTakesEffectOnceAndGivesTheFirstResult(t *testing.T)
 }
 
 // spec: F-43
-func TestWhatEndsAParticipantTwoWaysIsRefused(t *testing.T) {
+func TestAConfirmIsTakenBackAndACancelIsNot(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *sql.DB) {
 		s := newStage(t)
 		p := s.participant(db)
 		p.expect(confirm, 0, barrier.ErrNotTried)
 		p.expect(try, 1, nil)
 		p.expect(confirm, 2, nil)
-		p.expect(cancel, 0, barrier.ErrConfirmed)
+		p.expect(cancel, 3, nil)
 		p.expect(confirm, 2, nil)
-		p.tookEffect(entry{try, 1}, entry{confirm, 2})
+		p.expect(cancel, 3, nil)
+		p.tookEffect(entry{try, 1}, entry{confirm, 2}, entry{back, 3})
 
 		p = s.participant(db)
 		p.expect(try, 1, nil)

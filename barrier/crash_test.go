@@ -148,8 +148,8 @@ func TestInTheTransactionOfTheStepItself(t *testing.T) {
 		_, late := step(ctx, "debit", try)
 		second, err2 := step(ctx, "credit", try)
 		third, err3 := step(ctx, "credit", confirm)
-		_, refused := step(ctx, "credit", cancel)
-		return fmt.Sprint(first, second, third, errors.Is(late, barrier.ErrCancelled), errors.Is(refused, barrier.ErrConfirmed)), errors.Join(err, err2, err3)
+		fourth, err4 := step(ctx, "credit", cancel)
+		return fmt.Sprint(first, second, third, fourth, errors.Is(late, barrier.ErrCancelled)), errors.Join(err, err2, err3, err4)
 	})
 	engine := must[*perdure.Engine](t)(perdure.New(runs, perdure.Options{}))
 	if err := engine.Register(acts); err != nil {
@@ -160,7 +160,7 @@ func TestInTheTransactionOfTheStepItself(t *testing.T) {
 	go func() { done <- engine.Run(ctx) }()
 	defer func() { stop(); <-done }()
 	out, err := must[*perdure.Run[string]](t)(acts.Start(ctx, engine, 1)).Result(ctx)
-	if out != "0 1 2 true true" || err != nil {
+	if out != "0 1 2 3 true" || err != nil {
 		t.Errorf("it gives %q, %v", out, err)
 	}
 }

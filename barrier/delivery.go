@@ -15,27 +15,28 @@ import (
 // A delivery is one execution of a step that writes to the database: a try, a confirm,
 // a cancel, a plain step or an undo of something.
 //
-// That something has two slots in the table, each for one row, which is inserted before
+// That something has three slots in the table, each for one row, which is inserted before
 // the function runs and never changes hands. The first slot is for the beginning: a try
 // takes it, or its cancel where no try has. So they cannot both be first, and the one
 // that comes second knows it, also where the first one is not committed yet: the key is
 // unique, and the database has the second insert wait. The second slot is for the end:
-// the confirm takes it or the cancel, never both. A delivery that finds itself in its
-// slot is a duplicate, and the row has the result.
+// the confirm takes it or the cancel. The third is for the cancel of what is confirmed.
+// A delivery that finds itself in its slot is a duplicate, and the row has the result.
 //
 //	try      takes the first slot, or finds a try: duplicate; a cancel: hanging
 //	cancel   takes the first slot: empty; or finds a cancel: empty too; or a try:
-//	         then it takes the second slot, or finds a cancel: duplicate; a confirm: refused
+//	         then it takes the second slot, or finds a cancel: duplicate; a confirm:
+//	         then it takes the third slot, or finds a cancel: duplicate
 //	confirm  takes the second slot, or finds a confirm: duplicate; a cancel: refused;
 //	         then it looks into the first: it must have a try
 //
 // Each begins with an insert, not with a look. On SQLite a transaction that has read
 // first may not be allowed to write any more; on PostgreSQL a look would not wait.
 type delivery struct {
-	name        string // of the step, for people
-	run, of     string // what it is a delivery to
-	phase       perdure.Phase
-	first, last string // the slots
+	name              string // of the step, for people
+	run, of           string // what it is a delivery to
+	phase             perdure.Phase
+	first, last, back string // the slots
 }
 
 // maxOf limits what is in the key: an index of PostgreSQL takes some 2,700 bytes.
@@ -50,7 +51,7 @@ func deliveryOf(ctx context.Context) (delivery, error) {
 			Hint: "pass on the context that the step's function was given",
 		}
 	}
-	d := delivery{name: info.Step, run: string(info.Run.ID), of: info.Of, phase: info.Phase, first: "try", last: "end"}
+	d := delivery{name: info.Step, run: string(info.Run.ID), of: info.Of, phase: info.Phase, first: "try", last: "end", back: "back"}
 	if d.phase == "" || d.phase == perdure.PhaseUndo {
 		d.first, d.last = "step", "undo"
 	}
@@ -63,11 +64,12 @@ func deliveryOf(ctx context.Context) (delivery, error) {
 
 // A place is what a delivery has found in a slot or taken.
 type place struct {
-	slot   string
-	phase  perdure.Phase // of who has it
-	mine   bool          // this delivery has taken it: its function is to run
-	empty  bool          // there is nothing to do, and no result
-	result []byte        // of who has it, where it is not mine
+	slot      string
+	phase     perdure.Phase // of who has it
+	mine      bool          // this delivery has taken it: its function is to run
+	empty     bool          // there is nothing to do, and no result
+	confirmed bool          // what is cancelled here has been confirmed
+	result    []byte        // of who has it, where it is not mine
 }
 
 // enter finds out whether the function is to run, and takes its slot.
@@ -95,7 +97,8 @@ func (d delivery) cancel(ctx context.Context, tx *sql.Tx) (place, error) {
 	}
 	p, err = d.take(ctx, tx, d.last, nil)
 	if err == nil && p.phase != d.phase {
-		err = d.refused(ErrConfirmed)
+		p, err = d.take(ctx, tx, d.back, nil)
+		p.confirmed = true
 	}
 	return p, err
 }

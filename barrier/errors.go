@@ -12,10 +12,6 @@ var (
 	// ErrCancelled is of a try, a confirm or a step whose cancel or undo was there before.
 	ErrCancelled = errors.New("it was cancelled or undone before")
 
-	// ErrConfirmed is of a cancel whose confirm was there before. What is confirmed is
-	// not cancelled: its cancel was written to release what the confirm has used.
-	ErrConfirmed = errors.New("it was confirmed before")
-
 	// ErrNotTried is of a confirm without a try.
 	ErrNotTried = errors.New("it was not tried")
 )
@@ -23,7 +19,6 @@ var (
 // They are the first of these names: who could register others imports this package.
 var _ = errors.Join(
 	perdure.RegisterError("barrier.cancelled", ErrCancelled),
-	perdure.RegisterError("barrier.confirmed", ErrConfirmed),
 	perdure.RegisterError("barrier.not-tried", ErrNotTried),
 )
 

@@ -48,14 +48,11 @@ func (h history) next(phase perdure.Phase) (runs bool, n int, err error) {
 	}
 	_, tried := h.ran(try)
 	_, done := h.ran(plain)
-	_, confirmed := h.ran(confirm)
 	switch {
 	case phase == try && h.came(cancel), phase == confirm && h.came(cancel), phase == plain && h.came(undo):
 		return false, 0, barrier.ErrCancelled
 	case phase == confirm && !tried:
 		return false, 0, barrier.ErrNotTried
-	case phase == cancel && confirmed:
-		return false, 0, barrier.ErrConfirmed
 	case phase == cancel && !tried, phase == undo && !done:
 		return false, 0, nil
 	}
@@ -90,7 +87,11 @@ func (h history) play(p *participant, phase perdure.Phase, f fault) history {
 func (h history) agrees(p *participant) {
 	p.t.Helper()
 	var want []entry
+	_, confirmed := h.ran(confirm)
 	for _, e := range h {
+		if e.phase == cancel && confirmed {
+			e.phase = back
+		}
 		if e.ran {
 			want = append(want, entry{e.phase, e.n})
 		}

@@ -26,6 +26,9 @@ const (
 	undo    = perdure.PhaseUndo
 )
 
+// back is in the ledger for a cancel of what has been confirmed.
+const back = perdure.Phase("CANCEL after CONFIRM")
+
 var phases = []perdure.Phase{try, confirm, cancel, plain, undo}
 
 func must[T any](t testing.TB) func(T, error) T {
@@ -201,6 +204,9 @@ var errNo = errors.New("no")
 func (p *participant) effect(phase perdure.Phase, f fault) func(context.Context, *sql.Tx) (int, error) {
 	return func(ctx context.Context, tx *sql.Tx) (int, error) {
 		n := int(p.next.Add(1))
+		if barrier.Confirmed(ctx) {
+			phase = back
+		}
 		if _, err := tx.ExecContext(ctx, "insert into ledger (who, what, n) values ($1, $2, $3)", p.run+p.of, string(phase), n); err != nil {
 			return 0, err
 		}

@@ -39,8 +39,9 @@
 // A participant whose try was under way when the run was cancelled, or timed out, is
 // cancelled too: nobody knows whether it has tried, and what its try gave is empty. One
 // whose try has failed is not; a try must leave nothing behind when it fails. A step that
-// was given up may go on, so a try can come after its cancel. Package barrier settles all
-// that for participants with a database.
+// was given up may go on, so a try can come after its cancel. For participants with a
+// database package barrier sees to it that a cancel without a try does nothing, that a
+// try after its cancel does nothing, and that each phase takes effect once.
 //
 // # Confirmed, then cancelled
 //
@@ -49,8 +50,7 @@
 // is a member. So a cancel undoes what its try has done, and what its confirm has done if
 // it did: what was held is released, what was booked is booked back. It is told which by
 // what the participant itself has kept, not by the engine, since a confirm that failed
-// for good may have taken effect all the same. For the database helper it is the case
-// "cancel after the confirm": where that refuses, the TCC is FAILED and an operator has
-// to look at it. A participant that cannot take back what it has confirmed belongs into a
+// for good may have taken effect all the same; in a transaction of package barrier it is
+// told by barrier.Confirmed. A participant that cannot take back what it has confirmed belongs into a
 // TCC that nothing comes after, and last in it.
 package tcc

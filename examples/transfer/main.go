@@ -28,8 +28,8 @@ import (
 // take it; then both do, or neither.
 func transfer(b *bank.Bank) *tcc.TCC[bank.Transfer] {
 	t := tcc.New[bank.Transfer]("transfer", perdure.Timeout(time.Hour))
-	tcc.Add(t, "debit", b.Try(bank.Hold, bank.From)).Confirm(b.Then(bank.Take, bank.From)).Cancel(b.Then(bank.Release, bank.From))
-	tcc.Add(t, "credit", b.Try(bank.Announce, bank.To)).Confirm(b.Then(bank.Book, bank.To)).Cancel(b.Then(bank.Forget, bank.To))
+	tcc.Add(t, "debit", b.Try(bank.Hold, bank.From)).Confirm(b.Confirm(bank.Take, bank.From)).Cancel(b.Cancel(bank.Release, bank.Book, bank.From))
+	tcc.Add(t, "credit", b.Try(bank.Announce, bank.To)).Confirm(b.Confirm(bank.Book, bank.To)).Cancel(b.Cancel(bank.Announce, bank.Unbook, bank.To))
 	return t
 }
 

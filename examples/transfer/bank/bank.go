@@ -33,7 +33,7 @@ const (
 	Release  = `update account set cents = cents + $1, held = held - $1 where id = $2`
 	Announce = `update account set cents = cents + 0 * $1 where id = $2`
 	Book     = `update account set cents = cents + $1 where id = $2`
-	Forget   = Announce
+	Unbook   = `update account set cents = cents - $1 where id = $2`
 
 	schema = `create table if not exists account (id integer primary key, cents integer not null, held integer not null default 0);
 with recursive n (id) as (select 0 union all select id + 1 from n where id < 19) insert or ignore into account (id, cents) select id, 100000 from n`
@@ -62,27 +62,42 @@ func (b *Bank) Sum() (cents, held int64, err error) {
 
 var errRefused = errors.New("there is no such account, or it has too little")
 
+// An Account is which of the two is meant.
+type Account = func(Transfer) int
+
 // Try makes a try of a statement: it changes one account, or refuses for good.
-func (b *Bank) Try(statement string, account func(Transfer) int) func(context.Context, Transfer) (bool, error) {
+func (b *Bank) Try(statement string, of Account) func(context.Context, Transfer) (bool, error) {
 	return func(ctx context.Context, t Transfer) (bool, error) {
-		return barrier.In(ctx, b.db, func(ctx context.Context, tx *sql.Tx) (bool, error) {
-			r, err := tx.ExecContext(ctx, statement, t.Cents, account(t))
-			if err != nil {
-				return false, err
-			}
-			if n, err := r.RowsAffected(); err != nil || n != 1 {
-				return false, errors.Join(err, perdure.Permanent(errRefused))
-			}
-			return true, nil
-		})
+		return b.change(ctx, t, of, statement, statement)
 	}
 }
 
-// Then makes a confirm or cancel of it.
-func (b *Bank) Then(statement string, account func(Transfer) int) func(context.Context, Transfer, bool) error {
-	do := b.Try(statement, account)
+// Confirm makes a confirm of a statement.
+func (b *Bank) Confirm(statement string, of Account) func(context.Context, Transfer, bool) error {
+	return b.Cancel(statement, statement, of)
+}
+
+// Cancel makes a cancel of two statements: one undoes the try, and the other one the try
+// and the confirm.
+func (b *Bank) Cancel(tried, confirmed string, of Account) func(context.Context, Transfer, bool) error {
 	return func(ctx context.Context, t Transfer, _ bool) error {
-		_, err := do(ctx, t)
+		_, err := b.change(ctx, t, of, tried, confirmed)
 		return err
 	}
+}
+
+func (b *Bank) change(ctx context.Context, t Transfer, of Account, statement, confirmed string) (bool, error) {
+	return barrier.In(ctx, b.db, func(ctx context.Context, tx *sql.Tx) (bool, error) {
+		if barrier.Confirmed(ctx) {
+			statement = confirmed
+		}
+		r, err := tx.ExecContext(ctx, statement, t.Cents, of(t))
+		if err != nil {
+			return false, err
+		}
+		if n, err := r.RowsAffected(); err != nil || n != 1 {
+			return false, errors.Join(err, perdure.Permanent(errRefused))
+		}
+		return true, nil
+	})
 }
