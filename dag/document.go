@@ -116,7 +116,7 @@ type form struct {
 
 // fill makes a definition of it.
 func (f *form) fill(d *definition) {
-	d.output, d.events, d.pressure = f.output, f.events, f.pressure
+	d.output, d.events.On, d.pressure = f.output, f.events, f.pressure
 	for _, s := range f.steps {
 		if s.id != "" { // else it was told already
 			d.steps = append(d.steps, s)

@@ -48,7 +48,7 @@ type declared struct {
 	mode     Mode
 	output   string
 	pressure perdure.Pressure
-	events   bool
+	events   perdure.ExecutionEvents
 	again    func(perdure.Known) (json.RawMessage, bool, error)
 	calls    perdure.Callbacks
 	queries  map[string]Query
@@ -91,7 +91,7 @@ func New[I any](name string, opts ...perdure.WorkflowOption) *Graph[I] {
 	opts = slices.Concat(opts, []perdure.WorkflowOption{perdure.Declared(func() (perdure.About, []perdure.Issue) {
 		p := d.finish()
 		return perdure.About{Graph: &p.graph}, p.issues
-	})})
+	}), perdure.Calling(func() perdure.Callbacks { return d.finish().calls })})
 	return &Graph[I]{def: d, Workflow: perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
 		in, err := perdure.Payload[json.RawMessage](ctx)
 		if err != nil {
@@ -134,9 +134,9 @@ func (g *Graph[I]) Pressure(p perdure.Pressure) *Graph[I] {
 }
 
 // PublishEvents has the publisher told when a run starts and ends, and of every step
-// that succeeds or fails.
+// that succeeds or fails; of a dry run it is told nothing.
 func (g *Graph[I]) PublishEvents() *Graph[I] {
-	g.def.events = true
+	g.def.events.On = true
 	return g
 }
 

@@ -48,6 +48,9 @@ func (p *plan) run(ctx context.Context, input json.RawMessage) (json.RawMessage,
 	if x.info.DryRun {
 		return nil, x.dryRun()
 	}
+	if err := x.events.Begin(ctx); err != nil {
+		return nil, err
+	}
 	if err := x.walk(); err != nil {
 		return nil, err
 	}
@@ -199,6 +202,9 @@ func (x *execution) settle(s *step, out json.RawMessage, err error) error {
 		if !s.async {
 			x.failed = append(x.failed, failure{s, err})
 		}
+		if e := x.events.StepFailed(x.ctx, s.id, err); e != nil {
+			return e
+		}
 		return err
 	}
 	x.mu.Lock()
@@ -230,11 +236,8 @@ func (x *execution) task(s *step, out json.RawMessage) perdure.Task {
 		t.Timeout = 0
 		t.Call = func(context.Context, perdure.Given) (json.RawMessage, error) { return out, nil }
 	}
-	if x.events {
-		t.Event = s.event
-		if t.Event == nil {
-			t.Event = &perdure.StepEvent{}
-		}
+	if x.events.On {
+		t.Event = x.events.Step(s.event)
 	}
 	return t
 }

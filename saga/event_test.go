@@ -4,58 +4,18 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/board"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/saga"
 	"github.com/perdure/perdure/store/memory"
 )
 
 func newStore() *memory.Store { return memory.New() }
-
-// A board has the events that were published, each once by its ID.
-type board struct {
-	mu   sync.Mutex
-	seen map[string]bool
-	all  []perdure.Event
-}
-
-func (b *board) Publish(_ context.Context, e perdure.Event) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.seen == nil {
-		b.seen = map[string]bool{}
-	}
-	if !b.seen[e.ID] {
-		b.seen[e.ID] = true
-		b.all = append(b.all, e)
-	}
-	return nil
-}
-
-func (b *board) reset() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.seen, b.all = nil, nil
-}
-
-func (b *board) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var out []string
-	for _, e := range b.all {
-		key := e.Key
-		if key == e.WorkflowID {
-			key = "id"
-		}
-		out = append(out, fmt.Sprintf("%s %s %s/%s/%s %s", e.Tells, e.Status, e.Topic, e.Type, key, strings.TrimSpace(e.Step+" "+string(e.Data))))
-	}
-	return strings.Join(out, "\n")
-}
 
 // spec: F-10
 func TestASagaTellsThePublisher(t *testing.T) {
@@ -79,7 +39,7 @@ STEP_COMPLETED RUNNING boxes/box.packed/b-1 pack {"ID":"b-1"}
 EXECUTION_COMPLETED CANCELLED sagas/EXECUTION_COMPLETED/id {"error":"workflow cancelled: enough"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, undone := &board{}, map[string]bool{}
+			b, undone := &board.Board{}, map[string]bool{}
 			var mu sync.Mutex
 			def := saga.New[int]("saga")
 			if c.publish {
@@ -100,7 +60,7 @@ EXECUTION_COMPLETED CANCELLED sagas/EXECUTION_COMPLETED/id {"error":"workflow ca
 			}).After(pack)
 			setup := perduretest.Setup{Workflows: []perdure.Definition{def}, Options: perdure.Options{Publisher: b}}
 			setup.CrashEverywhere(t, func(env *perduretest.Env) any {
-				b.reset()
+				b.Reset()
 				clear(undone)
 				run := perduretest.Start(env, def.Workflow, 7)
 				if env.Sleep(time.Millisecond); c.cancel {

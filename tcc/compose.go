@@ -31,6 +31,8 @@ type composition struct {
 	input    reflect.Type
 	members  []*Member
 	pressure perdure.Pressure
+	calls    perdure.Callbacks
+	events   perdure.ExecutionEvents
 
 	compile func() *assembly // once
 }
@@ -51,7 +53,7 @@ type Member struct {
 func Compose[I any](name string, opts ...perdure.WorkflowOption) *Composition[I] {
 	c := &composition{name: name, input: reflect.TypeFor[I]()}
 	c.compile = sync.OnceValue(c.assemble)
-	return &Composition[I]{workflow[I](name, c.declare, func(ctx context.Context, in json.RawMessage) error {
+	return &Composition[I]{workflow[I](name, c.declare, c.callbacks, func(ctx context.Context, in json.RawMessage) error {
 		return c.compile().run(ctx, in)
 	}, opts), c}
 }
@@ -94,6 +96,20 @@ func (c *Composition[I]) Pressure(p perdure.Pressure) *Composition[I] {
 	return c
 }
 
+// On adds a callback. Its steps are the aliases of members; they are done when they are
+// confirmed.
+func (c *Composition[I]) On(b perdure.Callback) *Composition[I] {
+	c.def.calls = append(c.def.calls, b)
+	return c
+}
+
+// Publish has the publisher told, under a topic, of each start and end of an execution.
+// What members tell of their participants is up to them.
+func (c *Composition[I]) Publish(topic string) *Composition[I] {
+	c.def.events = perdure.ExecutionEvents{On: true, Topic: topic}
+	return c
+}
+
 // Execute starts a run, waits for its end and tells how it went, as [TCC.Execute] does.
 // A participant has the ID alias/participant.
 func (c *Composition[I]) Execute(ctx context.Context, by perdure.Caller, in I, opts ...perdure.StartOption) (Result, error) {
@@ -127,7 +143,7 @@ type assembly struct {
 func (c *composition) assemble() *assembly {
 	whole := *c
 	a := &assembly{composition: &whole, byAlias: map[string]*Member{}}
-	whole.members = nil
+	whole.members, whole.calls = nil, slices.Clone(c.calls)
 	for _, m := range c.members {
 		own := *m
 		own.after = slices.Clone(m.after)
@@ -139,6 +155,7 @@ func (c *composition) assemble() *assembly {
 	for _, m := range whole.members {
 		a.issues = append(a.issues, a.examine(m)...)
 	}
+	a.issues = append(a.issues, whole.calls.Check(func(alias string) bool { return a.byAlias[alias] != nil })...)
 	return a
 }
 
@@ -204,6 +221,9 @@ func (c *composition) declare() (perdure.About, []perdure.Issue) {
 	a := c.compile()
 	return perdure.About{Graph: &a.graph}, a.issues
 }
+
+// callbacks are those of the composition.
+func (c *composition) callbacks() perdure.Callbacks { return c.compile().calls }
 
 // makeInput makes what the member's TCC gets. It is recorded: another build goes on with
 // the same.

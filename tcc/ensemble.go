@@ -13,6 +13,7 @@ import (
 type ensemble struct {
 	*assembly
 	input json.RawMessage
+	calls *perdure.Calls
 	begun []*Member             // in order
 	parts map[string]*execution // by alias
 	why   error                 // why it is called off
@@ -21,7 +22,10 @@ type ensemble struct {
 // run is the workflow. All that ends it but success does so in the clean-up, where
 // operations have the paths that they have in the code.
 func (a *assembly) run(ctx context.Context, input json.RawMessage) error {
-	e := &ensemble{assembly: a, input: input, parts: map[string]*execution{}}
+	if err := a.events.Begin(ctx); err != nil {
+		return err
+	}
+	e := &ensemble{assembly: a, input: input, calls: a.calls.Begin(), parts: map[string]*execution{}}
 	if err := perdure.OnCancel(ctx, "call-off", e.callOff); err != nil {
 		return err
 	}
@@ -42,6 +46,9 @@ func (a *assembly) run(ctx context.Context, input json.RawMessage) error {
 		return err
 	case e.why != nil:
 		return perdure.Cancel(ctx, e.why.Error())
+	}
+	if err := e.calls.Wait(ctx); err != nil {
+		return err
 	}
 	return perdure.End(ctx, perdure.StatusConfirmed, json.RawMessage(nil), nil)
 }
@@ -80,7 +87,10 @@ func (e *ensemble) ended(ctx context.Context, m *Member, f perdure.Awaitable, er
 	} else { // it has not begun
 		err = perdure.FailedPhase(perdure.PhaseTry, m.alias, err)
 	}
-	if err != nil && !m.optional && e.why == nil {
+	if err == nil {
+		return e.calls.StepEnded(ctx, m.alias)
+	}
+	if !m.optional && e.why == nil {
 		e.why = err
 	}
 	return err
@@ -95,7 +105,8 @@ func (e *ensemble) callOff(ctx context.Context) error {
 	if err := perdure.SetStatus(ctx, perdure.StatusCanceling); err != nil {
 		return err
 	}
-	status, ends := perdure.StatusCanceled, why
+	var failed []string
+	ends := why
 	for _, m := range slices.Backward(e.begun) {
 		x := e.parts[m.alias]
 		if x == nil {
@@ -108,11 +119,31 @@ func (e *ensemble) callOff(ctx context.Context) error {
 		if err := x.undo(in, why); err != nil {
 			return err
 		}
-		if x.status == perdure.StatusFailed && status != perdure.StatusFailed {
-			status, ends = perdure.StatusFailed, x.err
+		if x.status == perdure.StatusFailed {
+			if failed = append(failed, m.alias); len(failed) == 1 {
+				ends = x.err
+			}
 		}
 	}
-	return perdure.End(ctx, status, json.RawMessage(nil), ends)
+	return e.end(ctx, ends, failed)
+}
+
+// end ends a composition that is cancelled, but for members that have failed.
+func (e *ensemble) end(ctx context.Context, why error, failed []string) error {
+	status := perdure.StatusCanceled
+	if len(failed) > 0 {
+		suppressed, err := e.calls.Failed(ctx, why, failed...)
+		if err != nil {
+			return err
+		}
+		if status = perdure.StatusFailed; suppressed {
+			status, why = perdure.StatusConfirmed, nil
+		}
+	}
+	if err := e.calls.Wait(ctx); err != nil {
+		return err
+	}
+	return perdure.End(ctx, status, json.RawMessage(nil), why)
 }
 
 // undo cancels a member, which carries out first what it has decided.

@@ -176,8 +176,8 @@ func (p *participant) task(phase perdure.Phase) perdure.Task {
 			t.Timeout = limit
 		}
 	}
-	if phase == perdure.PhaseConfirm && p.event != nil {
-		t.Event, t.Call = p.event, orTried(p.id, t.Call)
+	if e := p.d.events.Step(p.event); phase == perdure.PhaseConfirm && e != nil {
+		t.Event, t.Call = e, orTried(p.id, t.Call)
 	}
 	return t
 }

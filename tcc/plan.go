@@ -98,3 +98,6 @@ func (d *definition) declare() (perdure.About, []perdure.Issue) {
 	p := d.compile()
 	return perdure.About{Graph: &p.graph}, p.issues
 }
+
+// callbacks are those of the definition.
+func (d *definition) callbacks() perdure.Callbacks { return d.compile().calls }

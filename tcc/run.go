@@ -43,6 +43,9 @@ func (p *plan) begin(input json.RawMessage) *execution {
 
 // run is the workflow: a whole run of the TCC.
 func (p *plan) run(ctx context.Context, input json.RawMessage) error {
+	if err := p.events.Begin(ctx); err != nil {
+		return err
+	}
 	x := p.begin(input)
 	x.whole = true
 	if err := perdure.OnCancel(ctx, "call-off", x.callOff); err != nil {
@@ -115,8 +118,12 @@ func (x *execution) try(ctx context.Context) (failed, err error) {
 			x.tries[p.id] = out
 			x.mu.Unlock()
 			x.tried = append(x.tried, p)
+			continue
 		case !p.optional:
-			return perdure.FailedPhase(perdure.PhaseTry, x.prefix+p.id, err), nil
+			failed = perdure.FailedPhase(perdure.PhaseTry, x.prefix+p.id, err)
+		}
+		if err := x.events.StepFailed(ctx, x.phase.Of(p.id), err); err != nil || failed != nil {
+			return failed, err
 		}
 	}
 	return nil, nil
@@ -226,7 +233,7 @@ func (x *execution) settle(ctx context.Context, p *participant, f *perdure.Futur
 			if x.failure == nil {
 				x.failure = why
 			}
-			return false, nil
+			return false, x.events.StepFailed(ctx, x.phase.Of(p.id), failed)
 		case "handled": // which is recorded as if it had done it
 			t.Call = func(context.Context, perdure.Given) (json.RawMessage, error) {
 				data, _ := x.triedBy(p.id)
@@ -242,9 +249,6 @@ func (x *execution) decision(id string) string { return strings.ReplaceAll(x.pre
 
 // end ends a TCC that is confirmed or cancelled.
 func (x *execution) end(ctx context.Context, status perdure.RunStatus, why error) error {
-	if err := x.calls.Wait(ctx); err != nil {
-		return err
-	}
 	if err := perdure.Record(ctx, perdure.Fact{Kind: perdure.PhaseCompleted, Name: "phase", Phase: string(x.phase)}); err != nil {
 		return err
 	}
@@ -262,9 +266,6 @@ func (x *execution) fail(ctx context.Context, why error) error {
 	if err != nil {
 		return err
 	}
-	if err := x.calls.Wait(ctx); err != nil {
-		return err
-	}
 	if suppressed {
 		return x.finish(ctx, perdure.StatusConfirmed, nil)
 	}
@@ -276,6 +277,14 @@ func (x *execution) fail(ctx context.Context, why error) error {
 
 // finish ends the execution, and the run where it is that.
 func (x *execution) finish(ctx context.Context, status perdure.RunStatus, why error) error {
+	if status == perdure.StatusConfirmed && !x.whole { // that of a run is told by its listeners
+		if err := x.calls.Completed(ctx); err != nil {
+			return err
+		}
+	}
+	if err := x.calls.Wait(ctx); err != nil {
+		return err
+	}
 	x.over, x.status, x.err = true, status, why
 	if !x.whole {
 		return nil

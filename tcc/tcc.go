@@ -36,6 +36,7 @@ type definition struct {
 	timeout      time.Duration // of an attempt
 	parks        bool
 	calls        perdure.Callbacks
+	events       perdure.ExecutionEvents
 	issues       []perdure.Issue
 
 	compile func() *plan // once
@@ -45,15 +46,15 @@ type definition struct {
 func New[I any](name string, opts ...perdure.WorkflowOption) *TCC[I] {
 	d := &definition{name: name, input: reflect.TypeFor[I](), retry: DefaultRetry}
 	d.compile = sync.OnceValue(d.plan)
-	return &TCC[I]{workflow[I](name, d.declare, func(ctx context.Context, in json.RawMessage) error {
+	return &TCC[I]{workflow[I](name, d.declare, d.callbacks, func(ctx context.Context, in json.RawMessage) error {
 		return d.compile().run(ctx, in)
 	}, opts), d}
 }
 
 // workflow makes the workflow of a TCC or a composition.
-func workflow[I any](name string, declare perdure.Declared, run func(context.Context, json.RawMessage) error, opts []perdure.WorkflowOption) *perdure.Workflow[I, json.RawMessage] {
+func workflow[I any](name string, declare perdure.Declared, calls perdure.Calling, run func(context.Context, json.RawMessage) error, opts []perdure.WorkflowOption) *perdure.Workflow[I, json.RawMessage] {
 	opts = slices.Concat([]perdure.WorkflowOption{perdure.Timeout(DefaultTimeout), perdure.PatternTCC, perdure.CleansUp}, opts,
-		[]perdure.WorkflowOption{declare})
+		[]perdure.WorkflowOption{declare, calls})
 	return perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
 		in, err := perdure.Payload[json.RawMessage](ctx)
 		if err != nil {
@@ -114,6 +115,14 @@ func (t *TCC[I]) Park() *TCC[I] {
 // On adds a callback. Its steps are participants; they are done when they have confirmed.
 func (t *TCC[I]) On(c perdure.Callback) *TCC[I] {
 	t.def.calls = append(t.def.calls, c)
+	return t
+}
+
+// Publish has the publisher told, under a topic, of each start and end of an execution,
+// and of each participant that has confirmed, or has failed in a phase. A participant
+// that has an event of its own tells that instead of its confirm.
+func (t *TCC[I]) Publish(topic string) *TCC[I] {
+	t.def.events = perdure.ExecutionEvents{On: true, Topic: topic}
 	return t
 }
 

@@ -64,6 +64,7 @@ var plan = map[string]permit{
 	// beside the house: what tests start
 	"internal/faultproxy": {},
 	"internal/testpg":     {},
+	"internal/board":      {own: "/"},
 }
 
 // street has the packages that wire everything together. They are not counted

@@ -1,0 +1,56 @@
+// Package board has a publisher for tests.
+package board
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/perdure/perdure"
+)
+
+// A Board has the events that were published, each once by its ID. The zero value is
+// empty; it is safe for concurrent use.
+type Board struct {
+	mu   sync.Mutex
+	seen map[string]bool
+	all  []perdure.Event
+}
+
+// Publish adds an event.
+func (b *Board) Publish(_ context.Context, e perdure.Event) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.seen == nil {
+		b.seen = map[string]bool{}
+	}
+	if !b.seen[e.ID] {
+		b.seen[e.ID] = true
+		b.all = append(b.all, e)
+	}
+	return nil
+}
+
+// Reset removes all of them.
+func (b *Board) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seen, b.all = nil, nil
+}
+
+// String gives a line for each: what it tells, the status of the run, topic/type/key,
+// where the key is "id" for the workflow ID, the step, and the payload.
+func (b *Board) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []string
+	for _, e := range b.all {
+		key := e.Key
+		if key == e.WorkflowID {
+			key = "id"
+		}
+		out = append(out, fmt.Sprintf("%s %s %s/%s/%s %s", e.Tells, e.Status, e.Topic, e.Type, key, strings.TrimSpace(e.Step+" "+string(e.Data))))
+	}
+	return strings.Join(out, "\n")
+}
