@@ -36,6 +36,14 @@ type clone struct {
 // name is that of the step as an operation may have it.
 func (c clone) name() string { return strings.ReplaceAll(c.id, "#", ".") }
 
+// keys is the key of the operation as an option, where it has one.
+func (c clone) keys() []perdure.BranchOption {
+	if c.key == "" {
+		return nil
+	}
+	return []perdure.BranchOption{perdure.Key(c.key)}
+}
+
 // AddEach adds a step over the items that the saga's input has: it becomes one step, a
 // clone, for each. Items must decide by its argument alone. Clones have the IDs id#0,
 // id#1 …; see [Step.Named]. What comes after the step waits for all of them, and gets

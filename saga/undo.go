@@ -20,7 +20,7 @@ func (x *execution) backward(ctx context.Context) (why, over error) {
 		return nil, err
 	}
 	for _, f := range x.failed {
-		if err := perdure.DeadLetter(ctx, f.name(), f.err); err != nil {
+		if err := perdure.DeadLetter(ctx, f.step, f.err, f.keys()...); err != nil {
 			return nil, err
 		}
 	}

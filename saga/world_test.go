@@ -298,7 +298,7 @@ func (w *world) look(env *perduretest.Env, def *saga.Saga[string], id string) (r
 			case e.Kind == journal.StepCompleted, e.Kind == journal.StepFailed:
 				ended = append(ended, unitID(e.Op, def))
 			case e.Kind == journal.DeadLettered:
-				letters = append(letters, e.Op.Name)
+				letters = append(letters, unitID(e.Op, def))
 			}
 		}
 		slices.Sort(letters)
@@ -306,9 +306,6 @@ func (w *world) look(env *perduretest.Env, def *saga.Saga[string], id string) (r
 	})
 	if err != nil {
 		env.Fatal(err)
-	}
-	for i, l := range letters {
-		letters[i] = strings.Replace(l, ".", "#", 1)
 	}
 	return r, ended, letters
 }
