@@ -115,8 +115,8 @@ func (c *Client) Resume(ctx context.Context, id string) error { return c.runs.Re
 // failed: from the failed step, or where it was CANCELLED or TIMED_OUT, or its code failed
 // by itself. The new run has the workflow ID, input, headers and attributes of the old
 // one, and what that had done before; see [journal.Salvage] for what is kept and what is
-// done anew. Its steps have the idempotency keys of the old run, unless steps of that
-// were undone: then all have new ones. Open timers and waits begin anew, and messages
+// done anew. Its steps have the idempotency keys of the old run, but for those that were
+// undone there: these have new ones. Open timers and waits begin anew, and messages
 // that nobody took stay with the old run.
 //
 // A run in another status gives an [Error] of code wrong_state, and so does one after

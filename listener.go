@@ -119,11 +119,15 @@ type StepInfo struct {
 	Run     journal.Head
 	Phase   Phase  // empty for none
 	Of      string // the path of what it is a phase of: debit for try:debit; without a phase its own
+
+	// Keys is the run whose idempotency keys the step has: its own, or of those that this
+	// run retries the first since which the step was not undone.
+	Keys journal.RunID
 }
 
 func infoOfStep(s kernel.StepInfo) StepInfo {
 	n, _ := s.Attempt()
-	return StepInfo{Step: s.Name(), Attempt: n, Run: s.Run(), Phase: Phase(s.Phase()), Of: s.Of()}
+	return StepInfo{Step: s.Name(), Attempt: n, Run: s.Run(), Phase: Phase(s.Phase()), Of: s.Of(), Keys: s.Keys()}
 }
 
 // around makes what the kernel calls of what the application gave.

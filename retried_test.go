@@ -545,7 +545,7 @@ func TestRetryOfACancelledRunBeginsItsWaitsAnew(t *testing.T) {
 }
 
 // Steps that were undone are done anew, under new keys: the outside world knows the old
-// ones as undone.
+// ones as undone. All others keep theirs: what failed may have happened all the same.
 //
 // spec: P-4
 func TestRetryOfWhatWasUndone(t *testing.T) {
@@ -570,16 +570,29 @@ func TestRetryOfWhatWasUndone(t *testing.T) {
 		defer w.end()
 		old := begin(t, w, wf, 1, perdure.ID("w"))
 		ends(t, old, "broken")
-		before := s.keys["reserve"]
+		runs := []*perdure.Run[int]{retry(t, w, wf, "w")}
+		ends(t, runs[0], "broken")
+		if key := s.keys["undo"]; key != string(runs[0].RunID())+"/undo:reserve" {
+			t.Errorf("what was done anew is undone with the key %s", key)
+		}
+		s.breaks("undo", "charge")
+		runs = append(runs, retry(t, w, wf, "w"))
+		ends(t, runs[1], "broken")
+		reserved := s.keys["reserve"]
+		if reserved != string(runs[1].RunID())+"/reserve" {
+			t.Errorf("it is reserved with the key %s, which was undone", reserved)
+		}
 		s.breaks()
 		s.did()
-		again := retry(t, w, wf, "w")
-		ends(t, again, "")
-		if did := s.did(); !slices.Equal(did, []string{"reserve", "charge"}) {
+		runs = append(runs, retry(t, w, wf, "w")) // of one where nothing was undone
+		ends(t, runs[2], "")
+		if did := s.did(); !slices.Equal(did, []string{"charge"}) {
 			t.Errorf("it did %v", did)
 		}
-		if key := s.keys["reserve"]; key == before || key != string(again.RunID())+"/reserve" {
-			t.Errorf("it is reserved with the key %s, which was undone", key)
+		for name, want := range map[string]string{"reserve": reserved, "mail": string(old.RunID()) + "/mail", "charge": string(old.RunID()) + "/charge"} {
+			if s.keys[name] != want {
+				t.Errorf("the key of %s is %s, want %s", name, s.keys[name], want)
+			}
 		}
 	})
 }

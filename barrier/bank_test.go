@@ -222,3 +222,44 @@ func TestASagaIsUndoneOnceWhereverACrashComes(t *testing.T) {
 		t.Error("nothing was executed twice: this has proved nothing")
 	}
 }
+
+// A step that has failed may have taken effect all the same: where its run is retried, it
+// finds what it did. What was undone since is done again.
+//
+// spec: F-43, P-4
+func TestARetriedRunFindsWhatWasDone(t *testing.T) {
+	const want = "[a 30 0 b 70 0]"
+	for _, undoes := range []bool{false, true} {
+		b, broken := &bank{}, true
+		pay := saga.New[int]("pay")
+		debit := saga.Add(pay, "debit", func(ctx context.Context, c int) (int, error) { return b.book(ctx, "a", -c, 0) })
+		if undoes {
+			debit.Undo(func(ctx context.Context, c, _ int) error {
+				_, err := b.book(ctx, "a", c, 0)
+				return err
+			})
+		}
+		saga.Add(pay, "credit", func(ctx context.Context, c int) (int, error) {
+			n, err := b.book(ctx, "b", c, 0)
+			if broken {
+				err = errors.New("the answer is lost")
+			}
+			return n, err
+		}).After(debit)
+		perduretest.Test(t, func(env *perduretest.Env) {
+			b.open(env)
+			run := perduretest.Start(env, pay.Workflow, 70, perdure.ID("x"))
+			if _, err := run.Result(); err == nil {
+				env.Error("it does not fail")
+			}
+			broken = false
+			again, err := env.Engine().Retry(env.Context(), "x")
+			if err == nil {
+				_, err = again.Result(env.Context())
+			}
+			if got := fmt.Sprint(b.accounts(env)); err != nil || got != want {
+				env.Errorf("retried, the accounts have %s, want %s: %v", got, want, err)
+			}
+		}, pay)
+	}
+}

@@ -11,7 +11,8 @@
 //	}
 //
 // What a step is told apart by is its run, its path and its phase, so nothing else is
-// to be said. The database is PostgreSQL or SQLite by database/sql, with any driver
+// to be said. In a run that retries another one a step that was not undone is still the
+// step of that: it finds what it did there. The database is PostgreSQL or SQLite by database/sql, with any driver
 // that takes $1 for the first argument, and has the table that [Create] makes.
 //
 // # What happens

@@ -51,7 +51,7 @@ func deliveryOf(ctx context.Context) (delivery, error) {
 			Hint: "pass on the context that the step's function was given",
 		}
 	}
-	d := delivery{name: info.Step, run: string(info.Run.ID), of: info.Of, phase: info.Phase, first: "try", last: "end", back: "back"}
+	d := delivery{name: info.Step, run: string(info.Keys), of: info.Of, phase: info.Phase, first: "try", last: "end", back: "back"}
 	if d.phase == "" || d.phase == perdure.PhaseUndo {
 		d.first, d.last = "step", "undo"
 	}

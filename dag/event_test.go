@@ -8,7 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dag"
-	"github.com/perdure/perdure/internal/board"
+	"github.com/perdure/perdure/internal/patterntest"
 	"github.com/perdure/perdure/perduretest"
 )
 
@@ -34,7 +34,7 @@ func TestAGraphTellsThePublisher(t *testing.T) {
 			"EXECUTION_COMPLETED FAILED /EXECUTION_COMPLETED/id {\"error\":\"step ship failed: it is down\"}"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, g := &board.Board{}, dag.New[int]("g", perdure.NoRetry)
+			b, g := &patterntest.Board{}, dag.New[int]("g", perdure.NoRetry)
 			if !c.silent {
 				g.PublishEvents()
 			}

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 )
@@ -89,12 +90,22 @@ type Detail struct {
 	CleansUp   bool              `json:"cleans_up,omitempty"`  // its code plans a clean-up before anything else, which has no record; also of a claim
 	Retried    RunID             `json:"retried,omitempty"`    // the run that failed and that this one retries: its journal begins with what is still valid of that one's
 	Keys       RunID             `json:"keys,omitempty"`       // the run whose idempotency keys its steps have; empty for its own
+	Renewed    map[string]RunID  `json:"renewed,omitempty"`    // by the path of a step, or of what it is a phase of, whose keys it has instead: it was undone since
 	Letters    []string          `json:"letters,omitempty"`    // workflow IDs of the dead letters that it is to settle
 }
 
 // ByMessage says whether a message was taken by the entry, be it in the run that its
 // own run retries.
 func (d *Detail) ByMessage() bool { return d.Mail != 0 || d.Taken != 0 }
+
+// KeysOf gives, of the start of a run, the run whose idempotency keys a step has, by its
+// path or that of what it is a phase of; empty for the run itself.
+func (d *Detail) KeysOf(path string) RunID {
+	if d == nil {
+		return ""
+	}
+	return cmp.Or(d.Renewed[path], d.Keys)
+}
 
 // Attempt is the attempt that the entry belongs to, counted from 1.
 func (e *Entry) Attempt() int {
@@ -131,6 +142,9 @@ func (d *Detail) size() int {
 		for _, t := range texts {
 			n += len(t)
 		}
+	}
+	for path, run := range d.Renewed {
+		n += len(path) + len(run)
 	}
 	for _, m := range []map[string]string{d.Headers, d.Attributes} {
 		for k, v := range m {

@@ -47,6 +47,7 @@ var golden = map[string][]journal.Entry{
 	// Runs that retry others.
 	"v1-fields-4.jsonl": alone(retriedFields(), 1),
 	"v1-retried.jsonl":  goldenRetried(),
+	"v1-fields-6.jsonl": alone(journal.Detail{Renewed: map[string]journal.RunID{"pack[1]": "db-1-2", "tcc/debit": "db-1-3"}}, 1),
 	"v1-tcc.jsonl":      goldenTCC(),
 }
 

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,18 +30,19 @@ import (
 // named as before. The run is PENDING at the end. What Run, and the detail of the
 // start, are to say is the caller's.
 //
-// It says whether anything was undone: the outside world may have seen it done, and
-// undone, under the idempotency keys of the old run.
-func Salvage(entries []Entry) (kept []Entry, undone bool) {
+// Redone has the paths of the steps, and of what phases are phases of, that were undone:
+// the outside world may have seen them done, and undone, under the idempotency keys of
+// the old run, so these would not do it again.
+func Salvage(entries []Entry) (kept []Entry, redone []string) {
 	if len(entries) == 0 {
-		return nil, false
+		return nil, nil
 	}
 	s := &salvage{entries: entries, ops: map[Op]*salvaged{}}
 	s.findCut()
 	s.survey()
 	s.undo()
 	s.restart()
-	return s.keep(), s.undone
+	return s.keep(), s.redone()
 }
 
 type salvage struct {
@@ -48,7 +50,6 @@ type salvage struct {
 	cut     int // the first entry that does not count any more
 	ops     map[Op]*salvaged
 	anew    map[int64]bool // scopes in which phases begin from the top
-	undone  bool
 }
 
 // A salvaged operation.
@@ -203,18 +204,16 @@ func (s *salvage) undo() {
 			continue
 		}
 		if r := s.ops[fact]; r != nil {
-			s.redo(r)
+			r.again = true
 			continue
 		}
 		for op, r := range s.ops { // it was undone in a scope of its own
 			if op.Name == fact.Name && op.Key == fact.Key && op.Occ == fact.Occ {
-				s.redo(r)
+				r.again = true
 			}
 		}
 	}
 }
-
-func (s *salvage) redo(r *salvaged) { r.again, s.undone = true, true }
 
 // restart finds the TCCs that were being cancelled after the cut.
 func (s *salvage) restart() {
@@ -238,9 +237,34 @@ func (s *salvage) restart() {
 	}
 	for op, r := range s.ops {
 		if (r.phase == PhaseTry || r.phase == PhaseConfirm || r.phase == PhaseCancel) && s.anew[op.Scope] {
-			s.redo(r)
+			r.again = true
 		}
 	}
+}
+
+// redone gives the paths of what is done again although it has ended well.
+func (s *salvage) redone() []string {
+	paths := map[string]bool{}
+	var a *Aggregate
+	for op, r := range s.ops {
+		if !r.again {
+			continue
+		}
+		if a == nil {
+			a = NewAggregate("", "", "", 0)
+			for i := range s.entries {
+				_ = a.Apply(s.entries[i]) // scopes count, and a journal that was read has them right
+			}
+		}
+		if r.phase == "" {
+			paths[a.Path(op)] = true
+			continue
+		}
+		of := a.About(op)
+		of.Name = strings.TrimPrefix(of.Name, strings.ToLower(r.phase)+":")
+		paths[a.Path(of)] = true
+	}
+	return slices.Sorted(maps.Keys(paths))
 }
 
 // keep gives the new journal.

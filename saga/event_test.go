@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/board"
+	"github.com/perdure/perdure/internal/patterntest"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/saga"
 	"github.com/perdure/perdure/store/memory"
@@ -39,7 +39,7 @@ STEP_COMPLETED RUNNING boxes/box.packed/b-1 pack {"ID":"b-1"}
 EXECUTION_COMPLETED CANCELLED sagas/EXECUTION_COMPLETED/id {"error":"workflow cancelled: enough"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, undone := &board.Board{}, map[string]bool{}
+			b, undone := &patterntest.Board{}, map[string]bool{}
 			var mu sync.Mutex
 			def := saga.New[int]("saga")
 			if c.publish {

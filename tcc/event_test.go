@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/board"
+	"github.com/perdure/perdure/internal/patterntest"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/tcc"
 )
@@ -57,7 +57,7 @@ STEP_FAILED CANCELING tccs/STEP_FAILED/id cancel:a {"error":"no"}
 EXECUTION_COMPLETED FAILED tccs/EXECUTION_COMPLETED/id {"error":"cancel of a failed: no"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, def := &board.Board{}, pair("pair", c.fails...).Publish("tccs")
+			b, def := &patterntest.Board{}, pair("pair", c.fails...).Publish("tccs")
 			setup := perduretest.Setup{Workflows: []perdure.Definition{def}, Options: perdure.Options{Publisher: b}}
 			setup.CrashEverywhere(t, func(env *perduretest.Env) any {
 				b.Reset()

@@ -62,9 +62,9 @@ var plan = map[string]permit{
 	// beside the house: its plan
 	"internal/arch": {},
 	// beside the house: what tests start
-	"internal/faultproxy": {},
-	"internal/testpg":     {},
-	"internal/board":      {own: "/"},
+	"internal/faultproxy":  {},
+	"internal/testpg":      {},
+	"internal/patterntest": {own: "/ perduretest"},
 }
 
 // street has the packages that wire everything together. They are not counted

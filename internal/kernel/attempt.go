@@ -496,16 +496,20 @@ func (s StepInfo) IdempotencyKey() string {
 	if o.work.Phase != "" {
 		path = o.scope.base + s.once()
 	}
-	run := o.run.head.ID
-	if start := o.run.start; start != nil {
-		run = cmp.Or(start.Keys, run)
-	}
+	run := s.Keys()
 	key := string(run) + "/" + path
 	if len(key) > maxKey {
 		sum := sha256.Sum256([]byte(path))
 		key = string(run) + "/" + hex.EncodeToString(sum[:16])
 	}
 	return key
+}
+
+// Keys is the run whose idempotency keys the step has: its own, or the first of those
+// that this one retries, since when it was not undone.
+func (s StepInfo) Keys() journal.RunID {
+	r := s.a.op.run
+	return cmp.Or(r.start.KeysOf(s.Of()), r.head.ID)
 }
 
 // once is the operation as if it occurred once.

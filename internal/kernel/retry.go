@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -85,10 +86,14 @@ func (d *Desk) retrial(ctx context.Context, o office, op string, old journal.Hea
 	if before := entries[0].Detail; before != nil {
 		start = *before
 	}
-	kept, undone := journal.Salvage(entries)
+	kept, redone := journal.Salvage(entries)
 	start.Build, start.Retried, start.Letters, start.Tell = d.build, old.ID, lettersOf(entries), false
-	if start.Keys = cmp.Or(start.Keys, old.ID); undone {
-		start.Keys = ""
+	start.Keys, start.Renewed = cmp.Or(start.Keys, old.ID), maps.Clone(start.Renewed)
+	for _, path := range redone {
+		if start.Renewed == nil {
+			start.Renewed = map[string]journal.RunID{}
+		}
+		start.Renewed[path] = id
 	}
 	for i := range kept {
 		kept[i].Run = n

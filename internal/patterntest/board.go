@@ -1,5 +1,5 @@
-// Package board has a publisher for tests.
-package board
+// Package patterntest has what the tests of the declared patterns share.
+package patterntest
 
 import (
 	"context"
