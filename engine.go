@@ -6,11 +6,13 @@ import (
 	"encoding/hex"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
 )
@@ -61,6 +63,9 @@ type Options struct {
 	// KeepUnrouted is for how long a signal is kept that found no open run; 0 is 7
 	// days, below 0 not at all.
 	KeepUnrouted time.Duration
+	// Off are patterns that are switched off: Register refuses definitions of them, by an
+	// [Error] of code invalid.
+	Off []journal.Pattern
 	// FailOnWarning has Register refuse a definition with a warning, as it does one
 	// with an error.
 	FailOnWarning bool
@@ -98,6 +103,7 @@ type Engine struct {
 	k         *kernel.Engine
 	observers *observe.Set
 	strict    bool // Options.FailOnWarning
+	off       []journal.Pattern
 
 	mu    sync.Mutex
 	known map[string]*workflow // by name
@@ -150,7 +156,7 @@ func New(s store.Store, o Options) (*Engine, error) {
 		return nil, err
 	}
 	return &Engine{
-		Client: &Client{desk: &k.Desk, runs: k, k: k}, k: k, observers: cfg.Observers, strict: o.FailOnWarning, known: map[string]*workflow{},
+		Client: &Client{desk: &k.Desk, runs: k, k: k}, k: k, observers: cfg.Observers, strict: o.FailOnWarning, off: slices.Clone(o.Off), known: map[string]*workflow{},
 	}, nil
 }
 
@@ -205,6 +211,12 @@ func (e *Engine) register(w Definition) error {
 	def, err := w.definition()
 	if err != nil {
 		return err
+	}
+	if slices.Contains(e.off, def.Pattern) {
+		return &Error{
+			Code: journal.CodeInvalid, Op: "register " + def.Name, Message: "pattern " + def.Pattern.String() + " is switched off",
+			Hint: "take it out of Options.Off",
+		}
 	}
 	_, issues := def.examined()
 	if err := newDefinitionError(def.Name, issues, e.strict); err != nil {

@@ -25,7 +25,11 @@ type composing struct {
 }
 
 // run is the workflow.
-func (c *composed) run(ctx context.Context, input json.RawMessage) error {
+func (c *composed) run(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
+	return nil, c.play(ctx, input)
+}
+
+func (c *composed) play(ctx context.Context, input json.RawMessage) error {
 	if err := c.events.Begin(ctx); err != nil {
 		return err
 	}

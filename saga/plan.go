@@ -37,6 +37,9 @@ func (d *definition) plan() *plan {
 	if !own.policy.valid() {
 		p.complain("policy", "there is no policy %q", string(own.policy))
 	}
+	if own.output != nil && own.output.of != d {
+		p.complain("output", "step %s is one of saga %s", own.output.id, own.output.of.name)
+	}
 	if own.handler == nil {
 		p.complain("handler", "a nil handler")
 	}
@@ -150,23 +153,31 @@ func (d *definition) declare() (perdure.About, []perdure.Issue) {
 func (d *definition) callbacks() perdure.Callbacks { return d.compile().calls }
 
 // run is the workflow: a whole run of the saga.
-func (p *plan) run(ctx context.Context, input json.RawMessage) error {
+func (p *plan) run(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
 	if err := p.events.Begin(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	x := p.begin(input)
 	if err := perdure.OnCancel(ctx, "compensate", x.cleanUp); err != nil {
-		return err
+		return nil, err
 	}
 	if err := x.forward(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	if len(x.failed) == 0 {
-		return x.calls.Wait(ctx)
+		return x.output(), x.calls.Wait(ctx)
 	}
 	why, over := x.backward(ctx)
 	if over != nil || why == nil {
-		return over
+		return nil, over
 	}
-	return perdure.Fail(ctx, why)
+	return nil, perdure.Fail(ctx, why)
+}
+
+// output is that of the saga.
+func (x *execution) output() json.RawMessage {
+	if x.definition.output == nil {
+		return nil
+	}
+	return x.results[x.definition.output.id]
 }

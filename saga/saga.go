@@ -17,7 +17,8 @@ const DefaultTimeout = 5 * time.Minute
 // A Saga is a definition: steps, what undoes them, and how. It is built once, usually
 // into a package variable, by one goroutine; it is complete when it is registered, and
 // what is added to it afterwards does not count. Input is of type I. It is a
-// [perdure.Workflow] too: it is registered, started and found as one.
+// [perdure.Workflow] too: it is registered, started and found as one, and its output is
+// that of the step that [Saga.Output] names.
 type Saga[I any] struct {
 	*perdure.Workflow[I, json.RawMessage]
 	def *definition
@@ -31,6 +32,7 @@ type definition struct {
 	name     string
 	input    reflect.Type
 	steps    []*step
+	output   *step // nil for none
 	policy   Policy
 	handler  Handler
 	parks    bool
@@ -53,7 +55,7 @@ func New[I any](name string, opts ...perdure.WorkflowOption) *Saga[I] {
 
 // A runner is a definition that is complete.
 type runner interface {
-	run(ctx context.Context, input json.RawMessage) error
+	run(ctx context.Context, input json.RawMessage) (json.RawMessage, error)
 }
 
 // define makes the workflow of a definition.
@@ -66,7 +68,7 @@ func define[I any](name string, opts []perdure.WorkflowOption, declare perdure.D
 		if err != nil {
 			return nil, err
 		}
-		return nil, compile().run(ctx, in)
+		return compile().run(ctx, in)
 	}, opts...)
 }
 
@@ -80,6 +82,14 @@ func execute[I any](ctx context.Context, w *perdure.Workflow[I, json.RawMessage]
 		return perdure.Report{}, err
 	}
 	return run.Report(ctx)
+}
+
+// Output has the result of a step be the output of the saga; without it there is none.
+func (s *Saga[I]) Output(step Dependency) *Saga[I] {
+	if step != nil {
+		s.def.output = step.step()
+	}
+	return s
 }
 
 // Policy says how steps are undone; without it [StrictSequential].

@@ -1,4 +1,4 @@
-// Command orders fulfils orders: it reserves, charges and ships, and when the
+// Command orders fulfils orders by a saga: it reserves, charges and ships, and when the
 // carrier refuses, it gives the money and the goods back.
 package main
 
@@ -8,7 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/app"
-	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/saga"
 )
 
 // An Order is what a customer wants. Money is in cents.
@@ -27,48 +27,45 @@ type Receipt struct {
 	Tracking string `json:"tracking"`
 }
 
-// Fulfil is the workflow. Its steps have four attempts each.
-var Fulfil = perdure.Define("order-fulfilment", fulfil,
-	perdure.Retry{Attempts: 4, First: 200 * time.Millisecond},
-	perdure.About{Description: "Reserves, charges and ships an order, or undoes what it did."})
+// Fulfil is the saga.
+var Fulfil = fulfil()
 
 func main() { app.Main(Fulfil) }
 
-func fulfil(ctx context.Context, o Order) (r Receipt, err error) {
-	if r.Hold, err = effect(ctx, "reserve", o); err != nil {
-		return r, err
-	}
-	if r.Charge, err = effect(ctx, "charge", o); err != nil {
-		return r, undo(ctx, o, err, "release")
-	}
-	if r.Tracking, err = effect(ctx, "ship", o); err != nil {
-		return r, undo(ctx, o, err, "refund", "release")
-	}
-	return r, nil
+func fulfil() *saga.Saga[Order] {
+	s := saga.New[Order]("order-fulfilment", perdure.Timeout(24*time.Hour),
+		perdure.About{Description: "Reserves, charges and ships an order, or undoes what it did."})
+	retry := perdure.Retry{Attempts: 4, First: 200 * time.Millisecond}
+	hold := saga.Add(s, "reserve", does("reserve")).Retry(retry).Undo(undoes("release"))
+	charge := saga.Add(s, "charge", does("charge")).Retry(retry).After(hold).Undo(undoes("refund"))
+	ship := saga.Add(s, "ship", does("ship")).Retry(retry).After(charge)
+	receipt := saga.Add(s, "receipt", write).After(ship)
+	// What cannot be undone waits for an operator, when it was tried as often as its step.
+	return s.Output(receipt).Policy(saga.RetryWithBackoff).ParkOnUndoError()
 }
 
-// effect is a step that has the world outside do something for an order. The key
+// does is a step that has the world outside do something for an order. The key
 // is the same in every attempt and after every crash: who gets it a second time
 // does nothing, and answers as before.
-func effect(ctx context.Context, name string, o Order) (string, error) {
-	return perdure.Step(ctx, name, func(ctx context.Context) (string, error) {
-		return do(perdure.IdempotencyKey(ctx), name, o)
-	})
+func does(what string) func(context.Context, Order) (string, error) {
+	return func(ctx context.Context, o Order) (string, error) {
+		return do(perdure.IdempotencyKey(ctx), what, o)
+	}
 }
 
-// undo takes back what was done before it failed, and ends the run as COMPENSATED
-// with why.
-func undo(ctx context.Context, o Order, why error, names ...string) error {
-	for _, name := range names {
-		if _, err := perdure.Step(ctx, name, func(ctx context.Context) (string, error) {
-			done, err := do(perdure.IdempotencyKey(ctx), name, o)
-			if _, last, _ := perdure.Attempt(ctx); last {
-				err = perdure.Parking(err) // an operator mends it and resumes the run
-			}
-			return done, err
-		}); err != nil {
-			return err
-		}
+// undoes is a compensation: it gets what its step got, and what that gave.
+func undoes(what string) func(context.Context, Order, string) error {
+	return func(ctx context.Context, o Order, _ string) error {
+		_, err := do(perdure.IdempotencyKey(ctx), what, o)
+		return err
 	}
-	return perdure.End(ctx, journal.Compensated, nil, why)
 }
+
+// given is what the receipt is made of: results of steps before it.
+type given struct {
+	Hold     string `perdure:"step=reserve,required"`
+	Charge   string `perdure:"step=charge,required"`
+	Tracking string `perdure:"step=ship,required"`
+}
+
+func write(_ context.Context, g given) (Receipt, error) { return Receipt(g), nil }

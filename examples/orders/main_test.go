@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/examples/internal/terminal"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
@@ -47,8 +49,8 @@ func order(country string) Order {
 func TestAnOrderIsChargedOnceThoughTheAnswerIsLost(t *testing.T) {
 	begin(t)
 	perduretest.Test(t, func(env *perduretest.Env) {
-		run := perduretest.Start(env, Fulfil, order("IS"))
-		run.Returns(Receipt{Hold: "reserve-ord-1", Charge: "charge-ord-1", Tracking: "ship-ord-1"})
+		run := perduretest.Start(env, Fulfil.Workflow, order("IS"))
+		run.Returns(json.RawMessage(`{"hold":"reserve-ord-1","charge":"charge-ord-1","tracking":"ship-ord-1"}`))
 		run.Executed("charge", 2)
 	}, Fulfil)
 	if got := done(t); !slices.Equal(got, []string{"reserve", "charge", "ship"}) {
@@ -59,9 +61,9 @@ func TestAnOrderIsChargedOnceThoughTheAnswerIsLost(t *testing.T) {
 func TestARefusedOrderIsUndone(t *testing.T) {
 	begin(t)
 	perduretest.Test(t, func(env *perduretest.Env) {
-		run := perduretest.Start(env, Fulfil, order("AQ"))
+		run := perduretest.Start(env, Fulfil.Workflow, order("AQ"))
 		run.Fails(errRefused)
-		run.Is(journal.Compensated)
+		run.Is(perdure.StatusFailed)
 		run.Executed("ship", 1) // to ask again would not help
 	}, Fulfil)
 	if got := done(t); !slices.Equal(got, []string{"reserve", "charge", "refund", "release"}) {
@@ -73,20 +75,19 @@ func TestARefundThatFailsWaitsForAnOperator(t *testing.T) {
 	begin(t)
 	perduretest.Test(t, func(env *perduretest.Env) {
 		good := outside
-		env.Step("refund").Before(1, func(context.Context) error {
+		env.Step("undo:charge").Before(1, func(context.Context) error {
 			outside = t.TempDir() // which is no file: nothing can be done
 			return nil
 		})
-		run := perduretest.Start(env, Fulfil, order("AQ"))
+		run := perduretest.Start(env, Fulfil.Workflow, order("AQ"))
 		env.Sleep(24 * time.Hour)
-		run.Is(journal.Suspended)
+		run.Is(journal.CompensationFailed)
 		outside = good
-		if err := env.Engine().Resume(env.Context(), run.ID()); err != nil {
+		if err := env.Engine().Decide(env.Context(), run.ID(), "undo:charge", perdure.Decision{Choice: "retry"}); err != nil {
 			t.Error(err)
 		}
 		run.Fails(errRefused)
-		run.Is(journal.Compensated)
-		run.Executed("refund", 5) // with one key
+		run.Is(perdure.StatusFailed)
 	}, Fulfil)
 	if got := done(t); !slices.Equal(got, []string{"reserve", "charge", "refund", "release"}) {
 		t.Errorf("outside: %q", got)
@@ -98,7 +99,7 @@ func TestOrdersBearCrashesEverywhere(t *testing.T) {
 		t.Run(country, func(t *testing.T) {
 			perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 				begin(t)
-				run := perduretest.Start(env, Fulfil, order(country))
+				run := perduretest.Start(env, Fulfil.Workflow, order(country))
 				receipt, err := run.Result()
 				return []any{receipt, errors.Is(err, errRefused), done(t)}
 			}, Fulfil)
