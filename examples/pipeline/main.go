@@ -1,7 +1,6 @@
 // Command pipeline makes a report of three files by a graph: it reads them side by side,
-// joins what they have, and writes the report. One file has not been delivered yet: the
-// graph fails, a dead letter waits for somebody who looks at it, and the retry does what
-// is left.
+// joins them, and writes the report. Where a file has not been delivered yet, the graph
+// fails, a dead letter waits for who looks at it, and a retry does what is left.
 package main
 
 import (
@@ -14,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -118,9 +118,9 @@ func run(dir, day string, again bool) error {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- engine.Run(ctx) }()
-	defer func() { stop(); _ = <-done }()
+	var running sync.WaitGroup
+	running.Go(func() { _ = engine.Run(ctx) })
+	defer func() { stop(); running.Wait() }()
 	if again {
 		if err := retry(ctx, engine, day); err != nil {
 			return err
