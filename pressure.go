@@ -199,8 +199,9 @@ func (f *batchedFlow) Room(running int, _ time.Time) (int, error) {
 func (f *batchedFlow) Ended(error, time.Time) { f.closed = true }
 
 // Breaker is a pressure that stops what fails again and again: a circuit breaker.
-// Closed, it lets all begin. Failures in a row open it: then nothing begins, and what
-// would have gets a [BreakerOpenError]. After Recovery it is half-open: at most as many
+// Failures in a row open it: then nothing begins, and what would have gets a
+// [BreakerOpenError]. Closed, it lets at most as many go on at a time as failures are
+// still needed for that, so that it is open before there are more of them. After Recovery it is half-open: at most as many
 // go on at a time as successes are still needed. So many successes close it, and one
 // failure opens it again.
 //
@@ -267,7 +268,7 @@ func (f *breakerFlow) Room(running int, now time.Time) (int, error) {
 		f.open, f.needed = false, f.of.Successes
 	}
 	if f.needed == 0 {
-		return noLimit, nil
+		return f.of.Failures - f.failures - running, nil
 	}
 	return f.needed - running, nil
 }

@@ -277,24 +277,28 @@ func flowRulesOfBreaker(failures int, recovery time.Duration, successes int) flo
 		}
 		return name, word, since
 	}
+	left := func(word string) int { return failures - len(word) + len(strings.TrimRight(word, "f")) }
 	return flowRules{
 		model: func(past []flowCall, running int) (int, bool) {
-			switch name, word, _ := state(past); name {
+			name, word, _ := state(past)
+			switch name {
 			case "open":
 				return 0, true
 			case "half-open":
 				return successes - len(word) - running, false
 			}
-			return math.MaxInt, false
+			return left(word) - running, false
 		},
 		begun: func(u *flowUsage) {
 			name, word, _ := state(u.past)
 			u.met[name]++
-			if name == "open" {
+			switch name {
+			case "open":
 				u.fault("one begins while it is open")
-			}
-			if name == "half-open" {
+			case "half-open":
 				u.atMost(successes - len(word))
+			default:
+				u.atMost(left(word))
 			}
 		},
 		answered: func(u *flowUsage, h flowCall) {

@@ -134,9 +134,15 @@ func TestBreakerOpensHalfOpensAndCloses(t *testing.T) {
 	}
 	s := time.Second
 	f := perdure.Breaker{}.Begin()
-	isRoom(t, "closed", roomIn(f, 1000, 0), "any")
-	endIn(f, "ffffsffff", 0)
-	isRoom(t, "four failures in a row, twice", roomIn(f, 0, 0), "any")
+	isRoom(t, "closed", roomIn(f, 0, 0), "5")
+	isRoom(t, "closed, four try", roomIn(f, 4, 0), "1")
+	isRoom(t, "closed, five try", roomIn(f, 5, 0), "none")
+	endIn(f, "fff", 0)
+	isRoom(t, "three failures, one tries", roomIn(f, 1, 0), "1")
+	endIn(f, "fs", 0)
+	isRoom(t, "a success", roomIn(f, 0, 0), "5")
+	endIn(f, "ffff", 0)
+	isRoom(t, "four failures in a row", roomIn(f, 0, 0), "1")
 	endIn(f, "f", 5*s)
 	isRoom(t, "five", roomIn(f, 0, 5*s), open("00:05", "00:35"))
 	endIn(f, "sfffff", 20*s) // began before
@@ -152,9 +158,9 @@ func TestBreakerOpensHalfOpensAndCloses(t *testing.T) {
 	endIn(f, "ss", 70*s)
 	isRoom(t, "two successes", roomIn(f, 0, 70*s), "1")
 	endIn(f, "s", 70*s)
-	isRoom(t, "three", roomIn(f, 7, 70*s), "any")
+	isRoom(t, "three", roomIn(f, 3, 70*s), "2")
 	endIn(f, "ffff", 71*s)
-	isRoom(t, "closed again, four failures", roomIn(f, 0, 71*s), "any")
+	isRoom(t, "closed again, four failures", roomIn(f, 0, 71*s), "1")
 	endIn(f, "f", 72*s)
 	isRoom(t, "closed again, five", roomIn(f, 0, 72*s), open("01:12", "01:42"))
 }
@@ -163,14 +169,14 @@ func TestBreakerOpensHalfOpensAndCloses(t *testing.T) {
 func TestBreakerTakesItsNumbers(t *testing.T) {
 	f := perdure.Breaker{Failures: 2, Recovery: time.Minute, Successes: 1}.Begin()
 	endIn(f, "f", 0)
-	isRoom(t, "one failure", roomIn(f, 0, 0), "any")
+	isRoom(t, "one failure", roomIn(f, 0, 0), "1")
 	endIn(f, "f", 0)
 	if _, err := f.Room(0, flowBegan); !errors.As(err, new(*perdure.BreakerOpenError)) {
 		t.Error("two failures:", err)
 	}
 	isRoom(t, "a minute later", roomIn(f, 0, time.Minute), "1")
 	endIn(f, "s", time.Minute)
-	isRoom(t, "one success", roomIn(f, 0, time.Minute), "any")
+	isRoom(t, "one success", roomIn(f, 0, time.Minute), "2")
 }
 
 // spec: P-12

@@ -123,6 +123,15 @@ const (
 	StepIsCancelFailed  StepStatus = "CANCEL_FAILED"
 )
 
+// StepStatuses lists every status of a step.
+func StepStatuses() []StepStatus {
+	return []StepStatus{
+		StepIsPending, StepIsRunning, StepIsRetrying, StepIsDone, StepIsFailed, StepIsTimedOut, StepIsCancelled, StepIsSkipped,
+		StepIsCompensated, StepIsCompensationFailed,
+		StepIsTried, StepIsTryFailed, StepIsConfirming, StepIsConfirmed, StepIsConfirmFailed, StepIsCanceling, StepIsCanceled, StepIsCancelFailed,
+	}
+}
+
 // The phases that steps are of, as entries name them: those of a TCC, what undoes a step,
 // and the whole of a composition.
 const (

@@ -23,7 +23,8 @@
 //     compensation has begun. From then on neither a cancel nor the timeout of the saga
 //     stops it.
 //   - A saga that is cancelled, or whose timeout passes, is undone in the same way, and
-//     then ends CANCELLED or TIMED_OUT.
+//     then ends CANCELLED or TIMED_OUT. A step that was under way then is CANCELLED, and
+//     not undone: like one that has failed, it must leave nothing behind.
 //
 // # What is not
 //

@@ -24,6 +24,8 @@ type Part struct {
 // then; that is no error here: the part says so. The saga's own timeout has no meaning,
 // and it need not be registered.
 //
+// Where a compensation waits for an operator, the run is SUSPENDED meanwhile.
+//
 // Where the run is cancelled or times out, now or later, the part is undone as a whole
 // saga would be. Where the run fails for another reason, it is not: see [Part.Undo].
 func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure.BranchOption) (*Part, error) {

@@ -49,6 +49,8 @@ func TestTCCIsAPartOfAWorkflow(t *testing.T) {
 			[]string{"try:one/a", "try:one/b", "confirm:one/b", "cancel:one/b", "cancel:one/a"}, ""},
 		"cancelled canceling":  {map[string]int{"confirm:one/a": 1}, "cancel:one/b", "CANCELLED", []string{"try:one/a", "try:one/b", "confirm:one/b", "cancel:one/b", "cancel:one/a"}, ""},
 		"cancelled afterwards": {nil, "after", "CANCELLED", []string{"try:one/a", "try:one/b", "confirm:one/a", "confirm:one/b"}, ""},
+		"failed, cancelled afterwards": {map[string]int{"confirm:one/b": 1, "cancel:one/b": 1}, "after", "CANCELLED",
+			[]string{"try:one/a", "try:one/b", "confirm:one/a", "cancel:one/a"}, ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

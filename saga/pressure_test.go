@@ -1,0 +1,72 @@
+package saga_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/saga"
+)
+
+// A breaker over the clones of a step is open before all of them have failed: the others
+// are refused, and the same ones after a crash. What is done is undone.
+//
+// spec: P-12, F-33
+func TestABreakerSparesAStepOverAList(t *testing.T) {
+	var mu sync.Mutex
+	executed := map[int]bool{}
+	def := saga.New[int]("saga").Pressure(perdure.Breaker{Failures: 2, Recovery: time.Hour})
+	before := saga.Add(def, "before", nothing).Undo(func(context.Context, int, int) error { return nil })
+	saga.AddEach(def, "call", func(int) []int { return []int{0, 1, 2, 3, 4, 5} }, func(_ context.Context, n int) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		executed[n] = true
+		if n == 0 {
+			return 0, nil
+		}
+		return 0, errBroken
+	}).After(before)
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		clear(executed)
+		run := perduretest.Start(env, def.Workflow, 1)
+		_, _ = run.Result()
+		var r saga.Result
+		if err := env.Do(func(eng *perdure.Engine) error {
+			report, err := eng.Report(env.Context(), run.ID())
+			r = def.ResultOf(report)
+			return err
+		}); err != nil {
+			env.Fatal(err)
+		}
+		refused := 0
+		for _, s := range r.Failed() {
+			if open := (*perdure.BreakerOpenError)(nil); errors.As(s.Err, &open) {
+				refused++
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		began := slices.Sorted(maps.Keys(executed))
+		if len(r.FailedSteps()) != 5 || refused == 0 || refused+len(began) != 6 || !slices.Equal(r.CompensatedSteps(), []string{"before"}) {
+			env.Errorf("%v failed, %d of them refused, %v have begun, %v are undone", r.FailedSteps(), refused, began, r.CompensatedSteps())
+		}
+		return nil
+	}, def)
+}
+
+// spec: P-12, F-2
+func TestAPressureThatCannotBeFailsTheSteps(t *testing.T) {
+	def := saga.New[int]("saga").Pressure(perdure.AtMost(-1))
+	saga.Add(def, "a", nothing)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		if r := execute(env, def, 1); r.FirstFailed() != "a" || !errors.Is(r.Err, &perdure.Error{Code: perdure.CodeInvalid}) {
+			env.Errorf("it is %v: %v", r.Status, r.Err)
+		}
+	}, def)
+}
