@@ -24,7 +24,8 @@ type Part struct {
 // then; that is no error here: the part says so. The saga's own timeout has no meaning,
 // and it need not be registered.
 //
-// Where a compensation waits for an operator, the run is SUSPENDED meanwhile.
+// Where a compensation waits for an operator, the run is SUSPENDED meanwhile; he decides
+// for the name undo:NAME.STEP, or undo:NAME.KEY.STEP.
 //
 // Where the run is cancelled or times out, now or later, the part is undone as a whole
 // saga would be. Where the run fails for another reason, it is not: see [Part.Undo].
@@ -42,6 +43,11 @@ func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure
 		return nil, err
 	}
 	part := p.part(within, name, input)
+	for _, o := range opts {
+		if key, is := o.(perdure.Key); is {
+			part.x.part = name + "." + string(key) + "."
+		}
+	}
 	if err := perdure.OnCancel(within, "compensate", part.x.cleanUp); err != nil {
 		return nil, err
 	}

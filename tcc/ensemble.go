@@ -60,7 +60,7 @@ func (e *ensemble) play(ctx context.Context, m *Member) error {
 		return err
 	}
 	x := m.plan.begin(in)
-	x.prefix = m.alias + "/"
+	x.prefix, x.place = m.alias+"/", m.alias+"."
 	e.parts[m.alias] = x
 	return x.forward(ctx)
 }

@@ -49,6 +49,9 @@ func (t *TCC[I]) Inline(ctx context.Context, in I, opts ...perdure.BranchOption)
 		return Ending{}, err
 	}
 	x := p.begin(input)
+	if x.place, err = p.placeOf(opts); err != nil {
+		return Ending{}, err
+	}
 	if err := perdure.Finally(scope, "call-off", x.callOff); err != nil {
 		return Ending{}, err
 	}
@@ -56,6 +59,22 @@ func (t *TCC[I]) Inline(ctx context.Context, in I, opts ...perdure.BranchOption)
 		return Ending{}, err
 	}
 	return Ending{x.status, x.err, maps.Clone(x.tries)}, nil
+}
+
+// placeOf gives what an operator knows a part by: the name of the TCC, and the key.
+func (p *plan) placeOf(opts []perdure.BranchOption) (string, error) {
+	place := p.name + "."
+	for _, o := range opts {
+		if key, is := o.(perdure.Key); is {
+			place = p.name + "." + string(key) + "."
+		}
+	}
+	for _, one := range p.inOrder {
+		if p.parks && !perdure.ValidName(perdure.PhaseConfirm.Of(place+one.id)) {
+			return "", &perdure.Error{Code: perdure.CodeInvalid, Op: "run " + p.name, Message: "name, key and the ID of " + one.id + " are too long together for an operator"}
+		}
+	}
+	return place, nil
 }
 
 // refused gives the error of a definition that nobody registers.

@@ -18,6 +18,7 @@ type execution struct {
 	calls  *perdure.Calls
 	whole  bool   // it is a run of its own
 	prefix string // of the IDs of its participants, for who reads errors
+	place  string // the same, for who decides: unlike a path it is a part of a name
 
 	phase   perdure.Phase   // that was begun last
 	trying  *participant    // whose try is under way
@@ -220,7 +221,7 @@ func (x *execution) settle(ctx context.Context, p *participant, f *perdure.Futur
 		why := perdure.FailedPhase(x.phase, x.prefix+p.id, failed)
 		choice := "skip"
 		if x.parks {
-			d, err := perdure.Park(ctx, x.phase.Of(x.decision(p.id)), why.Error(), "retry", "skip", "handled")
+			d, err := perdure.Park(ctx, x.phase.Of(x.place+p.id), why.Error(), "retry", "skip", "handled")
 			if err != nil {
 				return false, err
 			}
@@ -243,9 +244,6 @@ func (x *execution) settle(ctx context.Context, p *participant, f *perdure.Futur
 		f = t.Async(ctx, x.given())
 	}
 }
-
-// decision is the name of a participant for who decides: unlike a path it is a name.
-func (x *execution) decision(id string) string { return strings.ReplaceAll(x.prefix, "/", ".") + id }
 
 // end ends a TCC that is confirmed or cancelled.
 func (x *execution) end(ctx context.Context, status perdure.RunStatus, why error) error {

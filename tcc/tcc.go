@@ -105,8 +105,10 @@ func (d *definition) limit(where string, limit time.Duration) time.Duration {
 
 // Park has the run wait for an operator, SUSPENDED, where a confirm or cancel has failed.
 // He decides by [perdure.Client.Decide], for the name confirm:PARTICIPANT or
-// cancel:PARTICIPANT, in a composition confirm:ALIAS.PARTICIPANT: "retry", "skip", which leaves it failed, or "handled" where he has
-// done it by hand: then it is recorded as done.
+// cancel:PARTICIPANT: "retry", "skip", which leaves it failed, or "handled" where he has
+// done it by hand: then it is recorded as done. In a composition the name is
+// confirm:ALIAS.PARTICIPANT, and of a part of a workflow confirm:TCC.PARTICIPANT, or
+// confirm:TCC.KEY.PARTICIPANT where it has a key.
 func (t *TCC[I]) Park() *TCC[I] {
 	t.def.parks = true
 	return t

@@ -1,0 +1,56 @@
+package tcc_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/perduretest"
+)
+
+// An operator tells apart two parts of a run that are one TCC.
+//
+// spec: F-38, F-44
+func TestPartsThatAreParkedAreDecidedApart(t *testing.T) {
+	def := pair("pay", "confirm:a").Park()
+	whole := perdure.Define("whole", func(ctx context.Context, in int) (string, error) {
+		var all []*perdure.Future[string]
+		for _, key := range []string{"one", "two"} {
+			all = append(all, perdure.Go(ctx, key, func(ctx context.Context) (string, error) {
+				e, err := def.Inline(ctx, in, perdure.Key(key))
+				return e.Status.String(), err
+			}))
+		}
+		first, err := all[0].Await(ctx)
+		second, err2 := all[1].Await(ctx)
+		return first + " " + second, errors.Join(err, err2)
+	})
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		run := perduretest.Start(env, whole, 7, perdure.ID("x"))
+		env.Sleep(time.Minute)
+		for name, choice := range map[string]string{"confirm:pay.one.a": "handled", "confirm:pay.two.a": "skip"} {
+			if err := env.Do(func(eng *perdure.Engine) error {
+				return eng.Decide(env.Context(), "x", name, perdure.Decision{Choice: choice})
+			}); err != nil {
+				env.Fatal(err)
+			}
+		}
+		run.Returns("CONFIRMED CANCELED")
+		return nil
+	}, whole)
+}
+
+// spec: F-38
+func TestAPartThatNobodyCouldDecideOnIsRefused(t *testing.T) {
+	def := pair("pay").Park()
+	whole := perdure.Define("whole", func(ctx context.Context, in int) (int, error) {
+		_, err := def.Inline(ctx, in, perdure.Key(strings.Repeat("k", 250)))
+		return 0, err
+	})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		perduretest.Start(env, whole, 7).Fails(&perdure.Error{Code: perdure.CodeInvalid})
+	}, whole)
+}
