@@ -70,6 +70,7 @@ func (w *workflow) examine() (About, []Issue) {
 	if w.declared != nil {
 		about, issues = w.declared()
 		about = about.over(w.about)
+		issues = append(issues[:len(issues):len(issues)], CheckTimeout("timeout", w.Timeout)...)
 	}
 	if w.calling != nil {
 		for _, l := range w.calling().Listeners() {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure/journal"
 )
@@ -38,6 +39,30 @@ func (i Issue) String() string {
 }
 
 var oneLine = strings.NewReplacer("\n", `\n`, "\r", `\r`)
+
+// oddlyLong is what no timeout or delay of a declared step usually is.
+const oddlyLong = 24 * time.Hour
+
+// CheckTimeout warns of a timeout that is negative, or longer than a day.
+func CheckTimeout(where string, d time.Duration) []Issue {
+	if d >= 0 && d <= oddlyLong {
+		return nil
+	}
+	return []Issue{{Severity: IssueWarning, Where: where, Message: "a timeout of " + d.String()}}
+}
+
+// CheckRetry says what is wrong with a policy, and warns of delays that are longer than a
+// day.
+func CheckRetry(where string, r Retry) []Issue {
+	var issues []Issue
+	if err := r.Validate(); err != nil {
+		issues = append(issues, Issue{Severity: IssueError, Where: where, Message: err.Error(), Err: err})
+	}
+	if longest := max(r.First, r.Cap); longest > oddlyLong {
+		issues = append(issues, Issue{Severity: IssueWarning, Where: where, Message: "a delay of " + longest.String()})
+	}
+	return issues
+}
 
 // refuses says whether a definition with this issue is refused.
 func (i Issue) refuses(strict bool) bool {

@@ -85,11 +85,11 @@ func TestWhatIsWrongWithAGraphIsToldAtOnce(t *testing.T) {
 	wantIssues(t, got,
 		`mode: there is no mode "SOMETIMES"`, "concurrency: it is -1", "output: there is no step elsewhere", "again: it needs a function",
 		"queries.bad name: this cannot be a name", "callbacks.0: exactly one of", `callbacks.0: there is no step "gone"`,
-		"a.retry: ", "WARNING: a.timeout: it is -1s", "a.when: a nil condition",
+		"a.retry: ", "WARNING: a.timeout: a timeout of -1s", "a.when: a nil condition",
 		"b: two steps have this name", `b: it follows "elsewhere", which is not there`, "b: a step needs a function", "b.after: a nil step", "b.after: a nil step",
 		"b.wait: it waits for nothing", "b.wait: it waits for all and for any", "b.wait: this cannot be the name of a signal: ", "b.wait: this cannot be the name of a signal: perdure:x",
 		"c.variable: ", "c.event: ", "a circle: c → d → c", "d.undo: two compensations", "d.undo: a compensation needs a function", "d.undo: a compensation needs a function",
-		"in:e: an ID cannot begin with in:", "x: the ID is too long", "this cannot be the name of a signal: sss", "wait.signal: it is 25h0m0s",
+		"in:e: an ID cannot begin with in:", "x: the ID is too long", "this cannot be the name of a signal: sss", "wait.signal: a timeout of 25h0m0s",
 		"not a name: this cannot be an ID", `not a name.A: there is no step "gone"`, "not a name.B: it is of type string, and the result of step \"a\" of type int", "not a name.C: the tag word",
 		"WARNING: not a name: it takes the result of a, which is in no layer before",
 		"child: a step that is a child needs a workflow", "branch: a step needs a function", "early.when: ", "WARNING: early.wait: timer t is -1ns",
@@ -102,7 +102,7 @@ func TestWhatIsWrongWithAGraphIsToldAtOnce(t *testing.T) {
 func TestAWarningRefusesAGraphWhereThatIsAskedFor(t *testing.T) {
 	g := dag.New[int]("g")
 	dag.Add(g, "a", does(1, nil)).Timeout(25 * time.Hour)
-	wantIssues(t, register(t, g, perdure.Options{FailOnWarning: true}), "WARNING: a.timeout: it is 25h0m0s")
+	wantIssues(t, register(t, g, perdure.Options{FailOnWarning: true}), "WARNING: a.timeout: a timeout of 25h0m0s")
 	if got := register(t, g, perdure.Options{}); got != "" {
 		t.Error(got)
 	}

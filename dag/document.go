@@ -163,13 +163,19 @@ func (d *reader) graph(document []byte) *form {
 	f := &form{}
 	at, named := "", false
 	d.object(at, document, fields{
-		"name":           func(at string, v json.RawMessage) { f.name, named = d.name(at, v), true },
-		"version":        func(at string, v json.RawMessage) { f.about.Version = read[string](d, at, v) },
-		"description":    func(at string, v json.RawMessage) { f.about.Description = read[string](d, at, v) },
-		"trigger":        func(at string, v json.RawMessage) { f.about.Trigger = d.name(at, v) },
-		"mode":           func(at string, v json.RawMessage) { f.mode = Mode(read[string](d, at, v)) },
-		"timeout":        func(at string, v json.RawMessage) { f.options = append(f.options, perdure.Timeout(d.duration(at, v))) },
-		"retry":          func(at string, v json.RawMessage) { f.options = append(f.options, d.retry(at, v)) },
+		"name":        func(at string, v json.RawMessage) { f.name, named = d.name(at, v), true },
+		"version":     func(at string, v json.RawMessage) { f.about.Version = read[string](d, at, v) },
+		"description": func(at string, v json.RawMessage) { f.about.Description = read[string](d, at, v) },
+		"trigger":     func(at string, v json.RawMessage) { f.about.Trigger = d.name(at, v) },
+		"mode":        func(at string, v json.RawMessage) { f.mode = Mode(read[string](d, at, v)) },
+		"timeout":     func(at string, v json.RawMessage) { f.options = append(f.options, perdure.Timeout(d.duration(at, v))) },
+		"retry": func(at string, v json.RawMessage) {
+			r := d.retry(at, v)
+			if err := r.Validate(); err != nil {
+				d.complain(at, "%v", err)
+			}
+			f.options = append(f.options, r)
+		},
 		"publish_events": func(at string, v json.RawMessage) { f.events = read[bool](d, at, v) },
 		"concurrency":    func(at string, v json.RawMessage) { d.limit(at, f, perdure.AtMost(number(d, at, v, 0, math.MaxInt))) },
 		"pressure":       func(at string, v json.RawMessage) { d.limit(at, f, lookUp(d, at, v, d.registry.Pressures)) },

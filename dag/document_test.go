@@ -177,7 +177,7 @@ func TestWhatIsWrongWithADocumentIsToldAtOnceWithItsPlace(t *testing.T) {
 		"steps.4: it needs a handler or a child", "steps.4.wait.signal: it needs a name", "steps.4.wait.signal.within: -1s is negative", "steps.4.wait.some: this field is not known",
 		"steps.4.wait.all.gates.0: it is a signal, or a timer", "steps.4.wait.all.gates.1: it is a signal, or a timer",
 		`steps.5.A: there is no step "check"`, "steps.5.wait: it waits for nothing", "steps.5.wait: it waits for all and for any", "steps.5.when: it gives no condition",
-		`steps.6.handler: there is no "nil" here`, "WARNING: steps.6.timeout: it is 25h0m0s",
+		`steps.6.handler: there is no "nil" here`, "WARNING: steps.6.timeout: a timeout of 25h0m0s",
 		`steps.7.child.workflow: there is no "nil" here`, "steps.7.after: it must be a list",
 		"steps.8: it is no JSON object", "steps.8: it needs a handler or a child", "steps.8.id: it is needed",
 	)

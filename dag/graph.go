@@ -101,7 +101,8 @@ func New[I any](name string, opts ...perdure.WorkflowOption) *Graph[I] {
 	}, opts...)}
 }
 
-// Mode says how runs are started; without it [Sync].
+// Mode says how runs are started; without it [Sync]. It holds for who has the graph: by
+// its name, as the command line does, a run is started as anybody likes.
 func (g *Graph[I]) Mode(m Mode) *Graph[I] {
 	g.def.mode = m
 	return g

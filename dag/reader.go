@@ -140,8 +140,5 @@ func (d *reader) retry(at string, v json.RawMessage) perdure.Retry {
 			})
 		},
 	})
-	if err := r.Validate(); err != nil {
-		d.complain(at, "%v", err)
-	}
 	return r
 }

@@ -95,15 +95,13 @@ func (s *step) take(where string, issues []perdure.Issue) {
 
 // checkTimes tells of times that are odd. One that is negative is none.
 func (s *step) checkTimes() {
-	odd := func(where string, d time.Duration) time.Duration {
-		if d < 0 || d > 24*time.Hour {
-			s.note(perdure.IssueWarning, where, "it is %v", d)
-		}
+	odd := func(at string, d time.Duration) time.Duration {
+		s.issues = append(s.issues, perdure.CheckTimeout(s.where(at), d)...)
 		return max(d, 0)
 	}
 	s.timeout = odd("timeout", s.timeout)
 	if s.retry != nil {
-		odd("retry", max(s.retry.First, s.retry.Cap))
+		s.issues = append(s.issues, perdure.CheckRetry(s.where("retry"), *s.retry)...)
 	}
 	for i, g := range s.gates {
 		s.gates[i].within = odd("wait."+g.kind.String(), g.within)
@@ -161,9 +159,6 @@ func (s *Step[A, R]) When(c perdure.Condition) *Step[A, R] {
 // Retry is the step's policy; without one it is the graph's. What is workflow code, a
 // child or a branch, is done once: for those it is the policy of what undoes them.
 func (s *Step[A, R]) Retry(r perdure.Retry) *Step[A, R] {
-	if err := r.Validate(); err != nil {
-		s.s.complain("retry", "%v", err)
-	}
 	s.s.retry = &r
 	return s
 }

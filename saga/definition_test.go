@@ -67,8 +67,8 @@ func TestASagaWithIssuesIsRefusedWithAllOfThem(t *testing.T) {
 
 // spec: F-8
 func TestOddThingsAreWarnings(t *testing.T) {
-	def := saga.New[int]("saga")
-	saga.Add(def, "a", nothing).Timeout(25 * time.Hour).UndoTimeout(-1).Critical()
+	def := saga.New[int]("saga", perdure.Timeout(26*time.Hour))
+	saga.Add(def, "a", nothing).Timeout(25 * time.Hour).UndoTimeout(-1).Critical().Retry(perdure.Retry{First: 27 * time.Hour})
 	eng, told := newEngine(t), 0
 	if err := eng.Register(def); err != nil {
 		t.Fatal(err)
@@ -78,13 +78,13 @@ func TestOddThingsAreWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = strict.Register(def)
-	for _, want := range []string{"a.timeout: a timeout of 25h0m0s", "a.undo.timeout: a timeout of -1ns", "a.undo: it says how to compensate, and has no compensation"} {
+	for _, want := range []string{"timeout: a timeout of 26h0m0s", "a.retry: a delay of 27h0m0s", "a.timeout: a timeout of 25h0m0s", "a.undo.timeout: a timeout of -1ns", "a.undo: it says how to compensate, and has no compensation"} {
 		if strings.Contains(fmt.Sprint(err), "WARNING: "+want) {
 			told++
 		}
 	}
-	if told != 3 {
-		t.Errorf("%d of 3 warnings are told: %v", told, err)
+	if told != 5 {
+		t.Errorf("%d of 5 warnings are told: %v", told, err)
 	}
 }
 

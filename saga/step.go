@@ -122,9 +122,7 @@ func (s *Step[A, R]) Retry(r perdure.Retry) *Step[A, R] {
 }
 
 func (t *step) policy(at string, r perdure.Retry) perdure.Retry {
-	if err := r.Validate(); err != nil {
-		t.complain(at, "%v", err)
-	}
+	t.issues = append(t.issues, perdure.CheckRetry(where(t.id, at), r)...)
 	return r
 }
 
@@ -134,11 +132,9 @@ func (s *Step[A, R]) Timeout(d time.Duration) *Step[A, R] {
 	return s
 }
 
-// limit tells of a timeout that is odd.
+// limit tells of a timeout that is odd. One that is negative is none.
 func (t *step) limit(at string, d time.Duration) time.Duration {
-	if d < 0 || d > 24*time.Hour {
-		t.issues = append(t.issues, perdure.Issue{Severity: perdure.IssueWarning, Where: where(t.id, at), Message: fmt.Sprintf("a timeout of %v", d)})
-	}
+	t.issues = append(t.issues, perdure.CheckTimeout(where(t.id, at), d)...)
 	return max(d, 0)
 }
 

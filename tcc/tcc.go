@@ -72,12 +72,7 @@ func (t *TCC[I]) Retry(r perdure.Retry) *TCC[I] {
 }
 
 func (d *definition) policy(where string, r perdure.Retry) perdure.Retry {
-	if err := r.Validate(); err != nil {
-		d.complain(perdure.IssueError, where, err.Error())
-	}
-	if longest := max(r.First, r.Cap); longest > oddlyLong {
-		d.complain(perdure.IssueWarning, where, "a delay of "+longest.String())
-	}
+	d.issues = append(d.issues, perdure.CheckRetry(where, r)...)
 	return r
 }
 
@@ -92,14 +87,9 @@ func (t *TCC[I]) AttemptTimeout(limit time.Duration) *TCC[I] {
 	return t
 }
 
-// oddlyLong is what no timeout or delay usually is.
-const oddlyLong = 24 * time.Hour
-
-// limit tells of a timeout that is odd.
+// limit tells of a timeout that is odd. One that is negative is none.
 func (d *definition) limit(where string, limit time.Duration) time.Duration {
-	if limit < 0 || limit > oddlyLong {
-		d.complain(perdure.IssueWarning, where, "a timeout of "+limit.String())
-	}
+	d.issues = append(d.issues, perdure.CheckTimeout(where, limit)...)
 	return max(limit, 0)
 }
 
