@@ -57,6 +57,17 @@ func encode[T any](v T) ([]byte, error) {
 	return data, nil
 }
 
+// encodeAny is encode by what v is, and not by what it is declared as.
+func encodeAny(v any) ([]byte, error) {
+	switch raw := v.(type) {
+	case []byte:
+		return encode(raw)
+	case json.RawMessage:
+		return encode(raw)
+	}
+	return encode(v)
+}
+
 // decode reads what encode gave.
 func decode[T any](data []byte) (T, error) {
 	var v T

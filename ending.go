@@ -34,7 +34,7 @@ func End(ctx context.Context, status journal.Status, output any, err error) erro
 	if !status.IsTerminal() || status == journal.ContinuedAsNew {
 		return invalid("end", "%v is not a status that a run ends in", status)
 	}
-	data, e := encode(output)
+	data, e := encodeAny(output)
 	if e != nil {
 		return &Error{Code: journal.CodeEncode, Op: "end", Message: "the output does not encode", Err: e}
 	}

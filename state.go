@@ -78,7 +78,7 @@ func show(ctx context.Context, kind journal.Kind, name string, v any) error {
 	if !journal.ValidName(name) {
 		return badName("name", name)
 	}
-	data, err := encode(v)
+	data, err := encodeAny(v)
 	if err != nil {
 		return &Error{Code: journal.CodeEncode, Op: "record " + name, Message: fmt.Sprintf("a value of type %T does not encode", v), Err: err}
 	}

@@ -46,18 +46,14 @@ func TestAGraphIsRetriedFromTheFailedSteps(t *testing.T) {
 					env.Errorf("took effect: %s, want %s", got, c.failed)
 				}
 				l.Break()
-				all, _, err := env.Engine().DeadLetters(env.Context(), perdure.DeadLetterQuery{})
-				if err != nil || len(all) != 2 {
-					env.Fatalf("letters: %+v, %v", all, err)
-				}
-				r := patterntest.Retry(env, all[0])
+				r := patterntest.Retry(env, patterntest.Letters(env, 2)[0])
 				if r.Status != perdure.StatusCompleted {
 					env.Errorf("retried, it is %v: %v", r.Status, r.Err)
 				}
 				if got := l.String(); got != c.again {
 					env.Errorf("retried, took effect: %s, want %s", got, c.again)
 				}
-				patterntest.NoLetters(env)
+				patterntest.Letters(env, 0)
 				return nil
 			}, g)
 		})

@@ -35,7 +35,7 @@ func TestASagaIsRetriedFromTheFailedStep(t *testing.T) {
 		if got, want := l.String(), "look 1, pack a 1, pack c 1, release 1, reserve 1, unpack a 1, unpack c 1"; got != want {
 			env.Errorf("took effect: %s, want %s", got, want)
 		}
-		letter := patterntest.Letter(env)
+		letter := patterntest.Letters(env, 1)[0]
 		if letter.Step != "pack[1]" {
 			env.Errorf("the letter is about %q", letter.Step)
 		}
@@ -46,7 +46,7 @@ func TestASagaIsRetriedFromTheFailedStep(t *testing.T) {
 		if got, want := l.String(), "look 1, pack a 2, pack b 1, pack c 2, release 1, reserve 2, unpack a 1, unpack c 1"; got != want {
 			env.Errorf("retried, took effect: %s, want %s", got, want)
 		}
-		patterntest.NoLetters(env)
+		patterntest.Letters(env, 0)
 		return nil
 	}, def)
 }

@@ -31,7 +31,7 @@ func TestATCCThatHasFailedIsRetried(t *testing.T) {
 			env.Errorf("took effect: %s, want %s", got, want)
 		}
 		l.Break()
-		letter := patterntest.Letter(env)
+		letter := patterntest.Letters(env, 1)[0]
 		if letter.Step != "a" {
 			env.Errorf("the letter is about %q", letter.Step)
 		}
@@ -41,7 +41,7 @@ func TestATCCThatHasFailedIsRetried(t *testing.T) {
 		if got, want := l.String(), "cancel b 1, confirm a 2, confirm b 1, try a 2, try b 2"; got != want {
 			env.Errorf("retried, took effect: %s, want %s", got, want)
 		}
-		patterntest.NoLetters(env)
+		patterntest.Letters(env, 0)
 		return nil
 	}, def)
 }

@@ -1,6 +1,7 @@
 package patterntest
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -8,41 +9,37 @@ import (
 	"github.com/perdure/perdure/perduretest"
 )
 
-// Letter gives the only dead letter that is open.
-func Letter(env *perduretest.Env) (l perdure.Letter) {
+// Letters gives the dead letters that are open, which must be so many.
+func Letters(env *perduretest.Env, n int) (all []perdure.Letter) {
 	env.Helper()
 	env.Settle()
-	err := env.Do(func(eng *perdure.Engine) error {
-		all, _, err := eng.DeadLetters(env.Context(), perdure.DeadLetterQuery{})
-		if err == nil && len(all) != 1 {
-			err = fmt.Errorf("there are %d letters: %+v", len(all), all)
-		}
-		if err == nil {
-			l = all[0]
+	err := env.Do(func(eng *perdure.Engine) (err error) {
+		all, _, err = eng.DeadLetters(env.Context(), perdure.DeadLetterQuery{})
+		if err == nil && len(all) != n {
+			err = fmt.Errorf("there are %d letters, want %d: %+v", len(all), n, all)
 		}
 		return err
 	})
 	if err != nil {
 		env.Fatal(err)
 	}
-	return l
+	return all
 }
 
 // Retry retries what a letter is about from the failed step, and gives how that ends.
 func Retry(env *perduretest.Env, l perdure.Letter) (r perdure.Report) {
 	env.Helper()
-	var run string
 	err := env.Do(func(eng *perdure.Engine) error {
-		again, err := eng.RetryDeadLetter(env.Context(), l.ID)
-		if err == nil {
-			run = string(again.RunID())
+		_, err := eng.RetryDeadLetter(env.Context(), l.ID)
+		if errors.Is(err, &perdure.Error{Code: perdure.CodeNotFound}) {
+			return nil // a crash has hidden that it was retried, and it is settled already
 		}
 		return err
 	})
-	for err == nil && !r.Status.IsTerminal() {
+	for err == nil && !(r.Status.IsTerminal() && r.RunID != l.RunID) {
 		env.Sleep(time.Second)
 		err = env.Do(func(eng *perdure.Engine) (err error) {
-			r, err = eng.Report(env.Context(), run)
+			r, err = eng.Report(env.Context(), l.WorkflowID)
 			return err
 		})
 	}
@@ -50,20 +47,4 @@ func Retry(env *perduretest.Env, l perdure.Letter) (r perdure.Report) {
 		env.Fatal(err)
 	}
 	return r
-}
-
-// NoLetters checks that no dead letter is open any more.
-func NoLetters(env *perduretest.Env) {
-	env.Helper()
-	env.Settle()
-	err := env.Do(func(eng *perdure.Engine) error {
-		all, _, err := eng.DeadLetters(env.Context(), perdure.DeadLetterQuery{})
-		if len(all) > 0 {
-			env.Errorf("letters are left: %+v", all)
-		}
-		return err
-	})
-	if err != nil {
-		env.Fatal(err)
-	}
 }
