@@ -59,3 +59,68 @@ func TestAGraphIsRetriedFromTheFailedSteps(t *testing.T) {
 		})
 	}
 }
+
+// A step that failed because of what it waited for, or stood for, is retried with that:
+// the gate is waited for anew, another child is started, and of a branch what failed is
+// done again.
+//
+// spec: P-4, F-17, F-18
+func TestAGraphIsRetriedFromWhatItsStepsWaitedFor(t *testing.T) {
+	var l patterntest.Ledger
+	slow := false
+	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) {
+		if slow {
+			return 0, perdure.Sleep(ctx, 3*time.Hour)
+		}
+		return perdure.Step(ctx, "work", func(ctx context.Context) (int, error) { return 1, l.Book(ctx, "child") }, perdure.NoRetry)
+	})
+	inner := func(ctx context.Context, _ none) (int, error) {
+		if slow {
+			return 0, perdure.Sleep(ctx, 3*time.Hour)
+		}
+		if _, err := perdure.Step(ctx, "good", func(ctx context.Context) (int, error) { return 1, l.Book(ctx, "good") }, perdure.NoRetry); err != nil {
+			return 0, err
+		}
+		return perdure.Step(ctx, "bad", func(ctx context.Context) (int, error) { return 1, l.Book(ctx, "bad") }, perdure.NoRetry)
+	}
+	for name, c := range map[string]struct {
+		add    func(g *dag.Graph[int])
+		broken []string
+		slow   bool
+		want   string
+	}{
+		"signal": {add: func(g *dag.Graph[int]) { dag.Add(g, "x", does(1, nil)).WaitSignal("go", time.Hour) }},
+		"all": {add: func(g *dag.Graph[int]) {
+			dag.Add(g, "x", does(1, nil)).WaitAll(time.Hour, dag.Signal("go"), dag.Timer("t", time.Minute))
+		}},
+		"child":           {add: func(g *dag.Graph[int]) { dag.AddChild(g, "x", child, func(none) int { return 1 }) }, broken: []string{"child"}, want: "child 1"},
+		"child, slow":     {add: func(g *dag.Graph[int]) { dag.AddChild(g, "x", child, func(none) int { return 1 }).Timeout(time.Hour) }, slow: true, want: "child 1"},
+		"branch":          {add: func(g *dag.Graph[int]) { dag.AddBranch(g, "x", inner) }, broken: []string{"bad"}, want: "bad 1, good 1"},
+		"branch, slow":    {add: func(g *dag.Graph[int]) { dag.AddBranch(g, "x", inner).Timeout(time.Hour) }, slow: true, want: "bad 1, good 1"},
+		"branch, in time": {add: func(g *dag.Graph[int]) { dag.AddBranch(g, "x", inner).Timeout(time.Hour) }, broken: []string{"bad"}, want: "bad 1, good 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := dag.New[int]("g", perdure.NoRetry)
+			c.add(g)
+			perduretest.Test(t, func(env *perduretest.Env) {
+				l.Reset(c.broken...)
+				slow = c.slow
+				_, _ = perduretest.Start(env, g.Workflow, 7, perdure.ID("x")).Result()
+				l.Break()
+				slow = false
+				letter := patterntest.Letters(env, 1)[0]
+				if _, err := env.Engine().RetryDeadLetter(env.Context(), letter.ID); err != nil {
+					env.Fatal(err)
+				}
+				env.Sleep(time.Minute)
+				send(env, "x", "go", "1")
+				env.Sleep(2 * time.Hour)
+				r := reportOf(env, "x")
+				if r.Status != perdure.StatusCompleted || l.String() != c.want {
+					env.Errorf("retried, it is %v: %v, took effect: %s, want %s", r.Status, r.Err, l.String(), c.want)
+				}
+				patterntest.Letters(env, 0)
+			}, g, child)
+		})
+	}
+}

@@ -21,9 +21,11 @@ import (
 // Kept is what was recorded before the cut, failures that the code has dealt with
 // included, and after it the results of what was going on there and ended well. What
 // failed, all else after the cut, and what had not ended is to be done anew; so is a
-// step that was undone after the cut, with what it has set, and a TCC that was being
-// cancelled then, from the top. Dead letters are written anew. A checkpoint of a step's body stays, unless the step
-// was undone.
+// step that was undone after the cut, with what it has set, and a TCC that turned to
+// cancel then, from the top; one that had turned before goes on cancelling. Of what a
+// failed step has waited for in a branch of its own ("gate:" and its name, say) that is
+// done anew which failed or came too late. Dead letters are written anew. A checkpoint of
+// a step's body stays, unless the step was undone.
 //
 // Entries are numbered anew, and so are scopes. No entry takes a message or is owed:
 // Detail.Taken has the number that a message had in the old inbox. Spilled payloads are
@@ -37,19 +39,25 @@ func Salvage(entries []Entry) (kept []Entry, redone []string) {
 	if len(entries) == 0 {
 		return nil, nil
 	}
-	s := &salvage{entries: entries, ops: map[Op]*salvaged{}}
+	s := &salvage{entries: entries, ops: map[Op]*salvaged{}, left: map[Op]bool{}, undone: map[string]bool{}}
+	s.findBases()
 	s.findCut()
 	s.survey()
 	s.undo()
 	s.restart()
+	s.openGates()
 	return s.keep(), s.redone()
 }
 
 type salvage struct {
-	entries []Entry
-	cut     int // the first entry that does not count any more
-	ops     map[Op]*salvaged
-	anew    map[int64]bool // scopes in which phases begin from the top
+	entries  []Entry
+	cut      int   // the first entry that does not count any more
+	culprits []int // by which the run failed
+	ops      map[Op]*salvaged
+	left     map[Op]bool      // branches and values that are begun anew
+	bases    map[int64]string // of scopes: the same for those that are about the same
+	anew     map[string]bool  // bases in which phases begin from the top
+	undone   map[string]bool  // paths, of what was undone or cancelled well
 }
 
 // A salvaged operation.
@@ -70,34 +78,58 @@ func (s *salvage) findCut() {
 		}
 	}
 	if last := &s.entries[end]; last.Kind == RunFailed {
-		for _, i := range culprits(s.entries[:closing], s.entries, last.Failure()) {
+		s.culprits = culprits(s.entries[:closing], s.entries, last.Failure())
+		for _, i := range s.culprits {
 			s.cut = min(s.cut, i)
 		}
 	}
 }
 
-// culprits gives the records, among those before the end began, by which a run failed.
+// culprits gives the records, among those before the end began, by which a run failed:
+// of the errors that it ended with, and those that dead letters are about which say the
+// same, or after which the code has done nothing but undo and tell.
 func culprits(before, all []Entry, f *Failure) []int {
-	var found []int
-	for i := range all {
-		if e := &all[i]; e.Kind == DeadLettered {
-			found = append(found, lastFailed(before, func(c *Entry) bool { return c.isAbout(e.Op) && c.Op.Scope == e.Op.Scope },
-				func(c *Entry) bool { return c.isAbout(e.Op) })...)
-		}
-	}
-	if len(found) > 0 {
-		return found
-	}
+	last := true
+	found := lettered(before, all, func(e *Entry) bool {
+		last = last && !e.goesOn()
+		return last || e.Kind == DeadLettered && f.Find(func(link *Failure) bool { return link.isOf(e.Failure()) }) != nil
+	})
 	f.Find(func(link *Failure) bool {
 		found = append(found, lastFailed(before, func(c *Entry) bool {
 			return link.isOf(c.Failure()) && !slices.ContainsFunc(found, func(i int) bool { return &before[i] == c })
 		})...)
 		return false
 	})
+	if len(found) == 0 {
+		found = lettered(before, all, func(*Entry) bool { return true })
+	}
 	if len(found) > 0 {
 		return found
 	}
 	return lastFailed(before, func(c *Entry) bool { return c.Kind == StepFailed || c.Kind == StepTimedOut || c.Kind == ChildCompleted })
+}
+
+// lettered gives the records that those dead letters are about. Is is asked of all
+// entries, the last one first.
+func lettered(before, all []Entry, is func(*Entry) bool) []int {
+	var found []int
+	for i := range slices.Backward(all) {
+		if e := &all[i]; is(e) && e.Kind == DeadLettered {
+			found = append(found, lastFailed(before, func(c *Entry) bool { return c.isAbout(e.Op) && c.Op.Scope == e.Op.Scope },
+				func(c *Entry) bool { return c.isAbout(e.Op) })...)
+		}
+	}
+	return found
+}
+
+// goesOn says whether the entry records that the code had not given up.
+func (e *Entry) goesOn() bool {
+	switch e.Kind {
+	case StepCompleted, SignalConsumed, TimerFired, ChildCompleted:
+		undoes := e.Detail != nil && (e.Detail.Phase == PhaseUndo || e.Detail.Phase == PhaseCancel)
+		return e.Failure() == nil && !undoes && !strings.HasPrefix(e.Op.Name, "perdure:")
+	}
+	return false
 }
 
 // lastFailed gives the last record of a failure for which one of those holds, the first
@@ -127,13 +159,11 @@ func (e *Entry) fails() bool {
 // operation of the entry: the step, or a phase of it.
 func (e *Entry) isAbout(fact Op) bool {
 	name := e.Op.Name
-	if phase, rest, ok := strings.Cut(name, ":"); ok && fact.Name == rest && slices.Contains(phases, strings.ToUpper(phase)) {
-		name = rest
+	if e.Detail != nil && e.Detail.Phase != "" {
+		name = strings.TrimPrefix(name, strings.ToLower(e.Detail.Phase)+":")
 	}
 	return name == fact.Name && e.Op.Key == fact.Key
 }
-
-var phases = []string{PhaseTry, PhaseConfirm, PhaseCancel, PhaseUndo}
 
 // survey finds when operations began and ended.
 func (s *salvage) survey() {
@@ -203,68 +233,116 @@ func (s *salvage) undo() {
 		default:
 			continue
 		}
-		if r := s.ops[fact]; r != nil {
-			r.again = true
+		for op, r := range s.ops { // it may be undone in a scope of its own
+			if op.Name == fact.Name && op.Key == fact.Key && op.Occ == fact.Occ && s.bases[op.Scope] == s.bases[fact.Scope] {
+				s.redo(op, r)
+			}
+		}
+	}
+}
+
+func (s *salvage) redo(op Op, r *salvaged) {
+	r.again = true
+	s.undone[s.bases[op.Scope]+op.String()] = true
+}
+
+// findBases finds what scopes are about: that of a clean-up is about where it was planned.
+func (s *salvage) findBases() {
+	s.bases = map[int64]string{0: "", ImpliedCleanup: ""}
+	for i := range s.entries {
+		switch e := &s.entries[i]; {
+		case e.Kind == CleanupPlanned:
+			s.bases[e.Seq] = s.bases[e.Op.Scope]
+		case e.Kind == ScopeOpened && e.Detail != nil && e.Detail.StandsFor != 0:
+			s.bases[e.Seq] = s.bases[e.Detail.StandsFor]
+		case e.Kind == ScopeOpened:
+			s.bases[e.Seq] = s.bases[e.Op.Scope] + e.Op.String() + "/"
+		}
+	}
+}
+
+// restart finds the TCCs that turned to cancel after the cut, and which of their
+// participants have cancelled.
+func (s *salvage) restart() {
+	s.anew = map[string]bool{}
+	turned := map[string]bool{} // before the cut
+	for i := range s.entries {
+		if e := &s.entries[i]; i < s.cut && e.Kind == PhaseStarted && e.Detail != nil && e.Detail.Phase == PhaseCancel {
+			turned[s.bases[e.Op.Scope]] = true
+		}
+	}
+	for op, r := range s.ops {
+		base := s.bases[op.Scope]
+		if r.phase != PhaseCancel || max(r.first, r.end) < s.cut || turned[base] {
 			continue
 		}
-		for op, r := range s.ops { // it was undone in a scope of its own
-			if op.Name == fact.Name && op.Key == fact.Key && op.Occ == fact.Occ {
+		s.anew[base] = true
+	}
+	for op, r := range s.ops {
+		base := s.bases[op.Scope]
+		if !s.anew[base] || r.phase != PhaseTry && r.phase != PhaseConfirm && r.phase != PhaseCancel {
+			continue
+		}
+		r.again = true
+		if r.phase == PhaseCancel && r.end > 0 && s.entries[r.end].Kind == StepCompleted {
+			s.undone[base+ofPhase(op, PhaseCancel)] = true
+		}
+	}
+}
+
+// ofPhase names what an operation is a phase of.
+func ofPhase(op Op, phase string) string {
+	op.Name, op.Occ = strings.TrimPrefix(op.Name, strings.ToLower(phase)+":"), 1
+	return op.String()
+}
+
+// openGates has done anew by what the branches of steps have failed that have failed
+// because of that: "gate:" and the step's name, say, beside it.
+func (s *salvage) openGates() {
+	for _, i := range s.culprits {
+		all := s.branchesOf(s.entries[i].Op)
+		if !slices.ContainsFunc(all, (*Entry).spoils) {
+			continue
+		}
+		for _, e := range all {
+			switch r := s.ops[e.Op]; {
+			case e.Kind == ScopeCancelled, e.Kind == ValueRecorded && e.fails():
+				s.left[e.Op] = true
+			case r == nil:
+			case e.spoils(), e.Kind == WaitEnded, e.Kind == TimerCancelled: // what was given up with it, too
 				r.again = true
 			}
 		}
 	}
 }
 
-// restart finds the TCCs that were being cancelled after the cut.
-func (s *salvage) restart() {
-	s.anew = map[int64]bool{}
-	tries := map[int64]bool{}
-	for op, r := range s.ops {
-		if r.phase == PhaseTry {
-			tries[op.Scope] = true
-		}
-	}
-	for op, r := range s.ops {
-		switch {
-		case r.phase != PhaseCancel || max(r.first, r.end) < s.cut:
-		case tries[op.Scope]:
-			s.anew[op.Scope] = true
-		default: // it is cancelled in a scope of its own
-			for scope := range tries {
-				s.anew[scope] = true
-			}
-		}
-	}
-	for op, r := range s.ops {
-		if (r.phase == PhaseTry || r.phase == PhaseConfirm || r.phase == PhaseCancel) && s.anew[op.Scope] {
-			r.again = true
-		}
-	}
+// spoils says whether a branch may have failed by what the entry records.
+func (e *Entry) spoils() bool {
+	return e.fails() || e.Kind == TimerFired && strings.HasPrefix(e.Op.Name, "perdure:")
 }
 
-// redone gives the paths of what is done again although it has ended well.
-func (s *salvage) redone() []string {
-	paths := map[string]bool{}
-	var a *Aggregate
-	for op, r := range s.ops {
-		if !r.again {
-			continue
+// branchesOf gives what was recorded before the cut in the branches of a step.
+func (s *salvage) branchesOf(step Op) (all []*Entry) {
+	within := map[int64]bool{}
+	for j := range s.entries[:s.cut] {
+		e := &s.entries[j]
+		_, name, isBranch := strings.Cut(e.Op.Name, ":")
+		own := isBranch && e.Op.Scope == step.Scope && name == step.Name && e.Op.Key == step.Key
+		if e.Kind == ScopeOpened {
+			within[e.Seq] = own || within[e.Op.Scope]
+		} else if within[e.Op.Scope] {
+			all = append(all, e)
 		}
-		if a == nil {
-			a = NewAggregate("", "", "", 0)
-			for i := range s.entries {
-				_ = a.Apply(s.entries[i]) // scopes count, and a journal that was read has them right
-			}
-		}
-		if r.phase == "" {
-			paths[a.Path(op)] = true
-			continue
-		}
-		of := a.About(op)
-		of.Name = strings.TrimPrefix(of.Name, strings.ToLower(r.phase)+":")
-		paths[a.Path(of)] = true
 	}
-	return slices.Sorted(maps.Keys(paths))
+	return all
+}
+
+// redone gives the paths of what was undone.
+func (s *salvage) redone() []string {
+	if len(s.undone) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(s.undone))
 }
 
 // keep gives the new journal.
@@ -298,16 +376,30 @@ func (s *salvage) keep() []Entry {
 // stays says whether an entry is in the new journal.
 func (s *salvage) stays(i int, e *Entry) bool {
 	r := s.ops[e.Op]
+	base := s.bases[e.Op.Scope]
 	switch {
+	case s.left[e.Op]:
+		return false
+	case s.anew[base] && base != "" && e.Kind != ScopeOpened && e.Kind != CleanupPlanned: // all of it is the TCC's
+		return false
+	case s.anew[base] && e.isOfPhase():
+		return false
 	case e.isOperation():
 		if !r.again && r.end > 0 && (r.end < s.cut || s.wasGoingOn(r)) {
 			return true
 		}
 		return !r.again && e.Kind == CheckpointSaved && i < s.cut
 	case e.Kind == PhaseStarted, e.Kind == PhaseCompleted, e.Kind == PhaseFailed:
-		return i < s.cut && !s.anew[e.Op.Scope]
+		return i < s.cut && !s.anew[base]
 	}
 	return i < s.cut && e.isNote()
+}
+
+// isOfPhase says whether the entry belongs to a phase of something: it, or what was
+// decided of it.
+func (e *Entry) isOfPhase() bool {
+	word, _, found := strings.Cut(e.Op.Name, ":")
+	return found && slices.Contains([]string{PhaseTry, PhaseConfirm, PhaseCancel}, strings.ToUpper(word))
 }
 
 // wasGoingOn says whether an operation had begun before the cut and ended well after

@@ -232,7 +232,7 @@ func TestSalvage(t *testing.T) {
 		"it may be undone in another scope, and without a fact": {
 			was: []journal.Entry{
 				row(journal.ScopeOpened, "saga"), row(sc, "reserve", in(2)), row(sc, "hold", in(2)), row(sf, "charge", in(2), failing("no")),
-				row(sc, "undo:hold", in(2), phase("UNDO")), row(journal.ScopeOpened, "undo"), row(journal.StepCompensated, "reserve", in(7)), row(rf, "", by("no")),
+				row(sc, "undo:hold", in(2), phase("UNDO")), row(journal.ScopeOpened, "undo", with(func(d *journal.Detail) { d.StandsFor = 2 })), row(journal.StepCompensated, "reserve", in(7)), row(rf, "", by("no")),
 			},
 			want: []string{"ScopeOpened saga"}, redone: []string{"saga/hold", "saga/reserve"},
 		},
@@ -249,7 +249,7 @@ func TestSalvage(t *testing.T) {
 				row(sc, "try:b", in(3), phase("TRY")), row(journal.PhaseFailed, "TRY", in(3)), row(sc, "cancel:b", in(3), phase("CANCEL")),
 				row(sf, "cancel:a", in(3), phase("CANCEL"), failing("no")), row(journal.DeadLettered, "a", in(3)), row(rf, "", by("no")),
 			},
-			want: []string{"StepCompleted before", "ScopeOpened tcc"}, redone: []string{"tcc/a", "tcc/b"},
+			want: []string{"StepCompleted before", "ScopeOpened tcc"}, redone: []string{"tcc/b"}, // a is as it was
 		},
 		"a TCC that was confirming goes on, beside one that was cancelled before": {
 			was: []journal.Entry{
@@ -268,6 +268,47 @@ func TestSalvage(t *testing.T) {
 				row(sc, "cancel:a", in(2), phase("CANCEL")), row(journal.RunCancelled, ""),
 			},
 			want: []string{"CleanupPlanned cancel", "StepCompleted b"}, redone: []string{"a"},
+		},
+		"of the gate of a failed step what came too late is waited for anew": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "gate:x"), row(journal.TimerRegistered, "t", in(2)), row(journal.WaitStarted, "go", in(2)), row(journal.TimerRegistered, "perdure:late", in(2)),
+				row(journal.TimerFired, "t", in(2)), row(journal.TimerFired, "perdure:late", in(2)), row(journal.WaitEnded, "go", in(2)),
+				row(sf, "x", failing("late")), row(journal.DeadLettered, "x"), row(rf, "", by("late")),
+			},
+			want: []string{"ScopeOpened gate:x", "TimerRegistered t in 2", "TimerFired t in 2"},
+		},
+		"a gate that has let the step go stays open": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "gate:x"), row(journal.WaitStarted, "go", in(2)), row(journal.SignalConsumed, "go", in(2)),
+				row(sf, "x", failing("no")), row(journal.DeadLettered, "x"), row(rf, "", by("no")),
+			},
+			want: []string{"ScopeOpened gate:x", "WaitStarted go in 2", "SignalConsumed go in 2"},
+		},
+		"of a branch what failed in it is done anew": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "in:x"), row(journal.ScopeOpened, "body", in(2)), row(sc, "a", in(3)), row(sf, "b", in(3), failing("no")),
+				row(journal.ValueRecorded, "v", in(3), failing("no")), row(sf, "x", failing("no")), row(rf, "", by("no")),
+			},
+			want: []string{"ScopeOpened in:x", "ScopeOpened body in 2", "StepCompleted a in 3"},
+		},
+		"a branch that took too long is begun anew": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "in:x"), row(journal.ScopeOpened, "body", in(2)), row(sc, "a", in(3)), row(journal.TimerRegistered, "perdure:late", in(2)),
+				row(journal.TimerFired, "perdure:late", in(2)), row(journal.ScopeCancelled, "body", in(2)), row(sf, "x", failing("late")), row(rf, "", by("late")),
+			},
+			want: []string{"ScopeOpened in:x"},
+		},
+		"a letter about a failure that was dealt with does not count": {
+			was: []journal.Entry{
+				row(sf, "visa", failing("visa: no")), row(journal.DeadLettered, "visa"), row(sc, "cash"), row(sf, "ship", failing("ship: no")), row(journal.DeadLettered, "ship"), row(rf, "", by("ship: no")),
+			},
+			want: []string{"StepFailed visa", "StepCompleted cash"},
+		},
+		"a step of a name that looks like a phase is no other one's": {
+			was: []journal.Entry{
+				row(sf, "hotel", failing("no room")), row(sf, "cancel:hotel", failing("no hotel")), row(journal.DeadLettered, "hotel"), row(journal.DeadLettered, "cancel:hotel"), row(rf, "", by("no room")),
+			},
+			want: nil,
 		},
 		"what a body has kept once stays kept": {
 			was: []journal.Entry{

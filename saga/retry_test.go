@@ -50,3 +50,84 @@ func TestASagaIsRetriedFromTheFailedStep(t *testing.T) {
 		return nil
 	}, def)
 }
+
+// What is undone of one part of a run is redone in that part alone, whatever steps of
+// others are called.
+//
+// spec: P-4, F-44
+func TestARetryRedoesWhatWasUndoneAndNothingOfThatName(t *testing.T) {
+	var l patterntest.Ledger
+	pay := saga.New[string]("pay")
+	saga.Add(pay, "notify", func(ctx context.Context, in string) (string, error) { return in, l.Book(ctx, "notify "+in) }).
+		Undo(func(ctx context.Context, in, _ string) error { return l.Book(ctx, "un-notify "+in) })
+	whole := perdure.Define("whole", func(ctx context.Context, _ int) (int, error) {
+		if _, err := perdure.Step(ctx, "notify", func(ctx context.Context) (int, error) { return 0, l.Book(ctx, "top") }); err != nil {
+			return 0, err
+		}
+		var parts []*saga.Part
+		for _, name := range []string{"one", "two"} {
+			part, err := pay.Inline(ctx, name, name)
+			if err != nil {
+				return 0, err
+			}
+			parts = append(parts, part)
+		}
+		_, err := perdure.Step(ctx, "last", func(ctx context.Context) (int, error) { return 0, l.Book(ctx, "last") })
+		if err != nil {
+			if err := parts[1].Undo(ctx); err != nil {
+				return 0, err
+			}
+		}
+		return 0, err
+	}, perdure.DeadLetters(true))
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		l.Reset("last")
+		_, _ = perduretest.Start(env, whole, 7, perdure.ID("x")).Result()
+		l.Break()
+		if r := patterntest.Retry(env, patterntest.Letters(env, 1)[0]); r.Status != perdure.StatusCompleted {
+			env.Errorf("retried, it is %v: %v", r.Status, r.Err)
+		}
+		if got, want := l.String(), "last 1, notify one 1, notify two 2, top 1, un-notify two 1"; got != want {
+			env.Errorf("took effect: %s, want %s", got, want)
+		}
+		return nil
+	}, whole)
+}
+
+// A failure that the code has dealt with stays as it was when a later one is retried.
+//
+// spec: P-4
+func TestARetryLeavesWhatWasDealtWith(t *testing.T) {
+	var l patterntest.Ledger
+	first := saga.New[int]("first")
+	saga.Add(first, "try-it", func(ctx context.Context, _ int) (int, error) { return 0, l.Book(ctx, "try-it") })
+	whole := perdure.Define("whole", func(ctx context.Context, _ int) (int, error) {
+		part, err := first.Inline(ctx, "first", 1)
+		if err != nil {
+			return 0, err
+		}
+		if part.Err() != nil {
+			if _, err := perdure.Step(ctx, "plan-b", func(ctx context.Context) (int, error) { return 0, l.Book(ctx, "plan-b") }); err != nil {
+				return 0, err
+			}
+		}
+		return perdure.Step(ctx, "last", func(ctx context.Context) (int, error) { return 0, l.Book(ctx, "last") })
+	}, perdure.DeadLetters(true))
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		l.Reset("try-it", "last")
+		run := perduretest.Start(env, whole, 7, perdure.ID("x"))
+		_, _ = run.Result()
+		l.Break()
+		for _, letter := range patterntest.Letters(env, 2) {
+			if letter.Step == "last" {
+				if r := patterntest.Retry(env, letter); r.Status != perdure.StatusCompleted {
+					env.Errorf("retried, it is %v: %v", r.Status, r.Err)
+				}
+			}
+		}
+		if got, want := l.String(), "last 1, plan-b 1"; got != want {
+			env.Errorf("took effect: %s, want %s", got, want)
+		}
+		return nil
+	}, whole)
+}

@@ -3,15 +3,17 @@ package tcc_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/patterntest"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/tcc"
 )
 
-// A TCC that could neither be confirmed nor cancelled is retried from the top: its
-// participants try again, under new keys.
+// A TCC that could neither be confirmed nor cancelled goes on cancelling where it is
+// retried: nobody tries again while something may be held.
 //
 // spec: P-4, F-40
 func TestATCCThatHasFailedIsRetried(t *testing.T) {
@@ -35,13 +37,67 @@ func TestATCCThatHasFailedIsRetried(t *testing.T) {
 		if letter.Step != "a" {
 			env.Errorf("the letter is about %q", letter.Step)
 		}
-		if r := patterntest.Retry(env, letter); r.Status != perdure.StatusConfirmed {
+		if r := patterntest.Retry(env, letter); r.Status != perdure.StatusCanceled {
 			env.Errorf("retried, it is %v: %v", r.Status, r.Err)
 		}
-		if got, want := l.String(), "cancel b 1, confirm a 2, confirm b 1, try a 2, try b 2"; got != want {
+		if got, want := l.String(), "cancel a 1, cancel b 1, confirm a 1, try a 1, try b 1"; got != want {
 			env.Errorf("retried, took effect: %s, want %s", got, want)
 		}
 		patterntest.Letters(env, 0)
 		return nil
 	}, def)
+}
+
+// Of two TCCs in a run that was stopped, a retry has the one that was called off try
+// again, under new keys, and leaves alone the one that was confirmed before.
+//
+// spec: P-4, F-38, F-44
+func TestARetryRedoesTheTCCThatWasCalledOff(t *testing.T) {
+	var l patterntest.Ledger
+	hangs := true
+	part := func(name string, ids ...string) *tcc.TCC[int] {
+		def := tcc.New[int](name).Retry(perdure.NoRetry)
+		for _, id := range ids {
+			tcc.Add(def, id, func(ctx context.Context, _ int) (string, error) {
+				if id == "z" && hangs {
+					<-ctx.Done()
+					return "", context.Cause(ctx)
+				}
+				return id, l.Book(ctx, "try "+id)
+			}).
+				Confirm(func(ctx context.Context, _ int, _ string) error { return l.Book(ctx, "confirm "+id) }).
+				Cancel(func(ctx context.Context, _ int, _ string) error { return l.Book(ctx, "cancel "+id) })
+		}
+		return def
+	}
+	first, second := part("first", "x"), part("second", "y", "z")
+	whole := perdure.Define("whole", func(ctx context.Context, in int) (string, error) {
+		one, err := first.Inline(ctx, in)
+		if err != nil {
+			return "", err
+		}
+		two, err := second.Inline(ctx, in)
+		return one.Status.String() + " " + two.Status.String(), err
+	}, perdure.Timeout(time.Minute))
+	perduretest.Test(t, func(env *perduretest.Env) {
+		l.Reset()
+		run := perduretest.Start(env, whole, 7, perdure.ID("x"))
+		_, _ = run.Result()
+		run.Is(journal.TimedOut)
+		if got, want := l.String(), "cancel y 1, cancel z 1, confirm x 1, try x 1, try y 1"; got != want {
+			env.Errorf("took effect: %s, want %s", got, want)
+		}
+		hangs = false
+		again, err := env.Engine().Retry(env.Context(), "x")
+		if err != nil {
+			env.Fatal(err)
+		}
+		out, err := again.Result(env.Context())
+		if string(out) != `"CONFIRMED CONFIRMED"` || err != nil {
+			env.Errorf("retried, it gives %s, %v", out, err)
+		}
+		if got, want := l.String(), "cancel y 1, cancel z 1, confirm x 1, confirm y 1, confirm z 1, try x 1, try y 2, try z 1"; got != want {
+			env.Errorf("retried, took effect: %s, want %s", got, want)
+		}
+	}, whole)
 }

@@ -160,7 +160,11 @@ func (r *run) settle(status journal.Status) {
 		if r.letters[id] {
 			continue
 		}
-		done := status.IsSuccess() || status == journal.ContinuedAsNew || len(r.letters) > 0
+		done := status.IsSuccess() || len(r.letters) > 0
+		switch status {
+		case journal.ContinuedAsNew, journal.Canceled, journal.Compensated: // nothing is left of what has failed
+			done = true
+		}
 		p := news(id, "ended/"+string(r.head.ID), News{Ended: &Settled{
 			Run: r.head.ID, Status: status.String(), Failure: r.result.Failure, Done: done,
 		}})
