@@ -214,19 +214,50 @@ func (x *execution) settle(s *step, out json.RawMessage, err error) error {
 	return x.calls.StepEnded(x.ctx, s.id)
 }
 
-// finish takes in the async steps that have ended meanwhile, and waits for callbacks.
+// finish waits for callbacks, and takes in the async steps that have ended meanwhile.
 func (x *execution) finish() error {
-	for _, s := range x.asides {
-		f := x.begun[s.id]
-		if f == nil || !x.isBegun(s) {
-			continue
+	for {
+		if err := x.calls.Wait(x.ctx); err != nil {
+			return err
 		}
-		status, out, err := f.State()
-		if status != perdure.StepIsRunning {
-			_, _ = x.ended(s, out, err)
+		taken, err := x.takeIn()
+		if err != nil || !taken {
+			return err
 		}
 	}
-	return x.calls.Wait(x.ctx)
+}
+
+// takeIn takes in the async steps that have ended, in the order in which they have, and
+// says whether there were any.
+func (x *execution) takeIn() (any bool, err error) {
+	var ended []future
+	steps := map[future]*step{}
+	for _, s := range x.asides {
+		f := x.begun[s.id]
+		if f == nil || x.passed[s.id] < len(x.stages(s)) {
+			continue
+		}
+		if status, _, _ := f.State(); status == perdure.StepIsRunning || !x.isBegun(s) && s.before == nil {
+			continue // it goes on, or waits at its gates
+		}
+		ended, steps[f] = append(ended, f), s
+	}
+	for f, over := range perdure.AsCompleted(x.ctx, ended...) {
+		if over != nil {
+			return false, over
+		}
+		s := steps[f]
+		out, err := f.Await(x.ctx)
+		next, _ := x.ended(s, out, err)
+		if next != nil { // what the step stood for has ended: it records that
+			out, err = next.Await(x.ctx)
+			_, _ = x.ended(s, out, err)
+		}
+		if over := perdure.Over(x.ctx); over != nil {
+			return false, over
+		}
+	}
+	return len(ended) > 0, nil
 }
 
 // task is what a step does. One that has a prelude records what that gave.

@@ -40,23 +40,18 @@ func (x *execution) fail() error {
 // undone, and takes in those that have ended meanwhile.
 func (x *execution) stopAsides(why string) error {
 	for _, s := range x.asides {
-		f := x.begun[s.id]
-		if f == nil {
-			continue
-		}
-		cancelled, err := f.Cancel(x.ctx, why)
-		if err != nil {
-			return err
-		}
-		if !cancelled && x.isBegun(s) {
-			out, err := f.Await(x.ctx)
-			_, _ = x.ended(s, out, err)
-		}
-		if over := perdure.Over(x.ctx); over != nil {
-			return over
+		if f := x.begun[s.id]; f != nil {
+			cancelled, err := f.Cancel(x.ctx, why)
+			if err != nil {
+				return err
+			}
+			if cancelled {
+				delete(x.begun, s.id)
+			}
 		}
 	}
-	return nil
+	_, err := x.takeIn()
+	return err
 }
 
 // compensate undoes the steps that are done, the one that ended last first. As long as the
