@@ -1,6 +1,7 @@
 package perdure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +18,8 @@ import (
 // that it gives, and a panic, are told to observers and change nothing.
 type Callback struct {
 	Priority int      // lower ones are called first; equal ones as they were declared
-	Async    bool     // nothing waits for it but the end of the run
-	On       []error  // errors, found anywhere in the chain, that it is called for; none for all
+	Async    bool     // nothing waits for it but the end of the run; its context ends with a cancel and a timeout
+	On       []error  // errors, found anywhere in the chain, that it is called for; none for all. A sentinel is found where it is registered ([RegisterError])
 	Steps    []string // steps that it is called for, by ID; none for all
 
 	// Step is called when a step has succeeded, after that is durable.
@@ -62,7 +63,7 @@ func (c Callbacks) Check(known func(step string) bool) []Issue {
 // ordered gives those that are meant, in the order in which they are called.
 func (c Callbacks) ordered(meant func(Callback) bool) Callbacks {
 	out := slices.DeleteFunc(slices.Clone(c), func(b Callback) bool { return !meant(b) })
-	slices.SortStableFunc(out, func(a, b Callback) int { return a.Priority - b.Priority })
+	slices.SortStableFunc(out, func(a, b Callback) int { return cmp.Compare(a.Priority, b.Priority) })
 	return out
 }
 
@@ -86,11 +87,20 @@ func (c *Calls) StepEnded(ctx context.Context, step string, also ...string) erro
 	}), func(ctx context.Context, b Callback) (bool, error) { return false, b.Step(ctx, step) }, nil)
 }
 
-// Failed calls those that are for an error of the run, which these steps have caused,
-// and says whether one suppresses it; then that is recorded.
-func (c *Calls) Failed(ctx context.Context, err error, steps ...string) (suppressed bool, e error) {
+// A Failing is a step that has failed, by all IDs that it is known by, and its error.
+type Failing struct {
+	Err error
+	IDs []string
+}
+
+// Failed calls those that are for an error of the run, or of one of the steps that have
+// failed, and says whether one suppresses it; then that is recorded. They are given the
+// error of the run.
+func (c *Calls) Failed(ctx context.Context, err error, steps ...Failing) (suppressed bool, e error) {
 	e = c.call(ctx, "failure", c.of.ordered(func(b Callback) bool {
-		return b.Failure != nil && matches(err, b.On) && b.isFor(steps)
+		return b.Failure != nil && (len(b.Steps) == 0 && matches(err, b.On) || slices.ContainsFunc(steps, func(f Failing) bool {
+			return matches(f.Err, b.On) && b.isFor(f.IDs)
+		}))
 	}), func(ctx context.Context, b Callback) (bool, error) { return b.Failure(ctx, err) }, &suppressed)
 	if suppressed {
 		_, _ = Value(ctx, suppressedNote, func() (int, error) { return 0, err })
@@ -131,6 +141,7 @@ func (c *Calls) call(ctx context.Context, key string, all Callbacks, do func(con
 			done := false
 			_ = b.try(ctx, func(ctx context.Context, b Callback) (_ bool, err error) {
 				done, err = do(ctx, b)
+				done = done && err == nil
 				return done, err
 			})
 			if done && enough != nil {

@@ -25,6 +25,9 @@ const (
 	StatusCompensated  = journal.Compensated
 )
 
+// RunStatuses lists every status of a run, open ones first.
+func RunStatuses() []RunStatus { return journal.Statuses() }
+
 // A FactKind says what a [Fact] tells. See [journal.Kind] for all of them.
 type FactKind = journal.Kind
 

@@ -65,6 +65,8 @@ func TestWhatIsWrongWithAGraphIsToldAtOnce(t *testing.T) {
 	c := dag.Add(g, "c", does(1, nil)).Variable("not a name").Event(perdure.StepEvent{Type: "not a name"})
 	d := dag.Add(g, "d", does(1, nil)).After(c).Undo(nil).Undo(nil)
 	c.After(d)
+	dag.Add(g, "result", does(1, nil))
+	dag.Add(g, "perdure:f", does(1, nil))
 	dag.Add(g, "in:e", does(1, nil))
 	dag.Add(g, strings.Repeat("x", 250), does(1, nil)).WaitSignal(strings.Repeat("s", 250), 25*time.Hour)
 	dag.Add(g, "not a name", func(context.Context, struct {
@@ -89,7 +91,7 @@ func TestWhatIsWrongWithAGraphIsToldAtOnce(t *testing.T) {
 		"b: two steps have this name", `b: it follows "elsewhere", which is not there`, "b: a step needs a function", "b.after: a nil step", "b.after: a nil step",
 		"b.wait: it waits for nothing", "b.wait: it waits for all and for any", "b.wait: this cannot be the name of a signal: ", "b.wait: this cannot be the name of a signal: perdure:x",
 		"c.variable: ", "c.event: ", "a circle: c → d → c", "d.undo: two compensations", "d.undo: a compensation needs a function", "d.undo: a compensation needs a function",
-		"in:e: an ID cannot begin with in:", "x: the ID is too long", "this cannot be the name of a signal: sss", "wait.signal: a timeout of 25h0m0s",
+		"result: an ID cannot be result", "perdure:f: an ID cannot begin with perdure:", "in:e: an ID cannot begin with in:", "x: the ID is too long", "this cannot be the name of a signal: sss", "wait.signal: a timeout of 25h0m0s",
 		"not a name: this cannot be an ID", `not a name.A: there is no step "gone"`, "not a name.B: it is of type string, and the result of step \"a\" of type int", "not a name.C: the tag word",
 		"WARNING: not a name: it takes the result of a, which is in no layer before",
 		"child: a step that is a child needs a workflow", "branch: a step needs a function", "early.when: ", "WARNING: early.wait: timer t is -1ns",

@@ -15,12 +15,45 @@ import (
 // and gives what the step records. Arguments are made of given.
 type prelude func(ctx context.Context, s *step, given perdure.Given) (json.RawMessage, error)
 
-// A ChildResult is the result of a step that is a run of its own.
+// A ChildResult is the result of a step that is a run of its own. In JSON, which
+// conditions see, it has run_id, status by its name, output and error.
 type ChildResult[O any] struct {
-	RunID  string            `json:"run_id"`
-	Status perdure.RunStatus `json:"status,omitempty"` // zero where it is not waited for
-	Output O                 `json:"output,omitempty"`
-	Error  string            `json:"error,omitempty"`
+	RunID  string
+	Status perdure.RunStatus // zero where it is not waited for
+	Output O
+	Error  string
+}
+
+// childResult is a ChildResult as conditions and people read it.
+type childResult[O any] struct {
+	RunID  string `json:"run_id"`
+	Status string `json:"status,omitempty"`
+	Output O      `json:"output,omitempty"`
+	Error  string `json:"error,omitempty"`
+}
+
+// MarshalJSON writes the status by its name.
+func (r ChildResult[O]) MarshalJSON() ([]byte, error) {
+	out := childResult[O]{r.RunID, "", r.Output, r.Error}
+	if r.Status != 0 {
+		out.Status = r.Status.String()
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads what MarshalJSON has written.
+func (r *ChildResult[O]) UnmarshalJSON(data []byte) error {
+	var in childResult[O]
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	*r = ChildResult[O]{RunID: in.RunID, Output: in.Output, Error: in.Error}
+	for _, s := range perdure.RunStatuses() {
+		if s.String() == in.Status {
+			r.Status = s
+		}
+	}
+	return nil
 }
 
 // A ChildStep is a step that starts a run of another workflow.
@@ -103,7 +136,8 @@ func runChild[CI, O any](ctx context.Context, c *child, async bool, wf *perdure.
 }
 
 // AddBranch adds a step whose function is workflow code: it waits, has steps of its own,
-// starts children. What it does is named within in:ID, or in:ID/body where it has a
+// starts children. A panic in it is one of the run's code, which is replayed, and then
+// parked. What it does is named within in:ID, or in:ID/body where it has a
 // timeout.
 func AddBranch[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) (R, error)) *Step[A, R] {
 	args := perdure.NewArguments[A]()

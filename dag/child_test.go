@@ -12,6 +12,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dag"
+	"github.com/perdure/perdure/expr"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/saga"
@@ -189,4 +190,22 @@ func TestTheFirstStepThatFailsIsTheErrorOfTheRun(t *testing.T) {
 			env.Errorf("it fails with %s", ids)
 		}
 	}, g)
+}
+
+// Conditions read of a child how it has ended, by name.
+//
+// spec: F-16, F-18
+func TestAConditionReadsHowAChildHasEnded(t *testing.T) {
+	var d diary
+	broken := perdure.Define("child", func(context.Context, int) (int, error) { return 0, errDown })
+	g := dag.New[int]("g")
+	kid := dag.AddChild(g, "kid", broken, func(none) int { return 1 }).AnyOutcome()
+	dag.Add(g, "mend", d.notes("mend")).After(kid).When(expr.When(`results.kid.status == "FAILED" && results.kid.error != ""`))
+	perduretest.Test(t, func(env *perduretest.Env) {
+		r := execute(env, g, 1)
+		d.want(env, "mend")
+		if of, _, err := kid.Of(r); err != nil || of.Status != perdure.StatusFailed || of.RunID == "" {
+			env.Errorf("it is %+v, %v", of, err)
+		}
+	}, g, broken)
 }

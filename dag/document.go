@@ -271,7 +271,9 @@ func (d *reader) child(at string, v json.RawMessage, s *step) {
 	s.before = func(ctx context.Context, s *step, given perdure.Given) (json.RawMessage, error) {
 		in := given.Input
 		if from != "" {
-			in, _ = given.Result(from)
+			if in, _ = given.Result(from); in == nil { // the step was skipped, or gave nothing
+				in = json.RawMessage("null")
+			}
 		}
 		return of.run(ctx, c, s.async, in)
 	}

@@ -47,7 +47,7 @@ func newPlan(d declared) *plan {
 }
 
 // ownWords begin the names of what belongs to a step: no step has such a name itself.
-var ownWords = []string{"gate:", "in:", childWord, "undo:"}
+var ownWords = []string{"gate:", "in:", childWord, "undo:", "perdure:"}
 
 const childWord = "child:" // the longest of them
 
@@ -80,6 +80,9 @@ func (s *step) checkID() {
 		if strings.HasPrefix(s.id, word) {
 			s.complain("", "an ID cannot begin with %s", word)
 		}
+	}
+	if s.id == ownResult {
+		s.complain("", "an ID cannot be %s: so a compensation calls what its step gave", ownResult)
 	}
 	if longest := childWord + s.id; !perdure.ValidName(longest) {
 		s.complain("", "the ID is too long: there are names with more before it")

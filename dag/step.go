@@ -177,8 +177,9 @@ func (s *Step[A, R]) Async() *Step[A, R] {
 	return s
 }
 
-// Undo is what undoes the step when the graph fails: it gets what the step got and what
-// it gave.
+// Undo is what undoes the step when the graph fails: it gets what the step got, made once
+// more of the same sources, and what it gave. Variables have the values that they have
+// then: what undoing depends on belongs into the result.
 func (s *Step[A, R]) Undo(fn func(ctx context.Context, in A, out R) error) *Step[A, R] {
 	s.s.setUndo(fn == nil, nil, func(ctx context.Context, given perdure.Given) (json.RawMessage, error) {
 		in, err := s.args.Fill(ctx, given)

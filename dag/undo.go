@@ -16,14 +16,14 @@ func (x *execution) fail() error {
 	if e := x.compensate(); e != nil {
 		return e
 	}
-	var ids []string
+	var all []perdure.Failing
 	for _, f := range x.failed {
-		ids = append(ids, f.s.id)
+		all = append(all, perdure.Failing{Err: f.err, IDs: []string{f.s.id}})
 		if e := perdure.DeadLetter(x.ctx, f.s.id, f.err); e != nil {
 			return e
 		}
 	}
-	suppressed, e := x.calls.Failed(x.ctx, err, ids...)
+	suppressed, e := x.calls.Failed(x.ctx, err, all...)
 	if e == nil {
 		e = x.calls.Wait(x.ctx)
 	}

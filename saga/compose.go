@@ -128,6 +128,9 @@ func (c *composed) check(d *composition, m *member) {
 	if !perdure.ValidName(undone(m.alias)) {
 		m.complain("", "this cannot be an alias: 1 to 250 of A-Z a-z 0-9 . _ : -")
 	}
+	if slices.Contains(ownNames, m.alias) {
+		m.complain("", "an alias cannot be %q", m.alias)
+	}
 	if m.when != nil {
 		if err := m.when.Check(); err != nil {
 			m.complain("when", "%v", err)
@@ -144,6 +147,11 @@ func (c *composed) check(d *composition, m *member) {
 	}
 	p := m.compile()
 	c.plans[m.alias] = p
+	if id := p.tooLong(m.alias + "."); id != "" {
+		c.issues = append(c.issues, perdure.Issue{
+			Severity: perdure.IssueError, Where: m.alias, Message: "the alias and the ID of " + id + " are too long together for an operator",
+		})
+	}
 	for _, i := range slices.Concat(p.graph.Check(), p.issues) {
 		i.Where = where(m.alias, i.Where)
 		c.issues = append(c.issues, i)

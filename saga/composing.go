@@ -158,11 +158,11 @@ func (x *composing) backward(ctx context.Context) (why, over error) {
 	if why = perdure.FailedStep(first.id, first.err); x.abort != nil {
 		why = x.abort
 	}
-	var aliases []string
+	var all []perdure.Failing
 	for _, f := range x.failed {
-		aliases = append(aliases, f.id)
+		all = append(all, perdure.Failing{Err: f.err, IDs: []string{f.id}})
 	}
-	suppressed, err := x.calls.Failed(ctx, why, aliases...)
+	suppressed, err := x.calls.Failed(ctx, why, all...)
 	if suppressed {
 		why = nil
 	}

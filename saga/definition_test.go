@@ -33,6 +33,7 @@ func TestASagaWithIssuesIsRefusedWithAllOfThem(t *testing.T) {
 	saga.Add(def, "a b", nothing).Variable("x y").Event(perdure.StepEvent{Type: "no type"})
 	saga.Add(def, "undo:ok", nothing)
 	saga.Add(def, "perdure:own", nothing)
+	saga.Add(def, "compensate", nothing).Key("a#b")
 	saga.Add(def, strings.Repeat("x", 252), nothing)
 	saga.Add(def, "tags", func(context.Context, two) (int, error) { return 0, nil }).Named(func(two) string { return "" })
 	twice := saga.Add(def, "twice", nothing).Undo(func(context.Context, int, int) error { return nil })
@@ -45,7 +46,7 @@ func TestASagaWithIssuesIsRefusedWithAllOfThem(t *testing.T) {
 		`policy: there is no policy "ODD"`, "handler: a nil handler", `callbacks.0: there is no step "gone"`, "callbacks.0: exactly one of",
 		"dup.after: a nil step", "dup.after: step ok is one of saga other", "dup: two steps have this name", "none: a step needs a function",
 		"none.undo: a compensation needs a function", "none.retry:", "a b: this cannot be an ID", "a b.variable: this cannot be",
-		"a b.event: this cannot be", `undo:ok: an ID cannot begin with "undo:"`, `perdure:own: an ID cannot begin with "perdure:"`,
+		"a b.event: this cannot be", `undo:ok: an ID cannot begin with "undo:"`, `perdure:own: an ID cannot begin with "perdure:"`, `compensate: an ID cannot be "compensate"`, "compensate.key: a key cannot have #",
 		"xx: this cannot be an ID", `tags.A: there is no step "nobody"`, "tags.B: two sources", "tags.named: only clones have suffixes",
 		"twice.undo: two compensations", `twice.undo.A: there is no step "nobody"`, "each:x: a clone of each could be called so",
 		"listless.items: a step over a list needs the list", "listless.named: the suffix needs a function",

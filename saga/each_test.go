@@ -299,3 +299,21 @@ func TestACallbackForAStepOverAListIsForItsClones(t *testing.T) {
 		}
 	}, def)
 }
+
+// spec: F-33
+func TestAnEmptyListIsTheVariableToo(t *testing.T) {
+	def := saga.New[int]("saga")
+	each := saga.AddEach(def, "each", func(int) []int { return nil }, nothing).Variable("all")
+	var got []int
+	saga.Add(def, "after", func(_ context.Context, in struct {
+		All []int `perdure:"variable=all,required"`
+	}) (int, error) {
+		got = in.All
+		return 0, nil
+	}).After(each)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		if r := execute(env, def, 1); r.Status != perdure.StatusCompleted || got == nil {
+			env.Errorf("it is %v: %v, and got %v", r.Status, r.Err, got)
+		}
+	}, def)
+}

@@ -28,7 +28,8 @@ type Part struct {
 // for the name undo:NAME.STEP, or undo:NAME.KEY.STEP.
 //
 // Where the run is cancelled or times out, now or later, the part is undone as a whole
-// saga would be. Where the run fails for another reason, it is not: see [Part.Undo].
+// saga would be. Where the run fails for another reason, it is not: see [Part.Undo]. Nor
+// is one that goes on in a branch which is cancelled, or left behind.
 func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure.BranchOption) (*Part, error) {
 	p := s.def.compile()
 	if err := p.refused(); err != nil {
@@ -48,10 +49,24 @@ func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure
 			part.x.part = name + "." + string(key) + "."
 		}
 	}
+	if id := p.tooLong(part.x.part); id != "" {
+		return nil, &perdure.Error{Code: perdure.CodeInvalid, Op: "run " + p.name, Message: "name, key and the ID of " + id + " are too long together for an operator"}
+	}
 	if err := perdure.OnCancel(within, "compensate", part.x.cleanUp); err != nil {
 		return nil, err
 	}
 	return part, part.run(within)
+}
+
+// tooLong gives a step whose compensation an operator could not decide on, in a part of
+// that place.
+func (p *plan) tooLong(place string) string {
+	for _, t := range p.steps {
+		if p.parks && t.undo != nil && !perdure.ValidName(undone(place+t.id)) {
+			return t.id
+		}
+	}
+	return ""
 }
 
 // refused says why the definition cannot be used, although nobody registers it.

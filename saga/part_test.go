@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -119,4 +121,49 @@ func TestASagaWithIssuesIsNotRunInline(t *testing.T) {
 		return len(issues.Issues), nil
 	})
 	perduretest.Test(t, func(env *perduretest.Env) { perduretest.Start(env, w, 1).Returns(2) }, w)
+}
+
+// Parts of a run are executions of their own: a key that one has used is new in another.
+//
+// spec: F-28, F-44
+func TestAKeyIsOfItsPart(t *testing.T) {
+	var mu sync.Mutex
+	charged := map[string]bool{}
+	pay := saga.New[int]("pay")
+	saga.Add(pay, "charge", func(ctx context.Context, _ int) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		charged[perdure.IdempotencyKey(ctx)] = true
+		return 1, nil
+	}).Key("charge")
+	buy := saga.Compose[int]("buy")
+	saga.Join(buy, "a", pay)
+	saga.Join(buy, "b", pay)
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		clear(charged)
+		_, err := perduretest.Start(env, buy.Workflow, 1).Result()
+		if err != nil || len(charged) != 2 {
+			env.Errorf("charged %v, %v", charged, err)
+		}
+		return nil
+	}, buy)
+}
+
+// spec: F-31
+func TestAPartThatNobodyCouldDecideOnIsRefused(t *testing.T) {
+	long := strings.Repeat("x", 140)
+	pay := saga.New[int]("pay").ParkOnUndoError()
+	saga.Add(pay, long, nothing).Undo(func(context.Context, int, int) error { return nil })
+	buy := saga.Compose[int]("buy")
+	saga.Join(buy, long, pay)
+	if err := newEngine(t).Register(buy); err == nil || !strings.Contains(err.Error(), "too long together for an operator") {
+		t.Errorf("registered: %v", err)
+	}
+	whole := perdure.Define("whole", func(ctx context.Context, _ int) (int, error) {
+		_, err := pay.Inline(ctx, long, 1)
+		return 0, err
+	})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		perduretest.Start(env, whole, 1).Fails(&perdure.Error{Code: perdure.CodeInvalid})
+	}, whole)
 }

@@ -79,8 +79,12 @@ func (p *plan) check(t *step) {
 	}
 }
 
-// reserved begins names that the steps of a saga cannot have.
-var reserved = []string{undone(""), "perdure:"}
+// reserved begins names that the steps of a saga cannot have, and ownNames are others:
+// what sagas record themselves has them.
+var (
+	reserved = []string{undone(""), "perdure:"}
+	ownNames = []string{"compensate", "compensation", "composition"}
+)
 
 // checkNames says what is wrong with what a step is called by.
 func (p *plan) checkNames(t *step) {
@@ -92,6 +96,12 @@ func (p *plan) checkNames(t *step) {
 		if strings.HasPrefix(t.id, begin) {
 			p.complain(t.id, "an ID cannot begin with %q", begin)
 		}
+	}
+	if slices.Contains(ownNames, t.id) {
+		p.complain(t.id, "an ID cannot be %q", t.id)
+	}
+	if strings.Contains(t.key, "#") {
+		p.complain(t.id+".key", "a key cannot have #: those of clones have it")
 	}
 	if t.variable != "" && !perdure.ValidName(t.variable) {
 		p.complain(t.id+".variable", "this cannot be the name of a variable: %q", t.variable)

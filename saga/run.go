@@ -101,6 +101,11 @@ func (x *execution) expand(ctx context.Context) bool {
 			if t.each != nil {
 				x.left[id], x.results[id] = len(clones), json.RawMessage("[]")
 			}
+			if t.each != nil && len(clones) == 0 && t.variable != "" {
+				if err := perdure.SetVariable(ctx, t.variable, x.results[id]); err != nil {
+					return false
+				}
+			}
 			for _, c := range clones {
 				u := &unit{step: t, clone: c, layer: len(x.layers)}
 				x.units[c.id] = u
@@ -161,7 +166,7 @@ func (x *execution) beginStep(ctx context.Context, u *unit, alone bool) (perdure
 		if u.each != nil {
 			key += "#" + u.clone.key
 		}
-		isNew, err := perdure.AddKey(ctx, key)
+		isNew, err := perdure.AddKey(ctx, x.part+key) // a part is an execution of its own
 		if err != nil {
 			return nil, x.settle(ctx, u, nil, err)
 		}
@@ -249,13 +254,13 @@ func (x *execution) keepResult(id string, out json.RawMessage) {
 	x.results[id] = out
 }
 
-// failedSteps gives the IDs of what has failed, with those of the steps that clones are of.
-func (x *execution) failedSteps() []string {
-	var ids []string
+// failing gives what has failed; clones with the IDs of the steps that they are of.
+func (x *execution) failing() []perdure.Failing {
+	var all []perdure.Failing
 	for _, f := range x.failed {
-		ids = append(ids, f.id, f.step)
+		all = append(all, perdure.Failing{Err: f.err, IDs: []string{f.id, f.step}})
 	}
-	return ids
+	return all
 }
 
 // why is the error of the saga: that of the first step that failed, or of the

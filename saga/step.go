@@ -160,7 +160,8 @@ func (s *Step[A, R]) Variable(name string) *Step[A, R] {
 }
 
 // Undo is what undoes the step: it gets what the step got, made once more of the same
-// sources, and what it gave.
+// sources, and what it gave. Variables have the values that they have then: what undoing
+// depends on belongs into the result.
 func (s *Step[A, R]) Undo(fn func(ctx context.Context, in A, out R) error) *Step[A, R] {
 	s.s.undoBy(fn == nil, func(ctx context.Context, given perdure.Given) (json.RawMessage, error) {
 		in, err := s.args.Fill(ctx, given)

@@ -25,7 +25,7 @@ func (x *execution) backward(ctx context.Context) (why, over error) {
 		}
 	}
 	why = x.why()
-	suppressed, err := x.calls.Failed(ctx, why, x.failedSteps()...)
+	suppressed, err := x.calls.Failed(ctx, why, x.failing()...)
 	if err == nil {
 		err = x.calls.Wait(ctx)
 	}

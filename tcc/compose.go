@@ -18,8 +18,8 @@ import (
 // others of its layer have ended, the members that are confirmed are cancelled, the one
 // that began last first: every participant cancels, as the package says.
 //
-// So is all of it when the run is cancelled, or times out, at any time before the last
-// member is confirmed; a member that has decided to confirm does that first. The overall
+// So is all of it when the run is cancelled, or times out, at any time before it ends,
+// callbacks included; a member that has decided to confirm does that first. The overall
 // timeouts of members do not count. It is built and completed as a [TCC] is.
 type Composition[I any] struct {
 	*perdure.Workflow[I, json.RawMessage]

@@ -100,6 +100,9 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 			})
 			_ = p
 		}, []string{"ERROR: a.cancel.B: it is of type int", "ERROR: a.confirm.C: there is no try of participant", "ERROR: a.try.B: there is no try of participant"}},
+		"events": {func(d *tcc.TCC[order]) {
+			complete(d, "a").Event(perdure.StepEvent{Type: "order placed"})
+		}, []string{"ERROR: a.event: this cannot be the type of an event: \"order placed\""}},
 		"callbacks": {func(d *tcc.TCC[order]) {
 			complete(d, "a")
 			d.On(perdure.Callback{Steps: []string{"z"}, Step: func(context.Context, string) error { return nil }})

@@ -20,7 +20,8 @@
 //
 // TCCs are put together in a [Composition], and are a part of any workflow by
 // [TCC.Inline]. A step of a saga, whose body is no workflow code, starts one by
-// [TCC.Execute] under a workflow ID of its own.
+// [TCC.Execute] under a workflow ID of its own, and hands on what it needs of the headers
+// of its run.
 //
 // # What is promised
 //
@@ -38,7 +39,8 @@
 //
 // A participant whose try was under way when the run was cancelled, or timed out, is
 // cancelled too: nobody knows whether it has tried, and what its try gave is empty. One
-// whose try has failed is not; a try must leave nothing behind when it fails. A step that
+// whose try has failed is not, also where it has passed its timeout in the last attempt: a
+// try must leave nothing behind when it fails. A step that
 // was given up may go on, so a try can come after its cancel. For participants with a
 // database package barrier sees to it that a cancel without a try does nothing, that a
 // try after its cancel does nothing, and that each phase takes effect once.

@@ -105,7 +105,7 @@ func (e *ensemble) callOff(ctx context.Context) error {
 	if err := perdure.SetStatus(ctx, perdure.StatusCanceling); err != nil {
 		return err
 	}
-	var failed []string
+	var failed []perdure.Failing
 	ends := why
 	for _, m := range slices.Backward(e.begun) {
 		x := e.parts[m.alias]
@@ -120,7 +120,7 @@ func (e *ensemble) callOff(ctx context.Context) error {
 			return err
 		}
 		if x.status == perdure.StatusFailed {
-			if failed = append(failed, m.alias); len(failed) == 1 {
+			if failed = append(failed, perdure.Failing{Err: x.err, IDs: []string{m.alias}}); len(failed) == 1 {
 				ends = x.err
 			}
 		}
@@ -129,7 +129,7 @@ func (e *ensemble) callOff(ctx context.Context) error {
 }
 
 // end ends a composition that is cancelled, but for members that have failed.
-func (e *ensemble) end(ctx context.Context, why error, failed []string) error {
+func (e *ensemble) end(ctx context.Context, why error, failed []perdure.Failing) error {
 	status := perdure.StatusCanceled
 	if len(failed) > 0 {
 		suppressed, err := e.calls.Failed(ctx, why, failed...)

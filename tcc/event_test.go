@@ -175,3 +175,67 @@ func TestATCCThatIsAPartCallsItsCallbacks(t *testing.T) {
 		}, whole)
 	}
 }
+
+// A callback for an error is called where any of the participants that have failed is
+// one that it is for; what one says that gives an error does not count.
+//
+// spec: F-9
+func TestWhichFailuresCallbacksAreFor(t *testing.T) {
+	var c calls
+	def := pair("pair", "try:b", "cancel:a")
+	for _, steps := range [][]string{{"a"}, {"b"}} {
+		def.On(perdure.Callback{Steps: steps, On: []error{context.Canceled}, Failure: func(context.Context, error) (bool, error) {
+			c.add("other")
+			return false, nil
+		}})
+		def.On(perdure.Callback{Steps: steps, Failure: func(context.Context, error) (bool, error) {
+			c.add("for %s", steps[0])
+			return true, errNo
+		}})
+	}
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, def.Workflow, 7)
+		_, _ = run.Result()
+		run.Is(perdure.StatusFailed)
+		if want := []string{"for a", "for b"}; !slices.Equal(c.all, want) {
+			env.Errorf("called: %q, want %q", c.all, want)
+		}
+	}, def)
+}
+
+// A confirm whose success was recorded when the run was about to end is not executed
+// again, whatever the code has heard of.
+//
+// spec: F-37, L-12
+func TestAConfirmThatWasRecordedIsNotDoneAgain(t *testing.T) {
+	var c calls
+	def := tcc.New[int]("pair").Retry(perdure.NoRetry)
+	for _, id := range []string{"a", "b"} {
+		tcc.Add(def, id, func(context.Context, int) (string, error) { return id, nil }).
+			Confirm(func(ctx context.Context, _ int, _ string) error {
+				c.add("confirm %s", id)
+				if id == "a" && len(c.all) < 3 { // the first time
+					<-ctx.Done()
+					return context.Cause(ctx)
+				}
+				return nil
+			}).
+			Cancel(func(context.Context, int, string) error { return nil })
+	}
+	whole := perdure.Define("whole", func(ctx context.Context, in int) (string, error) {
+		e, err := def.Inline(ctx, in)
+		return e.Status.String(), err
+	})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, whole, 7)
+		env.Sleep(time.Minute)
+		if err := env.Engine().Cancel(env.Context(), run.ID(), "enough"); err != nil {
+			env.Fatal(err)
+		}
+		_, _ = run.Result()
+		slices.Sort(c.all)
+		if want := []string{"confirm a", "confirm a", "confirm b"}; !slices.Equal(c.all, want) {
+			env.Errorf("called: %q, want %q", c.all, want)
+		}
+	}, whole)
+}

@@ -28,13 +28,15 @@ func (p *Participant[A, R]) In(e Ending) (R, bool, error) {
 }
 
 // Inline runs the TCC as a part of the workflow that calls it, in a scope of its name; what
-// calls it again, in a loop say, gives it a [perdure.Key]. A TCC that was cancelled, or
+// calls it again, in a loop or in a clean-up, gives it a [perdure.Key]: without one the
+// second has the keys of the first where both are in one scope's code and clean-up. A TCC that was cancelled, or
 // has failed, is no error here: the ending says so. An error is that of a definition that
 // is wrong, or that the run ends.
 //
 // When the run ends meanwhile, however it does, the TCC goes on until it has ended too: it
 // is cancelled, or where that is decided, confirmed. Only a run that continues as new
-// leaves it behind. The overall timeout is that of the run.
+// leaves it behind, and one whose branch was cancelled goes on only when the run ends. The
+// overall timeout is that of the run.
 func (t *TCC[I]) Inline(ctx context.Context, in I, opts ...perdure.BranchOption) (Ending, error) {
 	p := t.def.compile()
 	if err := p.refused(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/perdure/perdure"
@@ -70,6 +71,9 @@ func (p *plan) check(i int, one *participant) []perdure.Issue {
 			Severity: perdure.IssueError, Where: one.id,
 			Message: fmt.Sprintf("this cannot be an ID: 1 to %d of A-Z a-z 0-9 . _ : -", 255-len(perdure.PhaseConfirm.Of(""))),
 		})
+	}
+	if e := one.event; e != nil && e.Type != "" && !perdure.ValidName(e.Type) {
+		issues = append(issues, perdure.Issue{Severity: perdure.IssueError, Where: one.id + ".event", Message: "this cannot be the type of an event: " + strconv.Quote(e.Type)})
 	}
 	for _, phase := range phases {
 		where := one.id + "." + strings.ToLower(string(phase))

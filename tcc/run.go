@@ -20,12 +20,14 @@ type execution struct {
 	prefix string // of the IDs of its participants, for who reads errors
 	place  string // the same, for who decides: unlike a path it is a part of a name
 
-	phase   perdure.Phase   // that was begun last
-	trying  *participant    // whose try is under way
-	tried   []*participant  // in order
-	settled map[string]bool // those that have done what the phase is
-	failure error           // the first of the phase
-	why     error           // why the TCC is called off
+	phase   perdure.Phase                               // that was begun last
+	trying  *participant                                // whose try is under way
+	tried   []*participant                              // in order
+	settled map[string]bool                             // those that have done what the phase is
+	flying  map[string]*perdure.Future[json.RawMessage] // confirms, by ID
+	failed  []perdure.Failing                           // over all phases
+	failure error                                       // the first of the phase
+	why     error                                       // why the TCC is called off
 	over    bool
 	status  perdure.RunStatus // that it has ended with
 	err     error             // the same
@@ -38,7 +40,7 @@ type execution struct {
 func (p *plan) begin(input json.RawMessage) *execution {
 	return &execution{
 		plan: p, input: input, calls: p.calls.Begin(), phase: perdure.PhaseTry,
-		settled: map[string]bool{}, tries: map[string]json.RawMessage{},
+		settled: map[string]bool{}, tries: map[string]json.RawMessage{}, flying: map[string]*perdure.Future[json.RawMessage]{},
 	}
 }
 
@@ -77,6 +79,7 @@ func (x *execution) callOff(ctx context.Context) error {
 	case x.over:
 		return nil
 	case x.phase == perdure.PhaseConfirm:
+		x.hear()
 		return x.confirm(ctx)
 	case x.phase == perdure.PhaseCancel:
 		return x.cancel(ctx, x.why)
@@ -88,6 +91,16 @@ func (x *execution) callOff(ctx context.Context) error {
 		why = errEnded
 	}
 	return x.cancel(ctx, why)
+}
+
+// hear takes in the confirms that had succeeded when the run was about to end, and of
+// which the workflow's code has not heard any more.
+func (x *execution) hear() {
+	for id, f := range x.flying {
+		if status, _, _ := f.State(); status == perdure.StepIsDone {
+			x.settled[id] = true
+		}
+	}
 }
 
 // given is what the arguments of participants are made of.
@@ -122,6 +135,7 @@ func (x *execution) try(ctx context.Context) (failed, err error) {
 			continue
 		case !p.optional:
 			failed = perdure.FailedPhase(perdure.PhaseTry, x.prefix+p.id, err)
+			x.failed = append(x.failed, perdure.Failing{Err: failed, IDs: []string{p.id}})
 		}
 		if err := x.events.StepFailed(ctx, x.phase.Of(p.id), err); err != nil || failed != nil {
 			return failed, err
@@ -161,17 +175,16 @@ func (x *execution) confirm(ctx context.Context) error {
 	if err := x.enter(ctx, perdure.PhaseConfirm); err != nil {
 		return err
 	}
-	futures := map[string]*perdure.Future[json.RawMessage]{}
 	for _, p := range x.tried {
 		if !x.settled[p.id] {
-			futures[p.id] = p.task(perdure.PhaseConfirm).Async(ctx, x.given())
+			x.flying[p.id] = p.task(perdure.PhaseConfirm).Async(ctx, x.given())
 		}
 	}
 	for _, p := range x.tried {
 		if x.settled[p.id] {
 			continue
 		}
-		done, err := x.settle(ctx, p, futures[p.id])
+		done, err := x.settle(ctx, p, x.flying[p.id])
 		if err == nil && done {
 			err = x.calls.StepEnded(ctx, p.id)
 		}
@@ -231,6 +244,7 @@ func (x *execution) settle(ctx context.Context, p *participant, f *perdure.Futur
 		switch choice {
 		case "skip":
 			x.settled[p.id] = true
+			x.failed = append(x.failed, perdure.Failing{Err: why, IDs: []string{p.id}})
 			if x.failure == nil {
 				x.failure = why
 			}
@@ -242,6 +256,7 @@ func (x *execution) settle(ctx context.Context, p *participant, f *perdure.Futur
 			}
 		}
 		f = t.Async(ctx, x.given())
+		x.flying[p.id] = f
 	}
 }
 
@@ -260,7 +275,7 @@ func (x *execution) fail(ctx context.Context, why error) error {
 	}
 	_, id := failedOf(why)
 	id = strings.TrimPrefix(id, x.prefix)
-	suppressed, err := x.calls.Failed(ctx, why, id)
+	suppressed, err := x.calls.Failed(ctx, why, x.failed...)
 	if err != nil {
 		return err
 	}

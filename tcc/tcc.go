@@ -42,7 +42,8 @@ type definition struct {
 	compile func() *plan // once
 }
 
-// New begins the definition of a TCC. Of the options the timeout is that of a whole run.
+// New begins the definition of a TCC. Of the options the timeout is that of a whole run; a
+// retry policy among them has no meaning: see [TCC.Retry].
 func New[I any](name string, opts ...perdure.WorkflowOption) *TCC[I] {
 	d := &definition{name: name, input: reflect.TypeFor[I](), retry: DefaultRetry}
 	d.compile = sync.OnceValue(d.plan)
