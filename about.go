@@ -71,6 +71,7 @@ func (w *workflow) examine() (About, []Issue) {
 		about, issues = w.declared()
 		about = about.over(w.about)
 		issues = append(issues[:len(issues):len(issues)], CheckTimeout("timeout", w.Timeout)...)
+		issues = append(issues, CheckRetry("retry", w.retry)...)
 	}
 	if w.calling != nil {
 		for _, l := range w.calling().Listeners() {

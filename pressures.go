@@ -53,6 +53,14 @@ func RegisterPressure(name string, p Pressure) error {
 	return nil
 }
 
+// CheckPressure says what is wrong with a pressure of a definition; nil is none.
+func CheckPressure(where string, p Pressure) []Issue {
+	if err := checkPressure("pressure", p); err != nil {
+		return []Issue{{Severity: IssueError, Where: where, Message: err.Error(), Err: err}}
+	}
+	return nil
+}
+
 // checkPressure gives what a pressure says is wrong with it, if it can say so.
 func checkPressure(op string, p Pressure) error {
 	if v, can := p.(interface{ Validate() error }); can {

@@ -19,9 +19,6 @@ func (x *execution) fail() error {
 	var all []perdure.Failing
 	for _, f := range x.failed {
 		all = append(all, perdure.Failing{Err: f.err, IDs: []string{f.s.id}})
-		if e := perdure.DeadLetter(x.ctx, f.s.id, f.err); e != nil {
-			return e
-		}
 	}
 	suppressed, e := x.calls.Failed(x.ctx, err, all...)
 	if e == nil {
@@ -32,6 +29,11 @@ func (x *execution) fail() error {
 		return e
 	case suppressed:
 		return nil
+	}
+	for _, f := range x.failed {
+		if e := perdure.DeadLetter(x.ctx, f.s.id, f.err); e != nil {
+			return e
+		}
 	}
 	return perdure.Fail(x.ctx, err)
 }

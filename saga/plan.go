@@ -43,6 +43,7 @@ func (d *definition) plan() *plan {
 	if own.handler == nil {
 		p.complain("handler", "a nil handler")
 	}
+	p.issues = append(p.issues, perdure.CheckPressure("pressure", own.pressure)...)
 	p.issues = append(p.issues, own.calls.Check(func(id string) bool { return p.byID[id] != nil })...)
 	p.layers = p.graph.Layers()
 	return p

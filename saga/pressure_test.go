@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -60,13 +61,11 @@ func TestABreakerSparesAStepOverAList(t *testing.T) {
 	}, def)
 }
 
-// spec: P-12, F-2
-func TestAPressureThatCannotBeFailsTheSteps(t *testing.T) {
+// spec: P-12, F-8
+func TestAPressureThatCannotBeIsRefused(t *testing.T) {
 	def := saga.New[int]("saga").Pressure(perdure.AtMost(-1))
 	saga.Add(def, "a", nothing)
-	perduretest.Test(t, func(env *perduretest.Env) {
-		if r := execute(env, def, 1); r.FirstFailed() != "a" || !errors.Is(r.Err, &perdure.Error{Code: perdure.CodeInvalid}) {
-			env.Errorf("it is %v: %v", r.Status, r.Err)
-		}
-	}, def)
+	if err := newEngine(t).Register(def); err == nil || !strings.Contains(err.Error(), "pressure: ") {
+		t.Errorf("registered: %v", err)
+	}
 }

@@ -19,20 +19,20 @@ func (x *execution) backward(ctx context.Context) (why, over error) {
 	if err := x.undoAll(ctx); err != nil {
 		return nil, err
 	}
-	for _, f := range x.failed {
-		if err := perdure.DeadLetter(ctx, f.step, f.err, f.keys()...); err != nil {
-			return nil, err
-		}
-	}
 	why = x.why()
 	suppressed, err := x.calls.Failed(ctx, why, x.failing()...)
 	if err == nil {
 		err = x.calls.Wait(ctx)
 	}
-	if suppressed {
-		why = nil
+	if err != nil || suppressed {
+		return nil, err
 	}
-	return why, err
+	for _, f := range x.failed {
+		if err := perdure.DeadLetter(ctx, f.step, f.err, f.keys()...); err != nil {
+			return nil, err
+		}
+	}
+	return why, nil
 }
 
 // cleanUp undoes what is done because the run ends before the saga does.

@@ -155,6 +155,7 @@ func (c *composition) assemble() *assembly {
 	for _, m := range whole.members {
 		a.issues = append(a.issues, a.examine(m)...)
 	}
+	a.issues = append(a.issues, perdure.CheckPressure("pressure", whole.pressure)...)
 	a.issues = append(a.issues, whole.calls.Check(func(alias string) bool { return a.byAlias[alias] != nil })...)
 	return a
 }

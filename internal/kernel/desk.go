@@ -413,6 +413,9 @@ func taken(op, id string, by journal.Head) error {
 // has no such timer open when it reads the message, nothing happens.
 func (d *Desk) CancelTimer(ctx context.Context, id, path, reason string) error {
 	op := "cancel timer " + path + " of " + id
+	if strings.HasPrefix(path[strings.LastIndex(path, "/")+1:], "perdure:") {
+		return &journal.Error{Code: journal.CodeInvalid, Op: op, Message: "it is no timer of the workflow's code"}
+	}
 	_, err := d.deliver(ctx, op, func(o office) (*store.Post, error) {
 		p, err := d.control(o, journal.TimerCancelled, id, path, reason)
 		if err == nil {
