@@ -21,6 +21,7 @@ type composing struct {
 	ended  map[string]bool
 	done   []*Part // in the order in which they ended
 	failed []failure
+	undoes int   // how many members are being undone, with the whole
 	abort  error // of a compensation whose handler gives its saga up
 }
 
@@ -106,6 +107,7 @@ func (x *composing) begin(ctx context.Context, m *member) (perdure.Awaitable, er
 	}
 	return perdure.Go(ctx, m.alias, func(ctx context.Context) (struct{}, error) {
 		part := x.plans[m.alias].part(ctx, m.alias, input)
+		part.x.whole, part.x.optional = x, m.optional
 		x.parts[m.alias], x.begun = part, append(x.begun, part)
 		return struct{}{}, part.run(ctx)
 	}), nil
@@ -183,7 +185,7 @@ func (x *composing) undoAll(ctx context.Context, parts []*Part) error {
 	if !slices.ContainsFunc(parts, (*Part).leaves) {
 		return nil
 	}
-	if err := perdure.SetStatus(ctx, perdure.StatusCompensating); err != nil {
+	if err := x.turn(ctx, true); err != nil { // for good
 		return err
 	}
 	if err := perdure.Record(ctx, perdure.Fact{Kind: perdure.CompensationStarted, Name: "compensation", Reason: string(x.policy)}); err != nil {
@@ -198,6 +200,20 @@ func (x *composing) undoAll(ctx context.Context, parts []*Part) error {
 		}
 	}
 	return nil
+}
+
+// turn has the run be COMPENSATING while something is undone.
+func (x *composing) turn(ctx context.Context, begins bool) error {
+	if begins {
+		if x.undoes++; x.undoes > 1 {
+			return nil
+		}
+		return perdure.SetStatus(ctx, perdure.StatusCompensating)
+	}
+	if x.undoes--; x.undoes > 0 {
+		return nil
+	}
+	return perdure.SetStatus(ctx, perdure.StatusRunning)
 }
 
 // leaves says whether there may be something to undo.

@@ -2,6 +2,7 @@ package saga_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/patterntest"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/saga"
@@ -139,4 +141,47 @@ func TestASagaThatIsCancelledAndCannotBeUndoneWaitsForAnOperator(t *testing.T) {
 		}
 		return nil
 	}, def)
+}
+
+// While a member of a composition is undone, and waits for an operator, the composition
+// is COMPENSATING and COMPENSATION_FAILED: neither its timeout nor a cancel ends it. When
+// an optional member is undone, it goes on.
+//
+// spec: F-31, F-35
+func TestACompositionIsNotStoppedWhileAMemberIsUndone(t *testing.T) {
+	for _, optional := range []bool{false, true} {
+		pay := saga.New[int]("pay").ParkOnUndoError()
+		a := saga.Add(pay, "a", nothing).Undo(func(context.Context, int, int) error { return errBroken })
+		saga.Add(pay, "b", func(context.Context, int) (int, error) { return 0, errBroken }).After(a)
+		ship := saga.New[int]("ship")
+		saga.Add(ship, "c", nothing)
+		buy := saga.Compose[int]("buy", perdure.Timeout(time.Minute))
+		m := saga.Join(buy, "m", pay)
+		if optional {
+			m.Optional()
+		}
+		saga.Join(buy, "ship", ship).After(m)
+		perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+			run := perduretest.Start(env, buy.Workflow, 1)
+			env.Sleep(time.Hour)
+			run.Is(journal.CompensationFailed)
+			err := env.Do(func(eng *perdure.Engine) error { return eng.Cancel(env.Context(), run.ID(), "enough") })
+			if !errors.Is(err, &perdure.Error{Code: journal.CodeWrongState}) {
+				env.Errorf("it can be cancelled: %v", err)
+			}
+			if err := env.Do(func(eng *perdure.Engine) error {
+				return eng.Decide(env.Context(), run.ID(), "undo:m.a", perdure.Decision{Choice: "handled"})
+			}); err != nil {
+				env.Error(err)
+			}
+			_, _ = run.Result()
+			if optional {
+				run.Is(journal.TimedOut) // its time has passed meanwhile
+			} else {
+				run.Is(journal.Failed)
+				patterntest.Letters(env, 1)
+			}
+			return nil
+		}, buy)
+	}
 }

@@ -12,14 +12,16 @@ import (
 // gave: a replay makes it anew. Workflow code writes it, the bodies of steps read it.
 type execution struct {
 	*plan
-	part   string // its name in the run that it is a part of; empty where it is the run
-	input  json.RawMessage
-	inputs Inputs             // of steps, where each has its own
-	layers [][]string         // with the clones of steps
-	units  map[string]*unit   // by ID
-	clones map[string][]*unit // of a step, in the order of the items
-	left   map[string]int     // how many of them have not ended
-	calls  *perdure.Calls
+	part     string     // its name in the run that it is a part of, with a dot; empty where it is the run
+	whole    *composing // that it is a member of; nil for none
+	optional bool       // as a member
+	input    json.RawMessage
+	inputs   Inputs             // of steps, where each has its own
+	layers   [][]string         // with the clones of steps
+	units    map[string]*unit   // by ID
+	clones   map[string][]*unit // of a step, in the order of the items
+	left     map[string]int     // how many of them have not ended
+	calls    *perdure.Calls
 
 	begun  []*unit // beside the workflow's code, in order
 	done   []*unit // in the order in which they ended

@@ -74,10 +74,8 @@ func (x *execution) undoAll(ctx context.Context) error {
 	if len(groups) == 0 {
 		return nil
 	}
-	if x.part == "" {
-		if err := perdure.SetStatus(ctx, perdure.StatusCompensating); err != nil {
-			return err
-		}
+	if err := x.turn(ctx, true); err != nil {
+		return err
 	}
 	if err := perdure.Record(ctx, perdure.Fact{Kind: perdure.CompensationStarted, Name: "compensation", Reason: string(x.policy)}); err != nil {
 		return err
@@ -90,6 +88,19 @@ func (x *execution) undoAll(ctx context.Context) error {
 		if err := undo(ctx, group); err != nil {
 			return err
 		}
+	}
+	return x.turn(ctx, false)
+}
+
+// turn has the run be COMPENSATING while there is something to undo: then neither a
+// cancel nor the timeout ends it. That of a composition is so while any member undoes;
+// of what else a part of the run does the saga knows nothing.
+func (x *execution) turn(ctx context.Context, begins bool) error {
+	switch {
+	case x.whole != nil && (begins || x.optional): // the whole fails with any other one
+		return x.whole.turn(ctx, begins)
+	case begins && x.part == "":
+		return perdure.SetStatus(ctx, perdure.StatusCompensating)
 	}
 	return nil
 }
