@@ -20,7 +20,7 @@ type Letter struct {
 	WorkflowID string          `json:"workflow_id"`
 	RunID      journal.RunID   `json:"run_id"` // the last one that has failed
 	Pattern    journal.Pattern `json:"pattern,omitempty"`
-	Step       string          `json:"step,omitempty"` // with its key; empty where the code failed without a step
+	Step       string          `json:"step,omitempty"` // its path, with its key; empty where the code failed without a step
 	Status     journal.Status  `json:"status"`         // of the run when the step was given up, or that it ended with
 	Error      string          `json:"error"`
 	Code       journal.Code    `json:"code,omitempty"`      // of an [Error] in its chain
@@ -60,7 +60,7 @@ func deadLetter(ctx context.Context, step, key, shown string, f *journal.Failure
 		Input: input,
 	}
 	if shown != "" {
-		l.Step = journal.Op{Name: shown, Key: key}.String()
+		l.Step = kernel.Within(ctx) + journal.Op{Name: shown, Key: key}.String()
 	}
 	l.fail(f)
 	if len(input) > 0 && !json.Valid(input) {

@@ -524,7 +524,7 @@ func TestDeadLetterFromCode(t *testing.T) {
 			}
 		}
 		slices.Sort(steps)
-		if want := []string{"charge", "charge", "charge[k]", "charge[k]", long}; !slices.Equal(steps, want) {
+		if want := []string{"charge", "charge[k]", "part/charge", "part/charge[k]", long}; !slices.Equal(steps, want) {
 			t.Errorf("the letters are about %v", steps)
 		}
 		w.history(string(run.RunID()))

@@ -62,7 +62,11 @@ func (e *ensemble) play(ctx context.Context, m *Member) error {
 	x := m.plan.begin(in)
 	x.prefix, x.place = m.alias+"/", m.alias+"."
 	e.parts[m.alias] = x
-	return x.forward(ctx)
+	err = x.forward(ctx)
+	if err == nil && m.optional && x.status == perdure.StatusFailed { // nobody else tells of it
+		err = x.letter(ctx, x.err)
+	}
+	return err
 }
 
 // triedBy gives what the try of a member's participant gave.
@@ -106,6 +110,7 @@ func (e *ensemble) callOff(ctx context.Context) error {
 		return err
 	}
 	var failed []perdure.Failing
+	var letters []func() error
 	ends := why
 	for _, m := range slices.Backward(e.begun) {
 		x := e.parts[m.alias]
@@ -119,17 +124,20 @@ func (e *ensemble) callOff(ctx context.Context) error {
 		if err := x.undo(in, why); err != nil {
 			return err
 		}
+		if x.status == perdure.StatusFailed && !m.optional {
+			letters = append(letters, func() error { return x.letter(in, x.err) })
+		}
 		if x.status == perdure.StatusFailed {
 			if failed = append(failed, perdure.Failing{Err: x.err, IDs: []string{m.alias}}); len(failed) == 1 {
 				ends = x.err
 			}
 		}
 	}
-	return e.end(ctx, ends, failed)
+	return e.end(ctx, ends, failed, letters)
 }
 
 // end ends a composition that is cancelled, but for members that have failed.
-func (e *ensemble) end(ctx context.Context, why error, failed []perdure.Failing) error {
+func (e *ensemble) end(ctx context.Context, why error, failed []perdure.Failing, letters []func() error) error {
 	status := perdure.StatusCanceled
 	if len(failed) > 0 {
 		suppressed, err := e.calls.Failed(ctx, why, failed...)
@@ -138,6 +146,14 @@ func (e *ensemble) end(ctx context.Context, why error, failed []perdure.Failing)
 		}
 		if status = perdure.StatusFailed; suppressed {
 			status, why = perdure.StatusConfirmed, nil
+		}
+		for _, letter := range letters {
+			if suppressed {
+				break
+			}
+			if err := letter(); err != nil {
+				return err
+			}
 		}
 	}
 	if err := e.calls.Wait(ctx); err != nil {

@@ -2,6 +2,7 @@ package tcc_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -100,4 +101,43 @@ func TestARetryRedoesTheTCCThatWasCalledOff(t *testing.T) {
 			env.Errorf("retried, took effect: %s, want %s", got, want)
 		}
 	}, whole)
+}
+
+// A composition of which a member could not be cancelled writes a letter about that,
+// unless a callback makes a success of it; one about an optional member it writes in any
+// case: something may be left of that.
+//
+// spec: P-4, F-9, F-42
+func TestLettersOfACompositionOfTCCs(t *testing.T) {
+	for name, c := range map[string]struct {
+		optional, suppress bool
+		status             perdure.RunStatus
+		want               []string
+	}{
+		"failed":     {false, false, perdure.StatusFailed, []string{"m/a"}},
+		"suppressed": {false, true, perdure.StatusConfirmed, nil},
+		"optional":   {true, false, perdure.StatusConfirmed, []string{"m/a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			def := tcc.Compose[int]("composed")
+			m := tcc.Include(def, "m", pair("member", "try:b", "cancel:a"), func(in int) (int, error) { return in, nil })
+			if c.optional {
+				m.Optional()
+			}
+			def.On(perdure.Callback{Failure: func(context.Context, error) (bool, error) { return c.suppress, nil }})
+			perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+				run := perduretest.Start(env, def.Workflow, 7)
+				_, _ = run.Result()
+				run.Is(c.status)
+				var got []string
+				for _, l := range patterntest.Letters(env, len(c.want)) {
+					got = append(got, l.Step)
+				}
+				if !slices.Equal(got, c.want) {
+					env.Errorf("the letters are about %q, want %q", got, c.want)
+				}
+				return nil
+			}, def)
+		})
+	}
 }

@@ -28,6 +28,7 @@ type execution struct {
 	failed  []perdure.Failing                           // over all phases
 	failure error                                       // the first of the phase
 	why     error                                       // why the TCC is called off
+	blame   string                                      // the participant that has failed it
 	over    bool
 	status  perdure.RunStatus // that it has ended with
 	err     error             // the same
@@ -282,10 +283,17 @@ func (x *execution) fail(ctx context.Context, why error) error {
 	if suppressed {
 		return x.finish(ctx, perdure.StatusConfirmed, nil)
 	}
-	if err := perdure.DeadLetter(ctx, id, why); err != nil {
-		return err
+	if x.blame = id; x.prefix == "" { // of a member the composition writes it
+		if err := x.letter(ctx, why); err != nil {
+			return err
+		}
 	}
 	return x.finish(ctx, perdure.StatusFailed, why)
+}
+
+// letter writes the dead letter of a TCC that has failed.
+func (x *execution) letter(ctx context.Context, why error) error {
+	return perdure.DeadLetter(ctx, x.blame, why)
 }
 
 // finish ends the execution, and the run where it is that.

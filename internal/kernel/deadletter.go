@@ -213,6 +213,16 @@ func About(ctx context.Context) (journal.Head, []byte, error) {
 	return h, r.input, nil
 }
 
+// Within is the path of what ctx is in, with a slash: of a clean-up that of where it was
+// planned. It is empty for the run itself.
+func Within(ctx context.Context) string {
+	s, err := scopeOf(ctx, call{verb: "dead-letter"})
+	if err != nil {
+		return ""
+	}
+	return s.base
+}
+
 // keptFailures bounds how many failures a run keeps for FailedBy.
 const keptFailures = 100
 
