@@ -93,7 +93,7 @@ func (s *step) checkID() {
 // types is what is known of what arguments of a step are made of; of its compensation
 // where it is not forward.
 func (p *plan) types(s *step, forward bool) perdure.GivenTypes {
-	return perdure.GivenTypes{Input: p.input, Result: func(id string) (reflect.Type, bool) {
+	types := perdure.GivenTypes{Input: p.input, Result: func(id string) (reflect.Type, bool) {
 		if !forward && id == ownResult {
 			return s.result, true
 		}
@@ -106,6 +106,16 @@ func (p *plan) types(s *step, forward bool) perdure.GivenTypes {
 		}
 		return other.result, true
 	}}
+	if !forward {
+		types.Undone = func(id string) (reflect.Type, bool) {
+			other := p.byID[id]
+			if other == nil || other.undo == nil {
+				return nil, false
+			}
+			return other.undone, true
+		}
+	}
+	return types
 }
 
 // sortGates sorts gates by their kinds.

@@ -23,8 +23,10 @@ type execution struct {
 	done   []*step           // in the order in which they ended
 	failed []failure
 
-	mu      sync.RWMutex
-	results map[string]json.RawMessage
+	mu       sync.RWMutex
+	results  map[string]json.RawMessage
+	undone   map[string]json.RawMessage
+	undoErrs map[string]error
 }
 
 type future = *perdure.Future[json.RawMessage]
@@ -40,6 +42,7 @@ func (p *plan) run(ctx context.Context, input json.RawMessage) (json.RawMessage,
 	x := &execution{
 		plan: p, ctx: ctx, input: input, calls: p.calls.Begin(),
 		passed: map[string]int{}, begun: map[string]future{}, results: map[string]json.RawMessage{},
+		undone: map[string]json.RawMessage{}, undoErrs: map[string]error{},
 	}
 	var err error
 	if x.info, err = perdure.InfoOf(ctx); err != nil {

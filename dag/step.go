@@ -47,6 +47,7 @@ type step struct {
 	async     bool
 	undo      perdure.TaskFunc
 	undoCheck func(perdure.GivenTypes) []perdure.Issue
+	undone    reflect.Type // the result of the compensation; nil for none
 	event     *perdure.StepEvent
 	variable  string
 	issues    []perdure.Issue
@@ -199,10 +200,12 @@ func (s *Step[A, R]) Undo(fn func(ctx context.Context, in A, out R) error) *Step
 const ownResult = "result"
 
 // UndoWith is [Step.Undo] by a function whose argument is made as that of a step: the
-// result of what it undoes is that of the step "result".
+// result of what it undoes is that of the step "result", and undo and undo-error are of
+// those that were undone before.
 func UndoWith[A, R, C, U any](s *Step[A, R], fn func(context.Context, C) (U, error)) *Step[A, R] {
 	args := perdure.NewArguments[C]()
 	s.s.setUndo(fn == nil, args.Check, perdure.TaskOf(args, fn))
+	s.s.undone = reflect.TypeFor[U]()
 	return s
 }
 

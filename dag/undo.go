@@ -80,10 +80,15 @@ func (x *execution) compensate() error {
 // undo undoes one step and records the verdict.
 func (x *execution) undo(s *step) error {
 	t := perdure.Task{Name: s.id, Phase: perdure.PhaseUndo, Call: s.undo, Retry: s.retry, Timeout: s.timeout}
-	_, err := t.Run(x.ctx, x.undoGiven(s))
+	out, err := t.Run(x.ctx, x.undoGiven(s))
 	if over := perdure.Over(x.ctx); over != nil {
 		return over
 	}
+	x.mu.Lock()
+	if x.undoErrs[s.id] = err; err == nil {
+		x.undone[s.id] = out
+	}
+	x.mu.Unlock()
 	fact := perdure.Fact{Kind: perdure.StepCompensated, Name: s.id}
 	if err != nil {
 		fact.Kind, fact.Err = perdure.CompensationFailed, err
@@ -101,6 +106,17 @@ func (x *execution) undoGiven(s *step) perdure.Given {
 			id = s.id
 		}
 		return results(id)
+	}
+	given.Undone = func(id string) (json.RawMessage, bool) {
+		x.mu.RLock()
+		defer x.mu.RUnlock()
+		out, found := x.undone[id]
+		return out, found
+	}
+	given.UndoError = func(id string) error {
+		x.mu.RLock()
+		defer x.mu.RUnlock()
+		return x.undoErrs[id]
 	}
 	return given
 }

@@ -3,6 +3,7 @@ package dag_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -45,4 +46,31 @@ func TestNeitherACancelNorATimeoutStopsACompensation(t *testing.T) {
 		}
 	}, g)
 	d.want(t, "a", "b", "undo b", "undo a")
+}
+
+// spec: F-4, F-20
+func TestACompensationGetsWhatOthersGave(t *testing.T) {
+	var d diary
+	g := dag.New[int]("g", perdure.NoRetry)
+	a := dag.Add(g, "a", does("A", nil))
+	b := dag.Add(g, "b", does("B", nil)).After(a)
+	c := dag.Add(g, "c", does("C", nil)).After(b)
+	dag.UndoWith(c, func(context.Context, none) (int, error) { return 3, nil })
+	dag.UndoWith(b, func(context.Context, none) (int, error) { return 0, errDown })
+	dag.UndoWith(a, func(_ context.Context, in struct {
+		C   int    `perdure:"undo=c,required"`
+		B   error  `perdure:"undo-error=b,required"`
+		Own string `perdure:"step=result"`
+	}) (int, error) {
+		d.note("%d %v %s", in.C, in.B, in.Own)
+		return 0, nil
+	})
+	dag.Add(g, "bad", does(0, errDown)).After(c)
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		d.lines = nil
+		_, _ = perduretest.Start(env, g.Workflow, 1).Result()
+		return slices.Compact(d.lines)
+	}, g)
+	d.lines = slices.Compact(d.lines)
+	d.want(t, "3 it is down A")
 }

@@ -36,7 +36,7 @@ func Retry(env *perduretest.Env, l perdure.Letter) (r perdure.Report) {
 		}
 		return err
 	})
-	for err == nil && !(r.Status.IsTerminal() && r.RunID != l.RunID) {
+	for err == nil && (!r.Status.IsTerminal() || r.RunID == l.RunID) {
 		env.Sleep(time.Second)
 		err = env.Do(func(eng *perdure.Engine) (err error) {
 			r, err = eng.Report(env.Context(), l.WorkflowID)
