@@ -89,8 +89,21 @@ func (f standsFor) branch(o *stepOptions) error {
 	return nil
 }
 
+// Does is an option of a branch that is what a step of that name, beside it, does: reports
+// tell of the step from when the branch begins, and that it is CANCELLED where the branch
+// is. The step's own record comes when the branch has ended.
+type Does string
+
+func (d Does) branch(o *stepOptions) error {
+	if !journal.ValidName(string(d)) {
+		return badName("step", string(d))
+	}
+	o.does = string(d)
+	return nil
+}
+
 func (o *stepOptions) naming(name string) kernel.Naming {
-	return kernel.Naming{Name: name, Key: o.key, Was: o.was, StandsFor: o.standsFor}
+	return kernel.Naming{Name: name, Key: o.key, Was: o.was, StandsFor: o.standsFor, Does: o.does}
 }
 
 func branchOptions(what, name string, opts []BranchOption) (stepOptions, error) {

@@ -22,6 +22,7 @@ type stepOptions struct {
 	retry     *Retry
 	phase     Phase
 	standsFor context.Context // of a branch or scope
+	does      string          // of a branch: the step
 }
 
 func (r Retry) step(o *stepOptions) error {

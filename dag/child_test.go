@@ -209,3 +209,36 @@ func TestAConditionReadsHowAChildHasEnded(t *testing.T) {
 		}
 	}, g, broken)
 }
+
+// A step that is a run of its own, or a branch, is there from its beginning: reports tell
+// that it goes on, since when, and that it was cancelled.
+//
+// spec: F-3, F-7, F-18, F-25
+func TestAStepThatIsARunOfItsOwnIsReportedFromItsBeginning(t *testing.T) {
+	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, 10*time.Hour) })
+	g := dag.New[int]("g")
+	kid := dag.AddChild(g, "kid", child, func(none) int { return 1 }).Async()
+	dag.AddBranch(g, "branch", func(ctx context.Context, _ none) (int, error) { return 1, perdure.Sleep(ctx, 2*time.Hour) })
+	dag.AddChild(g, "last", child, func(none) int { return 1 }).After(kid)
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		run := perduretest.Start(env, g.Workflow, 1, perdure.ID("x"))
+		env.Sleep(time.Hour)
+		r := reportOf(env, "x")
+		wantSteps(env, r, "branch RUNNING, kid RUNNING")
+		if got := r.Current(); !slices.Equal(got, []string{"kid", "branch"}) {
+			env.Errorf("there go on %q", got)
+		}
+		env.Sleep(3 * time.Hour)
+		wantSteps(env, reportOf(env, "x"), "branch DONE, kid RUNNING, last RUNNING")
+		if err := env.Do(func(eng *perdure.Engine) error { return eng.Cancel(env.Context(), "x", "enough") }); err != nil {
+			env.Error(err)
+		}
+		_, _ = run.Result()
+		r = reportOf(env, "x")
+		wantSteps(env, r, "branch DONE, kid CANCELLED, last CANCELLED")
+		if s, _ := r.Step("branch"); s.Ended.Sub(s.Started) < 2*time.Hour {
+			env.Errorf("the branch took from %v to %v", s.Started, s.Ended)
+		}
+		return nil
+	}, g, child)
+}

@@ -139,15 +139,20 @@ func (x *execution) begin(s *step, alone bool) (future, error) {
 type stage struct {
 	word string // before the ID of the step, it is the name of its branch
 	do   func(context.Context) (json.RawMessage, error)
+
+	options []perdure.BranchOption
 }
 
 // stages gives those of a step: its gates, then its prelude.
 func (x *execution) stages(s *step) (all []stage) {
 	if len(s.gates) > 0 {
-		all = append(all, stage{"gate:", s.pass})
+		all = append(all, stage{word: "gate:", do: s.pass})
 	}
 	if s.before != nil {
-		all = append(all, stage{s.word, func(ctx context.Context) (json.RawMessage, error) { return s.do(ctx, x.given()) }})
+		all = append(all, stage{
+			word: s.word, do: func(ctx context.Context) (json.RawMessage, error) { return s.do(ctx, x.given()) },
+			options: []perdure.BranchOption{perdure.Does(s.id)},
+		})
 	}
 	return all
 }
@@ -157,7 +162,7 @@ func (x *execution) stages(s *step) (all []stage) {
 func (x *execution) advance(s *step, out json.RawMessage, alone bool) (future, error) {
 	var f future
 	if all, at := x.stages(s), x.passed[s.id]; at < len(all) {
-		f = perdure.Go(x.ctx, all[at].word+s.id, all[at].do)
+		f = perdure.Go(x.ctx, all[at].word+s.id, all[at].do, all[at].options...)
 	} else {
 		t := x.task(s, out)
 		if alone {

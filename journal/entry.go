@@ -66,7 +66,8 @@ type Detail struct {
 	ByStep   bool      `json:"by_step,omitempty"`  // the body of the step set the variable, or added the key; it counts from the result on
 	Other    RunID     `json:"other,omitempty"`    // the child, parent, predecessor or successor
 
-	StandsFor int64 `json:"stands_for,omitempty"` // of a scope: what is done in it is done for this one
+	StandsFor int64  `json:"stands_for,omitempty"` // of a scope: what is done in it is done for this one
+	Does      string `json:"does,omitempty"`       // of a scope: the step beside it, of its key, that its branch does
 
 	// Of messages, and of the entries that take them.
 	Mail    int64    `json:"mail,omitempty"`    // number of the message that this entry takes from the inbox

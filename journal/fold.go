@@ -94,6 +94,13 @@ func (a *Aggregate) Apply(e Entry) error {
 	a.applyShown(&e, d)
 	a.applyStep(&e, d)
 	a.applyWait(&e, d)
+	if a.state.Status.IsTerminal() {
+		for i := range a.state.Steps {
+			if s := &a.state.Steps[i]; s.Does != "" {
+				a.endBeside(s, e.At)
+			}
+		}
+	}
 	return nil
 }
 
@@ -288,13 +295,38 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	if status.IsTerminal() && (step.Ended.IsZero() || !e.Kind.IsFact()) {
 		step.Ended = e.At
 	}
+	switch {
+	case step.Does == "":
+	case e.Kind == ScopeCancelled:
+		a.endBeside(step, e.At)
+	case e.Kind == ScopeOpened:
+		a.beginBeside(step.beside(), e.At)
+	}
 }
 
 func (a *Aggregate) applyScope(step *Step, e *Entry, d *Detail) {
-	step.Opens, step.StandsFor = e.Seq, d.StandsFor
+	step.Opens, step.StandsFor, step.Does = e.Seq, d.StandsFor, d.Does
 	a.scopes[e.Seq] = e.Op
 	if d.StandsFor != 0 {
 		a.homes[e.Seq] = d.StandsFor
+	}
+}
+
+// beside gives the operation of the step that the branch of a scope does.
+func (s *Step) beside() Op { return Op{Scope: s.Op.Scope, Name: s.Does, Key: s.Op.Key, Occ: 1} }
+
+// beginBeside has the step begin that the branch of a scope does.
+func (a *Aggregate) beginBeside(op Op, at time.Time) {
+	if _, known := a.byOp[op]; !known {
+		a.byOp[op] = len(a.state.Steps)
+		a.state.Steps = append(a.state.Steps, Step{Op: op, Path: a.path(op), Status: StepIsRunning, Attempts: 1, Started: at})
+	}
+}
+
+// endBeside cancels the step that the branch of a scope does, unless it has ended.
+func (a *Aggregate) endBeside(scope *Step, at time.Time) {
+	if i, known := a.byOp[scope.beside()]; known && !a.state.Steps[i].Status.IsTerminal() {
+		a.state.Steps[i].Status, a.state.Steps[i].Ended = StepIsCancelled, at
 	}
 }
 

@@ -47,6 +47,8 @@ var golden = map[string][]journal.Entry{
 	// Runs that retry others.
 	"v1-fields-4.jsonl": alone(retriedFields(), 1),
 	"v1-retried.jsonl":  goldenRetried(),
+	"v1-does.jsonl":     goldenDoes(),
+	"v1-fields-7.jsonl": alone(journal.Detail{Does: "pack"}, 1),
 	"v1-fields-6.jsonl": alone(journal.Detail{Renewed: map[string]journal.RunID{"pack[1]": "db-1-2", "tcc/debit": "db-1-3"}}, 1),
 	"v1-tcc.jsonl":      goldenTCC(),
 }
@@ -159,6 +161,19 @@ func goldenRetried() []journal.Entry {
 		{Kind: journal.SignalConsumed, Op: op("paid"), Data: []byte(`12`), Detail: &journal.Detail{Taken: 3, Message: "pay-1"}},
 		{Kind: journal.RunClaimed, Status: journal.Running, Detail: &journal.Detail{Build: "b2", Engine: 7}},
 		{Kind: journal.StepCompleted, Op: op("charge"), Data: []byte(`1`)},
+		{Kind: journal.RunCompleted, Status: journal.Completed},
+	})
+}
+
+// goldenDoes is a run of which a branch does what a step is, and another one is given up.
+func goldenDoes() []journal.Entry {
+	op := func(name string) journal.Op { return journal.Op{Name: name, Occ: 1} }
+	return numbered([]journal.Entry{
+		{Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`1`), Detail: &journal.Detail{Build: "b1"}},
+		{Kind: journal.ScopeOpened, Op: op("in:pack"), Detail: &journal.Detail{Does: "pack"}},
+		{Kind: journal.ScopeOpened, Op: op("in:aside"), Detail: &journal.Detail{Does: "aside"}},
+		{Kind: journal.StepStarted, Op: op("pack"), Detail: &journal.Detail{Async: true}},
+		{Kind: journal.StepCompleted, Op: op("pack"), Data: []byte(`2`)},
 		{Kind: journal.RunCompleted, Status: journal.Completed},
 	})
 }

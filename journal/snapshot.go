@@ -21,7 +21,8 @@ type Step struct {
 	Failure  *Failure  // of the last attempt, or compensation, that failed
 	Reason   string    // why it was cancelled
 
-	StandsFor int64 // the scope that the one that it opened stands for; else 0
+	StandsFor int64  // the scope that the one that it opened stands for; else 0
+	Does      string // the step beside it that the branch of the scope that it opened does
 }
 
 // A Cleanup is what a run has planned to do before it ends.

@@ -221,6 +221,7 @@ func (s *scope) foreign(ctx context.Context) bool { return ctx.Done() != s.done 
 type Naming struct {
 	Name, Key, Was string
 	StandsFor      context.Context // of the scope that it stands for; nil for none
+	Does           string          // the step beside it that the branch does; empty for none
 }
 
 // Open opens a scope without a goroutine: a namespace for the operations that
@@ -251,6 +252,9 @@ func (s *scope) open(n Naming) (*scope, error) {
 			return nil, &journal.Error{Code: journal.CodeMisuse, Op: "scope " + n.Name, Message: "it stands for no scope of this run"}
 		}
 		d = &journal.Detail{StandsFor: of.id}
+	}
+	if n.Does != "" {
+		d = &journal.Detail{Does: n.Does}
 	}
 	op, rec := s.ask(n.Name, n.Key, n.Was, isScope)
 	in := &scope{run: r, parent: s, path: s.show(op) + "/", base: s.base + op.String() + "/"}
