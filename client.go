@@ -130,7 +130,8 @@ func (c *Client) Retry(ctx context.Context, id string) (*RawRun, error) {
 	return &RawRun{c, s}, nil
 }
 
-// Decide answers a run that waits in [Park] under a name.
+// Decide answers a run that waits in [Park] under a name. It is a message: one that comes
+// before the run asks, or a second one, answers the next time that it asks under that name.
 func (c *Client) Decide(ctx context.Context, id, name string, d Decision) error {
 	return c.desk.Decide(ctx, id, name, kernel.Decided{Choice: d.Choice, Data: d.Data, Reason: clip(d.Reason)})
 }

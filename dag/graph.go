@@ -141,7 +141,8 @@ func (g *Graph[I]) PublishEvents() *Graph[I] {
 	return g
 }
 
-// On adds a callback.
+// On adds a callback. Those for a success are called of a dry run too: the report says
+// that it was one.
 func (g *Graph[I]) On(c perdure.Callback) *Graph[I] {
 	g.def.calls = append(g.def.calls, c)
 	return g

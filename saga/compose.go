@@ -13,8 +13,9 @@ import (
 // A Composition is a definition that is made of sagas, its members. They run as parts of
 // one run: the steps of each are at alias/step. They share its headers and variables.
 // When a required member has failed, which undoes itself, the others of its layer end,
-// nothing later begins, and the members that are done are undone. It is built as a [Saga]
-// is, and is a [perdure.Workflow] too.
+// nothing later begins, and the members that are done are undone. Where a handler gives
+// that up ([FailSaga]), the members that are left stay as they are, without a verdict. It
+// is built as a [Saga] is, and is a [perdure.Workflow] too.
 type Composition[I any] struct {
 	*perdure.Workflow[I, json.RawMessage]
 	def *composition

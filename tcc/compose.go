@@ -21,6 +21,9 @@ import (
 // So is all of it when the run is cancelled, or times out, at any time before it ends,
 // callbacks included; a member that has decided to confirm does that first. The overall
 // timeouts of members do not count. It is built and completed as a [TCC] is.
+//
+// Where its run is retried ([perdure.Client.Retry]), a member that had begun gets the input
+// that it had, also where a member before it tries anew.
 type Composition[I any] struct {
 	*perdure.Workflow[I, json.RawMessage]
 	def *composition
