@@ -55,7 +55,7 @@ func RegisterPressure(name string, p Pressure) error {
 
 // CheckPressure says what is wrong with a pressure of a definition; nil is none.
 func CheckPressure(where string, p Pressure) []Issue {
-	if err := checkPressure("pressure", p); err != nil {
+	if err := flawOf(p); err != nil {
 		return []Issue{{Severity: IssueError, Where: where, Message: err.Error(), Err: err}}
 	}
 	return nil
@@ -63,10 +63,16 @@ func CheckPressure(where string, p Pressure) []Issue {
 
 // checkPressure gives what a pressure says is wrong with it, if it can say so.
 func checkPressure(op string, p Pressure) error {
+	if err := flawOf(p); err != nil {
+		return &Error{Code: journal.CodeInvalid, Op: op, Err: err}
+	}
+	return nil
+}
+
+// flawOf asks a pressure that can say so. One that panics then cannot be either.
+func flawOf(p Pressure) error {
 	if v, can := p.(interface{ Validate() error }); can {
-		if err := v.Validate(); err != nil {
-			return &Error{Code: journal.CodeInvalid, Op: op, Err: err}
-		}
+		return guarded(v.Validate)
 	}
 	return nil
 }

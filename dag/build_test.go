@@ -229,3 +229,10 @@ func TestCallbacksAreCalledInTheirOrderForWhatTheyAreFor(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) { execute(env, g, 1) }, g)
 	d.want(t, "early a", "late a", "first step bad failed: it is down", "second step bad failed: it is down")
 }
+
+// spec: F-8
+func TestOddTimesOfAGraphAreWarnings(t *testing.T) {
+	g := dag.New[int]("g", perdure.Timeout(48*time.Hour), perdure.Retry{First: 49 * time.Hour})
+	dag.Add(g, "a", does(1, nil))
+	wantIssues(t, register(t, g, perdure.Options{FailOnWarning: true}), "WARNING: timeout: a timeout of 48h0m0s", "WARNING: retry: a delay of 49h0m0s")
+}

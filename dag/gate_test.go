@@ -262,3 +262,20 @@ func TestAStepWithAConditionAGateAndAChild(t *testing.T) {
 		return fmt.Sprint(out.Status, out.Output, out.Error)
 	}, g, goodChild)
 }
+
+// How long a step waits at most is no timer that anybody may cancel.
+//
+// spec: F-17, F-23
+func TestTheDeadlineOfAGateIsNoTimer(t *testing.T) {
+	g := dag.New[int]("g")
+	dag.Add(g, "a", does(1, nil)).WaitAll(time.Hour, dag.Signal("go"))
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, g.Workflow, 1)
+		env.Settle()
+		if err := env.Engine().CancelTimer(env.Context(), run.ID(), "gate:a/perdure:late", "no"); journal.CodeOf(err) != journal.CodeInvalid {
+			env.Errorf("it can be cancelled: %v", err)
+		}
+		send(env, run.ID(), "go", "1")
+		run.Returns(json.RawMessage{})
+	}, g)
+}

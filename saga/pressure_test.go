@@ -68,4 +68,12 @@ func TestAPressureThatCannotBeIsRefused(t *testing.T) {
 	if err := newEngine(t).Register(def); err == nil || !strings.Contains(err.Error(), "pressure: ") {
 		t.Errorf("registered: %v", err)
 	}
+	def = saga.New[int]("odd").Pressure((*odd)(nil))
+	saga.Add(def, "a", nothing)
+	if err := newEngine(t).Register(def); err == nil || !strings.Contains(err.Error(), "pressure: panic: ") {
+		t.Errorf("registered: %v", err)
+	}
 }
+
+// odd is a pressure that looks into itself.
+type odd struct{ perdure.AtMost }

@@ -131,3 +131,16 @@ func TestARetryLeavesWhatWasDealtWith(t *testing.T) {
 		return nil
 	}, whole)
 }
+
+// An error that a callback suppresses is none that anybody must look at.
+//
+// spec: P-4, F-9
+func TestASuppressedErrorHasNoLetter(t *testing.T) {
+	def := saga.New[int]("saga").On(perdure.Callback{Failure: func(context.Context, error) (bool, error) { return true, nil }})
+	saga.Add(def, "a", func(context.Context, int) (int, error) { return 0, errBroken })
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		_, err := perduretest.Start(env, def.Workflow, 1).Result()
+		patterntest.Letters(env, 0)
+		return err
+	}, def)
+}

@@ -136,7 +136,8 @@ func (e *ensemble) callOff(ctx context.Context) error {
 	return e.end(ctx, ends, failed, letters)
 }
 
-// end ends a composition that is cancelled, but for members that have failed.
+// end ends a composition that is cancelled, but for members that have failed, about which
+// there are letters to write.
 func (e *ensemble) end(ctx context.Context, why error, failed []perdure.Failing, letters []func() error) error {
 	status := perdure.StatusCanceled
 	if len(failed) > 0 {
@@ -145,15 +146,12 @@ func (e *ensemble) end(ctx context.Context, why error, failed []perdure.Failing,
 			return err
 		}
 		if status = perdure.StatusFailed; suppressed {
-			status, why = perdure.StatusConfirmed, nil
+			status, why, letters = perdure.StatusConfirmed, nil, nil
 		}
-		for _, letter := range letters {
-			if suppressed {
-				break
-			}
-			if err := letter(); err != nil {
-				return err
-			}
+	}
+	for _, letter := range letters {
+		if err := letter(); err != nil {
+			return err
 		}
 	}
 	if err := e.calls.Wait(ctx); err != nil {
