@@ -32,8 +32,13 @@ import (
 
 // Env names the variable with the URL of a server to use instead of starting
 // one, as postgres://user@host/database. Its user must be allowed to create
-// databases; nothing else on that server is touched.
+// databases; nothing else on that server is touched. With [None] in it no
+// PostgreSQL is found.
 const Env = "PERDURE_TEST_POSTGRES"
+
+// None in the variable that [Env] names has every test that needs PostgreSQL
+// skipped, as on a machine that has none.
+const None = "none"
 
 // shared is the server of all tests of this binary; it ends with the process.
 var shared = sync.OnceValues(func() (*Server, error) {
@@ -49,7 +54,7 @@ var shared = sync.OnceValues(func() (*Server, error) {
 func URL(t testing.TB) string {
 	t.Helper()
 	at, run := os.Getenv(Env), runElsewhere
-	if at == "" {
+	if at == "" || at == None {
 		s, err := shared()
 		need(t, err)
 		at, run = s.url("postgres"), s.run
@@ -84,7 +89,8 @@ func Execute(t testing.TB, at string, statements ...string) {
 }
 
 // Start starts a server for this test alone, which ends with the test. It skips
-// the test where there is no PostgreSQL on this machine, whatever [Env] says.
+// the test where there is no PostgreSQL on this machine, and where [Env] says
+// [None]; a URL in [Env] changes nothing here.
 func Start(t testing.TB, settings ...Option) *Server {
 	t.Helper()
 	h, err := home()

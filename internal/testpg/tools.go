@@ -27,6 +27,9 @@ type tools struct{ postgres, initdb, psql string }
 // findTools looks for a folder with postgres, initdb and psql: PATH, then
 // folders, there the highest version. A psql may be elsewhere on PATH.
 func findTools(folders []string) (tools, error) {
+	if os.Getenv(Env) == None {
+		return tools{}, errMissing("skipped: this test needs PostgreSQL, and " + Env + " says that there is none")
+	}
 	var dirs []string
 	if p, err := exec.LookPath("postgres"); err == nil {
 		if real, err := filepath.EvalSymlinks(p); err == nil {

@@ -26,6 +26,7 @@ func TestPostgreSQLIsFoundOnPathThenInTheFoldersOfPackagesNewestFirst(t *testing
 	root := t.TempDir()
 	all := []string{"postgres", "initdb", "psql"}
 	install(t, filepath.Join(root, "usr/9.6/bin"), all...)
+	t.Setenv(Env, "")
 	newest := install(t, filepath.Join(root, "usr/15/bin"), all...)
 	install(t, filepath.Join(root, "usr/17/bin"), "postgres", "psql")
 	pathed := install(t, filepath.Join(root, "path"), all...)
@@ -49,8 +50,21 @@ func TestPostgreSQLIsFoundOnPathThenInTheFoldersOfPackagesNewestFirst(t *testing
 	}
 }
 
+func TestNoPostgreSQLIsFoundWhereTheVariableSaysSo(t *testing.T) {
+	root := t.TempDir()
+	install(t, root, "postgres", "initdb", "psql")
+	t.Setenv("PATH", root)
+	t.Setenv(Env, None)
+	_, err := findTools(nil)
+	var missing errMissing
+	if !errors.As(err, &missing) || !strings.Contains(err.Error(), Env) {
+		t.Errorf("not a reason to skip that names %s: %v", Env, err)
+	}
+}
+
 func TestWithoutPostgreSQLATestIsSkippedAndSaysWhatWasLookedFor(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
+	t.Setenv(Env, "")
 	_, err := findTools([]string{"/nowhere/*/bin"})
 	var missing errMissing
 	if !errors.As(err, &missing) {

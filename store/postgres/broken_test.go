@@ -12,7 +12,7 @@ import (
 //
 // spec: B-5, P-1
 func TestSuiteFailsBrokenVariants(t *testing.T) {
-	f := &farm{t: t}
+	f := newFarm(t)
 	for name, v := range map[string]struct {
 		statement *string
 		broken    string

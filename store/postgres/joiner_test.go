@@ -19,7 +19,7 @@ func TestConformanceInTransactions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
 	}
-	f := &farm{t: t}
+	f := newFarm(t)
 	storetest.RunCommits(t, func(t *testing.T) storetest.Database {
 		url := f.empty(t)
 		d := at(t, url, Options{})

@@ -173,7 +173,7 @@ func TestNodesThatBeginAtOnceMigrateOnce(t *testing.T) {
 // TestAMigrationThatIsCutOffLeavesWhatWasThere cuts the connection after ever more of
 // what the server answers, until nothing is left to cut.
 func TestAMigrationThatIsCutOffLeavesWhatWasThere(t *testing.T) {
-	f := &farm{t: t}
+	f := newFarm(t)
 	cuts := 0
 	for n := int64(200); ; n += n / 4 {
 		url := f.empty(t)

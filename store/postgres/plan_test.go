@@ -27,7 +27,7 @@ end $$`
 //
 // spec: P-1, P-2
 func TestNoPlanReadsAWholeTable(t *testing.T) {
-	f := &farm{t: t}
+	f := newFarm(t)
 	url := f.empty(t)
 	var mu sync.Mutex
 	plans := map[string]string{} // by statement

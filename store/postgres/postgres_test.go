@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -33,7 +34,7 @@ var modes = map[string]struct {
 
 // spec: P-1, P-2
 func TestConformance(t *testing.T) {
-	f := &farm{t: t}
+	f := newFarm(t)
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) storetest.Database { return f.database(t, mode.query, mode.options) })
@@ -44,21 +45,30 @@ func TestConformance(t *testing.T) {
 // A farm has databases that tests have left, emptied: to make one and to drop it costs
 // more than a check.
 type farm struct {
-	t    *testing.T // after which they go
 	mu   sync.Mutex
 	free []string
+}
+
+// newFarm makes a database for each subtest that runs at a time. It asks for them itself,
+// so that where there is no PostgreSQL t is skipped: a subtest cannot end its parent.
+func newFarm(t *testing.T) *farm {
+	f := new(farm)
+	for range runtime.GOMAXPROCS(0) {
+		f.free = append(f.free, testpg.URL(t))
+	}
+	return f
 }
 
 // empty gives the URL of an empty database to a test.
 func (f *farm) empty(t *testing.T) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var url string
-	if n := len(f.free); n > 0 {
-		url, f.free = f.free[n-1], f.free[:n-1]
-	} else {
-		url = testpg.URL(f.t)
+	n := len(f.free)
+	if n == 0 {
+		return testpg.URL(t)
 	}
+	url := f.free[n-1]
+	f.free = f.free[:n-1]
 	t.Cleanup(func() {
 		if err := execute(t, url, "drop schema if exists perdure cascade"); err == nil {
 			f.mu.Lock()
@@ -111,7 +121,7 @@ func execute(t *testing.T, url, sql string, args ...any) error {
 //
 // spec: P-2
 func TestLikeMemory(t *testing.T) {
-	f := &farm{t: t}
+	f := newFarm(t)
 	for seed := range uint64(8) {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
