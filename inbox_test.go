@@ -2,6 +2,7 @@ package perdure_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -228,6 +229,47 @@ func TestLargeInboxIsTakenAsAWhole(t *testing.T) {
 		flood(w, number, 2500, func(int) string { return "paid" })
 		w.begin()
 		gives(w, wf, "x", 2500)
+	}, wf)
+}
+
+// More messages are there than are in memory, and than one page of the store has.
+//
+// spec: R-17
+func TestLookingIntoALargeInboxSeesAllOfIt(t *testing.T) {
+	const many = 2500
+	look := func(ctx context.Context) (string, error) {
+		has, err1 := paid.Has(ctx)
+		all, err2 := paid.All(ctx)
+		last, any, err3 := paid.Latest(ctx)
+		first, err4 := perdure.Inbox(ctx, "paid")
+		return fmt.Sprint(has, len(all), any, last, len(first)), errors.Join(err1, err2, err3, err4)
+	}
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+		inCode, err := look(ctx)
+		if err != nil {
+			return "", err
+		}
+		inStep, err := perdure.Step(ctx, "look", look)
+		if _, err := perdure.Take(ctx, many); err != nil {
+			return "", err
+		}
+		taken, _, err2 := paid.Latest(ctx)
+		return fmt.Sprint(inCode, "/", inStep, "/", taken), errors.Join(err, err2)
+	})
+	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+		w.kill()
+		c, err := perdure.NewClient(context.Background(), w.db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := wf.Start(context.Background(), c, 0, perdure.ID("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		number, _ := run.RunID().Number(dbOf(w))
+		flood(w, number, many, func(int) string { return "paid" })
+		w.begin()
+		gives(w, wf, "x", "true 2500 true 2499 1000/true 2500 true 2499 1000/2498")
 	}, wf)
 }
 

@@ -39,12 +39,12 @@ func (d Within) wait(w *kernel.Wait) error {
 
 // Before ends a wait at that instant as [Within] does after a while. A message that
 // is there by then is taken, also where the instant has passed when the wait begins.
-// Of several limits the first counts.
+// Of several limits the first counts. The year is from 1 to 9999.
 type Before time.Time
 
 func (t Before) wait(w *kernel.Wait) error {
-	if time.Time(t).IsZero() {
-		return invalid("wait", "Before needs a time")
+	if err := instant("wait before", time.Time(t)); err != nil {
+		return err
 	}
 	if w.Until.IsZero() || time.Time(t).Before(w.Until) {
 		w.Until = time.Time(t)
@@ -138,20 +138,26 @@ func (s Signal[T]) Future(ctx context.Context, opts ...WaitOption) *Future[T] {
 // takes nothing, and gives the same on replay. It is called in workflow code and
 // in the body of a step.
 func (s Signal[T]) Has(ctx context.Context) (bool, error) {
-	all, err := Inbox(ctx, s.name)
-	return len(all) > 0, err
+	first, err := kernel.Peek(ctx, kernel.Look{Name: s.name, Limit: 1})
+	return len(first) > 0, err
 }
 
-// All gives the payloads of the messages of this signal that nobody has taken, in
-// order. See [Inbox].
+// All returns the payloads of all messages of this signal that nobody has taken, in
+// order, however many there are. In workflow code it records them: together they may
+// be as large as one payload, else the error has the code too_large. See [Inbox].
 func (s Signal[T]) All(ctx context.Context) ([]T, error) {
-	messages, err := Inbox(ctx, s.name)
+	return s.look(ctx, kernel.Look{Name: s.name})
+}
+
+// look returns the payloads of messages that the inbox shows.
+func (s Signal[T]) look(ctx context.Context, l kernel.Look) ([]T, error) {
+	entries, err := kernel.Peek(ctx, l)
 	if err != nil {
 		return nil, err
 	}
 	var out []T
-	for _, m := range messages {
-		v, err := decode[T](m.Data)
+	for i := range entries {
+		v, err := decode[T](entries[i].Data)
 		if err != nil {
 			return nil, decodeError("signal "+s.name, v, err)
 		}
@@ -160,15 +166,15 @@ func (s Signal[T]) All(ctx context.Context) ([]T, error) {
 	return out, nil
 }
 
-// Latest gives the payload of the last message of this signal that nobody has
+// Latest returns the payload of the last message of this signal that nobody has
 // taken, and false where there is none. See [Inbox].
 func (s Signal[T]) Latest(ctx context.Context) (T, bool, error) {
-	all, err := s.All(ctx)
-	if err != nil || len(all) == 0 {
+	last, err := s.look(ctx, kernel.Look{Name: s.name, Last: true})
+	if err != nil || len(last) == 0 {
 		var zero T
 		return zero, false, err
 	}
-	return all[len(all)-1], true, nil
+	return last[len(last)-1], true, nil
 }
 
 // A Message is one message of an inbox.
@@ -194,11 +200,12 @@ func messagesOf(entries []journal.Entry) []Message {
 	return out
 }
 
-// Inbox gives the signals that have come to the run of ctx and that nobody has
-// taken, in order, at most 1,000; of that name, where it is not empty. It takes
-// nothing. In workflow code it gives the same on replay.
+// Inbox returns the first 1,000 signals that have come to the run of ctx and that
+// nobody has taken, in order; of that name, where it is not empty. It takes
+// nothing: [Take] does, and what comes after is then among the first. In workflow code
+// it returns the same on replay.
 func Inbox(ctx context.Context, name string) ([]Message, error) {
-	entries, err := kernel.Peek(ctx, name)
+	entries, err := kernel.Peek(ctx, kernel.Look{Name: name, Limit: 1000})
 	return messagesOf(entries), err
 }
 

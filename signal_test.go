@@ -256,12 +256,13 @@ func TestWaitBeforeAnInstant(t *testing.T) {
 		begun(w, wf, "there", limits{-time.Hour, 0})
 		gives(w, wf, "there", "7  0s")
 	}, wf)
-	var zero perdure.Before
-	none := perdure.Define("none", func(ctx context.Context, _ int) (int, error) { return paid.Wait(ctx, zero) })
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
-		_, err := begun(w, none, "x", 0).Result(context.Background())
-		codeIs(t, err, journal.CodeInvalid)
-	}, none)
+	for what, never := range map[string]time.Time{"zero": {}, "late": time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		none := perdure.Define("none", func(ctx context.Context, _ int) (int, error) { return paid.Wait(ctx, perdure.Before(never)) })
+		mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+			_, err := begun(w, none, what, 0).Result(context.Background())
+			codeIs(t, err, journal.CodeInvalid)
+		}, none)
+	}
 }
 
 // spec: L-6

@@ -105,16 +105,36 @@ func note(ctx context.Context, n kernel.Note) error {
 }
 
 // SetAttribute sets a search attribute of the run of ctx, by which [Client.Find]
-// finds it; an empty value removes it.
+// finds it; an empty value removes it. A value has at most 1,024 bytes: a longer one
+// is an [Error] of code too_large, and nothing is set.
 func SetAttribute(ctx context.Context, name, value string) error {
-	if !journal.ValidName(name) {
-		return badName("attribute", name)
+	if err := checkAttribute(name, value); err != nil {
+		return err
 	}
 	n := kernel.Note{Kind: journal.AttributeSet, Name: name}
 	if value != "" {
 		n.Produce = func() ([]byte, *journal.Failure) { return []byte(value), nil }
 	}
 	return note(ctx, n)
+}
+
+// maxAttribute is the largest value of a search attribute, in bytes: stores keep values
+// in an index, and PostgreSQL's rows of an index have less than 2,704 bytes.
+const maxAttribute = 1024
+
+// checkAttribute returns an error where no run can have the attribute.
+func checkAttribute(name, value string) error {
+	if !journal.ValidName(name) {
+		return badName("attribute", name)
+	}
+	if len(value) > maxAttribute {
+		return &Error{
+			Code: journal.CodeTooLarge, Op: "attribute " + name,
+			Message: fmt.Sprintf("the value has %d bytes; the limit is %d", len(value), maxAttribute),
+			Hint:    "search attributes are for what runs are found by; the rest belongs into the payload",
+		}
+	}
+	return nil
 }
 
 // Value gives what fn gave the first time, an error too: what is read from outside between

@@ -437,7 +437,7 @@ func TestStateThatIsTooLargeIsRefusedAtTheCall(t *testing.T) {
 		child := perdure.Define("child", func(context.Context, []byte) (int, error) { return 0, nil })
 		_, started := child.Child(ctx, large).Await(ctx)
 		for what, err := range map[string]error{
-			"payload": perdure.SetPayload(ctx, large), "publish": perdure.Publish(ctx, "p", large), "attribute": perdure.SetAttribute(ctx, "a", string(large)),
+			"payload": perdure.SetPayload(ctx, large), "publish": perdure.Publish(ctx, "p", large),
 			"value": value, "child": started, "continue": perdure.ContinueAsNew(ctx, large), "end": perdure.End(ctx, journal.Confirmed, large, nil),
 		} {
 			if perdureCode(err) != journal.CodeTooLarge || !strings.Contains(err.Error(), "1000") {
@@ -453,6 +453,40 @@ func TestStateThatIsTooLargeIsRefusedAtTheCall(t *testing.T) {
 		defer w.end()
 		if _, out, err := result(w, wf, 0); out != 7 || err != nil {
 			t.Error(out, err)
+		}
+	})
+}
+
+// Every store takes the longest value, and none is asked to take a longer one.
+//
+// spec: B-3
+func TestAttributeThatIsTooLongIsRefusedAtTheCall(t *testing.T) {
+	longest := strings.Repeat("a", 1024)
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+		if err := perdure.SetAttribute(ctx, "too-long", longest+"a"); perdureCode(err) != journal.CodeTooLarge {
+			return 0, fmt.Errorf("it gives %w", err)
+		}
+		return 7, perdure.SetAttribute(ctx, "longest", longest)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
+		w.opts.Build, w.opts.SpillOver = "test", 100
+		w.begin()
+		defer w.end()
+		_, err := wf.Start(context.Background(), w.eng, 0, perdure.Attributes{"a": longest + "a"})
+		codeIs(t, err, journal.CodeTooLarge)
+		run, err := wf.Start(context.Background(), w.eng, 0, perdure.Attributes{"begun": longest})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := run.Result(context.Background()); out != 7 || err != nil {
+			t.Error(out, err)
+		}
+		for _, name := range []string{"begun", "longest"} {
+			runs, _, err := w.eng.Find(context.Background(), perdure.Query{Attributes: map[string]string{name: longest}})
+			if len(runs) != 1 || err != nil {
+				t.Errorf("%d runs found by %s: %v", len(runs), name, err)
+			}
 		}
 	})
 }

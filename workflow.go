@@ -219,9 +219,9 @@ func (o *startOptions) note(name, value string) {
 type Attributes map[string]string
 
 func (a Attributes) start(o *startOptions) error {
-	for name := range a {
-		if !journal.ValidName(name) {
-			return badName("attribute", name)
+	for name, value := range a {
+		if err := checkAttribute(name, value); err != nil {
+			return err
 		}
 	}
 	o.attributes = maps.Clone(a)

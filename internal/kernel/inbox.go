@@ -163,7 +163,7 @@ func (in *inbox) settled(durable int64) {
 func (in *inbox) signals(name string) []journal.Entry {
 	var out []journal.Entry
 	for _, e := range in.kept {
-		if e.Kind == journal.SignalReceived && (name == "" || e.Op.Name == name) && len(out) < maxPeek {
+		if e.Kind == journal.SignalReceived && (name == "" || e.Op.Name == name) {
 			out = append(out, e)
 		}
 	}

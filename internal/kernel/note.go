@@ -63,7 +63,7 @@ func (s *scope) produce(n Note, e *journal.Entry) *journal.Failure {
 		var f *journal.Failure
 		spill := journal.Number(0)
 		r.withoutLock(s.branch, func() {
-			if d, f = n.Produce(); f == nil {
+			if d, f = n.Produce(); f == nil && n.Kind != journal.AttributeSet { // a store looks for its value
 				spill, f = r.k.spillOver(n.Name, &d)
 			}
 		})

@@ -9,21 +9,38 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// maxPeek bounds how many messages one look into the inbox gives.
-const maxPeek = 1000
+// peekPage is how many messages of an inbox are read from the store at a time.
+const peekPage = 1000
 
-// Peek gives signals that the run of ctx has not taken, in order; of that name,
-// where it is not empty. In workflow code what it gives is recorded; in the body
-// of a step it is what is there now.
-func Peek(ctx context.Context, name string) ([]journal.Entry, error) {
-	if a, ok := ctx.Value(contextKey{}).(*attempt); ok {
-		return a.op.run.peek(name)
+// A Look says which untaken signals of an inbox are wanted.
+type Look struct {
+	Name  string // empty for any
+	Limit int    // the first so many; 0 for all
+	Last  bool   // the last one alone, whatever Limit is
+}
+
+// cut returns those of messages that are wanted.
+func (l Look) cut(messages []journal.Entry) []journal.Entry {
+	switch {
+	case l.Last:
+		return messages[max(len(messages)-1, 0):]
+	case l.Limit > 0:
+		return messages[:min(len(messages), l.Limit)]
 	}
-	out, err := TakeNote(ctx, Note{Kind: journal.ValueRecorded, Name: ownNames + "inbox", Key: name, Produce: func() ([]byte, *journal.Failure) {
-		s, err := scopeOf(ctx, call{"peek", name})
+	return messages
+}
+
+// Peek returns signals that the run of ctx has not taken, in order. In workflow code
+// what it returns is recorded; in the body of a step it is what is there now.
+func Peek(ctx context.Context, l Look) ([]journal.Entry, error) {
+	if a, ok := ctx.Value(contextKey{}).(*attempt); ok {
+		return a.op.run.peek(l)
+	}
+	out, err := TakeNote(ctx, Note{Kind: journal.ValueRecorded, Name: ownNames + "inbox", Key: l.Name, Produce: func() ([]byte, *journal.Failure) {
+		s, err := scopeOf(ctx, call{"peek", l.Name})
 		if err == nil {
 			var messages []journal.Entry
-			if messages, err = s.run.peek(name); err == nil {
+			if messages, err = s.run.peek(l); err == nil {
 				data, err := json.Marshal(messages)
 				if err == nil {
 					return data, nil
@@ -45,11 +62,11 @@ func Peek(ctx context.Context, name string) ([]journal.Entry, error) {
 	return messages, nil
 }
 
-// peek gives signals that the run has not taken. Payloads and messages that are
+// peek returns signals that the run has not taken. Payloads and messages that are
 // not in memory are read.
-func (r *run) peek(name string) ([]journal.Entry, error) {
+func (r *run) peek(l Look) ([]journal.Entry, error) {
 	r.mu.Lock()
-	messages, partial := r.inbox.signals(name), r.inbox.partial()
+	messages, partial := l.cut(r.inbox.signals(l.Name)), r.inbox.partial()
 	r.fetching++
 	r.mu.Unlock()
 	defer func() {
@@ -59,7 +76,7 @@ func (r *run) peek(name string) ([]journal.Entry, error) {
 	}()
 	if partial {
 		var err error
-		if messages, err = r.first(name); err != nil {
+		if messages, err = r.untaken(l); err != nil {
 			return nil, err
 		}
 	}
@@ -75,12 +92,12 @@ func (r *run) peek(name string) ([]journal.Entry, error) {
 	return messages, nil
 }
 
-// first reads the first signals that the run has not taken. The store may not know
-// yet of some that it has.
-func (r *run) first(name string) ([]journal.Entry, error) {
+// untaken reads signals that the run has not taken. The store may not know yet of some
+// that it has.
+func (r *run) untaken(l Look) ([]journal.Entry, error) {
 	var out []journal.Entry
 	for from := int64(0); ; {
-		messages, err := r.k.loadMessages(r.head.Number, store.Range{Name: name, From: from, Limit: maxPeek})
+		messages, err := r.k.loadMessages(r.head.Number, store.Range{Name: l.Name, From: from, Limit: peekPage})
 		if err != nil {
 			return nil, err
 		}
@@ -89,10 +106,10 @@ func (r *run) first(name string) ([]journal.Entry, error) {
 			from = messages[n-1].Seq + 1
 		}
 		r.mu.Lock()
-		out = append(out, r.inbox.untaken(messages)...)
+		out = l.cut(append(out, r.inbox.untaken(messages)...))
 		r.mu.Unlock()
-		if n < maxPeek || len(out) >= maxPeek {
-			return out[:min(len(out), maxPeek)], nil
+		if n < peekPage || l.Limit > 0 && len(out) == l.Limit {
+			return out, nil
 		}
 	}
 }

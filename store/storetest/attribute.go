@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"strings"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -13,6 +15,7 @@ func attributeChecks() []check {
 		{"attribute/a run is found by all that it began with and set", attributeFind},
 		{"attribute/a run is found by what holds now", attributeChange},
 		{"attribute/a group that is refused sets nothing", attributeRolledBack},
+		{"attribute/the longest name and value fit", attributeLongest},
 	}
 }
 
@@ -95,4 +98,19 @@ func attributeRolledBack(w *world) {
 	w.has([]journal.Number{c.Run}, "tier", "gold")
 	w.has(nil, "tier", "silver")
 	w.has(nil, "region", "north")
+}
+
+// The longest name has 255 bytes, the longest value 1,024; the latter may be no UTF-8,
+// and nothing about it can be compressed.
+//
+// spec: P-14
+func attributeLongest(w *world) {
+	w.join(0)
+	value := make([]byte, 1024)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(value)
+	name := strings.Repeat("n", 255)
+	c := w.start("")
+	w.written(c)
+	w.commit(setting(c.Run, 2, name, value))
+	w.has([]journal.Number{c.Run}, name, string(value))
 }
