@@ -37,11 +37,12 @@ type log struct {
 	since                time.Time       // see store.Change
 	rests                bool            // the head that waits to be written ends the residence
 
-	committing bool          // the pipeline, or a transaction, has taken some of it
-	keeper     *attempt      // whose transaction it goes with; see transact.go
-	tentative  int64         // the result of the keeper, while it may still be taken back; else 0
-	slot       int64         // where the next entry goes instead of the end; else 0
-	stirred    chan struct{} // closed when any of this has changed; nil while nobody waits
+	onWay     int           // changes that were taken and not answered; two while a group is told and the next one is committed
+	refuses   int           // those of them that follow refused entries: the store refuses them too
+	keeper    *attempt      // whose transaction it goes with; see transact.go
+	tentative int64         // the result of the keeper, while it may still be taken back; else 0
+	slot      int64         // where the next entry goes instead of the end; else 0
+	stirred   chan struct{} // closed when any of this has changed; nil while nobody waits
 }
 
 // An outgoing is what becomes durable with the entry after, and not before: a
@@ -202,7 +203,7 @@ func (r *run) gather(cs []store.Change, rows, bytes *int, first bool) ([]store.C
 	if len(c.Entries) == 0 && c.Head == nil {
 		return cs, true
 	}
-	r.committing = true
+	r.onWay++
 	at := len(cs)
 	cs = append(cs, c)
 	for _, o := range r.outgoing[:out] {
@@ -227,8 +228,7 @@ func (r *run) committed(cs []store.Change) {
 		r.tellTaken(cs[1:])
 	}
 	r.mu.Lock()
-	r.committing = false
-	r.stir()
+	r.answered()
 	if c.Create && c.Verdict != store.Written {
 		r.found, r.verdict = c.Found, c.Verdict
 		r.leave()
@@ -281,6 +281,17 @@ func (r *run) committed(cs []store.Change) {
 	r.k.recycle(c.Entries)
 }
 
+// answered counts what was on its way and is not any more. It reports whether that follows
+// entries which were refused.
+func (r *run) answered() (follows bool) {
+	r.onWay--
+	r.stir()
+	if follows = r.refuses > 0; follows {
+		r.refuses--
+	}
+	return follows
+}
+
 func sizeOf(entries []journal.Entry) int {
 	size := 0
 	for i := range entries {
@@ -317,8 +328,11 @@ func (r *run) refused(cs []store.Change, err error) {
 	c := &cs[0]
 	r.k.gate.count(-int64(sizeOf(c.Entries)))
 	r.mu.Lock()
-	r.committing = false
-	r.stir()
+	if r.answered() {
+		r.mu.Unlock()
+		return
+	}
+	r.refuses = r.onWay
 	first := r.refusal == nil
 	r.refusal = err
 	r.leave()

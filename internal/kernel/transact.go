@@ -313,7 +313,8 @@ func (a *attempt) withdraw(w *proposal, failure *journal.Failure, again bool) (d
 			a.landed()
 		}
 	}()
-	r.tentative, r.committing, o.settled = 0, false, false
+	r.answered()
+	r.tentative, o.settled = 0, false
 	a.won, o.writes = false, nil
 	c := &w.changes[0]
 	r.pending = append(c.Entries, r.pending...)
@@ -380,7 +381,7 @@ func (r *run) reserve(a *attempt) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for a.op.attempt == a && !r.gone() {
-		if !r.committing && (r.keeper == a || !r.kept()) {
+		if r.onWay == 0 && (r.keeper == a || !r.kept()) {
 			r.keeper = a
 			return true
 		}
