@@ -23,6 +23,7 @@ type Info struct {
 	Started    time.Time
 	Steps      []string // names of the steps that the code has run so far, in order
 	DryRun     bool     // nothing is to be done: see [DryRun]
+	Scope      string   // the path of the scope that ctx belongs to, with a slash at its end; empty for the run's own
 
 	// Of a run that continues another one: that one, and when it began and ended.
 	Predecessor      journal.RunID
@@ -39,7 +40,7 @@ func InfoOf(ctx context.Context) (Info, error) {
 	delete(i.Headers, headerTriggered)
 	return Info{
 		RunID: i.RunID, WorkflowID: i.WorkflowID, Workflow: i.Workflow, Status: i.Status, Payload: i.Payload, Headers: i.Headers,
-		Attributes: i.Attributes, Started: i.Started, Steps: i.Steps, DryRun: dry,
+		Attributes: i.Attributes, Started: i.Started, Steps: i.Steps, DryRun: dry, Scope: i.Scope,
 		Predecessor: i.Predecessor, PredecessorBegan: i.PredecessorBegan, PredecessorEnded: i.PredecessorEnded,
 	}, err
 }

@@ -246,17 +246,24 @@ func (s *salvage) redo(op Op, r *salvaged) {
 	s.undone[s.bases[op.Scope]+op.String()] = true
 }
 
-// findBases finds what scopes are about: that of a clean-up is about where it was planned.
+// findBases finds what scopes are about: that of a clean-up is about where it was
+// planned, one that stands for another one about that, and any other one about itself.
 func (s *salvage) findBases() {
 	s.bases = map[int64]string{0: "", ImpliedCleanup: ""}
+	paths := map[int64]string{}
 	for i := range s.entries {
-		switch e := &s.entries[i]; {
+		e := &s.entries[i]
+		if e.Kind != CleanupPlanned && e.Kind != ScopeOpened {
+			continue
+		}
+		paths[e.Seq] = paths[e.Op.Scope] + e.Op.String() + "/"
+		switch {
 		case e.Kind == CleanupPlanned:
 			s.bases[e.Seq] = s.bases[e.Op.Scope]
-		case e.Kind == ScopeOpened && e.Detail != nil && e.Detail.StandsFor != 0:
+		case e.Detail != nil && e.Detail.StandsFor != 0:
 			s.bases[e.Seq] = s.bases[e.Detail.StandsFor]
-		case e.Kind == ScopeOpened:
-			s.bases[e.Seq] = s.bases[e.Op.Scope] + e.Op.String() + "/"
+		default:
+			s.bases[e.Seq] = paths[e.Seq]
 		}
 	}
 }

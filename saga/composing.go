@@ -106,7 +106,10 @@ func (x *composing) begin(ctx context.Context, m *member) (perdure.Awaitable, er
 		return nil, perdure.Record(ctx, perdure.Fact{Kind: perdure.StepSkipped, Name: m.alias, Reason: "its condition does not hold"})
 	}
 	return perdure.Go(ctx, m.alias, func(ctx context.Context) (struct{}, error) {
-		part := x.plans[m.alias].part(ctx, m.alias, input)
+		part, err := x.plans[m.alias].part(ctx, m.alias, input)
+		if err != nil {
+			return struct{}{}, err
+		}
 		part.x.whole, part.x.optional = x, m.optional
 		x.parts[m.alias], x.begun = part, append(x.begun, part)
 		return struct{}{}, part.run(ctx)

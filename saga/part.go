@@ -43,7 +43,10 @@ func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure
 	if err != nil {
 		return nil, err
 	}
-	part := p.part(within, name, input)
+	part, err := p.part(within, name, input)
+	if err != nil {
+		return nil, err
+	}
 	for _, o := range opts {
 		if key, is := o.(perdure.Key); is {
 			part.x.part = name + "." + string(key) + "."
@@ -79,10 +82,14 @@ func (p *plan) refused() error {
 }
 
 // part begins the saga as one of a run, in a scope of its own.
-func (p *plan) part(within context.Context, name string, input json.RawMessage) *Part {
+func (p *plan) part(within context.Context, name string, input json.RawMessage) (*Part, error) {
+	info, err := perdure.InfoOf(within)
+	if err != nil {
+		return nil, err
+	}
 	x := p.begin(input)
-	x.part = name + "."
-	return &Part{x: x, name: name, in: within}
+	x.part, x.path = name+".", info.Scope
+	return &Part{x: x, name: name, in: within}, nil
 }
 
 // run runs it to its end. It fails where the run ends meanwhile.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/patterntest"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/saga"
 	"github.com/perdure/perdure/store/memory"
@@ -123,30 +124,140 @@ func TestASagaWithIssuesIsNotRunInline(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) { perduretest.Start(env, w, 1).Returns(2) }, w)
 }
 
-// Parts of a run are executions of their own: a key that one has used is new in another.
-//
-// spec: F-28, F-44
-func TestAKeyIsOfItsPart(t *testing.T) {
+// paying is a saga with a keyed step, and one over a list with a key for each clone. It
+// notes by the value that a step keeps for itself the idempotency key that it was
+// charged under.
+func paying(charged map[string]string) *saga.Saga[int] {
 	var mu sync.Mutex
-	charged := map[string]bool{}
-	pay := saga.New[int]("pay")
-	saga.Add(pay, "charge", func(ctx context.Context, _ int) (int, error) {
+	charge := func(ctx context.Context, _ int) (int, error) {
+		key := perdure.IdempotencyKey(ctx)
+		receipt, err := perdure.Once(ctx, "receipt", func() (string, error) { return "receipt of " + key, nil })
+		if err != nil {
+			return 0, err
+		}
 		mu.Lock()
 		defer mu.Unlock()
-		charged[perdure.IdempotencyKey(ctx)] = true
+		charged[receipt] = key
 		return 1, nil
-	}).Key("charge")
+	}
+	pay := saga.New[int]("pay")
+	saga.Add(pay, "charge", charge).Key("charge")
+	saga.Add(pay, "again", charge).Key("charge").Order(1)
+	saga.AddEach(pay, "each", func(int) []int { return []int{1, 2} }, charge).Key("one").Order(2)
+	return pay
+}
+
+// Parts of a run are executions of their own: a key that one has used is new in another,
+// wherever in the run that is.
+//
+// spec: F-28, F-33, F-44
+func TestAKeyIsOfItsPart(t *testing.T) {
+	charged := map[string]string{}
+	pay := paying(charged)
 	buy := saga.Compose[int]("buy")
 	saga.Join(buy, "a", pay)
-	saga.Join(buy, "b", pay)
-	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
-		clear(charged)
-		_, err := perduretest.Start(env, buy.Workflow, 1).Result()
-		if err != nil || len(charged) != 2 {
-			env.Errorf("charged %v, %v", charged, err)
+	saga.Join(buy, "a.b", pay)
+	twice := func(ctx context.Context) (int, error) {
+		for range 2 {
+			if _, err := pay.Inline(ctx, "pay", 1); err != nil {
+				return 0, err
+			}
 		}
+		return 0, nil
+	}
+	parts := map[string]struct {
+		count int
+		code  func(ctx context.Context) error
+	}{
+		"in two branches": {4, func(ctx context.Context) error {
+			left, right := perdure.Go(ctx, "left", twice), perdure.Go(ctx, "right", twice)
+			_, err := left.Await(ctx)
+			_, other := right.Await(ctx)
+			return errors.Join(err, other)
+		}},
+		"nested": {3, func(ctx context.Context) error {
+			within, err := perdure.Scope(ctx, "pay")
+			if err != nil {
+				return err
+			}
+			_, err = pay.Inline(within, "pay", 1)
+			_, other := twice(ctx)
+			return errors.Join(err, other)
+		}},
+		"in a loop": {4, func(ctx context.Context) error {
+			for _, key := range []perdure.Key{"1", "1.charge", "2", "1"} {
+				if _, err := pay.Inline(ctx, "pay", 1, key); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+		"in a clean-up": {2, func(ctx context.Context) error {
+			_, err := pay.Inline(ctx, "pay", 1)
+			return errors.Join(err, perdure.Finally(ctx, "finally", func(ctx context.Context) error {
+				_, err := pay.Inline(ctx, "pay", 1)
+				return err
+			}))
+		}},
+	}
+	play := func(t *testing.T, w perdure.Definition, start func(*perduretest.Env) error, count int) {
+		t.Helper()
+		perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+			clear(charged)
+			if err := start(env); err != nil || len(charged) != 3*count {
+				env.Errorf("charged %v, %v", charged, err)
+			}
+			return nil
+		}, w)
+	}
+	t.Run("in a composition", func(t *testing.T) {
+		play(t, buy, func(env *perduretest.Env) error {
+			_, err := perduretest.Start(env, buy.Workflow, 1).Result()
+			return err
+		}, 2)
+	})
+	for name, c := range parts {
+		t.Run(name, func(t *testing.T) {
+			w := perdure.Define("whole", func(ctx context.Context, _ int) (int, error) { return 0, c.code(ctx) })
+			play(t, w, func(env *perduretest.Env) error { _, err := perduretest.Start(env, w, 1).Result(); return err }, c.count)
+		})
+	}
+}
+
+// What undoes a part has keys of its own too, in the run's code and in its clean-ups.
+//
+// spec: F-28, R-15, F-44
+func TestCompensationsOfPartsHaveTheirOwnKeys(t *testing.T) {
+	var mu sync.Mutex
+	undone := map[string]bool{}
+	pay := saga.New[int]("pay")
+	charge := saga.Add(pay, "charge", nothing).Undo(func(ctx context.Context, _, _ int) error {
+		mu.Lock()
+		defer mu.Unlock()
+		undone[perdure.IdempotencyKey(ctx)] = true
 		return nil
-	}, buy)
+	})
+	saga.Add(pay, "bad", func(context.Context, int) (int, error) { return 0, errBroken }).After(charge)
+	whole := perdure.Define("whole", func(ctx context.Context, _ int) (int, error) {
+		for range 2 {
+			if _, err := pay.Inline(ctx, "pay", 1); err != nil {
+				return 0, err
+			}
+		}
+		return 0, perdure.Finally(ctx, "finally", func(ctx context.Context) error {
+			_, err := pay.Inline(ctx, "pay", 1)
+			return err
+		})
+	})
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		clear(undone)
+		run := perduretest.Start(env, whole, 1)
+		if _, err := run.Result(); err != nil || len(undone) != 3 {
+			env.Errorf("undone by %v, %v", undone, err)
+		}
+		patterntest.Letters(env, 3)
+		return nil
+	}, whole)
 }
 
 // spec: F-31

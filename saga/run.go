@@ -13,6 +13,7 @@ import (
 type execution struct {
 	*plan
 	part     string     // its name in the run that it is a part of, with a dot; empty where it is the run
+	path     string     // of the scope that it runs in, with a slash; empty where it is the run
 	whole    *composing // that it is a member of; nil for none
 	optional bool       // as a member
 	input    json.RawMessage
@@ -168,7 +169,7 @@ func (x *execution) beginStep(ctx context.Context, u *unit, alone bool) (perdure
 		if u.each != nil {
 			key += "#" + u.clone.key
 		}
-		isNew, err := perdure.AddKey(ctx, x.part+key) // a part is an execution of its own
+		isNew, err := perdure.AddKey(ctx, x.path+key) // a part is an execution of its own
 		if err != nil {
 			return nil, x.settle(ctx, u, nil, err)
 		}

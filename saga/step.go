@@ -140,7 +140,7 @@ func (t *step) limit(at string, d time.Duration) time.Duration {
 
 // Key is an idempotency key: of the steps of one execution that have it, one is done,
 // and the others count as done, with no result and nothing to undo. Clones have a key
-// each.
+// each. A part of a run, and each member of a composition, is an execution of its own.
 func (s *Step[A, R]) Key(key string) *Step[A, R] {
 	s.s.key = key
 	return s

@@ -60,7 +60,7 @@ func (e *ensemble) play(ctx context.Context, m *Member) error {
 		return err
 	}
 	x := m.plan.begin(in)
-	x.prefix, x.place = m.alias+"/", m.alias+"."
+	x.in, x.prefix, x.place = ctx, m.alias+"/", m.alias+"."
 	e.parts[m.alias] = x
 	err = x.forward(ctx)
 	if err == nil && m.optional && x.status == perdure.StatusFailed { // nobody else tells of it
@@ -117,7 +117,7 @@ func (e *ensemble) callOff(ctx context.Context) error {
 		if x == nil {
 			continue
 		}
-		in, err := perdure.Scope(ctx, m.alias)
+		in, err := perdure.Scope(ctx, m.alias, perdure.StandsFor(x.in))
 		if err != nil {
 			return err
 		}

@@ -27,11 +27,10 @@ func (p *Participant[A, R]) In(e Ending) (R, bool, error) {
 	return tried, err == nil, err
 }
 
-// Inline runs the TCC as a part of the workflow that calls it, in a scope of its name; what
-// calls it again, in a loop or in a clean-up, gives it a [perdure.Key]: without one the
-// second has the keys of the first where both are in one scope's code and clean-up. A TCC that was cancelled, or
-// has failed, is no error here: the ending says so. An error is that of a definition that
-// is wrong, or that the run ends.
+// Inline runs the TCC as a part of the workflow that calls it, in a scope of its name; in a
+// loop with a [perdure.Key]. Each part is an execution of its own, with idempotency keys
+// of its own. A TCC that was cancelled, or has failed, is no error here: the ending says
+// so. An error is that of a definition that is wrong, or that the run ends.
 //
 // When the run ends meanwhile, however it does, the TCC goes on until it has ended too: it
 // is cancelled, or where that is decided, confirmed. Only a run that continues as new

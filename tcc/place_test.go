@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/tcc"
 )
 
 // An operator tells apart two parts of a run that are one TCC.
@@ -39,6 +41,45 @@ func TestPartsThatAreParkedAreDecidedApart(t *testing.T) {
 			}
 		}
 		run.Returns("CONFIRMED CANCELED")
+		return nil
+	}, whole)
+}
+
+// Parts of a run have idempotency keys of their own, wherever in the run they are.
+//
+// spec: F-28, R-15, F-44
+func TestPartsHaveTheirOwnKeys(t *testing.T) {
+	var mu sync.Mutex
+	keys := map[string]bool{}
+	note := func(ctx context.Context, _ int) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		keys[perdure.IdempotencyKey(ctx)] = true
+		return 0, nil
+	}
+	then := func(ctx context.Context, in, _ int) error { _, err := note(ctx, in); return err }
+	pay := tcc.New[int]("pay")
+	tcc.Add(pay, "a", note).Confirm(then).Cancel(then)
+	twice := func(ctx context.Context) (int, error) {
+		_, err := pay.Inline(ctx, 7)
+		_, again := pay.Inline(ctx, 7)
+		return 0, errors.Join(err, again)
+	}
+	whole := perdure.Define("whole", func(ctx context.Context, _ int) (int, error) {
+		left, right := perdure.Go(ctx, "left", twice), perdure.Go(ctx, "right", twice)
+		_, err := left.Await(ctx)
+		_, other := right.Await(ctx)
+		_, own := twice(ctx)
+		return 0, errors.Join(err, other, own, perdure.Finally(ctx, "finally", func(ctx context.Context) error {
+			_, err := twice(ctx)
+			return err
+		}))
+	})
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		clear(keys)
+		if _, err := perduretest.Start(env, whole, 7).Result(); err != nil || len(keys) != 2*8 {
+			env.Errorf("keys %v, %v", keys, err)
+		}
 		return nil
 	}, whole)
 }

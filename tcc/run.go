@@ -16,9 +16,10 @@ type execution struct {
 	*plan
 	input  json.RawMessage
 	calls  *perdure.Calls
-	whole  bool   // it is a run of its own
-	prefix string // of the IDs of its participants, for who reads errors
-	place  string // the same, for who decides: unlike a path it is a part of a name
+	whole  bool            // it is a run of its own
+	prefix string          // of the IDs of its participants, for who reads errors
+	place  string          // the same, for who decides: unlike a path it is a part of a name
+	in     context.Context // of a member: the scope that it runs in
 
 	phase   perdure.Phase                               // that was begun last
 	trying  *participant                                // whose try is under way

@@ -23,6 +23,7 @@ type RunInfo struct {
 	Attributes map[string]string
 	Started    time.Time
 	Steps      []string // names of the steps that the code has run so far, in order
+	Scope      string   // the path of the scope that it is asked in, with a slash at its end
 
 	// Of a run that continues another one: that one, and when it began and ended.
 	Predecessor      journal.RunID
@@ -33,16 +34,17 @@ type RunInfo struct {
 // InfoOf gives what the run of ctx is: in workflow code, and in the body of a
 // step.
 func InfoOf(ctx context.Context) (RunInfo, error) {
-	var r *run
+	var s *scope
 	switch v := ctx.Value(contextKey{}).(type) {
 	case *scope:
-		r = v.run
+		s = v
 	case *attempt:
-		r = v.op.run
+		s = v.op.scope
 	default:
 		_, err := scopeOf(ctx, call{verb: "info"})
 		return RunInfo{}, err
 	}
+	r := s.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.readPayload(); err != nil {
@@ -51,6 +53,7 @@ func InfoOf(ctx context.Context) (RunInfo, error) {
 	i := RunInfo{
 		RunID: r.head.ID, WorkflowID: r.head.WorkflowID, Workflow: r.head.Workflow, Status: r.head.Status,
 		Payload: r.payload, Attributes: maps.Clone(r.attributes), Started: r.head.Created, Steps: append([]string(nil), r.names...),
+		Scope: s.path,
 	}
 	if !r.gone() { // what it waits for beside, and what it will set, its code has not seen
 		i.Status = cmp.Or(r.phase, journal.Running)

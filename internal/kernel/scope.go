@@ -17,7 +17,7 @@ type scope struct {
 	branch *branch
 	id     int64  // the sequence that names it; 0 is the run's own
 	path   string // of the scopes it is in, each followed by a slash
-	base   string // the same; in a clean-up that of where it was planned, in a scope that stands for another one that of it
+	base   string // the same; of a clean-up that of where it was planned, of a scope that stands for another one that of it
 	occ    occurrences
 	done   <-chan struct{} // of the context that the engine made for it; another one is the author's
 	parent *scope
@@ -257,8 +257,8 @@ func (s *scope) open(n Naming) (*scope, error) {
 		d = &journal.Detail{Does: n.Does}
 	}
 	op, rec := s.ask(n.Name, n.Key, n.Was, isScope)
-	in := &scope{run: r, parent: s, path: s.show(op) + "/", base: s.base + op.String() + "/"}
-	if of != nil {
+	in := &scope{run: r, parent: s, path: s.show(op) + "/"}
+	if in.base = in.path; of != nil {
 		in.base = of.base
 	}
 	if rec != nil {
