@@ -50,9 +50,10 @@
 //   - Workflow code between durable operations runs again on every replay. It
 //     must decide by its input and what durable operations gave it. Effects,
 //     clocks and random numbers belong in steps.
-//   - A workflow that blocks for more than 100 ms outside of durable operations,
-//     while branches of its own could go on, gives up the order that replay
-//     relies on; a notice says where.
+//   - A workflow that blocks outside of durable operations (a channel, a lock, a
+//     sleep), while branches of its own could go on, gives up the order that
+//     replay relies on; a notice says where. It takes a second or more until the
+//     branches go on.
 //   - A deferred function in workflow code also runs when the run only leaves
 //     memory. It must only free memory and locks.
 //   - A step that ignores its context is given up, not stopped: the language has

@@ -177,7 +177,8 @@ func (c *closing) next() {
 	b := &branch{run: r, scope: s, wake: make(chan struct{}, 1), cleanup: p}
 	s.branch = b
 	b.body = func() {
-		failure := p.body(context.WithValue(c.ctx, contextKey{}, s))
+		var failure *journal.Failure
+		b.workflow(func() { failure = p.body(context.WithValue(c.ctx, contextKey{}, s)) })
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.endBranch(b, nil, failure)

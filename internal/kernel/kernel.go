@@ -92,6 +92,7 @@ type Kernel struct {
 	gate    gate
 	buffers sync.Pool // of *[]journal.Entry
 	late    lateness
+	lends   lending
 
 	ready    chan struct{}    // closed when the engine has joined, or never will
 	nudge    chan struct{}    // asks the claim loop to look now

@@ -133,7 +133,9 @@ func (r *run) execute(ctx context.Context) {
 		r.input, r.stored = input, false
 		r.mu.Unlock()
 	}
-	data, failure := r.def.Body(ctx, input)
+	var data []byte
+	var failure *journal.Failure
+	r.root.workflow(func() { data, failure = r.def.Body(ctx, input) })
 	spill := journal.Number(0)
 	if failure == nil {
 		spill, failure = r.k.spillOver("the output", &data)

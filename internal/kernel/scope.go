@@ -309,7 +309,9 @@ func Go(ctx context.Context, n Naming, body func(context.Context) ([]byte, *jour
 	b := &branch{run: r, scope: in, wake: make(chan struct{}, 1), op: o}
 	in.branch = b
 	b.body = func() {
-		data, failure := body(context.WithValue(own, contextKey{}, in))
+		var data []byte
+		var failure *journal.Failure
+		b.workflow(func() { data, failure = body(context.WithValue(own, contextKey{}, in)) })
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.endBranch(b, data, failure)

@@ -7,12 +7,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/journal"
-	"github.com/perdure/perdure/observe"
 )
-
-// lendAfter is how long the holder may block outside the engine while another
-// goroutine of its run could go on.
-const lendAfter = 100 * time.Millisecond
 
 // turns makes replay deterministic although workflow code is ordinary
 // goroutines. Of the goroutines that belong to a run, its branches, one at a
@@ -41,7 +36,7 @@ type turns struct {
 	facts      facts
 	branches   []*branch // that have begun and not ended, and those that will
 	deliveries int64     // operations delivered so far
-	lending    bool      // a timer runs that may lend the turn
+	watched    bool      // somebody is to look at a turn that keeps others from going on
 	lent       bool      // order is no longer promised
 	held       int64     // up to this, entries that were kept for others to join them are sealed soon; 0 without
 	heldAt     time.Time // since when
@@ -123,7 +118,9 @@ func (r *run) dispatch() {
 		if len(r.ready) > 0 {
 			b := r.ready[0]
 			r.ready = r.ready[:copy(r.ready, r.ready[1:])]
-			r.hold(b)
+			if r.hold(b); len(r.ready) > 0 || !r.facts.empty() {
+				r.contend()
+			}
 			return
 		}
 		if r.tentative != 0 { // what comes after it must wait
@@ -234,60 +231,13 @@ func (r *run) withoutLock(b *branch, code func()) {
 	func() {
 		r.mu.Unlock()
 		defer r.mu.Lock()
-		code()
+		b.workflow(code)
 	}()
 	r.stay()
 	for b.state == isOutside {
 		r.rejoin(b)
 		r.stay()
 	}
-}
-
-// contend watches a holder that keeps others from going on.
-func (r *run) contend() {
-	if r.lending {
-		return
-	}
-	r.lending = true
-	turn := r.turn
-	time.AfterFunc(lendAfter, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.lending = false
-		switch {
-		case r.holder == nil:
-		case r.turn == turn:
-			r.lend()
-		default:
-			r.contend()
-		}
-	})
-}
-
-// lend takes the turn from a holder that blocks outside the engine, and lets
-// the others go on. It gets in line again at its next durable operation.
-func (r *run) lend() {
-	if len(r.ready) == 0 && r.facts.empty() && len(r.effects) == 0 && len(r.due()) == 0 && r.tentative <= r.sealed {
-		return
-	}
-	if r.reading > 0 {
-		r.contend()
-		return
-	}
-	b := r.holder
-	b.state = isOutside
-	if !r.lent && !r.gone() {
-		r.lent = true
-		at := "before its first durable operation"
-		if !b.at.IsZero() {
-			at = "after " + b.scope.show(b.at)
-		}
-		n := r.notice(observe.TurnLent)
-		n.Step, n.Reason = b.scope.path, "the workflow blocks outside the engine "+at+": the order of what its branches do is no longer the same on replay"
-		go r.k.observe(n)
-	}
-	r.endTurn()
-	r.dispatch()
 }
 
 // A waitset is what a branch waits for: one operation or several. Operations

@@ -1,0 +1,264 @@
+package kernel
+
+import (
+	"bytes"
+	"reflect"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure/observe"
+)
+
+const (
+	// lendAfter is how long a turn lasts, while another goroutine of its run could go
+	// on, before somebody looks whether its holder blocks outside the engine.
+	lendAfter = 100 * time.Millisecond
+	// To look is to dump the stacks of all goroutines, which stops the world: it is done
+	// at most once in dumpEvery, and takes at most one part in dumpShare of the time.
+	dumpEvery = time.Second
+	dumpShare = 20
+	// maxDump bounds the text. A holder that is not in it keeps its turn.
+	maxDump = 256 << 20
+)
+
+// A lending finds holders that block outside the engine, in a channel, a lock, a
+// sleep or I/O, and takes their turns from them. That a turn lasts long proves nothing:
+// its holder may compute, or wait for a processor. One timer serves all runs of a kernel,
+// and it runs only while the holder of one of them keeps others from going on.
+type lending struct {
+	mu    sync.Mutex
+	turns []longTurn
+	timer *time.Timer
+	next  time.Time // no dump before
+}
+
+// A longTurn is a turn that keeps others of its run from going on.
+type longTurn struct {
+	openTurn
+	since  time.Time
+	holder *branch
+	system bool // the last dump has found its holder in a system call
+}
+
+// watch has a turn looked at. It is called with the run's lock.
+func (l *lending) watch(t longTurn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.turns = append(l.turns, t)
+	if len(l.turns) > 1 {
+		return
+	}
+	if l.timer == nil {
+		l.timer = time.AfterFunc(lendAfter, l.look)
+	} else {
+		l.timer.Reset(lendAfter)
+	}
+}
+
+// look takes the turn from each holder that blocks outside the engine.
+func (l *lending) look() {
+	l.mu.Lock()
+	turns := l.turns
+	l.turns = nil
+	l.mu.Unlock()
+	suspects := map[uintptr]longTurn{}
+	for _, t := range turns {
+		if t.run.suspects(&t) {
+			suspects[reflect.ValueOf(t.holder).Pointer()] = t
+		}
+	}
+	if len(suspects) == 0 {
+		return
+	}
+	var found map[uintptr]whereabouts
+	if l.may() {
+		began := time.Now()
+		found = find(dump(), suspects)
+		l.took(time.Since(began))
+	}
+	for at, t := range suspects {
+		t.run.judge(t, found[at])
+	}
+}
+
+// may reports whether it is time for a dump, and has others wait for the next one.
+func (l *lending) may() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if now.Before(l.next) {
+		return false
+	}
+	l.next = now.Add(dumpEvery)
+	return true
+}
+
+// took has the next dump wait in proportion to what this one has taken.
+func (l *lending) took(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if next := time.Now().Add(dumpShare * d); next.After(l.next) {
+		l.next = next
+	}
+}
+
+// contend watches a holder that keeps others from going on.
+func (r *run) contend() {
+	if !r.watched {
+		r.watched = true
+		r.k.lends.watch(longTurn{openTurn: openTurn{r, r.turn}, since: time.Now()})
+	}
+}
+
+// suspects reports whether the holder of a turn may block outside the engine. Where
+// it may later, it is watched further.
+func (r *run) suspects(t *longTurn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.watched = false
+	switch {
+	case !r.contended():
+		return false
+	case r.turn != t.turn:
+		r.contend()
+		return false
+	case time.Since(t.since) < lendAfter, r.reading > 0, len(r.holder.wake) > 0: // the last: it has not run yet
+		r.watchOn(*t)
+		return false
+	}
+	t.holder = r.holder
+	return true
+}
+
+func (r *run) watchOn(t longTurn) {
+	r.watched = true
+	r.k.lends.watch(t)
+}
+
+// contended reports whether the holder keeps others of the run from going on.
+func (r *run) contended() bool {
+	return r.holder != nil &&
+		(len(r.ready) > 0 || !r.facts.empty() || len(r.effects) > 0 || len(r.due()) > 0 || r.tentative > r.sealed)
+}
+
+// judge lends the turn of a holder that blocks outside the engine. A system call
+// counts where two dumps have found the holder in one: one that is short may seem long
+// on a busy machine.
+func (r *run) judge(t longTurn, is whereabouts) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.watched || !r.contended():
+	case r.turn == t.turn && (is == blocked || is == inSystem && t.system):
+		r.lend()
+	case r.turn == t.turn:
+		t.system = is == inSystem || is == unknown && t.system
+		r.watchOn(t)
+	default:
+		r.contend()
+	}
+}
+
+// lend takes the turn from a holder that blocks outside the engine, and lets
+// the others go on. It gets in line again at its next durable operation.
+func (r *run) lend() {
+	b := r.holder
+	b.state = isOutside
+	if !r.lent && !r.gone() {
+		r.lent = true
+		at := "before its first durable operation"
+		if !b.at.IsZero() {
+			at = "after " + b.scope.show(b.at)
+		}
+		n := r.notice(observe.TurnLent)
+		n.Step, n.Reason = b.scope.path, "the workflow blocks outside the engine "+at+": the order of what its branches do is no longer the same on replay"
+		go r.k.observe(n)
+	}
+	r.endTurn()
+	r.dispatch()
+}
+
+// workflow calls workflow code for the branch. Its frame tells in a dump which
+// goroutine is the branch's, by the address of b, and that what is above it is not the
+// engine's code.
+//
+//go:noinline
+func (b *branch) workflow(code func()) {
+	code()
+	runtime.KeepAlive(b)
+}
+
+// whereabouts is what the goroutine of a branch does.
+type whereabouts uint8
+
+const (
+	unknown  whereabouts = iota // no dump was taken, or it is not in it
+	runs                        // it runs, could run, or is in a call of the engine
+	inSystem                    // it is in a system call
+	blocked                     // it waits for something outside the engine
+)
+
+// dump gives the stacks of all goroutines.
+func dump() []byte {
+	for size := max(1<<16, runtime.NumGoroutine()*1500); ; size *= 2 {
+		size = min(size, maxDump)
+		text := make([]byte, size)
+		if n := runtime.Stack(text, true); n < size || size == maxDump {
+			return text[:n]
+		}
+	}
+}
+
+const (
+	ofKernel   = "/internal/kernel."
+	ofWorkflow = ofKernel + "(*branch).workflow(0x"
+)
+
+// find gives what the goroutines of branches do, by address, as a dump has it.
+func find(dump []byte, wanted map[uintptr]longTurn) map[uintptr]whereabouts {
+	found := map[uintptr]whereabouts{}
+	for at := 0; ; {
+		i := bytes.Index(dump[at:], []byte(ofWorkflow))
+		if i < 0 {
+			return found
+		}
+		i += at
+		at = i + len(ofWorkflow)
+		end := bytes.IndexAny(dump[at:], ",?)")
+		address, err := strconv.ParseUint(string(dump[at:at+max(end, 0)]), 16, 64)
+		if _, ok := wanted[uintptr(address)]; !ok || err != nil || found[uintptr(address)] != unknown {
+			continue
+		}
+		begin := bytes.LastIndex(dump[:i], []byte("\n\n")) + 1
+		found[uintptr(address)] = whereaboutsOf(dump[begin:i])
+	}
+}
+
+// waitsOutside are the reasons for which a goroutine waits that are no business of the
+// runtime, as far as their names begin with these.
+var waitsOutside = []string{"chan ", "select", "sync.", "semacquire", "sleep", "IO wait"}
+
+// whereaboutsOf reads what a goroutine does from its header and its frames down to the
+// workflow code: what is above that code may be a call of the engine. A call that only
+// a client makes of it is outside. The last frame is the function that workflow was given.
+func whereaboutsOf(stack []byte) whereabouts {
+	stack = stack[:max(bytes.LastIndex(stack, []byte(ofKernel)), 0)]
+	if i := bytes.Index(stack, []byte(ofKernel)); i >= 0 {
+		call := stack[i+len(ofKernel):]
+		if !bytes.HasPrefix(call, []byte("(*Engine).")) && !bytes.HasPrefix(call, []byte("(*Desk).")) {
+			return runs
+		}
+	}
+	_, header, _ := bytes.Cut(stack, []byte(" ["))
+	if bytes.HasPrefix(header, []byte("syscall")) {
+		return inSystem
+	}
+	for _, reason := range waitsOutside {
+		if bytes.HasPrefix(header, []byte(reason)) {
+			return blocked
+		}
+	}
+	return runs
+}

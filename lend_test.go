@@ -1,0 +1,240 @@
+package perdure_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/observe"
+)
+
+// Branches that hand items on through channels block one after the other.
+func TestTurnIsLentByEachHolderThatBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			in := make(chan int)
+			first := in
+			var last *perdure.Future[int]
+			for range 4 {
+				from, to := in, make(chan int)
+				perdure.Go(ctx, "stage", func(ctx context.Context) (int, error) {
+					defer close(to)
+					for n := range from {
+						m, err := perdure.Step(ctx, "add", func(context.Context) (int, error) { return n + 1, nil })
+						if err != nil {
+							return 0, err
+						}
+						to <- m
+					}
+					return 0, nil
+				})
+				in = to
+			}
+			out := in
+			last = perdure.Go(ctx, "sum", func(ctx context.Context) (int, error) {
+				sum := 0
+				for n := range out {
+					sum += n
+				}
+				return sum, nil
+			})
+			for n := range 3 {
+				first <- n
+			}
+			close(first)
+			return last.Await(ctx)
+		})
+		w := newWorld(t, wf)
+		defer w.end()
+		run, err := wf.Start(context.Background(), w.eng, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		if out, err := run.Result(ctx); out != 3+3*4 || err != nil {
+			t.Fatal(out, err)
+		}
+		if n := w.seen(observe.TurnLent); len(n) != 1 {
+			t.Errorf("told: %+v", n)
+		}
+		w.history(run.ID())
+	})
+}
+
+// A mutex around a step makes every branch but one block. Virtual time stands still
+// while one waits for a mutex, so this one takes its time.
+func TestTurnIsLentByBranchesThatWaitForAMutex(t *testing.T) {
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (sum int, err error) {
+		var mu sync.Mutex
+		var bs []*perdure.Future[int]
+		for i := range 3 {
+			bs = append(bs, perdure.Go(ctx, fmt.Sprint("b", i), func(ctx context.Context) (int, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				return perdure.Step(ctx, "s", work("s", 10*time.Millisecond, nil))
+			}))
+		}
+		for _, b := range bs {
+			if _, err := b.Await(ctx); err != nil {
+				return sum, err
+			}
+			sum++
+		}
+		return sum, nil
+	})
+	w := newWorld(t, wf)
+	defer w.end()
+	run, err := wf.Start(context.Background(), w.eng, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if out, err := run.Result(ctx); out != 3 || err != nil {
+		t.Fatal(out, err)
+	}
+}
+
+// A client's call in workflow code is no durable operation: who waits in one blocks.
+func TestTurnIsLentWhereWorkflowCodeWaitsForAnotherRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w *world
+		go1 := perdure.NewSignal[int]("go")
+		other := perdure.Define("other", func(ctx context.Context, _ int) (int, error) { return go1.Wait(ctx) })
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			run, err := other.Start(context.Background(), w.engine(), 0, perdure.ID("other"))
+			if err != nil {
+				return 0, err
+			}
+			perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
+				return perdure.Step(ctx, "send", func(ctx context.Context) (int, error) {
+					_, err := go1.Send(ctx, w.engine(), "other", 7)
+					return 0, err
+				})
+			})
+			return run.Result(context.Background())
+		})
+		w = newWorld(t, wf, other)
+		defer w.end()
+		if _, out, err := result(w, wf, 0); out != 7 || err != nil {
+			t.Error(out, err)
+		}
+	})
+}
+
+// What a holder computes, and for how long, is no reason to lend its turn.
+func TestTurnOfAHolderThatComputesIsKept(t *testing.T) {
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+		var order []string
+		var bs []*perdure.Future[int]
+		for i := range 3 {
+			bs = append(bs, perdure.Go(ctx, fmt.Sprint("b", i), func(ctx context.Context) (int, error) {
+				for began := time.Now(); i == 0 && time.Since(began) < 400*time.Millisecond; {
+				}
+				order = append(order, fmt.Sprint(i))
+				return i, nil
+			}))
+		}
+		for _, b := range bs {
+			if _, err := b.Await(ctx); err != nil {
+				return "", err
+			}
+		}
+		return strings.Join(order, ""), nil
+	})
+	w := newWorld(t, wf)
+	defer w.end()
+	run, err := wf.Start(context.Background(), w.eng, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := run.Result(context.Background()); out != "012" || err != nil {
+		t.Error(out, err)
+	}
+	if n := w.seen(observe.TurnLent); len(n) != 0 {
+		t.Errorf("told: %+v", n)
+	}
+}
+
+// On a machine that is busy a goroutine may wait for long until it goes on.
+func TestOrderHoldsOnABusyMachine(t *testing.T) {
+	runs := 3000
+	if testing.Short() {
+		runs = 100
+	}
+	var lives sync.Map // the orders of one run, by its input
+	var wrong atomic.Int64
+	open := perdure.NewSignal[int]("open")
+	wf := perdure.Define("w", func(ctx context.Context, n int) (int, error) {
+		var order []int
+		var bs []*perdure.Future[int]
+		for i := range 4 {
+			bs = append(bs, perdure.Go(ctx, fmt.Sprint("b", i), func(ctx context.Context) (int, error) {
+				if _, err := perdure.Step(ctx, "s", func(context.Context) (int, error) { return 0, nil }); err != nil {
+					return 0, err
+				}
+				order = append(order, i)
+				return 0, nil
+			}))
+		}
+		for _, b := range bs {
+			if _, err := b.Await(ctx); err != nil {
+				return 0, err
+			}
+		}
+		if before, again := lives.LoadOrStore(n, order); again && !slices.Equal(before.([]int), order) {
+			wrong.Add(1)
+		}
+		return open.Wait(ctx)
+	})
+	w := newWorld(t, wf)
+	defer func() { w.end() }()
+	var all []*perdure.Run[int]
+	for n := range runs {
+		run, err := wf.Start(context.Background(), w.eng, n, perdure.ID(fmt.Sprint(n)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, run)
+	}
+	var burners sync.WaitGroup
+	defer burners.Wait()
+	var stop atomic.Bool
+	defer stop.Store(true)
+	for range 8 * runtime.GOMAXPROCS(0) {
+		burners.Go(func() {
+			for !stop.Load() {
+			}
+		})
+	}
+	w.crash()
+	for n := range runs {
+		if _, err := open.Send(context.Background(), w.eng, fmt.Sprint(n), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range all {
+		run, err := wf.Get(context.Background(), w.eng, fmt.Sprint(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := run.Result(context.Background()); out != n || err != nil {
+			t.Fatal(out, err)
+		}
+	}
+	if n := wrong.Load(); n > 0 {
+		t.Errorf("%d of %d replayed runs saw another order", n, runs)
+	}
+	if n := w.seen(observe.TurnLent); len(n) != 0 {
+		t.Errorf("%d turns were lent, first: %+v", len(n), n[0])
+	}
+}
