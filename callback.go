@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 
+	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/journal"
 )
@@ -158,16 +158,13 @@ func (c *Calls) call(ctx context.Context, key string, all Callbacks, do func(con
 
 // try calls one, and tells observers where it fails.
 func (b Callback) try(ctx context.Context, do func(context.Context, Callback) (bool, error)) error {
-	err := errors.New("it has ended its goroutine")
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-		if s, of := kernel.StepOf(ctx, "callback"); err != nil && of == nil {
-			s.ListenerFailed(err)
-		}
-	}()
-	_, err = do(ctx, b)
+	err := guard.Call(func() error {
+		_, err := do(ctx, b)
+		return err
+	})
+	if s, of := kernel.StepOf(ctx, "callback"); err != nil && of == nil {
+		s.ListenerFailed(err)
+	}
 	return nil
 }
 
@@ -233,18 +230,8 @@ func listenerOf(all ...Callback) Listener {
 		}
 		var failed []error
 		for _, b := range all {
-			failed = append(failed, guarded(func() error { return b.Complete(ctx, r) }))
+			failed = append(failed, guard.Call(func() error { return b.Complete(ctx, r) }))
 		}
 		return errors.Join(failed...)
 	}}
-}
-
-// guarded makes an error of a panic.
-func guarded(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return f()
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -45,7 +46,7 @@ func encode[T any](v T) ([]byte, error) {
 		raw := reflect.ValueOf(v).Bytes()
 		return append(make([]byte, 0, len(raw)), raw...), nil
 	}
-	data, err := json.Marshal(v)
+	data, err := marshal(v)
 	if err != nil {
 		return nil, err
 	}
@@ -75,8 +76,21 @@ func decode[T any](data []byte) (T, error) {
 		reflect.ValueOf(&v).Elem().SetBytes(append(make([]byte, 0, len(data)), data...))
 		return v, nil
 	}
-	err := json.Unmarshal(data, &v)
+	err := unmarshal(data, &v)
 	return v, err
+}
+
+// marshal and unmarshal call methods of the application's types.
+func marshal(v any) (data []byte, err error) {
+	err = guard.Try(func() (err error) {
+		data, err = json.Marshal(v)
+		return err
+	})
+	return data, err
+}
+
+func unmarshal(data []byte, v any) error {
+	return guard.Try(func() error { return json.Unmarshal(data, v) })
 }
 
 // encodeFailure is the failure that a value is which does not encode.

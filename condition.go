@@ -3,6 +3,8 @@ package perdure
 import (
 	"context"
 	"encoding/json"
+
+	"github.com/perdure/perdure/internal/guard"
 )
 
 // A Condition decides whether a step of a declared pattern runs. Holds is called in
@@ -38,7 +40,7 @@ func (f If) Holds(ctx context.Context, k Known) (bool, error) { return f(ctx, k)
 
 // Ask asks a condition. A panic in it is an error.
 func Ask(ctx context.Context, c Condition, k Known) (holds bool, err error) {
-	err = guarded(func() error {
+	err = guard.Try(func() error {
 		holds, err = c.Holds(ctx, k)
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/journal"
 )
@@ -137,7 +138,7 @@ const (
 )
 
 // toFailure gives an error as it is journaled. It is the one place where errors
-// of others become ours.
+// of others become ours, so it does not trust their methods.
 func toFailure(err error) *journal.Failure {
 	links := maxChain
 	return failureOf(err, &links)
@@ -150,10 +151,12 @@ func failureOf(err error, links *int) *journal.Failure {
 		f.Settled = f.Settled || !r.live
 		return &f
 	}
-	f := &journal.Failure{Message: clip(err.Error()), Type: fmt.Sprintf("%T", err)}
+	f := &journal.Failure{Message: clip(guard.Text(err)), Type: fmt.Sprintf("%T", err)}
 	switch e := err.(type) {
 	case *mark:
 		f.Class, f.After, f.Type = e.class, e.after, ""
+	case *guard.Abort:
+		f.Code, f.Type, f.Stack = journal.CodePanic, "", e.Stack()
 	case *Error:
 		f.Code, f.Type = e.Code, ""
 		f.Data, _ = json.Marshal(errorData{e.Op, e.Message, e.Hint})
@@ -180,27 +183,28 @@ type errorData struct {
 // identify names a registered error.
 func identify(f *journal.Failure, err error) {
 	registry.RLock()
-	defer registry.RUnlock()
-	t := reflect.TypeOf(err)
-	if name := registry.typeNames[t]; name != "" {
-		if data, e := json.Marshal(err); e == nil {
-			f.Name, f.Data = name, data
-		}
+	name := registry.typeNames[reflect.TypeOf(err)]
+	if name == "" && reflect.ValueOf(err).Comparable() {
+		f.Name = registry.names[err]
+	}
+	registry.RUnlock()
+	if name == "" {
 		return
 	}
-	if reflect.ValueOf(err).Comparable() {
-		f.Name = registry.names[err]
+	var data []byte
+	if guard.Call(func() (e error) { data, e = json.Marshal(err); return e }) == nil {
+		f.Name, f.Data = name, data
 	}
 }
 
-func unwrap(err error) []error {
+func unwrap(err error) (wraps []error) {
 	switch e := err.(type) {
 	case interface{ Unwrap() error }:
-		return []error{e.Unwrap()}
+		_ = guard.Call(func() error { wraps = []error{e.Unwrap()}; return nil })
 	case interface{ Unwrap() []error }:
-		return e.Unwrap()
+		_ = guard.Call(func() error { wraps = e.Unwrap(); return nil })
 	}
-	return nil
+	return wraps
 }
 
 func clip(s string) string {
@@ -251,16 +255,17 @@ func original(f *journal.Failure) error {
 		return &Error{Code: f.Code, Op: d.Op, Message: d.Message, Hint: d.Hint}
 	}
 	registry.RLock()
-	defer registry.RUnlock()
-	if t := registry.types[f.Name]; t != nil {
-		v := reflect.New(t)
-		if json.Unmarshal(f.Data, v.Interface()) == nil {
-			if e, ok := v.Elem().Interface().(error); ok {
-				return e
-			}
-		}
+	t, sentinel := registry.types[f.Name], registry.sentinels[f.Name]
+	registry.RUnlock()
+	if t == nil {
+		return sentinel
 	}
-	return registry.sentinels[f.Name]
+	v := reflect.New(t)
+	if guard.Call(func() error { return json.Unmarshal(f.Data, v.Interface()) }) != nil {
+		return nil
+	}
+	e, _ := v.Elem().Interface().(error)
+	return e
 }
 
 // Error gives the message that the error had.

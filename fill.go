@@ -58,7 +58,7 @@ func (f *filling) fill(g *part, field reflect.Value) (found bool, err error) {
 		field.SetBytes(bytes.Clone(data))
 		return true, nil
 	}
-	err = json.Unmarshal(data, field.Addr().Interface())
+	err = unmarshal(data, field.Addr().Interface())
 	switch {
 	case err == nil:
 	case g.source == noTag: // its type is not that of the input

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -72,7 +73,7 @@ func checkPressure(op string, p Pressure) error {
 // flawOf asks a pressure that can say so. One that panics then cannot be either.
 func flawOf(p Pressure) error {
 	if v, can := p.(interface{ Validate() error }); can {
-		return guarded(v.Validate)
+		return guard.Call(v.Validate)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func Variable[T any](ctx context.Context, name string) (v T, found bool, err err
 	if err != nil || !found {
 		return v, false, err
 	}
-	if err = json.Unmarshal(data, &v); err != nil { // as SetVariable, which does not know T, has encoded it
+	if err = unmarshal(data, &v); err != nil { // as SetVariable, which does not know T, has encoded it
 		return v, false, decodeError("variable "+name, v, err)
 	}
 	return v, true, nil

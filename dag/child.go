@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"runtime/debug"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/guard"
 )
 
 // A prelude is workflow code that does what a step stands for, in a branch of its own,
@@ -79,7 +79,7 @@ func AddChild[I, A, CI, O any](g *Graph[I], id string, wf *perdure.Workflow[CI, 
 		if err != nil {
 			return nil, err
 		}
-		of, err := guarded(func() CI { return input(in) })
+		of, err := made(func() CI { return input(in) })
 		if err != nil {
 			return nil, err
 		}
@@ -200,12 +200,11 @@ func (s *step) passed(ctx context.Context, body *perdure.Future[json.RawMessage]
 	return &perdure.Error{Code: perdure.CodeTimedOut, Op: "step " + s.id, Message: "it has passed its timeout of " + s.timeout.String()}
 }
 
-// guarded makes an error of a panic.
-func guarded[T any](f func() T) (out T, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return f(), nil
+// made makes a value by code of the application's, in workflow code.
+func made[T any](f func() T) (out T, err error) {
+	err = guard.Try(func() error {
+		out = f()
+		return nil
+	})
+	return out, err
 }

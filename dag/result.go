@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/guard"
 )
 
 // A Result tells how a run of a graph went, or how far it has come.
@@ -35,18 +36,12 @@ func (g *Graph[I]) Ask(r perdure.Report, name string, args json.RawMessage) (any
 	if q == nil {
 		return nil, &perdure.Error{Code: perdure.CodeNotFound, Op: "query " + name, Message: "graph " + g.def.name + " has no such query"}
 	}
-	type answer struct {
-		v   any
-		err error
-	}
-	a, err := guarded(func() answer {
-		v, err := q(r, args)
-		return answer{v, err}
+	var answer any
+	err := guard.Call(func() (err error) {
+		answer, err = q(r, args)
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return a.v, a.err
+	return answer, err
 }
 
 // Current gives the IDs of the steps that go on.

@@ -11,11 +11,11 @@ package expr
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/expr-lang/expr/file"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/guard"
 )
 
 // The limits. What is over one is an error of Check, or of Holds.
@@ -43,7 +43,7 @@ type condition struct {
 // it is a [perdure.Error] of code invalid that shows the place in the text.
 func When(text string) perdure.Condition {
 	c := &condition{text: text}
-	c.err = c.guard(func() (err error) {
+	c.err = c.guarded(func() (err error) {
 		c.root, c.needs, err = compile(text)
 		return err
 	})
@@ -59,7 +59,7 @@ func (c *condition) Holds(_ context.Context, k perdure.Known) (bool, error) {
 		return false, c.err
 	}
 	holds := false
-	err := c.guard(func() error {
+	err := c.guarded(func() error {
 		data, err := read(k, c.needs)
 		if err != nil {
 			return err
@@ -74,14 +74,13 @@ func (c *condition) Holds(_ context.Context, k perdure.Known) (bool, error) {
 	return holds, err
 }
 
-// guard calls do and shows its error in the text. A panic is an error too.
-func (c *condition) guard(do func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = c.show(fmt.Errorf("it panicked: %v", p))
-		}
-	}()
-	if err := do(); err != nil {
+// guarded calls do and shows its error in the text. A panic is an error too.
+func (c *condition) guarded(do func() error) error {
+	err := guard.Try(do)
+	if abort, is := err.(*guard.Abort); is {
+		err = errors.New("it panicked: " + abort.Text())
+	}
+	if err != nil {
 		return c.show(err)
 	}
 	return nil

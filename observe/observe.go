@@ -6,6 +6,8 @@ package observe
 import (
 	"slices"
 	"time"
+
+	"github.com/perdure/perdure/internal/guard"
 )
 
 // A Notice tells one thing. Fields that do not apply are zero.
@@ -36,9 +38,9 @@ type Notice struct {
 // must return soon: while it does not, no run goes on, and it must not itself ask
 // an engine for what has to be written. Others come from other goroutines at any
 // time: StepStarted of an attempt without a record, before the attempt's body, and
-// the kinds that are not of the lifecycle. A panic in it is caught and changes
-// nothing; runtime.Goexit, which t.FailNow of a test calls, cannot be caught and
-// stops the engine's commits: use t.Error.
+// the kinds that are not of the lifecycle. Each call has a goroutine of its own: a
+// panic in it, or runtime.Goexit, which t.FailNow of a test calls, ends that and
+// changes nothing.
 type Func func(Notice)
 
 // An Observer takes only the kinds it wants.
@@ -98,7 +100,10 @@ func (s *Set) Wants(k Kind) bool { return len(s.who(k)) > 0 }
 // other, in their order.
 func (s *Set) Tell(n Notice) {
 	for _, see := range s.who(n.Kind) {
-		tell(see, n)
+		_ = guard.Call(func() error {
+			see(n)
+			return nil
+		})
 	}
 }
 
@@ -111,10 +116,4 @@ func (s *Set) who(k Kind) []Func {
 		return named
 	}
 	return s.all
-}
-
-// tell calls an observer. A panic of it is its own affair.
-func tell(see Func, n Notice) {
-	defer func() { _ = recover() }()
-	see(n)
 }

@@ -316,7 +316,7 @@ func TestAMemberThatCannotBeginFails(t *testing.T) {
 		says  string
 	}{
 		"a condition that fails":  {func(m *saga.Member) { m.When(condition(func() (bool, error) { return false, errBroken })) }, "broken"},
-		"a condition that panics": {func(m *saga.Member) { m.When(condition(func() (bool, error) { panic("odd") })) }, "panicked: odd"},
+		"a condition that panics": {func(m *saga.Member) { m.When(condition(func() (bool, error) { panic("odd") })) }, "panic: odd"},
 		"an input of no use":      {func(m *saga.Member) { m.With(map[string]any{"N": "no number"}) }, "do not decode"},
 	} {
 		for _, optional := range []bool{false, true} {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/guard"
 )
 
 // An each is what makes clones of a step.
@@ -117,11 +118,15 @@ func (t *step) clones(input json.RawMessage) (out []clone, err error) {
 	if t.each == nil {
 		return []clone{{id: t.id}}, nil
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			out, err = nil, fmt.Errorf("panic: %v", p)
-		}
-	}()
+	err = guard.Try(func() (err error) {
+		out, err = t.over(input)
+		return err
+	})
+	return out, err
+}
+
+// over gives what a step over a list becomes.
+func (t *step) over(input json.RawMessage) (out []clone, err error) {
 	items, err := t.each.items(input)
 	if err != nil {
 		return nil, err

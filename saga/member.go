@@ -237,7 +237,7 @@ func (x *composing) known(ctx context.Context) (perdure.Known, error) {
 }
 
 // holds asks the condition of a member, which is the user's code.
-func (x *composing) holds(ctx context.Context, m *member) (is bool, err error) {
+func (x *composing) holds(ctx context.Context, m *member) (bool, error) {
 	if m.when == nil {
 		return true, nil
 	}
@@ -245,10 +245,5 @@ func (x *composing) holds(ctx context.Context, m *member) (is bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			is, err = false, fmt.Errorf("the condition panicked: %v", p)
-		}
-	}()
-	return m.when.Holds(ctx, known)
+	return perdure.Ask(ctx, m.when, known)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/guard"
 )
 
 // undone is the name under which a step is undone.
@@ -222,14 +223,14 @@ func (x *execution) judge(ctx context.Context, u *unit, f *perdure.Future[json.R
 	}
 }
 
-// ask asks the handler. It is the user's code: a panic in it passes over.
-func (x *execution) ask(u *unit, err error, attempts, retries int) (a Action) {
-	defer func() {
-		if recover() != nil {
-			a = Continue
-		}
-	}()
-	return x.handler(UndoError{Saga: x.name, Step: u.clone.id, Err: err, Attempt: attempts, Retries: retries})
+// ask asks the handler. One that panics says Continue.
+func (x *execution) ask(u *unit, err error, attempts, retries int) Action {
+	action := Continue
+	_ = guard.Try(func() error {
+		action = x.handler(UndoError{Saga: x.name, Step: u.clone.id, Err: err, Attempt: attempts, Retries: retries})
+		return nil
+	})
+	return action
 }
 
 // park waits for an operator. Done says that he has decided otherwise than to try again.

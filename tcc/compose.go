@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/guard"
 )
 
 // A Composition is a TCC whose members are TCCs. A member tries and confirms when those
@@ -233,11 +234,13 @@ func (c *composition) callbacks() perdure.Callbacks { return c.compile().calls }
 // the same.
 func (m *Member) makeInput(ctx context.Context, given perdure.Given) (json.RawMessage, error) {
 	return perdure.Value(ctx, "input", func() (data json.RawMessage, err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("the input of %s panicked: %v", m.alias, p)
-			}
-		}()
-		return m.input(ctx, given)
+		err = guard.Try(func() (err error) {
+			data, err = m.input(ctx, given)
+			return err
+		})
+		if abort, is := err.(*guard.Abort); is {
+			err = fmt.Errorf("the input of %s: %w", m.alias, abort)
+		}
+		return data, err
 	})
 }

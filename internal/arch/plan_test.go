@@ -21,10 +21,11 @@ type permit struct {
 // who embeds the engine pays for the standard library and one driver.
 var plan = map[string]permit{
 	// ground
-	"internal/lock": {},
+	"internal/guard": {},
+	"internal/lock":  {},
 	// words
 	"journal": {},
-	"observe": {},
+	"observe": {own: "internal/guard"},
 	"api":     {own: "journal"},
 	// keeping
 	"store":           {own: "journal"},
@@ -34,16 +35,16 @@ var plan = map[string]permit{
 	"store/storetest": {own: "journal store"},
 	"store/floor":     {own: "journal store"},
 	// running
-	"internal/kernel": {own: "internal/lock journal observe store"},
+	"internal/kernel": {own: "internal/guard internal/lock journal observe store"},
 	// door
-	door: {own: "internal/kernel journal observe store"},
+	door: {own: "internal/guard internal/kernel journal observe store"},
 	// garden
-	"saga":        {own: "/"},
-	"tcc":         {own: "/"},
-	"dag":         {own: "/"},
+	"saga":        {own: "/ internal/guard"},
+	"tcc":         {own: "/ internal/guard"},
+	"dag":         {own: "/ internal/guard"},
 	"perduretest": {own: "/ journal observe store store/memory"},
 	"barrier":     {own: "/", others: "github.com/jackc/pgx/v5/stdlib"}, // that is for its tests
-	"expr":        {own: "/", others: "github.com/expr-lang/expr/ast github.com/expr-lang/expr/checker github.com/expr-lang/expr/conf github.com/expr-lang/expr/file github.com/expr-lang/expr/parser github.com/expr-lang/expr/types"},
+	"expr":        {own: "/ internal/guard", others: "github.com/expr-lang/expr/ast github.com/expr-lang/expr/checker github.com/expr-lang/expr/conf github.com/expr-lang/expr/file github.com/expr-lang/expr/parser github.com/expr-lang/expr/types"},
 	// street
 	"app":                        {own: anyPublic, others: "github.com/spf13/cobra golang.org/x/term"},
 	"app/internal/place":         {own: "/ journal store store/sqlite store/postgres", others: "github.com/jackc/pgx/v5 github.com/jackc/pgx/v5/pgconn"},

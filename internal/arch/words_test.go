@@ -80,6 +80,16 @@ const Door = 1`},
 			fine: []string{"app/app.go:2"},
 		},
 		{
+			name: "words/only the guard recovers", check: recovers,
+			bad: map[string]string{
+				"a/a.go":              "package a\nfunc f() { defer func() { recover() }() }",
+				"a/a_test.go":         "package a\nfunc g() { defer func() { recover() }() }",
+				"internal/guard/g.go": "package guard\nfunc f() { defer func() { recover() }() }",
+			},
+			want: []string{"a/a.go:2"},
+			fine: []string{"a/a_test.go", "internal/guard/g.go"},
+		},
+		{
 			name: "words/rows of the spec are named in one form", check: oddTags,
 			bad:  map[string]string{"a/a_test.go": "package a\n// sp" + "ec: L-1,L-2\nfunc f() {}\n// S" + "pec: X-1\n// sp" + "ec: L-1, R-15\n"},
 			want: []string{"a/a_test.go:2", "a/a_test.go:4"},
@@ -406,18 +416,42 @@ func panics(h *house) (found []string) {
 				if functionName(d) == "init" && onStreet(r.path) {
 					continue
 				}
-				ast.Inspect(d, func(n ast.Node) bool {
-					if c, ok := n.(*ast.CallExpr); ok {
-						if name, ok := c.Fun.(*ast.Ident); ok && name.Name == "panic" {
-							found = append(found, h.at(c)+": panic: give an error; this runs in other people's processes")
-						}
-					}
-					return true
-				})
+				for _, c := range callsOf(d, "panic") {
+					found = append(found, h.at(c)+": panic: give an error; this runs in other people's processes")
+				}
 			}
 		}
 	}
 	return found
+}
+
+// recovers finds code that catches panics by itself. The conformance suite may: it
+// imports no engine.
+func recovers(h *house) (found []string) {
+	for _, r := range h.sorted() {
+		if r.path == "internal/guard" || r.path == "store/storetest" {
+			continue
+		}
+		for _, f := range r.code() {
+			for _, c := range callsOf(f.File, "recover") {
+				found = append(found, h.at(c)+": recover: call the application's code through internal/guard, which bears runtime.Goexit too")
+			}
+		}
+	}
+	return found
+}
+
+// callsOf gives the calls of a builtin.
+func callsOf(in ast.Node, builtin string) (calls []*ast.CallExpr) {
+	ast.Inspect(in, func(n ast.Node) bool {
+		if c, ok := n.(*ast.CallExpr); ok {
+			if name, ok := c.Fun.(*ast.Ident); ok && name.Name == builtin {
+				calls = append(calls, c)
+			}
+		}
+		return true
+	})
+	return calls
 }
 
 var (

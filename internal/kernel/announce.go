@@ -3,12 +3,12 @@ package kernel
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
@@ -300,7 +300,7 @@ func (a *announcer) tell(o store.Owed) bool {
 		if err == nil {
 			return true
 		}
-		if errors.Is(err, errStopping) {
+		if err == errStopping {
 			return false
 		}
 		a.k.listenerFailed(o.Head, err)
@@ -389,7 +389,7 @@ func (a *announcer) tellEnd(o store.Owed) error {
 				return
 			}
 			defer func() { <-slots }()
-			err := guarded(func() error { return l.Tell(a.calls, end) })
+			err := guard.Call(func() error { return l.Tell(a.calls, end) })
 			if err != nil {
 				a.k.listenerFailed(o.Head, err)
 			}
@@ -421,36 +421,21 @@ func (a *announcer) publish(o store.Owed) error {
 	if o.Entry.Op.Name == eventNote {
 		e.Step = d.Reason
 	}
-	return guarded(func() error { return subscriber(a.calls, e) })
+	return guard.Call(func() error { return subscriber(a.calls, e) })
 }
 
 // ListenerFailed tells observers that what was told of a step, in its run, has failed.
 func (s StepInfo) ListenerFailed(err error) { s.a.op.run.k.listenerFailed(s.Run(), err) }
 
 func (k *Kernel) listenerFailed(h journal.Head, err error) {
+	text := guard.Text(err)
+	if a, is := err.(*guard.Abort); is {
+		text += "\n" + a.Stack()
+	}
 	k.observe(observe.Notice{
 		Kind: observe.ListenerFailed, At: time.Now(), Run: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
-		Pattern: h.Pattern.String(), Status: h.Status.String(), Err: err.Error(),
+		Pattern: h.Pattern.String(), Status: h.Status.String(), Err: text,
 	})
-}
-
-var errExited = errors.New("it has ended its goroutine")
-
-// guarded calls f on a goroutine of its own; a panic in it is an error, and so is
-// that it ends the goroutine.
-func guarded(f func() error) error {
-	out := make(chan error, 1)
-	go func() {
-		err := errExited
-		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("panic: %v", p)
-			}
-			out <- err
-		}()
-		err = f()
-	}()
-	return <-out
 }
 
 // lastPayload gives the payload that a run had last: its input, or what replaced

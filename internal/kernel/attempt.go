@@ -6,11 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 )
@@ -90,7 +90,7 @@ func (o *operation) again(rec *record) {
 	a := &attempt{op: o, n: o.tries, began: rec.began.Add(before - o.work.Timeout)}
 	o.attempt = a
 	o.run.inFlight++
-	o.finish(a, nil, 0, a.timeoutFailure())
+	o.failed(a, a.timeoutFailure(), o.next(a.n, a.timeoutFailure()))
 }
 
 // begin starts the attempt's goroutine, when there is room for what it will
@@ -134,7 +134,7 @@ func (k *Kernel) land() {
 }
 
 // execute is the goroutine of an attempt. A panic, or runtime.Goexit, in the
-// body is a failed attempt, so what follows the body is deferred.
+// body is a failed attempt.
 func (o *operation) execute() {
 	r := o.run
 	r.mu.Lock()
@@ -154,25 +154,26 @@ func (o *operation) execute() {
 		return
 	}
 	a.tellBegun()
-	var data []byte
-	var failure *journal.Failure
-	returned := false
-	defer func() {
-		if !returned {
-			failure = panicFailure("step "+o.path(), recover(), string(debug.Stack()))
-		}
-		a.returned(data, failure)
-	}()
-	data, failure = o.body(a)
-	returned = true
+	o.body(a, a.returned)
 }
 
-// body calls the user's code, and what is to go around it.
-func (o *operation) body(a *attempt) ([]byte, *journal.Failure) {
-	if o.run.k.cfg.Around != nil {
-		return o.surrounded(a)
-	}
-	return o.work.Body(a.ctx)
+// body calls the user's code, and what is to go around it; and then hands on what that
+// came to, also if the code panics or ends its goroutine.
+func (o *operation) body(a *attempt, then func([]byte, *journal.Failure)) {
+	var data []byte
+	var failure *journal.Failure
+	guard.Run(func() {
+		if o.run.k.cfg.Around != nil {
+			data, failure = o.surrounded(a)
+		} else {
+			data, failure = o.work.Body(a.ctx)
+		}
+	}, func(abort *guard.Abort) {
+		if abort != nil {
+			data, failure = nil, abortFailure("step "+o.path(), abort)
+		}
+		then(data, failure)
+	})
 }
 
 // surrounded calls what is to go around the user's code.
@@ -201,10 +202,13 @@ func (a *attempt) returned(data []byte, failure *journal.Failure) {
 	if failure == nil {
 		spill, failure = r.k.spillOver("the result of step "+o.path(), &data)
 	}
+	next := o.next(a.n, failure)
 	r.mu.Lock()
 	current := o.attempt == a && !r.gone()
-	if current {
-		o.finish(a, data, spill, failure)
+	if current && failure == nil {
+		o.succeeded(a, data, spill)
+	} else if current {
+		o.failed(a, failure, next)
 	} else if o.attempt == a { // the run leaves: it has not to be given up any more
 		o.attempt = nil
 		r.inFlight--
@@ -253,7 +257,7 @@ func (a *attempt) timedOut() {
 		return
 	}
 	a.abandon(nil)
-	o.finish(a, nil, 0, a.timeoutFailure())
+	o.failed(a, a.timeoutFailure(), o.next(a.n, a.timeoutFailure()))
 }
 
 func (a *attempt) timeoutFailure() *journal.Failure {
@@ -263,34 +267,34 @@ func (a *attempt) timeoutFailure() *journal.Failure {
 	}
 }
 
-// finish takes what an attempt came to.
-func (o *operation) finish(a *attempt, data []byte, spill journal.Number, failure *journal.Failure) {
+// succeeded settles the step with the result of an attempt.
+func (o *operation) succeeded(a *attempt, data []byte, spill journal.Number) {
+	e := journal.Entry{Kind: journal.StepCompleted, Data: data, Spill: spill, Took: time.Since(a.began)}
+	o.outcome.Data = data
+	if spill != 0 {
+		e.Data = nil
+	}
+	if a.n > 1 {
+		e.Detail = &journal.Detail{Attempt: a.n}
+	}
+	o.emit(a)
+	o.settle(e)
+}
+
+// failed takes the failure of an attempt, and what the policy says of it.
+func (o *operation) failed(a *attempt, failure *journal.Failure, next upshot) {
 	r := o.run
 	took := time.Since(a.began)
-	if failure == nil {
-		e := journal.Entry{Kind: journal.StepCompleted, Data: data, Spill: spill, Took: took}
-		o.outcome.Data = data
-		if spill != 0 {
-			e.Data = nil
-		}
-		if a.n > 1 {
-			e.Detail = &journal.Detail{Attempt: a.n}
-		}
-		o.emit(a)
-		o.settle(e)
-		return
-	}
 	d := &journal.Detail{Attempt: a.n, Failure: failure}
-	c := failure.ClassOf()
-	if c != nil && c.Class == journal.ClassPark {
+	if c := failure.ClassOf(); c != nil && c.Class == journal.ClassPark {
 		r.append(journal.Entry{Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.mark(d)})
 		o.attempt = nil
 		r.inFlight--
 		r.suspend(c.Message, failure)
 		return
 	}
-	if delay, again := o.next(a.n, failure, c); again {
-		d.Due = time.Now().Add(delay).Round(0)
+	if next.again {
+		d.Due = time.Now().Add(next.after).Round(0)
 		r.outside(journal.Entry{Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.mark(d)})
 		o.attempt = nil
 		r.inFlight--
@@ -342,17 +346,25 @@ func (o *operation) mark(d *journal.Detail) *journal.Detail {
 	return d
 }
 
-// next says when the next attempt begins, by the failure's class and the
-// policy.
-func (o *operation) next(n int, f *journal.Failure, c *journal.Failure) (time.Duration, bool) {
-	if f.Code == journal.CodeEncode || f.Code == journal.CodeTooLarge || c != nil && c.Class == journal.ClassPermanent {
-		return 0, false
+// An upshot says whether a step that has failed is tried again, and after how long.
+type upshot struct {
+	again bool
+	after time.Duration
+}
+
+// next decides by the failure's class and the policy what follows the n-th attempt. The
+// policy may ask the author's error types. So whoever holds the run's lock asks about
+// failures of the engine's own only.
+func (o *operation) next(n int, f *journal.Failure) (u upshot) {
+	c := f.ClassOf()
+	if f == nil || f.Code == journal.CodeEncode || f.Code == journal.CodeTooLarge || c != nil && c.Class == journal.ClassPermanent {
+		return u
 	}
-	delay, again := o.work.Next(n, f)
-	if again && c != nil && c.Class == journal.ClassRetry && c.After > 0 {
-		delay = c.After
+	_ = guard.Call(func() error { u.after, u.again = o.work.Next(n, f); return nil }) // a policy that panics knows of no next attempt
+	if u.again && c != nil && c.Class == journal.ClassRetry && c.After > 0 {
+		u.after = c.After
 	}
-	return delay, again
+	return u
 }
 
 // backOff begins the next attempt at that time; at once where that is zero.

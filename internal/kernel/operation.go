@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -333,12 +334,12 @@ func (s *scope) durable(seq int64) <-chan struct{} {
 // contextEnded is called when the context that the author passed has ended.
 func (o *operation) contextEnded(ctx context.Context) {
 	r := o.run
+	f := contextFailure(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if o.settled || r.gone() || o.scope.cancelled() != nil {
 		return
 	}
-	f := contextFailure(ctx)
 	a := o.attempt
 	switch o.class {
 	case isTimer:
@@ -352,15 +353,19 @@ func (o *operation) contextEnded(ctx context.Context) {
 	a.abandon(errStepCancelled)
 }
 
-// contextFailure is the failure that the end of a context is.
+// contextFailure is the failure that the end of a context is. The context and its
+// errors may be the author's.
 func contextFailure(ctx context.Context) *journal.Failure {
 	err := ctx.Err()
-	f := &journal.Failure{Message: err.Error(), Name: "context.Canceled", Code: journal.CodeCancelled}
-	if errors.Is(err, context.DeadlineExceeded) {
+	f := &journal.Failure{Message: guard.Text(err), Name: "context.Canceled", Code: journal.CodeCancelled}
+	late := false
+	if _ = guard.Call(func() error { late = errors.Is(err, context.DeadlineExceeded); return nil }); late {
 		f.Name, f.Code = "context.DeadlineExceeded", journal.CodeTimedOut
 	}
-	if cause := context.Cause(ctx); cause != nil && cause.Error() != err.Error() {
-		f.Message += ": " + cause.Error()
+	if cause := context.Cause(ctx); cause != nil {
+		if text := guard.Text(cause); text != f.Message {
+			f.Message += ": " + text
+		}
 	}
 	return f
 }

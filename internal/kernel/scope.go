@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
+	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 )
@@ -383,33 +383,31 @@ func (r *run) endGoroutine(b *branch) {
 // a panic is kept and the run's code is replayed later (L-16 of the spec);
 // Goexit of the engine's own making ends the goroutine and nothing else.
 func (b *branch) main() {
-	r, returned := b.run, false
-	defer func() {
-		if returned {
+	r := b.run
+	guard.Run(b.body, func(abort *guard.Abort) {
+		if abort == nil {
 			return
 		}
-		p := recover()
+		var f *journal.Failure
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if !r.gone() {
-			r.panicked(panicFailure("the workflow", p, string(debug.Stack())))
+		if !r.gone() { // else the engine itself has ended the goroutine
+			r.mu.Unlock()
+			f = abortFailure("the workflow", abort)
+			r.mu.Lock()
+		}
+		if f != nil && !r.gone() {
+			r.panicked(f)
 		}
 		r.endGoroutine(b)
-	}()
-	b.body()
-	returned = true
+	})
 }
 
-// panicFailure describes a panic, or runtime.Goexit where p is nil.
-func panicFailure(who string, p any, stack string) *journal.Failure {
-	f := &journal.Failure{Code: journal.CodePanic, Stack: stack}
-	switch p := p.(type) {
-	case nil:
-		f.Message = who + " called runtime.Goexit"
-	case error:
-		f.Message = who + " panicked: " + p.Error()
-	default:
-		f.Message = fmt.Sprintf("%s panicked: %v", who, p)
+// abortFailure describes how code ended that did not return.
+func abortFailure(who string, a *guard.Abort) *journal.Failure {
+	f := &journal.Failure{Code: journal.CodePanic, Stack: a.Stack(), Message: who + " called runtime.Goexit"}
+	if !a.Exited {
+		f.Message = who + " panicked: " + a.Text()
 	}
 	return f
 }

@@ -2,10 +2,10 @@ package kernel
 
 import (
 	"context"
-	"runtime/debug"
 	"slices"
 	"time"
 
+	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -41,12 +41,12 @@ type userTx struct {
 
 // commit ends the transaction. A panic of the user's is an error of unknown outcome.
 func (t *userTx) commit(ctx context.Context) error {
-	return guarded(func() error { return t.Commit(context.WithoutCancel(ctx)) })
+	return guard.Call(func() error { return t.Commit(context.WithoutCancel(ctx)) })
 }
 
 // rollback ends the transaction. What cannot be rolled back is not committed either.
 func (t *userTx) rollback(ctx context.Context) {
-	_ = guarded(func() error { return t.Rollback(context.WithoutCancel(ctx)) })
+	_ = guard.Call(func() error { return t.Rollback(context.WithoutCancel(ctx)) })
 }
 
 // Join makes the transaction that of the attempt, which ends it. The body calls it
@@ -76,21 +76,11 @@ func (o *operation) transact(a *attempt) {
 // tryTx calls the body and ends its transaction. It says whether to try again. A
 // panic, or runtime.Goexit, in the body is a failed attempt.
 func (o *operation) tryTx(a *attempt) (again bool) {
-	var data []byte
-	var failure *journal.Failure
-	returned := false
 	o.run.mu.Lock()
 	a.events, a.writes = nil, nil
 	o.run.mu.Unlock()
-	defer func() {
-		if !returned {
-			failure = panicFailure("step "+o.path(), recover(), string(debug.Stack()))
-		}
-		again = a.endTx(data, failure)
-	}()
-	data, failure = o.body(a)
-	returned = true
-	return false
+	o.body(a, func(data []byte, failure *journal.Failure) { again = a.endTx(data, failure) })
+	return again
 }
 
 // endTx commits or rolls back, and settles what the attempt came to.
@@ -179,7 +169,7 @@ func (a *attempt) commitTx(tx *userTx, data []byte) (failure *journal.Failure, a
 		failure = k.cfg.Failure(err)
 	}
 	again = tries > 1
-	if done = a.withdraw(w, failure, again); done {
+	if done = a.withdraw(w, failure, again, o.next(a.n, failure)); done {
 		again = false
 	} else if o.ctx.Err() != nil { // nobody heard of it while the result was tentative
 		o.contextEnded(o.ctx)
@@ -303,7 +293,7 @@ func (a *attempt) landed() {
 
 // withdraw takes a proposal back. Where something was appended after the result, the
 // failure takes its place: it then says that it is done. Else nothing is left of it.
-func (a *attempt) withdraw(w *proposal, failure *journal.Failure, again bool) (done bool) {
+func (a *attempt) withdraw(w *proposal, failure *journal.Failure, again bool, next upshot) (done bool) {
 	o := a.op
 	r := o.run
 	r.mu.Lock()
@@ -337,7 +327,7 @@ func (a *attempt) withdraw(w *proposal, failure *journal.Failure, again bool) (d
 		return false
 	case !over:
 		r.slot = w.seq // for what is recorded of the failure
-		o.finish(a, nil, 0, failure)
+		o.failed(a, failure, next)
 	case r.gone(): // what it has ended with counts it as settled
 		r.replace(w.seq, journal.Entry{
 			Kind: journal.StepFailed, Op: o.id, Took: time.Since(a.began), Detail: o.mark(&journal.Detail{Attempt: a.n, Failure: failure}),
