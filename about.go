@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -107,8 +106,10 @@ func (e *Engine) Workflows() []Registered {
 }
 
 // Retention says for how long runs are kept after their end. It is an option of an
-// engine, and of a workflow for its runs. A run is kept at least as long as it
-// stands for its workflow ID ([Dedup]); open ones always are.
+// engine, and of a workflow for its runs. It is kept with each run from its start, or,
+// where a run was started by one that does not know the workflow, from the first claim
+// by an engine that does: another setting counts for new runs only. A run is kept at least
+// as long as it stands for its workflow ID ([Dedup]); open ones always are.
 type Retention struct {
 	Period   time.Duration // 0 is 7 days, below 0 for ever
 	ByStatus map[journal.Status]time.Duration
@@ -118,8 +119,7 @@ func (r Retention) workflow(w *workflow) error {
 	if err := r.check("define " + w.Name); err != nil {
 		return err
 	}
-	k := r.kernel()
-	w.Retain, w.retention = &k, &r
+	w.Retain, w.retention = r.kernel(), &r
 	return nil
 }
 
@@ -132,8 +132,8 @@ func (r Retention) check(op string) error {
 	return nil
 }
 
-func (r Retention) kernel() kernel.Retention {
-	return kernel.Retention{Period: or(r.Period, defaultRetention), ByStatus: r.ByStatus}
+func (r Retention) kernel() journal.Retention {
+	return journal.NewRetention(or(r.Period, defaultRetention), r.ByStatus)
 }
 
 // Purge removes now what is kept no longer: runs, and unrouted signals that have

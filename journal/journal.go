@@ -125,6 +125,7 @@ type Head struct {
 	Chain      Number        // the first run of the chain that continues as new; its own number without
 	Parent     Number        // the run that started it as a child and hears how it ends; zero without
 	Keep       time.Duration // how long after its end it stands for its workflow ID
+	Retain     Retention     // how long after its end it is kept; set at its start, or by the first engine that knows its workflow
 }
 
 // MaxName is the length limit of IDs and names in bytes.

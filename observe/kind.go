@@ -60,6 +60,7 @@ const (
 	ReplayDiffered    Kind = "replay differed" // another build: Step is an operation, Reason one of those below
 	KeyAdvised        Kind = "key advised"     // another build replays an occurrence above 1: give it a key
 	StoreFailed       Kind = "store failed"    // a commit or claim is tried again
+	PurgeFailed       Kind = "purge failed"    // what is kept no longer is still there; the next clean-up tries again
 	StoreRecovered    Kind = "store recovered" // after Attempt tries
 	Committed         Kind = "committed"       // a group is durable; Rows and Took say of what size
 	LeaseLost         Kind = "lease lost"      // the engine stops what it executes, and joins again when it can; Err says why

@@ -112,7 +112,7 @@ type Store interface {
 	// them; zero when there are no more.
 	Find(ctx context.Context, f Filter) ([]journal.Head, journal.Number, error)
 
-	// Purge removes what is kept no longer, a bounded number of runs at a time.
+	// Purge removes what is kept no longer, a bounded number of rows at a time.
 	Purge(ctx context.Context, p Purge) (Purged, error)
 
 	// Info tells what the store is and who uses it.
@@ -167,7 +167,7 @@ type Group struct {
 type Change struct {
 	Run     journal.Number
 	Create  bool            // the run is new
-	Head    *journal.Head   // of a new run whole; else status, owner, wake, end, last, cause and keep where they change; nil leaves the head
+	Head    *journal.Head   // of a new run whole; else status, owner, wake, end, last, cause, keep and retention where they change; nil leaves the head
 	Since   time.Time       // of a new run: one of the same workflow and ID that ended at this time or later counts as the same; zero: open ones only
 	From    journal.Number  // of a new run: the one, ended by this group, that it continues. Its untaken messages, with their numbers, and Mail become the new run's
 	Shares  journal.Number  // of a new run: one whose spilled payloads its entries name. Where that is gone, the group is refused; else they stay
@@ -373,28 +373,48 @@ type Filter struct {
 	Limit       int               // 0 for 100; at most 1,000
 }
 
-// A Purge removes runs that have ended, with their journals, messages and
-// payloads, but none that a rule does not name, that stands for its workflow ID
-// still (Head.Keep), of which an entry is owed, or that is the first of a chain that
-// goes on; and unrouted messages that have expired. A payload that another run names too stays.
+// A Purge removes runs that have expired (Head.Expires), but none of which an entry is
+// owed, or that is the first of a chain that goes on; and unrouted messages that have
+// expired. It is one transaction, and removes at most so many rows.
+//
+// A run is gone as a whole, and at once: its head goes in one transaction, and from then on
+// nobody finds it, it stands for no workflow ID, and it is not claimed. What its head leaves,
+// entries, messages, attributes and payloads, goes with it as far as the limit reaches,
+// and else first of all with the next purges, whoever makes them. A payload that another run names
+// too stays.
 type Purge struct {
 	Engine journal.EngineID // whose right to write is checked; zero for a stranger
 	Now    time.Time
-	Rules  []Rule
-	Limit  int // runs at a time; 0 for 100
+	// Unsaid are retentions by workflow, for runs of theirs that have ended without one
+	// (Head.Retain): they get it now. Versions of before wrote such runs.
+	Unsaid map[string]journal.Retention
+	Limit  int // rows at a time; 0 for PurgeRows
 }
 
-// A Rule names runs of a status that ended at Before or earlier.
-type Rule struct {
-	Workflow string           // empty for every one that no other rule of the purge names
-	Statuses []journal.Status // empty for every one
-	Before   time.Time
+// PurgeRows is how many rows a purge removes that does not say, and PurgeBytes after how many
+// bytes of payloads it stops: so many take some milliseconds.
+const (
+	PurgeRows  = 1000
+	PurgeBytes = 4 << 20
+)
+
+// Rows is how many rows the purge may remove.
+func (p *Purge) Rows() int {
+	if p.Limit <= 0 {
+		return PurgeRows
+	}
+	return p.Limit
 }
+
+// Heads is how many runs may go at a time: a tenth of the rows, so that there is room for
+// what they leave.
+func (p *Purge) Heads() int { return (p.Rows() + 9) / 10 }
 
 // Purged is what a purge removed.
 type Purged struct {
 	Runs     int
 	Unrouted int
+	Rows     int  // of any kind, heads and unrouted messages too
 	More     bool // more is to be removed
 }
 

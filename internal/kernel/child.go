@@ -85,6 +85,7 @@ func (o *operation) create(c Child, spill journal.Number) error {
 	head := journal.Head{
 		Number: n, ID: o.child, WorkflowID: c.ID, Workflow: c.Workflow, Pattern: c.Pattern,
 		Status: journal.Pending, Wake: now, Created: now, Chain: n, Parent: r.head.Number, Keep: c.Keep,
+		Retain: r.k.retention(c.Workflow),
 	}
 	if c.ID == "" {
 		head.WorkflowID = string(o.child)

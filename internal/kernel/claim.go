@@ -303,6 +303,9 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 		}
 	}
 	def := k.Lookup(c.Head.Workflow)
+	if c.Head.Retain == "" { // who started it did not know the workflow
+		c.Head.Retain = k.retention(c.Head.Workflow)
+	}
 	r := k.residentOf(c, def)
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -48,9 +48,8 @@ type Config struct {
 	KeepPosts   time.Duration // how long a message is kept that found no run
 	// Around is called around the body of every step; nil for nothing.
 	Around func(ctx context.Context, step StepInfo, body func(context.Context) *journal.Failure) *journal.Failure
-	// Retain says for how long a run is kept after its end, by workflow and status;
-	// below 0 for ever. See retain.
-	Retain  Retention
+	// Retain says for how long runs are kept after their end whose workflow does not say it.
+	Retain  journal.Retention
 	CleanUp time.Duration // how often what is kept no longer is removed; 0 for never
 	// KeepLettered is for how long after its end a run is kept that a dead letter is about.
 	KeepLettered time.Duration
@@ -66,8 +65,8 @@ type Workflow struct {
 	// CleansUp says that its code plans a clean-up before anything else, which is then
 	// not recorded.
 	CleansUp bool
-	Timeout  time.Duration // of the whole run; 0 for none
-	Retain   *Retention    // nil for the engine's
+	Timeout  time.Duration     // of the whole run; 0 for none
+	Retain   journal.Retention // empty for the engine's
 	// Listeners are told when a run has ended.
 	Listeners []*Listener
 	// Next is the policy of steps that have none. See Step.

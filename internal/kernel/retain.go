@@ -2,47 +2,36 @@ package kernel
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
 )
 
-// A Retention says for how long runs are kept after their end. Below 0 is for
-// ever.
-type Retention struct {
-	Period   time.Duration
-	ByStatus map[journal.Status]time.Duration // where it differs
+// retention returns for how long runs of a workflow are kept that start now; nothing
+// where the engine does not know it: then the first engine that does will say.
+func (k *Kernel) retention(workflow string) journal.Retention {
+	def := k.Lookup(workflow)
+	switch {
+	case def == nil:
+		return ""
+	case def.Retain != "":
+		return def.Retain
+	}
+	return k.cfg.Retain
 }
 
-// rules gives what a purge may remove of a workflow's runs; of every one that has
-// no rules of its own where the name is empty.
-func (p Retention) rules(workflow string, now time.Time) []store.Rule {
-	var out []store.Rule
-	byPeriod := map[time.Duration][]journal.Status{}
-	for _, s := range journal.Statuses() {
-		if !s.IsTerminal() {
-			continue
-		}
-		period, ok := p.ByStatus[s]
-		if !ok {
-			period = p.Period
-		}
-		byPeriod[period] = append(byPeriod[period], s)
+// unsaid returns the retentions of the workflows that the engine knows.
+func (k *Kernel) unsaid() map[string]journal.Retention {
+	out := map[string]journal.Retention{}
+	for _, name := range k.names() {
+		out[name] = k.retention(name)
 	}
-	for period, statuses := range byPeriod {
-		before := now.Add(-period)
-		if period < 0 {
-			before = time.Unix(0, 1) // the rule names them and removes none
-		}
-		out = append(out, store.Rule{Workflow: workflow, Statuses: statuses, Before: before})
-	}
-	slices.SortFunc(out, func(a, b store.Rule) int { return a.Before.Compare(b.Before) })
 	return out
 }
 
-// purge removes what is kept no longer, in small batches.
+// purge removes what is kept no longer, in small slices.
 func (k *Kernel) purge(ctx context.Context) (runs, messages int, err error) {
 	if err := k.running(ctx, "purge"); err != nil {
 		return 0, 0, err
@@ -51,9 +40,7 @@ func (k *Kernel) purge(ctx context.Context) (runs, messages int, err error) {
 		if !k.holds() {
 			return runs, messages, k.err
 		}
-		now := time.Now()
-		rules := append(k.cfg.Retain.rules("", now), k.retained(now)...)
-		p, err := k.store.Purge(ctx, store.Purge{Engine: k.engine, Now: now, Rules: rules})
+		p, err := k.store.Purge(ctx, store.Purge{Engine: k.engine, Now: time.Now(), Unsaid: k.unsaid()})
 		if err != nil {
 			return runs, messages, unavailable("purge", err)
 		}
@@ -74,7 +61,9 @@ func (k *Kernel) cleanUp(ctx context.Context) {
 	for {
 		select {
 		case <-t.C:
-			_, _, _ = k.purge(ctx)
+			if _, _, err := k.purge(ctx); err != nil && ctx.Err() == nil {
+				k.observe(observe.Notice{Kind: observe.PurgeFailed, At: time.Now(), Err: err.Error()})
+			}
 		case <-ctx.Done():
 			return
 		case <-k.dead:

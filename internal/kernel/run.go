@@ -352,6 +352,7 @@ func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
 	r.send(outgoing{create: &store.Change{Run: n, Create: true, From: h.Number, Entries: entries, Head: &journal.Head{
 		Number: n, ID: id, WorkflowID: h.WorkflowID, Workflow: h.Workflow, Pattern: h.Pattern,
 		Status: journal.Pending, Wake: now, Created: now, Chain: h.Chain, Parent: h.Parent, Keep: h.Keep,
+		Retain: r.k.retention(h.Workflow),
 	}}})
 	return end
 }

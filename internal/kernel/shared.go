@@ -4,10 +4,8 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/perdure/perdure/journal"
-	"github.com/perdure/perdure/store"
 )
 
 // shared is what all kernels of an engine know, one after the other: what its
@@ -53,19 +51,6 @@ func (s *shared) names() []string {
 		names = append(names, name)
 	}
 	return names
-}
-
-// retained gives what a purge may remove of the workflows that say so.
-func (s *shared) retained(now time.Time) []store.Rule {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var rules []store.Rule
-	for name, def := range s.workflows {
-		if def.Retain != nil {
-			rules = append(rules, def.Retain.rules(name, now)...)
-		}
-	}
-	return rules
 }
 
 // Listen adds a listener until the function that it gives is called.

@@ -78,6 +78,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	head := journal.Head{
 		Number: n, ID: journal.MakeRunID(k.database(), n), WorkflowID: s.ID, Workflow: s.Workflow, Pattern: s.Pattern,
 		Status: journal.Running, Owner: k.engine, Wake: now, Created: now, Chain: n, Keep: s.Dedup,
+		Retain: k.retention(s.Workflow),
 	}
 	if s.ID == "" { // nobody else can have this one
 		head.WorkflowID, head.Keep, s.Dedup = string(head.ID), 0, 0

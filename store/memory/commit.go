@@ -317,7 +317,8 @@ func (tx *transaction) head(i int, c *store.Change) error {
 	tx.touch(r)
 	h := storedHead(*c.Head)
 	r.claimed = false
-	r.head.Status, r.head.Ended, r.head.Last, r.head.Cause, r.head.Keep = h.Status, h.Ended, h.Last, h.Cause, h.Keep
+	r.head.Status, r.head.Ended, r.head.Last, r.head.Cause = h.Status, h.Ended, h.Last, h.Cause
+	r.head.Keep, r.head.Retain = h.Keep, h.Retain
 	if c.Rest && c.Head.Mail != r.head.Mail {
 		c.Verdict, c.Found = store.Mail, r.head
 		return nil

@@ -43,6 +43,7 @@ type data struct {
 	lease    time.Duration // of an engine; 0 where the store is for one
 	runs     map[journal.Number]*run
 	byNumber []*run                 // ascending
+	gone     []*run                 // purged, with what is left of them
 	byID     map[string][]*run      // by workflow ID, in the order of creation
 	due      map[string]*queue      // by workflow: who may be claimed, and when
 	mail     map[*run]bool          // among them all that have mail which their engine was not given

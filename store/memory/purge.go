@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -9,9 +8,6 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
-
-// purgePage is how many runs go at a time where the purge does not say.
-const purgePage = 100
 
 // Purge removes what is kept no longer.
 func (s *Store) Purge(_ context.Context, p store.Purge) (store.Purged, error) {
@@ -27,42 +23,123 @@ func (s *Store) Purge(_ context.Context, p store.Purge) (store.Purged, error) {
 	return s.data.purge(p), nil
 }
 
-func (d *data) purge(p store.Purge) store.Purged {
-	var out store.Purged
-	payloads := map[journal.Number]bool{} // of what is removed
-	for _, u := range d.allUnrouted() {
-		if !u.waits(p.Now) {
-			d.setWaiting(u.workflowID, without(d.waiting[u.workflowID], u))
-			payloads[u.row.entry.Spill] = true
-			out.Unrouted++
-		}
-	}
-	gone, more := d.purgeable(p)
-	for _, r := range gone {
-		d.remove(r)
-		for _, m := range r.messages {
-			delete(d.known, r.sent(m.id))
-		}
-		r.payloads(payloads)
-	}
-	out.Runs, out.More = len(gone), more
-	d.sweep(payloads)
-	return out
+// A purging is a purge while it is made.
+type purging struct {
+	*data
+	store.Purged
+	left     int                     // rows that may still go
+	bytes    int                     // of payloads
+	payloads map[journal.Number]bool // that what is removed has named
 }
 
-// purgeable gives the runs that go now, and whether there are more.
-func (d *data) purgeable(p store.Purge) (gone []*run, more bool) {
-	owing := d.owing()
+func (d *data) purge(p store.Purge) store.Purged {
+	g := purging{data: d, left: p.Rows(), payloads: map[journal.Number]bool{}}
+	d.say(p.Unsaid)
+	if g.More = len(d.gone) > 0; !g.More {
+		g.vanish(p.Now, p.Heads())
+	}
+	for len(d.gone) > 0 && g.clear(d.gone[0]) {
+		d.gone = d.gone[1:]
+	}
+	g.More = g.More || len(d.gone) > 0
+	g.expire(p.Now)
+	g.Rows += d.sweep(g.payloads)
+	return g.Purged
+}
+
+// say sets the retention of runs that have ended without one.
+func (d *data) say(unsaid map[string]journal.Retention) {
 	for _, r := range d.byNumber {
-		if r.isOpen() || owing[r] || r.stands(p.Now) || d.goesOn(r) || !isNamed(p.Rules, &r.head) {
+		if !r.isOpen() && r.head.Retain == "" {
+			r.head.Retain = unsaid[r.head.Workflow]
+		}
+	}
+}
+
+// vanish removes the heads of runs that have expired, those first that have done so
+// first.
+func (g *purging) vanish(now time.Time, most int) {
+	owing := g.owing()
+	var over []*run
+	for _, r := range g.byNumber {
+		if at := r.head.Expires(); !at.IsZero() && !at.After(now) && !owing[r] && !g.goesOn(r) {
+			over = append(over, r)
+		}
+	}
+	slices.SortStableFunc(over, func(a, b *run) int { return a.head.Expires().Compare(b.head.Expires()) })
+	if len(over) > most {
+		over, g.More = over[:most], true
+	}
+	for _, r := range over {
+		g.remove(r)
+		g.spend(1, 0)
+	}
+	g.gone = append(g.gone, over...)
+	g.Runs = len(over)
+}
+
+// spend counts rows that are removed.
+func (g *purging) spend(rows, bytes int) {
+	g.left, g.bytes, g.Rows = g.left-rows, g.bytes+bytes, g.Rows+rows
+}
+
+// spendEntry counts a row that goes and notes the payload that it names. It reports false
+// where there is no room for both any more.
+func (g *purging) spendEntry(e *journal.Entry) bool {
+	rows, bytes := 1, len(e.Data)
+	if e.Spill != 0 {
+		rows, bytes = 2, len(g.spilled[e.Spill])
+	}
+	if rows > g.left && g.Rows > 0 || g.left <= 0 || g.bytes >= store.PurgeBytes {
+		return false
+	}
+	g.spend(1, bytes)
+	if e.Spill != 0 {
+		g.left--
+		g.payloads[e.Spill] = true
+	}
+	return true
+}
+
+// clear removes what the head of a run has left. It reports whether that was all.
+func (g *purging) clear(r *run) bool {
+	for len(r.rows) > 0 {
+		if !g.spendEntry(&r.rows[0].entry) {
+			return false
+		}
+		r.rows = r.rows[1:]
+	}
+	for len(r.messages) > 0 {
+		m := r.messages[0]
+		if !g.spendEntry(&m.row.entry) {
+			return false
+		}
+		delete(g.known, r.sent(m.id))
+		r.messages = r.messages[1:]
+	}
+	for name := range r.attributes {
+		if g.left <= 0 {
+			return false
+		}
+		g.spend(1, 0)
+		delete(r.attributes, name)
+	}
+	return true
+}
+
+// expire removes unrouted messages that have expired.
+func (g *purging) expire(now time.Time) {
+	for _, u := range g.allUnrouted() {
+		if u.waits(now) {
 			continue
 		}
-		if len(gone) == cmp.Or(p.Limit, purgePage) {
-			return gone, true
+		if !g.spendEntry(&u.row.entry) {
+			g.More = true
+			return
 		}
-		gone = append(gone, r)
+		g.setWaiting(u.workflowID, without(g.waiting[u.workflowID], u))
+		g.Unrouted++
 	}
-	return gone, false
 }
 
 // payloads adds the spilled payloads that the run names.
@@ -75,42 +152,30 @@ func (r *run) payloads(named map[journal.Number]bool) {
 	}
 }
 
-// sweep removes those payloads that nothing names.
-func (d *data) sweep(some map[journal.Number]bool) {
+// sweep removes those payloads that nothing names, and returns how many.
+func (d *data) sweep(some map[journal.Number]bool) int {
 	delete(some, 0)
 	if len(some) == 0 {
-		return
+		return 0
 	}
 	named := map[journal.Number]bool{}
-	for _, r := range d.byNumber {
+	for _, r := range slices.Concat(d.byNumber, d.gone) {
 		r.payloads(named)
 	}
 	for _, u := range d.allUnrouted() {
 		named[u.row.entry.Spill] = true
 	}
+	before := len(d.spilled)
 	for id := range some {
 		if !named[id] {
 			delete(d.spilled, id)
 		}
 	}
+	return before - len(d.spilled)
 }
 
-// stands says whether an ended run stands for its workflow ID still.
-func (r *run) stands(now time.Time) bool {
-	return r.head.Keep > 0 && !r.head.Ended.Add(r.head.Keep).Before(now)
-}
-
-// goesOn says whether an ended run is the first of a chain that has an open run.
+// goesOn reports whether an ended run is the first of a chain that has an open run.
 func (d *data) goesOn(r *run) bool {
 	next := d.open(r.head.WorkflowID)
 	return next != nil && next.head.Chain == r.head.Number
-}
-
-// isNamed says whether a rule names the ended run.
-func isNamed(rules []store.Rule, h *journal.Head) bool {
-	own := slices.ContainsFunc(rules, func(r store.Rule) bool { return r.Workflow == h.Workflow })
-	return slices.ContainsFunc(rules, func(r store.Rule) bool {
-		fits := r.Workflow == h.Workflow || r.Workflow == "" && !own
-		return fits && (len(r.Statuses) == 0 || slices.Contains(r.Statuses, h.Status)) && !h.Ended.After(r.Before)
-	})
 }

@@ -50,7 +50,8 @@ func textsOrNull(column []pgtype.Text) any {
 // headRows are new heads.
 type headRows struct {
 	number, owner, last, chain, parent, keep []int64
-	wake, created, ended                     []int64
+	wake, created, ended, expires            []int64
+	retain                                   []string
 	since                                    []pgtype.Int8
 	workflowID, workflow                     []string
 	cause                                    []pgtype.Text
@@ -64,13 +65,14 @@ func (r *headRows) add(h *journal.Head, since time.Time) {
 	r.wake, r.created, r.ended = append(r.wake, instant(h.Wake)), append(r.created, instant(h.Created)), append(r.ended, instant(h.Ended))
 	r.last, r.cause, r.crashes = append(r.last, h.Last), append(r.cause, text(h.Cause)), append(r.crashes, int32(h.Crashes))
 	r.chain, r.parent, r.keep = append(r.chain, int64(h.Chain)), append(r.parent, int64(h.Parent)), append(r.keep, int64(h.Keep))
+	r.retain, r.expires = append(r.retain, string(h.Retain)), append(r.expires, instant(h.Expires()))
 	r.since = append(r.since, nanos(since))
 }
 
 func (r *headRows) args() []any {
 	return []any{
 		r.number, r.workflowID, r.workflow, r.pattern, r.status, r.owner, r.wake, r.created, r.ended,
-		r.last, textsOrNull(r.cause), r.crashes, r.chain, r.parent, r.keep, numbersOrNull(r.since),
+		r.last, textsOrNull(r.cause), r.crashes, r.chain, r.parent, r.keep, numbersOrNull(r.since), r.retain, r.expires,
 	}
 }
 
@@ -78,6 +80,8 @@ func (r *headRows) args() []any {
 type updateRows struct {
 	number, owner, last, mail []int64
 	wake, ended, keep         []int64
+	expires                   []int64
+	retain                    []string
 	cause                     []pgtype.Text
 	status                    []int16
 	rest                      []bool
@@ -87,11 +91,11 @@ func (r *updateRows) add(h *journal.Head, rest bool) {
 	r.number, r.status, r.owner = append(r.number, int64(h.Number)), append(r.status, int16(h.Status)), append(r.owner, int64(h.Owner))
 	r.wake, r.ended, r.last = append(r.wake, instant(h.Wake)), append(r.ended, instant(h.Ended)), append(r.last, h.Last)
 	r.cause, r.rest, r.mail = append(r.cause, text(h.Cause)), append(r.rest, rest), append(r.mail, h.Mail)
-	r.keep = append(r.keep, int64(h.Keep))
+	r.keep, r.retain, r.expires = append(r.keep, int64(h.Keep)), append(r.retain, string(h.Retain)), append(r.expires, instant(h.Expires()))
 }
 
 func (r *updateRows) args() []any {
-	return []any{r.number, r.status, r.owner, r.wake, r.ended, r.last, textsOrNull(r.cause), r.rest, r.mail, r.keep}
+	return []any{r.number, r.status, r.owner, r.wake, r.ended, r.last, textsOrNull(r.cause), r.rest, r.mail, r.keep, r.retain, r.expires}
 }
 
 // entryRows are entries, with what follows from them.

@@ -42,13 +42,13 @@ from unnest($1::int[], $2::boolean[]) as l (key, alone)`
     select (select o.number from perdure.heads o where o.workflow_id = i.id and o.ended is null) from unnest($3::text[]) as i (id)))
 order by number for no key update`
 
-	insertHeads = `insert into perdure.heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, chain, parent, keep,
+	insertHeads = `insert into perdure.heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, chain, parent, keep, retain, expires,
     mail, given, seen, claimed)
-select number, workflow_id, workflow, pattern, status, owner, nullif(wake, -9223372036854775808), nullif(created, -9223372036854775808), nullif(ended, -9223372036854775808), last, coalesce(cause, ''), crashes, chain, parent, keep,
+select number, workflow_id, workflow, pattern, status, owner, nullif(wake, -9223372036854775808), nullif(created, -9223372036854775808), nullif(ended, -9223372036854775808), last, coalesce(cause, ''), crashes, chain, parent, keep, retain, nullif(expires, -9223372036854775808),
     0, 0, 0, false
 from unnest($1::bigint[], $2::text[], $3::text[], $4::smallint[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-    $10::bigint[], $11::text[], $12::int[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[])
-    as n (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, chain, parent, keep, since)
+    $10::bigint[], $11::text[], $12::int[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[], $18::bigint[])
+    as n (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, chain, parent, keep, since, retain, expires)
 where n.since is null or not exists (
     select from perdure.heads o where o.workflow_id = n.workflow_id and o.ended >= n.since and o.workflow = n.workflow)
 on conflict (workflow_id) where ended is null do nothing
@@ -72,14 +72,16 @@ from (select key from perdure.meta where key = 'clock' and value::bigint < $1 fo
 // sent more messages than that has seen.
 var updateHeads = `with written as (
     update perdure.heads h set
-        status = u.status, ended = nullif(u.ended, -9223372036854775808), last = u.last, cause = coalesce(u.cause, ''), keep = u.keep, claimed = false,
+        status = u.status, ended = nullif(u.ended, -9223372036854775808), last = u.last, cause = coalesce(u.cause, ''), keep = u.keep, retain = u.retain,
+        expires = nullif(u.expires, -9223372036854775808), claimed = false,
         owner = case when u.rest and h.mail <> u.mail then h.owner else u.owner end,
         wake = case when u.rest and h.mail <> u.mail then h.wake else nullif(u.wake, -9223372036854775808) end
-    from (select * from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::boolean[], $9::bigint[], $10::bigint[])
-        as u (number, status, owner, wake, ended, last, cause, rest, mail, keep) order by number) u
-    where h.number = u.number and (not u.rest or h.owner = $12)
+    from (select * from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::boolean[], $9::bigint[], $10::bigint[],
+            $11::text[], $12::bigint[])
+        as u (number, status, owner, wake, ended, last, cause, rest, mail, keep, retain, expires) order by number) u
+    where h.number = u.number and (not u.rest or h.owner = $14)
     returning u.rest and h.mail <> u.mail as stays, h.*)
-select coalesce(w.stays, false), ` + of("w", headColumns) + `, 1 / (n.count = $11)::int
+select coalesce(w.stays, false), ` + of("w", headColumns) + `, 1 / (n.count = $13)::int
 from (select count(*) from perdure.heads where number = any($1::bigint[])) n left join written w on w.stays`
 
 // findHeads tells which run the workflow ID of a new one stands for, where that was

@@ -62,8 +62,8 @@ first as materialized (
 ),
 second as materialized (
     select place, case
-        when unrouted <> 0 and verdict in (%[2]d, %[3]d)
-            and row_number() over (partition by unrouted, verdict in (%[2]d, %[3]d) order by place) > 1
+        when unrouted <> 0
+            and count(*) filter (where verdict in (%[2]d, %[3]d)) over (partition by unrouted order by place rows between unbounded preceding and 1 preceding) > 0
         then %[5]d
         when id is not null and verdict in (%[3]d, %[4]d)
             and count(*) filter (where verdict = %[3]d) over (partition by line, id order by place rows between unbounded preceding and 1 preceding) > 0
@@ -108,7 +108,7 @@ counting as (
 )
 select j.place, j.verdict, coalesce(j.known, j.waits, k.number, j.number),
     r.number, r.workflow_id, r.workflow, r.pattern, r.status, r.owner, case when j.woken then $2 else r.wake end, r.created, r.ended, r.last, r.cause, r.crashes,
-    j.number, r.chain, r.parent, r.keep
+    j.number, r.chain, r.parent, r.keep, r.retain
 from judged j
 left join kept k using (place)
 left join lateral (select * from perdure.heads h where h.number = j.target and j.verdict in (%[2]d, %[3]d, %[4]d) and not j.away offset 0) r on true

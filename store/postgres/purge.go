@@ -5,46 +5,75 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
 
 const (
-	// selectOver locks runs that a rule names, of one status, those that ended first.
-	// One that stands for its workflow ID still is none of them, and none of which an
-	// entry is owed, or that is the first of a chain that goes on.
-	selectOver = `select number from perdure.heads h where ended is not null and status = $1 and ended <= $2
-and case when $3 <> '' then workflow = $3 else workflow <> all($4::text[]) end
-and (keep = 0 or ended::numeric + keep < $5::bigint) and not exists (select from perdure.owed o where o.run = h.number)
+	// selectOver locks runs that have expired, of which no entry is owed, and that are not
+	// the first of a chain that goes on.
+	selectOver = `select number from perdure.heads h where expires <= $1 and not exists (select from perdure.owed o where o.run = h.number)
 and not exists (select from perdure.heads o where o.workflow_id = h.workflow_id and o.ended is null and o.chain = h.number)
-order by ended limit $6 for update skip locked`
+order by expires limit $2 for update skip locked`
 
-	selectExpired = `select number from perdure.unrouted where until <= $1 order by until limit $2 for update skip locked`
+	vanish = `with gone as (delete from perdure.heads where number = any($1::bigint[]) returning number)
+insert into perdure.gone (run) select number from gone`
+
+	selectGone = `select run from perdure.gone where run > 0 order by run limit $1 for update skip locked`
+
+	// measure finds rows that are left of runs which are gone, by table: entries,
+	// messages, attributes. A row that names a payload counts for two.
+	measure = `select p.part, k.run, p.key, p.name, p.rows, p.bytes
+from unnest($1::bigint[]) as k (run) cross join lateral (
+    (select 0 as part, seq as key, null as name, 1 + (spill is not null)::int as rows, ` + sizeOf + ` as bytes
+    from perdure.entries e where run = k.run order by seq limit $2)
+    union all
+    (select 1, number, null, 1 + (spill is not null)::int, ` + sizeOf + ` from perdure.messages e where run = k.run order by number limit $2)
+    union all
+    (select 2, 0, name, 1, 0 from perdure.attributes where run = k.run order by name limit $2)) p limit $2`
+
+	sizeOf = `coalesce(octet_length(data), 0) + coalesce((select octet_length(s.data) from perdure.spilled s where s.id = e.spill), 0)`
+
+	clearAttributes = `delete from perdure.attributes a using unnest($1::bigint[], $2::text[]) as k (run, name) where a.run = k.run and a.name = k.name`
+
+	// forgetGone ends the purge of runs of which nothing is left.
+	forgetGone = `delete from perdure.gone g where run = any($1::bigint[])
+and not exists (select from perdure.entries where run = g.run)
+and not exists (select from perdure.messages where run = g.run)
+and not exists (select from perdure.attributes where run = g.run)
+returning run`
+
+	selectExpired = `select number, 1 + (spill is not null)::int, ` + sizeOf + ` from perdure.unrouted e where until <= $1 order by until limit $2 for update skip locked`
 
 	purgeExpired = `with gone as (delete from perdure.unrouted where number = any($1::bigint[]) returning spill)
 delete from perdure.spilled s using gone g where s.id = g.spill
 and not exists (select from perdure.entries e where e.spill = s.id)
 and not exists (select from perdure.messages m where m.spill = s.id)
-and not exists (select from perdure.unrouted u where u.spill = s.id and u.number <> all($1::bigint[]))`
+and not exists (select from perdure.unrouted u where u.spill = s.id and u.number <> all($1::bigint[]))
+returning s.id`
+
+	// selectUnsaid locks runs that have ended without a retention.
+	selectUnsaid = `select ` + headColumns + ` from perdure.heads where retain = '' and ended is not null and workflow = $1 limit $2 for update skip locked`
+	sayRetention = `update perdure.heads h set retain = u.retain, expires = nullif(u.expires, -9223372036854775808)
+from unnest($1::bigint[], $2::text[], $3::bigint[]) as u (number, retain, expires) where h.number = u.number`
 )
 
-// purgeRuns removes runs, in this order: payloads that nothing else names come first.
-var purgeRuns = []string{
-	`delete from perdure.spilled s where s.id in (
-    select spill from perdure.entries where run = any($1::bigint[]) and spill is not null
-    union all
-    select spill from perdure.messages where run = any($1::bigint[]) and spill is not null)
-and not exists (select from perdure.entries e where e.spill = s.id and e.run <> all($1::bigint[]))
-and not exists (select from perdure.messages m where m.spill = s.id and m.run <> all($1::bigint[]))
-and not exists (select from perdure.unrouted u where u.spill = s.id)`,
-	"delete from perdure.entries where run = any($1::bigint[])",
-	"delete from perdure.messages where run = any($1::bigint[])",
-	"delete from perdure.attributes where run = any($1::bigint[])",
-	"delete from perdure.heads where number = any($1::bigint[])",
+// clearParts remove rows of runs that are gone, by their keys. Payloads that nothing
+// else names go before the rows that name them.
+var clearParts = [...]string{
+	`with gone as (
+    delete from perdure.entries e using unnest($1::bigint[], $2::bigint[]) as k (run, key) where e.run = k.run and e.seq = k.key returning e.run, e.spill)
+delete from perdure.spilled s using gone g where s.id = g.spill
+` + unnamed,
+	`with gone as (
+    delete from perdure.messages e using unnest($1::bigint[], $2::bigint[]) as k (run, key) where e.run = k.run and e.number = k.key returning e.run, e.spill)
+delete from perdure.spilled s using gone g where s.id = g.spill
+` + unnamed,
 }
 
-// expiredAtATime bounds how many messages that found no run a purge removes.
-const expiredAtATime = 10_000
+const unnamed = `and not exists (select from perdure.entries e where e.spill = s.id and e.run <> all($1::bigint[]))
+and not exists (select from perdure.messages m where m.spill = s.id and m.run <> all($1::bigint[]))
+and not exists (select from perdure.unrouted u where u.spill = s.id)
+returning s.id`
 
 // Purge removes what is kept no longer.
 func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) {
@@ -56,12 +85,9 @@ func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) 
 		return store.Purged{}, err
 	}
 	defer done()
-	if p.Limit <= 0 {
-		p.Limit = store.DefaultLimit
-	}
-	var out store.Purged
+	var g purging
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		out = store.Purged{}
+		g = purging{ctx: ctx, tx: tx, store: s, purge: &p, left: p.Rows()}
 		if p.Engine != 0 {
 			var b batch
 			b.add(holdEngine, int64(p.Engine)).or(store.ErrFenced)
@@ -69,84 +95,187 @@ func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) 
 				return err
 			}
 		}
-		if err := removeRuns(ctx, tx, p, &out); err != nil {
-			return err
+		for _, step := range []func() error{g.say, g.vanish, g.clear, g.expire} {
+			if err := step(); err != nil {
+				return err
+			}
 		}
-		return removeUnrouted(ctx, tx, p, &out)
+		return nil
 	})
 	if err != nil {
 		return store.Purged{}, s.finished(err)
 	}
-	return out, nil
+	return g.Purged, nil
 }
 
-func removeRuns(ctx context.Context, tx pgx.Tx, p store.Purge, out *store.Purged) error {
-	over, err := overdue(ctx, tx, p)
+// A purging is a purge while it is made.
+type purging struct {
+	store.Purged
+	ctx   context.Context
+	tx    pgx.Tx
+	store *Store
+	purge *store.Purge
+	gone  []int64 // runs of which rows are left
+	left  int     // rows that may still go
+	bytes int64   // of payloads that go
+}
+
+// do executes one statement and reads its rows.
+func (g *purging) do(read func(pgx.Rows) error, sql string, args ...any) error {
+	var b batch
+	b.add(sql, args...).each(read)
+	return b.send(g.ctx, g.tx)
+}
+
+// numbers executes a statement that returns numbers.
+func (g *purging) numbers(sql string, args ...any) ([]int64, error) {
+	var out []int64
+	err := g.do(func(rows pgx.Rows) error {
+		var n int64
+		err := rows.Scan(&n)
+		out = append(out, n)
+		return err
+	}, sql, args...)
+	return out, err
+}
+
+// spend counts rows that go.
+func (g *purging) spend(rows, bytes int64) {
+	g.left, g.bytes = g.left-int(rows), g.bytes+bytes
+}
+
+// fits reports whether rows may go beside those that go already: at least one may, with
+// its payload.
+func (g *purging) fits(rows, bytes int64) bool {
+	return g.left == g.purge.Rows() || rows <= int64(g.left) && g.bytes+bytes < store.PurgeBytes
+}
+
+// say sets the retention of runs that have ended without one. Those that have expired by
+// it go with the next purge, if not with this one.
+func (g *purging) say() error {
+	var number, expires []int64
+	var retain []string
+	for workflow, r := range g.purge.Unsaid {
+		err := g.do(func(rows pgx.Rows) error {
+			h, err := g.store.scanHead(rows)
+			h.Retain = r
+			number, retain, expires = append(number, int64(h.Number)), append(retain, string(r)), append(expires, instant(h.Expires()))
+			return err
+		}, selectUnsaid, workflow, g.purge.Rows())
+		if err != nil {
+			return err
+		}
+	}
+	if len(number) == 0 {
+		return nil
+	}
+	g.More = true
+	return g.do(nil, sayRetention, number, retain, expires)
+}
+
+// vanish removes the heads of runs that have expired, where nothing is left of those
+// before.
+func (g *purging) vanish() error {
+	var err error
+	if g.gone, err = g.numbers(selectGone, g.left); err != nil || len(g.gone) > 0 {
+		g.More = true // what has expired nobody has looked for
+		return err
+	}
+	most := g.purge.Heads()
+	over, err := g.numbers(selectOver, nanos(g.purge.Now), most+1)
 	if err != nil || len(over) == 0 {
 		return err
 	}
-	if len(over) > p.Limit {
-		over, out.More = over[:p.Limit], true
+	if len(over) > most {
+		over, g.More = over[:most], true
 	}
-	out.Runs = len(over)
-	var b batch
-	for _, sql := range purgeRuns {
-		b.add(sql, over)
-	}
-	return b.send(ctx, tx)
+	g.gone, g.Runs, g.Rows = over, len(over), len(over)
+	g.spend(int64(len(over)), 0)
+	return g.do(nil, vanish, over)
 }
 
-// overdue gives the runs that the rules name, one more than may go at a time if there
-// are so many.
-func overdue(ctx context.Context, tx pgx.Tx, p store.Purge) ([]int64, error) {
-	named := []string{} // workflows that have rules of their own
-	for _, r := range p.Rules {
-		if r.Workflow != "" {
-			named = append(named, r.Workflow)
-		}
-	}
-	seen := map[int64]bool{}
-	var over []int64
-	for _, r := range p.Rules {
-		statuses := r.Statuses
-		if len(statuses) == 0 {
-			statuses = journal.Statuses() // of open ones there is none
-		}
-		for _, status := range statuses {
-			var b batch
-			b.add(selectOver, int16(status), nanos(r.Before), r.Workflow, named, nanos(p.Now), p.Limit+1).each(func(rows pgx.Rows) error {
-				var n int64
-				err := rows.Scan(&n)
-				if !seen[n] {
-					over = append(over, n)
-				}
-				seen[n] = true
-				return err
-			})
-			if err := b.send(ctx, tx); err != nil || len(over) > p.Limit {
-				return over, err
-			}
-		}
-	}
-	return over, nil
+// leftovers are rows of runs that are gone, by table.
+type leftovers struct {
+	run, key [len(clearParts) + 1][]int64
+	name     []string
 }
 
-func removeUnrouted(ctx context.Context, tx pgx.Tx, p store.Purge, out *store.Purged) error {
+// clear removes what heads have left that are gone.
+func (g *purging) clear() error {
+	if len(g.gone) == 0 {
+		return nil
+	}
+	var rest leftovers
+	full := false
+	err := g.do(func(rows pgx.Rows) error {
+		var part int
+		var run, key, count, bytes int64
+		var name *string
+		if err := rows.Scan(&part, &run, &key, &name, &count, &bytes); err != nil {
+			return err
+		}
+		if full = full || !g.fits(count, bytes); full {
+			return nil
+		}
+		g.spend(count, bytes)
+		rest.run[part], rest.key[part] = append(rest.run[part], run), append(rest.key[part], key)
+		if name != nil {
+			rest.name = append(rest.name, *name)
+		}
+		return nil
+	}, measure, g.gone, max(g.left, 1))
+	if err != nil {
+		return err
+	}
+	if err := g.remove(&rest); err != nil {
+		return err
+	}
+	done, err := g.numbers(forgetGone, g.gone)
+	g.More = g.More || len(done) < len(g.gone)
+	return err
+}
+
+// remove removes rows of runs that are gone, and the payloads that only they name.
+func (g *purging) remove(rest *leftovers) error {
+	for part, sql := range clearParts {
+		if len(rest.run[part]) == 0 {
+			continue
+		}
+		payloads, err := g.numbers(sql, rest.run[part], rest.key[part])
+		if err != nil {
+			return err
+		}
+		g.Rows += len(rest.run[part]) + len(payloads)
+	}
+	g.Rows += len(rest.name)
+	if len(rest.name) == 0 {
+		return nil
+	}
+	return g.do(nil, clearAttributes, rest.run[len(clearParts)], rest.name)
+}
+
+// expire removes messages that found no run and have expired.
+func (g *purging) expire() error {
 	var expired []int64
-	var b batch
-	b.add(selectExpired, nanos(p.Now), expiredAtATime+1).each(func(rows pgx.Rows) error {
-		var n int64
-		err := rows.Scan(&n)
-		expired = append(expired, n)
-		return err
-	})
-	if err := b.send(ctx, tx); err != nil || len(expired) == 0 {
+	full := false
+	err := g.do(func(rows pgx.Rows) error {
+		var number, count, bytes int64
+		if err := rows.Scan(&number, &count, &bytes); err != nil {
+			return err
+		}
+		if full = full || !g.fits(count, bytes); full {
+			g.More = true
+			return nil
+		}
+		g.spend(count, bytes)
+		expired = append(expired, number)
+		return nil
+	}, selectExpired, nanos(g.purge.Now), max(g.left, 0)+1)
+	if err != nil || len(expired) == 0 {
 		return err
 	}
-	if len(expired) > expiredAtATime {
-		expired, out.More = expired[:expiredAtATime], true
-	}
-	out.Unrouted = len(expired)
-	_, err := tx.Exec(ctx, purgeExpired, expired)
+	payloads, err := g.numbers(purgeExpired, expired)
+	g.Unrouted = len(expired)
+	g.Rows += len(expired) + len(payloads)
 	return err
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // headColumns are those of a head, in the order in which they are read.
-const headColumns = "number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, mail, chain, parent, keep"
+const headColumns = "number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, mail, chain, parent, keep, retain"
 
 // of gives columns of the table that a query calls so.
 func of(table, columns string) string {
@@ -25,7 +25,7 @@ func of(table, columns string) string {
 // A headRow reads a head. All of it is null where a join has found none.
 type headRow struct {
 	number, owner, wake, created, ended, last, mail, chain, parent, keep pgtype.Int8
-	workflowID, workflow, cause                                          pgtype.Text
+	workflowID, workflow, cause, retain                                  pgtype.Text
 	pattern, status                                                      pgtype.Int2
 	crashes                                                              pgtype.Int4
 }
@@ -34,7 +34,7 @@ type headRow struct {
 func (r *headRow) into() []any {
 	return []any{
 		&r.number, &r.workflowID, &r.workflow, &r.pattern, &r.status, &r.owner, &r.wake, &r.created, &r.ended,
-		&r.last, &r.cause, &r.crashes, &r.mail, &r.chain, &r.parent, &r.keep,
+		&r.last, &r.cause, &r.crashes, &r.mail, &r.chain, &r.parent, &r.keep, &r.retain,
 	}
 }
 
@@ -51,6 +51,7 @@ func (s *Store) head(r *headRow) journal.Head {
 		Owner: journal.EngineID(r.owner.Int64), Wake: moment(r.wake), Created: moment(r.created), Ended: moment(r.ended),
 		Last: r.last.Int64, Cause: legal(r.cause), Crashes: int(r.crashes.Int32), Mail: r.mail.Int64,
 		Chain: journal.Number(r.chain.Int64), Parent: journal.Number(r.parent.Int64), Keep: time.Duration(r.keep.Int64),
+		Retain: journal.Retention(r.retain.String),
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	schemaVersion = 2
+	schemaVersion = 3
 	applicationID = 0x70657264 // "perd"
 )
 

@@ -98,6 +98,16 @@ func TestFirstVersionIsMigrated(t *testing.T) {
 		len(claimed.Runs[0].Inbox) != 1 || len(claimed.Runs[1].Inbox) != 1 {
 		t.Errorf("Claim gives %+v, %v", claimed, err)
 	}
+	// What has ended before there was a retention is kept until somebody says it.
+	for _, c := range []struct {
+		unsaid map[string]journal.Retention
+		runs   int
+	}{{nil, 0}, {map[string]journal.Retention{"v": "0s"}, 0}, {map[string]journal.Retention{"w": "0s"}, 0}, {nil, 1}} {
+		purged, err := s.Purge(t.Context(), store.Purge{Engine: got.Engine, Now: noon, Unsaid: c.unsaid})
+		if err != nil || purged.Runs != c.runs {
+			t.Errorf("Purge with %v gives %+v, %v", c.unsaid, purged, err)
+		}
+	}
 	if swept, err := s.writer.value("select count(*) from spilled"); err != nil || swept != int64(1) {
 		t.Errorf("%v payloads are left, %v", swept, err)
 	}
@@ -110,12 +120,17 @@ func TestMigrationIsOneTransaction(t *testing.T) {
 		statements := strings.SplitAfter(migration(t, version), ";\n")
 		for n := range statements {
 			path := filepath.Join(t.TempDir(), "runs.db")
-			if version == 2 {
+			if version > 1 {
 				path = firstVersion(t)
 			}
 			c, err := (&Store{path: path}).dialWriter()
 			if err != nil {
 				t.Fatal(err)
+			}
+			for v := 2; v < version; v++ {
+				if err := errors.Join(c.script(migration(t, v)), c.script(fmt.Sprint("update meta set value = ", v, " where key = 'schema'"))); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if err := errors.Join(begin(c), c.script(strings.Join(statements[:n], "")), c.close()); err != nil {
 				t.Fatalf("version %d, after %d statements: %v", version, n, err)

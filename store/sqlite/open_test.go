@@ -32,13 +32,13 @@ func TestOpenRefuses(t *testing.T) {
 		"a text":                  {text, Options{}, store.ErrForeign, "no SQLite database"},
 		"another's database":      {script(t, "create table theirs (x)"), Options{}, store.ErrForeign, "another application"},
 		"another's empty file":    {script(t, "pragma application_id = 7"), Options{}, store.ErrForeign, "another application"},
-		"a newer schema":          {newer(t), Options{}, store.ErrNewer, "version 3 and this program knows 2"},
-		"a newer one, to read":    {newer(t), Options{ReadOnly: true}, store.ErrNewer, "version 3"},
+		"a newer schema":          {newer(t), Options{}, store.ErrNewer, fmt.Sprintf("version %d and this program knows %d", schemaVersion+1, schemaVersion)},
+		"a newer one, to read":    {newer(t), Options{ReadOnly: true}, store.ErrNewer, fmt.Sprint("version ", schemaVersion+1)},
 		"a missing file, to read": {filepath.Join(dir, "none.db"), Options{ReadOnly: true}, nil, "no such file"},
 		"a missing file, to use":  {filepath.Join(dir, "none.db"), Options{Existing: true}, fs.ErrNotExist, "no such file"},
 		"an empty file, to use":   {script(t, "vacuum"), Options{Existing: true}, store.ErrOlder, "it is version 0"},
 		"a text, to use":          {text, Options{Existing: true}, store.ErrForeign, "no SQLite database"},
-		"a newer schema, to use":  {newer(t), Options{Existing: true}, store.ErrNewer, "version 3"},
+		"a newer schema, to use":  {newer(t), Options{Existing: true}, store.ErrNewer, fmt.Sprint("version ", schemaVersion+1)},
 		"an empty file, to read":  {script(t, "vacuum"), Options{ReadOnly: true}, store.ErrOlder, "it is version 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func newer(t *testing.T) string {
 	mustOpen(t, path).Close()
 	c, err := dial(path, "rw")
 	if err == nil {
-		err = errors.Join(c.script("update meta set value = 3 where key = 'schema'"), c.close())
+		err = errors.Join(c.script("update meta set value = value + 1 where key = 'schema'"), c.close())
 	}
 	if err != nil {
 		t.Fatal(err)

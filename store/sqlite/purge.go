@@ -3,163 +3,290 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
 
 const (
-	// selectOver gives runs that a rule names. One that stands for its workflow
-	// ID still is none of them, and none of which an entry is owed, or that is the
-	// first of a chain that goes on.
-	selectOver = `select number from heads where ended is not null and status = ? and ended <= ?
-and (keep = 0 or ended + keep < ?) and not exists (select 1 from owed where run = heads.number)
+	// mayGo holds for a run that has expired, of which no entry is owed, and that is not
+	// the first of a chain that goes on.
+	mayGo = `expires <= ? and not exists (select 1 from owed where run = heads.number)
 and not exists (select 1 from heads o where o.workflow_id = heads.workflow_id and o.ended is null and o.chain = heads.number)`
 
-	selectExpired = `select number from unrouted where until <= ? order by until limit ? + 0`
+	selectOver = `select number from heads where ` + mayGo + ` order by expires limit ? + 0`
+	deleteOver = `delete from heads where number = ? and ` + mayGo
+	insertGone = `insert into gone (run) values (?)`
+	selectGone = `select min(run) from gone`
+	deleteGone = `delete from gone where run = ?`
 
-	// What goes with a run: payloads that nothing else names come first.
-	purgeSpilled = `delete from spilled where id in (
-    select spill from entries where run = ? and spill is not null
-    union all
-    select spill from messages where run = ? and spill is not null)
-and not exists (select 1 from entries where spill = spilled.id and run <> ?)
-and not exists (select 1 from messages where spill = spilled.id and run <> ?)
-and not exists (select 1 from unrouted where spill = spilled.id)`
+	clearAttributes = `delete from attributes where run = ? and name in (select name from attributes where run = ? limit ? + 0)`
 
-	purgeExpired = `delete from spilled where id = (select spill from unrouted where number = ?)
+	selectExpired = `select number, 1 + (spill is not null), coalesce(length(data), 0) + ` + spilledBytes + ` from unrouted u where until <= ? order by until limit ? + 0`
+	purgeExpired  = `delete from spilled where id = (select spill from unrouted where number = ?)
 and not exists (select 1 from entries where spill = spilled.id)
 and not exists (select 1 from messages where spill = spilled.id)
 and not exists (select 1 from unrouted where spill = spilled.id and number <> ?)`
+
+	spilledBytes = `coalesce((select length(s.data) from spilled s where s.id = u.spill), 0)`
+
+	// Runs that have ended without a retention.
+	selectUnsaid = `select ` + headColumns + ` from heads where workflow = ? and retain = '' and ended is not null limit ? + 0`
+	sayRetention = `update heads set retain = ?, expires = ? where number = ?`
 )
 
-// expiredAtATime bounds how many messages that found no run a purge removes.
-const expiredAtATime = 10_000
+// A part is a table of which a run that is gone has left rows.
+type part struct{ measure, payloads, remove string }
 
-// purgeRun removes a run, in this order.
-var purgeRun = []string{
-	purgeSpilled,
-	"delete from entries where run = ?",
-	"delete from messages where run = ?",
-	"delete from attributes where run = ?",
-	"delete from heads where number = ?",
+// parts are the tables, by the column that numbers the rows of a run. The payloads that
+// nothing else names go before the rows that name them.
+var parts = []part{partOf("entries", "seq"), partOf("messages", "number")}
+
+func partOf(table, key string) part {
+	return part{
+		measure: "select " + key + ", 1 + (spill is not null), coalesce(length(data), 0) + " + spilledBytes +
+			" from " + table + " u where run = ? order by " + key + " limit ? + 0",
+		payloads: "delete from spilled where id in (select spill from " + table + " where run = ? and " + key + ` <= ? and spill is not null)
+and not exists (select 1 from entries where spill = spilled.id and run <> ?)
+and not exists (select 1 from messages where spill = spilled.id and run <> ?)
+and not exists (select 1 from unrouted where spill = spilled.id)`,
+		remove: "delete from " + table + " where run = ? and " + key + " <= ?",
+	}
 }
 
-// Purge removes what is kept no longer.
-func (s *Store) Purge(_ context.Context, p store.Purge) (store.Purged, error) {
-	if p.Limit <= 0 {
-		p.Limit = store.DefaultLimit
+// Purge removes what is kept no longer. What has expired a connection for reading looks
+// for, so that commits wait for the removal alone.
+func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) {
+	g := purging{left: p.Rows(), purge: &p}
+	err := s.read(ctx, func(db *conn) error {
+		g.conn = db
+		return g.look()
+	})
+	if err != nil || !g.found {
+		return store.Purged{}, err
 	}
-	var out store.Purged
-	err := s.write(func(db *conn) error {
-		out = store.Purged{}
-		if p.Engine != 0 {
-			if err := fence(db, p.Engine); err != nil {
-				return err
-			}
-		}
-		if err := purgeRuns(db, p, &out); err != nil {
-			return err
-		}
-		return purgeUnrouted(db, p, &out)
+	err = s.writeOrphans(func(db *conn) error {
+		g.conn, g.More = db, g.more
+		return g.remove()
 	})
 	if err != nil {
 		return store.Purged{}, err
 	}
-	return out, nil
+	return g.Purged, nil
 }
 
-func purgeRuns(db *conn, p store.Purge, out *store.Purged) error {
-	over, err := overdue(db, p)
+// A purging is a purge while it is made.
+type purging struct {
+	*conn
+	store.Purged
+	purge *store.Purge
+	found bool           // something is to be done
+	more  bool           // and perhaps more than this purge looks for
+	over  []driver.Value // runs that have expired
+	left  int            // rows that may still go
+	bytes int64          // of payloads that go
+}
+
+// look looks for what is to be removed: the rest of runs that are gone, else runs that
+// have expired, and messages.
+func (g *purging) look() error {
+	if g.purge.Engine != 0 {
+		if err := fence(g.conn, g.purge.Engine); err != nil {
+			return err
+		}
+	}
+	gone, err := g.value(selectGone)
 	if err != nil {
 		return err
 	}
-	if len(over) > p.Limit {
-		over, out.More = over[:p.Limit], true
-	}
-	for _, run := range over {
-		for _, sql := range purgeRun {
-			if err := db.forRun(sql, run); err != nil {
-				return err
-			}
+	g.more = gone != nil // what has expired nobody has looked for
+	if gone == nil {
+		err := g.query(func(row []driver.Value) error {
+			g.over = append(g.over, row[0])
+			return nil
+		}, selectOver, nanos(g.purge.Now), int64(g.purge.Heads())+1)
+		if err != nil {
+			return err
 		}
 	}
-	out.Runs = len(over)
+	expired, err := g.value(selectExpired, nanos(g.purge.Now), int64(1))
+	if err != nil {
+		return err
+	}
+	g.found = gone != nil || len(g.over) > 0 || expired != nil
+	for workflow := range g.purge.Unsaid {
+		if g.found {
+			return nil
+		}
+		unsaid, err := g.value(selectUnsaid, workflow, int64(1))
+		if err != nil {
+			return err
+		}
+		g.found = unsaid != nil
+	}
 	return nil
 }
 
-// forRun executes a statement each argument of which is the run.
-func (c *conn) forRun(sql string, run driver.Value) error {
-	s, err := c.prepare(sql)
+func (g *purging) remove() error {
+	if g.purge.Engine != 0 {
+		if err := fence(g.conn, g.purge.Engine); err != nil {
+			return err
+		}
+	}
+	for _, step := range []func() error{g.say, g.vanish, g.clear, g.expire} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// say sets the retention of runs that have ended without one. Those that have expired by
+// it go with the next purge.
+func (g *purging) say() error {
+	for workflow, r := range g.purge.Unsaid {
+		var heads []journal.Head
+		err := g.query(func(row []driver.Value) error {
+			heads = append(heads, headOf("", row))
+			return nil
+		}, selectUnsaid, workflow, int64(g.purge.Rows()))
+		if err != nil {
+			return err
+		}
+		for _, h := range heads {
+			h.Retain = r
+			if _, err := g.exec(sayRetention, string(r), nanos(h.Expires()), int64(h.Number)); err != nil {
+				return err
+			}
+			g.More = true
+		}
+	}
+	return nil
+}
+
+// vanish removes the heads of runs that have expired, as far as they still may go.
+func (g *purging) vanish() error {
+	if most := g.purge.Heads(); len(g.over) > most {
+		g.over, g.More = g.over[:most], true
+	}
+	for _, run := range g.over {
+		n, err := g.exec(deleteOver, run, nanos(g.purge.Now))
+		if err == nil && n == 1 {
+			_, err = g.exec(insertGone, run)
+			g.Runs++
+			g.spend(1, 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spend counts rows that are removed.
+func (g *purging) spend(rows, bytes int64) {
+	g.left, g.bytes, g.Rows = g.left-int(rows), g.bytes+bytes, g.Rows+int(rows)
+}
+
+// fits reports whether rows may go beside those that go already: at least one may, with
+// its payload.
+func (g *purging) fits(rows, going int64, bytes int64) bool {
+	if going == 0 && g.Rows == 0 {
+		return true
+	}
+	return going+rows <= int64(g.left) && g.bytes+bytes < store.PurgeBytes
+}
+
+// clear removes what heads have left that are gone.
+func (g *purging) clear() error {
+	for {
+		run, err := g.value(selectGone)
+		if err != nil || run == nil {
+			return err
+		}
+		done, err := g.clearRun(run)
+		if err != nil {
+			return err
+		}
+		if !done {
+			g.More = true
+			return nil
+		}
+		if _, err := g.exec(deleteGone, run); err != nil {
+			return err
+		}
+	}
+}
+
+// clearRun removes rows of a run, and reports whether those were all.
+func (g *purging) clearRun(run driver.Value) (bool, error) {
+	for _, p := range parts {
+		if done, err := g.clearPart(p, run); err != nil || !done {
+			return false, err
+		}
+	}
+	n, err := g.exec(clearAttributes, run, run, int64(max(g.left, 0)))
+	g.spend(n, 0)
+	return err == nil && g.left > 0, err
+}
+
+// clearPart removes rows of one table, and reports whether those were all.
+func (g *purging) clearPart(p part, run driver.Value) (bool, error) {
+	last, going, bytes, done := driver.Value(nil), int64(0), int64(0), true
+	err := g.query(func(row []driver.Value) error {
+		if !g.fits(integer(row[1]), going, bytes) {
+			done = false
+			return errStop
+		}
+		last, going, bytes = row[0], going+integer(row[1]), bytes+integer(row[2])
+		return nil
+	}, p.measure, run, int64(max(g.left, 1))+1)
+	if err != nil && !errors.Is(err, errStop) || last == nil {
+		return done, ignoreStop(err)
+	}
+	payloads, err := g.exec(p.payloads, run, last, run, run)
 	if err != nil {
-		return err
+		return false, err
 	}
-	for i := range s.args {
-		s.args[i].Value = run
+	rows, err := g.exec(p.remove, run, last)
+	g.spend(rows+payloads, bytes)
+	return done, err
+}
+
+// ignoreStop returns the error of a query that was perhaps ended before its end.
+func ignoreStop(err error) error {
+	if errors.Is(err, errStop) {
+		return nil
 	}
-	_, err = s.exec()
 	return err
 }
 
-// overdue gives the runs that the rules name, one more than may go at a time if
-// there are so many.
-func overdue(db *conn, p store.Purge) ([]driver.Value, error) {
-	named := []driver.Value{""} // workflows that have rules of their own
-	for _, r := range p.Rules {
-		if r.Workflow != "" {
-			named = append(named, r.Workflow)
-		}
-	}
-	others := " and workflow not " + list(len(named))
-	named = padded(named, func(v driver.Value) driver.Value { return v })
-	seen := map[driver.Value]bool{}
-	var over []driver.Value
-	for _, r := range p.Rules {
-		whose, args := others, named
-		if r.Workflow != "" {
-			whose, args = " and workflow = ?", []driver.Value{r.Workflow}
-		}
-		statuses := r.Statuses
-		if len(statuses) == 0 {
-			statuses = journal.Statuses() // of open ones there is none
-		}
-		for _, status := range statuses {
-			all := append([]driver.Value{int64(status), nanos(r.Before), nanos(p.Now)}, args...)
-			err := db.query(func(row []driver.Value) error {
-				if !seen[row[0]] {
-					over = append(over, row[0])
-				}
-				seen[row[0]] = true
-				return nil
-			}, selectOver+whose+" order by ended limit ? + 0", append(all, int64(p.Limit)+1)...)
-			if err != nil || len(over) > p.Limit {
-				return over, err
-			}
-		}
-	}
-	return over, nil
-}
-
-func purgeUnrouted(db *conn, p store.Purge, out *store.Purged) error {
+// expire removes messages that found no run and have expired.
+func (g *purging) expire() error {
 	var expired []driver.Value
-	err := db.query(func(row []driver.Value) error {
-		expired = append(expired, row[0])
+	going, bytes := int64(0), int64(0)
+	err := g.query(func(row []driver.Value) error {
+		if !g.fits(integer(row[1]), going, bytes) {
+			g.More = true
+			return errStop
+		}
+		expired, going, bytes = append(expired, row[0]), going+integer(row[1]), bytes+integer(row[2])
 		return nil
-	}, selectExpired, nanos(p.Now), int64(expiredAtATime)+1)
-	if err != nil {
+	}, selectExpired, nanos(g.purge.Now), int64(max(g.left, 1))+1)
+	if err := ignoreStop(err); err != nil {
 		return err
 	}
-	if len(expired) > expiredAtATime {
-		expired, out.More = expired[:expiredAtATime], true
-	}
 	for _, number := range expired {
-		if err := db.forRun(purgeExpired, number); err != nil {
+		payloads, err := g.exec(purgeExpired, number, number)
+		if err != nil {
 			return err
 		}
-		if _, err := db.exec(deleteUnrouted, number); err != nil {
+		if _, err := g.exec(deleteUnrouted, number); err != nil {
 			return err
 		}
+		g.spend(1+payloads, 0)
 	}
-	out.Unrouted = len(expired)
+	g.Unrouted = len(expired)
 	return nil
 }

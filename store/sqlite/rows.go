@@ -14,24 +14,26 @@ import (
 // as one written.
 const (
 	headColumns = "number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, " +
-		"mail, chain, parent, keep"
+		"mail, chain, parent, keep, retain"
 	entryColumns = "seq, kind, status, scope, name, key, occ, at, took, spill, detail, data"
 )
 
 // headWidth is the number of columns of a head.
-const headWidth = 16
+const headWidth = 17
 
 // head gives the head that a row has. What is no pattern or status comes as a
 // number that names none.
-func (s *Store) head(row []driver.Value) journal.Head {
+func (s *Store) head(row []driver.Value) journal.Head { return headOf(s.database, row) }
+
+func headOf(database string, row []driver.Value) journal.Head {
 	n := journal.Number(integer(row[0]))
 	return journal.Head{
-		Number: n, ID: journal.MakeRunID(s.database, n), WorkflowID: str(row[1]), Workflow: str(row[2]),
+		Number: n, ID: journal.MakeRunID(database, n), WorkflowID: str(row[1]), Workflow: str(row[2]),
 		Pattern: journal.Pattern(small(row[3])), Status: journal.Status(small(row[4])),
 		Owner: journal.EngineID(integer(row[5])), Wake: moment(row[6]), Created: moment(row[7]),
 		Ended: moment(row[8]), Last: integer(row[9]), Cause: str(row[10]), Crashes: int(integer(row[11])),
 		Mail: integer(row[12]), Chain: journal.Number(integer(row[13])), Parent: journal.Number(integer(row[14])),
-		Keep: time.Duration(integer(row[15])),
+		Keep: time.Duration(integer(row[15])), Retain: journal.Retention(str(row[16])),
 	}
 }
 

@@ -14,6 +14,28 @@ import (
 // one that failed to write or sync nothing more is known. The next use opens
 // another.
 func (s *Store) write(f func(*conn) error) error {
+	return s.alone(func() error { return s.transact(f) })
+}
+
+// writeOrphans is write, and what f writes may refer to heads that are gone.
+func (s *Store) writeOrphans(f func(*conn) error) error {
+	return s.alone(func() error {
+		if err := s.writer.script("pragma foreign_keys = off"); err != nil {
+			return s.rollback(err)
+		}
+		err := s.transact(f)
+		if s.writer == nil {
+			return err
+		}
+		if failed := s.writer.script("pragma foreign_keys = on"); failed != nil {
+			return errors.Join(err, s.rollback(failed))
+		}
+		return err
+	})
+}
+
+// alone calls f when nobody else uses the connection for writing, and it is there.
+func (s *Store) alone(f func() error) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -30,6 +52,11 @@ func (s *Store) write(f func(*conn) error) error {
 		}
 		s.writer = c
 	}
+	return f()
+}
+
+// transact calls f in a transaction.
+func (s *Store) transact(f func(*conn) error) error {
 	err := begin(s.writer)
 	if err == nil {
 		err = s.notice(s.writer)

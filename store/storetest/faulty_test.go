@@ -80,9 +80,9 @@ func TestFaultyPurge(t *testing.T) {
 	} {
 		plan := Plan{Method: Purge, Call: 2, Fault: c.fault}
 		w, f := faultyWorld(t, plan)
-		w.same("purged", w.purge(100, 0, before(100)), store.Purged{})
+		w.same("purged", w.purge(100, 0), store.Purged{})
 		w.over("w", journal.Completed, 10, 0)
-		got, err := w.s.Purge(t.Context(), store.Purge{Engine: w.engine, Now: at(100), Rules: []store.Rule{before(100)}})
+		got, err := w.s.Purge(t.Context(), store.Purge{Engine: w.engine, Now: at(100)})
 		w.is(err, c.want)
 		w.same("purged", got, store.Purged{})
 		w.same("injected", f.Injected(), []Plan{plan})

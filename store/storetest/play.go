@@ -79,6 +79,7 @@ func (p *player) begin() store.Change {
 	if p.chance(5) {
 		c.Head.Keep = time.Duration(p.random.IntN(100)) * time.Second
 	}
+	c.Head.Retain = []journal.Retention{"0s", "0s COMPLETED=1m0s", "50s", "ever", ""}[p.random.IntN(5)]
 	return c
 }
 
@@ -228,12 +229,7 @@ func (p *player) loadSome() string {
 
 // purgeSome removes runs. What is gone is not sent again.
 func (p *player) purgeSome() string {
-	rules := []store.Rule{{Before: at(p.now - p.random.IntN(100))}}
-	if p.chance(2) {
-		rules = append(rules, store.Rule{Workflow: "v", Statuses: []journal.Status{journal.Completed}, Before: at(p.now)})
-	}
-	got, err := p.s.Purge(p.Context(), store.Purge{Engine: p.engine, Now: at(p.now), Rules: rules, Limit: store.MaxLimit})
-	p.ok(err)
+	got := p.purge(p.now-p.random.IntN(100), 50)
 	p.sent = nil
 	left := map[journal.Number]bool{}
 	for _, h := range p.all() {

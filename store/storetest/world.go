@@ -94,7 +94,7 @@ func (w *world) start(id string) store.Change {
 		Run: n, Create: true,
 		Head: &journal.Head{
 			Number: n, ID: journal.MakeRunID(w.database, n), WorkflowID: id, Workflow: "w",
-			Status: journal.Running, Owner: w.engine, Wake: at(0), Created: at(0), Chain: n,
+			Status: journal.Running, Owner: w.engine, Wake: at(0), Created: at(0), Chain: n, Retain: "0s",
 		},
 		Entries: []journal.Entry{{Run: n, Seq: 1, Kind: journal.RunStarted, Status: journal.Running, At: at(0), Data: []byte(`{"in":1}`)}},
 	}

@@ -1,0 +1,150 @@
+package perdure_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/store/storetest"
+)
+
+// again ends the engine and begins another one on the same store, as a later build or
+// another service would.
+func (w *world) again(o perdure.Options, workflows ...perdure.Definition) {
+	w.t.Helper()
+	w.end()
+	o.Build = "another"
+	w.opts, w.workflows = o, workflows
+	w.begin()
+}
+
+// purged purges by hand and demands that so many runs went.
+func (w *world) purged(want int) {
+	w.t.Helper()
+	if runs, _, err := w.eng.Purge(context.Background()); runs != want || err != nil {
+		w.t.Errorf("%d runs were removed, %v; want %d", runs, err, want)
+	}
+}
+
+func keeping(d time.Duration) perdure.Options {
+	return perdure.Options{Retention: perdure.Retention{Period: d}, CleanUp: -1}
+}
+
+// An engine leaves runs alone whose workflow it does not know: their retention is another
+// program's.
+//
+// spec: P-3
+func TestRetentionIsOfWhoKnowsTheWorkflow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger, other := endingAs("ledger", perdure.Retention{Period: -1}), endingAs("other")
+		w := clockwork(t, keeping(time.Hour), ledger, other)
+		defer func() { w.end() }()
+		start(t, w, ledger, "complete", perdure.ID("for-ever"), perdure.Dedup(0))
+		start(t, w, other, "complete", perdure.ID("for-an-hour"), perdure.Dedup(0))
+		time.Sleep(time.Minute)
+		w.again(keeping(time.Minute), endingAs("stranger"))
+		time.Sleep(58 * time.Minute)
+		w.purged(0)
+		time.Sleep(2 * time.Minute)
+		w.purged(1)
+		if got := left(t, w); !slices.Equal(got, []string{"for-ever"}) {
+			t.Errorf("left: %v", got)
+		}
+	})
+}
+
+// A run is kept as long as was said at its start, whatever is said later, also where it
+// rests and goes on with another build.
+//
+// spec: P-3
+func TestRetentionIsThatOfTheStart(t *testing.T) {
+	eachLinger(t, func(t *testing.T, o perdure.Options) {
+		o.CleanUp, o.Retention = -1, perdure.Retention{Period: time.Hour}
+		open := endingAs("open")
+		w := clockwork(t, o, open)
+		defer func() { w.end() }()
+		for i := range 3 {
+			if _, err := w.eng.Start(context.Background(), "open", []byte(`"stay"`), perdure.ID(fmt.Sprint("old", i)), perdure.Dedup(0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		w.again(keeping(24*time.Hour), open)
+		if _, err := w.eng.Start(context.Background(), "open", []byte(`"stay"`), perdure.ID("new"), perdure.Dedup(0)); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range left(t, w) {
+			if _, err := goSignal.Send(context.Background(), w.eng, id, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Hour - time.Second)
+		w.purged(0)
+		time.Sleep(2 * time.Second)
+		w.purged(3)
+		time.Sleep(23 * time.Hour)
+		w.purged(1)
+	})
+}
+
+// A run that somebody has started who does not know its workflow gets the retention of
+// the first engine that takes it up and does.
+//
+// spec: P-3
+func TestRetentionOfWhatStrangersStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := clockwork(t, keeping(time.Minute), endingAs("stranger"))
+		defer func() { w.end() }()
+		client, err := perdure.NewClient(t.Context(), w.db.Beside())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Start(context.Background(), "late", []byte(`"complete"`), perdure.ID("by-a-client"), perdure.Dedup(0)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.eng.Start(context.Background(), "late", []byte(`"complete"`), perdure.ID("by-an-engine"), perdure.Dedup(0)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		w.again(keeping(2*time.Hour), endingAs("late"))
+		time.Sleep(time.Minute)
+		w.again(keeping(time.Minute), endingAs("stranger"))
+		time.Sleep(time.Hour + 58*time.Minute)
+		w.purged(0)
+		time.Sleep(2 * time.Minute)
+		w.purged(2)
+	})
+}
+
+// A clean-up that fails is told, and tried again at its next time.
+//
+// spec: P-3
+func TestFailedCleanUpIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{endingAs("w")}, opts: perdure.Options{Build: "test"}}
+		w.wrap = func(s store.Store) store.Store {
+			return storetest.NewFaulty(s, storetest.Plan{Method: storetest.Purge, Call: 2, Fault: storetest.FailBefore})
+		}
+		w.begin()
+		defer w.end()
+		time.Sleep(10*time.Hour + time.Minute)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		var told []observe.Notice
+		for _, n := range w.notices {
+			if n.Kind == observe.PurgeFailed {
+				told = append(told, n)
+			}
+		}
+		if len(told) != 1 || told[0].Err == "" {
+			t.Errorf("told: %+v", told)
+		}
+	})
+}
