@@ -3,11 +3,13 @@ package perdure_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -391,6 +393,91 @@ func TestRunThatCannotBeReadIsParked(t *testing.T) {
 		}
 		if d, err := w.eng.Describe(context.Background(), "y"); err != nil || d.Head.Status != journal.Completed {
 			t.Error("the other run:", d.Head.Status, err)
+		}
+	})
+}
+
+// naps does two steps, sleeps for an hour and does a third.
+func naps(late *atomic.Int32) *perdure.Workflow[int, int] {
+	return perdure.Define("naps", func(ctx context.Context, _ int) (int, error) {
+		for _, name := range []string{"a", "b"} {
+			if err := plain(ctx, name); err != nil {
+				return 0, err
+			}
+		}
+		if err := perdure.Sleep(ctx, time.Hour); err != nil {
+			return 0, err
+		}
+		return perdure.Step(ctx, "late", func(context.Context) (int, error) { return int(late.Add(1)), nil })
+	})
+}
+
+// A journal with a hole is never run past. What is known of its run can be read still,
+// and it can be cancelled.
+//
+// spec: B-4
+func TestARunWithAHoleInItsJournalIsParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late atomic.Int32
+		def := naps(&late)
+		w := newShop(t, perdure.Options{Linger: -1}, def)
+		ctx := t.Context()
+		run := must[*perdure.Run[int]](t)(def.Start(ctx, w.eng, 0))
+		synctest.Wait()
+		must[sql.Result](t)(w.db.Exec("delete from entries where seq = 2"))
+		d, err := w.eng.Describe(ctx, run.ID())
+		codeIs(t, err, journal.CodeCorrupt)
+		if !strings.Contains(err.Error(), "entry 2 ") || !strings.Contains(d.Why, "damaged") {
+			t.Errorf("of one that rests it says %v, and %q", err, d.Why)
+		}
+		time.Sleep(2 * time.Hour)
+		d, err = w.eng.Describe(ctx, run.ID())
+		codeIs(t, err, journal.CodeCorrupt)
+		if d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "entry 2 ") || d.State.Seq != 1 || late.Load() != 0 {
+			t.Errorf("%v: %q, %d entries are read, the late step was done %d times", d.Head.Status, d.Why, d.State.Seq, late.Load())
+		}
+		report, err := w.eng.Report(ctx, run.ID())
+		codeIs(t, err, journal.CodeCorrupt)
+		if report.Name != "naps" || report.Status != journal.Suspended || report.Started.IsZero() {
+			t.Errorf("the report is %+v", report)
+		}
+		parked, _, err := w.eng.Parked(ctx, 0, 0)
+		if err != nil || len(parked) != 1 || !strings.Contains(parked[0].Why, "entry 2 ") {
+			t.Errorf("parked are %+v, %v", parked, err)
+		}
+		must[[]perdure.Marker](t)(w.eng.Versions(ctx, ""))
+		must[[]perdure.Stale](t)(w.eng.Stale(ctx, time.Minute))
+		if err := w.eng.Cancel(ctx, run.ID(), "lost"); err != nil {
+			t.Fatal(err)
+		}
+		if st := must[[]perdure.Status](t)(w.eng.Statuses(ctx, run.ID())); st[0].Head.Status != journal.Cancelled {
+			t.Errorf("cancelled, it is %v", st[0].Head.Status)
+		}
+	})
+}
+
+// The engine does not rely on the driver to see it.
+//
+// spec: B-4
+func TestAHoleThatADriverOverlooksParksTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late atomic.Int32
+		def := naps(&late)
+		h := &hook{claim: func(_ store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+			claimed, err := do()
+			for i := range claimed.Runs {
+				r := &claimed.Runs[i]
+				r.Entries = slices.DeleteFunc(r.Entries, func(e journal.Entry) bool { return e.Seq == 2 })
+			}
+			return claimed, err
+		}}
+		w := hooked(t, h, perdure.Options{Linger: -1}, def)
+		defer func() { w.end() }()
+		run := must[*perdure.Run[int]](t)(def.Start(t.Context(), w.eng, 0))
+		time.Sleep(2 * time.Hour)
+		d := must[perdure.Description](t)(w.eng.Describe(t.Context(), run.ID()))
+		if d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "entry 2 ") || late.Load() != 0 {
+			t.Errorf("%v: %q, the late step was done %d times", d.Head.Status, d.Why, late.Load())
 		}
 	})
 }

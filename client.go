@@ -246,8 +246,8 @@ type Description struct {
 }
 
 // Describe tells all that is known of a run, by run ID or workflow ID. Of a run
-// with a row that cannot be read it tells what comes before that row, with an
-// [Error] of code corrupt.
+// with a row that cannot be read, or is missing, it tells what comes before that row,
+// with an [Error] of code corrupt.
 func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 	head, entries, err := c.desk.History(ctx, id, 1, 0)
 	if head.Number == 0 {
@@ -266,6 +266,9 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 		d.Running, d.Abandoned = live.Running, live.Abandoned
 	}
 	d.Why = c.why(d)
+	if isDamaged(err) && head.Cause == "" && !head.Status.IsTerminal() {
+		d.Why = "its journal is damaged: an engine that takes it up parks it"
+	}
 	if c.k == nil && !head.Status.IsTerminal() && head.Status != journal.Suspended && head.Status != journal.CompensationFailed {
 		info, e := c.desk.Info(ctx)
 		switch {

@@ -35,7 +35,10 @@ func (c *Client) Parked(ctx context.Context, after journal.Number, limit int) ([
 		p := Parked{Head: h, Why: h.Cause}
 		if h.Cause == "" {
 			if p.Decisions, err = c.decisions(ctx, h); err != nil {
-				return nil, 0, err
+				if !isDamaged(err) {
+					return nil, 0, err
+				}
+				p.Why = err.Error()
 			}
 			for _, d := range p.Decisions {
 				p.Why = d.Reason
@@ -68,6 +71,10 @@ func (c *Client) state(ctx context.Context, h journal.Head) (journal.Snapshot, e
 	}
 	return a.Snapshot(), nil
 }
+
+// isDamaged reports whether err is about a journal of which a part cannot be read or is
+// missing: one such run keeps nobody from reading of the others.
+func isDamaged(err error) bool { return journal.CodeOf(err) == journal.CodeCorrupt }
 
 // A Stale is a run that should have gone on and did not.
 type Stale struct {
@@ -104,13 +111,16 @@ func (c *Client) Stale(ctx context.Context, after time.Duration) ([]Stale, error
 				continue
 			}
 			last, err := c.desk.Read(ctx, h, store.Range{Tail: true, Limit: 1})
-			if err != nil {
+			if err != nil && !isDamaged(err) {
 				return nil, err
 			}
 			if len(last) == 0 || last[0].At.After(since) {
 				continue
 			}
 			waits, err := c.waits(ctx, h)
+			if isDamaged(err) {
+				why, err = err.Error(), nil
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -179,7 +189,7 @@ type Marker struct {
 // Versions gives the markers that open runs of a workflow need, of every one where
 // the name is empty, by change and version: the code of a change that no marker
 // names, or only its newest version, need not be kept. It reads the journals of all
-// open runs.
+// open runs, of a damaged one up to the damage.
 func (c *Client) Versions(ctx context.Context, workflow string) ([]Marker, error) {
 	var out []Marker
 	f := store.Filter{Open: true, Workflow: workflow, Without: kernel.OwnPrefix, Limit: store.MaxLimit}
@@ -190,7 +200,7 @@ func (c *Client) Versions(ctx context.Context, workflow string) ([]Marker, error
 		}
 		for _, h := range heads {
 			entries, err := c.desk.Read(ctx, h, store.Range{})
-			if err != nil {
+			if err != nil && !isDamaged(err) {
 				return nil, err
 			}
 			for _, e := range entries {

@@ -136,13 +136,19 @@ func ResultOf[T any](r Report, step string) (T, bool, error) {
 	return v, err == nil, err
 }
 
-// Report gives the report of a run, by run ID or workflow ID.
+// Report gives the report of a run, by run ID or workflow ID. Of a run with a row that
+// cannot be read, or is missing, it tells what comes before that row, with an [Error] of
+// code corrupt.
 func (c *Client) Report(ctx context.Context, id string) (Report, error) {
 	head, entries, err := c.desk.History(ctx, id, 0, 0)
-	if err != nil {
+	if err != nil && !isDamaged(err) {
 		return Report{}, err
 	}
-	return reportOf(head, entries)
+	r, unfit := reportOf(head, entries)
+	if err = cmp.Or(err, unfit); err != nil {
+		r.Status = head.Status
+	}
+	return r, err
 }
 
 // Report gives the report of the run as it is now.
@@ -190,9 +196,11 @@ const (
 func reportOf(h journal.Head, entries []journal.Entry) (Report, error) {
 	a := journal.NewAggregate(h.ID, h.WorkflowID, h.Workflow, h.Pattern)
 	f := newReporter(a)
+	var err error
 	for i := range entries {
-		if err := a.Apply(entries[i]); err != nil {
-			return Report{}, &Error{Code: journal.CodeCorrupt, Op: "read " + string(h.ID), Err: err}
+		if err = a.Apply(entries[i]); err != nil {
+			err = &Error{Code: journal.CodeCorrupt, Op: "read " + string(h.ID), Err: err}
+			break
 		}
 		f.add(&entries[i])
 	}
@@ -221,7 +229,7 @@ func reportOf(h journal.Head, entries []journal.Entry) (Report, error) {
 		r.Variables[name] = v.Data
 	}
 	r.Steps, r.Undo = f.steps(s.Steps), f.undone()
-	return r, nil
+	return r, err
 }
 
 // A reporter collects what the fold of a journal leaves out.

@@ -152,9 +152,13 @@ var waitColumns = []column[api.Wait]{
 	}},
 }
 
-// describe tells all that is known of a run, with its output.
+// describe tells all that is known of a run, with its output. Of a damaged one it tells
+// what it can, and that it is damaged in the place of why it does not go on.
 func (c *client) describe(ctx context.Context, h journal.Head) (api.Description, error) {
 	known, err := c.Describe(ctx, string(h.ID))
+	if journal.CodeOf(err) == journal.CodeCorrupt {
+		known.Why, err = err.Error(), nil
+	}
 	if err != nil {
 		return api.Description{}, err
 	}

@@ -75,6 +75,17 @@ func (e *Entry) Check() error {
 	return &CorruptError{Run: e.Run, Seq: e.Seq, Reason: reason}
 }
 
+// Whole returns a CorruptError that names the first entry which is missing among those of
+// a journal from a sequence on, and nil where each follows the one before it.
+func Whole(run Number, from int64, entries []Entry) error {
+	for i := range entries {
+		if want := from + int64(i); entries[i].Seq != want {
+			return &CorruptError{Run: run, Seq: want, Reason: fmt.Sprintf("it is missing, and entry %d is there", entries[i].Seq)}
+		}
+	}
+	return nil
+}
+
 // entryLine is an entry as one line of JSON: the form of exports and golden
 // journals.
 type entryLine struct {

@@ -43,6 +43,9 @@ func faults(h journal.Head, entries []journal.Entry) []string {
 	if len(entries) == 0 {
 		return []string{"it has no entry"}
 	}
+	if err := journal.Whole(h.Number, 1, entries); err != nil {
+		return []string{"it has a hole: " + err.Error()}
+	}
 	a := journal.NewAggregate(h.ID, h.WorkflowID, h.Workflow, h.Pattern)
 	results := map[journal.Op]journal.Kind{}
 	for i, e := range entries {

@@ -45,12 +45,21 @@ func (c *Change) check(stranger bool) error {
 		if e.Run != c.Run {
 			return fmt.Errorf("run %d: an entry of run %d", c.Run, e.Run)
 		}
-		if e.Seq <= last {
+		if e.Seq <= last || i > 0 && e.Seq != last+1 || c.Create && e.Seq != int64(i+1) {
 			return fmt.Errorf("run %d: entry %d follows entry %d", c.Run, e.Seq, last)
 		}
 		last = e.Seq
 	}
 	return nil
+}
+
+// Follows is the sequence that the first entry of the change follows in the journal of a
+// run that is there; 0 where the change has none, or the run is new.
+func (c *Change) Follows() int64 {
+	if c.Create || len(c.Entries) == 0 {
+		return 0
+	}
+	return c.Entries[0].Seq - 1
 }
 
 func checkPosts(posts ...[]Post) error {

@@ -100,7 +100,9 @@ type Store interface {
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 
 	// Load gives entries of one journal in order, or messages of one inbox. A run
-	// without entries in the range gives none and no error.
+	// without entries in the range gives none and no error. Where an entry cannot be
+	// read, or is missing before one that is there, it gives those before it and a
+	// CorruptError.
 	Load(ctx context.Context, run journal.Number, r Range) ([]journal.Entry, error)
 
 	// Spill makes one large payload durable under a number that its engine made,
@@ -172,7 +174,7 @@ type Change struct {
 	From    journal.Number  // of a new run: the one, ended by this group, that it continues. Its untaken messages, with their numbers, and Mail become the new run's
 	Shares  journal.Number  // of a new run: one whose spilled payloads its entries name. Where that is gone, the group is refused; else they stay
 	Rest    bool            // the run leaves memory: Head's owner and wake are written only if Head.Mail is the number of messages posted, those of this group included; else the verdict is Mail and the rest of Head is written. Where the engine does not own the run any more, it was written before
-	Entries []journal.Entry // in order, following those that are there
+	Entries []journal.Entry // in order, each following the one before it, and the first the last that is there; else the group is refused
 	Posts   []Post          // where the change is of a new run: written only if the verdict is Written or Exists
 	Else    []Post          // written instead of Posts if the verdict is Taken, and with them if it is Exists
 	Told    []int64         // numbers of [Owed] that have been told
@@ -316,7 +318,7 @@ type Claimed struct {
 
 // A Run is a claimed run as the store has it: the head with its new owner and
 // the whole journal, spilled payloads left out. Err is a CorruptError where a
-// row cannot be read; Entries then ends before that row, and Last is the
+// row cannot be read or is missing; Entries then ends before that row, and Last is the
 // sequence of the last row that is there, readable or not.
 //
 // Inbox has untaken messages in the order of their numbers: at most InboxPage

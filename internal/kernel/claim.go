@@ -242,6 +242,9 @@ func (k *Kernel) claim(c store.Claim) (store.Claimed, error) {
 	if err != nil {
 		k.unsure = true
 	}
+	for i := range claimed.Runs {
+		claimed.Runs[i].CutOff() // what a driver has overlooked is not run past either
+	}
 	return claimed, err
 }
 

@@ -105,24 +105,25 @@ func (d *Desk) History(ctx context.Context, id string, from int64, limit int) (j
 	if err != nil {
 		return journal.Head{}, nil, err
 	}
-	entries, err := d.store.Load(ctx, head.Number, store.Range{From: from, Limit: limit, Payloads: true})
-	if err != nil {
-		var corrupt *journal.CorruptError
-		if errors.As(err, &corrupt) {
-			return head, entries, &journal.Error{Code: journal.CodeCorrupt, Op: "history " + id, Err: err}
-		}
-		return head, nil, unavailable("history "+id, err)
-	}
-	return head, entries, nil
+	entries, err := d.load(ctx, "history "+id, head, store.Range{From: from, Limit: limit, Payloads: true})
+	return head, entries, err
 }
 
-// Read gives entries of a journal without spilled payloads.
+// Read gives entries of a journal without spilled payloads; of a damaged one those before
+// the damage, with an error of code corrupt.
 func (d *Desk) Read(ctx context.Context, h journal.Head, r store.Range) ([]journal.Entry, error) {
+	return d.load(ctx, "read "+string(h.ID), h, r)
+}
+
+func (d *Desk) load(ctx context.Context, op string, h journal.Head, r store.Range) ([]journal.Entry, error) {
 	entries, err := d.store.Load(ctx, h.Number, r)
-	if err != nil {
-		return nil, unavailable("read "+string(h.ID), err)
+	if err == nil {
+		return entries, nil
 	}
-	return entries, nil
+	if err = unavailable(op, err); journal.CodeOf(err) != journal.CodeCorrupt {
+		entries = nil
+	}
+	return entries, err
 }
 
 // Info tells what the store is and who uses it.

@@ -318,7 +318,16 @@ func (k *Kernel) running(ctx context.Context, op string) error {
 	return nil
 }
 
+// unavailable gives what the store could not be asked as an error of this module; a
+// damaged journal is told as such.
 func unavailable(op string, err error) error {
+	var corrupt *journal.CorruptError
+	if errors.As(err, &corrupt) {
+		return &journal.Error{
+			Code: journal.CodeCorrupt, Op: op, Message: "its journal is damaged", Err: err,
+			Hint: "no engine runs it past the damage: restore a backup of the database, or cancel the run",
+		}
+	}
 	if errors.Is(err, store.ErrClosed) {
 		return &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the store is closed", Err: err}
 	}

@@ -67,10 +67,7 @@ func (d *Desk) retry(ctx context.Context, o office, op string, old journal.Head)
 // dead letters which are about that.
 func (d *Desk) retrial(ctx context.Context, o office, op string, old journal.Head) (*store.Change, error) {
 	entries, err := d.store.Load(ctx, old.Number, store.Range{})
-	var corrupt *journal.CorruptError
 	switch {
-	case errors.As(err, &corrupt):
-		return nil, &journal.Error{Code: journal.CodeCorrupt, Op: op, Err: err}
 	case err != nil:
 		return nil, unavailable(op, err)
 	case len(entries) == 0:

@@ -107,10 +107,13 @@ func (r *run) claim(engine journal.EngineID) store.Run {
 		e, err := row.read()
 		if err != nil {
 			out.Err = err
-			return out
+			break
 		}
 		out.Entries = append(out.Entries, e)
 	}
-	out.Inbox, out.More, out.Err = r.inbox(0)
+	out.CutOff()
+	if out.Err == nil {
+		out.Inbox, out.More, out.Err = r.inbox(0)
+	}
 	return out
 }

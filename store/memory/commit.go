@@ -251,8 +251,11 @@ func (tx *transaction) entries(r *run, entries []journal.Entry) error {
 	tx.touch(r)
 	for i := range entries {
 		e := &entries[i]
-		if e.Seq <= r.last() {
+		switch last := r.last(); {
+		case e.Seq <= last:
 			return fmt.Errorf("entry %d of run %d is there already", e.Seq, e.Run)
+		case e.Seq != last+1:
+			return fmt.Errorf("entry %d of run %d follows entry %d", e.Seq, e.Run, last)
 		}
 		row, err := tx.newRow(*e)
 		if err != nil {

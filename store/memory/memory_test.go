@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
@@ -15,7 +16,7 @@ func TestConformance(t *testing.T) {
 		return storetest.Database{Open: func() (store.Store, error) {
 			s = s.Reopen()
 			return s, nil
-		}}
+		}, Lose: func(run journal.Number, seq int64) error { return s.Lose(run, seq) }}
 	})
 }
 
@@ -25,6 +26,7 @@ func TestConformanceWithLeases(t *testing.T) {
 		return storetest.Database{
 			Open:  func() (store.Store, error) { return s.Beside(), nil },
 			Lapse: s.Lapse,
+			Lose:  s.Lose,
 		}
 	})
 }

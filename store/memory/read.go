@@ -8,17 +8,25 @@ import (
 )
 
 // Load gives entries of one journal in order, or messages of one inbox. Where a
-// row cannot be read it gives those before it and a CorruptError.
+// row cannot be read or is missing it gives those before it and a CorruptError.
 func (s *Store) Load(_ context.Context, n journal.Number, r store.Range) ([]journal.Entry, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
 	}
 	defer s.leave()
+	entries, err := s.data.load(n, r)
+	if whole, missing := r.Whole(n, entries); missing != nil {
+		return whole, missing
+	}
+	return entries, err
+}
+
+func (d *data) load(n journal.Number, r store.Range) ([]journal.Entry, error) {
 	var entries []journal.Entry
-	for _, read := range s.data.rangeOf(n, r) {
+	for _, read := range d.rangeOf(n, r) {
 		e, err := read()
 		if err == nil && r.Payloads {
-			err = s.data.fill(&e)
+			err = d.fill(&e)
 		}
 		if err != nil {
 			return entries, err

@@ -109,7 +109,7 @@ type entryRows struct {
 	key, detail              []pgtype.Text
 	data                     [][]byte
 	fresh                    []bool  // of a new run, which another may have the place of
-	old                      []int64 // runs that must be there
+	old, follows             []int64 // runs that must be there, and the entries that new ones follow
 	spilled                  spilledRows
 	takenRun, takenNumber    []int64
 	takenSeq                 []int64
@@ -129,7 +129,7 @@ type attribute struct {
 // add adds the entries of a change.
 func (r *entryRows) add(c *store.Change) error {
 	if len(c.Entries) > 0 && !c.Create {
-		r.old = append(r.old, int64(c.Run))
+		r.old, r.follows = append(r.old, int64(c.Run)), append(r.follows, c.Follows())
 	}
 	for i := range c.Entries {
 		e := &c.Entries[i]
@@ -203,7 +203,7 @@ func (r *entryRows) queue(b *batch, engine journal.EngineID) {
 	}
 	r.spilled.queue(b)
 	if len(r.old) > 0 {
-		b.add(checkRuns, r.old, len(r.old)).or(refused("an entry is of a run that is not there"))
+		b.add(checkRuns, r.old, r.follows, len(r.old)).or(refused("an entry is of a run that is not there, or does not follow the last one that is"))
 	}
 	b.add(insertEntries, r.run, r.seq, r.kind, r.status, numbersOrNull(r.scope), r.name, textsOrNull(r.key), r.occ, r.at, r.took, numbersOrNull(r.spill),
 		textsOrNull(r.detail), r.data, r.fresh)
@@ -229,7 +229,10 @@ func (r *entryRows) queue(b *batch, engine journal.EngineID) {
 }
 
 const (
-	checkRuns = `select 1 / (count(*) = $2)::int from perdure.heads where number = any($1::bigint[])`
+	// checkRuns fails where a run is not there, or the entry that a new one follows.
+	checkRuns = `select 1 / (count(*) = $3)::int from unnest($1::bigint[], $2::bigint[]) as f (run, seq)
+where case when f.seq = 0 then (select true from perdure.heads h where h.number = f.run)
+    else (select true from perdure.entries e where e.run = f.run and e.seq = f.seq) end`
 
 	insertEntries = `insert into perdure.entries (run, seq, kind, status, scope, name, key, occ, at, took, spill, detail, data)
 select run, seq, kind, status, scope, name, key, occ, nullif(at, -9223372036854775808), took, spill, detail, data from unnest(

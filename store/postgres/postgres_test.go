@@ -97,6 +97,9 @@ func at(t *testing.T, url string, options Options) storetest.Database {
 		Corrupt: func(run journal.Number, seq int64) error {
 			return execute(t, url, "update perdure.entries set detail = '{spoiled' where run = $1 and seq = $2", int64(run), seq)
 		},
+		Lose: func(run journal.Number, seq int64) error {
+			return execute(t, url, "delete from perdure.entries where run = $1 and seq = $2", int64(run), seq)
+		},
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // Load gives entries of one journal in order, or messages of one inbox. Where a row
-// cannot be read it gives those before it and a CorruptError.
+// cannot be read or is missing it gives those before it and a CorruptError.
 func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) ([]journal.Entry, error) {
 	ctx, done, err := s.call(ctx)
 	if err != nil {
@@ -31,6 +31,9 @@ func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) ([]jo
 		return err
 	})
 	err = b.send(ctx, s.pool)
+	if whole, missing := r.Whole(n, entries); missing != nil {
+		return whole, missing
+	}
 	if isCorrupt(err) {
 		return entries, err
 	}

@@ -71,6 +71,7 @@ func (r *reading) some(ctx context.Context, due []journal.Head) ([]store.Run, er
 	}
 	for i := range runs {
 		run := &runs[i]
+		run.CutOff()
 		if !run.Head.Status.Valid() {
 			run.Entries = nil
 			run.Err = &journal.CorruptError{Run: run.Head.Number, Reason: "unknown status " + run.Head.Status.String()}

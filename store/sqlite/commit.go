@@ -52,7 +52,7 @@ func (s *Store) Commit(_ context.Context, g *store.Group) error {
 	if err := g.Check(); err != nil {
 		return err
 	}
-	return s.write(func(c *conn) error {
+	err := s.write(func(c *conn) error {
 		tx := transaction{conn: c, store: s, group: g}
 		if err := tx.begin(); err != nil {
 			return err
@@ -65,6 +65,10 @@ func (s *Store) Commit(_ context.Context, g *store.Group) error {
 		}
 		return tx.write()
 	})
+	if err == nil {
+		s.written.note(g)
+	}
+	return err
 }
 
 // A transaction is a group while it is written.
@@ -111,7 +115,7 @@ func (tx *transaction) begin() (err error) {
 // write writes the changes step by step, in the order that [store.Group] has.
 func (tx *transaction) write() error {
 	for _, step := range []func() error{
-		tx.each(tx.start, tx.recall), tx.each(tx.record, nil),
+		tx.each(tx.start, tx.recall), tx.follow, tx.each(tx.record, nil),
 		tx.meet, tx.sendAll, tx.part,
 		tx.each(tx.settle, nil), tx.each(tx.succeed, nil), tx.entries.flush,
 	} {

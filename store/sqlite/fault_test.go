@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -187,9 +188,10 @@ func TestPlans(t *testing.T) {
 	}
 	for i, size := range listSizes {
 		for _, l := range []many{selectJournals, selectInboxes, selectReceivers} {
-			statements[l[i]] = size
+			statements[l.sql[i]] = size
 		}
-		statements[takeMany[i]] = 1 + size
+		statements[takeMany.sql[i]] = 1 + size
+		statements[countEntries.sql[i]] = 2 * size
 	}
 	for _, f := range []store.Filter{
 		{WorkflowID: "x"}, {WorkflowIDs: []string{"x", "y"}, Newest: true}, {Parent: 1}, {Owner: 1}, {Runs: []journal.RunID{"x", "y"}},
@@ -213,7 +215,9 @@ func planOf(t *testing.T, c *conn, sql string, arguments int) string {
 	t.Helper()
 	plan := ""
 	err := c.query(func(row []driver.Value) error {
-		plan += str(row[3]) + "\n"
+		if step := str(row[3]); step != "SCAN p" && step != "SCAN CONSTANT ROW" && !strings.HasSuffix(step, "-ROW VALUES CLAUSE") { // a list of arguments
+			plan += step + "\n"
+		}
 		return nil
 	}, "explain query plan "+sql, make([]driver.Value, arguments)...)
 	if err != nil {

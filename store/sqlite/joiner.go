@@ -91,10 +91,10 @@ func (j *joined) Commit(ctx context.Context, g *store.Group) error {
 	})
 }
 
-// find refuses entries of a run that is not there, which a connection of the user's may
-// not do by itself.
+// find refuses the first entry of a run that is not there, which a connection of the
+// user's may not do by itself. What follows an entry is looked at in any case.
 func (tx *transaction) find(c *store.Change) error {
-	if c.Create || len(c.Entries) == 0 {
+	if c.Create || len(c.Entries) == 0 || c.Follows() > 0 {
 		return nil
 	}
 	row, err := tx.value("select 1 from heads where number = ?", int64(c.Run))

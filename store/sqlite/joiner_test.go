@@ -45,6 +45,7 @@ func TestConformanceInTransactions(t *testing.T) {
 				}), nil
 			},
 			Corrupt: func(run journal.Number, seq int64) error { return corrupt(path, run, seq) },
+			Lose:    func(run journal.Number, seq int64) error { return lose(path, run, seq) },
 		}
 	})
 }

@@ -12,13 +12,21 @@ const runsAtATime = 64
 // one that is empty, and each statement is prepared once.
 var listSizes = [...]int{1, 8, runsAtATime}
 
-// A many is a statement about several runs by their numbers, once for each size.
-type many [len(listSizes)]string
+// A many is a statement about several runs by their numbers, once for each size. A place
+// in the list is one argument, or more.
+type many struct {
+	sql   [len(listSizes)]string
+	width int
+}
 
 // listed gives the statement that has a list of numbers between two parts.
-func listed(before, after string) (m many) {
+func listed(before, after string) many { return places(before+" in (", "?", ")"+after) }
+
+// places gives the statement that has a list of such places between two parts.
+func places(before, place, after string) many {
+	m := many{width: strings.Count(place, "?")}
 	for i, size := range listSizes {
-		m[i] = before + " in (?" + strings.Repeat(", ?", size-1) + ")" + after
+		m.sql[i] = before + place + strings.Repeat(", "+place, size-1) + after
 	}
 	return m
 }
@@ -28,13 +36,13 @@ func listed(before, after string) (m many) {
 // which is no run.
 func (m *many) of(numbers []driver.Value, first ...driver.Value) (string, []driver.Value) {
 	i := 0
-	for listSizes[i] < len(numbers) {
+	for listSizes[i]*m.width < len(numbers) {
 		i++
 	}
-	args := append(make([]driver.Value, 0, len(first)+listSizes[i]), first...)
+	args := append(make([]driver.Value, 0, len(first)+listSizes[i]*m.width), first...)
 	args = append(args, numbers...)
 	for len(args) < cap(args) {
 		args = append(args, int64(0))
 	}
-	return m[i], args
+	return m.sql[i], args
 }

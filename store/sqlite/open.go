@@ -56,6 +56,8 @@ type Store struct {
 
 	clock time.Time // what it said when that was written last by this handle; under writing
 
+	written written // last entries
+
 	watching  atomic.Int32 // how many watch
 	strangers notice       // somebody else has written
 }

@@ -28,7 +28,7 @@ func (s *Store) read(ctx context.Context, f func(*conn) error) error {
 }
 
 // Load gives entries of one journal in order, or messages of one inbox. Where a
-// row cannot be read it gives those before it and a CorruptError.
+// row cannot be read or is missing it gives those before it and a CorruptError.
 func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) (entries []journal.Entry, err error) {
 	runs := r.Ends
 	if len(runs) == 0 {
@@ -55,6 +55,9 @@ func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) (entr
 		}
 		return nil
 	})
+	if whole, missing := r.Whole(n, entries); missing != nil {
+		return whole, missing
+	}
 	return entries, err
 }
 

@@ -16,6 +16,7 @@ func TestConformance(t *testing.T) {
 		return storetest.Database{
 			Open:    func() (store.Store, error) { return Open(path) },
 			Corrupt: func(run journal.Number, seq int64) error { return corrupt(path, run, seq) },
+			Lose:    func(run journal.Number, seq int64) error { return lose(path, run, seq) },
 		}
 	})
 }
@@ -37,11 +38,21 @@ func TestLikeMemory(t *testing.T) {
 
 // corrupt spoils an entry as no version of this module would.
 func corrupt(path string, run journal.Number, seq int64) error {
+	return behind(path, "update entries set detail = '{spoiled' where run = ? and seq = ?", run, seq)
+}
+
+// lose removes an entry as no version of this module would.
+func lose(path string, run journal.Number, seq int64) error {
+	return behind(path, "delete from entries where run = ? and seq = ?", run, seq)
+}
+
+// behind does something to an entry behind the driver's back.
+func behind(path, sql string, run journal.Number, seq int64) error {
 	c, err := dial(path, "rw")
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	_, err = c.exec("update entries set detail = '{spoiled' where run = ? and seq = ?", int64(run), seq)
+	_, err = c.exec(sql, int64(run), seq)
 	return err
 }

@@ -17,6 +17,7 @@ func commitChecks() []check {
 		{"commit/an empty group is committed", commitNothing},
 		{"commit/a context that has ended does not stop it", commitCancelled},
 		{"commit/an entry that is there refuses the whole group", refuseDuplicate},
+		{"commit/an entry that leaves a hole refuses the whole group", refuseHole},
 		{"commit/a change of a run that is not there refuses the whole group", refuseUnknownRun},
 		{"commit/a number that is there refuses the whole group", refuseNumber},
 		{"commit/a malformed group is refused", refuseMalformed},
@@ -88,6 +89,33 @@ func refuseDuplicate(w *world) {
 	w.rows(other.Number, 1)
 	w.absent(fresh.Run)
 	w.written(fresh)
+}
+
+func refuseHole(w *world) {
+	w.join(0)
+	head := w.written(w.start(""))[0]
+	w.commit(step(head.Number, 2))
+	others := make([]store.Change, 70) // more than a driver may look at with one statement
+	for i := range others {
+		others[i] = step(w.written(w.start(""))[0].Number, 2)
+	}
+	inside := step(head.Number, 3)
+	inside.Entries = append(inside.Entries, step(head.Number, 5).Entries...)
+	fresh, late := w.start(""), w.start("")
+	late.Entries = append(late.Entries, step(late.Run, 3).Entries...)
+	for _, bad := range []store.Change{step(head.Number, 4), inside, late} {
+		g := w.group(append([]store.Change{fresh, bad}, others...)...)
+		w.refused(g)
+		g.Again = true
+		w.refused(g)
+	}
+	w.rows(head.Number, 2)
+	w.rows(others[0].Run, 1)
+	w.absent(fresh.Run)
+	w.absent(late.Run)
+	w.commit(append(others, step(head.Number, 3))...)
+	w.rows(head.Number, 3)
+	w.rows(others[69].Run, 2)
 }
 
 func refuseUnknownRun(w *world) {

@@ -27,6 +27,9 @@ type Database struct {
 	// Corrupt makes a stored entry unreadable, behind the driver's back. It is
 	// nil where nobody could.
 	Corrupt func(run journal.Number, seq int64) error
+	// Lose removes a stored entry, behind the driver's back. It is nil where nobody
+	// could.
+	Lose func(run journal.Number, seq int64) error
 }
 
 // T is the part of [testing.T] that a check uses. It is this narrow so that the

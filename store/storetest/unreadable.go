@@ -14,6 +14,7 @@ func unreadableChecks() []check {
 		{"unreadable/an entry of an unknown kind stops its run and no other", unreadableKind},
 		{"unreadable/a head of an unknown status stops its run and no other", unreadableStatus},
 		{"unreadable/a destroyed entry stops its run and no other", unreadableRow},
+		{"unreadable/an entry that is missing stops its run and no other", unreadableHole},
 		{"unreadable/a message of no such name stops its run and no other", unreadableMessage},
 	}
 }
@@ -72,6 +73,28 @@ func unreadableRow(w *world) {
 	run, other := w.twoRuns(func(*store.Change) {})
 	w.ok(w.db.Corrupt(run, 2))
 	w.broken(run, other, 2, 1)
+}
+
+func unreadableHole(w *world) {
+	if w.db.Lose == nil {
+		return
+	}
+	w.join(0)
+	run, other := w.twoRuns(func(*store.Change) {})
+	w.ok(w.db.Lose(run, 2))
+	for _, part := range []struct {
+		of     store.Range
+		before int
+	}{{store.Range{}, 1}, {store.Range{From: 2}, 0}, {store.Range{Limit: 2, Payloads: true}, 1}, {store.Range{Tail: true, Limit: 2}, 1}} {
+		got, err := w.s.Load(w.Context(), run, part.of)
+		if corrupt := new(journal.CorruptError); !errors.As(err, &corrupt) || corrupt.Run != run || corrupt.Seq != 2 {
+			w.Fatalf("Load %+v = %v, want a CorruptError of entry 2", part.of, err)
+		}
+		w.same("entries before it", len(got), part.before)
+	}
+	w.same("what is after it", len(w.load(run, store.Range{From: 3})), 1)
+	w.broken(run, other, 2, 1)
+	w.commit(step(run, 4)) // that it was parked
 }
 
 func unreadableMessage(w *world) {
