@@ -184,12 +184,10 @@ func (m *memories) look(s *Store) *batch {
 	var b batch
 	var runs, firstRuns, firstSeqs, to []int64
 	var ids []string
-	locks := map[int32]bool{}
 	for i := range m.group.Changes {
 		c := &m.group.Changes[i]
 		if c.Create {
 			ids = append(ids, c.Head.WorkflowID)
-			locks[idKey(c.Head.WorkflowID)] = true
 		}
 		if c.Create || c.Rest {
 			runs = append(runs, int64(c.Run))
@@ -204,7 +202,7 @@ func (m *memories) look(s *Store) *batch {
 				if p.Run != 0 {
 					to = append(to, int64(p.Run))
 				} else {
-					locks[idKey(p.WorkflowID)] = true
+					ids = append(ids, p.WorkflowID)
 				}
 			}
 		}
@@ -212,8 +210,9 @@ func (m *memories) look(s *Store) *batch {
 	if m.group.Engine != 0 {
 		b.add(holdEngineAlone, int64(m.group.Engine)).or(store.ErrFenced)
 	} else {
-		b.add(lockIDs, idArgs(locks)...)
 		b.add(lockHeads, to, []int64(nil), ids)
+		b.add(reserveIDs, ids)
+		b.add(freeIDs, ids)
 	}
 	b.add(selectHeads, runs).each(func(rows pgx.Rows) error {
 		h, err := s.scanHead(rows)

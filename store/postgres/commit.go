@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -25,11 +24,20 @@ var (
 	// it from going before the commit is over.
 	holdShared = `select 1 / (count(*) = cardinality($1::bigint[]))::int from (select from perdure.heads where number = any($1::bigint[]) for key share) h`
 
-	// lockIDs orders starts and messages by workflow ID: a message that finds no run is
-	// kept before a start looks for such messages, or after the run is there for
-	// everybody. Starts do not exclude each other, an index does.
-	lockIDs = `select case when alone then pg_advisory_xact_lock($3, key)::text else pg_advisory_xact_lock_shared($3, key)::text end
-from unnest($1::int[], $2::boolean[]) as l (key, alone)`
+	// reserveIDs holds up starts of the workflow IDs that no open run has, until the
+	// transaction ends: a message that finds no run is kept before a start looks for such
+	// messages, or after the run is there for everybody. It writes heads that nobody ever
+	// sees, with numbers below zero: the index of open runs has others wait for the
+	// transaction, also when freeIDs has removed them.
+	reserveIDs = `insert into perdure.heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, chain, parent, keep,
+    mail, given, seen, claimed)
+select -nextval('perdure.unrouted_number_seq'), i.id, '', 0, 0, -1, null, null, null, 0, '', 0, 0, 0, 0,
+    0, 0, 0, false
+from (select distinct n.id from unnest($1::text[]) as n (id)
+    where (select true from perdure.heads h where h.workflow_id = n.id and h.ended is null) is null order by n.id) i
+on conflict (workflow_id) where ended is null do nothing`
+
+	freeIDs = `delete from perdure.heads where workflow_id = any($1::text[]) and ended is null and number < 0`
 
 	// lockHeads locks the runs that a group posts to, rests and ends, by number, before
 	// the statements that read them begin: those see what is there now.
@@ -98,14 +106,11 @@ left join lateral (
     limit 1) f on true
 where not exists (select from perdure.heads h where h.number = n.number)`
 
-// idLocks is the class of the advisory locks on workflow IDs, and idKeys how many of
-// them there are: a server has room for some thousand. owedLocks is the class of those
-// on what engines owe, successionLocks of those on dead engines.
+// owedLocks is the class of the advisory locks on what engines owe, successionLocks of
+// those on dead engines.
 const (
-	idLocks         = 0x70657264
-	owedLocks       = idLocks + 1
-	successionLocks = idLocks + 2
-	idKeys          = 128
+	owedLocks       = migrationLock + 1
+	successionLocks = migrationLock + 2
 )
 
 // clockEvery is how often a store writes what the clock says.
@@ -313,26 +318,8 @@ func (s *Store) ticked(now time.Time) {
 
 // lock takes the locks that have to be had before anything is read.
 func (t *transaction) lock() {
-	alone := map[int32]bool{}
-	for i, id := range t.starts.workflowID {
-		// A run's own ID is nobody's before the run is there.
-		if key := idKey(id); !alone[key] && (t.group.Engine == 0 || !t.ownID(i)) {
-			alone[key] = false
-		}
-	}
-	for _, id := range t.posts.byID {
-		alone[idKey(id)] = true
-	}
 	if len(t.entries.owedRun) > 0 {
 		t.batch.add(lockOwed, int32(owedLocks), int32(t.group.Engine))
-	}
-	for _, c := range t.continued {
-		if key := idKey(c.Head.WorkflowID); !alone[key] {
-			alone[key] = false
-		}
-	}
-	if len(alone) > 0 {
-		t.batch.add(lockIDs, idArgs(alone)...)
 	}
 	var windows []string
 	for i, id := range t.starts.workflowID {
@@ -345,27 +332,6 @@ func (t *transaction) lock() {
 	}
 	runs := slices.Concat(t.posts.toRun, t.updates.number)
 	t.batch.add(lockHeads, runs, t.posts.follows, append(windows, t.posts.byID...))
-}
-
-// idArgs gives the locks on workflow IDs, in an order that is the same for all.
-func idArgs(locks map[int32]bool) []any {
-	keys := make([]int32, 0, len(locks))
-	for key := range locks {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	alone := make([]bool, len(keys))
-	for i, key := range keys {
-		alone[i] = locks[key]
-	}
-	return []any{keys, alone, int32(idLocks)}
-}
-
-// idKey is the key of the lock on a workflow ID, which it shares with others.
-func idKey(id string) int32 {
-	h := fnv.New32a()
-	h.Write([]byte(id))
-	return int32(h.Sum32() % idKeys)
 }
 
 // ownID says whether the workflow ID of a new run is its own run ID.

@@ -35,7 +35,7 @@ const (
 // Join takes part in a pgx.Tx, or in a *[sql.Tx] by any driver for PostgreSQL that
 // has arguments as $1. Until the transaction ends, it keeps others from writing heads
 // of runs that it has sent messages to, and from starts and messages by the workflow
-// IDs that it has used, and by some others: it should end soon after.
+// IDs that it has used: it should end soon after.
 func (s *Store) Join(tx any) (store.Transaction, error) {
 	switch t := tx.(type) {
 	case pgx.Tx:

@@ -17,6 +17,8 @@ import (
 //   - finds for each the run that it is for (to), as it is after lockHeads;
 //   - judges it by that run and by what came before it, earlier in the group too;
 //   - numbers those that are delivered, run by run;
+//   - fails where one is to be kept whose workflow ID is not reserved: a run that has
+//     ended since had it;
 //   - writes messages, what is kept for a run that is to come, and the heads, each
 //     once;
 //   - tells the verdicts.
@@ -32,7 +34,7 @@ found as materialized (
     from m
     cross join lateral (select case
         when m.run = 0 then coalesce(
-            (select o.number from perdure.heads o where o.workflow_id = m.workflow_id and o.ended is null),
+            (select o.number from perdure.heads o where o.workflow_id = m.workflow_id and o.ended is null and o.number > 0),
             (select o.number from perdure.heads o where o.workflow_id = m.workflow_id and o.ended is not null order by o.ended desc, o.number desc limit 1))
         when m.follow then coalesce(
             (select o.number from perdure.heads c join perdure.heads o on o.workflow_id = c.workflow_id and o.ended is null
@@ -84,8 +86,9 @@ judged as materialized (
     window t as (partition by f.target order by f.place)
 ),
 kept as materialized (
-    select place, nextval('perdure.unrouted_number_seq') as number
-    from (select place from judged where verdict = %[6]d order by place) j
+    select place, nextval('perdure.unrouted_number_seq') /
+        (select count(*) from perdure.heads o where o.workflow_id = j.workflow_id and o.ended is null and o.number < 0) as number
+    from (select place, workflow_id from judged where verdict = %[6]d order by place) j
 ),
 delivering as (
     insert into perdure.messages (run, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)
@@ -136,7 +139,7 @@ m as materialized (
     left join u on u.number = p.unrouted
     where (p.unrouted = 0 or u.number is not null) and (p.creator = 0 or case
         when (select true from perdure.heads c where c.number = p.creator) then not p.other
-        when (select c.workflow from perdure.heads c where c.workflow_id = p.creator_id and c.ended is null
+        when (select c.workflow from perdure.heads c where c.workflow_id = p.creator_id and c.ended is null and c.number > 0
             and coalesce(array_position($24::bigint[], c.number), 0) < array_position($24::bigint[], p.creator)) <> p.creator_workflow then p.other
         else true
     end)
@@ -261,9 +264,15 @@ func (r *postRows) queue(t *transaction) {
 		return
 	}
 	r.spilled.queue(&t.batch)
+	if len(r.byID) > 0 {
+		t.batch.add(reserveIDs, r.byID)
+	}
 	t.batch.add(sendPosts, int64(t.group.Engine), nanos(t.group.Now),
 		r.run, r.follow, r.workflowID, r.until, r.force, r.creator, r.creatorID, r.creatorWorkflow, r.other,
-		r.kind, r.id, r.scope, r.name, r.key, r.occ, r.at, r.spill, r.detail, r.data, r.unrouted, r.moves, t.starts.number).each(t.verdicts(r.of))
+		r.kind, r.id, r.scope, r.name, r.key, r.occ, r.at, r.spill, r.detail, r.data, r.unrouted, r.moves, t.starts.number).or(errLostRace).each(t.verdicts(r.of))
+	if len(r.byID) > 0 {
+		t.batch.add(freeIDs, r.byID)
+	}
 }
 
 // deliver gives new runs the messages that have waited for their workflow IDs. Each

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -261,5 +262,62 @@ func TestATransactionElsewhereIsRefused(t *testing.T) {
 		if journal.CodeOf(err) != journal.CodeInvalid || !errors.As(err, &refused) {
 			t.Errorf("a %T: %v", tx, err)
 		}
+	}
+}
+
+// spec: B-4
+func TestAnOpenTransactionHoldsUpItsOwnWorkflowIDAlone(t *testing.T) {
+	w := newShop(t, dun)
+	ctx := t.Context()
+	client := must[*perdure.Client](t)(perdure.NewClient(ctx, w.s))
+	open := must[pgx.Tx](t)(w.pool.Begin(ctx))
+	if d := must[perdure.Delivery](t)(settled.SendTx(ctx, client, open, "nobody", 4)); !d.Unrouted {
+		t.Fatalf("delivered as %+v", d)
+	}
+	// impatient does something in a transaction that waits for no lock.
+	impatient := func(f func(tx pgx.Tx) error) error {
+		return pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, "set local lock_timeout = '1ms'"); err != nil {
+				return err
+			}
+			return f(tx)
+		})
+	}
+	for i := range 500 { // as many as would meet in any table of few locks
+		id := fmt.Sprint("other-", i)
+		if err := impatient(func(tx pgx.Tx) error {
+			_, err := settled.SendTx(ctx, client, tx, id, 1)
+			return err
+		}); err != nil {
+			t.Fatalf("a signal for %s: %v", id, err)
+		}
+		if err := impatient(func(tx pgx.Tx) error {
+			_, err := dun.StartTx(ctx, client, tx, 1, perdure.ID(id))
+			return err
+		}); err != nil {
+			t.Fatalf("a start of %s: %v", id, err)
+		}
+	}
+	var state interface{ SQLState() string }
+	for name, f := range map[string]func(tx pgx.Tx) error{
+		"a start": func(tx pgx.Tx) error {
+			_, err := dun.StartTx(ctx, client, tx, 10, perdure.ID("nobody"))
+			return err
+		},
+		"a signal": func(tx pgx.Tx) error {
+			_, err := settled.SendTx(ctx, client, tx, "nobody", 1)
+			return err
+		},
+	} {
+		if err := impatient(f); !errors.As(err, &state) || state.SQLState() != "55P03" {
+			t.Errorf("%s for its workflow ID: %v", name, err)
+		}
+	}
+	if err := open.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	run := must[*perdure.Run[int]](t)(dun.Start(ctx, w.eng, 10, perdure.ID("nobody")))
+	if left := must[int](t)(run.Result(ctx)); left != 6 {
+		t.Errorf("%d are owed, want 6", left)
 	}
 }
