@@ -24,6 +24,11 @@ var (
 	// ErrFenced says that the engine's row is gone: another engine has taken
 	// over, and nothing of this one may be written any more. It is final.
 	ErrFenced = errors.New("store: the engine was taken over")
+	// ErrHeld says that a group needs what a transaction of the user's holds, or that of
+	// another process, and that nothing of it was written. It is for groups of an engine,
+	// without Again, that have waited for a moment: an engine commits the others, and
+	// tries this one again as it is.
+	ErrHeld = errors.New("store: a transaction of somebody else's holds what this needs")
 	// ErrLocked says that another engine has the store, which is for one at a time.
 	ErrLocked = errors.New("store: another engine has it")
 	// ErrNotFound says that there is no such run.
@@ -86,7 +91,7 @@ func (e *DataError) Unwrap() error { return e.Err }
 type Store interface {
 	// Commit writes a group in one transaction. When it returns nil, all of the
 	// group is durable and every change and post has its verdict. A DataError and
-	// ErrFenced say that nothing of the group was written, and so does ErrClosed of one
+	// ErrFenced say that nothing of the group was written, and so do ErrHeld, and ErrClosed of one
 	// that was not on its way when the store was closed. After any
 	// other error the outcome is unknown: nobody may be told anything of the group
 	// before the same group, with Again set, was committed or refused. The store

@@ -402,6 +402,8 @@ func (k *Kernel) commit(g *store.Group) error {
 			return nil
 		case errors.As(err, &data):
 			return err
+		case held(err):
+			return k.unlessDead(err)
 		case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrClosed):
 			k.fenced("commit", err)
 			return err
@@ -411,6 +413,16 @@ func (k *Kernel) commit(g *store.Group) error {
 		if !k.pause(&wait) {
 			return store.ErrClosed
 		}
+	}
+}
+
+// unlessDead gives err, or what is final where the engine is dead.
+func (k *Kernel) unlessDead(err error) error {
+	select {
+	case <-k.dead:
+		return store.ErrClosed
+	default:
+		return err
 	}
 }
 

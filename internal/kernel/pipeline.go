@@ -4,7 +4,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
@@ -35,7 +34,8 @@ const (
 //
 // A group that is refused because of its data is halved until the change at
 // fault is alone; the run hears of that in refused. Any other failure is tried
-// again by the environment and never blames a run.
+// again by the environment and never blames a run. What has to wait for a transaction
+// of the user's goes aside, and holds up nobody else; see aside.go.
 //
 // Committing and telling overlap: while runs hear of one group, the next one is
 // being made durable. They hear in the order of the commits.
@@ -48,12 +48,14 @@ type pipeline struct {
 
 	mu      sync.Mutex
 	dirty   []source
+	aside   asideList
 	stopped bool
 	nudge   chan struct{}
 
-	free    chan *batch  // two go round: one is being made durable while the other is told
-	told    chan verdict // in the order of the commits
-	telling atomic.Int32 // verdicts that tell has and has not delivered
+	free    chan *batch    // two go round: one is being made durable while the other is told
+	told    chan verdict   // in the order of the commits
+	trials  sync.WaitGroup // of what is aside
+	telling atomic.Int32   // verdicts that tell has and has not delivered
 }
 
 // A batch is one group on its way: joined[i] gave the next gave[i] of changes.
@@ -133,11 +135,16 @@ func (p *pipeline) stop() {
 func (p *pipeline) loop() {
 	var teller sync.WaitGroup
 	teller.Go(p.tell)
-	for work := p.gather(nil); len(work) > 0; work = p.gather(work) {
+	work := p.gather(nil)
+	for len(work) > 0 {
 		b := <-p.free
 		n := b.form(work)
-		p.send(b)
-		work = slices.Delete(work, 0, n)
+		p.halve(*b, b)
+		work = p.gather(slices.Delete(work, 0, n))
+		if len(work) == 0 {
+			p.trials.Wait() // who was aside may have pushed meanwhile
+			work = p.gather(work)
+		}
 	}
 	close(p.told)
 	teller.Wait()
@@ -189,9 +196,7 @@ func (p *pipeline) deliver(v verdict) {
 func (p *pipeline) gather(work []source) []source {
 	for {
 		p.mu.Lock()
-		work = append(work, p.dirty...)
-		clear(p.dirty)
-		p.dirty = p.dirty[:0]
+		work = p.pushed(work)
 		stopped := p.stopped
 		p.mu.Unlock()
 		if len(work) > 0 || stopped {
@@ -218,31 +223,19 @@ func (b *batch) form(work []source) int {
 	return len(work)
 }
 
-// send commits a batch, or its parts.
-func (p *pipeline) send(b *batch) {
-	began, rows := time.Now(), 0
-	for i := range b.changes {
-		rows += len(b.changes[i].Entries)
-	}
-	p.halve(*b, b)
-	if rows > 0 {
-		p.observe(observe.Notice{Kind: observe.Committed, At: time.Now(), Took: time.Since(began), Rows: rows})
-	}
-}
-
 // halve commits a part of a batch; where it is refused, one half of it and then
 // the other. done is free after it.
 func (p *pipeline) halve(part batch, done *batch) {
-	n := len(part.joined)
-	var err error
-	if n > 0 {
-		err = p.commit(&store.Group{Changes: part.changes})
-	}
-	if n < 2 || !refusal(err) {
+	err := p.put(part)
+	switch n := len(part.joined); {
+	case held(err):
+		p.setAside(batch{slices.Clone(part.changes), slices.Clone(part.joined), slices.Clone(part.gave)})
+		p.pass(verdict{done: done})
+	case n < 2 || !refusal(err):
 		p.pass(verdict{part, err, done})
-		return
+	default:
+		one, other := part.split(n / 2)
+		p.halve(one, nil)
+		p.halve(other, done)
 	}
-	one, other := part.split(n / 2)
-	p.halve(one, nil)
-	p.halve(other, done)
 }

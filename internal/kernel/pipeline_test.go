@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/perdure/perdure/journal"
@@ -124,6 +125,48 @@ func TestFinalErrorBlamesNobody(t *testing.T) {
 	}
 	if calls != 1 {
 		t.Errorf("a final error was tried %d times", calls)
+	}
+}
+
+// A run that a transaction of the user's holds waits alone, and is told of its changes
+// in their order.
+func TestWhatIsHeldWaitsAlone(t *testing.T) {
+	for _, n := range []int{1, 2, 40} {
+		runs := fakeRuns(slices.Repeat([]int{1}, n)...)
+		theOne := n / 2
+		var mu sync.Mutex
+		open, others := true, 0
+		var p *pipeline
+		p = newPipeline(func(g *store.Group) error {
+			mu.Lock()
+			defer mu.Unlock()
+			for i := range g.Changes {
+				if c := &g.Changes[i]; open && int(c.Run) == theOne+1 {
+					if len(g.Changes) == 1 && others >= n-1 { // it is alone
+						open = false
+						runs[theOne].rows = 2
+						p.push(runs[theOne]) // what it does next does not overtake
+					}
+					return store.ErrHeld
+				}
+			}
+			others += len(g.Changes)
+			return nil
+		}, func(observe.Notice) {})
+		for _, r := range runs {
+			p.push(r)
+		}
+		p.stop()
+		p.loop()
+		for i, r := range runs {
+			want := "committed "
+			if i == theOne {
+				want += want
+			}
+			if r.verdict != want {
+				t.Errorf("of %d runs %d is held, and run %d was told %q", n, theOne+1, i+1, r.verdict)
+			}
+		}
 	}
 }
 

@@ -39,6 +39,9 @@ on conflict (workflow_id) where ended is null do nothing`
 
 	freeIDs = `delete from perdure.heads where workflow_id = any($1::text[]) and ended is null and number < 0`
 
+	// hurry bounds how long a group waits for each lock.
+	hurry = `select set_config('lock_timeout', '50ms', true)`
+
 	// lockHeads locks the runs that a group posts to, rests and ends, by number, before
 	// the statements that read them begin: those see what is there now.
 	lockHeads = `select from perdure.heads where number = any (array(
@@ -160,6 +163,8 @@ func (s *Store) write(ctx context.Context, g *store.Group, there known) error {
 			return nil
 		case isData(err):
 			return &store.DataError{Err: err}
+		case t.waits() && code(err) == lockTimeout:
+			return store.ErrHeld
 		case !isRace(err) || tries == raceTries:
 			return err
 		}
@@ -225,6 +230,9 @@ func (t *transaction) prepare() error {
 	if g.Engine != 0 {
 		b.add(holdEngine, int64(g.Engine)).or(store.ErrFenced)
 	}
+	if t.waits() {
+		b.add(hurry)
+	}
 	t.tick()
 	t.lock()
 	if len(t.shared) > 0 {
@@ -238,6 +246,13 @@ func (t *transaction) prepare() error {
 	t.posts.queue(t)
 	t.update()
 	return t.succeed()
+}
+
+// waits says whether the group may come to wait for a transaction of the user's, and
+// its engine has to know soon: others of its runs would wait with it.
+func (t *transaction) waits() bool {
+	return t.group.Engine != 0 && !t.group.Again && !t.joined &&
+		!(len(t.starts.number) == 0 && t.posts.empty() && len(t.updates.number) == 0 && len(t.continued) == 0)
 }
 
 // add takes note of a change.

@@ -67,7 +67,7 @@ func isRace(err error) bool {
 // isRefusal says whether the store itself has said no.
 func isRefusal(err error) bool {
 	var data *store.DataError
-	return errors.As(err, &data) || errors.Is(err, store.ErrFenced)
+	return errors.As(err, &data) || errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrHeld)
 }
 
 // refused gives a DataError.

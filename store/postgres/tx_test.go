@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -271,6 +272,7 @@ func TestAnOpenTransactionHoldsUpItsOwnWorkflowIDAlone(t *testing.T) {
 	ctx := t.Context()
 	client := must[*perdure.Client](t)(perdure.NewClient(ctx, w.s))
 	open := must[pgx.Tx](t)(w.pool.Begin(ctx))
+	defer func() { _ = open.Rollback(context.WithoutCancel(ctx)) }() // the pool waits for it
 	if d := must[perdure.Delivery](t)(settled.SendTx(ctx, client, open, "nobody", 4)); !d.Unrouted {
 		t.Fatalf("delivered as %+v", d)
 	}
@@ -320,4 +322,52 @@ func TestAnOpenTransactionHoldsUpItsOwnWorkflowIDAlone(t *testing.T) {
 	if left := must[int](t)(run.Result(ctx)); left != 6 {
 		t.Errorf("%d are owed, want 6", left)
 	}
+}
+
+// The engine has one lane, and its runs share groups.
+//
+// spec: B-4
+func TestRunsGoOnBesideAnOpenTransaction(t *testing.T) {
+	leave := make(chan struct{})
+	visit := perdure.Define("visit", func(ctx context.Context, _ int) (int, error) {
+		return perdure.Step(ctx, "wait", func(context.Context) (int, error) { <-leave; return 1, nil })
+	})
+	w := newShop(t, dun, visit)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // it would wait for ever
+	defer cancel()
+	client := must[*perdure.Client](t)(perdure.NewClient(ctx, w.s))
+	ends := must[*perdure.Run[int]](t)(visit.Start(ctx, w.eng, 0, perdure.ID("ends")))
+	open := must[pgx.Tx](t)(w.pool.Begin(ctx))
+	defer func() { _ = open.Rollback(context.WithoutCancel(ctx)) }() // the pool waits for it
+	for _, id := range []string{"nobody", "ends"} {
+		must[perdure.Delivery](t)(settled.SendTx(ctx, client, open, id, 4))
+	}
+	started := make(chan *perdure.Run[int], 1)
+	go func() {
+		run, err := dun.Start(ctx, w.eng, 10, perdure.ID("nobody"))
+		if err != nil {
+			t.Error(err)
+		}
+		started <- run
+	}()
+	close(leave)
+	for i := range 20 {
+		run := must[*perdure.Run[int]](t)(dun.Start(ctx, w.eng, 10, perdure.ID(fmt.Sprint("other-", i))))
+		must[perdure.Delivery](t)(settled.Send(ctx, w.eng, run.ID(), 3))
+		if left := must[int](t)(run.Result(ctx)); left != 7 {
+			t.Errorf("%d are owed, want 7", left)
+		}
+	}
+	if d := must[perdure.Description](t)(client.Describe(ctx, "ends")); !d.Head.Ended.IsZero() {
+		t.Error("a run has ended while a transaction sends to it")
+	}
+	if err := open.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if run := <-started; run != nil {
+		if left := must[int](t)(run.Result(ctx)); left != 6 {
+			t.Errorf("%d are owed, want 6", left)
+		}
+	}
+	must[int](t)(ends.Result(ctx))
 }

@@ -136,7 +136,13 @@ func (w *world) group(changes ...store.Change) *store.Group {
 	return &store.Group{Engine: w.engine, Now: at(0), Changes: changes}
 }
 
-func (w *world) try(g *store.Group) error { return w.s.Commit(w.Context(), g) }
+func (w *world) try(g *store.Group) error {
+	for {
+		if err := w.s.Commit(w.Context(), g); !errors.Is(err, store.ErrHeld) {
+			return err
+		}
+	}
+}
 
 // commit commits changes and gives them with their verdicts.
 func (w *world) commit(changes ...store.Change) []store.Change {

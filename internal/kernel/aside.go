@@ -1,0 +1,126 @@
+package kernel
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store"
+)
+
+// A group may need what a transaction of the user's holds for as long as that is open:
+// a run that it has sent to, or a workflow ID. The store says so after a moment, and
+// the group goes aside: it is tried again in ever smaller parts, beside the groups that
+// follow, until only those wait that the transaction concerns. A source with changes
+// aside joins no group before it has been told of them.
+
+// asideParts is into how many parts a held group is taken apart.
+const asideParts = 16
+
+// An asideList has what waits for transactions of others. The pipeline's mu guards it.
+type asideList struct {
+	parts  []batch         // each is tried in its turn
+	of     map[source]bool // whose changes they are, or are being tried
+	later  []source        // of those, pushed meanwhile
+	trying bool            // a goroutine is at it
+}
+
+// parts takes a batch apart.
+func (b batch) parts() (all []batch) {
+	for n := (len(b.joined) + asideParts - 1) / asideParts; len(b.joined) > n; {
+		var one batch
+		one, b = b.split(n)
+		all = append(all, one)
+	}
+	return append(all, b)
+}
+
+// held says whether a group has to wait for a transaction of somebody's.
+func held(err error) bool { return errors.Is(err, store.ErrHeld) }
+
+// setAside has a batch tried again beside the groups that follow.
+func (p *pipeline) setAside(b batch) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := &p.aside
+	if a.of == nil {
+		a.of = map[source]bool{}
+	}
+	for _, s := range b.joined {
+		a.of[s] = true
+	}
+	a.parts = append(a.parts, b.parts()...)
+	if !a.trying {
+		a.trying = true
+		p.trials.Go(p.tryAside)
+	}
+}
+
+// tryAside tries the parts in turn until none is left.
+func (p *pipeline) tryAside() {
+	for {
+		p.mu.Lock()
+		if len(p.aside.parts) == 0 {
+			p.aside.trying = false
+			p.mu.Unlock()
+			return
+		}
+		b := p.aside.parts[0]
+		p.aside.parts = slices.Delete(p.aside.parts, 0, 1)
+		p.mu.Unlock()
+		err := p.put(b)
+		if held(err) || len(b.joined) > 1 && refusal(err) {
+			p.setAside(b)
+			continue
+		}
+		p.telling.Add(1)
+		p.told <- verdict{b, err, nil}
+		p.release(b.joined)
+	}
+}
+
+// release lets sources join groups again: the verdict on what was aside is on its way
+// to them, ahead of any other.
+func (p *pipeline) release(done []source) {
+	p.mu.Lock()
+	for _, s := range done {
+		delete(p.aside.of, s)
+	}
+	later := p.aside.later
+	p.aside.later = nil
+	p.mu.Unlock()
+	for _, s := range later {
+		p.push(s)
+	}
+}
+
+// pushed takes what was pushed and may join a group. It is called with the lock.
+func (p *pipeline) pushed(work []source) []source {
+	for _, s := range p.dirty {
+		if p.aside.of[s] {
+			p.aside.later = append(p.aside.later, s)
+		} else {
+			work = append(work, s)
+		}
+	}
+	clear(p.dirty)
+	p.dirty = p.dirty[:0]
+	return work
+}
+
+// put commits a batch, and tells how long that took.
+func (p *pipeline) put(b batch) error {
+	if len(b.joined) == 0 {
+		return nil
+	}
+	began, rows := time.Now(), 0
+	for i := range b.changes {
+		rows += len(b.changes[i].Entries)
+	}
+	err := p.commit(&store.Group{Changes: b.changes})
+	if err == nil && rows > 0 {
+		p.observe(observe.Notice{Kind: observe.Committed, At: time.Now(), Took: time.Since(began), Rows: rows})
+	}
+	return err
+}
