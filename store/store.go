@@ -38,6 +38,11 @@ var (
 	// ErrOlder says that an older version of this module wrote the schema, or none
 	// did, and that this handle was not to migrate it.
 	ErrOlder = errors.New("store: the schema is older than this program")
+	// ErrLost says that the database was removed or replaced while it was open: what was
+	// committed last may be nowhere. It is final.
+	ErrLost = errors.New("store: the database was removed or replaced while it was in use")
+	// ErrDamaged says that the database cannot be read any more. It is final.
+	ErrDamaged = errors.New("store: the database is damaged")
 	// ErrForeign says that what is there is no database of this module.
 	ErrForeign = errors.New("store: not a database of perdure")
 )

@@ -535,7 +535,7 @@ func (k *Kernel) residence(ctx context.Context, n journal.Number, open func(jour
 	}
 	claimed, err := k.claim(store.Claim{Run: n})
 	if err != nil {
-		if errors.Is(err, store.ErrFenced) {
+		if over(err) && !errors.Is(err, store.ErrClosed) {
 			k.fenced("claim", err)
 			return nil, k.err
 		}

@@ -331,7 +331,14 @@ func unavailable(op string, err error) error {
 	if errors.Is(err, store.ErrClosed) {
 		return &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the store is closed", Err: err}
 	}
-	return &journal.Error{Code: journal.CodeUnavailable, Op: op, Message: "the store does not answer", Err: err}
+	e := &journal.Error{Code: journal.CodeUnavailable, Op: op, Message: "the store does not answer", Err: err}
+	switch {
+	case errors.Is(err, store.ErrLost):
+		e.Message, e.Hint = "what was acknowledged last may be lost", "bring the database back to its place or restore a backup, and then start the engine again"
+	case errors.Is(err, store.ErrDamaged):
+		e.Code, e.Message, e.Hint = journal.CodeCorrupt, "the store cannot be read", "keep the database for an examination, and restore a backup"
+	}
+	return e
 }
 
 // lanesOf is how many commits at a time a store gains by.
@@ -404,7 +411,7 @@ func (k *Kernel) commit(g *store.Group) error {
 			return err
 		case held(err):
 			return k.unlessDead(err)
-		case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrClosed):
+		case over(err):
 			k.fenced("commit", err)
 			return err
 		}

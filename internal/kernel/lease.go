@@ -68,6 +68,10 @@ func (k *Kernel) holds() bool {
 
 // fenced says that the store refuses what this engine writes.
 func (k *Kernel) fenced(op string, err error) {
+	if errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrDamaged) {
+		k.die(unavailable(op, err))
+		return
+	}
 	if k.lease.period > 0 && !errors.Is(err, store.ErrClosed) {
 		k.lose(err)
 		return

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"context"
-	"errors"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -82,7 +81,7 @@ func (k *Kernel) submit(ctx context.Context, op string, cs []store.Change) ([]st
 		return l.changes, nil
 	case refusal(l.err):
 		return nil, &journal.Error{Code: journal.CodeInvalid, Op: op, Message: "the store refuses it", Err: l.err}
-	case errors.Is(l.err, store.ErrFenced), errors.Is(l.err, store.ErrClosed):
+	case over(l.err):
 		return nil, k.stopped(op, "it may or may not be done", "")
 	}
 	return nil, unavailable(op, l.err)

@@ -105,5 +105,15 @@ func (k *Kernel) persist(f func() error) error {
 
 // final says whether trying again cannot help.
 func final(err error) bool {
-	return refusal(err) || errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrNotFound)
+	return refusal(err) || errors.Is(err, store.ErrNotFound) || over(err)
+}
+
+// over says whether the engine must not go on with its store.
+func over(err error) bool {
+	for _, end := range []error{store.ErrClosed, store.ErrFenced, store.ErrLost, store.ErrDamaged} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
 }

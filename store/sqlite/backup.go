@@ -56,14 +56,17 @@ func (s *Store) copyTo(path string) error {
 		return err
 	}
 	defer s.leave()
+	if err := s.files.lost(); err != nil {
+		return err
+	}
 	c, err := dial(s.path, s.readers.mode)
 	if err != nil {
-		return explain(err)
+		return explain(s.path, err)
 	}
 	if err = patience(c); err == nil {
 		_, err = c.exec("vacuum into ?", path)
 	}
-	return errors.Join(explain(err), c.close())
+	return errors.Join(explain(s.path, err), c.close())
 }
 
 func syncFile(path string) error {

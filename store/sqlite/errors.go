@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"errors"
+	"fmt"
 
 	modernc "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -18,6 +19,16 @@ func code(err error) int {
 		return e.Code() & 0xff
 	}
 	return 0
+}
+
+// damaged returns an error of SQLite with [store.ErrDamaged] where it says that what is
+// in the file is no database, which it was once.
+func damaged(err error) error {
+	switch code(err) {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return fmt.Errorf("%w: restore a backup: %w", store.ErrDamaged, err)
+	}
+	return err
 }
 
 // isData says whether an error comes from what was to be written, and will come

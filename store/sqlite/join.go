@@ -155,7 +155,7 @@ func (s *Store) acquire(db *conn) (*conn, error) {
 	}
 	lock, err := dial(s.path+"-engine", "rwc")
 	if err != nil {
-		return nil, explain(err)
+		return nil, explain(s.path+"-engine", err)
 	}
 	if err = lock.script("pragma busy_timeout = 10"); err == nil { // somebody may be looking whether it is held
 		err = lock.script("begin exclusive")
@@ -183,7 +183,7 @@ func (s *Store) fallen() (bool, error) {
 	case code(err) == sqlite3.SQLITE_CANTOPEN: // somebody has removed it
 		return true, nil
 	case err != nil:
-		return false, explain(err)
+		return false, explain(s.path+"-engine", err)
 	}
 	_, err = side.value("select count(*) from sqlite_master")
 	if code(err) == sqlite3.SQLITE_BUSY {

@@ -46,6 +46,9 @@ func (j *joined) use(ctx context.Context, f func(*conn) error) error {
 	if s.options.ReadOnly {
 		return errors.New("sqlite: it was opened for reading only")
 	}
+	if err := s.files.lost(); err != nil {
+		return err
+	}
 	c := &conn{raw: &foreignConn{context.WithoutCancel(ctx), j.tx}, stmts: map[string]*stmt{}}
 	database, err := identity(c)
 	switch {
@@ -63,7 +66,7 @@ func (j *joined) use(ctx context.Context, f func(*conn) error) error {
 	if err == nil || isRefusal(err) {
 		return err
 	}
-	return fmt.Errorf("sqlite: %w", err)
+	return fmt.Errorf("sqlite: %w", damaged(err))
 }
 
 // Commit is [store.Transaction].Commit.

@@ -48,6 +48,7 @@ type Store struct {
 	closed bool
 
 	readers *pool
+	files   files
 
 	writing lock.Lock
 	writer  *conn   // nil after a failure, until the next use
@@ -153,6 +154,9 @@ func (s *Store) openReaders() error {
 	if err == nil {
 		s.database, err = identity(c)
 	}
+	if err == nil {
+		s.files, err = filesOf(s.path)
+	}
 	if err != nil {
 		return errors.Join(err, c.close())
 	}
@@ -164,11 +168,11 @@ func (s *Store) openReaders() error {
 func (s *Store) dialWriter() (*conn, error) {
 	c, err := dial(s.path, "rwc")
 	if err != nil {
-		return nil, explain(err)
+		return nil, explain(s.path, err)
 	}
 	for _, prepare := range []func(*conn) error{patience, identify, durability, s.limits, impatience} {
 		if err := prepare(c); err != nil {
-			return nil, errors.Join(explain(err), c.close())
+			return nil, errors.Join(explain(s.path, err), c.close())
 		}
 	}
 	return c, nil
@@ -286,11 +290,17 @@ func atLeast(version, least string) bool {
 	return true
 }
 
-// explain puts what SQLite says about a file into words.
-func explain(err error) error {
+// explain puts what SQLite says about a file into words. What an engine has had was a
+// database.
+func explain(path string, err error) error {
 	switch code(err) {
 	case sqlite3.SQLITE_NOTADB:
-		return fmt.Errorf("%w: it is no SQLite database", store.ErrForeign)
+		if _, failed := os.Stat(path + "-engine"); failed == nil {
+			return fmt.Errorf("%w: its beginning is not that of a database: restore a backup", store.ErrDamaged)
+		}
+		return fmt.Errorf("%w: it is no SQLite database; if it was one, restore a backup", store.ErrForeign)
+	case sqlite3.SQLITE_CORRUPT:
+		return damaged(err)
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
 		return fmt.Errorf("it cannot be written: check the permissions of the file and its directory: %w", err)
 	}

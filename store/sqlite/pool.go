@@ -34,11 +34,11 @@ func newPool(path, mode string) *pool {
 func (p *pool) dial() (*conn, error) {
 	c, err := dial(p.path, p.mode)
 	if err != nil {
-		return nil, explain(err)
+		return nil, explain(p.path, err)
 	}
 	for _, prepare := range []func(*conn) error{patience, identify, queryOnly} {
 		if err := prepare(c); err != nil {
-			return nil, errors.Join(explain(err), c.close())
+			return nil, errors.Join(explain(p.path, err), c.close())
 		}
 	}
 	return c, nil

@@ -20,9 +20,12 @@ func (s *Store) read(ctx context.Context, f func(*conn) error) error {
 		return err
 	}
 	defer s.leave()
+	if err := s.files.lost(); err != nil {
+		return err
+	}
 	err := s.readers.use(f)
 	if code(err) != 0 {
-		err = fmt.Errorf("sqlite: %w", err)
+		err = fmt.Errorf("sqlite: %w", damaged(err))
 	}
 	return err
 }

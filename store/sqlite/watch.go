@@ -21,6 +21,9 @@ const (
 	// changed. A file system tells times no finer than its clock ticks, in the worst
 	// case every two seconds, so a later change may look like the one before.
 	doubtful = int(3 * time.Second / watchEvery)
+
+	// looksFor is how many looks at the log go by until the files are looked for.
+	looksFor = int(500 * time.Millisecond / watchEvery)
 )
 
 // Watch calls f soon after somebody else has written, and once when it begins.
@@ -39,7 +42,7 @@ func (s *Store) Watch(ctx context.Context, f func()) {
 	l := log{name: s.path + "-wal", size: -2} // which no log has
 	noticed := s.strangers.next()
 	f()
-	for {
+	for looks := 1; ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -47,6 +50,9 @@ func (s *Store) Watch(ctx context.Context, f func()) {
 			noticed = s.strangers.next() // before f, which sees all that was noticed until then
 			f()
 		case <-ticker.C:
+			if looks++; looks%looksFor == 0 && s.files.lost() != nil {
+				f() // whose calls are told
+			}
 			if l.mayDiffer() {
 				s.look(&l)
 			}

@@ -46,13 +46,19 @@ func (s *Store) alone(f func() error) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if s.writer == nil {
+		if err := s.files.lost(); err != nil { // SQLite would make another file
+			return err
+		}
 		c, err := s.dialWriter()
 		if err != nil {
 			return fmt.Errorf("sqlite: open %s again: %w", s.path, err)
 		}
 		s.writer = c
 	}
-	return f()
+	if err := f(); err != nil {
+		return err
+	}
+	return s.files.lost() // what was written just now, too
 }
 
 // transact calls f in a transaction.
@@ -90,7 +96,7 @@ func (s *Store) rollback(err error) error {
 	if isRefusal(err) {
 		return err
 	}
-	return fmt.Errorf("sqlite: %w", errors.Join(err, failed))
+	return fmt.Errorf("sqlite: %w", errors.Join(damaged(err), failed))
 }
 
 // fence says whether the engine may still write.

@@ -82,6 +82,8 @@ func (p Place) explain(err error) error {
 		return unavailable("", &saying{"there is no schema perdure in it", schema}, migrate+" makes it, and so does serve")
 	case schema != nil:
 		return unavailable("", schema, migrate+" brings it to this version")
+	case errors.Is(err, store.ErrDamaged):
+		return p.problem(journal.CodeCorrupt, "", err, "keep it for an examination, and restore a backup: "+p.Command("db backup")+" makes one")
 	case errors.Is(err, store.ErrForeign):
 		return unavailable("", err, "name another database: what is there is left as it is")
 	case errors.As(err, &risk):
