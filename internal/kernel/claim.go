@@ -3,7 +3,6 @@ package kernel
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -321,14 +320,8 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 	case def == nil: // claimed for a command that never came
 		r.release()
 		return
-	case c.Err != nil:
-		r.suspend(c.Err.Error(), &journal.Failure{Code: journal.CodeCorrupt, Message: c.Err.Error()})
-		return
-	case len(c.Entries) == 0 || c.Entries[0].Kind != journal.RunStarted:
-		r.suspend("its journal does not begin with its start", &journal.Failure{Code: journal.CodeCorrupt, Message: "no start"})
-		return
-	case c.Head.Crashes >= k.cfg.MaxCrashes && c.Entries[len(c.Entries)-1].Kind != journal.RunResumed:
-		r.suspend(fmt.Sprintf("%d engines in a row died while executing it", c.Head.Crashes), nil)
+	case r.broken != nil:
+		r.leaveBroken()
 		return
 	}
 	if e := r.memo.ends; e != nil && !isOwn(e) {
@@ -342,18 +335,46 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 		}
 		return
 	}
+	trials, suspect := k.tried(c)
+	if r.seq > c.Last { // it is resumed
+		trials, suspect = 0, false
+	}
 	retrying := r.head.Status == journal.Waiting && r.head.Cause != "" // its code failed last
 	r.head.Cause = ""
-	if r.head.Status == journal.Pending || retrying || r.memo.build != k.cfg.Build {
+	record := r.head.Status == journal.Pending || retrying || r.memo.build != k.cfg.Build
+	if record {
 		r.implied = r.implied || r.def.CleansUp && r.head.Status == journal.Pending
-		r.append(journal.Entry{
-			Kind: journal.RunClaimed, Status: r.active(),
-			Detail: &journal.Detail{Build: k.cfg.Build, Engine: k.engine, CleansUp: r.implied},
-		})
 	}
-	r.entered = r.seq
-	r.hold(r.root)
-	r.commands()
+	r.begin(trials, suspect, record)
+}
+
+// leaveBroken gives back a run whose journal cannot be read, parked. It does what its
+// messages ask for: a cancel ends it without cleaning up, for its code cannot be
+// replayed; and a resume parks it again, now that its journal was tried once more.
+func (r *run) leaveBroken() {
+	d := &journal.Detail{Reason: r.broken.Message, Failure: r.broken}
+	if r.overdue() {
+		return
+	}
+	if !parked(r.head) {
+		r.suspendWith(d)
+		return
+	}
+	for !r.gone() {
+		r.takeSuspends()
+		e := r.inbox.find(unparks)
+		switch {
+		case e == nil:
+			r.release()
+		case e.Kind == journal.ResumeAsked:
+			d.Mail = e.Seq
+			r.inbox.remove(e.Seq, r.seq+1)
+			r.suspendWith(d)
+		default:
+			own := *e
+			r.command(&own)
+		}
+	}
 }
 
 // residentOf gives the residence of a claimed run.
@@ -368,6 +389,9 @@ func (k *Kernel) residentOf(c *store.Run, def *Workflow) *run {
 		if c.Err = err; err == nil {
 			r.inbox.merge(commands)
 		}
+	}
+	if r.broken = broken(c); r.broken != nil {
+		r.implied, m.planned, m.ends = false, nil, nil
 	}
 	for i := range c.Entries {
 		e := &c.Entries[i]
@@ -388,6 +412,17 @@ func (k *Kernel) residentOf(c *store.Run, def *Workflow) *run {
 		}
 	}
 	return r
+}
+
+// broken says why the journal of a run cannot be replayed; nil where it can.
+func broken(c *store.Run) *journal.Failure {
+	switch {
+	case c.Err != nil:
+		return &journal.Failure{Code: journal.CodeCorrupt, Message: c.Err.Error()}
+	case len(c.Entries) == 0 || c.Entries[0].Kind != journal.RunStarted:
+		return &journal.Failure{Code: journal.CodeCorrupt, Message: "its journal does not begin with its start"}
+	}
+	return nil
 }
 
 // parked says whether a run waits to be resumed. One that waits for a decision is

@@ -101,6 +101,7 @@ type Kernel struct {
 	engine   journal.EngineID // set before ready
 	memos    atomic.Int64     // bytes of journals of resident runs
 	lingers  lingers
+	trials   trials
 	owing    chan struct{} // asks the announcer to look now
 	inherits chan struct{} // and from the beginning
 
@@ -236,6 +237,7 @@ func (k *Kernel) leaveAll() {
 	for _, r := range k.residents() {
 		r.mu.Lock()
 		if r.end == nil && !r.left {
+			r.acquit()
 			r.flush()
 			r.leave()
 		}

@@ -239,6 +239,7 @@ func (r *run) committed(cs []store.Change) {
 	if n := len(c.Entries); n > 0 {
 		r.durable = c.Entries[n-1].Seq
 	}
+	r.weigh(false)
 	if r.fetching == 0 {
 		r.inbox.settled(r.durable)
 	}

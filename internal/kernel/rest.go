@@ -31,6 +31,11 @@ func (r *run) mayRest() bool {
 		r.inFlight > 0 || r.fetching > 0 || r.reading > 0 || r.pinned > 0 || r.waits == 0 {
 		return false
 	}
+	return r.allParked()
+}
+
+// allParked reports whether no goroutine of the run does anything.
+func (r *run) allParked() bool {
 	for _, b := range r.branches {
 		if b.state != isParked {
 			return false

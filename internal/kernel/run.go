@@ -83,7 +83,12 @@ type run struct {
 	paths       map[int64]shown // of the scopes, where somebody observes
 	unheard     bool            // a client has made it, and observers have not heard
 	timeout     *time.Timer
-	bytes       int64 // of the journal that it was claimed with
+	bytes       int64            // of the journal that it was claimed with
+	broken      *journal.Failure // why that cannot be replayed; nil where it can
+	trial       trialState
+	tries       int    // trials that were before
+	tried       int64  // the record of the trial
+	acquitted   func() // ends it
 
 	end      *journal.Error // the termination error once the run is over
 	entered  int64          // the last entry when the code began here
@@ -488,6 +493,7 @@ func (r *run) depart() {
 		return
 	}
 	r.departed = true
+	r.weigh(true)
 	cause := error(ErrUnloaded)
 	if r.end != nil && !r.left {
 		cause = r.end

@@ -110,6 +110,11 @@ func (r *run) dispatch() {
 		r.stayFrozen()
 		return
 	}
+	if r.trial == awaiting && !r.gone() {
+		r.commands()
+		r.flush()
+		return
+	}
 	if r.holder != nil {
 		r.contend()
 		return
@@ -155,6 +160,9 @@ func (r *run) idle() {
 		r.tellReplayed(false)
 	}
 	r.tellStatus()
+	if r.trial == onTrial && r.inFlight == 0 && r.allParked() {
+		r.acquit()
+	}
 	if !r.keep() {
 		r.seal(r.seq)
 	}

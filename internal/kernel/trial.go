@@ -1,0 +1,189 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A run may kill its engines: it takes all memory, say. The store counts the deaths in a
+// row of engines that had a run, while it recorded nothing. But it cannot know whose
+// fault a death was. A run that had begun nothing is counted too, and so is every run
+// in a step when the process is killed from outside.
+//
+// So that count only makes a run a suspect. A suspect is tried: its code is called while
+// no other suspect's is, and a record says so before it begins. Whatever the run records
+// next acquits it. If the engine dies first, that record is the last of the journal, and
+// the next trial has the next number. After enough trials in a row the run is parked.
+//
+// Runs that are no suspects go on meanwhile. A trial that lasts long must not hold up the
+// other suspects for ever: after a while the run is acquitted by a record of its own.
+
+const (
+	suspectShare = 4                // a run is a suspect after MaxCrashes/suspectShare deaths; the others have to come on trial
+	trialLimit   = 10 * time.Minute // that a trial lasts at most
+)
+
+// A trialState is where a run stands.
+type trialState uint8
+
+const (
+	noTrial  trialState = iota
+	awaiting            // a suspect whose code is not called yet
+	onTrial
+)
+
+// trials has the suspects of an engine. Its lock is taken after a run's.
+type trials struct {
+	mu      sync.Mutex
+	on      *run // whose trial goes on; nil for none
+	waiting []*run
+}
+
+// suspects is after how many deaths a run is a suspect.
+func (k *Kernel) suspects() int { return max(k.cfg.MaxCrashes/suspectShare, 1) }
+
+// tried reports whether a claimed run is a suspect, and after how many trials in a row.
+func (k *Kernel) tried(c *store.Run) (trials int, suspect bool) {
+	last := &c.Entries[len(c.Entries)-1]
+	if last.Kind == journal.RunClaimed && last.Detail != nil && last.Detail.Attempt > 0 {
+		return last.Detail.Attempt, true
+	}
+	return 0, c.Head.Crashes >= k.suspects() && last.Kind != journal.RunResumed
+}
+
+// begin calls the code of a claimed run; that of a suspect when it is tried. It is called
+// with the lock.
+func (r *run) begin(trials int, suspect, record bool) {
+	if shared := r.k.suspects(); suspect && shared+trials >= r.k.cfg.MaxCrashes {
+		r.suspend(fmt.Sprintf("%d engines in a row died while executing it, the last %d while no other suspect was executed", shared+trials, trials), nil)
+		return
+	}
+	if r.tries = trials; suspect && r.k.trials.add(r) {
+		r.trial = awaiting
+		r.commands()
+		return
+	}
+	if record {
+		r.append(r.claim(0))
+	}
+	r.call()
+}
+
+// call calls the code.
+func (r *run) call() {
+	r.entered = r.seq
+	r.hold(r.root)
+	r.commands()
+}
+
+// claim is the record of a claim, the trial of that number if it is above 0.
+func (r *run) claim(trial int) journal.Entry {
+	return journal.Entry{
+		Kind: journal.RunClaimed, Status: r.active(),
+		Detail: &journal.Detail{Build: r.k.cfg.Build, Engine: r.k.engine, CleansUp: r.implied, Attempt: trial},
+	}
+}
+
+// add gives a suspect its place in line: whoever has had the fewest trials is first. It
+// reports false where too many wait already, for they keep slots from others. It is
+// called while runs are claimed, and the next trial begins when they are.
+func (t *trials) add(r *run) bool {
+	k := r.k
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.waiting) > k.cfg.Capacity/2 {
+		return false
+	}
+	at := slices.IndexFunc(t.waiting, func(w *run) bool { return w.tries > r.tries })
+	if at < 0 {
+		at = len(t.waiting)
+	}
+	t.waiting = slices.Insert(t.waiting, at, r)
+	go func() {
+		k.claiming.Lock()
+		defer k.claiming.Unlock()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.on == nil {
+			t.next()
+		}
+	}()
+	return true
+}
+
+// next begins the trial of the first in line.
+func (t *trials) next() {
+	t.on = nil
+	if len(t.waiting) > 0 {
+		t.on = t.waiting[0]
+		t.waiting = slices.Delete(t.waiting, 0, 1)
+		go t.on.try()
+	}
+}
+
+// over takes a run off that is acquitted or has left.
+func (t *trials) over(r *run) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting = slices.DeleteFunc(t.waiting, func(w *run) bool { return w == r })
+	if t.on == r {
+		t.next()
+	}
+}
+
+// try records the trial of a suspect, and then calls its code.
+func (r *run) try() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gone() || r.trial != awaiting {
+		return // it tells when it departs
+	}
+	r.tried = r.append(r.claim(r.tries + 1))
+	r.seal(r.seq)
+	r.whenDurable(effect{do: func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.gone() {
+			return
+		}
+		r.trial = onTrial
+		limit := time.AfterFunc(trialLimit, r.passesLimit)
+		r.acquitted = func() {
+			limit.Stop()
+			r.k.trials.over(r)
+		}
+		r.call()
+	}})
+}
+
+// weigh ends a trial once something later is durable, or the run has left.
+func (r *run) weigh(left bool) {
+	switch {
+	case r.trial == onTrial && (left || r.durable > r.tried):
+		r.trial = noTrial
+		r.acquitted()
+	case r.trial == awaiting && left:
+		r.trial = noTrial
+		r.k.trials.over(r)
+	}
+}
+
+// acquit records that the run has not killed this engine: its code has come to where it
+// waits, its trial has lasted long, or the engine stops.
+func (r *run) acquit() {
+	if r.trial == onTrial && r.seq == r.tried && !r.gone() {
+		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.head.Status})
+		r.flush()
+	}
+}
+
+func (r *run) passesLimit() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.acquit()
+}

@@ -1,0 +1,345 @@
+package perdure_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A poison kills the engine that executes it, by asking the test to.
+type poison struct{ kill chan string }
+
+func (p *poison) workflow(name string) *perdure.Workflow[int, int] {
+	return perdure.Define(name, func(ctx context.Context, _ int) (int, error) {
+		return perdure.Step(ctx, "s", func(ctx context.Context) (int, error) {
+			select {
+			case <-time.After(time.Second):
+				p.kill <- name
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
+			<-ctx.Done()
+			return 0, ctx.Err()
+		})
+	})
+}
+
+// reign lets engines die until none has for a while, and gives how many have.
+func (p *poison) reign(w *world) (deaths int) {
+	for deaths = 0; deaths < 200; deaths++ {
+		select {
+		case <-p.kill:
+			w.crash()
+		case <-time.After(10 * time.Minute):
+			return deaths
+		}
+	}
+	return deaths
+}
+
+func statusOf(w *world, id string) journal.Status {
+	w.t.Helper()
+	d, err := w.eng.Describe(context.Background(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d.Head.Status
+}
+
+// A run that kills its engines is parked, and takes along none of those that are in a
+// step whenever it does.
+//
+// spec: B-1
+func TestARunThatKillsItsEnginesTakesNobodyAlong(t *testing.T) {
+	for _, poisons := range []int{1, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &poison{make(chan string)}
+			innocent := perdure.Define("innocent", func(ctx context.Context, _ int) (int, error) {
+				return perdure.Step(ctx, "s", work("s", 30*time.Second, nil))
+			})
+			w := newWorld(t, innocent, p.workflow("poison"))
+			for i := range 5 {
+				if _, err := innocent.Start(t.Context(), w.eng, 0, perdure.ID(fmt.Sprint("innocent-", i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range poisons {
+				if _, err := w.eng.Start(t.Context(), "poison", []byte("0"), perdure.ID(fmt.Sprint("poison-", i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if deaths := p.reign(w); deaths < 20 || deaths > 20*poisons {
+				t.Errorf("%d engines died of %d runs", deaths, poisons)
+			}
+			for i := range 5 {
+				if s := statusOf(w, fmt.Sprint("innocent-", i)); s != journal.Completed {
+					t.Errorf("innocent run %d is %v", i, s)
+				}
+			}
+			for i := range poisons {
+				if s := statusOf(w, fmt.Sprint("poison-", i)); s != journal.Suspended {
+					t.Errorf("poison run %d is %v", i, s)
+				}
+			}
+			w.end()
+		})
+	}
+}
+
+// Kills from outside park nobody, also where for a while no engine lives as long as a step.
+//
+// spec: B-1
+func TestKillsFromOutsideParkNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const runs = 20
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			return perdure.Step(ctx, "s", work("s", 400*time.Millisecond, nil))
+		})
+		w := newWorld(t, wf)
+		for i := range runs {
+			if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID(fmt.Sprint(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 60 {
+			time.Sleep(300 * time.Millisecond)
+			w.crash()
+		}
+		time.Sleep(time.Minute)
+		for i := range runs {
+			if s := statusOf(w, fmt.Sprint(i)); s != journal.Completed {
+				t.Errorf("run %d is %v", i, s)
+			}
+		}
+		w.end()
+	})
+}
+
+// A suspect that rests, or whose engine stops in good order, has not killed it.
+//
+// spec: B-1
+func TestASuspectIsAcquittedWhenItWaitsOrItsEngineStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := true
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			if _, err := perdure.NewSignal[int]("go").Wait(ctx); err != nil {
+				return 0, err
+			}
+			return perdure.Step(ctx, "s", func(ctx context.Context) (int, error) {
+				if slow {
+					<-ctx.Done()
+				}
+				return 1, ctx.Err()
+			})
+		})
+		w := newWorld(t, wf)
+		if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x")); err != nil {
+			t.Fatal(err)
+		}
+		for range 30 { // it waits
+			synctest.Wait()
+			w.crash()
+		}
+		if _, err := w.eng.Send(t.Context(), "x", "go", []byte("1")); err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			time.Sleep(time.Second)
+			w.crash()
+		}
+		for range 30 { // it is in its step
+			time.Sleep(time.Second)
+			w.end()
+			w.begin()
+		}
+		time.Sleep(time.Second)
+		if s := statusOf(w, "x"); s != journal.Running {
+			t.Errorf("the run is %v", s)
+		}
+		slow = false
+		w.crash()
+		time.Sleep(time.Minute)
+		if s := statusOf(w, "x"); s != journal.Completed {
+			t.Errorf("the run is %v", s)
+		}
+		w.end()
+	})
+}
+
+// commands are the ways in which a run is resumed or cancelled, of an engine and from outside.
+func commands(w *world) map[string]func(id, what string) error {
+	from := func(c interface {
+		Resume(context.Context, string) error
+		Cancel(context.Context, string, string) error
+	}) func(id, what string) error {
+		return func(id, what string) error {
+			if what == "resume" {
+				return c.Resume(context.Background(), id)
+			}
+			return c.Cancel(context.Background(), id, "enough")
+		}
+	}
+	c, err := perdure.NewClient(context.Background(), w.db)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return map[string]func(id, what string) error{"engine": from(w.eng), "client": from(c)}
+}
+
+// A run that is parked, whatever for, does what operators ask, and its journal does not grow
+// by itself.
+//
+// spec: L-16
+func TestParkedRunsAreResumedAndCancelled(t *testing.T) {
+	for _, cause := range []string{"deaths", "journal", "code", "error"} {
+		for _, by := range []string{"engine", "client"} {
+			for _, what := range []string{"resume", "cancel"} {
+				t.Run(cause+"/"+by+"/"+what, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { parkedThen(t, cause, by, what) })
+				})
+			}
+		}
+	}
+}
+
+func parkedThen(t *testing.T, cause, by, what string) {
+	p := &poison{make(chan string)}
+	bad, other := true, false
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+		if err := perdure.OnCancel(ctx, "tidy", func(context.Context) error { return nil }); err != nil {
+			return 0, err
+		}
+		name := "s"
+		if cause == "code" && bad && other {
+			name = "t"
+		}
+		if err := plain(ctx, name); err != nil {
+			return 0, err
+		}
+		return perdure.Step(ctx, "kills", func(ctx context.Context) (int, error) {
+			switch {
+			case cause == "error" && bad:
+				return 0, perdure.Parking(errors.New("look"))
+			case bad:
+				p.kill <- "w"
+				<-ctx.Done()
+			}
+			return 1, ctx.Err()
+		})
+	})
+	h := &hook{claim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+		claimed, err := do()
+		for i := range claimed.Runs {
+			if r := &claimed.Runs[i]; cause == "journal" && bad && len(r.Entries) > 1 {
+				r.Err = &journal.CorruptError{Run: r.Head.Number, Seq: 2, Reason: "rotten"}
+				r.Entries = r.Entries[:1]
+			}
+		}
+		return claimed, err
+	}}
+	w := hooked(t, h, perdure.Options{}, wf)
+	if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x")); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		select {
+		case <-p.kill:
+			other = true
+			w.crash()
+			continue
+		case <-time.After(time.Hour):
+		}
+		break
+	}
+	if s := statusOf(w, "x"); s != journal.Suspended {
+		t.Fatalf("the run is %v", s)
+	}
+	before := entriesOf(w, "x")
+	if what == "resume" {
+		bad = false
+	}
+	if err := commands(w)[by]("x", what); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Hour)
+	want := journal.Completed
+	if what == "cancel" {
+		want = journal.Cancelled
+		if cause == "code" { // its clean-up needs its code
+			want = journal.Suspended
+		}
+	}
+	if s, n := statusOf(w, "x"), entriesOf(w, "x"); s != want || n > before+10 {
+		t.Errorf("the run is %v with %d entries, which were %d; want %v", s, n, before, want)
+	}
+	if cause == "code" && what == "cancel" {
+		bad = false
+		if err := commands(w)[by]("x", "resume"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if s := statusOf(w, "x"); s != journal.Cancelled {
+			t.Errorf("with its code mended the run is %v", s)
+		}
+	}
+	w.end()
+}
+
+func entriesOf(w *world, id string) int {
+	w.t.Helper()
+	entries, err := w.eng.History(context.Background(), id, 0, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// A run whose journal cannot be read, and is not mended, is parked again each time that
+// it is resumed, and once.
+//
+// spec: L-16
+func TestARunWithARottenJournalIsParkedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			if err := plain(ctx, "s"); err != nil {
+				return 0, err
+			}
+			return 0, perdure.Sleep(ctx, time.Minute)
+		}, perdure.Timeout(24*time.Hour))
+		h := &hook{claim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+			claimed, err := do()
+			for i := range claimed.Runs {
+				claimed.Runs[i].Err = &journal.CorruptError{Run: claimed.Runs[i].Head.Number, Seq: 2, Reason: "rotten"}
+				claimed.Runs[i].Entries = claimed.Runs[i].Entries[:1]
+			}
+			return claimed, err
+		}}
+		w := hooked(t, h, perdure.Options{}, wf)
+		defer w.end()
+		if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x")); err != nil {
+			t.Fatal(err)
+		}
+		for _, by := range []string{"client", "engine"} {
+			time.Sleep(time.Hour)
+			before := entriesOf(w, "x")
+			if err := commands(w)[by]("x", "resume"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour)
+			if s, n := statusOf(w, "x"), entriesOf(w, "x"); s != journal.Suspended || n > before+3 {
+				t.Errorf("%s: the run is %v with %d entries, which were %d", by, s, n, before)
+			}
+		}
+		time.Sleep(48 * time.Hour)
+		if s := statusOf(w, "x"); s != journal.TimedOut {
+			t.Errorf("after its timeout the run is %v", s)
+		}
+	})
+}
