@@ -100,11 +100,15 @@ func (s *Set) Wants(k Kind) bool { return len(s.who(k)) > 0 }
 // other, in their order.
 func (s *Set) Tell(n Notice) {
 	for _, see := range s.who(n.Kind) {
-		_ = guard.Call(func() error {
-			see(n)
-			return nil
-		})
+		tell(see, n)
 	}
+}
+
+func tell(see Func, n Notice) {
+	_ = guard.Call(func() error {
+		see(n)
+		return nil
+	})
 }
 
 // who gives the observers that take a kind.
