@@ -17,7 +17,7 @@ type Client struct {
 
 // NewClient gives a client of a store.
 func NewClient(ctx context.Context, s store.Store, build string, maxPayload, spillOver int, keep time.Duration) (*Client, error) {
-	info, err := s.Info(ctx)
+	info, err := store.Brief(ctx, s)
 	if err != nil {
 		return nil, unavailable("new client", err)
 	}

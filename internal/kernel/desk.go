@@ -126,9 +126,9 @@ func (d *Desk) load(ctx context.Context, op string, h journal.Head, r store.Rang
 	return entries, err
 }
 
-// Info tells what the store is and who uses it.
+// Info tells what the store is and who uses it, without what has to be counted.
 func (d *Desk) Info(ctx context.Context) (store.Info, error) {
-	info, err := d.store.Info(ctx)
+	info, err := store.Brief(ctx, d.store)
 	if err != nil {
 		return store.Info{}, unavailable("info", err)
 	}

@@ -194,7 +194,7 @@ func (k *Kernel) serve(ctx context.Context) error {
 
 // join makes this an engine of the store.
 func (k *Kernel) join(ctx context.Context) error {
-	info, err := k.store.Info(ctx)
+	info, err := store.Brief(ctx, k.store)
 	if err != nil {
 		return unavailable("run", err)
 	}

@@ -65,17 +65,23 @@ from taken t where h.number = t.number`
     returning 1)
 select (select count(*) from perdure.fallen) > (select count(*) from gone)`
 
-	// sweep removes payloads that nothing names and that no living engine may be about
-	// to name.
-	sweep = `delete from perdure.spilled s where not exists (select from perdure.engines e where e.id = s.id >> 37)
-and not exists (select from perdure.entries e where e.spill = s.id)
-and not exists (select from perdure.messages m where m.spill = s.id)
-and not exists (select from perdure.unrouted u where u.spill = s.id)`
+	// sweep looks at a page of payloads, and removes those that nothing names and that no
+	// living engine may be about to name.
+	sweep = `with page as materialized (
+    select id from perdure.spilled where id > $1 order by id limit $2),
+gone as (
+    delete from perdure.spilled s where s.id = any (array(select id from page))
+    and (select true from perdure.engines e where e.id = s.id >> 37) is null
+    and (select true from perdure.entries e where e.spill = s.id limit 1) is null
+    and (select true from perdure.messages m where m.spill = s.id limit 1) is null
+    and (select true from perdure.unrouted u where u.spill = s.id limit 1) is null)
+select coalesce(max(id), 0), count(*) = $2 from page`
 
-	// Where the clock was put back, what was due by the clock before is due now.
+	// Where the clock was put back, what was due by the clock before is due now. Where it
+	// was not, no run is looked at.
 	makeDue = `update perdure.heads h set wake = $1::bigint
-from perdure.meta m where m.key = 'clock' and $1 < m.value::bigint
-and h.owner = 0 and h.ended is null and h.wake > $1 and h.wake <= m.value::bigint + $2`
+where (select $1 < m.value::bigint from perdure.meta m where m.key = 'clock')
+and h.owner = 0 and h.ended is null and h.wake > $1 and h.wake <= (select m.value::bigint + $2 from perdure.meta m where m.key = 'clock')`
 
 	resetClock = `update perdure.meta set value = $1::bigint::text where key = 'clock' and $1 < value::bigint`
 
@@ -113,8 +119,26 @@ func (s *Store) join(ctx context.Context, c store.Claim) (store.Claimed, error) 
 	if err := s.succession(ctx, c.Now, &out); err != nil {
 		return store.Claimed{}, err
 	}
-	_, _ = s.pool.Exec(ctx, sweep) // what it fails to remove the next one does
+	if last, more := s.sweep(ctx, 0); more {
+		go func() { // the lease does not wait for it
+			for more {
+				last, more = s.sweep(s.life, last)
+			}
+		}()
+	}
 	return out, nil
+}
+
+// sweepAtATime is how many payloads a sweep looks at, of which there may be millions.
+const sweepAtATime = 1000
+
+// sweep looks at a page of payloads after one, and says which was the last and whether
+// there may be more. What it fails to remove the next join does.
+func (s *Store) sweep(ctx context.Context, after int64) (last int64, more bool) {
+	if err := s.pool.QueryRow(ctx, sweep, after, sweepAtATime).Scan(&last, &more); err != nil {
+		return after, false
+	}
+	return last, more
 }
 
 // renewal makes the lease of an engine begin anew, and takes over those that are dead.

@@ -164,6 +164,8 @@ func (s *Store) writable() error {
 }
 
 const (
+	selectNow = `select clock_timestamp()`
+
 	selectCounts = `select (select count(*) from perdure.heads), (select count(*) from perdure.unrouted), (select count(*) from perdure.owed),
     (select coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint from pg_class c
         where c.relnamespace = to_regnamespace('perdure') and c.relkind = 'r'),
@@ -172,10 +174,18 @@ const (
 	selectEngines = `select id, host, pid, build, slots, since, seen, leased, leased <= clock_timestamp(),
     (select count(*) from perdure.heads h where h.owner = e.id and h.owner > 0 and h.ended is null)
 from perdure.engines e order by id`
+
+	selectEnginesAlone = `select id, host, pid, build, slots, since, seen, leased, leased <= clock_timestamp(), 0::bigint
+from perdure.engines e order by id`
 )
 
 // Info tells what the store is and who uses it.
-func (s *Store) Info(ctx context.Context) (store.Info, error) {
+func (s *Store) Info(ctx context.Context) (store.Info, error) { return s.info(ctx, true) }
+
+// Brief is [store.Briefer].
+func (s *Store) Brief(ctx context.Context) (store.Info, error) { return s.info(ctx, false) }
+
+func (s *Store) info(ctx context.Context, counted bool) (store.Info, error) {
 	ctx, done, err := s.call(ctx)
 	if err != nil {
 		return store.Info{}, err
@@ -189,10 +199,16 @@ func (s *Store) Info(ctx context.Context) (store.Info, error) {
 		info.Durability = "not checked: what the server's settings promise"
 	}
 	var b batch
-	b.add(selectCounts).each(func(rows pgx.Rows) error {
-		return rows.Scan(&info.Runs, &info.Unrouted, &info.Owed, &info.Bytes, &info.Now)
-	})
-	b.add(selectEngines).each(func(rows pgx.Rows) error {
+	engines := selectEnginesAlone
+	if counted {
+		engines = selectEngines
+		b.add(selectCounts).each(func(rows pgx.Rows) error {
+			return rows.Scan(&info.Runs, &info.Unrouted, &info.Owed, &info.Bytes, &info.Now)
+		})
+	} else {
+		b.add(selectNow).each(func(rows pgx.Rows) error { return rows.Scan(&info.Now) })
+	}
+	b.add(engines).each(func(rows pgx.Rows) error {
 		var e store.Engine
 		var id int64
 		var pid, slots int32

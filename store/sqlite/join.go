@@ -22,9 +22,14 @@ where owner > 0 and ended is null and (status = ? or claimed = 1)`
 
 	releaseAll = `update heads set owner = 0, wake = ?, claimed = 0 where owner > 0 and ended is null`
 
-	sweepSpilled = `delete from spilled where id not in (select spill from entries where spill is not null
-union all select spill from messages where spill is not null
-union all select spill from unrouted where spill is not null)`
+	// What was there when an engine joined is named or was swept then: its number is below
+	// those of that engine.
+	selectSwept = `select value from meta where key = 'swept'`
+	updateSwept = `insert or replace into meta (key, value) values ('swept', ?)`
+
+	sweepSpilled = `delete from spilled where id >= ?1 and id not in (select spill from entries where spill >= ?1
+union all select spill from messages where spill >= ?1
+union all select spill from unrouted where spill >= ?1)`
 
 	// Where the clock was put back, what was due by the clock before is due now.
 	makeDue = `update heads set wake = ? where owner = 0 and ended is null and wake > ? and wake <= ?`
@@ -97,13 +102,24 @@ func takeOver(db *conn, c store.Claim) (journal.EngineID, error) {
 	if _, err := db.exec(releaseAll, nanos(c.Now)); err != nil {
 		return 0, err
 	}
-	if _, err := db.exec(sweepSpilled); err != nil {
+	swept, err := db.value(selectSwept)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := db.exec(sweepSpilled, integer(swept)); err != nil {
 		return 0, err
 	}
 	if _, err := db.exec("delete from engines"); err != nil {
 		return 0, err
 	}
 	id, err := db.value(insertEngine, c.Self.Host, int64(c.Self.PID), c.Self.Build, int64(c.Self.Slots), nanos(c.Self.Since))
+	if err != nil {
+		return 0, err
+	}
+	first, err := journal.MakeNumber(journal.EngineID(integer(id)), 1)
+	if err == nil {
+		_, err = db.exec(updateSwept, int64(first))
+	}
 	return journal.EngineID(integer(id)), err
 }
 

@@ -149,21 +149,39 @@ const selectEngines = `select id, host, pid, build, slots, since,
     (select count(*) from heads where owner = engines.id and ended is null)
 from engines order by id`
 
+const selectEnginesAlone = `select id, host, pid, build, slots, since, 0 from engines order by id`
+
 // Info tells what the store is and who uses it.
 func (s *Store) Info(ctx context.Context) (store.Info, error) {
+	info, err := s.info(ctx, selectEngines, map[string]func(*store.Info) *int64{
+		"select count(*) from heads":    func(i *store.Info) *int64 { return &i.Runs },
+		"select count(*) from unrouted": func(i *store.Info) *int64 { return &i.Unrouted },
+		"select count(*) from owed":     func(i *store.Info) *int64 { return &i.Owed },
+	})
+	if err == nil {
+		info.Bytes, err = s.size()
+	}
+	return info, err
+}
+
+// Brief is [store.Briefer].
+func (s *Store) Brief(ctx context.Context) (store.Info, error) {
+	return s.info(ctx, selectEnginesAlone, nil)
+}
+
+// info reads what the store is, its engines by the statement, and what is to be counted.
+func (s *Store) info(ctx context.Context, engines string, counts map[string]func(*store.Info) *int64) (store.Info, error) {
 	info := store.Info{
 		Driver: "sqlite", Database: s.database, Schema: schemaVersion,
 		Durability: "a commit survives the loss of power: WAL, synchronous=FULL",
 	}
 	err := s.read(ctx, func(c *conn) error {
-		for sql, count := range map[string]*int64{
-			"select count(*) from heads": &info.Runs, "select count(*) from unrouted": &info.Unrouted, "select count(*) from owed": &info.Owed,
-		} {
+		for sql, count := range counts {
 			v, err := c.value(sql)
 			if err != nil {
 				return err
 			}
-			*count = integer(v)
+			*count(&info) = integer(v)
 		}
 		return c.query(func(row []driver.Value) error {
 			info.Engines = append(info.Engines, store.Engine{
@@ -171,7 +189,7 @@ func (s *Store) Info(ctx context.Context) (store.Info, error) {
 				Build: str(row[3]), Slots: int(integer(row[4])), Since: moment(row[5]), Runs: integer(row[6]),
 			})
 			return nil
-		}, selectEngines)
+		}, engines)
 	})
 	if err != nil {
 		return store.Info{}, err
@@ -185,8 +203,7 @@ func (s *Store) Info(ctx context.Context) (store.Info, error) {
 			info.Engines[i].Fallen = fallen
 		}
 	}
-	info.Bytes, err = s.size()
-	return info, err
+	return info, nil
 }
 
 // size is what the database takes on disk, with its log.
