@@ -123,8 +123,9 @@ type Transactions[Tx any] interface {
 // While fn runs, nothing else of its run becomes durable, so that no step of another
 // branch begins; and on SQLite nothing of any run, since the transaction has the
 // database's only lock for writing from its beginning. So fn should be short, and must
-// wait for nothing that a run does: it calls no [Once], and starts and signals nothing
-// but in its transaction.
+// wait for nothing that a run does. It calls no [Once], and starts and signals nothing
+// but in its transaction: an engine that is called with its context refuses, with an
+// [Error] of code misuse. What it emits and sets is recorded with its result.
 func StepTx[Tx, T any](ctx context.Context, name string, db Transactions[Tx], fn func(context.Context, Tx) (T, error), opts ...StepOption) (T, error) {
 	var zero T
 	if fn == nil || db == nil {

@@ -324,7 +324,7 @@ func (o *operation) emit(a *attempt) {
 		e := &a.writes[i]
 		e.Op = o.id
 		written := *e
-		if e.Spill != 0 {
+		if !a.brings(e.Spill) {
 			written.Data = nil
 		}
 		e.Seq = o.run.outside(written)
@@ -469,13 +469,13 @@ func Emit(ctx context.Context, d journal.Detail, data []byte) error {
 		return emitNote(ctx, d, data)
 	}
 	r := a.op.run
-	spill, f := r.k.spillOver("event "+d.Event, &data)
+	spill, f := a.spillOver("event "+d.Event, data)
 	if f != nil {
 		return &journal.Error{Code: f.Code, Op: "emit " + d.Event, Message: f.Message}
 	}
 	d.Reason = "" // it is of the step
 	e := journal.Entry{Kind: journal.EventEmitted, Data: data, Spill: spill, Detail: &d}
-	if spill != 0 {
+	if !a.brings(spill) {
 		e.Data = nil
 	}
 	r.mu.Lock()

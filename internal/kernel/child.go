@@ -40,7 +40,7 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 		return nil, "", err
 	}
 	r := s.run
-	spill, failure := r.k.spillOver("the input", &c.Input)
+	spill, failure := r.spillOver("the input", &c.Input)
 	if failure != nil {
 		return nil, "", &journal.Error{Code: failure.Code, Op: what.String(), Message: failure.Message}
 	}

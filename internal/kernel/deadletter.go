@@ -67,7 +67,7 @@ func DeadLetter(ctx context.Context, l Letter) error {
 		return err
 	}
 	r := s.run
-	spill, failure := r.k.spillOver("the dead letter", &l.Data)
+	spill, failure := r.spillOver("the dead letter", &l.Data)
 	if failure != nil {
 		return &journal.Error{Code: failure.Code, Op: what.String(), Message: failure.Message}
 	}

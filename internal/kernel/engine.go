@@ -139,6 +139,12 @@ func (e *Engine) current() (*Kernel, <-chan struct{}) {
 
 // running waits for a kernel that has joined.
 func (e *Engine) running(ctx context.Context, op string) (*Kernel, error) {
+	if a, ok := ctx.Value(contextKey{}).(*attempt); ok && a.op.work.Tx && a.op.run.k.shared == e.shared {
+		return nil, &journal.Error{
+			Code: journal.CodeMisuse, Op: op, Message: "called in the body of step " + a.op.path() + ", whose transaction may have the store's only lock",
+			Hint: "do it with the transaction (StartTx, SendTx), or in a step of its own",
+		}
+	}
 	for {
 		k, changed := e.current()
 		err := k.running(ctx, op)

@@ -130,7 +130,7 @@ func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 		ready: make(chan struct{}), nudge: make(chan struct{}, 1), dead: make(chan struct{}),
 		landed: make(chan struct{}), resident: map[journal.Number]*run{}, abandoned: map[*attempt]struct{}{},
 	}
-	k.Desk = Desk{store: s, keep: cfg.KeepPosts, build: cfg.Build, house: k}
+	k.Desk = Desk{store: s, keep: cfg.KeepPosts, build: cfg.Build, maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver, house: k}
 	k.gate.limit = int64(cfg.MaxPending)
 	for range lanesOf(s) {
 		k.lanes = append(k.lanes, newPipeline(k.commit, k.observe))

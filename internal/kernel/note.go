@@ -64,7 +64,7 @@ func (s *scope) produce(n Note, e *journal.Entry) *journal.Failure {
 		spill := journal.Number(0)
 		r.withoutLock(s.branch, func() {
 			if d, f = n.Produce(); f == nil && n.Kind != journal.AttributeSet { // a store looks for its value
-				spill, f = r.k.spillOver(n.Name, &d)
+				spill, f = r.spillOver(n.Name, &d)
 			}
 		})
 		if f != nil {

@@ -48,6 +48,36 @@ func (k *Kernel) spillOver(what string, data *[]byte) (journal.Number, *journal.
 	return id, nil
 }
 
+// spillOver is that of workflow code, which has the turn. It may wait for a lock that a
+// transaction of the run has, and that one for the turn: see propose.
+func (r *run) spillOver(what string, data *[]byte) (journal.Number, *journal.Failure) {
+	if len(*data) <= r.k.cfg.SpillOver {
+		return r.k.spillOver(what, data)
+	}
+	r.mu.Lock()
+	r.spilling++
+	r.stir()
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		r.spilling--
+		r.mu.Unlock()
+	}()
+	return r.k.spillOver(what, data)
+}
+
+// spillOver is that of a body, whose records go with its result. In a transaction the
+// payload goes with them too: what is made durable beside it may wait for its lock.
+func (a *attempt) spillOver(what string, data []byte) (journal.Number, *journal.Failure) {
+	if k := a.op.run.k; a.op.work.Tx {
+		return k.Desk.bring(what, data, k.number)
+	}
+	return a.op.run.k.spillOver(what, &data)
+}
+
+// brings reports whether an entry of the body that names a spilled payload has it too.
+func (a *attempt) brings(spill journal.Number) bool { return spill == 0 || a.op.work.Tx }
+
 // fetch gives a spilled payload by the entry that names it. It waits as long as
 // the store does not answer.
 func (k *Kernel) fetch(run journal.Number, seq int64) (data []byte, err error) {

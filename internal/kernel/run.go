@@ -143,7 +143,7 @@ func (r *run) execute(ctx context.Context) {
 	r.root.workflow(func() { data, failure = r.def.Body(ctx, input) })
 	spill := journal.Number(0)
 	if failure == nil {
-		spill, failure = r.k.spillOver("the output", &data)
+		spill, failure = r.spillOver("the output", &data)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -320,7 +320,7 @@ func ContinueAsNew(ctx context.Context, input []byte) error {
 	if err != nil {
 		return err
 	}
-	spill, failure := s.run.k.spillOver("the input", &input)
+	spill, failure := s.run.spillOver("the input", &input)
 	if failure != nil {
 		return &journal.Error{Code: failure.Code, Op: what.String(), Message: failure.Message}
 	}

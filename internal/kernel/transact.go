@@ -20,6 +20,11 @@ import (
 // body has failed. An attempt that is given up has the log no longer, and its context
 // ends at once: what it did is rolled back, so that nobody need wait for a record.
 //
+// What the body records goes with its transaction, payloads of any size too: what is made
+// durable beside it may wait for the lock that it has. Workflow code may wait for that
+// lock, with the turn, while it makes a payload durable; what its turn has appended by
+// then is sealed, and goes with the transaction.
+//
 // When the body returns, its result is appended and not yet a fact: it is tentative.
 // Facts wait, so that they are delivered in the order of their entries. With all that
 // is sealed it goes into the transaction, which is committed. What became of that is
@@ -126,7 +131,7 @@ func (a *attempt) commitTx(tx *userTx, data []byte) (failure *journal.Failure, a
 	o := a.op
 	r := o.run
 	k := r.k
-	spill, failure := (&Desk{maxPayload: k.cfg.MaxPayload, spillOver: k.cfg.SpillOver}).bring("the result of step "+o.path(), data, k.number)
+	spill, failure := a.spillOver("the result of step "+o.path(), data)
 	if failure != nil {
 		tx.rollback(a.ctx)
 		return failure, false, false
@@ -241,6 +246,10 @@ func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
 		r.seal(r.seq)
 	}
 	for r.sealed < w.seq && !r.left { // workflow code has the turn, and has appended something
+		if r.spilling > 0 { // it may wait for this transaction
+			r.seal(r.seq)
+			break
+		}
 		r.contend()
 		if !r.await(r.done) {
 			break

@@ -41,6 +41,7 @@ type turns struct {
 	held       int64     // up to this, entries that were kept for others to join them are sealed soon; 0 without
 	heldAt     time.Time // since when
 	caughtUp   bool      // code has gone as far as it can without what is not recorded
+	spilling   int       // payloads that the engine makes durable for workflow code: what a turn has appended may be sealed meanwhile
 	reading    int       // payloads that the engine reads for the holder, which is no reason to lend
 }
 

@@ -19,7 +19,7 @@ func SetVariable(ctx context.Context, name string, data []byte) error {
 	if !ok {
 		return noted(TakeNote(ctx, Note{Kind: journal.VariableSet, Name: name, Detail: d, Produce: func() ([]byte, *journal.Failure) { return data, nil }}))
 	}
-	spill, f := a.op.run.k.spillOver("variable "+name, &data)
+	spill, f := a.spillOver("variable "+name, data)
 	if f != nil {
 		return &journal.Error{Code: f.Code, Op: "set " + name, Message: f.Message}
 	}

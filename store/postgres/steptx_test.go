@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -207,5 +208,41 @@ func (w *shop) join() {
 	})
 	if _, err := eng.Start(w.t.Context(), "nobodys", nil); err != nil { // waits for it
 		w.t.Error(err)
+	}
+}
+
+var bulky = perdure.Define("bulky", func(ctx context.Context, _ int) (int, error) {
+	large := strings.Repeat("x", 150_000)
+	given, err := perdure.StepTx(ctx, "fill", postgres.Transactions(pools.Load(), pgx.TxOptions{}), func(ctx context.Context, tx pgx.Tx) (string, error) {
+		n, _, err := perdure.Attempt(ctx)
+		err = errors.Join(err, perdure.Emit(ctx, "filled", large), perdure.SetVariable(ctx, "v", large))
+		if n == 1 {
+			err = errors.Join(err, errors.New("once more"))
+		}
+		return large, err
+	}, perdure.Retry{Attempts: 2, First: 1})
+	set, _, failed := perdure.Variable[string](ctx, "v")
+	if err == nil && failed == nil && (set != large || given != large) {
+		err = errors.New("the workflow does not see what the body has set")
+	}
+	return len(given), errors.Join(err, failed)
+})
+
+// What a body emits, sets and returns goes with its transaction: a payload of an attempt
+// that was rolled back is not there.
+//
+// spec: B-4
+func TestAStepInATransactionRecordsLargePayloads(t *testing.T) {
+	w := newShop(t, bulky)
+	pools.Store(w.pool)
+	run, err := bulky.Start(t.Context(), w.eng, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := run.Result(t.Context()); n != 150_000 || err != nil {
+		t.Errorf("the run gives %d, %v", n, err)
+	}
+	if n := w.count("select count(*) from perdure.spilled"); n != 3 {
+		t.Errorf("%d payloads are spilled, want an event, a variable and a result", n)
 	}
 }
