@@ -119,6 +119,11 @@ func (c *Client) Resume(ctx context.Context, id string) error { return c.runs.Re
 // undone there: these have new ones. Open timers and waits begin anew, and messages
 // that nobody took stay with the old run.
 //
+// Children go on too: one that is open is adopted, one that was FAILED, CANCELLED or
+// TIMED_OUT is retried in the same commit, as its own children are, and its dead letter
+// counts that. What ended well is not done again. While a child is being cancelled the
+// code is conflict, and where one that failed is not here any more, not_found.
+//
 // A run in another status gives an [Error] of code wrong_state, and so does one after
 // which another run has had the workflow ID; while that is open, the code is conflict. A
 // run that was retried already gives the run which that made, and [Run.New] is false.
@@ -200,8 +205,8 @@ func (c *Client) Statuses(ctx context.Context, ids ...string) ([]Status, error) 
 type Query struct {
 	WorkflowID string
 	Workflow   string
-	Parent     journal.RunID
-	Open       bool // that have not ended
+	Parent     journal.RunID // that has started them, also where another run retries that
+	Open       bool          // that have not ended
 	Statuses   []journal.Status
 	Attributes map[string]string // search attributes: all of these
 	After      journal.Number    // the cursor that the page before gave

@@ -24,7 +24,7 @@ func flood(w *world, number journal.Number, n int, name func(i int) string) {
 	for i := 0; i < n; {
 		var posts []store.Post
 		for ; i < n && len(posts) < 2000; i++ {
-			posts = append(posts, store.Post{Run: number, Follow: true, Message: journal.Entry{
+			posts = append(posts, store.Post{Run: number, Follow: store.FollowChain, Message: journal.Entry{
 				Kind: journal.SignalReceived, Op: journal.Op{Name: name(i)}, At: time.Now(), Data: fmt.Append(nil, i),
 			}})
 		}

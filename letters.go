@@ -86,7 +86,8 @@ func (c *Client) DeleteDeadLetter(ctx context.Context, id string) error {
 
 // RetryDeadLetter retries the run that a dead letter is about from the failed step; see
 // [Client.Retry]. In the same commit the letter counts that. It ends by itself when the
-// new run comes past the step, and has the new error where that fails. Several calls
+// new run comes past the step, and has the new error where that fails. Children are retried
+// with it, and their letters are settled too. Several calls
 // make one run, until that has failed. Of a run that is not here any more it gives an
 // [Error] of code not_found.
 func (c *Client) RetryDeadLetter(ctx context.Context, id string) (*RawRun, error) {

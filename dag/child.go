@@ -70,7 +70,8 @@ type child struct {
 // AddChild adds a step that starts a run of a workflow and waits for it; input makes its
 // input of the step's argument, and is workflow code: a panic in it fails the step. A
 // child that does not succeed fails the step. A step starts one child, however often its
-// code is replayed; when the graph is cancelled, so is the child.
+// code is replayed, and a retry of the graph retries that one; when the graph is
+// cancelled, so is the child.
 func AddChild[I, A, CI, O any](g *Graph[I], id string, wf *perdure.Workflow[CI, O], input func(A) CI) *ChildStep[A, O] {
 	args := perdure.NewArguments[A]()
 	c := &child{}

@@ -61,7 +61,7 @@ func TestAGraphIsRetriedFromTheFailedSteps(t *testing.T) {
 }
 
 // A step that failed because of what it waited for, or stood for, is retried with that:
-// the gate is waited for anew, another child is started, and of a branch what failed is
+// the gate is waited for anew, the child is retried, and of a branch what failed is
 // done again.
 //
 // spec: P-4, F-17, F-18

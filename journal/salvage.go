@@ -27,6 +27,11 @@ import (
 // done anew which failed or came too late. Dead letters are written anew. A checkpoint of
 // a step's body stays, unless the step was undone.
 //
+// A child that has not ended well stays begun, and its end is left out: whoever retries
+// goes on with it, or with a run that retries it. The same holds for one that was begun
+// after the cut in a branch beside what has failed. A child of anew is begun anew, and so
+// are one that called everything off (CANCELED, COMPENSATED) and one that was undone.
+//
 // Entries are numbered anew, and so are scopes. No entry takes a message or is owed:
 // Detail.Taken has the number that a message had in the old inbox. Spilled payloads are
 // named as before. The run is PENDING at the end. What Run, and the detail of the
@@ -35,13 +40,16 @@ import (
 // Redone has the paths of the steps, and of what phases are phases of, that were undone:
 // the outside world may have seen them done, and undone, under the idempotency keys of
 // the old run, so these would not do it again.
-func Salvage(entries []Entry) (kept []Entry, redone []string) {
+func Salvage(entries []Entry, anew ...RunID) (kept []Entry, redone []string) {
 	if len(entries) == 0 {
 		return nil, nil
 	}
-	s := &salvage{entries: entries, ops: map[Op]*salvaged{}, left: map[Op]bool{}, undone: map[string]bool{}}
+	s := &salvage{
+		entries: entries, ops: map[Op]*salvaged{}, left: map[Op]bool{}, reopened: map[Op]bool{}, undone: map[string]bool{}, gone: anew,
+	}
 	s.findBases()
 	s.findCut()
+	s.findFaulty()
 	s.survey()
 	s.undo()
 	s.restart()
@@ -54,8 +62,12 @@ type salvage struct {
 	cut      int   // the first entry that does not count any more
 	culprits []int // by which the run failed
 	ops      map[Op]*salvaged
-	left     map[Op]bool      // branches and values that are begun anew
+	left     map[Op]bool      // values that are made anew
+	reopened map[Op]bool      // branches that go on although they were cancelled
+	gone     []RunID          // children that are begun anew
 	bases    map[int64]string // of scopes: the same for those that are about the same
+	parents  map[int64]int64  // of branches: the scope in which each was opened
+	faulty   map[int64]bool   // scopes whose code knew of the failure after the cut
 	anew     map[string]bool  // bases in which phases begin from the top
 	undone   map[string]bool  // paths, of what was undone or cancelled well
 }
@@ -65,6 +77,7 @@ type salvaged struct {
 	first, end int // its first entry, and its terminal record; 0 where there is none
 	phase      string
 	again      bool // it is done anew although it has ended well
+	undone     bool // what it did was undone
 }
 
 // findCut finds where things began to go wrong.
@@ -149,7 +162,9 @@ func lastFailed(entries []Entry, those ...func(*Entry) bool) []int {
 // by. What fails to undo something is none.
 func (e *Entry) fails() bool {
 	switch e.Kind {
-	case StepFailed, StepTimedOut, StepCancelled, ChildCompleted, WaitEnded, TimerCancelled, ValueRecorded:
+	case ChildCompleted:
+		return e.Failure() != nil || e.Detail != nil && e.Detail.Outcome != 0 && !e.Detail.Outcome.IsSuccess()
+	case StepFailed, StepTimedOut, StepCancelled, WaitEnded, TimerCancelled, ValueRecorded:
 		return e.Failure() != nil && e.Detail.Phase != PhaseUndo
 	}
 	return false
@@ -241,15 +256,26 @@ func (s *salvage) undo() {
 	}
 }
 
+// redo has an operation done anew that was undone, and all that was done for it in a
+// branch of its own.
 func (s *salvage) redo(op Op, r *salvaged) {
-	r.again = true
+	if r.undone {
+		return
+	}
+	r.again, r.undone = true, true
 	s.undone[s.bases[op.Scope]+op.String()] = true
+	within := s.branchesOf(op, len(s.entries), func(e *Entry) bool { return e.Detail != nil && e.Detail.Does == op.Name })
+	for _, e := range within {
+		if inner := s.ops[e.Op]; inner != nil {
+			s.redo(e.Op, inner)
+		}
+	}
 }
 
 // findBases finds what scopes are about: that of a clean-up is about where it was
 // planned, one that stands for another one about that, and any other one about itself.
 func (s *salvage) findBases() {
-	s.bases = map[int64]string{0: "", ImpliedCleanup: ""}
+	s.bases, s.parents = map[int64]string{0: "", ImpliedCleanup: ""}, map[int64]int64{}
 	paths := map[int64]string{}
 	for i := range s.entries {
 		e := &s.entries[i]
@@ -265,7 +291,29 @@ func (s *salvage) findBases() {
 		default:
 			s.bases[e.Seq] = paths[e.Seq]
 		}
+		if e.Kind == ScopeOpened {
+			s.parents[e.Seq] = e.Op.Scope
+		}
 	}
+}
+
+// findFaulty finds the scopes in which the code may have acted on the failure: those of
+// what failed, with those that they are in. A clean-up is no branch.
+func (s *salvage) findFaulty() {
+	s.faulty = map[int64]bool{0: true}
+	for _, i := range s.culprits {
+		for scope := s.entries[i].Op.Scope; scope != 0; scope = s.parents[scope] {
+			s.faulty[scope] = true
+		}
+	}
+}
+
+// isBeside reports whether an operation that began with that entry does not come of the
+// failure.
+func (s *salvage) isBeside(first int) bool {
+	scope := s.entries[first].Op.Scope
+	_, isBranch := s.parents[scope]
+	return first < s.cut || len(s.culprits) > 0 && isBranch && !s.faulty[scope]
 }
 
 // restart finds the TCCs that turned to cancel after the cut, and which of their
@@ -307,16 +355,18 @@ func ofPhase(op Op, phase string) string {
 // because of that: "gate:" and the step's name, say, beside it.
 func (s *salvage) openGates() {
 	for _, i := range s.culprits {
-		all := s.branchesOf(s.entries[i].Op)
+		all := s.branchesOf(s.entries[i].Op, s.cut, func(*Entry) bool { return true })
 		if !slices.ContainsFunc(all, (*Entry).spoils) {
 			continue
 		}
 		for _, e := range all {
 			switch r := s.ops[e.Op]; {
-			case e.Kind == ScopeCancelled, e.Kind == ValueRecorded && e.fails():
+			case e.Kind == ScopeCancelled:
+				s.reopened[e.Op] = true
+			case e.Kind == ValueRecorded && e.fails():
 				s.left[e.Op] = true
 			case r == nil:
-			case e.spoils(), e.Kind == WaitEnded, e.Kind == TimerCancelled: // what was given up with it, too
+			case e.spoils(), e.Kind == WaitEnded, e.Kind == TimerCancelled, e.Kind == StepCancelled: // what was given up with it, too
 				r.again = true
 			}
 		}
@@ -328,13 +378,13 @@ func (e *Entry) spoils() bool {
 	return e.fails() || e.Kind == TimerFired && strings.HasPrefix(e.Op.Name, "perdure:")
 }
 
-// branchesOf gives what was recorded before the cut in the branches of a step.
-func (s *salvage) branchesOf(step Op) (all []*Entry) {
+// branchesOf returns what was recorded before the entry end in those branches of a step.
+func (s *salvage) branchesOf(step Op, end int, those func(*Entry) bool) (all []*Entry) {
 	within := map[int64]bool{}
-	for j := range s.entries[:s.cut] {
+	for j := range s.entries[:end] {
 		e := &s.entries[j]
 		_, name, isBranch := strings.Cut(e.Op.Name, ":")
-		own := isBranch && e.Op.Scope == step.Scope && name == step.Name && e.Op.Key == step.Key
+		own := isBranch && e.Op.Scope == step.Scope && name == step.Name && e.Op.Key == step.Key && those(e)
 		if e.Kind == ScopeOpened {
 			within[e.Seq] = own || within[e.Op.Scope]
 		} else if within[e.Op.Scope] {
@@ -385,15 +435,20 @@ func (s *salvage) stays(i int, e *Entry) bool {
 	r := s.ops[e.Op]
 	base := s.bases[e.Op.Scope]
 	switch {
-	case s.left[e.Op]:
+	case s.left[e.Op], e.Kind == ScopeCancelled && s.reopened[e.Op]:
 		return false
 	case s.anew[base] && base != "" && e.Kind != ScopeOpened && e.Kind != CleanupPlanned: // all of it is the TCC's
 		return false
 	case s.anew[base] && e.isOfPhase():
 		return false
+	case e.Kind == ChildStarted && e.Detail != nil && slices.Contains(s.gone, e.Detail.Other):
+		return false
 	case e.isOperation():
 		if !r.again && r.end > 0 && (r.end < s.cut || s.wasGoingOn(r)) {
 			return true
+		}
+		if e.Kind == ChildStarted {
+			return !r.undone && s.isBeside(i) && !s.calledOff(r)
 		}
 		return !r.again && e.Kind == CheckpointSaved && i < s.cut
 	case e.Kind == PhaseStarted, e.Kind == PhaseCompleted, e.Kind == PhaseFailed:
@@ -417,9 +472,9 @@ func (s *salvage) wasGoingOn(r *salvaged) bool {
 	switch end.Kind {
 	case StepCompleted, SignalConsumed, TimerFired:
 	case ChildCompleted:
-		if end.Failure() != nil {
-			return false
-		}
+		return !end.fails() && s.isBeside(r.first)
+	case ChildStarted:
+		return s.isBeside(r.first)
 	default:
 		return false
 	}
@@ -428,6 +483,12 @@ func (s *salvage) wasGoingOn(r *salvaged) bool {
 		return end.Began().Before(s.at())
 	}
 	return r.first < s.cut
+}
+
+// calledOff reports whether a child has ended with nothing left of it.
+func (s *salvage) calledOff(r *salvaged) bool {
+	end := s.entries[r.end].Detail
+	return r.end > 0 && end != nil && (end.Outcome == Canceled || end.Outcome == Compensated)
 }
 
 // at is when things began to go wrong.

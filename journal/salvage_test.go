@@ -187,7 +187,7 @@ func TestSalvage(t *testing.T) {
 				row(journal.WaitEnded, "late", failing("late")), row(sf, "also", failing("no too")), row(ss, "c"), row(sc, "c"), row(rf, "", by("no")),
 			},
 			want: []string{
-				"StepStarted b", "WaitStarted paid", "TimerRegistered soon", "ChildStarted pack",
+				"StepStarted b", "WaitStarted paid", "TimerRegistered soon", "ChildStarted pack", "ChildStarted broken",
 				"VariableSet b", "EventEmitted b", "StepCompleted b", "SignalConsumed paid", "TimerFired soon", "ChildCompleted pack",
 			},
 		},
@@ -197,7 +197,7 @@ func TestSalvage(t *testing.T) {
 			},
 			want: []string{"StepCompleted beside"},
 		},
-		"open waits, timers and children begin anew, and what ended before stays": {
+		"open waits and timers begin anew, children go on, and what ended before stays": {
 			was: []journal.Entry{
 				row(journal.WaitStarted, "paid"), row(journal.SignalConsumed, "paid"), row(journal.WaitStarted, "never"),
 				row(journal.TimerRegistered, "month"), row(journal.TimerRegistered, "day"), row(journal.TimerCancelled, "day"),
@@ -205,7 +205,7 @@ func TestSalvage(t *testing.T) {
 				row(journal.WaitEnded, "wait:x", failing("over")), row(sf, "a", failing("no")), row(rf, "", by("no")),
 			},
 			want: []string{
-				"WaitStarted paid", "SignalConsumed paid", "TimerRegistered day", "TimerCancelled day", "ChildStarted mail", "WaitEnded wait:x",
+				"WaitStarted paid", "SignalConsumed paid", "TimerRegistered day", "TimerCancelled day", "ChildStarted pack", "ChildStarted mail", "WaitEnded wait:x",
 			},
 		},
 		"a child or a wait may be the reason": {
@@ -213,13 +213,36 @@ func TestSalvage(t *testing.T) {
 				row(sc, "a"), row(journal.WaitStarted, "paid"), row(journal.ChildStarted, "pack"), row(sf, "handled", failing("no")),
 				row(journal.WaitEnded, "paid", failing("late")), row(sc, "b"), row(journal.ChildCompleted, "pack", failing("no box")), row(rf, "", by("late", "no box")),
 			},
-			want: []string{"StepCompleted a", "StepFailed handled"},
+			want: []string{"StepCompleted a", "ChildStarted pack", "StepFailed handled"},
+		},
+		"a child that called everything off is begun anew": {
+			was: []journal.Entry{
+				row(journal.ChildStarted, "pay"), row(journal.ChildCompleted, "pay", with(func(d *journal.Detail) { d.Outcome = journal.Canceled })), row(rf, "", by()),
+			},
+			want: []string{},
+		},
+		"children of branches beside what failed stay, and those that were begun because of that do not": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "one"), row(journal.ScopeOpened, "two"), row(sf, "a", in(2), failing("no")),
+				row(journal.ChildStarted, "pack", in(3)), row(journal.ChildStarted, "mail", in(3), detached), row(journal.ChildCompleted, "pack", in(3)),
+				row(journal.ChildStarted, "amends", in(2)), row(journal.ChildStarted, "more"), row(rf, "", by("no")),
+			},
+			want: []string{"ScopeOpened one", "ScopeOpened two", "ChildStarted pack in 3", "ChildStarted mail in 3", "ChildCompleted pack in 3"},
+		},
+		"a step that was undone is done anew, with what its branch did": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "child:a", with(func(d *journal.Detail) { d.Does = "a" })), row(journal.ChildStarted, "pack", in(2)), row(journal.ChildCompleted, "pack", in(2)), row(sc, "a"),
+				row(journal.ScopeOpened, "in:b", with(func(d *journal.Detail) { d.Does = "b" })), row(sc, "inner", in(6)), row(sc, "b"),
+				row(sf, "c", failing("no")), row(journal.StepCompensated, "a"), row(journal.StepCompensated, "b"), row(rf, "", by("no")),
+			},
+			want:   []string{"ScopeOpened child:a", "ScopeOpened in:b"},
+			redone: []string{"a", "b", "child:a/pack", "in:b/inner"},
 		},
 		"a child may be the last that failed": {
 			was: []journal.Entry{
 				row(journal.ChildStarted, "pack"), row(sf, "handled", failing("no")), row(sc, "a"), row(journal.ChildCompleted, "pack", failing("no box")), row(sc, "b"), row(rf, "", by()),
 			},
-			want: []string{"StepFailed handled", "StepCompleted a"},
+			want: []string{"ChildStarted pack", "StepFailed handled", "StepCompleted a"},
 		},
 		"a step that was undone is done anew, with what it has set": {
 			was: []journal.Entry{
@@ -291,12 +314,12 @@ func TestSalvage(t *testing.T) {
 			},
 			want: []string{"ScopeOpened in:x", "ScopeOpened body in 2", "StepCompleted a in 3"},
 		},
-		"a branch that took too long is begun anew": {
+		"a branch that took too long goes on with what it had done": {
 			was: []journal.Entry{
 				row(journal.ScopeOpened, "in:x"), row(journal.ScopeOpened, "body", in(2)), row(sc, "a", in(3)), row(journal.TimerRegistered, "perdure:late", in(2)),
 				row(journal.TimerFired, "perdure:late", in(2)), row(journal.ScopeCancelled, "body", in(2)), row(sf, "x", failing("late")), row(rf, "", by("late")),
 			},
-			want: []string{"ScopeOpened in:x"},
+			want: []string{"ScopeOpened in:x", "ScopeOpened body in 2", "StepCompleted a in 3"},
 		},
 		"a letter about a failure that was dealt with does not count": {
 			was: []journal.Entry{
@@ -376,7 +399,9 @@ func sound(t *testing.T, entries []journal.Entry) {
 			t.Errorf("entry %d, %v, says that the run is %v", e.Seq, e.Kind, e.Status)
 		}
 	}
-	if s := a.Snapshot(); s.Status != journal.Pending || len(s.Waits) > 0 || s.Ending != 0 {
+	s := a.Snapshot()
+	notChild := func(w journal.Wait) bool { return w.Kind != journal.WaitChild }
+	if s.Status != journal.Pending || slices.ContainsFunc(s.Waits, notChild) || s.Ending != 0 {
 		t.Errorf("the run is %v, waits for %v and ends as %v", s.Status, s.Waits, s.Ending)
 	}
 }

@@ -199,8 +199,8 @@ type Change struct {
 
 // A Post is a message on its way to an inbox.
 //
-// The receiver is the run of that number, or, with Follow, the open run that its
-// chain has come to; without a number, the open run of the workflow ID. The message
+// The receiver is the run of that number, or, with Follow, where that has ended, the open
+// run of its chain; without a number, the open run of the workflow ID. The message
 // gets the next number of its inbox, Head.Mail. If nobody owns the run, it is due at
 // Group.Now at the latest, unless it has a cause to rest (Head.Cause) and Force is not
 // set. If the engine of the group owns it, the verdict counts as having been given the
@@ -219,7 +219,7 @@ type Change struct {
 // expired, at Until, it is only listed and moved, until it is purged.
 type Post struct {
 	Run        journal.Number
-	Follow     bool // if the run has continued as new
+	Follow     Following // to which run of its chain, where the run has ended
 	WorkflowID string
 	Until      time.Time     // by workflow ID: without an open run it is kept until then, as unrouted; zero: it is not
 	Unrouted   int64         // moves the unrouted message of this number to Run instead; Message is ignored
@@ -230,6 +230,21 @@ type Post struct {
 	Verdict Verdict
 	To      journal.Head // the receiver, before the group's own heads; of Closed and Duplicate too
 	Number  int64        // of the message in the inbox, or among the unrouted
+}
+
+// A Following is to which run of a chain a message goes that is for one that has ended.
+type Following uint8
+
+// The followings.
+const (
+	FollowNone  Following = iota // to none
+	FollowChain                  // to the open one: a successor, or one that retries
+	FollowRetry                  // to the open one, unless the run has continued as new: to one that retries it
+)
+
+// Leads reports whether a message follows from a run that has ended with that status.
+func (f Following) Leads(ended journal.Status) bool {
+	return f == FollowChain || f == FollowRetry && ended != journal.ContinuedAsNew
 }
 
 // A Verdict says what became of a change or a post.
@@ -386,8 +401,8 @@ type Filter struct {
 }
 
 // A Purge removes runs that have expired (Head.Expires), but none of which an entry is
-// owed, or that is the first of a chain that goes on; and unrouted messages that have
-// expired. It is one transaction, and removes at most so many rows.
+// owed, and none whose chain goes on where it is the first of that or has not continued as
+// new; and unrouted messages that have expired. It is one transaction, and removes at most so many rows.
 //
 // A run is gone as a whole, and at once: its head goes in one transaction, and from then on
 // nobody finds it, it stands for no workflow ID, and it is not claimed. What its head leaves,

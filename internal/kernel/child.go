@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -68,6 +69,9 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 	o.begun()
 	if o.listen(nil); !o.settled {
 		o.wait()
+		if rec != nil && r.memo.retried {
+			r.adopt(o)
+		}
 	}
 	return (*Operation)(o), o.child, nil
 }
@@ -104,18 +108,19 @@ func (o *operation) create(c Child, spill journal.Number) error {
 		f := &journal.Failure{
 			Code: journal.CodeConflict, Message: "the workflow ID " + head.WorkflowID + " of child " + o.path() + " is held by another run",
 		}
-		change.Else = []store.Post{{Run: r.head.Number, Message: childEnded(o.child, journal.Failed, Outcome{Failure: f}, 0)}}
+		change.Else = []store.Post{{Run: r.head.Number, Message: childEnded(o.child, o.child, journal.Failed, Outcome{Failure: f}, 0)}}
 	}
 	r.append(journal.Entry{Kind: journal.ChildStarted, Op: o.id, Detail: &journal.Detail{Other: o.child, Policy: c.Policy}})
 	r.send(outgoing{create: change})
 	return nil
 }
 
-// childEnded is the message that tells a parent how a child has ended.
-func childEnded(child journal.RunID, status journal.Status, out Outcome, spill journal.Number) journal.Entry {
+// childEnded is the message that tells a parent how a child has ended, which it knows by
+// its first run, by the run of it that was the last.
+func childEnded(child, last journal.RunID, status journal.Status, out Outcome, spill journal.Number) journal.Entry {
 	e := journal.Entry{
 		Kind: journal.ChildCompleted, At: time.Now(), Op: journal.Op{Name: childName, Key: string(child)}, Data: out.Data, Spill: spill,
-		Detail: &journal.Detail{Message: "ended/" + string(child), Other: child, Outcome: status, Failure: out.Failure},
+		Detail: &journal.Detail{Message: "ended/" + string(last), Other: child, Outcome: status, Failure: out.Failure},
 	}
 	if spill != 0 {
 		e.Data = nil
@@ -123,11 +128,11 @@ func childEnded(child journal.RunID, status journal.Status, out Outcome, spill j
 	return e
 }
 
-// asksCancel is the message that cancels a child.
-func asksCancel(child journal.RunID, n journal.Number, reason string) *store.Post {
-	return &store.Post{Run: n, Follow: true, Force: true, Message: journal.Entry{
+// asksCancel is the message by which a run cancels its child.
+func asksCancel(parent, child journal.RunID, n journal.Number, reason string) *store.Post {
+	return &store.Post{Run: n, Follow: store.FollowChain, Force: true, Message: journal.Entry{
 		Kind: journal.CancelAsked, At: time.Now(), Op: journal.Op{Name: controlName},
-		Detail: &journal.Detail{Message: "parent/" + string(child), Reason: reason},
+		Detail: &journal.Detail{Message: "parent/" + string(parent) + "/" + string(child), Reason: reason},
 	}}
 }
 
@@ -140,7 +145,7 @@ func (f *Operation) CancelChild(ctx context.Context, reason string) error {
 	}
 	_, err := TakeNote(ctx, Note{
 		Kind: journal.ValueRecorded, Name: "cancel:" + o.id.Name, Key: o.id.Key,
-		Detail: &journal.Detail{Reason: reason, Other: o.child}, post: asksCancel(o.child, n, reason),
+		Detail: &journal.Detail{Reason: reason, Other: o.child}, post: asksCancel(o.run.head.ID, o.child, n, reason),
 	})
 	return err
 }
@@ -153,6 +158,107 @@ func endsWith(policy string, status journal.Status) bool {
 // endChild has the child of an operation cancelled.
 func (r *run) endChild(child journal.RunID, why string) {
 	if n, ok := child.Number(r.k.database()); ok {
-		r.send(outgoing{post: asksCancel(child, n, why)})
+		r.send(outgoing{post: asksCancel(r.head.ID, child, n, why)})
+	}
+}
+
+// adopt asks the store how a child has ended that an earlier run of the chain has begun:
+// it may have told that one. What ends from now on tells this one. It is called with the
+// lock.
+func (r *run) adopt(o *operation) {
+	if r.adopted = append(r.adopted, o); len(r.adopted) == 1 && !r.adopting {
+		r.adopting = true
+		r.fetching++
+		go r.askAfterChildren()
+	}
+}
+
+// askAfterChildren asks for all those whose code has come to them meanwhile.
+func (r *run) askAfterChildren() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !r.gone() && len(r.adopted) > 0 {
+		some := r.adopted
+		r.adopted = nil
+		r.mu.Unlock()
+		ends, err := r.k.endsOf(some)
+		r.mu.Lock()
+		if err != nil { // the engine is over, as its next claim will tell it
+			r.k.look()
+			break
+		}
+		for i, o := range some {
+			if e := ends[i]; e.Kind != 0 && !o.settled && !r.gone() {
+				o.outcome.Data = e.Data
+				if e.Spill != 0 {
+					e.Data = nil
+				}
+				o.settle(e)
+			}
+		}
+	}
+	r.adopting = false
+	r.fetching--
+	if !r.gone() {
+		r.dispatch()
+	}
+}
+
+// endsOf returns the ends of children, as their parent records them; zero for one that is
+// open. It waits as long as the store does not answer.
+func (k *Kernel) endsOf(children []*operation) ([]journal.Entry, error) {
+	ids := make([]journal.RunID, len(children))
+	for i, o := range children {
+		ids[i] = o.child
+	}
+	out := make([]journal.Entry, len(children))
+	err := k.persist(func() error {
+		lines, err := k.lines(context.Background(), ids)
+		if err != nil {
+			return err
+		}
+		heads := make([]journal.Head, 0, len(lines))
+		for _, l := range lines {
+			heads = append(heads, l.last)
+		}
+		for some := range slices.Chunk(heads, store.MaxLimit) {
+			ends, err := k.Outcomes(context.Background(), some)
+			if err != nil {
+				return err
+			}
+			for i, child := range ids {
+				out[i] = endOf(child, lines[child].last, ends, out[i])
+			}
+		}
+		for i, child := range ids {
+			if lines[child].last.Number == 0 {
+				out[i] = goneChild(child)
+			}
+		}
+		return nil
+	})
+	for i := range out {
+		if err == nil && len(out[i].Data) > 0 {
+			out[i].Spill, _ = k.spillOver("the output of child "+string(ids[i]), &out[i].Data)
+		}
+	}
+	return out, err
+}
+
+// goneChild is the end of a child that was removed before its parent heard of its end.
+func goneChild(child journal.RunID) journal.Entry {
+	return journal.Entry{Kind: journal.ChildCompleted, Detail: &journal.Detail{Other: child, Outcome: journal.Failed, Failure: &journal.Failure{
+		Code: journal.CodeNotFound, Message: "child " + string(child) + " was removed when its retention was over",
+	}}}
+}
+
+// endOf is the end of a child as far as some ends tell it, else what is known already.
+func endOf(child journal.RunID, last journal.Head, ends map[journal.Number]Outcome, known journal.Entry) journal.Entry {
+	out, ended := ends[last.Number]
+	if !ended || last.Status == journal.ContinuedAsNew {
+		return known
+	}
+	return journal.Entry{
+		Kind: journal.ChildCompleted, Data: out.Data, Detail: &journal.Detail{Other: child, Outcome: last.Status, Failure: out.Failure},
 	}
 }

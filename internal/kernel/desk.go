@@ -291,7 +291,7 @@ func (d *Desk) message(o office, id string, m journal.Entry, key string) (*store
 	}
 	p := &store.Post{Message: m}
 	if n, ok := journal.RunID(id).Number(d.database()); ok {
-		p.Run, p.Follow = n, true
+		p.Run, p.Follow = n, store.FollowChain
 	} else {
 		p.WorkflowID = id
 	}

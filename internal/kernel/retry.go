@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
-	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -14,7 +12,8 @@ import (
 // Retry starts a run that goes on where another one has failed, was cancelled or timed
 // out: under the same workflow ID and with the same input, and its journal begins with
 // what is still valid of the other's. See [journal.Salvage]. A run is retried by one
-// run at most: another retry gives that one.
+// run at most: another retry gives that one. Children that it waits for and that have
+// not ended well are retried with it; those that are open it adopts.
 func (d *Desk) Retry(ctx context.Context, id string) (out Started, err error) {
 	op := "retry " + id
 	old, err := d.Find(ctx, id)
@@ -41,11 +40,11 @@ func (d *Desk) retry(ctx context.Context, o office, op string, old journal.Head)
 	case len(newest) > 0 && newest[0].Number != old.Number:
 		return d.retriedAs(ctx, op, old, newest[0])
 	}
-	c, err := d.retrial(ctx, o, op, old)
-	if err != nil {
+	f := &family{desk: d, o: o, op: op}
+	if err := f.retry(ctx, old); err != nil {
 		return Started{}, err
 	}
-	cs, err := o.submit(ctx, op, []store.Change{*c})
+	cs, err := o.submit(ctx, op, f.changes)
 	if errors.Is(err, &journal.Error{Code: journal.CodeInvalid}) { // it may have been purged meanwhile
 		if _, gone := d.Find(ctx, string(old.ID)); gone != nil {
 			err = gone
@@ -60,52 +59,7 @@ func (d *Desk) retry(ctx context.Context, o office, op string, old journal.Head)
 	case store.Exists:
 		return d.retriedAs(ctx, op, old, cs[0].Found)
 	}
-	return Started{Head: *c.Head, New: true}, nil
-}
-
-// retrial makes the run that retries another one, and the messages that say so to the
-// dead letters which are about that.
-func (d *Desk) retrial(ctx context.Context, o office, op string, old journal.Head) (*store.Change, error) {
-	entries, err := d.store.Load(ctx, old.Number, store.Range{})
-	switch {
-	case err != nil:
-		return nil, unavailable(op, err)
-	case len(entries) == 0:
-		return nil, &journal.Error{Code: journal.CodeNotFound, Op: op, Message: "run " + string(old.ID) + " is not here any more"}
-	}
-	n, err := o.number()
-	if err != nil {
-		return nil, noNumber(op, err)
-	}
-	now := time.Now()
-	id := journal.MakeRunID(d.database(), n)
-	start := journal.Detail{}
-	if before := entries[0].Detail; before != nil {
-		start = *before
-	}
-	kept, redone := journal.Salvage(entries)
-	start.Build, start.Retried, start.Letters, start.Tell = d.build, old.ID, lettersOf(entries), false
-	start.Keys, start.Renewed = cmp.Or(start.Keys, old.ID), maps.Clone(start.Renewed)
-	for _, path := range redone {
-		if start.Renewed == nil {
-			start.Renewed = map[string]journal.RunID{}
-		}
-		start.Renewed[path] = id
-	}
-	for i := range kept {
-		kept[i].Run = n
-	}
-	kept[0].At, kept[0].Detail = now, &start
-	c := &store.Change{
-		Run: n, Create: true, Since: old.Ended.Add(1), Shares: old.Number, Entries: kept, Head: &journal.Head{
-			Number: n, ID: id, WorkflowID: old.WorkflowID, Workflow: old.Workflow, Pattern: old.Pattern,
-			Status: journal.Pending, Wake: now, Created: now, Chain: old.Chain, Keep: old.Keep,
-		},
-	}
-	for _, letter := range start.Letters {
-		c.Posts = append(c.Posts, news(letter, "retried/"+string(old.ID), News{Retried: &Retrial{Run: id, At: now}}))
-	}
-	return c, nil
+	return Started{Head: *cs[0].Head, New: true}, nil
 }
 
 // retriedAs gives the run that has retried one, where a later run of the workflow ID

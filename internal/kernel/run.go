@@ -67,7 +67,9 @@ type run struct {
 	forMessages int             // those of them that wait for a message
 	deciding    int             // those of them that wait for an operator
 	pinned      int             // operations that a context of the author's may end
-	fetching    int             // questions to the store about the inbox
+	fetching    int             // questions to the store about the inbox, and about children
+	adopted     []*operation    // children of an earlier run whose ends are to be asked for
+	adopting    bool            // somebody asks
 	trying      int             // waits whose predicate is about to look into the inbox
 	cleanups    []*cleanup      // in the order in which they were planned
 	implied     bool            // the first of them has no record: see journal.ImpliedCleanup
@@ -289,7 +291,9 @@ func (r *run) terminate(e journal.Entry, why string, end *journal.Error) *journa
 	r.append(e)
 	if r.head.Parent != 0 && e.Kind != journal.RunContinued {
 		child := journal.MakeRunID(r.k.database(), r.head.Chain)
-		r.send(outgoing{post: &store.Post{Run: r.head.Parent, Message: childEnded(child, e.Status, r.result, e.Spill)}})
+		r.send(outgoing{post: &store.Post{
+			Run: r.head.Parent, Follow: store.FollowRetry, Message: childEnded(child, r.head.ID, e.Status, r.result, e.Spill),
+		}})
 	}
 	r.settle(e.Status)
 	r.seal(r.seq)

@@ -174,8 +174,13 @@ func (d *data) sweep(some map[journal.Number]bool) int {
 	return before - len(d.spilled)
 }
 
-// goesOn reports whether an ended run is the first of a chain that has an open run.
+// goesOn reports whether an ended run is needed by the open run of its chain: the first
+// run names the chain, and messages for one that has not continued as new follow to who
+// retries it.
 func (d *data) goesOn(r *run) bool {
 	next := d.open(r.head.WorkflowID)
-	return next != nil && next.head.Chain == r.head.Number
+	if next == nil || next.head.Chain == 0 {
+		return false
+	}
+	return next.head.Chain == r.head.Number || next.head.Chain == r.head.Chain && r.head.Status != journal.ContinuedAsNew
 }

@@ -61,11 +61,11 @@ func (d *data) judge(p *store.Post, now time.Time) (store.Verdict, *run, int64) 
 	return store.Delivered, r, p.Unrouted
 }
 
-// receiver gives the run of the number that a message is for, or the one that it
-// has continued as; nil for none.
+// receiver gives the run of the number that a message is for, or the open one of its
+// chain that the message follows to; nil for none.
 func (d *data) receiver(p *store.Post) *run {
 	r := d.runs[p.Run]
-	if r == nil || !p.Follow || r.head.Status != journal.ContinuedAsNew {
+	if r == nil || r.isOpen() || !p.Follow.Leads(r.head.Status) {
 		return r
 	}
 	if next := d.open(r.head.WorkflowID); next != nil && next.head.Chain == r.head.Chain {

@@ -36,10 +36,10 @@ found as materialized (
         when m.run = 0 then coalesce(
             (select o.number from perdure.heads o where o.workflow_id = m.workflow_id and o.ended is null and o.number > 0),
             (select o.number from perdure.heads o where o.workflow_id = m.workflow_id and o.ended is not null order by o.ended desc, o.number desc limit 1))
-        when m.follow then coalesce(
+        when m.follow <> 0 then coalesce(
             (select o.number from perdure.heads c join perdure.heads o on o.workflow_id = c.workflow_id and o.ended is null
             and coalesce(nullif(o.chain, 0), o.number) = coalesce(nullif(c.chain, 0), c.number)
-            where c.number = m.run and c.status = %[1]d), m.run)
+            where c.number = m.run and c.ended is not null and (m.follow = %[7]d or c.status <> %[1]d)), m.run)
         else m.run
     end as number) t
     left join lateral (select * from perdure.heads h where h.number = t.number offset 0) r on true
@@ -115,7 +115,7 @@ select j.place, j.verdict, coalesce(j.known, j.waits, k.number, j.number),
 from judged j
 left join kept k using (place)
 left join lateral (select * from perdure.heads h where h.number = j.target and j.verdict in (%[2]d, %[3]d, %[4]d) and not j.away offset 0) r on true
-order by j.place`, journal.ContinuedAsNew, store.Duplicate, store.Delivered, store.Closed, store.Nobody, store.Unrouted)
+order by j.place`, journal.ContinuedAsNew, store.Duplicate, store.Delivered, store.Closed, store.Nobody, store.Unrouted, store.FollowChain)
 
 // sendPosts delivers what a group sends, and moves messages that had found no run. What
 // depends on what becomes of a new run (creator) is left out where that has become
@@ -131,7 +131,7 @@ m as materialized (
         coalesce(u.occ, p.occ) as occ, coalesce(u.at, p.at) as at, coalesce(u.spill, p.spill) as spill, coalesce(u.detail, p.detail) as detail,
         coalesce(u.data, p.data) as data
     from unnest(
-        $3::bigint[], $4::boolean[], $5::text[], $6::bigint[], $7::boolean[], $8::bigint[], $9::text[], $10::text[], $11::boolean[],
+        $3::bigint[], $4::smallint[], $5::text[], $6::bigint[], $7::boolean[], $8::bigint[], $9::text[], $10::text[], $11::boolean[],
         $12::smallint[], $13::text[], $14::bigint[], $15::text[], $16::text[], $17::int[], $18::bigint[], $19::bigint[], $20::text[], $21::bytea[],
         $22::bigint[])
         with ordinality as p (run, follow, workflow_id, until, force, creator, creator_id, creator_workflow, other,
@@ -148,7 +148,7 @@ m as materialized (
 // deliverPosts moves the messages that wait for the workflow IDs of runs that were
 // created. Where there are none at all, it looks no further.
 var deliverPosts = `with m as materialized (
-    select u.number as place, n.number as run, false as follow, null::text as workflow_id, null::bigint as until, false as force,
+    select u.number as place, n.number as run, 0::smallint as follow, null::text as workflow_id, null::bigint as until, false as force,
         u.number as unrouted, u.kind, u.id, u.scope, u.name, u.key, u.occ, u.at, u.spill, u.detail, u.data
     from unnest($3::bigint[], $4::text[]) as n (number, workflow_id)
     join perdure.unrouted u on u.number = any (array(select w.number from perdure.unrouted w where w.workflow_id = n.workflow_id and w.until > $2))
@@ -160,7 +160,8 @@ var deliverPosts = `with m as materialized (
 type postRows struct {
 	of                         []*store.Post
 	run, creator               []int64
-	follow, force, other       []bool
+	follow                     []int16
+	force, other               []bool
 	workflowID                 []pgtype.Text
 	creatorID, creatorWorkflow []string
 	until, scope, at, spill    []pgtype.Int8
@@ -217,7 +218,7 @@ func (r *postRows) add(p *store.Post, creator *store.Change, other bool) error {
 		data = nil
 	}
 	r.of, r.unrouted = append(r.of, p), append(r.unrouted, p.Unrouted)
-	r.run, r.follow, r.force = append(r.run, int64(p.Run)), append(r.follow, p.Follow), append(r.force, p.Force)
+	r.run, r.follow, r.force = append(r.run, int64(p.Run)), append(r.follow, int16(p.Follow)), append(r.force, p.Force)
 	r.workflowID, r.until = append(r.workflowID, pgtype.Text{String: p.WorkflowID, Valid: p.WorkflowID != ""}), append(r.until, nanos(p.Until))
 	var number int64
 	var creatorID, creatorWorkflow string
@@ -233,7 +234,7 @@ func (r *postRows) add(p *store.Post, creator *store.Change, other bool) error {
 	switch {
 	case p.Run == 0:
 		r.byID = append(r.byID, p.WorkflowID)
-	case p.Follow:
+	case p.Follow != store.FollowNone:
 		r.toRun, r.follows = append(r.toRun, int64(p.Run)), append(r.follows, int64(p.Run))
 	default:
 		r.toRun = append(r.toRun, int64(p.Run))

@@ -2,19 +2,22 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
 
-const (
-	// selectOver locks runs that have expired, of which no entry is owed, and that are not
-	// the first of a chain that goes on.
-	selectOver = `select number from perdure.heads h where expires <= $1 and not exists (select from perdure.owed o where o.run = h.number)
-and not exists (select from perdure.heads o where o.workflow_id = h.workflow_id and o.ended is null and o.chain = h.number)
-order by expires limit $2 for update skip locked`
+// selectOver locks runs that have expired, of which no entry is owed, and whose chain does
+// not go on where they are the first of that or have not continued as new.
+var selectOver = fmt.Sprintf(`select number from perdure.heads h where expires <= $1 and not exists (select from perdure.owed o where o.run = h.number)
+and not exists (select from perdure.heads o where o.workflow_id = h.workflow_id and o.ended is null
+    and (o.chain = h.number or o.chain = h.chain and h.chain > 0 and h.status <> %d))
+order by expires limit $2 for update skip locked`, journal.ContinuedAsNew)
 
+const (
 	vanish = `with gone as (delete from perdure.heads where number = any($1::bigint[]) returning number)
 insert into perdure.gone (run) select number from gone`
 

@@ -113,8 +113,8 @@ func (r *receiver) isThere() bool { return r.Number != 0 }
 // isOpen says whether there is such a run and it has not ended.
 func (r *receiver) isOpen() bool { return r.isThere() && r.Ended.IsZero() }
 
-// receiver gives the run that a message is for: the one of the number, or what it
-// has continued as, or the one that the workflow ID stands for. There is one of each
+// receiver gives the run that a message is for: the one of the number, or the open one
+// of its chain that the message follows to, or the one that the workflow ID stands for. There is one of each
 // run, which knows what the group has posted to it.
 func (tx *transaction) receiver(p *store.Post) (*receiver, error) {
 	if p.Run == 0 {
@@ -128,7 +128,7 @@ func (tx *transaction) receiver(p *store.Post) (*receiver, error) {
 	if r == nil {
 		r, err = tx.receiverOf(selectReceiver, int64(p.Run))
 	}
-	if err != nil || !p.Follow || r.Status != journal.ContinuedAsNew {
+	if err != nil || !r.isThere() || r.isOpen() || !p.Follow.Leads(r.Status) {
 		return r, err
 	}
 	next, err := tx.receiverOf(selectOpenReceiver, r.WorkflowID)

@@ -4,19 +4,23 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
 
-const (
-	// mayGo holds for a run that has expired, of which no entry is owed, and that is not
-	// the first of a chain that goes on.
-	mayGo = `expires <= ? and not exists (select 1 from owed where run = heads.number)
-and not exists (select 1 from heads o where o.workflow_id = heads.workflow_id and o.ended is null and o.chain = heads.number)`
-
+// mayGo holds for a run that has expired, of which no entry is owed, and whose chain does
+// not go on where it is the first of that or has not continued as new.
+var (
+	mayGo = fmt.Sprintf(`expires <= ? and not exists (select 1 from owed where run = heads.number)
+and not exists (select 1 from heads o where o.workflow_id = heads.workflow_id and o.ended is null
+    and (o.chain = heads.number or o.chain = heads.chain and heads.chain > 0 and heads.status <> %d))`, journal.ContinuedAsNew)
 	selectOver = `select number from heads where ` + mayGo + ` order by expires limit ? + 0`
 	deleteOver = `delete from heads where number = ? and ` + mayGo
+)
+
+const (
 	insertGone = `insert into gone (run) values (?)`
 	selectGone = `select min(run) from gone`
 	deleteGone = `delete from gone where run = ?`

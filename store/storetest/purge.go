@@ -21,6 +21,7 @@ func purgeChecks() []check {
 		{"purge/a run is kept as long as its head says at its end", purgeKept},
 		{"purge/a run of which an entry is owed stays", purgeOwed},
 		{"purge/the first run of a chain stays while the chain goes on", purgeChain},
+		{"purge/a run that is retried stays while that goes on", purgeRetried},
 		{"purge/open runs stay, whatever their status", purgeOpen},
 		{"purge/no transaction removes more rows than it may, whatever a run has", purgeLimit},
 		{"purge/no transaction removes many bytes, whatever a run has", purgeBytes},
@@ -247,6 +248,23 @@ func purgeChain(w *world) {
 	w.commit(ended(head, 2, 20))
 	w.written(w.start("order-1")) // of another chain
 	w.same("purged", w.purge(100, 0), store.Purged{Runs: 2})
+}
+
+// spec: P-4
+func purgeRetried(w *world) {
+	w.join(0)
+	head := w.written(w.start("order-1"))[0]
+	first := head.Number
+	head = w.head(w.commit(w.continued(head, 2, 10)...)[1].Run)
+	second := head.Number
+	w.commit(ended(head, 2, 20))
+	again := w.start("order-1")
+	again.Head.Chain = first
+	w.written(again)
+	w.same("purged", w.purge(100, 0), store.Purged{})
+	w.same("left", w.left(), []journal.Number{first, second, again.Run})
+	w.commit(ended(w.head(again.Run), 2, 30))
+	w.same("purged", w.purge(100, 0), store.Purged{Runs: 3})
 }
 
 // spec: R-37

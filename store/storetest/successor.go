@@ -15,6 +15,7 @@ func successorChecks() []check {
 		{"successor/a message of the same group moves along", successorSameGroup},
 		{"successor/a message that the chain knows is a duplicate", successorKnows},
 		{"successor/a message that follows the chain gets to its open run, and to no other", successorFollowed},
+		{"successor/a message gets to who retries a run, and what comes after that", successorRetries},
 		{"successor/the order of the changes does not matter", successorOrder},
 		{"successor/its predecessor must have ended and have had its ID", successorRefused},
 		{"successor/a group that is refused moves nothing", successorRolledBack},
@@ -117,7 +118,7 @@ func successorFollowed(w *world) {
 	first := head.Number
 	follow := func(id string) store.Post {
 		p := toRun(first, signal("x", id))
-		p.Follow = true
+		p.Follow = store.FollowChain
 		return p
 	}
 	w.judged(w.posted(1, follow("1"))[0], store.Delivered, first, 1)
@@ -134,6 +135,40 @@ func successorFollowed(w *world) {
 	other := w.written(w.start("order-1"))[0]
 	w.judged(w.posted(22, follow("5"))[0], store.Closed, first, 0)
 	w.same("inbox of another chain", labels(w.inbox(other.Number)), []string{})
+}
+
+// A child's end follows to who retries its parent, and to no successor: that has no child.
+//
+// spec: F-18, P-4
+func successorRetries(w *world) {
+	w.join(0)
+	n := 0
+	follow := func(to journal.Number, f store.Following) store.Post {
+		n++
+		p := toRun(to, signal("x", fmt.Sprint(n)))
+		p.Follow = f
+		return p
+	}
+	head := w.written(w.start("order-1"))[0]
+	first := head.Number
+	w.judged(w.posted(1, follow(first, store.FollowRetry))[0], store.Delivered, first, 1)
+	both := w.commit(w.continued(head, 2, 10)...)
+	second := both[1].Run
+	w.judged(w.posted(12, follow(first, store.FollowRetry))[0], store.Closed, first, 0)
+	end := ended(w.head(second), 2, 20)
+	end.Head.Status, end.Entries[0].Kind, end.Entries[0].Status = journal.Failed, journal.RunFailed, journal.Failed
+	w.commit(end)
+	w.judged(w.posted(21, follow(second, store.FollowRetry))[0], store.Closed, second, 0)
+	again := w.start("order-1")
+	again.Head.Chain = first
+	w.written(again)
+	all := w.posted(22, follow(first, store.FollowRetry), follow(second, store.FollowNone), follow(second, store.FollowRetry),
+		follow(second, store.FollowChain), follow(first, store.FollowChain))
+	w.judged(all[0], store.Closed, first, 0)
+	w.judged(all[1], store.Closed, second, 0)
+	for i, p := range all[2:] {
+		w.judged(p, store.Delivered, again.Run, int64(i+1))
+	}
 }
 
 func successorOrder(w *world) {

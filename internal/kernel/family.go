@@ -1,0 +1,257 @@
+package kernel
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A family is what one retry starts: a run that retries the one that was asked for, and
+// one for each child, and child of a child, that has not ended well.
+type family struct {
+	desk    *Desk
+	o       office
+	op      string
+	changes []store.Change // the run that was asked for first
+}
+
+// retry adds the run that retries another one, and those that retry its children. What
+// is open stays as it is: it tells whoever goes on in its parent's place how it ends.
+func (f *family) retry(ctx context.Context, old journal.Head) error {
+	entries, err := f.read(ctx, old)
+	if err != nil {
+		return err
+	}
+	kept, redone := journal.Salvage(entries)
+	children := openChildren(kept)
+	if len(children) == 0 {
+		return f.add(old, entries, kept, redone)
+	}
+	lines, err := f.desk.lines(ctx, children)
+	if err != nil {
+		return err
+	}
+	var failed []journal.Head
+	var anew []journal.RunID
+	for _, child := range children {
+		line, known := lines[child]
+		switch status := line.last.Status; {
+		case !known && neverBegan(entries, child), status == journal.Canceled, status == journal.Compensated:
+			anew = append(anew, child)
+		case !known:
+			return &journal.Error{
+				Code: journal.CodeNotFound, Op: f.op, Message: "child " + string(child) + " was removed when its retention was over",
+				Hint: "what it has done is not known any more: start the workflow anew with what is left to do",
+			}
+		case status == journal.Failed, status == journal.Cancelled, status == journal.TimedOut:
+			if line.newer.Number != 0 {
+				return superseded(f.op, line.last, line.newer)
+			}
+			failed = append(failed, line.last)
+		case !status.IsTerminal():
+			if err := f.mayAdopt(ctx, line.last); err != nil {
+				return err
+			}
+		}
+	}
+	if anew != nil {
+		kept, redone = journal.Salvage(entries, anew...)
+	}
+	if err := f.add(old, entries, kept, redone); err != nil {
+		return err
+	}
+	for _, child := range failed {
+		if err := f.retry(ctx, child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read returns the journal of a run.
+func (f *family) read(ctx context.Context, h journal.Head) ([]journal.Entry, error) {
+	entries, err := f.desk.store.Load(ctx, h.Number, store.Range{})
+	switch {
+	case err != nil:
+		return nil, unavailable(f.op, err)
+	case len(entries) == 0:
+		return nil, &journal.Error{Code: journal.CodeNotFound, Op: f.op, Message: "run " + string(h.ID) + " is not here any more"}
+	}
+	return entries, nil
+}
+
+// mayAdopt returns an error where a child that is open is about to be cancelled, by the
+// end of its parent perhaps: it would fail the run that adopts it.
+func (f *family) mayAdopt(ctx context.Context, child journal.Head) error {
+	inbox, err := f.desk.Read(ctx, child, store.Range{Inbox: true, Name: controlName})
+	if err != nil {
+		return err
+	}
+	entries, err := f.desk.Read(ctx, child, store.Range{})
+	if err != nil {
+		return err
+	}
+	ends := func(e journal.Entry) bool { return e.Kind == journal.CancelAsked || e.Kind == journal.RunClosing }
+	if slices.ContainsFunc(inbox, ends) || slices.ContainsFunc(entries, ends) {
+		return &journal.Error{
+			Code: journal.CodeConflict, Op: f.op, Message: "child " + string(child.ID) + " of workflow " + child.Workflow + " is being ended",
+			Hint: "retry when it has ended",
+		}
+	}
+	return nil
+}
+
+// add adds the run that retries another one, and the messages that say so to the dead
+// letters which are about that.
+func (f *family) add(old journal.Head, entries, kept []journal.Entry, redone []string) error {
+	d := f.desk
+	n, err := f.o.number()
+	if err != nil {
+		return noNumber(f.op, err)
+	}
+	now := time.Now()
+	id := journal.MakeRunID(d.database(), n)
+	start := journal.Detail{}
+	if before := entries[0].Detail; before != nil {
+		start = *before
+	}
+	start.Build, start.Retried, start.Letters, start.Tell = d.build, old.ID, lettersOf(entries), false
+	start.Keys, start.Renewed = cmp.Or(start.Keys, old.ID), maps.Clone(start.Renewed)
+	for _, path := range redone {
+		if start.Renewed == nil {
+			start.Renewed = map[string]journal.RunID{}
+		}
+		start.Renewed[path] = id
+	}
+	for i := range kept {
+		kept[i].Run = n
+	}
+	kept[0].At, kept[0].Detail = now, &start
+	c := store.Change{
+		Run: n, Create: true, Since: old.Ended.Add(1), Shares: old.Number, Entries: kept, Head: &journal.Head{
+			Number: n, ID: id, WorkflowID: old.WorkflowID, Workflow: old.Workflow, Pattern: old.Pattern,
+			Status: journal.Pending, Wake: now, Created: now, Chain: old.Chain, Parent: old.Parent, Keep: old.Keep,
+		},
+	}
+	for _, letter := range start.Letters {
+		c.Posts = append(c.Posts, news(letter, "retried/"+string(old.ID), News{Retried: &Retrial{Run: id, At: now}}))
+	}
+	f.changes = append(f.changes, c)
+	return nil
+}
+
+// openChildren returns the children that the run of a journal waits for.
+func openChildren(entries []journal.Entry) []journal.RunID {
+	over := map[journal.Op]bool{}
+	for i := range entries {
+		if k := entries[i].Kind; k == journal.ChildCompleted || k == journal.WaitEnded {
+			over[entries[i].Op] = true
+		}
+	}
+	var out []journal.RunID
+	for i := range entries {
+		if e := &entries[i]; e.Kind == journal.ChildStarted && e.Detail.Policy != ChildDetached && !over[e.Op] {
+			out = append(out, e.Detail.Other)
+		}
+	}
+	return out
+}
+
+// neverBegan reports whether another run had the workflow ID of a child, as its parent's
+// journal says.
+func neverBegan(entries []journal.Entry, child journal.RunID) bool {
+	return slices.ContainsFunc(entries, func(e journal.Entry) bool {
+		return e.Kind == journal.ChildCompleted && e.Detail != nil && e.Detail.Other == child &&
+			e.Failure() != nil && e.Failure().Code == journal.CodeConflict
+	})
+}
+
+// A line is the chain of runs that a child is.
+type line struct {
+	last  journal.Head // its open run, else the last one
+	newer journal.Head // the run of another chain that has had the workflow ID since; zero for none
+}
+
+// lines returns what became of children, by the run ID that each began with. One that is
+// not here any more, or never was, is left out.
+func (d *Desk) lines(ctx context.Context, children []journal.RunID) (map[journal.RunID]line, error) {
+	out := make(map[journal.RunID]line, len(children))
+	for some := range slices.Chunk(children, store.MaxLimit) {
+		first, err := d.byRun(ctx, some)
+		if err != nil {
+			return nil, err
+		}
+		ids := make([]string, len(some))
+		for i, child := range some { // one without a workflow ID of its own has its run ID as that
+			ids[i] = cmp.Or(first[child].WorkflowID, string(child))
+		}
+		heads, _, err := d.Heads(ctx, store.Filter{WorkflowIDs: ids, Newest: true, Limit: store.MaxLimit})
+		if err != nil {
+			return nil, err
+		}
+		newest := make(map[string]journal.Head, len(heads))
+		for _, h := range heads {
+			newest[h.WorkflowID] = h
+		}
+		for i, child := range some {
+			l, err := d.line(ctx, child, first[child], newest[ids[i]])
+			if err != nil {
+				return nil, err
+			}
+			if l.last.Number != 0 {
+				out[child] = l
+			}
+		}
+	}
+	return out, nil
+}
+
+// byRun returns the heads of runs that are there.
+func (d *Desk) byRun(ctx context.Context, runs []journal.RunID) (map[journal.RunID]journal.Head, error) {
+	heads, _, err := d.Heads(ctx, store.Filter{Runs: runs, Limit: store.MaxLimit})
+	out := make(map[journal.RunID]journal.Head, len(heads))
+	for _, h := range heads {
+		out[h.ID] = h
+	}
+	return out, err
+}
+
+// line returns what became of a child, by its first run, if that is there, and the one
+// that its workflow ID stands for; zero where nothing of it is there.
+func (d *Desk) line(ctx context.Context, child journal.RunID, first, newest journal.Head) (line, error) {
+	chain, ok := child.Number(d.database())
+	switch {
+	case !ok:
+		return line{}, nil
+	case newest.Chain == chain:
+		return line{last: newest}, nil
+	case first.Number == 0:
+		return line{}, nil
+	}
+	last, err := d.lastOf(ctx, first)
+	return line{last: last, newer: newest}, err
+}
+
+// lastOf returns the last run of a chain whose workflow ID another one has by now.
+func (d *Desk) lastOf(ctx context.Context, first journal.Head) (journal.Head, error) {
+	f := store.Filter{WorkflowID: first.WorkflowID, Limit: store.MaxLimit}
+	for {
+		heads, next, err := d.Heads(ctx, f)
+		if err != nil {
+			return journal.Head{}, err
+		}
+		for _, h := range heads {
+			if h.Chain == first.Chain {
+				return h, nil
+			}
+		}
+		if f.After = next; next == 0 {
+			return first, nil
+		}
+	}
+}

@@ -1,0 +1,288 @@
+package perdure_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// An outing is a parent whose child waits for a signal, "go", between two steps, while the
+// parent may fail by a step of its own.
+type outing struct {
+	*hands
+	parent, child *perdure.Workflow[int, int]
+}
+
+func newOuting(policy ...perdure.ChildOption) *outing {
+	o := &outing{hands: newHands()}
+	o.child = perdure.Define("child", func(ctx context.Context, n int) (int, error) {
+		if _, err := perdure.Step(ctx, "first", o.step("first"), perdure.NoRetry); err != nil {
+			return 0, err
+		}
+		if _, err := perdure.NewSignal[int]("go").Wait(ctx); err != nil {
+			return 0, err
+		}
+		_, err := perdure.Step(ctx, "second", o.step("second"), perdure.NoRetry)
+		return n + 1, err
+	}, perdure.DeadLetters(true))
+	o.parent = perdure.Define("parent", func(ctx context.Context, n int) (int, error) {
+		c := o.child.Child(ctx, n, policy...)
+		if err := perdure.Sleep(ctx, time.Minute); err != nil {
+			return 0, err
+		}
+		if _, err := perdure.Step(ctx, "own", o.step("own"), perdure.NoRetry); err != nil {
+			return 0, err
+		}
+		return c.Await(ctx)
+	}, perdure.DeadLetters(true))
+	return o
+}
+
+// sendGo lets the child go on.
+func (w *world) sendGo(t *testing.T, child journal.Head) {
+	t.Helper()
+	if _, err := w.eng.Send(t.Context(), string(child.ID), "go", []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A child that is open when its parent is retried goes on, and the retry hears of its end:
+// also where that came in between, and however it was.
+//
+// spec: F-18, P-4
+func TestARetryAdoptsAChildThatIsOpen(t *testing.T) {
+	for name, c := range map[string]struct {
+		early, late bool   // the child ends before, or after, its parent is retried
+		broken      string // in the child
+	}{
+		"it ends later":            {late: true},
+		"it has ended meanwhile":   {early: true},
+		"it fails later":           {late: true, broken: "second"},
+		"it has failed meanwhile":  {early: true, broken: "second"},
+		"it was retried meanwhile": {early: true, broken: "second"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOuting()
+			inBothModes(t, func(t *testing.T, w *world) {
+				o.breaks("own", c.broken)
+				o.did()
+				old := begin(t, w, o.parent, 7, perdure.ID("x"))
+				ends(t, old, "own is broken")
+				child := w.childrenOf("x")[0]
+				if c.early {
+					w.sendGo(t, child)
+					time.Sleep(time.Minute)
+				}
+				o.breaks(c.broken)
+				if c.early {
+					o.breaks()
+				}
+				if name == "it was retried meanwhile" {
+					if _, err := w.eng.Retry(t.Context(), string(child.ID)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				again := retry(t, w, o.parent, "x")
+				time.Sleep(time.Minute)
+				if c.late {
+					w.sendGo(t, child)
+				}
+				if c.late && c.broken != "" {
+					ends(t, again, "second is broken")
+					o.breaks()
+					again = retry(t, w, o.parent, "x")
+				}
+				if out := ends(t, again, ""); out != 8 {
+					t.Errorf("its output is %d", out)
+				}
+				if did := o.did(); !slices.Equal(did, []string{"first", "own", "second"}) && !slices.Equal(did, []string{"first", "second", "own"}) {
+					t.Errorf("what was done is %v", did)
+				}
+				if left := w.letters(perdure.DeadLetterQuery{}); len(left) != 0 {
+					t.Errorf("there are left %+v", left)
+				}
+				w.history(string(again.RunID()))
+			}, o.parent, o.child)
+		})
+	}
+}
+
+// The steps of a child that is retried with its parent keep their keys, and its letter is
+// settled with its parent's. One more retry, of either letter, starts nothing.
+//
+// spec: F-18, P-4
+func TestARetryOfALetterRetriesTheChildOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newHands("charge")
+		order := s.order(perdure.DeadLetters(true))
+		whole := perdure.Define("whole", func(ctx context.Context, n int) (string, error) {
+			return order.Child(ctx, n, perdure.ID("ord-1")).Await(ctx)
+		}, perdure.DeadLetters(true))
+		w := newWorld(t, whole, order)
+		defer w.end()
+		ends(t, begin(t, w, whole, 7, perdure.ID("x")), "charge is broken")
+		key, child := s.keys["charge"], w.childrenOf("x")[0]
+		all := w.letters(perdure.DeadLetterQuery{})
+		if len(all) != 2 {
+			t.Fatalf("the letters are %+v", all)
+		}
+		s.breaks("ship")
+		w.retryLetter(t, all[0].ID, "ship is broken")
+		if s.keys["charge"] != key {
+			t.Errorf("the key of charge is %s, and was %s", s.keys["charge"], key)
+		}
+		synctest.Wait()
+		s.breaks()
+		for _, l := range w.letters(perdure.DeadLetterQuery{}) {
+			if _, err := w.eng.RetryDeadLetter(t.Context(), l.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Hour)
+		for _, l := range w.letters(perdure.DeadLetterQuery{}) { // of the parent, where the child was retried first
+			w.retryLetter(t, l.ID, "")
+		}
+		if did := s.did(); !slices.Equal(did, []string{"reserve", "charge", "ship"}) {
+			t.Errorf("what was done is %v", did)
+		}
+		if left := w.letters(perdure.DeadLetterQuery{}); len(left) != 0 {
+			t.Errorf("there are left %+v", left)
+		}
+		line := w.chainOf("ord-1")
+		if last := line[len(line)-1]; last.Status != journal.Completed || last.Chain != child.Number {
+			t.Errorf("the child is %+v, and its first run was %+v", last, child)
+		}
+	})
+}
+
+// A child that was cancelled with its parent goes on with it, and while it is still to be
+// cancelled its parent is not retried.
+//
+// spec: F-18, P-4
+func TestARetryOfACancelledRunRetriesTheChildThatWasCancelledWithIt(t *testing.T) {
+	o := newOuting()
+	inBothModes(t, func(t *testing.T, w *world) {
+		o.did()
+		begin(t, w, o.parent, 7, perdure.ID("x"))
+		time.Sleep(time.Hour)
+		child := w.childrenOf("x")[0]
+		if err := w.eng.Cancel(t.Context(), "x", "no"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if s := w.statusOf(string(child.ID)); s != journal.Cancelled {
+			t.Fatalf("the child is %v", s)
+		}
+		again := retry(t, w, o.parent, "x")
+		time.Sleep(time.Minute)
+		w.sendGo(t, child)
+		if out := ends(t, again, ""); out != 8 {
+			t.Errorf("its output is %d", out)
+		}
+		if did := o.did(); !slices.Equal(did, []string{"first", "own", "second"}) {
+			t.Errorf("what was done is %v", did)
+		}
+	}, o.parent, o.child)
+}
+
+// spec: F-18, P-4
+func TestAParentIsNotRetriedWhileItsChildIsBeingCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := perdure.Define("slow", func(ctx context.Context, _ int) (int, error) {
+			err := perdure.OnCancel(ctx, "tidy", func(ctx context.Context) error { return perdure.Sleep(ctx, time.Hour) })
+			if err == nil {
+				err = perdure.Sleep(ctx, 10*time.Hour)
+			}
+			return 1, err
+		})
+		parent := perdure.Define("parent", func(ctx context.Context, n int) (int, error) { return slow.Child(ctx, n).Await(ctx) })
+		w := newWorld(t, parent, slow)
+		defer w.end()
+		begin(t, w, parent, 7, perdure.ID("x"))
+		time.Sleep(time.Minute)
+		if err := w.eng.Cancel(t.Context(), "x", "no"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		_, err := w.eng.Retry(t.Context(), "x")
+		codeIs(t, err, journal.CodeConflict)
+		time.Sleep(2 * time.Hour)
+		again := retry(t, w, parent, "x")
+		if out := ends(t, again, ""); out != 1 {
+			t.Errorf("its output is %d", out)
+		}
+	})
+}
+
+// A child that began in a branch beside the one that failed is not begun again, also where
+// it did so after that.
+//
+// spec: F-18, P-4
+func TestARetryKeepsTheChildrenOfOtherBranches(t *testing.T) {
+	s := newHands()
+	child := perdure.Define("child", func(ctx context.Context, n int) (string, error) {
+		return perdure.Step(ctx, "child", s.step(fmt.Sprint("child ", n)), perdure.NoRetry)
+	})
+	parent := perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
+		bad := perdure.Go(ctx, "bad", func(ctx context.Context) (string, error) {
+			return perdure.Step(ctx, "bad", s.step("bad"), perdure.NoRetry)
+		})
+		good := perdure.Go(ctx, "good", func(ctx context.Context) (string, error) {
+			if err := perdure.Sleep(ctx, time.Hour); err != nil {
+				return "", err
+			}
+			return child.Child(ctx, 1).Await(ctx)
+		})
+		_, err := good.Await(ctx)
+		_, failed := bad.Await(ctx)
+		if failed != nil {
+			_, _ = child.Child(ctx, 2).Await(ctx) // it makes good for that
+		}
+		return 0, errors.Join(err, failed)
+	}, perdure.DeadLetters(true))
+	inBothModes(t, func(t *testing.T, w *world) {
+		s.breaks("bad")
+		s.did()
+		ends(t, begin(t, w, parent, 7, perdure.ID("x")), "bad is broken")
+		again := retry(t, w, parent, "x")
+		ends(t, again, "bad is broken")
+		if did := s.did(); !slices.Equal(did, []string{"child 1", "child 2", "child 2"}) {
+			t.Errorf("what was done is %v", did)
+		}
+	}, parent, child)
+}
+
+// A child that is not there any more cannot be gone on with; one that never began is begun.
+//
+// spec: F-18, P-4
+func TestARetryNeedsItsChildren(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newHands("work")
+		child := perdure.Define("child", func(ctx context.Context, _ int) (string, error) {
+			return perdure.Step(ctx, "work", s.step("work"), perdure.NoRetry)
+		}, perdure.Retention{Period: time.Hour})
+		slow := perdure.Define("slow", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
+		parent := perdure.Define("parent", func(ctx context.Context, _ int) (string, error) {
+			return child.Child(ctx, 1, perdure.ID("c")).Await(ctx)
+		}, perdure.Retention{Period: 1000 * time.Hour})
+		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{parent, child, slow}}
+		w.begin()
+		defer w.end()
+		holds := begin(t, w, slow, 1, perdure.ID("c"))
+		ends(t, begin(t, w, parent, 1, perdure.ID("x")), "held by another run")
+		ends(t, holds, "")
+		ends(t, retry(t, w, parent, "x"), "work is broken")
+		time.Sleep(100 * time.Hour)
+		s.breaks()
+		_, err := w.eng.Retry(t.Context(), "x")
+		codeIs(t, err, journal.CodeNotFound)
+	})
+}
