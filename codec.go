@@ -1,11 +1,11 @@
 package perdure
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"unicode/utf8"
 
 	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/journal"
@@ -50,9 +50,7 @@ func encode[T any](v T) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// encoding/json writes U+FFFD escaped only where it has replaced bytes that
-	// are no UTF-8; one that was in the string is written as it is.
-	if bytes.Contains(data, []byte(`\ufffd`)) {
+	if !utf8.Valid(data) || mayBeMangled(data) && isMangled(reflect.ValueOf(v)) {
 		return nil, errMangled
 	}
 	return data, nil

@@ -251,6 +251,9 @@ func whereaboutsOf(stack []byte) whereabouts {
 			return runs
 		}
 	}
+	if bytes.Contains(stack, []byte("/internal/guard.Call(")) { // it waits for a goroutine of ours
+		return runs
+	}
 	_, header, _ := bytes.Cut(stack, []byte(" ["))
 	if bytes.HasPrefix(header, []byte("syscall")) {
 		return inSystem

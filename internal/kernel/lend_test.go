@@ -19,21 +19,22 @@ func TestWhereaboutsOfHolders(t *testing.T) {
 		header, top string
 		want        whereabouts
 	}{
-		"runs":                      {"running", "", runs},
-		"could run":                 {"runnable, synctest bubble 3", "", runs},
-		"is preempted":              {"preempted", "", runs},
-		"helps the collector":       {"GC assist wait", "", runs},
-		"receives":                  {"chan receive", "runtime.chanrecv()\n", blocked},
-		"sends for long":            {"chan send, 3 minutes", "", blocked},
-		"selects in a bubble":       {"select (durable), synctest bubble 3", "", blocked},
-		"waits for a lock":          {"sync.Mutex.Lock", "sync.(*Mutex).Lock(...)\n", blocked},
-		"waits for a group":         {"sync.WaitGroup.Wait (durable)", "", blocked},
-		"sleeps":                    {"sleep, locked to thread", "time.Sleep()\n", blocked},
-		"reads":                     {"IO wait", "internal/poll.runtime_pollWait()\n", blocked},
-		"is in a system call":       {"syscall", "", inSystem},
-		"waits for the engine":      {"sync.Mutex.Lock", "sync.(*Mutex).Lock(...)\n" + kernel + "inside(...)\n" + kernel + "Do(...)\n", runs},
-		"has the engine store":      {"select", "x/store.Spill()\n" + kernel + "(*Kernel).spillOver()\n", runs},
-		"calls the engine's client": {"select", kernel + "(*Engine).await()\n" + kernel + "(*Engine).Wait()\n", blocked},
+		"runs":                       {"running", "", runs},
+		"could run":                  {"runnable, synctest bubble 3", "", runs},
+		"is preempted":               {"preempted", "", runs},
+		"helps the collector":        {"GC assist wait", "", runs},
+		"receives":                   {"chan receive", "runtime.chanrecv()\n", blocked},
+		"sends for long":             {"chan send, 3 minutes", "", blocked},
+		"selects in a bubble":        {"select (durable), synctest bubble 3", "", blocked},
+		"waits for a lock":           {"sync.Mutex.Lock", "sync.(*Mutex).Lock(...)\n", blocked},
+		"waits for a group":          {"sync.WaitGroup.Wait (durable)", "", blocked},
+		"sleeps":                     {"sleep, locked to thread", "time.Sleep()\n", blocked},
+		"reads":                      {"IO wait", "internal/poll.runtime_pollWait()\n", blocked},
+		"is in a system call":        {"syscall", "", inSystem},
+		"waits for the engine":       {"sync.Mutex.Lock", "sync.(*Mutex).Lock(...)\n" + kernel + "inside(...)\n" + kernel + "Do(...)\n", runs},
+		"has the engine store":       {"select", "x/store.Spill()\n" + kernel + "(*Kernel).spillOver()\n", runs},
+		"asks an error for its text": {"chan receive", "github.com/perdure/perdure/internal/guard.Call(0x2b)\n\t/guard.go:1 +0x1\n", runs},
+		"calls the engine's client":  {"select", kernel + "(*Engine).await()\n" + kernel + "(*Engine).Wait()\n", blocked},
 	} {
 		dump := others + "goroutine 7 [" + c.header + "]:\n" + c.top + workflow + closure + marker + below
 		if got := find([]byte(dump), map[uintptr]longTurn{42: {}})[42]; got != c.want {
