@@ -251,6 +251,7 @@ type unsteady struct {
 	mu    sync.Mutex
 	hangs chan struct{} // closed when it goes on; nil while it does not hang
 	down  bool
+	fails string // the kind of call that fails
 	calls map[string]int
 }
 
@@ -273,7 +274,7 @@ func (u *unsteady) call(what string, do func() error) error {
 		u.calls = map[string]int{}
 	}
 	u.calls[what]++
-	hangs, down := u.hangs, u.down
+	hangs, down := u.hangs, u.down || u.fails == what
 	u.mu.Unlock()
 	switch {
 	case hangs != nil:
@@ -577,4 +578,76 @@ func TestIdleEnginesAskAtMostTenTimesAMinuteHoweverManyRunsSleep(t *testing.T) {
 			t.Errorf("in %d minutes engine %d asked %d times, and %d times without any run", minutes, i+1, many[i], none[i])
 		}
 	}
+}
+
+// spec: B-5, R-13
+func TestAnEngineWhoseFirstJoinFailsTriesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := works(&logbook{}, time.Second)
+		c := newCluster(t, 0)
+		defer c.end()
+		for _, what := range []string{"info", "claim"} {
+			w := c.node(wf)
+			u := unsteadily(w)
+			u.fails = what
+			w.begin()
+			time.Sleep(2 * time.Second)
+			if n := u.count("renew"); n < 4 || w.stopped() {
+				t.Fatalf("%s failed, and there were %d calls; stopped: %v", what, n, w.stopped())
+			}
+			u.mu.Lock()
+			u.fails = ""
+			u.mu.Unlock()
+			run, err := wf.Start(t.Context(), w.eng, 1)
+			if err == nil {
+				_, err = run.Result(t.Context())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			if n := w.seen(observe.StoreFailed); len(n) < 3 {
+				t.Errorf("it has said that the store failed %d times", len(n))
+			}
+		}
+	})
+}
+
+// Anything may come between the begin of an attempt and its body; here an observer
+// takes as long as the lease.
+//
+// spec: B-5, L-12
+func TestNoBodyBeginsOnceTheLeaseIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &logbook{}
+		wf := works(l, time.Minute)
+		c := newCluster(t, 0)
+		defer c.end()
+		w := c.node(wf)
+		u := unsteadily(w)
+		slow := true
+		var lost time.Time
+		w.opts.Observers = append(w.opts.Observers, observe.Observer{See: func(n observe.Notice) {
+			switch {
+			case n.Kind == observe.LeaseLost:
+				lost = time.Now()
+			case n.Kind == observe.StepStarted && slow:
+				slow = false
+				u.set(true, false)
+				time.Sleep(clusterLease + time.Second)
+			}
+		}})
+		w.begin()
+		if _, err := wf.Start(t.Context(), w.eng, 1, perdure.ID("run-1")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * clusterLease)
+		if began := l.times("quick 1"); lost.IsZero() || len(began) != 0 {
+			t.Errorf("the lease was lost at %v, and bodies began at %v", lost, began)
+		}
+		u.set(false, false)
+		time.Sleep(5 * time.Second)
+		if began := l.times("quick 1"); len(began) != 1 {
+			t.Errorf("the body began %d times after the engine had joined again", len(began))
+		}
+	})
 }

@@ -163,10 +163,10 @@ func (o *operation) body(a *attempt, then func([]byte, *journal.Failure)) {
 	var data []byte
 	var failure *journal.Failure
 	guard.Run(func() {
-		if o.run.k.cfg.Around != nil {
+		if o.run.k.cfg.Around != nil && o.run.k.lives() {
 			data, failure = o.surrounded(a)
 		} else {
-			data, failure = o.work.Body(a.ctx)
+			data, failure = o.call(a.ctx)
 		}
 	}, func(abort *guard.Abort) {
 		if abort != nil {
@@ -176,11 +176,20 @@ func (o *operation) body(a *attempt, then func([]byte, *journal.Failure)) {
 	})
 }
 
+// call calls the user's code, unless the engine has lost its lease since the attempt was
+// begun: others may execute the step by now.
+func (o *operation) call(ctx context.Context) ([]byte, *journal.Failure) {
+	if !o.run.k.lives() {
+		return nil, &journal.Failure{Code: journal.CodeUnavailable, Message: "the engine was over before step " + o.path() + " began"}
+	}
+	return o.work.Body(ctx)
+}
+
 // surrounded calls what is to go around the user's code.
 func (o *operation) surrounded(a *attempt) (data []byte, failure *journal.Failure) {
 	called := false
 	failure = o.run.k.cfg.Around(a.ctx, StepInfo{a}, func(ctx context.Context) (f *journal.Failure) {
-		data, f = o.work.Body(ctx)
+		data, f = o.call(ctx)
 		called = true // it has returned, and not panicked
 		return f
 	})

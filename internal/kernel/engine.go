@@ -60,7 +60,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.begun = true
 	k := e.kernel
 	e.mu.Unlock()
-	if err := k.join(ctx); err != nil {
+	if err := firstJoin(ctx, k); err != nil {
 		k.die(err)
 		close(k.ready)
 		return err
@@ -96,6 +96,33 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
+// joinTries bounds how often an engine tries to join for the first time, which takes some
+// twenty seconds: a session may be lost, or a server be about to start.
+const joinTries = 30
+
+// firstJoin has the first kernel join. Whoever runs the engine is told of a store that
+// does not answer, and decides; see rejoin.
+func firstJoin(ctx context.Context, k *Kernel) error {
+	for tries := 1; ; tries++ {
+		again, err := k.join(ctx)
+		if err == nil || !again || tries == joinTries || ctx.Err() != nil {
+			return err
+		}
+		k.observe(observe.Notice{Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error()})
+		delay(ctx, jitter(tries))
+	}
+}
+
+// delay waits, at most until ctx ends.
+func delay(ctx context.Context, wait time.Duration) {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
 // rejoin has another kernel join, for as long as it takes. It gives nil when ctx ends
 // first, or the store was closed.
 func (e *Engine) rejoin(ctx context.Context) *Kernel {
@@ -111,19 +138,14 @@ func (e *Engine) rejoin(ctx context.Context) *Kernel {
 	var err error
 	for tries := 1; ctx.Err() == nil && !errors.Is(err, store.ErrClosed); tries++ {
 		trying, cancel := context.WithTimeout(ctx, timeout)
-		err = k.join(trying)
+		_, err = k.join(trying)
 		cancel()
 		if err == nil {
 			k.observe(observe.Notice{Kind: observe.LeaseRegained, At: time.Now(), Attempt: tries, Took: time.Since(began)})
 			return k
 		}
 		k.observe(observe.Notice{Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error()})
-		t := time.NewTimer(jitter(tries))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-		}
+		delay(ctx, jitter(tries))
 	}
 	k.die(&journal.Error{Code: journal.CodeStopped, Op: "run", Message: "the engine has stopped", Err: err})
 	close(k.ready)

@@ -192,25 +192,26 @@ func (k *Kernel) serve(ctx context.Context) error {
 	return k.leave()
 }
 
-// join makes this an engine of the store.
-func (k *Kernel) join(ctx context.Context) error {
+// join makes this an engine of the store. It says whether to try again where it fails:
+// not on a store for one engine that may have it by now, and where no answer will come.
+func (k *Kernel) join(ctx context.Context) (again bool, err error) {
 	info, err := store.Brief(ctx, k.store)
 	if err != nil {
-		return unavailable("run", err)
+		return !final(err), unavailable("run", err)
 	}
 	sent := time.Now()
 	claimed, err := k.store.Claim(ctx, store.Claim{Self: k.cfg.Self, Now: sent})
 	if err != nil {
 		if errors.Is(err, store.ErrLocked) {
-			return &journal.Error{Code: journal.CodeConflict, Op: "run", Err: err, Hint: "one engine at a time has this store: stop the other one first"}
+			return false, &journal.Error{Code: journal.CodeConflict, Op: "run", Err: err, Hint: "one engine at a time has this store: stop the other one first"}
 		}
-		return unavailable("run", err)
+		return !final(err) && !info.Now.IsZero(), unavailable("run", err)
 	}
 	k.engine = claimed.Engine
 	k.db.Store(&info.Database)
 	k.extend(sent, &claimed)
 	close(k.ready)
-	return nil
+	return false, nil
 }
 
 // drain lets steps in flight end, begins no new ones, and returns when all have
@@ -427,12 +428,10 @@ func (k *Kernel) commit(g *store.Group) error {
 
 // unlessDead gives err, or what is final where the engine is dead.
 func (k *Kernel) unlessDead(err error) error {
-	select {
-	case <-k.dead:
+	if !k.lives() {
 		return store.ErrClosed
-	default:
-		return err
 	}
+	return err
 }
 
 // recovered tells that the store answers again, where it did not at once.

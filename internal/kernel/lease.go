@@ -66,6 +66,21 @@ func (k *Kernel) holds() bool {
 	return false
 }
 
+// lives says whether the user's code may be called. It is asked just before, since
+// anything may come between the begin of an attempt and its body: the process may have
+// been stopped, or an observer may have taken its time.
+func (k *Kernel) lives() bool {
+	if !k.holds() {
+		return false
+	}
+	select {
+	case <-k.dead:
+		return false
+	default:
+		return true
+	}
+}
+
 // fenced says that the store refuses what this engine writes.
 func (k *Kernel) fenced(op string, err error) {
 	if errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrDamaged) {
