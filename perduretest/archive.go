@@ -51,7 +51,17 @@ func (a *archive) fill(workflow perdure.Registered) error {
 		Status: journal.Running, Wake: now, Created: a.history[0].At, Chain: n,
 	}
 	a.now = a.head
-	return below.Commit(ctx, &store.Group{Now: now, Changes: []store.Change{{Run: n, Create: true, Head: &a.head, Entries: a.history[:1]}}})
+	return below.Commit(ctx, &store.Group{Now: now, Changes: []store.Change{{Run: n, Create: true, Head: &a.head, Entries: a.places()}}})
+}
+
+// places are entries that stand for the history in the store below, which refuses what
+// does not follow the last one. Nobody reads them, and they have no effect there.
+func (a *archive) places() []journal.Entry {
+	out := []journal.Entry{a.history[0]}
+	for _, e := range a.history[1:] {
+		out = append(out, journal.Entry{Run: e.Run, Seq: e.Seq, Kind: journal.StatusChanged, Status: journal.Running, At: e.At})
+	}
+	return out
 }
 
 // Commit is [store.Store.Commit].
