@@ -67,11 +67,18 @@ var plan = map[string]permit{
 	"internal/faultproxy":  {},
 	"internal/testpg":      {},
 	"internal/patterntest": {own: "/ perduretest"},
+	// beside the house: programs that nobody chose, and the outside that judges them
+	"internal/torture/program": {},
+	"internal/torture/play":    {own: "/ barrier dag internal/torture/program journal saga tcc"},
+	"internal/torture/world":   {own: "internal/torture/play"},
+	"internal/torture/desk":    {own: "/ internal/torture/play internal/torture/program journal"},
+	"internal/torture/judge":   {own: "internal/torture/desk internal/torture/play internal/torture/world journal store"},
+	"internal/torture":         {own: "/ barrier internal/faultproxy internal/testpg internal/torture/desk internal/torture/judge internal/torture/play internal/torture/program internal/torture/world journal observe perduretest store store/postgres store/sqlite", others: "github.com/jackc/pgx/v5/stdlib"},
 }
 
 // street has the packages that wire everything together. They are not counted
 // as depth.
-var street = []string{"app", "cmd/", "examples/"}
+var street = []string{"app", "cmd/", "examples/", "internal/torture"}
 
 // anyPublic stands for every package that users may import, and the internal
 // ones next to the importer.

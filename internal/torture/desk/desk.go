@@ -1,0 +1,339 @@
+// Package desk is who stands outside of the programs of a torture and deals with them:
+// it starts them, sends what they wait for, decides, mends, resumes and retries, and
+// meddles in between as operators do.
+package desk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/torture/play"
+	"github.com/perdure/perdure/internal/torture/program"
+	"github.com/perdure/perdure/journal"
+)
+
+// Reason is why operators suspend and cancel.
+const Reason = "as torture does"
+
+// A Mender mends what is broken in the outside world.
+type Mender interface{ Mend(labels ...string) error }
+
+// A Case is one program under one workflow ID.
+type Case struct {
+	Program *program.Program
+	ID      string
+	Want    program.Expect
+}
+
+// NewCase makes a case.
+func NewCase(p *program.Program, id string) *Case {
+	return &Case{Program: p, ID: id, Want: program.Foresee(p, id)}
+}
+
+// String shows the program and what it must come to.
+func (c *Case) String() string {
+	p, _ := json.Marshal(c.Program)
+	w, _ := json.Marshal(c.Want)
+	return fmt.Sprintf("%s: %s\nmust come to %s", c.ID, p, w)
+}
+
+// A Desk deals with cases.
+type Desk struct {
+	Env    *play.Env
+	Client func() *perdure.Client // that answers now
+	World  Mender
+	Pace   time.Duration // how often it looks
+	Seed   uint64
+	Count  func(verb string) // is told of what was done; may be nil
+}
+
+// A dealing is a case that goes on.
+type dealing struct {
+	*Desk
+	*Case
+	rng     *rand.Rand
+	retried int
+	acts    []string
+	sent    int
+	stuck   int64 // the last entry of a run that is suspended for no reason
+	looks   int   // how often it was seen so
+}
+
+// Deal deals with a case until everything of it has ended. It fails where something
+// comes to what it must not, and where ctx ends first.
+func (d *Desk) Deal(ctx context.Context, c *Case) error {
+	x := &dealing{Desk: d, Case: c, rng: rand.New(rand.NewPCG(d.Seed, c.Program.Seed)), acts: c.Program.Acts}
+	if x.rng.IntN(2) == 0 && !strings.HasPrefix(c.Program.Flow, "graph") { // some messages come before the run is there
+		if err := x.some(ctx); err != nil {
+			return err
+		}
+	}
+	if err := x.insist(ctx, "start", func(cl *perdure.Client) error { return d.Env.Start(ctx, cl, c.Program, c.ID) }); err != nil {
+		return err
+	}
+	for {
+		over, err := x.look(ctx)
+		if err != nil || over {
+			return err
+		}
+		if err := x.rest(ctx); err != nil {
+			return err
+		}
+		if err := x.meddle(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// some sends some of the messages that were not sent.
+func (x *dealing) some(ctx context.Context) error {
+	for n := x.rng.IntN(4); n > 0 && x.sent < len(x.Want.Messages); n-- {
+		m := x.Want.Messages[x.sent]
+		if err := x.insist(ctx, "send "+m.Name, func(c *perdure.Client) error { return x.tell(ctx, c, m) }); err != nil {
+			return err
+		}
+		x.sent++
+	}
+	return nil
+}
+
+// rest waits a while.
+func (x *dealing) rest(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("%s has not ended: %w", x.ID, context.Cause(ctx))
+	case <-time.After(x.Pace/2 + time.Duration(x.rng.Int64N(int64(x.Pace)))):
+		return nil
+	}
+}
+
+func (x *dealing) count(verb string) {
+	if x.Count != nil {
+		x.Count(verb)
+	}
+}
+
+// insist does something again as long as nobody knows whether it was done.
+func (x *dealing) insist(ctx context.Context, what string, do func(*perdure.Client) error) error {
+	for {
+		err := do(x.Client())
+		if err == nil {
+			x.count(what)
+			return nil
+		}
+		if e := x.rest(ctx); e != nil {
+			return errors.Join(fmt.Errorf("%s of %s: %w", what, x.ID, err), e)
+		}
+		if !passing(err) {
+			return fmt.Errorf("%s of %s: %w", what, x.ID, err)
+		}
+	}
+}
+
+// passing reports whether an error is one that may be gone the next time.
+func passing(err error) bool {
+	var e *perdure.Error
+	if !errors.As(err, &e) {
+		return true
+	}
+	return slices.Contains([]journal.Code{journal.CodeStopped, journal.CodeUnavailable, journal.CodeTimedOut, journal.CodeCancelled, ""}, e.Code)
+}
+
+// tell sends one message.
+func (x *dealing) tell(ctx context.Context, c *perdure.Client, m program.Message) error {
+	var err error
+	switch m.What {
+	case "signal":
+		key := fmt.Sprintf("%s.%d", m.Key, x.retried)
+		_, err = perdure.NewSignal[int](m.Name).Send(ctx, c, m.To, m.Value, perdure.SendKey(key))
+	default:
+		err = x.answer(ctx, c, m)
+	}
+	if is(err, journal.CodeWrongState) || is(err, journal.CodeNotFound) {
+		return nil // it has ended, or is not there yet
+	}
+	return err
+}
+
+// answer decides what a run asks for, or cancels its timer, where it waits for that now.
+func (x *dealing) answer(ctx context.Context, c *perdure.Client, m program.Message) error {
+	d, err := c.Describe(ctx, m.To)
+	if err != nil {
+		return err
+	}
+	for _, w := range d.State.Waits {
+		switch {
+		case w.Op.Name != m.Name:
+		case w.Kind == journal.WaitTimer:
+			return c.CancelTimer(ctx, m.To, w.Path, Reason)
+		case w.Kind == journal.WaitDecision:
+			data, err := json.Marshal(m.Value)
+			if err != nil {
+				return err
+			}
+			return c.Decide(ctx, m.To, m.Name, perdure.Decision{Choice: "yes", Data: data})
+		}
+	}
+	return nil
+}
+
+func is(err error, code journal.Code) bool { return errors.Is(err, &perdure.Error{Code: code}) }
+
+// look looks at the runs of the case, and does what they need. It reports whether all
+// have ended.
+func (x *dealing) look(ctx context.Context) (over bool, err error) {
+	ids := append([]string{x.ID}, x.Want.Children...)
+	var all []perdure.Status
+	err = x.insist(ctx, "statuses", func(c *perdure.Client) (err error) {
+		all, err = c.Statuses(ctx, ids...)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	over = true
+	for i, s := range all {
+		switch {
+		case !s.Found && i == 0:
+			return false, fmt.Errorf("%s was started and is not there", x.ID)
+		case !s.Found:
+			continue
+		case !s.Head.Status.IsTerminal():
+			over = false
+			if err := x.open(ctx, ids[i], s); err != nil {
+				return false, err
+			}
+		}
+	}
+	top := all[0].Head.Status
+	if top == journal.Failed && x.Want.Retried && x.retried < 5 {
+		return false, x.retry(ctx)
+	}
+	return over, nil
+}
+
+// open deals with a run that is open.
+func (x *dealing) open(ctx context.Context, id string, s perdure.Status) error {
+	if err := x.some(ctx); err != nil {
+		return err
+	}
+	if x.sent == len(x.Want.Messages) && x.rng.IntN(10) == 0 {
+		for _, m := range x.Want.Messages { // decisions and timers of what was not there yet
+			if m.What != "signal" {
+				_ = x.tell(ctx, x.Client(), m)
+			}
+		}
+	}
+	if s.Head.Status != journal.Suspended {
+		return nil
+	}
+	var why perdure.Description
+	err := x.insist(ctx, "describe", func(c *perdure.Client) (err error) {
+		why, err = c.Describe(ctx, id)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if why.Head.Status != journal.Suspended {
+		return nil
+	}
+	asked := slices.ContainsFunc(why.State.Waits, func(w journal.Wait) bool { return w.Kind == journal.WaitDecision })
+	broken := strings.Contains(why.State.Reason+why.Head.Cause+why.Why, play.ErrBroken.Error())
+	meddled := strings.Contains(why.State.Reason+why.Head.Cause+why.Why, Reason)
+	switch {
+	case meddled, broken:
+		if x.rng.IntN(3) > 0 {
+			return nil // later
+		}
+		if err := x.World.Mend(x.Want.Mends...); err != nil {
+			return err
+		}
+		err := x.insist(ctx, "resume", func(c *perdure.Client) error { return c.Resume(ctx, id) })
+		if is(err, journal.CodeWrongState) {
+			return nil
+		}
+		return err
+	case asked || why.State.Seq != x.stuck:
+		x.stuck, x.looks = why.State.Seq, 0
+		return nil
+	case x.looks < 300: // what it was suspended for is over, and it has not said so
+		x.looks++
+		return nil
+	}
+	return fmt.Errorf("%s is suspended and should not be: %s", id, why.Why)
+}
+
+// retry mends what is broken, and retries the run.
+func (x *dealing) retry(ctx context.Context) error {
+	if err := x.World.Mend(x.Want.Mends...); err != nil {
+		return err
+	}
+	err := x.insist(ctx, "retry", func(c *perdure.Client) error {
+		letters, _, err := c.DeadLetters(ctx, perdure.DeadLetterQuery{WorkflowID: x.ID})
+		if err != nil {
+			return err
+		}
+		if len(letters) > 0 && x.rng.IntN(2) == 0 {
+			_, err = c.RetryDeadLetter(ctx, letters[0].ID)
+		} else {
+			_, err = c.Retry(ctx, x.ID)
+		}
+		if is(err, journal.CodeWrongState) || is(err, journal.CodeConflict) {
+			return nil
+		}
+		return err
+	})
+	x.retried++
+	x.sent = 0
+	return err
+}
+
+// meddle does what operators do at any time.
+func (x *dealing) meddle(ctx context.Context) error {
+	if len(x.acts) == 0 || x.rng.IntN(3) > 0 {
+		return nil
+	}
+	act := x.acts[0]
+	x.acts = x.acts[1:]
+	err := x.insist(ctx, act, func(c *perdure.Client) error { return x.act(ctx, c, act) })
+	if is(err, journal.CodeWrongState) || is(err, journal.CodeNotFound) {
+		return nil
+	}
+	return err
+}
+
+func (x *dealing) act(ctx context.Context, c *perdure.Client, act string) error {
+	switch act {
+	case "suspend":
+		return c.Suspend(ctx, x.ID, Reason)
+	case "cancel":
+		return c.Cancel(ctx, x.ID, Reason)
+	case "look":
+		return x.read(ctx, c)
+	case "signal":
+		_, err := c.Send(ctx, x.ID, "nobody", []byte("1"), perdure.SendKey("nobody"))
+		return err
+	}
+	return nil
+}
+
+// read reads all that can be read of the run.
+func (x *dealing) read(ctx context.Context, c *perdure.Client) error {
+	_, e1 := c.Describe(ctx, x.ID)
+	_, e2 := c.History(ctx, x.ID, 0, 0)
+	_, e3 := c.Report(ctx, x.ID)
+	_, _, e4 := c.Find(ctx, perdure.Query{WorkflowID: x.ID})
+	_, _, e5 := c.Parked(ctx, 0, 10)
+	_, e6 := c.Unrouted(ctx, 0, 10)
+	_, e7 := c.Stale(ctx, time.Hour)
+	_, e8 := c.CountDeadLetters(ctx, perdure.DeadLetterQuery{WorkflowID: x.ID})
+	return errors.Join(e1, e2, e3, e4, e5, e6, e7, e8)
+}

@@ -1,0 +1,385 @@
+// Package judge holds what a torture has left in a store against what the outside world
+// was asked for and what the programs must come to. It gives what is wrong, in words.
+package judge
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure/internal/torture/desk"
+	"github.com/perdure/perdure/internal/torture/play"
+	"github.com/perdure/perdure/internal/torture/world"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A Run is a run as the store has it.
+type Run struct {
+	Head    journal.Head
+	Entries []journal.Entry
+	Inbox   []journal.Entry // what nobody took
+	State   journal.Snapshot
+	Bad     []string // what is wrong with the journal by itself
+}
+
+// A Call is a call as the world has written it down.
+type Call = world.Entry
+
+// Repeated counts the calls whose effect had taken place before.
+func Repeated(calls []Call) (n int) {
+	seen := map[string]bool{}
+	for _, c := range calls {
+		if seen[c.Key] && c.Key != "" {
+			n++
+		}
+		seen[c.Key] = true
+	}
+	return n
+}
+
+// Read reads the runs of some workflow IDs, with their children; without any, every run of
+// the store.
+func Read(ctx context.Context, s store.Store, ids ...string) ([]*Run, error) {
+	if len(ids) == 0 {
+		return readAll(ctx, s, store.Filter{Limit: store.MaxLimit})
+	}
+	var out []*Run
+	for some := range slices.Chunk(ids, store.MaxLimit) {
+		runs, err := readAll(ctx, s, store.Filter{WorkflowIDs: some, Limit: store.MaxLimit})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, runs...)
+	}
+	for {
+		unknown := strangers(out)
+		if len(unknown) == 0 {
+			return out, nil
+		}
+		runs, err := readAll(ctx, s, store.Filter{Runs: unknown[:min(len(unknown), store.MaxLimit)], Limit: store.MaxLimit})
+		if err == nil && len(runs) == 0 {
+			err = fmt.Errorf("children are not there: %v", unknown)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, runs...)
+	}
+}
+
+// strangers are children of some runs that are not among them.
+func strangers(runs []*Run) (out []journal.RunID) {
+	known := map[journal.RunID]bool{}
+	for _, r := range runs {
+		known[r.Head.ID] = true
+	}
+	for _, r := range runs {
+		for _, e := range r.Entries {
+			if e.Kind == journal.ChildStarted && e.Detail != nil && !known[e.Detail.Other] {
+				known[e.Detail.Other] = true
+				out = append(out, e.Detail.Other)
+			}
+		}
+	}
+	return out
+}
+
+func readAll(ctx context.Context, s store.Store, f store.Filter) ([]*Run, error) {
+	var out []*Run
+	for {
+		heads, next, err := s.Find(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range heads {
+			r, err := read(ctx, s, h)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, r)
+		}
+		if f.After = next; next == 0 {
+			return out, nil
+		}
+	}
+}
+
+func read(ctx context.Context, s store.Store, h journal.Head) (*Run, error) {
+	entries, err := s.Load(ctx, h.Number, store.Range{Payloads: true})
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", h.ID, err)
+	}
+	inbox, err := s.Load(ctx, h.Number, store.Range{Inbox: true})
+	if err != nil {
+		return nil, fmt.Errorf("inbox of run %s: %w", h.ID, err)
+	}
+	r := &Run{Head: h, Entries: entries, Inbox: inbox}
+	r.State, r.Bad = Audit(h, entries)
+	return r, nil
+}
+
+// Audit folds a journal, and says what is wrong with it by itself.
+func Audit(h journal.Head, entries []journal.Entry) (s journal.Snapshot, bad []string) {
+	a := journal.NewAggregate(h.ID, h.WorkflowID, h.Workflow, h.Pattern)
+	results, taken := map[journal.Op]journal.Kind{}, map[int64]bool{}
+	for i, e := range entries {
+		if e.Seq != int64(i+1) {
+			return s, append(bad, fmt.Sprintf("there is a hole: entry %d has sequence %d", i+1, e.Seq))
+		}
+		if err := a.Apply(e); err != nil {
+			return s, append(bad, fmt.Sprintf("entry %d does not follow: %v", i+1, err))
+		}
+		if e.Kind.EndsStep() {
+			if was := results[e.Op]; was != 0 {
+				bad = append(bad, fmt.Sprintf("step %v ended %v and then %v", e.Op, was, e.Kind))
+			}
+			results[e.Op] = e.Kind
+		}
+		if e.Detail != nil && e.Detail.Mail != 0 {
+			if taken[e.Detail.Mail] {
+				bad = append(bad, fmt.Sprintf("message %d is taken twice", e.Detail.Mail))
+			}
+			taken[e.Detail.Mail] = true
+		}
+	}
+	s = a.Snapshot()
+	if len(entries) == 0 || entries[0].Kind != journal.RunStarted {
+		return s, append(bad, "the journal does not begin with the start")
+	}
+	if s.Status != h.Status {
+		bad = append(bad, fmt.Sprintf("the head says %v, the journal %v", h.Status, s.Status))
+	}
+	if last := entries[len(entries)-1]; last.Kind.EndsRun() != h.Status.IsTerminal() {
+		bad = append(bad, fmt.Sprintf("the run is %v and its last entry %v", h.Status, last.Kind))
+	}
+	return s, bad
+}
+
+// Evidence is what a torture is judged by.
+type Evidence struct {
+	Cases []*desk.Case
+	Calls []Call
+	Runs  []*Run
+	Money []Money
+	Told  bool // listeners tell the world how runs have ended
+}
+
+// Money is a row of the table that steps in transactions write.
+type Money struct {
+	Label  string
+	Number int64
+	Amount int64
+}
+
+// A bench has the evidence by what it is asked for.
+type bench struct {
+	Evidence
+	runs  map[journal.RunID]*Run
+	byID  map[string][]*Run // newest first
+	calls map[string][]Call
+	told  map[string]bool // by run ID: the world heard of its end
+	bad   []string
+}
+
+// told is in front of the run ID, in the label of a call of a listener.
+const told = "told/"
+
+// Judge says what is wrong.
+func Judge(e Evidence) []string {
+	b := &bench{Evidence: e, runs: map[journal.RunID]*Run{}, byID: map[string][]*Run{}, calls: map[string][]Call{}, told: map[string]bool{}}
+	for _, r := range e.Runs {
+		b.runs[r.Head.ID] = r
+		b.byID[r.Head.WorkflowID] = append(b.byID[r.Head.WorkflowID], r)
+	}
+	for _, c := range e.Calls {
+		if strings.HasPrefix(c.Label, told) {
+			b.told[strings.TrimPrefix(c.Label, told)] = true
+			continue
+		}
+		b.calls[c.Label] = append(b.calls[c.Label], c)
+	}
+	b.journals()
+	b.keys()
+	seen := b.seen()
+	for _, c := range e.Cases {
+		b.verdict(c, seen)
+	}
+	b.money(seen)
+	slices.Sort(b.bad)
+	return b.bad
+}
+
+func (b *bench) wrong(format string, args ...any) {
+	b.bad = append(b.bad, fmt.Sprintf(format, args...))
+}
+
+// journals judges every run by itself.
+func (b *bench) journals() {
+	for _, r := range b.Runs {
+		for _, bad := range r.Bad {
+			b.wrong("run %s of %s: %s", r.Head.ID, r.Head.WorkflowID, bad)
+		}
+		if !r.Head.Status.IsTerminal() && !strings.HasPrefix(r.Head.Workflow, "perdure.") {
+			b.wrong("run %s of %s has not ended: it is %v, %s", r.Head.ID, r.Head.WorkflowID, r.Head.Status, r.Head.Cause)
+		}
+		if s := r.Head.Status; b.Told && s.IsTerminal() && s != journal.ContinuedAsNew && !b.told[string(r.Head.ID)] {
+			b.wrong("no listener was told that run %s of %s ended %v", r.Head.ID, r.Head.WorkflowID, s)
+		}
+	}
+}
+
+// keys judges that one effect has one idempotency key, and one key one effect; and that
+// nothing began again once its result was recorded.
+func (b *bench) keys() {
+	labels := map[string]string{}
+	for _, label := range slices.Sorted(maps.Keys(b.calls)) {
+		keys := map[string]bool{}
+		for _, c := range b.calls[label] {
+			keys[c.Key] = true
+			if was, ok := labels[c.Key]; ok && was != label {
+				b.wrong("key %s is that of %s and of %s", c.Key, was, label)
+			}
+			labels[c.Key] = label
+			b.again(c)
+		}
+		if len(keys) > 1 {
+			b.wrong("%s took place under %d keys: %v", label, len(keys), slices.Sorted(maps.Keys(keys)))
+		}
+	}
+}
+
+// again judges a call whose body began after the result of its step was recorded.
+func (b *bench) again(c Call) {
+	r := b.runs[journal.RunID(c.Run)]
+	if r == nil {
+		b.wrong("%s was called by run %s, which is not there", c.Label, c.Run)
+		return
+	}
+	i := slices.IndexFunc(r.State.Steps, func(s journal.Step) bool { return s.Path == c.Step })
+	if i < 0 {
+		return
+	}
+	if s := r.State.Steps[i]; s.Status == journal.StepIsDone && c.Began.After(s.Ended) {
+		b.wrong("%s was called again %v after its result was recorded", c.Label, c.Began.Sub(s.Ended))
+	}
+}
+
+// seen has what numbers the code of each instance has seen of each effect.
+func (b *bench) seen() map[string]map[int64]bool {
+	out := map[string]map[int64]bool{}
+	see := func(label string, n int64) {
+		if out[label] == nil {
+			out[label] = map[int64]bool{}
+		}
+		out[label][n] = true
+	}
+	for _, c := range b.Calls {
+		if c.After != "" {
+			see(c.After, c.Number)
+		}
+	}
+	for _, r := range b.Runs {
+		for label, n := range output(r).Numbers {
+			see(label, n)
+		}
+	}
+	for label, numbers := range out {
+		if len(numbers) > 1 {
+			b.wrong("%s has had %d results that the code saw: %v", label, len(numbers), slices.Sorted(maps.Keys(numbers)))
+		}
+		for n := range numbers {
+			if !slices.ContainsFunc(b.calls[label], func(c Call) bool { return c.Gave == n }) {
+				b.wrong("%s has the result %d, which the world never gave", label, n)
+			}
+		}
+	}
+	return out
+}
+
+// output is what a run of code gave; empty of others.
+func output(r *Run) (out play.Output) {
+	if r.Head.Workflow != "program" || r.Head.Status != journal.Completed || len(r.Entries) == 0 {
+		return out
+	}
+	_ = json.Unmarshal(r.Entries[len(r.Entries)-1].Data, &out)
+	return out
+}
+
+// verdict judges one case.
+func (b *bench) verdict(c *desk.Case, seen map[string]map[int64]bool) {
+	runs := b.byID[c.ID]
+	if len(runs) == 0 {
+		b.wrong("%s was acknowledged and is lost", c.ID)
+		return
+	}
+	last := runs[0]
+	if !slices.Contains(c.Want.Ends, last.Head.Status.String()) {
+		why := ""
+		if f := last.State.Failure; f != nil {
+			why = ": " + f.Message
+		}
+		b.wrong("%s ended %v, not %v%s", c.ID, last.Head.Status, c.Want.Ends, why)
+		return
+	}
+	if last.Head.Status == journal.Completed && c.Program.Flow == "code" {
+		b.facts(c, output(last).Facts)
+	}
+	stopped := last.Head.Status == journal.Cancelled && c.Program.End != "cancels"
+	for label, must := range c.Want.Effects {
+		if must && !stopped && len(b.calls[label]) == 0 {
+			b.wrong("%s did not take place", label)
+		}
+	}
+	for label := range b.calls {
+		if _, known := c.Want.Effects[label]; !known && strings.HasPrefix(label, c.ID+"/") {
+			b.wrong("%s took place and must not", label)
+		}
+	}
+}
+
+func (b *bench) facts(c *desk.Case, got []string) {
+	want := c.Want.Facts
+	if slices.Equal(want, got) {
+		return
+	}
+	less := slices.DeleteFunc(slices.Clone(want), func(f string) bool { return slices.Contains(got, f) })
+	more := slices.DeleteFunc(slices.Clone(got), func(f string) bool { return slices.Contains(want, f) })
+	b.wrong("%s gave other facts: without %q, with %q, %d of %d", c.ID, less, more, len(got), len(want))
+}
+
+// money judges that it is conserved, and that each transaction counts once.
+func (b *bench) money(seen map[string]map[int64]bool) {
+	sum := int64(0)
+	rows := map[string][]Money{}
+	for _, m := range b.Money {
+		sum += m.Amount
+		rows[m.Label] = append(rows[m.Label], m)
+	}
+	if sum != 0 {
+		b.wrong("money is not conserved: %d", sum)
+	}
+	for label, all := range rows {
+		if len(all) != 2 || all[0].Number != all[1].Number {
+			b.wrong("the transaction of %s counts %d times", label, len(all)/2)
+		}
+		for n := range seen[label] {
+			if n != all[0].Number {
+				b.wrong("the code saw %d of %s, and its transaction has %d", n, label, all[0].Number)
+			}
+		}
+	}
+	for _, label := range slices.Sorted(maps.Keys(seen)) {
+		if strings.HasSuffix(label, "/do") && b.isTx(label) && len(rows[label]) == 0 {
+			b.wrong("the code saw a result of %s, and its transaction is not there", label)
+		}
+	}
+}
+
+// isTx reports whether a label is that of a step in a transaction.
+func (b *bench) isTx(label string) bool {
+	return len(b.calls[label]) > 0 && strings.Contains("/"+b.calls[label][0].Step, "/tx")
+}

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/torture/desk"
+	"github.com/perdure/perdure/internal/torture/judge"
+	"github.com/perdure/perdure/internal/torture/play"
+	"github.com/perdure/perdure/internal/torture/program"
+	"github.com/perdure/perdure/internal/torture/world"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/store/sqlite"
+)
+
+// registered has the errors of programs named once.
+var registered = sync.OnceValue(play.Register)
+
+// A lab is a store in this process, and the engine that runs on it now.
+type lab struct {
+	t        *testing.T
+	open     func() store.Store // another handle on the same data
+	env      *play.Env
+	ledger   *world.Ledger
+	db       *sql.DB
+	patience time.Duration // until everything must have ended
+
+	mu    sync.Mutex
+	store store.Store
+	eng   *perdure.Engine
+	stop  context.CancelFunc
+	done  chan error
+	count map[string]int
+}
+
+func (l *lab) begin() {
+	l.t.Helper()
+	s := l.open()
+	eng, err := perdure.New(s, perdure.Options{Build: "lab", Linger: -1, Drain: -1, Sweep: time.Second, Publisher: moody()})
+	if err == nil {
+		err = eng.Register(l.env.Definitions()...)
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- eng.Run(ctx) }()
+	l.env.Use(eng)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.store, l.eng, l.stop, l.done = s, eng, cancel, done
+}
+
+// moody is a publisher that panics now and then.
+func moody() perdure.Publisher {
+	n := 0
+	var mu sync.Mutex
+	return perdure.PublisherFunc(func(context.Context, perdure.Event) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if n++; n%5 == 0 {
+			return errors.New("not now")
+		}
+		return nil
+	})
+}
+
+func (l *lab) client() *perdure.Client {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.eng.Client
+}
+
+// end ends the engine: in good order, or as the death of its process would.
+func (l *lab) end(crash bool) {
+	if crash {
+		_ = l.store.Close()
+	}
+	l.stop()
+	<-l.done
+	if !crash {
+		_ = l.store.Close()
+	}
+}
+
+// torture has programs run while the engine dies and comes back, and gives what is
+// wrong in the end.
+func (l *lab) torture(seed uint64, programs []*program.Program, deaths int, every time.Duration) []string {
+	l.t.Helper()
+	if err := registered(); err != nil {
+		l.t.Fatal(err)
+	}
+	l.begin()
+	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
+	defer cancel()
+	d := &desk.Desk{Env: l.env, Client: l.client, World: l.ledger, Pace: 10 * time.Millisecond, Seed: seed}
+	var cases []*desk.Case
+	var wg sync.WaitGroup
+	var bad []string
+	for i, p := range programs {
+		c := desk.NewCase(p, fmt.Sprintf("p%d-%d", p.Seed, i))
+		cases = append(cases, c)
+		wg.Go(func() {
+			if err := d.Deal(ctx, c); err != nil {
+				l.mu.Lock()
+				bad = append(bad, err.Error())
+				l.mu.Unlock()
+			}
+		})
+	}
+	over := make(chan struct{})
+	go func() { wg.Wait(); close(over) }()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for range deaths {
+		select {
+		case <-over:
+		case <-time.After(time.Duration(1 + rng.Int64N(int64(every)))):
+			l.end(l.db == nil && rng.IntN(4) > 0)
+			l.begin()
+		}
+	}
+	<-over
+	l.end(false)
+	return append(bad, l.judge(cases)...)
+}
+
+func (l *lab) judge(cases []*desk.Case) []string {
+	s := l.open()
+	defer s.Close()
+	ctx := context.Background()
+	runs, err := judge.Read(ctx, s)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	e := judge.Evidence{Cases: cases, Calls: l.ledger.Entries(), Runs: runs}
+	if l.db != nil {
+		if e.Money, err = judge.ReadMoney(ctx, l.db); err != nil {
+			return []string{err.Error()}
+		}
+	}
+	orphans, err := judge.Orphans(ctx, s)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	bad := append(judge.Judge(e), orphans...)
+	for _, c := range cases {
+		if slices.ContainsFunc(bad, func(b string) bool { return strings.Contains(b, c.ID) }) {
+			bad = append(bad, c.String(), judge.Story(runs, c.ID))
+		}
+	}
+	return bad
+}
+
+func inMemory(t *testing.T) *lab {
+	db := memory.New()
+	l := &lab{t: t, patience: time.Minute, ledger: &world.Ledger{}}
+	l.open = func() store.Store {
+		db = db.Reopen()
+		return db
+	}
+	l.env = play.New(l.ledger, nil)
+	return l
+}
+
+func onSQLite(t *testing.T) *lab {
+	path := filepath.Join(t.TempDir(), "t.db")
+	l := &lab{t: t, patience: time.Minute, ledger: &world.Ledger{}}
+	l.open = func() store.Store {
+		s, err := sqlite.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if err := l.open().Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := openMoney(context.Background(), "sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	l.db = db
+	l.env = play.New(l.ledger, sqlite.Transactions(db))
+	return l
+}
+
+// known are the ways that have bugs which are known and not mended yet.
+func known(k program.Kind, what string) bool {
+	return k == program.Tx && what == "big" || k == program.Broken
+}
+
+// unreal are the ways that virtual time does not pass for, besides those.
+func unreal(k program.Kind, what string) bool {
+	return known(k, what) || k == program.Blocked && what == "mutex"
+}
+
+// Random programs of every kind come to what the oracle says, on the store in memory and
+// in virtual time, while the engine dies and comes back.
+//
+// spec: B-27
+func TestProgramsInMemory(t *testing.T) {
+	for seed := range seeds(t, 60) {
+		if !t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var programs []*program.Program
+				for i := range uint64(6) {
+					programs = append(programs, program.Generate(seed*100+i, program.Limits{Avoid: unreal}))
+				}
+				for _, bad := range inMemory(t).torture(seed, programs, int(seed%8), 200*time.Millisecond) {
+					t.Error(bad)
+				}
+			})
+		}) {
+			return
+		}
+	}
+}
+
+// The same on SQLite, in real time, with steps in transactions beside the others.
+func TestProgramsOnSQLite(t *testing.T) {
+	for seed := range seeds(t, 2) {
+		if !t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			var programs []*program.Program
+			for i := range uint64(12) {
+				programs = append(programs, program.Generate(seed*100+i, program.Limits{Tx: true, Avoid: known}))
+			}
+			for _, bad := range onSQLite(t).torture(seed, programs, 4, 300*time.Millisecond) {
+				t.Error(bad)
+			}
+		}) {
+			return
+		}
+	}
+}

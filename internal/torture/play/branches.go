@@ -1,0 +1,256 @@
+package play
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/torture/program"
+)
+
+func (p *player) branches(ctx context.Context, op *program.Op) error {
+	var all []*perdure.Future[int]
+	for i, b := range op.Bodies {
+		own := p
+		if op.Way == "cancel" && i == 0 {
+			own = &player{Env: p.Env, in: p.in, numbers: map[string]int64{}, shared: map[int]int{}} // it does not count
+		}
+		all = append(all, perdure.Go(ctx, op.Name(), func(ctx context.Context) (int, error) {
+			return i, own.block(ctx, b)
+		}, perdure.Key(fmt.Sprint("body-", i))))
+	}
+	rest := all
+	var err error
+	switch op.Way {
+	case "all":
+		_, err = perdure.All(ctx, func(i int) bool { return i >= 0 }, all...)
+	case "any":
+		_, err = perdure.Any(ctx, nil, all...)
+	case "none":
+		_, err = perdure.None(ctx, func(i int) bool { return i < 0 }, all...)
+	case "completed":
+		for f, e := range perdure.AsCompleted(ctx, all...) {
+			if e != nil {
+				return e
+			}
+			if _, err = f.Await(ctx); err != nil {
+				return err
+			}
+		}
+	case "set":
+		err = join(ctx, all)
+	case "cancel":
+		if _, err = all[0].Cancel(ctx, "not wanted"); err == nil {
+			if _, e := all[0].Await(ctx); perdure.Over(ctx) != nil {
+				err = e
+			}
+		}
+		rest = all[1:]
+	}
+	if err != nil {
+		return err
+	}
+	for _, f := range rest {
+		if _, err := f.Await(ctx); err != nil {
+			return err
+		}
+	}
+	p.fact(op, "joined")
+	return nil
+}
+
+// join takes futures in the order in which they end.
+func join(ctx context.Context, all []*perdure.Future[int]) error {
+	set, err := perdure.NewSet(ctx)
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	for _, f := range all {
+		if err := set.Add(f); err != nil {
+			return err
+		}
+	}
+	for set.Len() > 0 {
+		f, err := set.Next()
+		if err != nil {
+			return err
+		}
+		if _, err := f.(*perdure.Future[int]).Await(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sharedCount has branches that count in one variable after a wait. What each of them
+// counted is recorded, and must be what it counts again on replay.
+func (p *player) sharedCount(ctx context.Context, op *program.Op) error {
+	type counted struct {
+		Number int64
+		Count  int
+	}
+	var all []*perdure.Future[int]
+	for i := range op.N {
+		label := p.label(op, fmt.Sprint("do", i))
+		all = append(all, perdure.Go(ctx, op.Name(), func(ctx context.Context) (int, error) {
+			if op.Way == "slept" {
+				if err := perdure.Sleep(ctx, time.Millisecond); err != nil {
+					return 0, err
+				}
+			} else if _, err := perdure.Step(ctx, "wait", func(context.Context) (int, error) { return i, nil }); err != nil {
+				return 0, err
+			}
+			p.shared[op.ID]++
+			mine := p.shared[op.ID]
+			after, number := p.after()
+			got, err := perdure.Step(ctx, "count", func(ctx context.Context) (counted, error) {
+				n, err := p.call(ctx, label, after, number)
+				return counted{n, mine}, err
+			})
+			if err != nil {
+				return 0, err
+			}
+			if got.Count != mine {
+				p.fact(op, "a branch that counted %d counts %d on replay", got.Count, mine)
+			}
+			p.did(label, got.Number)
+			return mine, nil
+		}, perdure.Key(fmt.Sprint(i))))
+	}
+	for _, f := range all {
+		if _, err := f.Await(ctx); err != nil {
+			return err
+		}
+	}
+	p.fact(op, "%d", p.shared[op.ID])
+	p.shared[op.ID] = 0
+	return nil
+}
+
+// blocked has branches that wait for one another outside of the engine.
+func (p *player) blocked(ctx context.Context, op *program.Op) error {
+	var all []*perdure.Future[int64]
+	var mu sync.Mutex
+	pipe := []chan int64{make(chan int64, 1), make(chan int64), make(chan int64), make(chan int64, 1)}
+	pipe[0] <- 0
+	for i := range 3 {
+		label := p.label(op, fmt.Sprint("do", i))
+		all = append(all, perdure.Go(ctx, op.Name(), func(ctx context.Context) (int64, error) {
+			if op.Way == "mutex" {
+				mu.Lock()
+				defer mu.Unlock()
+				return perdure.Step(ctx, "do", p.effect(label))
+			}
+			select {
+			case <-pipe[i]:
+			case <-ctx.Done():
+				return 0, context.Cause(ctx)
+			}
+			n, err := perdure.Step(ctx, "do", p.effect(label))
+			if err != nil {
+				return 0, err
+			}
+			select {
+			case pipe[i+1] <- n:
+			case <-ctx.Done():
+				return 0, context.Cause(ctx)
+			}
+			return n, nil
+		}, perdure.Key(fmt.Sprint(i))))
+	}
+	for i, f := range all {
+		n, err := f.Await(ctx)
+		if err != nil {
+			return err
+		}
+		p.did(p.label(op, fmt.Sprint("do", i)), n)
+	}
+	p.fact(op, "3")
+	return nil
+}
+
+func (p *player) scope(ctx context.Context, op *program.Op) error {
+	var opts []perdure.BranchOption
+	if op.Way == "stands" {
+		other, err := perdure.Scope(ctx, op.Name()+".other")
+		if err != nil {
+			return err
+		}
+		opts = append(opts, perdure.StandsFor(other))
+	}
+	within, err := perdure.Scope(ctx, op.Name(), opts...)
+	if err != nil {
+		return err
+	}
+	return p.block(within, op.Bodies[0])
+}
+
+// walk has tasks done under a pressure.
+func (p *player) walk(ctx context.Context, op *program.Op) error {
+	type argument struct {
+		N int `perdure:"input"`
+	}
+	args := perdure.NewArguments[argument]()
+	var pressure perdure.Pressure = perdure.AtMost(2)
+	if op.Way == "pressed" {
+		named, err := perdure.NamedPressure("adaptive")
+		if err != nil {
+			return err
+		}
+		pressure = named
+	}
+	var nodes []string
+	for i := range op.N {
+		nodes = append(nodes, fmt.Sprint("do", i))
+	}
+	task := func(node string, alone bool) (perdure.Awaitable, error) {
+		t := perdure.Task{Name: op.Name(), Key: node, Call: perdure.TaskOf(args, func(ctx context.Context, _ argument) (int64, error) {
+			if _, ok := perdure.GivenOf(ctx); !ok {
+				return 0, perdure.Permanent(ErrMeant)
+			}
+			return p.call(ctx, p.label(op, node), "", 0)
+		})}
+		given := perdure.Given{Input: json.RawMessage("1")}
+		if !alone {
+			return t.Async(ctx, given), nil
+		}
+		out, err := t.Run(ctx, given)
+		if err != nil {
+			return nil, err
+		}
+		return nil, p.walked(op, node, out)
+	}
+	err := perdure.Walk{
+		Layers: [][]string{nodes}, Pressure: pressure, Begin: task,
+		Ended: func(node string, f perdure.Awaitable, refused error) (perdure.Awaitable, error) {
+			if refused != nil {
+				return nil, refused
+			}
+			out, err := f.(*perdure.Future[json.RawMessage]).Await(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return nil, p.walked(op, node, out)
+		},
+	}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	if _, ok := p.numbers[p.label(op, nodes[len(nodes)-1])]; !ok {
+		return fmt.Errorf("the walk ended before %s", nodes[len(nodes)-1])
+	}
+	p.fact(op, "%d", op.N)
+	return nil
+}
+
+func (p *player) walked(op *program.Op, node string, out json.RawMessage) error {
+	n, err := perdure.Decode[int64](out)
+	if err == nil {
+		p.did(p.label(op, node), n)
+	}
+	return err
+}

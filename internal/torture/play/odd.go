@@ -1,0 +1,103 @@
+package play
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// Errors of programs.
+var (
+	// ErrMeant is what a program fails with that is to fail.
+	ErrMeant = errors.New("it is meant to fail")
+	// ErrBroken is what fails until an operator has mended it.
+	ErrBroken = errors.New("it is broken")
+)
+
+// An OddError is an error whose methods panic. A nil one is an error as well.
+type OddError struct {
+	What string // which method
+	Err  error
+}
+
+// Error panics where it is told to, and of a nil error.
+func (e *OddError) Error() string {
+	if e.What == "panicking" {
+		odd("Error")
+	}
+	return "odd: " + e.What
+}
+
+// Is panics where it is told to.
+func (e *OddError) Is(error) bool {
+	if e.What == "is" {
+		odd("Is")
+	}
+	return false
+}
+
+// Unwrap panics where it is told to.
+func (e *OddError) Unwrap() error {
+	if e.What == "unwrap" {
+		odd("Unwrap")
+	}
+	return e.Err
+}
+
+// A registered error type.
+type codedError struct{ Number int }
+
+func (e codedError) Error() string { return fmt.Sprint("coded ", e.Number) }
+
+// Register gives the errors their names in journals. It is called once.
+func Register() error {
+	return errors.Join(
+		perdure.RegisterError("torture.meant", ErrMeant), perdure.RegisterError("torture.broken", ErrBroken),
+		perdure.RegisterErrorType[codedError]("torture.coded"),
+	)
+}
+
+// odd panics with an error of the runtime, as code with a mistake does.
+func odd(what string) {
+	var nobody map[string]int
+	nobody[what]++
+}
+
+// goWrong is what a body does in an attempt that is to go wrong.
+func goWrong(ctx context.Context, how string) error {
+	plain := errors.New("odd: " + how)
+	switch how {
+	case "panic":
+		odd(how)
+	case "goexit":
+		runtime.Goexit()
+	case "typed-nil":
+		var none *OddError
+		return none
+	case "panicking", "is", "unwrap":
+		return &OddError{What: how, Err: plain}
+	case "retryable":
+		return perdure.Retryable(plain)
+	case "retry-after":
+		return perdure.RetryAfter(2*time.Millisecond, plain)
+	case "benign":
+		return perdure.Benign(plain)
+	case "hang":
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return plain
+}
+
+// A Mute is a value that cannot be encoded.
+type Mute struct{ N int }
+
+// MarshalJSON panics.
+func (m Mute) MarshalJSON() ([]byte, error) {
+	odd("MarshalJSON")
+	return nil, nil
+}

@@ -1,0 +1,172 @@
+package play
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/torture/program"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/saga"
+	"github.com/perdure/perdure/tcc"
+)
+
+// A PartInput is what a saga or a TCC gets that is a part of a program's code.
+type PartInput struct {
+	Instance string
+	ID       int
+	Round    int
+	Part     string
+	Bad      bool // its second step fails for good
+}
+
+func (in PartInput) label(what string) string {
+	return program.Label(in.Instance, in.ID, in.Round, in.Part+what)
+}
+
+// parts are the definitions of what programs have as parts of their code.
+type parts struct {
+	plain, keyed *saga.Saga[PartInput]
+	tcc          *tcc.TCC[PartInput]
+}
+
+func (e *Env) partStep(what string, mayFail bool) func(context.Context, PartInput) (int64, error) {
+	return func(ctx context.Context, in PartInput) (int64, error) {
+		if mayFail && in.Bad {
+			return 0, perdure.Permanent(ErrMeant)
+		}
+		return e.call(ctx, in.label(what), "", 0)
+	}
+}
+
+// back is what undoes, confirms or cancels a step.
+func (e *Env) back(what string) func(context.Context, PartInput, int64) error {
+	return func(ctx context.Context, in PartInput, n int64) error {
+		if n == 0 {
+			return nil // it has not tried
+		}
+		_, err := e.call(ctx, in.label(what), in.label(first(what)), n)
+		return err
+	}
+}
+
+// first is the name of the step that first-undo, say, is about.
+func first(what string) string {
+	for i := range what {
+		if what[i] == '-' {
+			return what[:i]
+		}
+	}
+	return what
+}
+
+func (e *Env) declareParts() *parts {
+	one := func(name, key string) *saga.Saga[PartInput] {
+		s := saga.New[PartInput](name)
+		a := saga.Add(s, "first", e.partStep("first", false)).Undo(e.back("first-undo")).Retry(perdure.Retry{Attempts: 5, First: time.Millisecond})
+		if key != "" {
+			a = a.Key(key)
+		}
+		saga.Add(s, "second", e.partStep("second", true)).Undo(e.back("second-undo")).After(a).Retry(perdure.Retry{Attempts: 5, First: time.Millisecond})
+		return s
+	}
+	t := tcc.New[PartInput]("part-tcc").Retry(perdure.Retry{Attempts: 5, First: time.Millisecond})
+	tcc.Add(t, "first", e.partStep("first", false)).Confirm(e.back("first-confirm")).Cancel(e.back("first-cancel"))
+	tcc.Add(t, "second", e.partStep("second", true)).Confirm(e.back("second-confirm")).Cancel(e.back("second-cancel"))
+	return &parts{plain: one("part", ""), keyed: one("part-keyed", "pay"), tcc: t}
+}
+
+// part has sagas and TCCs as parts of the code.
+func (p *player) part(ctx context.Context, op *program.Op) error {
+	in := PartInput{Instance: p.in.Instance, ID: op.ID, Round: p.in.Round, Part: "a", Bad: op.Way == "saga-bad" || op.Way == "tcc-bad"}
+	other := in
+	other.Part = "b"
+	within, err := perdure.Scope(ctx, op.Name())
+	if err != nil {
+		return err
+	}
+	switch op.Way {
+	case "saga":
+		err = p.sequence(within, in, other)
+	case "saga-keyed":
+		err = p.beside(within, in, other)
+	case "saga-bad", "saga-undone":
+		err = p.undone(within, op, in)
+	default:
+		err = p.tccPart(within, op, in)
+	}
+	if err == nil {
+		p.fact(op, "%s", op.Way)
+	}
+	return err
+}
+
+func (p *player) sequence(ctx context.Context, all ...PartInput) error {
+	for _, in := range all {
+		part, err := p.parts.plain.Inline(ctx, "pay", in)
+		if err == nil {
+			err = part.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beside has a saga with an idempotency key in each of two branches.
+func (p *player) beside(ctx context.Context, all ...PartInput) error {
+	var branches []*perdure.Future[int]
+	for _, in := range all {
+		branches = append(branches, perdure.Go(ctx, "branch-"+in.Part, func(ctx context.Context) (int, error) {
+			part, err := p.parts.keyed.Inline(ctx, "pay", in)
+			if err == nil {
+				err = part.Err()
+			}
+			return 0, err
+		}))
+	}
+	for _, f := range branches {
+		if _, err := f.Await(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *player) undone(ctx context.Context, op *program.Op, in PartInput) error {
+	part, err := p.parts.plain.Inline(ctx, "pay", in)
+	if err != nil {
+		return err
+	}
+	want := 0
+	if in.Bad {
+		want = 1
+	}
+	if (part.Err() != nil) != in.Bad || len(part.FailedSteps()) != want {
+		p.fact(op, "failed: %v, %v", part.FailedSteps(), part.Err())
+	}
+	if err := part.Undo(ctx); err != nil {
+		return err
+	}
+	if got := len(part.CompensatedSteps()); got != 2-want {
+		p.fact(op, "%d steps are undone", got)
+	}
+	return nil
+}
+
+func (p *player) tccPart(ctx context.Context, op *program.Op, in PartInput) error {
+	end, err := p.parts.tcc.Inline(ctx, in, perdure.Key(fmt.Sprint(op.ID)))
+	if err != nil {
+		return err
+	}
+	want := journal.Confirmed
+	if in.Bad {
+		want = journal.Canceled
+	}
+	if end.Status != want {
+		p.fact(op, "the TCC is %v: %v", end.Status, end.Err)
+	}
+	return nil
+}

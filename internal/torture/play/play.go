@@ -1,0 +1,255 @@
+// Package play runs programs as workflows: it interprets a program with the verbs of
+// package perdure, and has the declared flows that programs name.
+package play
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/torture/program"
+)
+
+// A Call is what a step asks of the outside world.
+type Call struct {
+	Label string    // which effect it is
+	Key   string    // the idempotency key
+	Run   string    // the run ID
+	Step  string    // its path
+	Owner int64     // the engine that executes it
+	Tries int       // which attempt
+	Began time.Time // when the body began
+	// What the code has seen before: an effect, and the number that it had from it.
+	After  string
+	Number int64
+}
+
+// A World is the outside. It writes down every call.
+type World interface {
+	// Call takes effect and returns a number that no other call gets.
+	Call(ctx context.Context, c Call) (int64, error)
+	// Mended reports whether an operator has mended what has that label.
+	Mended(ctx context.Context, label string) (bool, error)
+}
+
+// An Input is what a run of a program gets.
+type Input struct {
+	Instance string // the workflow ID of the whole program
+	ID       string // that of the run
+	Round    int
+	Program  *program.Program
+}
+
+// An Output is what it gives.
+type Output struct {
+	Facts   []string
+	Numbers map[string]int64 // what the world gave, by label
+}
+
+// An Env is what programs are played with.
+type Env struct {
+	world World
+	money perdure.Transactions[*sql.Tx] // on the store's database; nil where steps have none
+
+	code  *perdure.Workflow[Input, Output]
+	brief *perdure.Workflow[string, string]
+	flows map[string]perdure.Definition
+	start map[string]starter
+	parts *parts
+
+	mu    sync.Mutex
+	eng   perdure.Caller
+	sober bool
+	once  map[string]bool // what happens once in a process
+}
+
+// New makes the workflows. Without transactions programs have no steps in any.
+func New(w World, money perdure.Transactions[*sql.Tx]) *Env {
+	out := &Env{world: w, money: money, once: map[string]bool{}}
+	out.code = perdure.Define("program", out.run,
+		perdure.Retry{Attempts: 3, First: time.Millisecond, Factor: 1},
+		perdure.Replays{Attempts: 1000, First: time.Millisecond, Factor: 1},
+		perdure.Retention{Period: -1}, perdure.DeadLetters(true))
+	out.brief = perdure.Define("brief", func(ctx context.Context, label string) (string, error) {
+		_, err := perdure.Step(ctx, "do", out.effect(label))
+		return label, err
+	}, perdure.Retention{Period: -1})
+	out.declare()
+	return out
+}
+
+// Use says which engine plays the programs now. Steps start runs through it.
+func (e *Env) Use(c perdure.Caller) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.eng = c
+}
+
+func (e *Env) caller() perdure.Caller {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.eng
+}
+
+// Sober is New for a process that only starts and replays programs: nothing happens once
+// there.
+func Sober(w World, money perdure.Transactions[*sql.Tx]) *Env {
+	e := New(w, money)
+	e.sober = true
+	return e
+}
+
+// Definitions are what an engine is to know.
+func (e *Env) Definitions() []perdure.Definition {
+	out := []perdure.Definition{e.code, e.brief}
+	for _, name := range slices.Sorted(maps.Keys(e.flows)) {
+		out = append(out, e.flows[name])
+	}
+	return out
+}
+
+// Start starts a program under a workflow ID. It may be called again with the same.
+func (e *Env) Start(ctx context.Context, c perdure.Caller, p *program.Program, id string) error {
+	if p.Flow != "code" {
+		return e.start[p.Flow](ctx, c, Deeds{Instance: id, Deeds: p.Deeds}, id)
+	}
+	_, err := e.code.Start(ctx, c, Input{Instance: id, ID: id, Program: p}, perdure.ID(id))
+	return err
+}
+
+// Workflow is the definition of code.
+func (e *Env) Workflow() *perdure.Workflow[Input, Output] { return e.code }
+
+// first reports whether something happens for the first time in this process.
+func (e *Env) first(what string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	was := e.once[what]
+	e.once[what] = true
+	return !was && !e.sober
+}
+
+// A player is one execution of a program's code.
+type player struct {
+	*Env
+	in      Input
+	facts   []string
+	numbers map[string]int64
+	shared  map[int]int
+}
+
+func (e *Env) run(ctx context.Context, in Input) (Output, error) {
+	p := &player{Env: e, in: in, numbers: map[string]int64{}, shared: map[int]int{}}
+	if err := p.plan(ctx); err != nil {
+		return Output{}, err
+	}
+	if err := p.block(ctx, in.Program.Body); err != nil {
+		return Output{}, err
+	}
+	slices.Sort(p.facts)
+	out := Output{p.facts, p.numbers}
+	if in.Round < in.Program.Rounds {
+		in.Round++
+		return out, perdure.ContinueAsNew(ctx, in)
+	}
+	switch in.Program.End {
+	case "fails":
+		return out, perdure.Fail(ctx, ErrMeant)
+	case "errs":
+		return out, fmt.Errorf("as it should: %w", ErrMeant)
+	case "cancels":
+		return out, perdure.Cancel(ctx, "by itself")
+	case "ends":
+		return out, perdure.End(ctx, perdure.StatusCompensated, out, nil)
+	}
+	return out, nil
+}
+
+// plan plans the clean-up.
+func (p *player) plan(ctx context.Context) error {
+	if p.in.ID != p.in.Instance {
+		return nil
+	}
+	clean := func(ctx context.Context) error {
+		if _, err := perdure.EndingAs(ctx); err != nil {
+			return err
+		}
+		_ = perdure.EndingBy(ctx)
+		_, err := perdure.Step(ctx, "clean", p.effect(program.Label(p.in.Instance, 0, p.in.Round, "clean")))
+		return err
+	}
+	switch p.in.Program.Clean {
+	case "finally":
+		return perdure.Finally(ctx, "clean", clean)
+	case "cancel":
+		return perdure.OnCancel(ctx, "clean", clean)
+	}
+	return nil
+}
+
+// block does operations one after the other.
+func (p *player) block(ctx context.Context, b program.Block) error {
+	for _, op := range b {
+		if err := plays[op.Kind](p, ctx, op); err != nil {
+			return fmt.Errorf("%s: %w", op.Name(), err)
+		}
+	}
+	return nil
+}
+
+var plays map[program.Kind]func(*player, context.Context, *program.Op) error
+
+func init() {
+	plays = map[program.Kind]func(*player, context.Context, *program.Op) error{
+		program.Step: (*player).step, program.Loop: (*player).loop, program.Async: (*player).async, program.Tx: (*player).tx,
+		program.Branches: (*player).branches, program.Shared: (*player).sharedCount, program.Blocked: (*player).blocked,
+		program.Nap: (*player).nap, program.Wait: (*player).wait, program.Gather: (*player).gather, program.Child: (*player).child,
+		program.Park: (*player).park, program.Read: (*player).read, program.State: (*player).state, program.Scope: (*player).scope,
+		program.Part: (*player).part, program.Walk: (*player).walk, program.Code: (*player).code, program.Broken: (*player).broken,
+	}
+}
+
+func (p *player) fact(op *program.Op, format string, args ...any) {
+	p.facts = append(p.facts, op.Name()+" "+fmt.Sprintf(format, args...))
+}
+
+func (p *player) label(op *program.Op, what string) string {
+	return program.Label(p.in.Instance, op.ID, p.in.Round, what)
+}
+
+// did notes what an effect gave.
+func (p *player) did(label string, n int64) { p.numbers[label] = n }
+
+// effect is the body of a step that calls the world.
+func (e *Env) effect(label string) func(context.Context) (int64, error) {
+	return func(ctx context.Context) (int64, error) { return e.call(ctx, label, "", 0) }
+}
+
+// call calls the world in the body of a step.
+func (e *Env) call(ctx context.Context, label, after string, number int64) (int64, error) {
+	began := time.Now()
+	s, ok := perdure.StepOf(ctx)
+	if !ok {
+		return 0, errors.New("this is no step")
+	}
+	return e.world.Call(ctx, Call{
+		Label: label, Key: perdure.IdempotencyKey(ctx), Run: string(s.Run.ID), Step: s.Step, Owner: int64(s.Run.Owner), Tries: s.Attempt,
+		Began: began, After: after, Number: number,
+	})
+}
+
+// after returns what the code has seen of an effect: of them all, the one of the
+// greatest label, so that it is the same on replay.
+func (p *player) after() (string, int64) {
+	if len(p.numbers) == 0 {
+		return "", 0
+	}
+	label := slices.Max(slices.Collect(maps.Keys(p.numbers)))
+	return label, p.numbers[label]
+}

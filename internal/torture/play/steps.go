@@ -1,0 +1,370 @@
+package play
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/barrier"
+	"github.com/perdure/perdure/internal/torture/program"
+	"github.com/perdure/perdure/journal"
+)
+
+// big is above the spill threshold.
+var big = strings.Repeat("x", 150_000)
+
+var aside = perdure.NewSignal[int]("aside")
+
+func (p *player) step(ctx context.Context, op *program.Op) error {
+	label := p.label(op, "do")
+	after, number := p.after()
+	var opts []perdure.StepOption
+	switch op.Way {
+	case "odd":
+		opts = append(opts, perdure.Retry{Attempts: 4, First: time.Millisecond, Factor: 1})
+		if op.Odd == "hang" {
+			opts = append(opts, perdure.Timeout(30*time.Millisecond))
+		}
+	case "late":
+		opts = append(opts, perdure.Timeout(time.Minute))
+	case "announced":
+		opts = append(opts, perdure.Announced)
+	case "unencodable":
+		_, err := perdure.Step(ctx, op.Name(), func(context.Context) (Mute, error) { return Mute{op.ID}, nil })
+		return p.caught(ctx, op, err)
+	}
+	n, err := perdure.Step(ctx, op.Name(), func(ctx context.Context) (int64, error) {
+		n, err := p.call(ctx, label, after, number)
+		if err != nil {
+			return 0, err
+		}
+		return n, p.within(ctx, op, label, n)
+	}, opts...)
+	if op.Way == "caught" {
+		return p.caught(ctx, op, err)
+	}
+	if err != nil {
+		return err
+	}
+	p.did(label, n)
+	p.fact(op, "done")
+	return nil
+}
+
+// within is what else the body of a step does.
+func (p *player) within(ctx context.Context, op *program.Op, label string, n int64) error {
+	switch op.Way {
+	case "odd":
+		if tries, _, err := perdure.Attempt(ctx); err != nil || tries <= op.N {
+			return errors.Join(err, goWrong(ctx, op.Odd))
+		}
+	case "caught":
+		return perdure.Permanent(fmt.Errorf("for good: %w", codedError{op.ID}))
+	case "parking":
+		if mended, err := p.world.Mended(ctx, label); err != nil || !mended {
+			return errors.Join(err, perdure.Parking(ErrBroken))
+		}
+	case "big":
+		return errors.Join(perdure.SetVariable(ctx, op.Name(), big), perdure.Emit(ctx, "big", big))
+	case "once":
+		return once(ctx, op, n)
+	}
+	return nil
+}
+
+// once does in the body of a step what only bodies do.
+func once(ctx context.Context, op *program.Op, n int64) error {
+	kept, err := perdure.Once(ctx, "kept", func() (int64, error) { return n, nil })
+	if err != nil {
+		return err
+	}
+	if kept > n {
+		return perdure.Permanent(fmt.Errorf("the checkpoint is %d, and the call was %d", kept, n))
+	}
+	if err := perdure.Progress(ctx, "half"); err != nil {
+		return err
+	}
+	if _, err := perdure.ReportOf(ctx); err != nil {
+		return err
+	}
+	if _, err := aside.Has(ctx); err != nil {
+		return err
+	}
+	_, err = perdure.AddKey(ctx, op.Name())
+	return err
+}
+
+// caught takes in a failure that is meant, and goes on.
+func (p *player) caught(ctx context.Context, op *program.Op, err error) error {
+	if over := perdure.Over(ctx); over != nil {
+		return over
+	}
+	if err == nil {
+		p.fact(op, "succeeded")
+		return nil
+	}
+	var coded codedError
+	if op.Way == "caught" && (!errors.As(err, &coded) || coded.Number != op.ID) {
+		p.fact(op, "failed with another error: %v", err)
+		return nil
+	}
+	_ = perdure.Stack(err)
+	p.fact(op, "failed")
+	return nil
+}
+
+// loop has steps of one name, told apart by a key, or by how often they came.
+func (p *player) loop(ctx context.Context, op *program.Op) error {
+	var all []*perdure.Future[int64]
+	for i := range op.N {
+		label := p.label(op, fmt.Sprint("do", i))
+		opts := []perdure.StepOption{perdure.Retry{Attempts: 5, First: time.Millisecond, Factor: 1, On: []error{ErrMeant}}}
+		if op.Way != "counted" {
+			opts = append(opts, perdure.Key(fmt.Sprint("item-", i)))
+		}
+		if op.Way == "spread" {
+			all = append(all, perdure.Async(ctx, op.Name(), p.effect(label), opts...))
+			continue
+		}
+		n, err := perdure.Step(ctx, op.Name(), p.effect(label), opts...)
+		if err != nil {
+			return err
+		}
+		p.did(label, n)
+	}
+	for i, f := range all {
+		n, err := f.Await(ctx)
+		if err != nil {
+			return err
+		}
+		p.did(p.label(op, fmt.Sprint("do", i)), n)
+	}
+	p.fact(op, "%d", op.N)
+	return nil
+}
+
+func (p *player) async(ctx context.Context, op *program.Op) error {
+	label := p.label(op, "do")
+	f := perdure.Async(ctx, op.Name(), func(ctx context.Context) (int64, error) {
+		n, err := p.call(ctx, label, "", 0)
+		if err == nil && op.Way == "caught" {
+			err = perdure.Permanent(codedError{op.ID})
+		}
+		return n, err
+	})
+	switch op.Way {
+	case "cancel":
+		if _, err := f.Cancel(ctx, "not wanted"); err != nil {
+			return err
+		}
+		if _, err := f.Await(ctx); perdure.Over(ctx) != nil {
+			return err
+		}
+		p.fact(op, "over")
+		return nil
+	case "state":
+		if status, n, err := f.State(); err == nil && status == perdure.StepIsDone {
+			p.did(label, n)
+		}
+	}
+	n, err := f.Await(ctx)
+	if op.Way == "caught" {
+		return p.caught(ctx, op, err)
+	}
+	if err != nil {
+		return err
+	}
+	if f.Attempts() < 1 {
+		p.fact(op, "ended without an attempt")
+	}
+	p.did(label, n)
+	p.fact(op, "done")
+	return nil
+}
+
+// tx has a step in a transaction, which moves money: what it takes it gives.
+func (p *player) tx(ctx context.Context, op *program.Op) error {
+	label := p.label(op, "do")
+	after, number := p.after()
+	child := op.ChildID(p.in.ID, p.in.Round)
+	n, err := perdure.StepTx(ctx, op.Name(), p.money, func(ctx context.Context, tx *sql.Tx) (int64, error) {
+		n, err := p.call(ctx, label, after, number)
+		if err != nil {
+			return 0, err
+		}
+		if op.Way == "barrier" {
+			return barrier.Do(ctx, tx, func(ctx context.Context, tx *sql.Tx) (int64, error) { return n, move(ctx, tx, label, n) })
+		}
+		if err := move(ctx, tx, label, n); err != nil {
+			return 0, err
+		}
+		switch op.Way {
+		case "big":
+			err = errors.Join(perdure.SetVariable(ctx, op.Name(), big), perdure.Emit(ctx, "big", big))
+		case "fails":
+			if tries, _, _ := perdure.Attempt(ctx); tries == 1 {
+				err = fmt.Errorf("it is rolled back: %w", ErrMeant)
+			}
+		}
+		return n, err
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.outbox(ctx, op, child); err != nil {
+		return err
+	}
+	p.did(label, n)
+	p.fact(op, "done")
+	return nil
+}
+
+// outbox starts or signals a run in a transaction.
+func (p *player) outbox(ctx context.Context, op *program.Op, child string) error {
+	label := p.label(op, "child")
+	if op.Way != "start" && op.Way != "send" {
+		return nil
+	}
+	_, err := perdure.StepTx(ctx, op.Name()+".out", p.money, func(ctx context.Context, tx *sql.Tx) (bool, error) {
+		if op.Way == "start" {
+			r, err := p.brief.StartTx(ctx, p.caller(), tx, label, perdure.ID(child))
+			return err == nil && r.New(), err
+		}
+		d, err := aside.SendTx(ctx, p.caller(), tx, p.in.ID, op.ID, perdure.SendKey(op.Name()))
+		return d.Duplicate, err
+	})
+	return err
+}
+
+// DDL makes the table of money.
+const DDL = `create table if not exists torture_money (label text not null, number bigint not null, amount bigint not null)`
+
+// move takes from one account and gives to another one.
+func move(ctx context.Context, tx *sql.Tx, label string, number int64) error {
+	for _, amount := range []int{-1, 1} {
+		if _, err := tx.ExecContext(ctx, `insert into torture_money (label, number, amount) values ($1, $2, $3)`, label, number, amount); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// broken fails the run until an operator has mended it and retries the run.
+func (p *player) broken(ctx context.Context, op *program.Op) error {
+	label := p.label(op, "do")
+	body := func(ctx context.Context) (int64, error) {
+		if mended, err := p.world.Mended(ctx, label); err != nil || !mended {
+			if err != nil {
+				return 0, err
+			}
+			return 0, perdure.Permanent(ErrBroken)
+		}
+		return p.call(ctx, label, "", 0)
+	}
+	if op.Way == "child" {
+		in := p.in
+		in.ID = op.ChildID(p.in.ID, p.in.Round)
+		tail := &program.Op{ID: op.ID, Kind: program.Broken, Way: "plain"}
+		in.Program = &program.Program{Flow: "code", End: "returns", Body: append(op.Bodies[0][:len(op.Bodies[0]):len(op.Bodies[0])], tail)}
+		in.Round = p.in.Round
+		out, err := p.Env.code.Child(ctx, in, perdure.ID(in.ID), perdure.Key(op.Name())).Await(ctx)
+		if err != nil {
+			return err
+		}
+		p.facts = append(p.facts, out.Facts...)
+		for label, n := range out.Numbers {
+			p.did(label, n)
+		}
+		return nil
+	}
+	n, err := perdure.Step(ctx, op.Name(), body)
+	if err != nil {
+		return err
+	}
+	p.did(label, n)
+	p.fact(op, "mended")
+	return nil
+}
+
+// code has the code of the workflow itself go wrong, once in each process.
+func (p *player) code(ctx context.Context, op *program.Op) error {
+	label := p.label(op, "do")
+	n, err := perdure.Step(ctx, op.Name(), p.effect(label))
+	if err != nil {
+		return err
+	}
+	if p.first(label + op.Way) {
+		if op.Way == "panics" {
+			odd("code")
+		}
+		return perdure.Retryable(ErrMeant)
+	}
+	p.did(label, n)
+	p.fact(op, "done")
+	return nil
+}
+
+// state sets what is shown outside, and reads it back.
+func (p *player) state(ctx context.Context, op *program.Op) error {
+	name := op.Name()
+	var err error
+	switch op.Way {
+	case "variable":
+		err = p.variable(ctx, name, op.ID)
+	case "key":
+		var had, isNew bool
+		if had, err = perdure.HasKey(ctx, name); err == nil {
+			isNew, err = perdure.AddKey(ctx, name)
+		}
+		if err == nil && had == isNew {
+			p.fact(op, "the key was there: %v, and is new: %v", had, isNew)
+		}
+	case "attribute":
+		err = perdure.SetAttribute(ctx, "torture", "yes")
+	case "payload":
+		var was json.RawMessage
+		if was, err = perdure.Payload[json.RawMessage](ctx); err == nil && len(was) > 0 {
+			err = perdure.SetPayload(ctx, was)
+		}
+	case "publish":
+		err = perdure.Publish(ctx, name, op.ID)
+	case "status":
+		if err = perdure.SetStatus(ctx, journal.Compensating); err == nil {
+			err = perdure.SetStatus(ctx, journal.Running)
+		}
+	case "record":
+		err = perdure.Record(ctx, perdure.Fact{Kind: perdure.StepSkipped, Name: name, Reason: perdure.Duplicate})
+	case "emit":
+		err = errors.Join(perdure.Emit(ctx, "told", op.ID), perdure.EmitEvent(ctx, perdure.Event{Type: "told", Topic: "torture", Data: []byte("1")}))
+	case "letter":
+		err = perdure.DeadLetter(ctx, name, perdure.FailedStep(name, ErrMeant))
+	}
+	if err == nil {
+		p.fact(op, "ok")
+	}
+	return err
+}
+
+// variable sets, reads and removes a variable of that name.
+func (p *player) variable(ctx context.Context, name string, n int) error {
+	if err := perdure.SetVariable(ctx, name, n); err != nil {
+		return err
+	}
+	got, found, err := perdure.Variable[int](ctx, name)
+	if err != nil {
+		return err
+	}
+	all, err := perdure.Variables(ctx)
+	if err == nil && (!found || got != n || len(all) == 0) {
+		err = fmt.Errorf("variable %s is %d, not %d", name, got, n)
+	}
+	if err != nil {
+		return err
+	}
+	return perdure.RemoveVariable(ctx, name)
+}

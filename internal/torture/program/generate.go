@@ -1,0 +1,153 @@
+package program
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+// Limits say what a generated program may have.
+type Limits struct {
+	Tx    bool                           // the store takes part in transactions of the user
+	Flow  string                         // of this flow only; empty for all
+	Avoid func(k Kind, what string) bool // ways and odds that are left out; nil for none
+}
+
+// weights say how often a kind comes, out of their sum.
+var weights = []struct {
+	kind Kind
+	n    int
+	deep bool // has bodies
+}{
+	{Step, 14, false}, {Loop, 4, false}, {Async, 5, false}, {Tx, 8, false}, {Branches, 12, true}, {Shared, 6, false},
+	{Blocked, 1, false}, {Nap, 5, false}, {Wait, 8, false}, {Gather, 3, false}, {Child, 6, true}, {Park, 2, false},
+	{Read, 4, false}, {State, 6, false}, {Scope, 3, true}, {Part, 8, false}, {Walk, 2, false}, {Code, 2, false}, {Broken, 4, true},
+}
+
+// A maker makes one program.
+type maker struct {
+	*rand.Rand
+	limits Limits
+	next   int
+	broken bool // it has something that an operator mends
+	parted bool // it has sagas or TCCs, which the failure of what surrounds them undoes
+	within int  // what is made is in something that may not fail
+}
+
+// Generate makes the program of a seed.
+func Generate(seed uint64, l Limits) *Program {
+	m := &maker{Rand: rand.New(rand.NewPCG(seed, 7)), limits: l}
+	p := &Program{Seed: seed, Flow: "code", End: "returns"}
+	if flow := m.flow(); flow != "code" {
+		p.Flow = flow
+		p.Deeds = m.deeds(flow)
+		p.Acts = m.acts()
+		return p
+	}
+	p.Body = m.block(1, 2+m.IntN(5))
+	if m.broken {
+		return p // it is retried: what an operator does beside that is in other programs
+	}
+	switch m.IntN(8) {
+	case 0:
+		p.Rounds = 1 + m.IntN(2)
+	case 1, 2:
+		p.End = Ends[m.IntN(len(Ends))]
+	}
+	p.Clean = []string{"", "", "finally", "cancel"}[m.IntN(4)]
+	p.Acts = m.acts()
+	return p
+}
+
+func (m *maker) flow() string {
+	if m.limits.Flow != "" {
+		return m.limits.Flow
+	}
+	if m.IntN(3) > 0 {
+		return "code"
+	}
+	return Flows[m.IntN(len(Flows))].Name
+}
+
+func (m *maker) acts() (out []string) {
+	for range m.IntN(3) {
+		out = append(out, Acts[m.IntN(len(Acts))])
+	}
+	return out
+}
+
+// block makes n operations, and those in them; depth counts from 1.
+func (m *maker) block(depth, n int) (out Block) {
+	for range n {
+		out = append(out, m.op(depth))
+	}
+	return out
+}
+
+func (m *maker) op(depth int) *Op {
+	m.next++
+	o := &Op{ID: m.next, N: 1 + m.IntN(3)}
+	for o.Way == "" {
+		o.Kind = m.kind(depth)
+		o.Way = m.way(o.Kind)
+	}
+	if o.Kind == Code && depth > 1 {
+		o.Way = "panics" // an error of a branch is that of its future
+	}
+	if o.Kind == Step && o.Way == "odd" {
+		o.Odd = m.odd()
+	}
+	bodies := map[Kind]int{Branches: 2 + m.IntN(2), Child: 1, Scope: 1}[o.Kind]
+	m.parted = m.parted || o.Kind == Part
+	if o.Kind == Broken {
+		m.broken = true
+		bodies = map[string]int{"child": 1}[o.Way]
+	}
+	safe := o.Kind == Child && o.Way != "await" || o.Kind == Branches && o.Way == "cancel" || o.Kind == Broken
+	if safe {
+		m.within++
+	}
+	for range bodies {
+		o.Bodies = append(o.Bodies, m.block(depth+1, 1+m.IntN(3)))
+	}
+	if safe {
+		m.within--
+	}
+	return o
+}
+
+func (m *maker) kind(depth int) Kind {
+	sum := 0
+	for _, w := range weights {
+		sum += w.n
+	}
+	for {
+		k := m.IntN(sum)
+		for _, w := range weights {
+			if k -= w.n; k >= 0 {
+				continue
+			}
+			if w.deep && depth >= 3 || w.kind == Tx && !m.limits.Tx || w.kind == Broken && (m.broken || m.parted || m.within > 0) || w.kind == Part && m.broken {
+				break
+			}
+			return w.kind
+		}
+	}
+}
+
+// way returns one of the ways that are allowed; empty for none.
+func (m *maker) way(k Kind) string {
+	ways := slices.DeleteFunc(slices.Clone(Ways[k]), func(w string) bool {
+		return m.limits.Avoid != nil && m.limits.Avoid(k, w)
+	})
+	if len(ways) == 0 {
+		return ""
+	}
+	return ways[m.IntN(len(ways))]
+}
+
+func (m *maker) odd() string {
+	odds := slices.DeleteFunc(slices.Clone(Odds), func(o string) bool {
+		return m.limits.Avoid != nil && m.limits.Avoid(Step, o)
+	})
+	return odds[m.IntN(len(odds))]
+}

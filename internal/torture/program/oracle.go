@@ -1,0 +1,298 @@
+package program
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// An Expect is what a program must come to.
+type Expect struct {
+	Ends     []string        // the statuses that its last run may end with
+	Facts    []string        // what its output says, sorted; of a run that COMPLETED
+	Effects  map[string]bool // by label: whether it must take place; others must not
+	Messages []Message       // what it waits for
+	Mends    []string        // labels that an operator mends before he resumes or retries
+	Children []string        // workflow IDs
+	Retried  bool            // it FAILS first, and an operator mends and retries it
+}
+
+// A Message is what the outside sends to a run of a program.
+type Message struct {
+	To    string // a workflow ID
+	Name  string
+	What  string // signal, decide, timer
+	Value int
+	Key   string
+}
+
+// An oracle interprets a program.
+type oracle struct {
+	Expect
+	instance string
+	round    int
+	maybe    bool // what follows may take place, or not
+	upset    bool // the program does not simply return
+}
+
+// Foresee says what a program must come to that is started under a workflow ID.
+func Foresee(p *Program, instance string) Expect {
+	o := &oracle{instance: instance, Expect: Expect{Effects: map[string]bool{}}}
+	cancelled := slices.Contains(p.Acts, "cancel")
+	o.maybe = cancelled
+	if p.Flow == "code" {
+		o.code(p)
+	} else {
+		o.flow(p)
+	}
+	if cancelled {
+		o.Ends = append(o.Ends, "CANCELLED")
+		if strings.HasPrefix(p.Flow, "tcc") {
+			o.Ends = append(o.Ends, "CANCELED")
+		}
+	}
+	slices.Sort(o.Facts)
+	return o.Expect
+}
+
+func (o *oracle) code(p *Program) {
+	o.Retried = p.Has(Broken, "")
+	o.upset = o.maybe || p.End != "returns"
+	for o.round = range p.Rounds + 1 {
+		o.Facts = nil // those of the last round count
+		o.block(p.Body, o.instance)
+	}
+	o.round = p.Rounds
+	switch p.End {
+	case "returns":
+		o.Ends = []string{"COMPLETED"}
+	case "fails", "errs":
+		o.Ends = []string{"FAILED"}
+	case "cancels":
+		o.Ends = []string{"CANCELLED"}
+	case "ends":
+		o.Ends = []string{"COMPENSATED"}
+	}
+	if p.Clean == "finally" || p.Clean == "cancel" && p.End == "cancels" {
+		o.must(Label(o.instance, 0, p.Rounds, "clean"))
+	} else if p.Clean == "cancel" {
+		o.may(Label(o.instance, 0, p.Rounds, "clean"))
+	}
+	for r := range p.Rounds { // a round that an operator cancels cleans up as well
+		if o.maybe && p.Clean != "" {
+			o.may(Label(o.instance, 0, r, "clean"))
+		}
+	}
+}
+
+func (o *oracle) must(label string) {
+	o.Effects[label] = !o.maybe
+}
+
+func (o *oracle) may(label string) {
+	if !o.Effects[label] {
+		o.Effects[label] = false
+	}
+}
+
+func (o *oracle) fact(op *Op, format string, args ...any) {
+	o.Facts = append(o.Facts, fmt.Sprintf("%s ", op.Name())+fmt.Sprintf(format, args...))
+}
+
+func (o *oracle) send(to, name string, values ...int) {
+	for i, v := range values {
+		o.Messages = append(o.Messages, Message{To: to, Name: name, What: "signal", Value: v, Key: fmt.Sprintf("%s:%s:%d", to, name, i)})
+	}
+}
+
+// label is that of an effect of an operation.
+func (o *oracle) label(op *Op, what string) string { return Label(o.instance, op.ID, o.round, what) }
+
+// block interprets operations; id is the workflow ID of the run that does them.
+func (o *oracle) block(b Block, id string) {
+	for _, op := range b {
+		o.op(op, id)
+	}
+}
+
+// Does reports whether an operation makes a call under its plain label once, and has
+// nothing more to foresee than that its fact says so.
+func (op *Op) Does() bool {
+	switch op.Kind {
+	case Step:
+		return op.Way != "caught" && op.Way != "unencodable"
+	case Tx, Async:
+		return op.Way != "caught" && op.Way != "cancel"
+	case Code:
+		return true
+	}
+	return false
+}
+
+func (o *oracle) op(op *Op, id string) {
+	if op.Does() {
+		o.must(o.label(op, "do"))
+		o.fact(op, "done")
+	}
+	switch op.Kind {
+	case Step, Async, Tx:
+		o.step(op, id)
+	case Loop, Shared, Walk:
+		for i := range op.N {
+			o.must(o.label(op, fmt.Sprint("do", i)))
+		}
+		o.fact(op, "%d", op.N)
+	case Blocked:
+		for i := range 3 {
+			o.must(o.label(op, fmt.Sprint("do", i)))
+		}
+		o.fact(op, "3")
+	case Branches, Scope:
+		o.bodies(op, id)
+	case Nap:
+		o.fact(op, "%s", map[bool]string{true: "cancelled", false: "woke"}[op.Way == "cancel" || op.Way == "outside"])
+		if op.Way == "outside" {
+			o.Messages = append(o.Messages, Message{To: id, Name: op.Name(), What: "timer", Key: o.label(op, "timer")})
+		}
+	case Wait, Gather:
+		o.wait(op, id)
+	case Child:
+		o.child(op, id)
+	case Park:
+		o.Messages = append(o.Messages, Message{To: id, Name: op.Asks(o.round), What: "decide", Value: op.Payload(o.round, 0), Key: o.label(op, "decide")})
+		o.fact(op, "decided %d", op.Payload(o.round, 0))
+	case Read, State:
+		o.fact(op, "ok")
+	case Part:
+		o.part(op)
+	case Broken:
+		o.Mends = append(o.Mends, o.label(op, "do"))
+		if op.Way == "child" {
+			o.block(op.Bodies[0], op.ChildID(id, o.round))
+			o.Children = append(o.Children, op.ChildID(id, o.round))
+		}
+		o.must(o.label(op, "do"))
+		o.fact(op, "mended")
+	}
+}
+
+func (o *oracle) step(op *Op, id string) {
+	switch op.Way {
+	case "caught", "unencodable":
+		o.may(o.label(op, "do"))
+		o.fact(op, "failed")
+	case "cancel":
+		o.may(o.label(op, "do"))
+		o.fact(op, "over")
+	case "parking":
+		o.Mends = append(o.Mends, o.label(op, "do"))
+	case "start":
+		o.must(o.label(op, "child"))
+		o.Children = append(o.Children, op.ChildID(id, o.round))
+	}
+}
+
+func (o *oracle) bodies(op *Op, id string) {
+	was := o.maybe
+	for i, b := range op.Bodies {
+		cancelled := op.Kind == Branches && op.Way == "cancel" && i == 0
+		facts := slices.Clone(o.Facts)
+		if cancelled {
+			o.maybe = true
+		}
+		o.block(b, id)
+		if cancelled {
+			o.Facts, o.maybe = facts, was
+		}
+	}
+	if op.Kind == Branches {
+		o.fact(op, "joined")
+	}
+}
+
+func (o *oracle) wait(op *Op, id string) {
+	v := op.Payload(o.round, 0)
+	switch op.Way {
+	case "within", "before", "hurry":
+		o.fact(op, "timed out")
+		return
+	case "where":
+		o.send(id, op.Signal(o.round), v+1, v) // the odd one stays
+		o.fact(op, "got %d", v)
+		return
+	}
+	if op.Kind == Gather {
+		var all []int
+		for i := range op.N + 1 {
+			if o.Retried {
+				i = 0 // a run that is retried gets what nobody took once more
+			}
+			all = append(all, op.Payload(o.round, i))
+		}
+		o.send(id, op.Signal(o.round), all...)
+		sum := 0
+		for _, v := range all {
+			sum += v
+		}
+		o.fact(op, "sum %d", sum)
+		return
+	}
+	o.send(id, op.Signal(o.round), v)
+	o.fact(op, "got %d", v)
+}
+
+func (o *oracle) child(op *Op, id string) {
+	child := op.ChildID(id, o.round)
+	o.Children = append(o.Children, child)
+	facts, was := o.Facts, o.maybe
+	o.Facts = nil
+	if op.Way == "cancel" || op.Way == "ends" {
+		o.maybe = true
+	}
+	o.block(op.Bodies[0], child)
+	slices.Sort(o.Facts)
+	mine := strings.Join(o.Facts, "; ")
+	o.Facts, o.maybe = facts, was
+	switch op.Way {
+	case "await", "outcome":
+		o.fact(op, "child {%s}", mine)
+	default:
+		o.fact(op, "%s", op.Way)
+	}
+}
+
+func (o *oracle) part(op *Op) {
+	one := func(part, what string) { o.must(o.label(op, part+what)) }
+	switch op.Way {
+	case "saga", "saga-keyed":
+		for _, part := range []string{"a", "b"} {
+			one(part, "first")
+			one(part, "second")
+		}
+	case "saga-bad", "saga-undone":
+		one("a", "first")
+		one("a", "first-undo")
+		if op.Way == "saga-undone" {
+			one("a", "second")
+			one("a", "second-undo")
+		}
+	case "tcc":
+		for _, what := range []string{"first", "second", "first-confirm", "second-confirm"} {
+			one("a", what)
+		}
+	case "tcc-bad":
+		one("a", "first")
+		one("a", "first-cancel")
+	}
+	o.fact(op, "%s", op.Way)
+	if !o.upset && !o.maybe {
+		return
+	}
+	for _, part := range []string{"a", "b"} { // what surrounds it ends otherwise, and so may it
+		for _, what := range []string{"first", "second"} {
+			for _, then := range []string{"", "-undo", "-confirm", "-cancel"} {
+				o.may(o.label(op, part+what+then))
+			}
+		}
+	}
+}

@@ -1,0 +1,158 @@
+// Package program has programs of workflows: trees of operations that a seed makes, that
+// are written as JSON, and that can be shrunk; and the oracle, which is an interpreter
+// without an engine and tells what each program must come to.
+package program
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// A Kind is what an operation does. Its ways are in [Ways].
+type Kind string
+
+// The kinds of operations.
+const (
+	Step     Kind = "step"
+	Loop     Kind = "loop"
+	Async    Kind = "async"
+	Tx       Kind = "tx"
+	Branches Kind = "branches"
+	Shared   Kind = "shared"
+	Blocked  Kind = "blocked"
+	Nap      Kind = "nap"
+	Wait     Kind = "wait"
+	Gather   Kind = "gather"
+	Child    Kind = "child"
+	Park     Kind = "park"
+	Read     Kind = "read"
+	State    Kind = "state"
+	Scope    Kind = "scope"
+	Part     Kind = "part"
+	Walk     Kind = "walk"
+	Code     Kind = "code"
+	Broken   Kind = "broken"
+)
+
+// Ways has the ways in which each kind is done. A generator takes each of them.
+var Ways = map[Kind][]string{
+	Step:     {"plain", "odd", "caught", "once", "big", "late", "parking", "unencodable", "announced"},
+	Loop:     {"keyed", "counted", "spread"},
+	Async:    {"await", "state", "cancel", "caught"},
+	Tx:       {"plain", "big", "barrier", "start", "send", "fails"},
+	Branches: {"await", "all", "any", "none", "completed", "set", "cancel"},
+	Shared:   {"slept", "stepped"},
+	Blocked:  {"mutex", "pipe"},
+	Nap:      {"sleep", "until", "timer", "timerat", "cancel", "outside"},
+	Wait:     {"plain", "within", "before", "where", "future", "inbox", "latest", "hurry", "started"},
+	Gather:   {"plain"},
+	Child:    {"await", "outcome", "detached", "ends", "cancel"},
+	Park:     {"plain", "choices"},
+	Read:     {"value", "now", "random", "version", "info", "ask", "errors"},
+	State:    {"variable", "key", "attribute", "payload", "publish", "status", "record", "emit", "letter"},
+	Scope:    {"plain", "stands"},
+	Part:     {"saga", "saga-bad", "saga-undone", "saga-keyed", "tcc", "tcc-bad"},
+	Walk:     {"plain", "pressed"},
+	Code:     {"panics", "retryable"},
+	Broken:   {"plain", "child"},
+}
+
+// Odds are the ways in which the body of a step goes wrong before it succeeds.
+var Odds = []string{"error", "panic", "goexit", "typed-nil", "panicking", "is", "unwrap", "retryable", "retry-after", "benign", "after", "hang"}
+
+// An Op is one operation. Its ID is unique in its program, that of children included.
+type Op struct {
+	ID     int     `json:"id"`
+	Kind   Kind    `json:"kind"`
+	Way    string  `json:"way"`
+	N      int     `json:"n,omitempty"` // how many
+	Odd    string  `json:"odd,omitempty"`
+	Bodies []Block `json:"bodies,omitempty"`
+}
+
+// A Block is operations one after the other.
+type Block []*Op
+
+// A Program is what one run does, with its children and those that it continues as.
+type Program struct {
+	Seed   uint64   `json:"seed"`
+	Flow   string   `json:"flow"` // code, or a declared flow: see [Flows]
+	Body   Block    `json:"body,omitempty"`
+	Deeds  []Deed   `json:"deeds,omitempty"`  // of a declared flow
+	Rounds int      `json:"rounds,omitempty"` // how often it continues as new
+	Clean  string   `json:"clean,omitempty"`  // finally, cancel, or empty
+	End    string   `json:"end"`              // see [Ends]
+	Acts   []string `json:"acts,omitempty"`   // what operators do meanwhile: see [Acts]
+}
+
+// Ends are the ways in which code ends.
+var Ends = []string{"returns", "fails", "errs", "cancels", "ends"}
+
+// Acts are what operators do to a run at any time. None but a cancel changes what it
+// comes to.
+var Acts = []string{"suspend", "cancel", "look", "purge", "signal"}
+
+// Name is the name of an operation in journals.
+func (o *Op) Name() string { return string(o.Kind) + strconv.Itoa(o.ID) }
+
+// Signal is the name of the signal that an operation waits for in a round.
+func (o *Op) Signal(round int) string { return fmt.Sprintf("s%d.%d", o.ID, round) }
+
+// Asks is the name under which an operation asks for a decision in a round.
+func (o *Op) Asks(round int) string { return fmt.Sprintf("%s.%d", o.Name(), round) }
+
+// Payload is what the i-th message of that signal says.
+func (o *Op) Payload(round, i int) int { return o.ID*10_000 + round*100 + i }
+
+// ChildID is the workflow ID of the child that an operation starts.
+func (o *Op) ChildID(parent string, round int) string {
+	return fmt.Sprintf("%s.%d.%d", parent, o.ID, round)
+}
+
+// Label names an effect in the outside world: which program, operation and round, and
+// what of it.
+func Label(instance string, id, round int, what string) string {
+	return fmt.Sprintf("%s/%d.%d/%s", instance, id, round, what)
+}
+
+// All calls f for every operation, those in children and branches too.
+func (b Block) All(f func(*Op)) {
+	for _, o := range b {
+		f(o)
+		for _, body := range o.Bodies {
+			body.All(f)
+		}
+	}
+}
+
+// Has reports whether a kind is in the program, done in that way; every way where it is
+// empty.
+func (p *Program) Has(k Kind, way string) (found bool) {
+	p.Body.All(func(o *Op) { found = found || o.Kind == k && (way == "" || o.Way == way) })
+	return found
+}
+
+// Without returns the program without some operations, and whether anything was left
+// out.
+func (p *Program) Without(ids ...int) *Program {
+	out := *p
+	out.Body = p.Body.without(ids)
+	return &out
+}
+
+func (b Block) without(ids []int) Block {
+	var out Block
+	for _, o := range b {
+		if slices.Contains(ids, o.ID) {
+			continue
+		}
+		c := *o
+		c.Bodies = nil
+		for _, body := range o.Bodies {
+			c.Bodies = append(c.Bodies, body.without(ids))
+		}
+		out = append(out, &c)
+	}
+	return out
+}

@@ -1,0 +1,355 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/torture/desk"
+	"github.com/perdure/perdure/internal/torture/judge"
+	"github.com/perdure/perdure/internal/torture/program"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/perduretest"
+)
+
+// patience is how long programs may take to end once no fault strikes any more.
+const patience = 90 * time.Second
+
+// tormented is how long faults strike in one round.
+const tormented = 12 * time.Second
+
+func (s *supervisor) isSQLite() bool { return strings.HasPrefix(s.Store, "sqlite:") }
+
+// run has programs run, round after round, until the time is over or something is wrong.
+func (s *supervisor) run(ctx context.Context) (*report, error) {
+	began := time.Now()
+	until := began.Add(time.Duration(s.Minutes * float64(time.Minute)))
+	var only *program.Program
+	if s.Only != "" {
+		data, err := os.ReadFile(s.Only)
+		if err == nil {
+			err = json.Unmarshal(data, &only)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	seen := newSaturation(began, until)
+	for seed := s.Seed * 1_000_000; time.Now().Before(until) && ctx.Err() == nil; {
+		var programs []*program.Program
+		for range s.Batch {
+			p := only
+			if p == nil {
+				p = program.Generate(seed, s.limits())
+			}
+			seed++
+			programs = append(programs, p)
+		}
+		r, err := s.round(ctx, programs)
+		if err != nil {
+			return nil, err
+		}
+		seen.add(programs, r.faults)
+		if len(r.wrong) > 0 && ctx.Err() == nil {
+			s.report.Wrong = append(s.report.Wrong, r.wrong...)
+			s.explain(ctx, r)
+			break
+		}
+	}
+	s.report.Minutes = time.Since(began).Minutes()
+	s.report.Seen, s.report.Fresh = len(seen.all), seen.fresh
+	s.gates()
+	return &s.report, ctx.Err()
+}
+
+// gates judges the torture itself: that it did what proves something.
+func (s *supervisor) gates() {
+	if s.report.Minutes < 0.5 || len(s.report.Wrong) > 0 {
+		return
+	}
+	demand := func(what string, n, least int) {
+		if n < least {
+			s.report.Wrong = append(s.report.Wrong, fmt.Sprintf("the torture proves little: %s %d times only", what, n))
+		}
+	}
+	demand("nodes were killed", s.report.Faults["kill"], int(3*s.report.Minutes))
+	demand("calls were repeated", s.report.Repeated, 1)
+	demand("programs ended", s.report.Programs, s.Batch)
+	demand("runs were replayed", s.report.Replayed, s.Batch)
+	if s.report.Minutes > 5 {
+		for _, f := range s.faults() {
+			demand("fault "+f.name+" took effect", s.report.Faults[f.name], 1)
+		}
+	}
+}
+
+// A round is what came of some programs that ran at one time.
+type round struct {
+	cases  []*desk.Case
+	runs   []*judge.Run
+	wrong  []string
+	faults []string
+}
+
+// round has programs run while faults strike, and judges them when all have ended.
+func (s *supervisor) round(ctx context.Context, programs []*program.Program) (*round, error) {
+	s.report.Rounds++
+	r := &round{}
+	d := &desk.Desk{Env: s.env, Client: func() *perdure.Client { return s.client }, World: s.world, Pace: 60 * time.Millisecond, Seed: s.rng.Uint64(), Count: s.acted}
+	dealing, stop := context.WithTimeout(ctx, tormented+patience)
+	defer stop()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i, p := range programs {
+		c := desk.NewCase(p, fmt.Sprintf("r%d-%d-%d", s.report.Rounds, i, p.Seed))
+		r.cases = append(r.cases, c)
+		wg.Go(func() {
+			if !nap(dealing, time.Duration(i)*tormented/time.Duration(2*len(programs))) {
+				return
+			}
+			if err := d.Deal(dealing, c); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				r.wrong = append(r.wrong, err.Error())
+			}
+		})
+	}
+	over := make(chan struct{})
+	go func() { wg.Wait(); close(over) }()
+	r.faults = s.storm(ctx, over)
+	<-over
+	if ctx.Err() != nil {
+		return r, nil
+	}
+	return r, s.judge(ctx, r)
+}
+
+// storm has faults strike for a while, and returns which did.
+func (s *supervisor) storm(ctx context.Context, over chan struct{}) []string {
+	ctx, stop := context.WithTimeout(ctx, tormented)
+	defer stop()
+	go func() {
+		select {
+		case <-over:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	s.mu.Lock()
+	before := maps.Clone(s.report.Faults)
+	s.mu.Unlock()
+	s.torment(ctx, rand.New(rand.NewPCG(s.rng.Uint64(), 5)))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for name, n := range s.report.Faults {
+		if n > before[name] {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func (s *supervisor) began(string) {}
+
+func (s *supervisor) ended(name string, took bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if took {
+		s.report.Faults[name]++
+	}
+}
+
+// acted counts what the desk did.
+func (s *supervisor) acted(verb string) {
+	verb, _, _ = strings.Cut(verb, " ")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report.Acts[verb]++
+}
+
+// judge judges a round when everything of it has ended.
+func (s *supervisor) judge(ctx context.Context, r *round) error {
+	s.mu.Lock()
+	r.wrong = append(r.wrong, s.wrong...)
+	s.wrong = nil
+	s.mu.Unlock()
+	var ids []string
+	for _, c := range r.cases {
+		ids = append(append(ids, c.ID), c.Want.Children...)
+	}
+	slices.Sort(ids)
+	var err error
+	if r.runs, err = judge.Read(ctx, s.store, slices.Compact(ids)...); err != nil {
+		return err
+	}
+	calls, err := s.ledger.more()
+	if err != nil {
+		return err
+	}
+	money, err := judge.ReadMoney(ctx, s.db)
+	if err != nil {
+		return err
+	}
+	if _, err := s.db.ExecContext(ctx, `delete from torture_money`); err != nil {
+		return err
+	}
+	if len(r.wrong) == 0 {
+		if calls, err = s.owed(ctx, calls); err != nil {
+			return err
+		}
+	}
+	r.wrong = append(r.wrong, judge.Judge(judge.Evidence{Cases: r.cases, Calls: calls, Runs: r.runs, Money: money, Told: true})...)
+	orphans, err := s.orphans(ctx)
+	if err != nil {
+		return err
+	}
+	r.wrong = append(r.wrong, orphans...)
+	r.wrong = append(r.wrong, s.replay(r)...)
+	s.count(r, len(calls), judge.Repeated(calls))
+	return nil
+}
+
+// count adds the numbers of a round.
+func (s *supervisor) count(r *round, calls, repeated int) {
+	s.report.Programs += len(r.cases)
+	s.report.Runs += len(r.runs)
+	for _, run := range r.runs {
+		s.report.Entries += len(run.Entries)
+	}
+	s.report.Calls += calls
+	s.report.Repeated += repeated
+	if path, ok := strings.CutPrefix(s.Store, "sqlite:"); ok {
+		if info, err := os.Stat(path + "-wal"); err == nil {
+			s.report.WAL = max(s.report.WAL, info.Size())
+		}
+	}
+	for _, n := range s.nodes {
+		p, _ := n.process()
+		s.report.Memory = max(s.report.Memory, resident(p.Pid))
+	}
+	if s.report.WAL > 256<<20 {
+		r.wrong = append(r.wrong, fmt.Sprintf("the log has %d bytes", s.report.WAL))
+	}
+	if s.report.Memory > 1<<30 {
+		r.wrong = append(r.wrong, fmt.Sprintf("a node has %d bytes", s.report.Memory))
+	}
+}
+
+// resident is how much memory a process has; 0 where the system does not tell.
+func resident(pid int) int64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	var size, pages int64
+	_, _ = fmt.Sscan(string(data), &size, &pages)
+	return pages * int64(os.Getpagesize())
+}
+
+// owed waits until everybody was told what he is to be told, and reads what the world
+// heard of that.
+func (s *supervisor) owed(ctx context.Context, calls []judge.Call) ([]judge.Call, error) {
+	for range 300 {
+		info, err := s.store.Info(ctx)
+		if err != nil {
+			return calls, err
+		}
+		if info.Owed == 0 {
+			more, err := s.ledger.more()
+			return append(calls, more...), err
+		}
+		nap(ctx, 100*time.Millisecond)
+	}
+	return calls, errors.New("what is owed is not told within 30 s")
+}
+
+// orphans are the open runs that nothing wakes, as it seems twice.
+func (s *supervisor) orphans(ctx context.Context) ([]string, error) {
+	first, err := judge.Orphans(ctx, s.store)
+	if err != nil || len(first) == 0 {
+		return nil, err
+	}
+	nap(ctx, 2*lease)
+	again, err := judge.Orphans(ctx, s.store)
+	return slices.DeleteFunc(first, func(o string) bool { return !slices.Contains(again, o) }), err
+}
+
+// replay has the code of every program replay its journal.
+func (s *supervisor) replay(r *round) (wrong []string) {
+	flows := map[string]perdure.Definition{"program": s.env.Workflow()}
+	for _, f := range program.Flows {
+		flows[f.Name] = s.env.Flow(f.Name)
+	}
+	unordered := map[string]bool{}
+	for _, c := range r.cases {
+		unordered[c.ID] = c.Program.Has(program.Blocked, "")
+	}
+	for _, run := range r.runs {
+		flow, known := flows[run.Head.Workflow]
+		instance, _, _ := strings.Cut(run.Head.WorkflowID, ".")
+		if !known || unordered[instance] || len(run.Bad) > 0 || !run.Head.Status.IsTerminal() {
+			continue
+		}
+		var history bytes.Buffer
+		if err := journal.Write(&history, run.Entries); err != nil {
+			return append(wrong, err.Error())
+		}
+		var differs []perduretest.Difference
+		s.t.Run("replay", func(t *testing.T) { differs = perduretest.Replay(t, history.Bytes(), flow).Differences })
+		s.report.Replayed++
+		for _, d := range differs {
+			if run.Head.Status == journal.Cancelled && d.Kind != perduretest.DifferenceMismatch || strings.Contains(d.Path, "cancel:") {
+				continue // it was cancelled from outside; what is recorded after the end of the code is the engine's
+			}
+			wrong = append(wrong, fmt.Sprintf("run %s of %s does not replay: %v", run.Head.ID, run.Head.WorkflowID, d))
+		}
+	}
+	return wrong
+}
+
+// explain shows the programs that went wrong, and shrinks the first.
+func (s *supervisor) explain(ctx context.Context, r *round) {
+	var first *program.Program
+	for _, c := range r.cases {
+		if !slices.ContainsFunc(r.wrong, func(w string) bool { return strings.Contains(w, c.ID) }) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "seed %d, %v\n%s\n", s.Seed, c, judge.Story(r.runs, c.ID))
+		if first == nil {
+			first = c.Program
+		}
+	}
+	for _, w := range r.wrong {
+		fmt.Fprintln(os.Stderr, "WRONG", w)
+	}
+	if first == nil || s.Minutes < 1 {
+		return
+	}
+	small := shrink(first, time.Now().Add(shrinking), func(p *program.Program) bool { return s.fails(ctx, p) })
+	data, _ := json.Marshal(small)
+	fmt.Fprintf(os.Stderr, "shrunk:\n%s\n", data)
+	s.report.Shrunk = small
+}
+
+// shrinking is how long a program is shrunk at most.
+const shrinking = 4 * time.Minute
+
+// fails reports whether a program goes wrong in one run, in which some copies of it run.
+func (s *supervisor) fails(ctx context.Context, p *program.Program) bool {
+	r, err := s.round(ctx, slices.Repeat([]*program.Program{p}, 8))
+	return err == nil && len(r.wrong) > 0
+}

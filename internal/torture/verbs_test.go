@@ -1,0 +1,242 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/internal/torture/program"
+)
+
+const module = "github.com/perdure/perdure"
+
+// listed is what go list says of a package.
+type listed struct {
+	Dir, ImportPath, Export string
+	GoFiles                 []string
+}
+
+// A source reads packages with their types.
+type source struct {
+	fset     *token.FileSet
+	packages map[string]listed
+	importer types.Importer
+}
+
+func newSource(t *testing.T) *source {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-export", "-deps", "-json=Dir,ImportPath,Export,GoFiles", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &source{fset: token.NewFileSet(), packages: map[string]listed{}}
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		s.packages[p.ImportPath] = p
+	}
+	s.importer = importer.ForCompiler(s.fset, "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(s.packages[path].Export)
+	})
+	return s
+}
+
+// uses adds the names of other packages that the code of a package uses.
+func (s *source) uses(t *testing.T, path string, used map[string]bool) {
+	t.Helper()
+	p := s.packages[path]
+	var files []*ast.File
+	for _, name := range p.GoFiles {
+		f, err := parser.ParseFile(s.fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+	if _, err := (&types.Config{Importer: s.importer}).Check(path, s.fset, files, info); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range info.Uses {
+		used[nameOf(o)] = true
+	}
+}
+
+// nameOf is the name of a function or method, with that of its package.
+func nameOf(o types.Object) string {
+	f, ok := o.(*types.Func)
+	if !ok || f.Pkg() == nil {
+		return ""
+	}
+	name := f.Pkg().Name() + "."
+	if recv := f.Origin().Signature().Recv(); recv != nil {
+		typ := recv.Type()
+		if p, ok := typ.(*types.Pointer); ok {
+			typ = p.Elem()
+		}
+		named, ok := typ.(*types.Named)
+		if !ok {
+			return ""
+		}
+		name += named.Obj().Name() + "."
+	}
+	return name + f.Name()
+}
+
+// verbs are the exported functions and methods of a package.
+func (s *source) verbs(t *testing.T, path string) (out []string) {
+	t.Helper()
+	pkg, err := s.importer.Import(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range pkg.Scope().Names() {
+		o := pkg.Scope().Lookup(name)
+		if !o.Exported() {
+			continue
+		}
+		switch o := o.(type) {
+		case *types.Func:
+			out = append(out, nameOf(o))
+		case *types.TypeName:
+			named, ok := o.Type().(*types.Named)
+			if !ok || o.IsAlias() || types.IsInterface(named) {
+				continue
+			}
+			for m := range named.Methods() {
+				if m.Exported() {
+					out = append(out, nameOf(m))
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// none are the exported functions and methods that are no verbs of programs: what they
+// are for stands before them. What a program could do belongs into one instead.
+var none = map[string]string{
+	"names and values of Go":          "perdure.*.Error perdure.*.Unwrap perdure.*.Unwrap perdure.*.String perdure.Pattern.String perdure.Issue.String perdure.Encode perdure.ValidName dag.ChildResult.MarshalJSON dag.ChildResult.UnmarshalJSON",
+	"what is checked at registration": "perdure.CheckPressure perdure.CheckRetry perdure.CheckTimeout perdure.If.Check perdure.Graph.* perdure.*.Validate perdure.Arguments.Check perdure.Callbacks.* perdure.RegisterPressure perdure.ResetPressures perdure.Pressures perdure.PressureConfig.Pressure",
+	"what patterns are made of":       "perdure.Calls.* perdure.ExecutionEvents.* perdure.If.Holds perdure.Arguments.Fill perdure.AtMost.* perdure.Adaptive.* perdure.Batched.* perdure.Breaker.* perdure.Retry.* perdure.Phase.Of perdure.PublisherFunc.Publish",
+	"what is read of an engine":       "perdure.Engine.Workflows perdure.Ended.Report perdure.Report.* perdure.ResultOf perdure.Status.*",
+	"definitions as data":             "dag.Read dag.Handler dag.ChildOf dag.Graph.Graph dag.Graph.Layers saga.Composition.Graph saga.NamedHandler",
+	"what is read of a result":        "dag.Result.* dag.Step.Of dag.Step.ID saga.Result.* saga.Composed.* saga.Step.Of saga.Step.ID saga.Saga.ResultOf saga.Composition.ResultOf tcc.Result.* tcc.Participant.Of tcc.Participant.ID tcc.Participant.In tcc.Member.Of",
+	"a start that waits for the end":  "dag.Graph.Execute saga.Saga.Execute saga.Composition.Execute tcc.TCC.Execute tcc.Composition.Execute perdure.Run.*",
+	"what answers questions":          "dag.Graph.Query dag.Graph.Ask",
+	"housekeeping of the application": "barrier.Clean",
+}
+
+// unplayed are the verbs that no program has yet.
+const unplayed = `dag.ChildStep.AnyOutcome dag.ChildStep.Detached dag.Graph.Again dag.Graph.Concurrency dag.Signal dag.Step.Async dag.Step.Output
+	dag.Step.WaitAll dag.Step.WaitAny dag.Timer dag.UndoWith saga.AddEach saga.Composition.On saga.Composition.Policy saga.FailFast saga.FromInput
+	saga.FromStep saga.FromVariable saga.Member.Map saga.Member.Optional saga.Member.When saga.Member.With saga.RetryThenFail saga.Robust
+	saga.Saga.ParkOnUndoError saga.Saga.Pressure saga.Source.Field saga.Step.AllOf saga.Step.Critical saga.Step.Event saga.Step.Named saga.Step.Order
+	saga.Step.Output saga.Step.Outputs saga.UndoWith tcc.CancelWith tcc.Composition.On tcc.Composition.Pressure tcc.ConfirmWith tcc.Member.Optional
+	tcc.Participant.Event tcc.Participant.Optional tcc.Participant.Timeout tcc.TCC.Park barrier.Confirmed barrier.In perdure.Client.DeadLetter
+	perdure.Client.DeleteDeadLetter perdure.Client.Deliver perdure.Client.Get perdure.Client.SendTx perdure.Client.Start perdure.Client.StartTx
+	perdure.Client.Versions perdure.Leaving perdure.Output perdure.RunStatuses perdure.SendWithStart perdure.SendWithStartTx perdure.Workflow.Get
+	perdure.Workflow.Name`
+
+// isNone reports whether a name is listed as one that is no verb.
+func isNone(name string) bool {
+	for _, list := range none {
+		for _, pattern := range strings.Fields(list) {
+			if ok, _ := filepath.Match(pattern, name); ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Every exported function and method of what programs are written with is in the code that
+// plays them, or in the list of those that are no verbs.
+func TestEveryVerbIsPlayed(t *testing.T) {
+	s := newSource(t)
+	used := map[string]bool{}
+	for path := range s.packages {
+		if strings.HasPrefix(path, module+"/internal/torture") {
+			s.uses(t, path, used)
+		}
+	}
+	for _, path := range []string{module, module + "/dag", module + "/saga", module + "/tcc", module + "/barrier"} {
+		verbs := s.verbs(t, path)
+		waiting := strings.Fields(unplayed)
+		if len(verbs) < 5 {
+			t.Fatalf("%s has only %v", path, verbs)
+		}
+		for _, verb := range verbs {
+			switch {
+			case used[verb] && isNone(verb) && !strings.Contains(verb, "Error"):
+				continue
+			case used[verb] && slices.Contains(waiting, verb):
+				t.Errorf("%s is in a program: take it off the list of those that are in none", verb)
+			case !used[verb] && !isNone(verb) && !slices.Contains(waiting, verb):
+				t.Errorf("%s is in no program: play it, or say why it is no verb", verb)
+			}
+		}
+	}
+}
+
+// The generator makes every kind of operation in each of its ways, every odd error, end,
+// clean-up and act, and every declared flow; and the oracle knows them.
+func TestEveryWayIsGenerated(t *testing.T) {
+	seen := map[string]bool{}
+	for seed := range uint64(6000) {
+		p := program.Generate(seed, program.Limits{Tx: true})
+		want := program.Foresee(p, "p")
+		if len(want.Ends) == 0 {
+			t.Fatalf("seed %d has no end", seed)
+		}
+		seen["flow "+p.Flow], seen["clean "+p.Clean], seen["end "+p.End] = true, true, true
+		for _, a := range p.Acts {
+			seen["act "+a] = true
+		}
+		p.Body.All(func(o *program.Op) { seen[fmt.Sprint(o.Kind, " ", o.Way)], seen["odd "+o.Odd] = true, true })
+		data, err := json.Marshal(p)
+		var back program.Program
+		if err == nil {
+			err = json.Unmarshal(data, &back)
+		}
+		if again, _ := json.Marshal(back); err != nil || string(again) != string(data) {
+			t.Fatalf("seed %d does not come back from JSON: %v", seed, err)
+		}
+	}
+	want := []string{"flow code", "clean ", "clean finally", "clean cancel"}
+	for _, f := range program.Flows {
+		want = append(want, "flow "+f.Name)
+	}
+	for kind, ways := range program.Ways {
+		for _, way := range ways {
+			want = append(want, fmt.Sprint(kind, " ", way))
+		}
+	}
+	for prefix, list := range map[string][]string{"odd ": program.Odds, "end ": program.Ends, "act ": program.Acts} {
+		for _, what := range list {
+			want = append(want, prefix+what)
+		}
+	}
+	for _, w := range want {
+		if !seen[w] {
+			t.Errorf("no program of 6,000 has %s", w)
+		}
+	}
+}
