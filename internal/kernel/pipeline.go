@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -138,6 +139,7 @@ func (p *pipeline) loop() {
 	work := p.gather(nil)
 	for len(work) > 0 {
 		b := <-p.free
+		work = p.more(work)
 		n := b.form(work)
 		p.halve(*b, b)
 		work = p.gather(slices.Delete(work, 0, n))
@@ -204,6 +206,29 @@ func (p *pipeline) gather(work []source) []source {
 		}
 		<-p.nudge
 	}
+}
+
+// mostYields bounds how long a group waits for others with one processor.
+const mostYields = 8
+
+// more lets those go on who can, where there is one processor, and adds what they push.
+// Else the pipeline and the run that it has just told would pass the processor to and
+// fro, a row at a time, while the bodies of all others wait.
+func (p *pipeline) more(work []source) []source {
+	if runtime.GOMAXPROCS(0) > 1 {
+		return work
+	}
+	for range mostYields {
+		n := len(work)
+		runtime.Gosched()
+		p.mu.Lock()
+		work = p.pushed(work)
+		p.mu.Unlock()
+		if len(work) == n {
+			break
+		}
+	}
+	return work
 }
 
 // form builds a group from the first of work and says how many joined.
