@@ -246,20 +246,24 @@ func (k SendKey) start(o *startOptions) error {
 	return k.send(&kernel.Signal{})
 }
 
-// A Delivery is what became of a signal.
+// A Delivery is what became of a signal. There are three answers: a run has it, it is
+// kept as Unrouted, or it is NotDelivered.
 type Delivery struct {
 	Run       journal.RunID // that has it; empty where there is none yet
 	Number    int64         // in its inbox, or among those that found no run
 	Duplicate bool          // the key was used before: nothing was done
 	Unrouted  bool          // no open run has the workflow ID: it is kept for one
 	New       bool          // [SendWithStart] has started the run
+
+	NotDelivered bool           // there is no such run, or it has ended: nothing was done
+	Status       journal.Status // of a run that has ended; else 0
 }
 
 // Send sends the signal to a run, by run ID or workflow ID. When it returns
 // without an error, the message is durable: one wait takes it, or it is among
 // those that nobody took when the run ended. By a workflow ID that no open run
-// has, it is kept as unrouted for a run that will have it. To a run that has ended
-// it gives an [Error] of code wrong_state.
+// has, it is kept as unrouted for a run that will have it. To a run
+// ID of no run, or of one that has ended, it is not delivered. None of this is an error.
 func (s Signal[T]) Send(ctx context.Context, c Caller, id string, v T, opts ...SendOption) (Delivery, error) {
 	sig, err := s.message(id, v, opts)
 	if err != nil {

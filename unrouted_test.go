@@ -133,8 +133,9 @@ func TestUnroutedSignalsExpire(t *testing.T) {
 		}, takes)
 	}
 	mailed(t, perdure.Options{KeepUnrouted: -1}, func(t *testing.T, w *world) {
-		_, err := paid.Send(context.Background(), w.eng, "x", 1)
-		codeIs(t, err, journal.CodeNotFound)
+		if d, err := paid.Send(context.Background(), w.eng, "x", 1); err != nil || !d.NotDelivered || d.Run != "" {
+			t.Errorf("%+v, %v", d, err)
+		}
 		same(t, "kept", unroutedNow(w), "[]")
 	})
 }
@@ -166,8 +167,9 @@ func TestKeyReachesARunAndItsChainOnce(t *testing.T) {
 		gives(w, takes, "a", []int{1, 3})
 		again("after the end", string(a.RunID()))
 		again("after the end, by workflow ID", "a")
-		_, err := paid.Send(context.Background(), w.eng, string(a.RunID()), 9)
-		codeIs(t, err, journal.CodeWrongState)
+		if d, err := paid.Send(context.Background(), w.eng, string(a.RunID()), 9); err != nil || !d.NotDelivered || d.Run != a.RunID() {
+			t.Errorf("%+v, %v", d, err)
+		}
 
 		first := begun(w, chain, "c", nil)
 		for i := range 3 {
@@ -218,12 +220,7 @@ func TestSendersAreToldWhatCannotBe(t *testing.T) {
 				func() error { _, err := perdure.NewSignal[any]("s").Send(bg, w.eng, "x", func() {}); return err },
 			},
 			journal.CodeNotFound: {
-				func() error {
-					_, err := paid.Send(bg, w.eng, string(run.RunID()[:9])+"1-999", 1)
-					return err
-				},
 				func() error { return w.eng.Decide(bg, "nobody", "p", perdure.Decision{}) },
-				func() error { _, err := w.eng.Send(bg, "nobody", "Cancel", nil); return err },
 				func() error { _, err := w.eng.Deliver(bg, 1, "nobody"); return err },
 			},
 		}
@@ -269,8 +266,9 @@ func TestSignalsOfTheEnginesNameCancel(t *testing.T) {
 				if err != nil || !d.Duplicate {
 					t.Errorf("again with the key: %+v, %v", d, err)
 				}
-				_, err = w.eng.Send(bg, string(run.RunID()), name, nil)
-				codeIs(t, err, journal.CodeWrongState)
+				if d, err = w.eng.Send(bg, string(run.RunID()), name, nil); err != nil || !d.NotDelivered {
+					t.Errorf("once it is cancelled: %+v, %v", d, err)
+				}
 				same(t, "not taken", unread(w, id), "[]")
 			}
 		}
@@ -442,4 +440,41 @@ func TestSendWithStartIsAtomicWhateverFails(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A signal has one of three answers, and what has become of the run is no error.
+//
+// spec: F-22
+func TestASignalIsDeliveredUnroutedOrNotDelivered(t *testing.T) {
+	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+		run := begun(w, takes, "x", 1)
+		gone := perdure.Delivery{NotDelivered: true}
+		over := perdure.Delivery{Run: run.RunID(), NotDelivered: true, Status: journal.Completed}
+		c, err := perdure.NewClient(t.Context(), w.db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers := func(id, name string, want perdure.Delivery) {
+			t.Helper()
+			typed, err := paid.Send(t.Context(), c, id, 1)
+			if name != "paid" {
+				typed, err = w.eng.Send(t.Context(), id, name, []byte("1"))
+			}
+			bare, other := c.Send(t.Context(), id, name, []byte("1"))
+			typed.Number, bare.Number = 0, 0
+			if typed != want || bare != want || err != nil || other != nil {
+				t.Errorf("%s to %s: %+v, %v; %+v, %v; want %+v", name, id, typed, err, bare, other, want)
+			}
+		}
+		answers("x", "paid", perdure.Delivery{Run: run.RunID()})
+		answers("nobody", "paid", perdure.Delivery{Unrouted: true})
+		nobody := string(run.RunID()[:9]) + "1-999"
+		answers(nobody, "paid", gone)
+		answers(nobody, "Cancel", gone)
+		answers("nobody", "Cancel", gone)
+		gives(w, takes, "x", []int{1})
+		answers(string(run.RunID()), "paid", over)
+		answers(string(run.RunID()), "Cancel", over)
+		answers("x", "paid", perdure.Delivery{Unrouted: true})
+	}, takes)
 }

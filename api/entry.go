@@ -69,10 +69,14 @@ type Message struct {
 	Data   Data      `json:"data,omitzero"`
 }
 
-// A Delivery is what became of a signal.
+// A Delivery is what became of a signal: a run has it, it is unrouted, or it is not
+// delivered.
 type Delivery struct {
 	RunID     string `json:"run_id,omitempty"` // that has it
 	Number    int64  `json:"number,omitempty"` // in its inbox, or among those that found no run
 	Duplicate bool   `json:"duplicate,omitempty"`
 	Unrouted  bool   `json:"unrouted,omitempty"`
+
+	NotDelivered bool   `json:"not_delivered,omitempty"` // there is no such run, or it has ended
+	Status       string `json:"status,omitempty"`        // of a run that has ended
 }

@@ -221,7 +221,7 @@ open run has is kept for one that will have it; unrouted list shows those.`,
 
 // warnUnheard says so where the run that has a signal waits for others.
 func (c *client) warnUnheard(ctx context.Context, w io.Writer, d perdure.Delivery, name string) error {
-	if d.Duplicate || d.Unrouted {
+	if d.Duplicate || d.Unrouted || d.NotDelivered {
 		return nil
 	}
 	waits, err := c.waits(ctx, journal.Head{ID: d.Run}, journal.WaitSignal)
@@ -232,7 +232,11 @@ func (c *client) warnUnheard(ctx context.Context, w io.Writer, d perdure.Deliver
 }
 
 func deliveryOf(d perdure.Delivery) api.Delivery {
-	return api.Delivery{RunID: string(d.Run), Number: d.Number, Duplicate: d.Duplicate, Unrouted: d.Unrouted}
+	out := api.Delivery{RunID: string(d.Run), Number: d.Number, Duplicate: d.Duplicate, Unrouted: d.Unrouted, NotDelivered: d.NotDelivered}
+	if d.Status != 0 {
+		out.Status = d.Status.String()
+	}
+	return out
 }
 
 func printDelivery(w io.Writer, id string, d perdure.Delivery) error {
@@ -242,6 +246,10 @@ func printDelivery(w io.Writer, id string, d perdure.Delivery) error {
 		_, err = fmt.Fprintf(w, "nothing was done: a signal with this key came to %s before\n", id)
 	case d.Unrouted:
 		_, err = fmt.Fprintf(w, "no open run has the workflow ID %s: the signal is kept for one, as number %d\n", id, d.Number)
+	case d.NotDelivered && d.Status != 0:
+		_, err = fmt.Fprintf(w, "not delivered: run %s is %v\n", d.Run, d.Status)
+	case d.NotDelivered:
+		_, err = fmt.Fprintf(w, "not delivered: there is no run %s\n", id)
 	default:
 		_, err = fmt.Fprintf(w, "run %s has it, as message %d\n", d.Run, d.Number)
 	}

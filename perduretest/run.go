@@ -71,7 +71,8 @@ func newRun[I, O any](env *Env, w *perdure.Workflow[I, O], run *perdure.Run[O]) 
 
 // Send sends a signal, and fails the test at once where it cannot. Without a
 // [perdure.SendKey] it has one of the kit's, so that it is delivered once also
-// where the engine dies meanwhile and the next one is asked.
+// where the engine dies meanwhile and the next one is asked. A test that a signal is not
+// delivered calls [perdure.Signal.Send].
 func Send[T any](env *Env, s perdure.Signal[T], id string, v T, opts ...perdure.SendOption) perdure.Delivery {
 	env.Helper()
 	opts = append([]perdure.SendOption{perdure.SendKey(env.newID("perduretest"))}, opts...)
@@ -82,6 +83,9 @@ func Send[T any](env *Env, s perdure.Signal[T], id string, v T, opts ...perdure.
 	})
 	if err != nil {
 		env.Fatalf("send %s to %s: %v", s.Name(), id, err)
+	}
+	if d.NotDelivered {
+		env.Fatalf("send %s to %s: not delivered: there is no such run, or it has ended", s.Name(), id)
 	}
 	return d
 }

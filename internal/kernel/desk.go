@@ -227,13 +227,21 @@ type Delivery struct {
 	Duplicate bool          // the key was used before: nothing was done
 	Unrouted  bool          // no open run has the workflow ID: it is kept for one
 	New       bool          // the run was started by this
+
+	NotDelivered bool           // there is no such run, or it has ended: nothing was done
+	Status       journal.Status // of a run that has ended; else 0
 }
 
 // Signal sends a message to a run. When it returns, the message is durable: it is
-// taken by one wait, or counted among those that nobody took when the run ended.
+// taken by one wait, or counted among those that nobody took when the run ended. That it
+// is not delivered is an answer and no error.
 func (d *Desk) Signal(ctx context.Context, s Signal) (Delivery, error) {
 	op := "signal " + s.Name + " to " + s.ID
-	return d.deliver(ctx, op, func(o office) (*store.Post, error) { return d.post(o, op, s) })
+	out, err := d.deliver(ctx, op, func(o office) (*store.Post, error) { return d.post(o, op, s) })
+	if out.NotDelivered {
+		return out, nil
+	}
+	return out, err
 }
 
 // post makes the message of a signal. The names Cancel and CancelWorkflow are the
@@ -327,6 +335,7 @@ func (d *Desk) deliver(ctx context.Context, op string, make func(office) (*store
 	return out, err
 }
 
+// delivered tells what became of a message. It fails where it is not delivered.
 func delivered(op string, p *store.Post) (Delivery, error) {
 	out := Delivery{Run: p.To.ID, Number: p.Number}
 	switch p.Verdict {
@@ -335,8 +344,10 @@ func delivered(op string, p *store.Post) (Delivery, error) {
 	case store.Unrouted:
 		out.Unrouted = true
 	case store.Closed:
+		out.NotDelivered, out.Status = true, p.To.Status
 		return out, wrongState(op, p.To, "it has ended")
 	case store.Nobody:
+		out.NotDelivered = true
 		return out, &journal.Error{Code: journal.CodeNotFound, Op: op, Message: "no open run has this run ID or workflow ID"}
 	}
 	return out, nil
