@@ -103,7 +103,7 @@ func (d Does) branch(o *stepOptions) error {
 }
 
 func (o *stepOptions) naming(name string) kernel.Naming {
-	return kernel.Naming{Name: name, Key: o.key, Was: o.was, StandsFor: o.standsFor, Does: o.does}
+	return kernel.Naming{Name: name, Key: o.key, Change: o.change, StandsFor: o.standsFor, Does: o.does}
 }
 
 func branchOptions(what, name string, opts []BranchOption) (stepOptions, error) {

@@ -44,10 +44,14 @@ func steps(executed *list, names ...string) perdure.Definition {
 	return perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		var out []string
 		for _, name := range names {
+			name, added := strings.CutPrefix(name, "+")
 			name, was, _ := strings.Cut(name, "<")
 			var opts []perdure.StepOption
+			if added {
+				opts = append(opts, perdure.Added)
+			}
 			if was != "" {
-				opts = append(opts, perdure.Was(was))
+				opts = append(opts, perdure.RenamedFrom(was))
 			}
 			v, err := perdure.Step(ctx, name, func(context.Context) (string, error) {
 				executed.add(name)
@@ -73,9 +77,9 @@ func TestAnotherBuildIsReplayedByName(t *testing.T) {
 		told     []string
 	}{
 		{"same", []string{"a", "b", "c", "d"}, "A B C D", []string{"c", "d"}, nil},
-		{"step added before", []string{"x", "a", "b", "c", "d"}, "X A B C D", []string{"x", "c", "d"}, []string{"x: new in this build"}},
+		{"step added before", []string{"+x", "a", "b", "c", "d"}, "X A B C D", []string{"x", "c", "d"}, []string{"x: new in this build"}},
 		{"step removed", []string{"b", "c", "d"}, "B C D", []string{"c", "d"}, []string{"a: recorded, and unused by this build"}},
-		{"step replaced", []string{"a", "x", "c", "d"}, "A X C D", []string{"x", "c", "d"}, []string{"x: new in this build", "b: recorded, and unused by this build"}},
+		{"step replaced", []string{"a", "+x", "+c", "+d"}, "A X C D", []string{"x", "c", "d"}, []string{"x: new in this build", "b: recorded, and unused by this build"}},
 		{"reordered", []string{"b", "a", "c"}, "B A C", []string{"c"}, nil},
 		{"renamed", []string{"z<a", "b", "c", "d"}, "A B C D", []string{"c", "d"}, nil},
 	} {

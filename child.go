@@ -7,7 +7,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A ChildOption says how a child is started: [ID], [Key], [Was], [Dedup] and
+// A ChildOption says how a child is started: [ID], [Key], [RenamedFrom], [Added], [Dedup] and
 // [ChildPolicy].
 type ChildOption interface{ child(*childOptions) error }
 
@@ -17,10 +17,10 @@ type childOptions struct {
 	policy string
 }
 
-func (k Key) child(o *childOptions) error   { return k.step(&o.step) }
-func (w Was) child(o *childOptions) error   { return w.step(&o.step) }
-func (id ID) child(o *childOptions) error   { return id.start(&o.start) }
-func (d Dedup) child(o *childOptions) error { return d.start(&o.start) }
+func (k Key) child(o *childOptions) error         { return k.step(&o.step) }
+func (w RenamedFrom) child(o *childOptions) error { return w.step(&o.step) }
+func (id ID) child(o *childOptions) error         { return id.start(&o.start) }
+func (d Dedup) child(o *childOptions) error       { return d.start(&o.start) }
 
 // ChildPolicy says what becomes of a child when its parent ends.
 type ChildPolicy string
@@ -82,7 +82,7 @@ func (w *Workflow[I, O]) childSpec(in I, opts []ChildOption) (kernel.Child, erro
 		return kernel.Child{}, &Error{Code: journal.CodeEncode, Op: op, Message: "its input does not encode", Err: err}
 	}
 	return kernel.Child{
-		Name: w.def.Name, Key: o.step.key, Was: o.step.was, Workflow: w.def.Name, Pattern: w.def.Pattern,
+		Name: w.def.Name, Key: o.step.key, Change: o.step.change, Workflow: w.def.Name, Pattern: w.def.Pattern,
 		ID: o.start.id, Input: data, Keep: o.start.dedup, Policy: o.policy,
 	}, nil
 }

@@ -444,7 +444,7 @@ func TestChildIsKnownByItsKeyAndItsOldName(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		w.deploy("two", both(renamed, []string{"b", "a", "c"}, perdure.Was("old")), old, renamed)
+		w.deploy("two", both(renamed, []string{"b", "a", "c"}, perdure.RenamedFrom("old")), old, renamed)
 		run, err = w.eng.Get(context.Background(), run.ID())
 		if err != nil {
 			t.Fatal(err)

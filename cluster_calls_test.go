@@ -283,7 +283,7 @@ func TestTwoBuildsWorkSideBySide(t *testing.T) {
 		build := func(name string) *perdure.Workflow[int, int] {
 			return perdure.Define("rolling", func(ctx context.Context, n int) (int, error) {
 				if name == "new" {
-					if _, err := perdure.Step(ctx, "check", func(context.Context) (int, error) { return 0, nil }); err != nil {
+					if _, err := perdure.Step(ctx, "check", func(context.Context) (int, error) { return 0, nil }, perdure.Added); err != nil {
 						return 0, err
 					}
 				}

@@ -99,7 +99,7 @@ func plan(ctx context.Context, name string, always bool, fn func(context.Context
 	if fn == nil {
 		return invalid("clean-up "+name, "a clean-up needs a function")
 	}
-	return kernel.Plan(ctx, name, o.key, always, func(ctx context.Context) *journal.Failure {
+	return kernel.Plan(ctx, o.naming(name), always, func(ctx context.Context) *journal.Failure {
 		if err := fn(ctx); err != nil {
 			return toFailure(err)
 		}

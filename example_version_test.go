@@ -104,7 +104,7 @@ func ExamplePatched() {
 }
 
 // A step that got another name keeps what it has recorded under the old one.
-func ExampleWas() {
+func ExampleRenamedFrom() {
 	workflow := func(name string, opts ...perdure.StepOption) *perdure.Workflow[int, string] {
 		return perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 			out, err := perdure.Step(ctx, name, func(context.Context) (string, error) {
@@ -126,7 +126,7 @@ func ExampleWas() {
 	untilStatus(engine.Client, "w", journal.Waiting)
 	stop()
 
-	renamed := workflow("charge", perdure.Was("debit"))
+	renamed := workflow("charge", perdure.RenamedFrom("debit"))
 	engine, stop = newEngineOn(db, perdure.Options{Build: "2"}, renamed)
 	defer stop()
 	if _, err := Paid.Send(ctx, engine, "w", Payment{}); err != nil {

@@ -21,7 +21,7 @@ func NewSignal[T any](name string) Signal[T] { return Signal[T]{name} }
 func (s Signal[T]) Name() string { return s.name }
 
 // A WaitOption says which message is waited for, and how long: [Within], [Before],
-// [Where], [Key], [Was].
+// [Where], [Key], [RenamedFrom], [Added].
 type WaitOption interface{ wait(*kernel.Wait) error }
 
 // Within limits how long a wait lasts, from when it begins, over crashes. It is
@@ -77,10 +77,10 @@ func (k Key) wait(w *kernel.Wait) error {
 	return err
 }
 
-func (w Was) wait(to *kernel.Wait) error {
+func (w RenamedFrom) wait(to *kernel.Wait) error {
 	var o stepOptions
 	err := w.step(&o)
-	to.Was = o.was
+	to.Was = o.change.Was
 	return err
 }
 

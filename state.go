@@ -190,6 +190,9 @@ func Random(ctx context.Context) (*rand.Rand, error) {
 //
 //	if v, err := perdure.Version(ctx, "two-carriers", 1); err == nil && v >= 1 {
 //
+// A build whose max is below what is recorded suspends the run, which goes on when it is
+// resumed under a build that knows the number.
+//
 // Once no open run has an old number ([Client.Versions]), the old code can go; the
 // call stays until no run has the marker.
 func Version(ctx context.Context, change string, max int) (int, error) {
@@ -199,14 +202,7 @@ func Version(ctx context.Context, change string, max int) (int, error) {
 	case max < 1:
 		return 0, invalid("version "+change, "max is %d: at least 1", max)
 	}
-	v, err := kernel.Version(ctx, change, max)
-	if err == nil && v > max {
-		return v, &Error{
-			Code: journal.CodeNondeterministic, Op: "version " + change,
-			Message: fmt.Sprintf("the run was begun by code of version %d, this code knows %d", v, max), Hint: "an older build has taken up a newer run",
-		}
-	}
-	return v, err
+	return kernel.Version(ctx, change, max)
 }
 
 // Patched is [Version] with one change: whether the run takes the changed code.

@@ -12,11 +12,13 @@ import (
 // A StepOption says how a step is run. A [Retry] is one.
 type StepOption interface{ step(*stepOptions) error }
 
-// A BranchOption says how a branch or scope is known. [Key] and [Was] are ones.
+// A BranchOption says how a branch or scope is known. [Key], [RenamedFrom] and [Added]
+// are ones.
 type BranchOption interface{ branch(*stepOptions) error }
 
 type stepOptions struct {
-	key, was  string
+	key       string
+	change    kernel.Change
 	announced bool
 	timeout   time.Duration
 	retry     *Retry
@@ -56,19 +58,41 @@ func (k Key) step(o *stepOptions) error {
 
 func (k Key) branch(o *stepOptions) error { return k.step(o) }
 
-// Was is the name that an operation had in an older build, so that runs which
-// recorded it under that name go on with it.
-type Was string
+// RenamedFrom is the name that an operation had in an older build, so that runs which
+// recorded it under that name go on with it. See [Added].
+type RenamedFrom string
 
-func (w Was) step(o *stepOptions) error {
+func (w RenamedFrom) step(o *stepOptions) error {
 	if !journal.ValidName(string(w)) {
 		return badName("old name", string(w))
 	}
-	o.was = string(w)
+	o.change.Was = string(w)
 	return nil
 }
 
-func (w Was) branch(o *stepOptions) error { return w.step(o) }
+func (w RenamedFrom) branch(o *stepOptions) error { return w.step(o) }
+
+type added struct{}
+
+// Added is an option of an operation that a newer build has before others, and that runs
+// which have recorded those are to perform all the same, although that is late. Without
+// it such a run is suspended when the newer build's code comes there, since the operation
+// may be a recorded one under another name, whose effect would come twice. What else
+// decides is [RenamedFrom], [Version], the operator who resumes the run, or [ByName].
+var Added added
+
+func (added) step(o *stepOptions) error {
+	o.change.Added = true
+	return nil
+}
+
+func (a added) branch(o *stepOptions) error { return a.step(o) }
+func (a added) child(o *childOptions) error { return a.step(&o.step) }
+
+func (added) wait(w *kernel.Wait) error {
+	w.Added = true
+	return nil
+}
 
 type announced struct{}
 
@@ -158,11 +182,11 @@ func bareStep(name string, opts []StepOption) (kernel.Step, error) {
 		return kernel.Step{}, badName("step", name)
 	}
 	s := kernel.Step{
-		Name: name, Key: o.key, Was: o.was,
+		Name: name, Key: o.key, Change: o.change,
 		Work: kernel.Work{Announced: o.announced, Timeout: o.timeout, Phase: string(o.phase)},
 	}
-	if o.was != "" {
-		s.Was = o.phase.named(o.was)
+	if o.change.Was != "" {
+		s.Was = o.phase.named(o.change.Was)
 	}
 	if o.retry != nil {
 		s.Next = o.retry.next

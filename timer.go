@@ -39,7 +39,7 @@ func sleep(ctx context.Context, t kernel.Timer, opts []BranchOption) error {
 	if err != nil {
 		return err
 	}
-	t.Key, t.Was = o.key, o.was
+	t.Key, t.Change = o.key, o.change
 	out, err := kernel.Sleep(ctx, t)
 	if err == nil && out.Failure != nil {
 		err = fromFailure(out.Failure)
@@ -72,7 +72,7 @@ func timer(ctx context.Context, t kernel.Timer, opts []BranchOption) *Future[tim
 		f.err = err
 		return f
 	}
-	t.Key, t.Was = o.key, o.was
+	t.Key, t.Change = o.key, o.change
 	var due time.Time
 	f.op, due, f.err = kernel.StartTimer(ctx, t)
 	f.value = func(kernel.Outcome) (time.Time, error) { return due, nil }

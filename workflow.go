@@ -50,6 +50,18 @@ func (t Timeout) workflow(w *workflow) error {
 	return nil
 }
 
+// ByName is an option of a workflow whose runs go on by name when another build has taken
+// them up: an operation that is new there is performed, also where recorded ones that it
+// may be another name of lie ahead. See [Added].
+var ByName WorkflowOption = byName{}
+
+type byName struct{}
+
+func (byName) workflow(w *workflow) error {
+	w.Workflow.ByName = true
+	return nil
+}
+
 // Replays says when the code of a run is replayed that panicked, or returned a
 // [Retryable] error, in a row: after the policy's delays, and after its attempts
 // the run is parked. Without it that is 10 attempts, 1 s, doubled each time, at

@@ -19,6 +19,7 @@ type Description struct {
 	Attributes  map[string]string `json:"attributes,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	Versions    map[string]int    `json:"versions,omitempty"`
+	Unused      []string          `json:"unused,omitempty"` // paths of recorded operations that this build's code has not asked for
 	Entries     int64             `json:"entries"`
 	Build       string            `json:"build,omitempty"` // that wrote last
 	Predecessor string            `json:"predecessor,omitempty"`
@@ -53,7 +54,7 @@ type Wait struct {
 func DescriptionOf(h journal.Head, s journal.Snapshot) Description {
 	d := Description{
 		Outcome: Outcome{Run: RunOf(h)},
-		Payload: s.Payload, Attributes: s.Attributes, Headers: s.Headers, Versions: s.Versions,
+		Payload: s.Payload, Attributes: s.Attributes, Headers: s.Headers, Versions: s.Versions, Unused: s.Unused,
 		Entries: s.Seq, Build: s.Build, Predecessor: string(s.Predecessor), Successor: string(s.Successor),
 	}
 	if h.Status.IsTerminal() {

@@ -92,6 +92,9 @@ func printDescription(w io.Writer, d api.Description) error {
 	for _, name := range sorted(d.Versions) {
 		pairs = append(pairs, "version of "+name, strconv.Itoa(d.Versions[name]))
 	}
+	for _, path := range d.Unused {
+		pairs = append(pairs, "recorded, unused", path)
+	}
 	if err := fields(w, pairs...); err != nil {
 		return err
 	}

@@ -18,4 +18,13 @@
 // steps that are done and say how are undone, the one that ended last first; a
 // compensation that fails keeps no other from being done. Then there is a dead letter for
 // each step that has failed, and the run is FAILED.
+//
+// # When the definition changes
+//
+// A run that has begun goes on with the definition of the build that has it. An ID is what
+// a step is known by: another function under the same ID changes nothing of what is
+// recorded, and another order neither. A step with a new ID that the run comes to while
+// recorded ones lie ahead may be one of them under another name, so the run is suspended
+// ([perdure.Added]) until it is resumed, or at once goes on where the definition has the
+// option [perdure.ByName]. To rename a step give another name to its function, not to it.
 package dag

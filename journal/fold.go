@@ -144,7 +144,7 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 		s.Status, s.Reason, s.Due = e.Status, "", time.Time{}
 	}
 	if d.Build != "" {
-		s.Build = d.Build
+		s.Build, s.Unused = d.Build, nil
 	}
 	switch e.Kind {
 	case RunStarted:
@@ -155,6 +155,8 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 		s.Successor = d.Other
 	case RunClosing:
 		s.Ending = d.Outcome
+	case OperationUnused:
+		s.Unused = append(s.Unused, a.path(e.Op))
 	case CleanupPlanned:
 		s.Cleanups = append(s.Cleanups, Cleanup{Op: e.Op, Path: a.path(e.Op), Opens: e.Seq})
 		a.scopes[e.Seq], a.homes[e.Seq] = e.Op, e.Op.Scope

@@ -258,6 +258,14 @@ var afterStart = map[journal.Kind]struct {
 		journal.Entry{Op: journal.Op{Name: "v"}, Detail: &journal.Detail{Version: 2}},
 		func(s *journal.Snapshot) { s.Versions = map[string]int{"v": 2} },
 	},
+	journal.OperationUnused: {
+		journal.Entry{Op: journal.Op{Scope: 3, Name: "pack", Occ: 1}},
+		func(s *journal.Snapshot) { s.Unused = []string{"ship/pack"} },
+	},
+	journal.OperationAdded: {
+		journal.Entry{Op: journal.Op{Name: "weigh", Occ: 1}},
+		func(*journal.Snapshot) {},
+	},
 	journal.StatePublished: {
 		journal.Entry{Op: journal.Op{Name: "progress"}, Data: []byte("50")},
 		func(s *journal.Snapshot) {

@@ -51,6 +51,7 @@ var golden = map[string][]journal.Entry{
 	"v1-fields-7.jsonl": alone(journal.Detail{Does: "pack"}, 1),
 	"v1-fields-6.jsonl": alone(journal.Detail{Renewed: map[string]journal.RunID{"pack[1]": "db-1-2", "tcc/debit": "db-1-3"}}, 1),
 	"v1-tcc.jsonl":      goldenTCC(),
+	"v1-kinds-4.jsonl":  goldenKinds(fourthKinds...),
 }
 
 // The kinds in the order in which they came.
@@ -72,7 +73,8 @@ var (
 		journal.EventEmitted, journal.TimerCancelled,
 		journal.CancelAsked, journal.SuspendAsked, journal.ResumeAsked, journal.DecisionMade,
 	}
-	thirdKinds = []journal.Kind{journal.VariableSet, journal.KeyAdded, journal.DeadLettered}
+	thirdKinds  = []journal.Kind{journal.VariableSet, journal.KeyAdded, journal.DeadLettered}
+	fourthKinds = []journal.Kind{journal.OperationAdded, journal.OperationUnused}
 )
 
 func goldenKinds(kinds ...journal.Kind) []journal.Entry {

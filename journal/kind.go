@@ -34,6 +34,9 @@ const (
 	VariableSet    Kind = 25 // Data is the variable Detail.Variable from here on; without Data it is removed
 	KeyAdded       Kind = 26 // Data is an idempotency key that the run has used
 
+	OperationAdded  Kind = 27 // another build's code has the operation, before recorded ones that it had not asked for
+	OperationUnused Kind = 28 // another build's code has not asked for the recorded operation
+
 	StepStarted     Kind = 30 // attempt Detail.Attempt begins when this is durable
 	StepCompleted   Kind = 31 // Data is the result
 	StepFailed      Kind = 32 // for good: the last attempt failed
@@ -78,6 +81,7 @@ var kindNames = map[Kind]string{
 	StatePublished: "StatePublished", RunClosing: "RunClosing", CleanupPlanned: "CleanupPlanned",
 	ScopeOpened: "ScopeOpened", ScopeCancelled: "ScopeCancelled", WaitEnded: "WaitEnded",
 	WaitStarted: "WaitStarted", DecisionSought: "DecisionSought", VariableSet: "VariableSet", KeyAdded: "KeyAdded",
+	OperationAdded: "OperationAdded", OperationUnused: "OperationUnused",
 	StepStarted: "StepStarted", StepCompleted: "StepCompleted", StepFailed: "StepFailed",
 	StepTimedOut: "StepTimedOut", StepCancelled: "StepCancelled", StepSkipped: "StepSkipped",
 	StepRetrying: "StepRetrying", CheckpointSaved: "CheckpointSaved",

@@ -60,9 +60,10 @@ type Snapshot struct {
 	Steps      []Step // in the order of their first entries
 	Ending     Status // the run cleans up and will end so; zero where it does not
 	Cleanups   []Cleanup
-	Waits      []Wait // in the order in which they began; none of a run that has ended
-	Payload    []byte // the input, or what replaced it; nil where it is spilled and no entry brought it
-	PayloadSeq int64  // of the entry that has the payload, where it is spilled; else 0
+	Unused     []string // paths of recorded operations that the code of the build that has the run has not asked for
+	Waits      []Wait   // in the order in which they began; none of a run that has ended
+	Payload    []byte   // the input, or what replaced it; nil where it is spilled and no entry brought it
+	PayloadSeq int64    // of the entry that has the payload, where it is spilled; else 0
 	Published  map[string]Published
 	Attributes map[string]string
 	Headers    map[string]string
@@ -85,6 +86,7 @@ func (s Snapshot) clone() Snapshot {
 		s.Steps[i].Failure = s.Steps[i].Failure.clone()
 	}
 	s.Cleanups = slices.Clone(s.Cleanups)
+	s.Unused = slices.Clone(s.Unused)
 	s.Waits = slices.Clone(s.Waits)
 	for i := range s.Waits {
 		s.Waits[i].Choices = slices.Clone(s.Waits[i].Choices)

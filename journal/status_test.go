@@ -130,7 +130,7 @@ func TestKindsKeepTheirNumbersAndNames(t *testing.T) {
 		1: "RunStarted", 2: "RunClaimed", 3: "RunCompleted", 4: "RunFailed", 5: "RunCancelled", 6: "RunTimedOut",
 		7: "RunSuspended", 8: "RunResumed", 9: "RunRetrying", 10: "RunContinued", 11: "StatusChanged", 12: "AttributeSet",
 		13: "PayloadSet", 14: "VersionMarked", 15: "ValueRecorded", 16: "StatePublished", 17: "RunClosing", 18: "CleanupPlanned",
-		20: "ScopeOpened", 21: "ScopeCancelled", 22: "WaitEnded", 23: "WaitStarted", 24: "DecisionSought", 25: "VariableSet", 26: "KeyAdded",
+		20: "ScopeOpened", 21: "ScopeCancelled", 22: "WaitEnded", 23: "WaitStarted", 24: "DecisionSought", 25: "VariableSet", 26: "KeyAdded", 27: "OperationAdded", 28: "OperationUnused",
 		30: "StepStarted", 31: "StepCompleted", 32: "StepFailed", 33: "StepTimedOut", 34: "StepCancelled", 35: "StepSkipped",
 		36: "StepRetrying", 37: "CheckpointSaved", 40: "CompensationStarted", 41: "StepCompensated", 42: "CompensationFailed",
 		43: "PhaseStarted", 44: "PhaseCompleted", 45: "PhaseFailed", 46: "DeadLettered", 50: "SignalReceived", 51: "SignalConsumed",

@@ -96,7 +96,7 @@ type DifferenceKind string
 
 // The kinds of differences.
 const (
-	DifferenceNew      DifferenceKind = "new"      // the code asks for what is not recorded, before something that is or before the recorded end
+	DifferenceNew      DifferenceKind = "new"      // the code asks for what is not recorded, before something that is, where an engine suspends the run unless that is decided, or before the recorded end
 	DifferenceUnused   DifferenceKind = "unused"   // recorded, and the code does not ask for it
 	DifferenceMismatch DifferenceKind = "mismatch" // the code does not fit: an engine would park the run
 	DifferenceOutcome  DifferenceKind = "outcome"  // the run ends otherwise than it did, or does not end
@@ -341,6 +341,9 @@ func stopped(was journal.Snapshot, path string) bool {
 
 // outcome gives how the run ends otherwise; nil where it does not.
 func (p *replaying) outcome(was journal.Snapshot, r *Replayed) *Difference {
+	if last := p.archive.last(); last.Kind == journal.RunSuspended && last.Op.Name != "" {
+		return nil // because of an operation that is new
+	}
 	if f := p.archive.failure(); f != nil {
 		failed := was.Failures > 0 || was.Status == journal.Suspended
 		if failed && was.Failure != nil && was.Failure.Message == f.Message {

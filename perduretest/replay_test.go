@@ -23,6 +23,14 @@ var goOn = perdure.NewSignal[string]("go-on")
 // "async name", "child", "fail", "panic", "again" to continue as new.
 func order(did func(string), ops ...string) *perdure.Workflow[int, string] {
 	var w *perdure.Workflow[int, string]
+	listens := perdure.OnSuccess(func(context.Context, perdure.Ended) error {
+		did("listener")
+		return nil
+	})
+	opts := []perdure.WorkflowOption{listens}
+	if slices.Contains(ops, "by name") {
+		opts = append(opts, perdure.ByName)
+	}
 	w = perdure.Define("order", func(ctx context.Context, n int) (string, error) {
 		out := ""
 		step := func(name string) func(context.Context) (string, error) {
@@ -36,6 +44,7 @@ func order(did func(string), ops ...string) *perdure.Workflow[int, string] {
 			var err error
 			var name string
 			switch {
+			case op == "by name":
 			case op == "?":
 				s, err = goOn.Wait(ctx)
 			case op == "~":
@@ -71,10 +80,7 @@ func order(did func(string), ops ...string) *perdure.Workflow[int, string] {
 			out += s + ";"
 		}
 		return out, nil
-	}, perdure.OnSuccess(func(context.Context, perdure.Ended) error {
-		did("listener")
-		return nil
-	}))
+	}, opts...)
 	return w
 }
 
@@ -123,10 +129,16 @@ func TestReplayTellsWhatCodeDoesOtherwise(t *testing.T) {
 		{name: "the same", was: all, now: all, status: journal.Completed},
 		{name: "the same that waits", was: []string{"a", "~", "?", "?"}, now: []string{"a", "~", "?", "?"}, status: journal.Waiting},
 		{name: "more after what is recorded", was: []string{"a", "?", "?"}, now: []string{"a", "?", "?", "b"}, status: journal.Waiting},
-		{name: "a step in between", was: all, now: []string{"a", "x", "go b", "?", "~", "c"}, differs: []string{"new x"}, status: journal.Running},
+		{name: "a step in between", was: all, now: []string{"a", "x", "go b", "?", "~", "c"}, differs: []string{"new x"}, status: journal.Suspended},
+		{name: "a step in between, by name", was: all, now: []string{"by name", "a", "x", "go b", "?", "~", "c"}, differs: []string{"new x"}, status: journal.Running},
+		{name: "a step renamed", was: []string{"a", "b", "c"}, now: []string{"a", "x", "c"}, differs: []string{"new x"}, status: journal.Suspended},
+		{name: "a wait in between", was: []string{"a", "b"}, now: []string{"a", "?", "b"}, differs: []string{"new go-on"}, status: journal.Suspended},
+		{name: "a branch in between", was: []string{"a", "b"}, now: []string{"a", "go x", "b"}, differs: []string{"new x"}, status: journal.Suspended},
+		{name: "an async step in between", was: []string{"a", "b"}, now: []string{"a", "async x", "b"}, differs: []string{"new x"}, status: journal.Suspended},
+		{name: "a child in between", was: []string{"a", "b"}, now: []string{"a", "child", "b"}, differs: []string{"new order"}, status: journal.Suspended},
 		{name: "a step at the end", was: all, now: append(slices.Clone(all), "x"), differs: []string{"new x"}, status: journal.Running},
-		{name: "a sleep in between", was: []string{"a", "?", "c"}, now: []string{"a", "~", "?", "c"}, differs: []string{"new sleep", "outcome"}, status: journal.Waiting},
-		{name: "a wait for what has passed", was: []string{"a", "?", "c"}, now: []string{"a", "?", "^", "c"}, differs: []string{"new sleep", "outcome"}, status: journal.Completed},
+		{name: "a sleep in between", was: []string{"a", "?", "c"}, now: []string{"by name", "a", "~", "?", "c"}, differs: []string{"new sleep", "outcome"}, status: journal.Waiting},
+		{name: "a wait for what has passed", was: []string{"a", "?", "c"}, now: []string{"by name", "a", "?", "^", "c"}, differs: []string{"new sleep", "outcome"}, status: journal.Completed},
 		{name: "code that blocks outside the engine", was: []string{"a", "!", "?", "?"}, now: []string{"a", "!", "?", "?"}, status: journal.Waiting},
 		{name: "a step less", was: all, now: []string{"go b", "?", "~", "c"}, differs: []string{"unused a", "outcome"}, status: journal.Completed},
 		{name: "a branch less", was: all, now: []string{"a", "?", "~", "c"}, differs: []string{"unused b", "outcome"}, status: journal.Completed},
@@ -143,7 +155,7 @@ func TestReplayTellsWhatCodeDoesOtherwise(t *testing.T) {
 		{name: "one that continues as new", was: []string{"a", "?", "again"}, now: []string{"a", "?", "again"}, status: journal.ContinuedAsNew},
 		{name: "one that continues as new and does less before", was: []string{"a", "?", "again"}, now: []string{"?", "again"}, differs: []string{"unused a"}, status: journal.ContinuedAsNew},
 		{name: "one that continues no more", was: []string{"a", "?", "again"}, now: []string{"a", "?"}, differs: []string{"outcome"}, status: journal.Completed},
-		{name: "a child that is not there", was: []string{"a", "b"}, now: []string{"a", "child", "b"}, differs: []string{"new order", "outcome"}, status: journal.Waiting},
+		{name: "a child that is not there", was: []string{"a", "b"}, now: []string{"by name", "a", "child", "b"}, differs: []string{"new order", "outcome"}, status: journal.Waiting},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			history := recorded(t, c.act, c.was...)

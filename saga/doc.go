@@ -30,4 +30,13 @@
 //
 // Others see what a saga has done so far: it is no transaction. What cannot be undone
 // comes last, or is a TCC.
+//
+// # When the definition changes
+//
+// A run that has begun goes on with the definition of the build that has it. An ID is what
+// a step is known by: another function under the same ID changes nothing of what is
+// recorded, and another order neither. A step with a new ID that the run comes to while
+// recorded ones lie ahead may be one of them under another name, so the run is suspended
+// ([perdure.Added]) until it is resumed, or at once goes on where the definition has the
+// option [perdure.ByName]. To rename a step give another name to its function, not to it.
 package saga

@@ -55,4 +55,13 @@
 // for good may have taken effect all the same; in a transaction of package barrier it is
 // told by barrier.Confirmed. A participant that cannot take back what it has confirmed belongs into a
 // TCC that nothing comes after, and last in it.
+//
+// # When the definition changes
+//
+// A run that has begun goes on with the definition of the build that has it. An ID is what
+// a participant is known by: another function under the same ID changes nothing of what is
+// recorded, and another order neither. A participant with a new ID that the run comes to while
+// recorded ones lie ahead may be one of them under another name, so the run is suspended
+// ([perdure.Added]) until it is resumed, or at once goes on where the definition has the
+// option [perdure.ByName]. To rename a participant give another name to its function, not to it.
 package tcc

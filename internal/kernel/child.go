@@ -20,9 +20,9 @@ const (
 // A Child is what workflow code asks for: a run of another workflow, started by
 // this one.
 type Child struct {
-	Name     string // of the operation
-	Key      string
-	Was      string
+	Name string // of the operation
+	Key  string
+	Change
 	Workflow string
 	Pattern  journal.Pattern
 	ID       string // its workflow ID; empty for one of its own
@@ -50,7 +50,7 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 	if err := s.enter(what); err != nil {
 		return nil, "", err
 	}
-	op, rec := s.ask(c.Name, c.Key, c.Was, isChild)
+	op, rec := s.ask(asked{c.Name, c.Key, isChild, c.Change, false})
 	o := &operation{run: r, scope: s, id: op, class: isChild, from: childName, policy: c.Policy}
 	if rec != nil {
 		o.child, o.policy = rec.other, rec.policy

@@ -45,17 +45,17 @@ type closing struct {
 
 // Plan plans a clean-up. It is recorded, so that an engine that ends a run which
 // is not in memory knows that it has to be loaded.
-func Plan(ctx context.Context, name, key string, always bool, body func(context.Context) *journal.Failure) error {
-	what := call{"plan", name}
+func Plan(ctx context.Context, n Naming, always bool, body func(context.Context) *journal.Failure) error {
+	what := call{"plan", n.Name}
 	s, err := inside(ctx, what)
 	if err != nil {
 		return err
 	}
 	r := s.run
 	defer r.mu.Unlock()
-	c := &cleanup{run: r, path: s.path + name, base: s.base, id: journal.ImpliedCleanup, always: always, body: body}
+	c := &cleanup{run: r, path: s.path + n.Name, base: s.base, id: journal.ImpliedCleanup, always: always, body: body}
 	if !r.implied || len(r.cleanups) > 0 {
-		op, rec := s.ask(name, key, "", isCleanup)
+		op, rec := s.ask(asked{n.Name, n.Key, isCleanup, n.Change, false})
 		c.path = s.show(op)
 		if rec != nil {
 			c.id = rec.opens

@@ -76,7 +76,7 @@ func DeadLetter(ctx context.Context, l Letter) error {
 	if err := s.enter(what); err != nil {
 		return err
 	}
-	op, rec := s.ask(l.Step, l.Key, "", isNote)
+	op, rec := s.ask(asked{name: l.Step, key: l.Key, class: isNote, inert: true})
 	if rec != nil && rec.ended != nil {
 		r.noted(rec.ended)
 		return nil

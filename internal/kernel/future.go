@@ -244,7 +244,7 @@ func (s *scope) wait(ops []*operation) *waitset {
 // until adds the end of ctx to what is waited for: an operation of its own,
 // recorded only when it happens.
 func (w *waitset) until(ctx context.Context, s *scope, of journal.Op) {
-	op, rec := s.ask("wait:"+of.Name, of.Key, "", isWait)
+	op, rec := s.ask(asked{name: "wait:" + of.Name, key: of.Key, class: isWait})
 	o := &operation{run: s.run, scope: s, id: op, class: isWait, watchers: []*waitset{w}}
 	w.end = o
 	if rec != nil {

@@ -216,6 +216,9 @@ func (r *run) tellReplayed(ended bool) {
 			continue
 		}
 		rec.told = true
+		if !r.gone() {
+			r.outside(journal.Entry{Kind: journal.OperationUnused, Op: rec.op})
+		}
 		r.advise(observe.ReplayDiffered, r.paths[in].path+rec.op.String(), observe.OperationUnused)
 	}
 }

@@ -65,8 +65,10 @@ type Workflow struct {
 	// CleansUp says that its code plans a clean-up before anything else, which is then
 	// not recorded.
 	CleansUp bool
-	Timeout  time.Duration     // of the whole run; 0 for none
-	Retain   journal.Retention // empty for the engine's
+	// ByName has operations go on that are new in another build, whatever lies ahead.
+	ByName  bool
+	Timeout time.Duration     // of the whole run; 0 for none
+	Retain  journal.Retention // empty for the engine's
 	// Listeners are told when a run has ended.
 	Listeners []*Listener
 	// Next is the policy of steps that have none. See Step.

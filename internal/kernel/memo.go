@@ -56,6 +56,10 @@ type memo struct {
 	phaseAt  int64
 	// suspended is the last entry by which the run was parked.
 	suspended int64
+	doubted   bool                // it was parked because an operation is new, and nobody has decided
+	byName    bool                // an operator has: under this build the run goes on by name
+	recorded  map[journal.Op]bool // operations that are recorded as added; nil without
+	idle      []*record           // that are recorded as unused by the build that wrote last
 }
 
 // A record is what is recorded of one operation.
@@ -74,7 +78,7 @@ type record struct {
 	policy  string
 	last    *journal.Failure
 	writes  []*journal.Entry // what the body has set, with its result
-	moved   bool             // a timer of the predecessor: it has no place in the order of this code
+	moved   bool             // it has no place in the order of this code: see moves; another build added it
 	place   int              // among the records of its scope, from 1; 0 where it has none
 	told    bool             // that another build does not use it
 	once    map[string]*journal.Entry
@@ -105,12 +109,18 @@ func newMemo(entries []journal.Entry, build string) *memo {
 		m.add(&entries[i])
 	}
 	m.strict = m.strict && m.build == build
+	if m.build != build {
+		m.forget()
+	}
 	return m
 }
 
 func (m *memo) add(e *journal.Entry) {
 	if e.Detail != nil && e.Detail.Build != "" {
 		m.strict = m.strict && (m.build == "" || m.build == e.Detail.Build)
+		if m.build != e.Detail.Build {
+			m.forget()
+		}
 		m.build = e.Detail.Build
 	}
 	if e.Kind == journal.RunStarted && e.Detail != nil && e.Detail.Retried != "" {
@@ -133,7 +143,19 @@ func (m *memo) add(e *journal.Entry) {
 	case journal.RunClosing:
 		m.ends = e
 	case journal.RunSuspended:
-		m.suspended = e.Seq
+		m.suspended, m.doubted = e.Seq, e.Op.Name != ""
+	case journal.RunResumed:
+		m.byName, m.doubted = m.byName || m.doubted, false
+	case journal.OperationAdded:
+		if m.recorded == nil {
+			m.recorded = map[journal.Op]bool{}
+		}
+		m.recorded[e.Op] = true
+	case journal.OperationUnused:
+		if r := m.ops[e.Op]; r != nil {
+			r.told = true
+			m.idle = append(m.idle, r)
+		}
 	case journal.ValueRecorded:
 		if setsPhase(e) {
 			m.phase, m.phaseAt = e.Status, e.Seq
@@ -149,7 +171,7 @@ func (m *memo) add(e *journal.Entry) {
 	}
 	r := m.ops[e.Op]
 	if r == nil {
-		r = &record{op: e.Op, class: c, first: e.Seq, moved: e.Kind == journal.TimerRegistered && e.Detail.Other != ""}
+		r = &record{op: e.Op, class: c, first: e.Seq, moved: m.recorded[e.Op] || moves(e)}
 		m.ops[e.Op] = r
 		m.order = append(m.order, r)
 		if !r.moved {
@@ -165,6 +187,21 @@ func (m *memo) add(e *journal.Entry) {
 	if r.opens == e.Seq {
 		m.scope(e.Seq).opener = r
 	}
+}
+
+// moves reports whether the entry has no place in the order of the code: a timer of the
+// predecessor, and a version that was decided for code which ran before it.
+func moves(e *journal.Entry) bool {
+	return e.Kind == journal.TimerRegistered && e.Detail.Other != "" || e.Kind == journal.VersionMarked && e.Detail.Version == 0
+}
+
+// forget drops what holds for the build that wrote last: another one replays.
+func (m *memo) forget() {
+	m.byName, m.doubted = false, false
+	for _, r := range m.idle {
+		r.told = false
+	}
+	m.idle = nil
 }
 
 func (m *memo) plans(scope int64) {
@@ -274,6 +311,28 @@ func (m *memo) ask(op journal.Op, c class) (*record, error) {
 		}
 	}
 	return nil, nil
+}
+
+// ahead gives the recorded operation of the scope that lies ahead of another build's
+// code, which asks for an operation that is not recorded; nil where there is none. It is
+// the first of that class, else the first. One that the code has passed without asking
+// for it does not count: it was removed.
+func (m *memo) ahead(scope int64, c class) *record {
+	s := m.scopes[scope]
+	if m.strict || m.retried || c == isWait || s == nil {
+		return nil
+	}
+	var first *record
+	for _, r := range s.records[s.reached:] {
+		switch {
+		case r.asked:
+		case r.class == c:
+			return r
+		case first == nil:
+			first = r
+		}
+	}
+	return first
 }
 
 // closing gives what proves that a scope's code ends too early.

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"fmt"
 	"maps"
 
 	"github.com/perdure/perdure/journal"
@@ -23,6 +24,11 @@ type Note struct {
 	post *store.Post // goes with it
 }
 
+// inert reports whether a note that is recorded twice is nothing new outside the run.
+func (n *Note) inert() bool {
+	return n.Kind != journal.EventEmitted && (n.Kind != journal.ValueRecorded || n.Status != 0)
+}
+
 // TakeNote records a note, or gives what is recorded.
 func TakeNote(ctx context.Context, n Note) (Outcome, error) {
 	what := call{"record", n.Name}
@@ -32,7 +38,7 @@ func TakeNote(ctx context.Context, n Note) (Outcome, error) {
 	}
 	r := s.run
 	defer r.mu.Unlock()
-	op, rec := s.ask(n.Name, n.Key, "", isNote)
+	op, rec := s.ask(asked{name: n.Name, key: n.Key, class: isNote, inert: n.inert()})
 	if c := r.closing; rec == nil && n.Status.IsDecided() && c != nil && !c.delivered { // how it ends is decided already
 		c.deliver()
 		return Outcome{}, c.end
@@ -154,6 +160,7 @@ func Version(ctx context.Context, change string, max int) (int, error) {
 	r := s.run
 	defer r.mu.Unlock()
 	if known, ok := r.versions[change]; ok {
+		r.mustKnow(change, known, max)
 		return known, nil
 	}
 	op := journal.Op{Name: change, Key: versionKey, Occ: 1}
@@ -165,6 +172,7 @@ func Version(ctx context.Context, change string, max int) (int, error) {
 			r.mismatch(err)
 		case rec != nil:
 			v = rec.ended.Detail.Version
+			r.mustKnow(change, v, max)
 			r.know(change, v)
 			return v, nil
 		case m.unasked(s.id) != nil:
@@ -174,6 +182,14 @@ func Version(ctx context.Context, change string, max int) (int, error) {
 	r.know(change, v)
 	r.append(journal.Entry{Kind: journal.VersionMarked, Op: op, Detail: &journal.Detail{Version: v}})
 	return v, nil
+}
+
+// mustKnow suspends the run where newer code than this decided on a change. A build that
+// knows it goes on when the run is resumed.
+func (r *run) mustKnow(change string, version, max int) {
+	if version > max {
+		r.mismatch(fmt.Errorf("the run has version %d of %q, this build knows up to %d: an older build has taken up a newer run; resume it once a newer build runs", version, change, max))
+	}
 }
 
 // versionKey tells versions apart from what the author calls by the same name.

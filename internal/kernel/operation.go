@@ -14,7 +14,7 @@ import (
 type Step struct {
 	Name string
 	Key  string
-	Was  string // its name in an older build
+	Change
 	Work
 }
 
@@ -122,7 +122,7 @@ func Async(ctx context.Context, step Step) (*Operation, error) {
 // begins.
 func (s *scope) begin(ctx context.Context, step Step, c class) *operation {
 	r := s.run
-	op, rec := s.ask(step.Name, step.Key, step.Was, c)
+	op, rec := s.ask(asked{step.Name, step.Key, c, step.Change, false})
 	o := &operation{run: r, scope: s, id: op, class: c, work: step.Work, ctx: ctx}
 	if step.Next == nil {
 		o.work.Next = r.def.Next

@@ -135,7 +135,7 @@ func TakeMessage(ctx context.Context, number int64) (bool, error) {
 	}
 	r := s.run
 	defer r.mu.Unlock()
-	op, rec := s.ask(ownNames+"take", what.name, "", isNote)
+	op, rec := s.ask(asked{name: ownNames + "take", key: what.name, class: isNote, inert: true})
 	if rec != nil {
 		return rec.ended.Detail != nil && rec.ended.Detail.ByMessage(), nil
 	}

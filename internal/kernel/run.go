@@ -404,7 +404,10 @@ func (r *run) suspend(cause string, f *journal.Failure) {
 	r.suspendWith(&journal.Detail{Reason: cause, Failure: f})
 }
 
-func (r *run) suspendWith(d *journal.Detail) {
+func (r *run) suspendWith(d *journal.Detail) { r.suspendAt(journal.Op{}, d) }
+
+// suspendAt parks the run because of an operation.
+func (r *run) suspendAt(op journal.Op, d *journal.Detail) {
 	if r.gone() && r.refusal == nil {
 		return
 	}
@@ -413,7 +416,7 @@ func (r *run) suspendWith(d *journal.Detail) {
 		wake = r.head.Created
 	}
 	r.leaveHead(journal.Suspended, suspended(d.Reason), wake)
-	r.append(journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Detail: d})
+	r.append(journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Op: op, Detail: d})
 	r.asksRest()
 	r.leave()
 	r.seal(r.seq)

@@ -140,29 +140,80 @@ func (s *scope) enter(what call) error {
 	return nil
 }
 
+// A Change says what became of an operation since older builds recorded it, or did not.
+type Change struct {
+	Was   string // its name there
+	Added bool   // it was not there
+}
+
+// asked is an operation that code asks for.
+type asked struct {
+	name, key string
+	class     class
+	Change
+	inert bool // it does nothing that may be repeated
+}
+
 // ask finds the identity of the next operation of that name and key, and what
 // is recorded of it. Where the code does not fit the journal, the run is parked
 // and the goroutine ends.
-func (s *scope) ask(name, key, was string, c class) (journal.Op, *record) {
-	op := journal.Op{Scope: s.id, Name: name, Key: key, Occ: s.occ.next(opName{name, key})}
+func (s *scope) ask(q asked) (journal.Op, *record) {
+	op := journal.Op{Scope: s.id, Name: q.name, Key: q.key, Occ: s.occ.next(opName{q.name, q.key})}
 	s.branch.at = op
 	m := s.run.memo
 	if m == nil {
 		return op, nil
 	}
-	if was != "" && m.ops[op] == nil {
+	if q.Was != "" && m.ops[op] == nil {
 		old := op
-		old.Name = was
+		old.Name = q.Was
 		if m.ops[old] != nil {
 			op = old
 		}
 	}
-	rec, err := m.ask(op, c)
+	rec, err := m.ask(op, q.class)
 	if err != nil {
 		s.run.mismatch(err)
 	}
-	s.advise(op, key, rec)
+	if rec == nil {
+		if ahead := m.ahead(op.Scope, q.class); ahead != nil {
+			s.add(op, q, ahead)
+		}
+	}
+	s.advise(op, q.key, rec)
 	return op, rec
+}
+
+// add has an operation go on that is new in another build, although recorded ones lie
+// ahead: it may be one of them under another name, and its effect would happen twice. So
+// somebody must have decided it, or the run is suspended.
+func (s *scope) add(op journal.Op, q asked, ahead *record) {
+	r, m := s.run, s.run.memo
+	switch {
+	case r.over():
+	case m.recorded[op]:
+	case q.Added || q.inert || r.def.ByName || m.byName:
+		r.append(journal.Entry{Kind: journal.OperationAdded, Op: op})
+	default:
+		r.unappend()
+		r.advise(observe.ReplayDiffered, s.show(op), observe.OperationNew)
+		cause := fmt.Sprintf("this build's code has %s %q, which is not recorded; an older build has recorded %s %q as entry %d, which this code has not asked for yet",
+			q.class, s.show(op), ahead.class, s.show(ahead.op), ahead.first)
+		r.suspendAt(op, &journal.Detail{
+			Reason:  "undecided: " + cause + ". " + howToDecide(q, ahead),
+			Failure: &journal.Failure{Code: journal.CodeNondeterministic, Message: cause},
+		})
+		runtime.Goexit()
+	}
+}
+
+// howToDecide tells what an operator and an author can do about a new operation.
+func howToDecide(q asked, ahead *record) string {
+	is, say := "It was added before what has happened. ", "Added"
+	if q.class == ahead.class {
+		is, say = "It is that one renamed, or was added before what has happened. ", fmt.Sprintf("RenamedFrom(%q), Added", ahead.op.Name)
+	}
+	return is + "Deploy code that says " + say + " or asks Version, and resume the run; if it is resumed with this code, it goes on by name, and what is new is performed"
 }
 
 // advise tells of what another build makes of the journal.
@@ -219,9 +270,10 @@ func (s *scope) foreign(ctx context.Context) bool { return ctx.Done() != s.done 
 
 // A Naming says how a branch or scope is known.
 type Naming struct {
-	Name, Key, Was string
-	StandsFor      context.Context // of the scope that it stands for; nil for none
-	Does           string          // the step beside it that the branch does; empty for none
+	Name, Key string
+	Change
+	StandsFor context.Context // of the scope that it stands for; nil for none
+	Does      string          // the step beside it that the branch does; empty for none
 }
 
 // Open opens a scope without a goroutine: a namespace for the operations that
@@ -256,7 +308,7 @@ func (s *scope) open(n Naming) (*scope, error) {
 	if n.Does != "" {
 		d = &journal.Detail{Does: n.Does}
 	}
-	op, rec := s.ask(n.Name, n.Key, n.Was, isScope)
+	op, rec := s.ask(asked{n.Name, n.Key, isScope, n.Change, false})
 	in := &scope{run: r, parent: s, path: s.show(op) + "/"}
 	if in.base = in.path; of != nil {
 		in.base = of.base

@@ -13,9 +13,9 @@ import (
 type Timer struct {
 	Name string
 	Key  string
-	Was  string
-	At   time.Time     // zero for what For says
-	For  time.Duration // from now on
+	Change
+	At  time.Time     // zero for what For says
+	For time.Duration // from now on
 }
 
 // Sleep waits until the time has come. It is never too early by the clock of the
@@ -42,7 +42,7 @@ func StartTimer(ctx context.Context, t Timer) (*Operation, time.Time, error) {
 
 func (s *scope) setTimer(ctx context.Context, t Timer) *operation {
 	r := s.run
-	op, rec := s.ask(t.Name, t.Key, t.Was, isTimer)
+	op, rec := s.ask(asked{t.Name, t.Key, isTimer, t.Change, false})
 	o := &operation{run: r, scope: s, id: op, class: isTimer}
 	if rec != nil {
 		o.due = rec.due

@@ -10,9 +10,9 @@ import (
 
 // A Wait is what workflow code asks for: one message of its run's inbox.
 type Wait struct {
-	Name   string // of the signal
-	Key    string
-	Was    string
+	Name string // of the signal
+	Key  string
+	Change
 	Match  func(data []byte) bool // which message; nil for the first. It is workflow code and must decide by its argument alone
 	Within time.Duration          // from now on; 0 for as long as it takes
 	Until  time.Time              // zero for as long as it takes
@@ -50,7 +50,7 @@ func Receive(ctx context.Context, w Wait) (Outcome, error) {
 // it has answered.
 func (s *scope) waitFor(ctx context.Context, w Wait) (*operation, error) {
 	r := s.run
-	op, rec := s.ask(w.Name, w.Key, w.Was, isSignal)
+	op, rec := s.ask(asked{w.Name, w.Key, isSignal, w.Change, false})
 	o := &operation{run: r, scope: s, id: op, class: isSignal, match: w.Match, from: w.Name}
 	if rec != nil && rec.ended != nil {
 		o.recorded(rec.ended)
@@ -99,8 +99,9 @@ func (w Wait) limit() time.Time {
 
 // A Decision is what workflow code asks an operator for.
 type Decision struct {
-	Name    string
-	Key     string
+	Name string
+	Key  string
+	Change
 	Reason  string   // why the run is parked
 	Choices []string // what he may decide
 }
@@ -120,7 +121,7 @@ func Decide(ctx context.Context, d Decision) (Decided, error) {
 	}
 	r := s.run
 	defer r.mu.Unlock()
-	op, rec := s.ask(d.Name, d.Key, "", isDecision)
+	op, rec := s.ask(asked{d.Name, d.Key, isDecision, d.Change, false})
 	o := &operation{run: r, scope: s, id: op, class: isDecision, from: d.Name, choices: d.Choices}
 	if rec != nil && rec.ended != nil {
 		o.recorded(rec.ended)
