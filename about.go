@@ -20,6 +20,7 @@ type About struct {
 	IDField     string          `json:"id_field,omitempty"` // the field of that event, or of the input, that is its workflow ID
 	Input       json.RawMessage `json:"input,omitempty"`    // the contract of its input, as JSON Schema
 	Graph       *Graph          `json:"graph,omitempty"`
+	DryRuns     bool            `json:"dry_runs,omitempty"` // of a declaration: it can be walked through without doing anything, see [DryRun]
 }
 
 func (a About) workflow(w *workflow) error {

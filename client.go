@@ -19,9 +19,10 @@ import (
 // run that it cancels or suspends is so when an engine has read the message. It
 // hears of the end of a run by asking the store now and then.
 type Client struct {
-	desk *kernel.Desk
-	runs runs
-	k    *kernel.Engine // nil where no engine is here
+	desk  *kernel.Desk
+	runs  runs
+	k     *kernel.Engine              // nil where no engine is here
+	known func(name string) *workflow // nil for one that it does not know
 }
 
 // runs is what an engine does at once and a client of its own asks for.
@@ -39,21 +40,34 @@ type Caller interface{ client() *Client }
 func (c *Client) client() *Client { return c }
 
 // NewClient gives a client of a store that this process has opened. A second
-// process on an SQLite file is one.
-func NewClient(ctx context.Context, s store.Store) (*Client, error) {
+// process on an SQLite file is one. Of the workflows that it is given it knows what may be
+// asked of them when they are started by name.
+func NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Client, error) {
 	if s == nil {
 		return nil, invalid("new client", "a store is needed")
+	}
+	known := make(map[string]*workflow, len(workflows))
+	for _, w := range workflows {
+		if w == nil {
+			return nil, invalid("new client", "a nil workflow")
+		}
+		def, err := w.definition()
+		if err != nil {
+			return nil, err
+		}
+		known[def.Name] = def
 	}
 	c, err := kernel.NewClient(ctx, s, executableBuild(), defaultMaxPayload, defaultSpillOver, defaultKeep)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{desk: &c.Desk, runs: c}, nil
+	return &Client{desk: &c.Desk, runs: c, known: func(name string) *workflow { return known[name] }}, nil
 }
 
 // Start starts a run of a workflow by name with the bytes of its input, as
 // [Workflow.Start] does by type. Nobody need know the workflow yet: the run is
-// then PENDING, and [Client.Describe] says why, until an engine does.
+// then PENDING, and [Client.Describe] says why, until an engine does. That one then
+// writes what pattern the run has.
 func (c *Client) Start(ctx context.Context, workflow string, input []byte, opts ...StartOption) (*RawRun, error) {
 	if !journal.ValidName(workflow) {
 		return nil, badName("workflow", workflow)
@@ -61,29 +75,19 @@ func (c *Client) Start(ctx context.Context, workflow string, input []byte, opts 
 	if isOwn(workflow) {
 		return nil, ownName(workflow)
 	}
-	s, err := c.start(ctx, workflow, c.patternOf(workflow), append([]byte{}, input...), opts)
+	s, err := c.start(ctx, workflow, c.known(workflow), append([]byte{}, input...), opts)
 	if err != nil {
 		return nil, err
 	}
 	return &RawRun{c, s}, nil
 }
 
-// patternOf is the pattern of a workflow, as far as it is known here.
-func (c *Client) patternOf(workflow string) journal.Pattern {
-	if c.k != nil {
-		if def := c.k.Lookup(workflow); def != nil {
-			return def.Pattern
-		}
-	}
-	return journal.PatternWorkflow
-}
-
-func (c *Client) start(ctx context.Context, workflow string, pattern journal.Pattern, input []byte, opts []StartOption) (kernel.Started, error) {
-	o, err := startOptionsOf(workflow, opts)
+func (c *Client) start(ctx context.Context, workflow string, def *workflow, input []byte, opts []StartOption) (kernel.Started, error) {
+	o, err := startOptionsOf(workflow, def, opts)
 	if err != nil {
 		return kernel.Started{}, err
 	}
-	return c.runs.Start(ctx, o.spec(workflow, pattern, input))
+	return c.runs.Start(ctx, o.spec(workflow, def, input))
 }
 
 // Cancel ends a run, by run ID or workflow ID, as CANCELLED with a reason: what

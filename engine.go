@@ -155,9 +155,18 @@ func New(s store.Store, o Options) (*Engine, error) {
 	if err := k.Register(&letterWorkflow(o.DeadLetters).def.Workflow); err != nil {
 		return nil, err
 	}
-	return &Engine{
+	e := &Engine{
 		Client: &Client{desk: &k.Desk, runs: k, k: k}, k: k, observers: cfg.Observers, strict: o.FailOnWarning, off: slices.Clone(o.Off), known: map[string]*workflow{},
-	}, nil
+	}
+	e.Client.known = e.lookup
+	return e, nil
+}
+
+// lookup returns a workflow that is registered.
+func (e *Engine) lookup(name string) *workflow {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.known[name]
 }
 
 func or[T comparable](v, instead T) T {

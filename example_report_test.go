@@ -25,7 +25,7 @@ func ExampleReport() {
 	engine, stop := newEngineOn(memory.New(), perdure.Options{}, order)
 	defer stop()
 	ctx := context.Background()
-	run, err := order.Start(ctx, engine, Order{ID: "ord-1"}, perdure.TriggeredBy("the shop"), perdure.DryRun)
+	run, err := order.Start(ctx, engine, Order{ID: "ord-1"}, perdure.TriggeredBy("the shop"))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -36,9 +36,12 @@ func ExampleReport() {
 	}
 	r, err := run.Report(ctx)
 	fmt.Println(r.Success(), r.TriggeredBy, r.DryRun, len(r.Completed()), err)
+	_, err = order.Start(ctx, engine, Order{ID: "ord-2"}, perdure.DryRun) // which graphs are for
+	fmt.Println(err)
 	// Output:
 	// so far 1 step: reserve DONE
-	// true the shop true 2 <nil>
+	// true the shop false 2 <nil>
+	// perdure: start order: only a graph can be walked through without doing anything (start it without DryRun, or try it in a test)
 }
 
 // Errors of declared patterns say what has failed, also when they come from a journal.

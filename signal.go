@@ -292,7 +292,7 @@ func withStart[T, I, O any](c Caller, s Signal[T], v T, w *Workflow[I, O], in I,
 	if err != nil {
 		return kernel.Signal{}, kernel.Start{}, err
 	}
-	o, err := startOptionsOf(w.def.Name, opts)
+	o, err := startOptionsOf(w.def.Name, &w.def, opts)
 	if err != nil {
 		return kernel.Signal{}, kernel.Start{}, err
 	}
@@ -301,7 +301,7 @@ func withStart[T, I, O any](c Caller, s Signal[T], v T, w *Workflow[I, O], in I,
 	}
 	sig, err := s.message(o.id, v, nil)
 	sig.Key = o.sendKey
-	return sig, o.spec(w.def.Name, w.def.Pattern, data), err
+	return sig, o.spec(w.def.Name, &w.def, data), err
 }
 
 func (s Signal[T]) message(id string, v T, opts []SendOption) (kernel.Signal, error) {

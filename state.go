@@ -16,6 +16,7 @@ type Info struct {
 	RunID      journal.RunID
 	WorkflowID string
 	Workflow   string
+	Pattern    journal.Pattern
 	Status     journal.Status
 	Payload    []byte            // the input, or what replaced it, as encoded
 	Headers    map[string]string // that the run was started with
@@ -39,7 +40,7 @@ func InfoOf(ctx context.Context) (Info, error) {
 	delete(i.Headers, headerDryRun)
 	delete(i.Headers, headerTriggered)
 	return Info{
-		RunID: i.RunID, WorkflowID: i.WorkflowID, Workflow: i.Workflow, Status: i.Status, Payload: i.Payload, Headers: i.Headers,
+		RunID: i.RunID, WorkflowID: i.WorkflowID, Workflow: i.Workflow, Pattern: i.Pattern, Status: i.Status, Payload: i.Payload, Headers: i.Headers,
 		Attributes: i.Attributes, Started: i.Started, Steps: i.Steps, DryRun: dry, Scope: i.Scope,
 		Predecessor: i.Predecessor, PredecessorBegan: i.PredecessorBegan, PredecessorEnded: i.PredecessorEnded,
 	}, err

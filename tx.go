@@ -15,7 +15,7 @@ func (w *Workflow[I, O]) StartTx(ctx context.Context, c Caller, tx any, in I, op
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.client().startTx(ctx, tx, w.def.Name, w.def.Pattern, data, opts)
+	s, err := c.client().startTx(ctx, tx, w.def.Name, &w.def, data, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -38,15 +38,15 @@ func (c *Client) StartTx(ctx context.Context, tx any, workflow string, input []b
 	if !journal.ValidName(workflow) {
 		return nil, badName("workflow", workflow)
 	}
-	s, err := c.startTx(ctx, tx, workflow, c.patternOf(workflow), append([]byte{}, input...), opts)
+	s, err := c.startTx(ctx, tx, workflow, c.known(workflow), append([]byte{}, input...), opts)
 	if err != nil {
 		return nil, err
 	}
 	return &RawRun{c, s}, nil
 }
 
-func (c *Client) startTx(ctx context.Context, tx any, workflow string, pattern journal.Pattern, input []byte, opts []StartOption) (kernel.Started, error) {
-	o, err := startOptionsOf(workflow, opts)
+func (c *Client) startTx(ctx context.Context, tx any, workflow string, def *workflow, input []byte, opts []StartOption) (kernel.Started, error) {
+	o, err := startOptionsOf(workflow, def, opts)
 	if err != nil {
 		return kernel.Started{}, err
 	}
@@ -54,7 +54,7 @@ func (c *Client) startTx(ctx context.Context, tx any, workflow string, pattern j
 	if err != nil {
 		return kernel.Started{}, err
 	}
-	return desk.Begin(ctx, o.spec(workflow, pattern, input))
+	return desk.Begin(ctx, o.spec(workflow, def, input))
 }
 
 // SendTx is [Signal.Send] in a transaction: the message is there exactly if that is

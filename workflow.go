@@ -168,7 +168,9 @@ type startOptions struct {
 	notes      map[string]string // headers of the engine's own
 }
 
-func startOptionsOf(workflow string, opts []StartOption) (startOptions, error) {
+// startOptionsOf returns how a run of a workflow is started, whose definition is nil where
+// it is not known here.
+func startOptionsOf(workflow string, def *workflow, opts []StartOption) (startOptions, error) {
 	o := startOptions{dedup: defaultDedup}
 	for _, opt := range opts {
 		if opt == nil {
@@ -182,11 +184,41 @@ func startOptionsOf(workflow string, opts []StartOption) (startOptions, error) {
 		o.headers = map[string]string{}
 	}
 	maps.Copy(o.headers, o.notes)
+	if o.headers[headerDryRun] == "true" && !def.dryRuns() {
+		return o, noDryRun(workflow, def)
+	}
 	return o, nil
 }
 
-// spec gives what the kernel is asked to start.
-func (o startOptions) spec(workflow string, pattern journal.Pattern, input []byte) kernel.Start {
+// dryRuns reports whether a workflow can be walked through without doing anything.
+func (w *workflow) dryRuns() bool {
+	if w == nil || w.declared == nil {
+		return false
+	}
+	about, _ := w.examined()
+	return about.DryRuns
+}
+
+// noDryRun refuses a dry run: it would be one for real.
+func noDryRun(workflow string, def *workflow) error {
+	e := &Error{
+		Code: journal.CodeInvalid, Op: "start " + workflow, Message: "only a graph can be walked through without doing anything",
+		Hint: "start it without DryRun, or try it in a test",
+	}
+	if def == nil {
+		e.Message = "this program does not know the workflow, so nothing says that a dry run of it would do nothing"
+		e.Hint = "start it where it is registered, or give NewClient its definition"
+	}
+	return e
+}
+
+// spec gives what the kernel is asked to start. The pattern of a workflow that is not known
+// here is written by the engine that takes the run up.
+func (o startOptions) spec(workflow string, def *workflow, input []byte) kernel.Start {
+	pattern := journal.PatternWorkflow
+	if def != nil {
+		pattern = def.Pattern
+	}
 	return kernel.Start{
 		Workflow: workflow, Pattern: pattern, ID: o.id, Input: input, Dedup: o.dedup, Headers: o.headers, Attributes: o.attributes,
 	}
@@ -201,8 +233,9 @@ func (h Headers) start(o *startOptions) error {
 	return nil
 }
 
-// DryRun starts a run that walks through its declaration and does nothing: see the
-// patterns. Ordinary code learns of it by [InfoOf].
+// DryRun starts a run of a graph that walks through its declaration and does nothing: every
+// step is skipped. A start of any other workflow is refused with it, and so is one by a
+// [Client] that does not know the workflow.
 var DryRun StartOption = dryRun{}
 
 type dryRun struct{}
@@ -278,7 +311,7 @@ func (w *Workflow[I, O]) Start(ctx context.Context, c Caller, in I, opts ...Star
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.client().start(ctx, w.def.Name, w.def.Pattern, data, opts)
+	s, err := c.client().start(ctx, w.def.Name, &w.def, data, opts)
 	if err != nil {
 		return nil, err
 	}

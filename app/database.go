@@ -80,7 +80,7 @@ func (d *database) open(ctx context.Context, mode place.Mode) (*client, error) {
 		return nil, err
 	}
 	c := &client{store: s, program: d.program, place: at}
-	if c.Client, err = perdure.NewClient(ctx, s); err == nil && at.Kind == place.SQLite {
+	if c.Client, err = perdure.NewClient(ctx, s, d.program.workflows...); err == nil && at.Kind == place.SQLite {
 		c.was, err = os.Stat(at.File)
 	}
 	if err != nil {

@@ -179,7 +179,7 @@ type Group struct {
 type Change struct {
 	Run     journal.Number
 	Create  bool            // the run is new
-	Head    *journal.Head   // of a new run whole; else status, owner, wake, end, last, cause, keep and retention where they change; nil leaves the head
+	Head    *journal.Head   // of a new run whole; else status, owner, wake, end, last, cause, keep, retention and pattern where they change; nil leaves the head
 	Since   time.Time       // of a new run: one of the same workflow and ID that ended at this time or later counts as the same; zero: open ones only
 	From    journal.Number  // of a new run: the one, ended by this group, that it continues. Its untaken messages, with their numbers, and Mail become the new run's
 	Shares  journal.Number  // of a new run: one whose spilled payloads its entries name. Where that is gone, the group is refused; else they stay

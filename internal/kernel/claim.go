@@ -308,6 +308,9 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 	if c.Head.Retain == "" { // who started it did not know the workflow
 		c.Head.Retain = k.retention(c.Head.Workflow)
 	}
+	if def != nil && c.Head.Status == journal.Pending && c.Head.Pattern == journal.PatternWorkflow { // likewise
+		c.Head.Pattern = def.Pattern
+	}
 	r := k.residentOf(c, def)
 	r.mu.Lock()
 	defer r.mu.Unlock()

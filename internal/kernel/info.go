@@ -17,6 +17,7 @@ type RunInfo struct {
 	RunID      journal.RunID
 	WorkflowID string
 	Workflow   string
+	Pattern    journal.Pattern
 	Status     journal.Status
 	Payload    []byte // the input, or what replaced it
 	Headers    map[string]string
@@ -51,7 +52,7 @@ func InfoOf(ctx context.Context) (RunInfo, error) {
 		return RunInfo{}, err
 	}
 	i := RunInfo{
-		RunID: r.head.ID, WorkflowID: r.head.WorkflowID, Workflow: r.head.Workflow, Status: r.head.Status,
+		RunID: r.head.ID, WorkflowID: r.head.WorkflowID, Workflow: r.head.Workflow, Pattern: r.head.Pattern, Status: r.head.Status,
 		Payload: r.payload, Attributes: maps.Clone(r.attributes), Started: r.head.Created, Steps: append([]string(nil), r.names...),
 		Scope: s.path,
 	}

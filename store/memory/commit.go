@@ -321,7 +321,7 @@ func (tx *transaction) head(i int, c *store.Change) error {
 	h := storedHead(*c.Head)
 	r.claimed = false
 	r.head.Status, r.head.Ended, r.head.Last, r.head.Cause = h.Status, h.Ended, h.Last, h.Cause
-	r.head.Keep, r.head.Retain = h.Keep, h.Retain
+	r.head.Keep, r.head.Retain, r.head.Pattern = h.Keep, h.Retain, h.Pattern
 	if c.Rest && c.Head.Mail != r.head.Mail {
 		c.Verdict, c.Found = store.Mail, r.head
 		return nil

@@ -83,7 +83,7 @@ type updateRows struct {
 	expires                   []int64
 	retain                    []string
 	cause                     []pgtype.Text
-	status                    []int16
+	status, pattern           []int16
 	rest                      []bool
 }
 
@@ -92,10 +92,11 @@ func (r *updateRows) add(h *journal.Head, rest bool) {
 	r.wake, r.ended, r.last = append(r.wake, instant(h.Wake)), append(r.ended, instant(h.Ended)), append(r.last, h.Last)
 	r.cause, r.rest, r.mail = append(r.cause, text(h.Cause)), append(r.rest, rest), append(r.mail, h.Mail)
 	r.keep, r.retain, r.expires = append(r.keep, int64(h.Keep)), append(r.retain, string(h.Retain)), append(r.expires, instant(h.Expires()))
+	r.pattern = append(r.pattern, int16(h.Pattern))
 }
 
 func (r *updateRows) args() []any {
-	return []any{r.number, r.status, r.owner, r.wake, r.ended, r.last, textsOrNull(r.cause), r.rest, r.mail, r.keep, r.retain, r.expires}
+	return []any{r.number, r.status, r.owner, r.wake, r.ended, r.last, textsOrNull(r.cause), r.rest, r.mail, r.keep, r.retain, r.expires, r.pattern}
 }
 
 // entryRows are entries, with what follows from them.

@@ -83,16 +83,16 @@ from (select key from perdure.meta where key = 'clock' and value::bigint < $1 fo
 // sent more messages than that has seen.
 var updateHeads = `with written as (
     update perdure.heads h set
-        status = u.status, ended = nullif(u.ended, -9223372036854775808), last = u.last, cause = coalesce(u.cause, ''), keep = u.keep, retain = u.retain,
+        status = u.status, ended = nullif(u.ended, -9223372036854775808), last = u.last, cause = coalesce(u.cause, ''), keep = u.keep, retain = u.retain, pattern = u.pattern,
         expires = nullif(u.expires, -9223372036854775808), claimed = false,
         owner = case when u.rest and h.mail <> u.mail then h.owner else u.owner end,
         wake = case when u.rest and h.mail <> u.mail then h.wake else nullif(u.wake, -9223372036854775808) end
     from (select * from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::boolean[], $9::bigint[], $10::bigint[],
-            $11::text[], $12::bigint[])
-        as u (number, status, owner, wake, ended, last, cause, rest, mail, keep, retain, expires) order by number) u
-    where h.number = u.number and (not u.rest or h.owner = $14)
+            $11::text[], $12::bigint[], $13::smallint[])
+        as u (number, status, owner, wake, ended, last, cause, rest, mail, keep, retain, expires, pattern) order by number) u
+    where h.number = u.number and (not u.rest or h.owner = $15)
     returning u.rest and h.mail <> u.mail as stays, h.*)
-select coalesce(w.stays, false), ` + of("w", headColumns) + `, 1 / (n.count = $13)::int
+select coalesce(w.stays, false), ` + of("w", headColumns) + `, 1 / (n.count = $14)::int
 from (select count(*) from perdure.heads where number = any($1::bigint[])) n left join written w on w.stays`
 
 // findHeads tells which run the workflow ID of a new one stands for, where that was

@@ -16,14 +16,14 @@ const (
 	insertHead = `insert into heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, seen, chain, parent, keep, retain, expires)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?) on conflict (workflow_id) where ended is null do nothing`
 
-	updateHead = `update heads set status = ?, owner = ?, wake = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, claimed = 0 where number = ?`
+	updateHead = `update heads set status = ?, owner = ?, wake = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, pattern = ?, claimed = 0 where number = ?`
 
 	// restHead is updateHead where the run is the engine's and no message has come that
 	// it has not seen, and stayHead what is written where one has.
 	restHead = updateHead + ` and mail = ? and owner = ?`
 
 	selectOwner = `select owner from heads where number = ?`
-	stayHead    = `update heads set status = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, claimed = 0 where number = ? returning ` + headColumns
+	stayHead    = `update heads set status = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, pattern = ?, claimed = 0 where number = ? returning ` + headColumns
 
 	selectHead = `select ` + headColumns + ` from heads where number = ?`
 
@@ -336,7 +336,7 @@ func (tx *transaction) rest(c *store.Change) error {
 		return err
 	}
 	bindHead(s, h)
-	s.args[10].Value, s.args[11].Value = h.Mail, int64(tx.group.Engine)
+	s.args[11].Value, s.args[12].Value = h.Mail, int64(tx.group.Engine)
 	if rows, err := s.exec(); err != nil || rows == 1 {
 		return err
 	}
@@ -348,7 +348,7 @@ func (tx *transaction) rest(c *store.Change) error {
 		c.Verdict, c.Found = store.Mail, tx.store.head(row)
 		return nil
 	}, stayHead, int64(h.Status), nanos(h.Ended), h.Last, h.Cause, int64(h.Keep),
-		string(h.Retain), nanos(h.Expires()), int64(h.Number))
+		string(h.Retain), nanos(h.Expires()), int64(h.Pattern), int64(h.Number))
 	if err == nil && c.Verdict != store.Mail {
 		err = noRun(h)
 	}
@@ -360,7 +360,7 @@ func bindHead(s *stmt, h *journal.Head) {
 	a[0].Value, a[1].Value, a[2].Value = int64(h.Status), int64(h.Owner), nanos(h.Wake)
 	a[3].Value, a[4].Value, a[5].Value = nanos(h.Ended), h.Last, h.Cause
 	a[6].Value, a[7].Value, a[8].Value = int64(h.Keep), string(h.Retain), nanos(h.Expires())
-	a[9].Value = int64(h.Number)
+	a[9].Value, a[10].Value = int64(h.Pattern), int64(h.Number)
 }
 
 func noRun(h *journal.Head) error {

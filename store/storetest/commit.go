@@ -51,10 +51,11 @@ func commitHead(w *world) {
 	change := journal.Head{
 		Number: c.Run, Status: journal.Waiting, Owner: 0, Wake: at(7),
 		Cause: "a timer", Workflow: "renamed", WorkflowID: "renamed", Created: at(9), Crashes: 9,
-		Mail: 9, Chain: 9, Parent: 9, Keep: 9, Retain: "1h0m0s",
+		Mail: 9, Chain: 9, Parent: 9, Keep: 9, Retain: "1h0m0s", Pattern: journal.PatternSaga,
 	}
 	w.commit(store.Change{Run: c.Run, Head: &change})
 	want.Status, want.Owner, want.Wake, want.Cause, want.Keep, want.Retain = journal.Waiting, 0, at(7), "a timer", 9, "1h0m0s"
+	want.Pattern = journal.PatternSaga
 	w.same("changed", w.head(c.Run), want)
 
 	w.commit(ended(want, 3, 8))
