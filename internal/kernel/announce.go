@@ -84,29 +84,22 @@ type announcer struct {
 	calls context.Context // of listeners; ends when the engine does not wait for them any more
 	after int64           // what is owed up to this number was read, of the workflows known
 	known map[string]bool
-	slots chan struct{} // of the subscriber
 
 	mu     sync.Mutex
-	queues map[journal.Number][]store.Owed // of each run that is being told of: what is to follow
-	mine   map[int64]bool                  // what is held, and what was told while it is being read
-	told   []int64                         // those of them that were told
-	rooms  map[*Listener]*room             // of those that are being called
+	lines  map[journal.Number]*follow // of each run that is being told of
+	mine   map[int64]bool             // what is held, and what was told while it is being read
+	told   []int64                    // those of them that were told
+	rooms  map[*Listener]*room        // of those that have something to hear
+	behind map[journal.Number]int64   // of runs of which something found no place, up to where
+	heard  map[int64][]*Listener      // of an end that others have yet to hear of
 	reads  bool
-	held   int           // read and not told
-	room   chan struct{} // has a value when that became fewer
 }
-
-const (
-	owedPage = 200  // read at a time
-	maxHeld  = 1000 // read and not told
-	tellers  = 16   // calls of one listener, or of the subscriber, at a time
-)
 
 // announce tells what is owed, until stop ends.
 func (k *Kernel) announce(stop, calls context.Context) {
 	a := &announcer{
-		k: k, stop: stop, calls: calls, known: map[string]bool{}, slots: make(chan struct{}, tellers),
-		rooms: map[*Listener]*room{}, queues: map[journal.Number][]store.Owed{}, mine: map[int64]bool{}, room: make(chan struct{}, 1),
+		k: k, stop: stop, calls: calls, known: map[string]bool{}, rooms: map[*Listener]*room{},
+		lines: map[journal.Number]*follow{}, mine: map[int64]bool{}, behind: map[journal.Number]int64{}, heard: map[int64][]*Listener{},
 	}
 	select {
 	case <-k.owing: // it looks anyway
@@ -122,9 +115,9 @@ func (k *Kernel) announce(stop, calls context.Context) {
 		select {
 		case <-k.owing:
 		case <-k.inherits:
-			a.after = 0
+			a.again()
 		case <-sweep: // an engine may have left, or another one have taken over
-			a.after = 0
+			a.again()
 		case <-stop.Done():
 			return
 		case <-k.dead:
@@ -164,7 +157,7 @@ func (a *announcer) look() bool {
 	a.mu.Lock()
 	a.reads = true
 	a.mu.Unlock()
-	goesOn := a.read(fresh, 0, a.after) && a.read(names, a.after, math.MaxInt64)
+	goesOn := a.read(fresh, 0, a.after, nil) && a.read(names, a.after, math.MaxInt64, a.crowded) && a.catchUp(names)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.reads = false
@@ -175,8 +168,9 @@ func (a *announcer) look() bool {
 	return goesOn
 }
 
-// read hands on what is owed of those workflows, with numbers above after.
-func (a *announcer) read(names []string, after, upTo int64) bool {
+// read hands on what is owed of those workflows, with numbers above after; until enough,
+// where that is not nil.
+func (a *announcer) read(names []string, after, upTo int64, enough func() bool) bool {
 	wait := 10 * time.Millisecond
 	for more := len(names) > 0 && after < upTo; more; {
 		claimed, err := a.k.store.Claim(context.Background(), store.Claim{
@@ -188,16 +182,19 @@ func (a *announcer) read(names []string, after, upTo int64) bool {
 			}
 			continue
 		}
-		more = claimed.More
+		if more = claimed.More; a.stop.Err() != nil {
+			return false
+		}
 		for _, o := range claimed.Owed {
 			if o.Number > upTo {
 				return true
 			}
+			if enough != nil && enough() {
+				return true
+			}
 			after = o.Number
 			a.after = max(a.after, after)
-			if !a.hand(o) {
-				return false
-			}
+			a.hand(o)
 		}
 	}
 	return true
@@ -218,92 +215,50 @@ func (a *announcer) pause(wait *time.Duration) bool {
 	return false
 }
 
-// hand has an entry told after what is owed of its run already. It waits while too
-// much is held.
-func (a *announcer) hand(o store.Owed) bool {
+// hand has an entry told, if there is a place for it, after what is owed of its run
+// already.
+func (a *announcer) hand(o store.Owed) {
+	who := a.audience(o)
 	a.mu.Lock()
-	for a.held >= maxHeld {
-		a.mu.Unlock()
-		select {
-		case <-a.room:
-		case <-a.stop.Done():
-			return false
-		case <-a.k.dead:
-			return false
-		}
-		a.mu.Lock()
-	}
 	defer a.mu.Unlock()
 	if a.mine[o.Number] {
-		return true
+		return
 	}
-	a.mine[o.Number] = true
-	a.held++
-	run := o.Head.Number
-	queue, busy := a.queues[run]
-	if busy {
-		a.queues[run] = append(queue, o)
-		return true
+	if t, now := a.admit(o, who); now {
+		go a.tellRun(t)
 	}
-	a.queues[run] = nil
-	go a.tellRun(o)
-	return true
 }
 
-// tellRun tells what is owed of one run, beginning with o. What it could not tell,
+// tellRun tells what is owed of one run, beginning with t. What it could not tell,
 // and what follows that, is for the next engine.
-func (a *announcer) tellRun(o store.Owed) {
+func (a *announcer) tellRun(t telling) {
 	for more := true; more; {
-		if !a.tell(o) {
+		if !a.tell(t) {
 			return
 		}
-		o, more = a.next(o)
+		t, more = a.done(t)
 	}
-}
-
-// next gives what is to be told next of a run.
-func (a *announcer) next(told store.Owed) (store.Owed, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	run := told.Head.Number
-	if a.reads { // it may have been read before it was told
-		a.told = append(a.told, told.Number)
-	} else {
-		delete(a.mine, told.Number)
-	}
-	a.held--
-	select {
-	case a.room <- struct{}{}:
-	default:
-	}
-	queue := a.queues[run]
-	if len(queue) == 0 {
-		delete(a.queues, run)
-		return store.Owed{}, false
-	}
-	a.queues[run] = queue[1:]
-	return queue[0], true
 }
 
 // tell tells of one entry and acknowledges it. It gives false where the engine
 // stops first. An event is told until its subscriber takes it.
-func (a *announcer) tell(o store.Owed) bool {
-	if o.Entry.Kind != journal.EventEmitted {
-		return a.try(o, a.tellEnd) == nil
+func (a *announcer) tell(t telling) bool {
+	if t.Entry.Kind != journal.EventEmitted {
+		return a.try(t, a.tellEnd) == nil
 	}
 	if !a.k.subscribed() { // an earlier engine had a subscriber: it stays owed
 		return true
 	}
 	wait := 10 * time.Millisecond
 	for {
-		err := a.try(o, a.publish)
+		err := a.try(t, a.publish)
 		if err == nil {
 			return true
 		}
 		if err == errStopping {
 			return false
 		}
-		a.k.listenerFailed(o.Head, err)
+		a.k.listenerFailed(t.Head, err)
 		if !a.pause(&wait) {
 			return false
 		}
@@ -314,15 +269,15 @@ var errStopping = errors.New("kernel: the engine stops")
 
 // try tells of one entry and, where that succeeds, acknowledges it. As with the
 // body of a step, an engine that stops waits for it.
-func (a *announcer) try(o store.Owed, call func(store.Owed) error) error {
+func (a *announcer) try(t telling, call func(telling) error) error {
 	if a.stop.Err() != nil || !a.k.fly() {
 		return errStopping
 	}
 	defer a.k.land()
-	if err := call(o); err != nil {
+	if err := call(t); err != nil || len(t.rest) > 0 {
 		return err
 	}
-	l := &letter{k: a.k, changes: []store.Change{{Told: []int64{o.Number}}}, done: make(chan struct{})}
+	l := &letter{k: a.k, changes: []store.Change{{Told: []int64{t.Number}}}, done: make(chan struct{})}
 	a.k.anyLane().push(l)
 	select {
 	case <-l.done:
@@ -346,44 +301,24 @@ func (a *announcer) enter(slots chan struct{}) bool {
 	return false
 }
 
-// A room has the slots of a listener, which may be one of many engines.
-type room struct {
-	slots  chan struct{}
-	guests int // that are in it, or wait
-}
-
-// visit gives the slots of a listener, and what is called when they are not used any more.
-func (a *announcer) visit(l *Listener) (slots chan struct{}, leave func()) {
+// slotsOf gives the slots of a listener; nil is the subscriber.
+func (a *announcer) slotsOf(l *Listener) chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := a.rooms[l]
-	if r == nil {
-		r = &room{slots: make(chan struct{}, tellers)}
-		a.rooms[l] = r
-	}
-	r.guests++
-	return r.slots, func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if r.guests--; r.guests == 0 {
-			delete(a.rooms, l)
-		}
-	}
+	return a.roomOf(l).slots
 }
 
 // tellEnd calls the listeners. What they make of it changes nothing.
-func (a *announcer) tellEnd(o store.Owed) error {
+func (a *announcer) tellEnd(o telling) error {
 	end := End{
 		Head: o.Head, Outcome: Outcome{Data: o.Entry.Data, Failure: o.Entry.Failure(), Detail: o.Entry.Detail},
 		payload: sync.OnceValues(func() ([]byte, error) { return a.k.lastPayload(o.Head.Number) }),
 		journal: sync.OnceValues(func() ([]journal.Entry, error) { return a.k.wholeJournal(o.Head.Number) }),
 	}
-	listeners := a.k.listening(o.Head)
-	told := make(chan bool, len(listeners))
-	for _, l := range listeners {
+	told := make(chan bool, len(o.who))
+	for _, l := range o.who {
 		go func() {
-			slots, leave := a.visit(l)
-			defer leave()
+			slots := a.slotsOf(l)
 			if !a.enter(slots) {
 				told <- false
 				return
@@ -397,7 +332,7 @@ func (a *announcer) tellEnd(o store.Owed) error {
 		}()
 	}
 	all := true
-	for range listeners {
+	for range o.who {
 		all = <-told && all
 	}
 	if !all {
@@ -407,12 +342,13 @@ func (a *announcer) tellEnd(o store.Owed) error {
 }
 
 // publish hands an event to the subscriber.
-func (a *announcer) publish(o store.Owed) error {
+func (a *announcer) publish(o telling) error {
 	subscriber := a.k.subscription()
-	if !a.enter(a.slots) {
+	slots := a.slotsOf(nil)
+	if !a.enter(slots) {
 		return errStopping
 	}
-	defer func() { <-a.slots }()
+	defer func() { <-slots }()
 	d := o.Entry.Detail
 	e := Event{
 		ID: d.Message, Type: d.Event, Head: o.Head, Step: o.Entry.Op.String(), At: o.Entry.At, Data: o.Entry.Data,

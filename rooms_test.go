@@ -1,0 +1,121 @@
+package perdure_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// many is above what one listener, or the subscriber, holds of what it was not told.
+const many = 1500
+
+func started(t *testing.T, w *world, wf *perdure.Workflow[int, string], n int) {
+	t.Helper()
+	for i := range n {
+		if _, err := wf.Start(t.Context(), w.eng, i, perdure.ID(fmt.Sprint(wf.Name(), i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(time.Minute)
+}
+
+func nothingOwed(t *testing.T, w *world) {
+	t.Helper()
+	if info, err := w.db.Info(t.Context()); err != nil || info.Owed != 0 {
+		t.Errorf("%d entries are owed still, %v", info.Owed, err)
+	}
+}
+
+func once(t *testing.T, who string, times map[string]int, want int) {
+	t.Helper()
+	for id, n := range times {
+		if n != 1 {
+			t.Errorf("%s heard of %s %d times", who, id, n)
+		}
+	}
+	if len(times) != want {
+		t.Errorf("%s heard of %d runs, want %d", who, len(times), want)
+	}
+}
+
+// spec: R-29, L-18
+func TestASilentBrokerSilencesNoListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var e ears
+		var s subscriber
+		let := make(chan struct{})
+		s.do = func(context.Context, int, perdure.Event) error { <-let; return nil }
+		hears := perdure.Listener{Call: e.hear}
+		noisy := perdure.Define("noisy", func(ctx context.Context, _ int) (string, error) {
+			return perdure.Step(ctx, "s", emits(nil, "a", "b"))
+		}, hears)
+		quiet := perdure.Define("quiet", func(context.Context, int) (string, error) { return "", nil }, hears)
+		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, noisy, quiet)
+		defer func() { w.end() }()
+		started(t, w, noisy, many)
+		started(t, w, quiet, many)
+		once(t, "the listener", e.times(), many)
+		close(let)
+		time.Sleep(time.Hour)
+		once(t, "the listener", e.times(), 2*many)
+		if n := len(s.types()); n != 2*many {
+			t.Errorf("the broker has %d events, want %d", n, 2*many)
+		}
+		last := map[string]string{}
+		for _, ev := range s.told {
+			if ev.Type <= last[ev.WorkflowID] {
+				t.Errorf("of %s it got %s after %s", ev.WorkflowID, ev.Type, last[ev.WorkflowID])
+			}
+			last[ev.WorkflowID] = ev.Type
+		}
+		nothingOwed(t, w)
+	})
+}
+
+// spec: L-18
+func TestASilentListenerSilencesNeitherOthersNorTheBroker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var slow, other ears
+		var s subscriber
+		let := make(chan struct{})
+		var mu sync.Mutex
+		now, most := 0, 0
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+			return perdure.Step(ctx, "s", emits(nil, "a"))
+		}, perdure.Listener{Call: func(ctx context.Context, end perdure.Ended) error {
+			mu.Lock()
+			now++
+			most = max(most, now)
+			mu.Unlock()
+			<-let
+			mu.Lock()
+			now--
+			mu.Unlock()
+			return slow.hear(ctx, end)
+		}}, perdure.Listener{Call: other.hear})
+		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, wf)
+		defer func() { w.end() }()
+		started(t, w, wf, 3*many)
+		once(t, "the other listener", other.times(), 3*many)
+		if n := len(s.types()); n != 3*many {
+			t.Errorf("the broker has %d events, want %d", n, 3*many)
+		}
+		close(let)
+		time.Sleep(time.Hour)
+		once(t, "the slow listener", slow.times(), 3*many)
+		once(t, "the other listener", other.times(), 3*many)
+		if most != 16 {
+			t.Errorf("%d calls at a time, want 16", most)
+		}
+		nothingOwed(t, w)
+		w.end()
+		w.begin()
+		time.Sleep(time.Hour)
+		once(t, "the other listener", other.times(), 3*many)
+	})
+}
