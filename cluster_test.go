@@ -563,11 +563,11 @@ func TestIdleEnginesAskAtMostTenTimesAMinuteHoweverManyRunsSleep(t *testing.T) {
 			}
 			time.Sleep(time.Minute + 7*time.Second) // not at the moment of a sweep, nor is the end
 			for _, u := range stores {
-				calls = append(calls, -u.count("renew"))
+				calls = append(calls, -u.count(""))
 			}
 			time.Sleep(minutes * time.Minute)
 			for i, u := range stores {
-				calls[i] += u.count("renew")
+				calls[i] += u.count("")
 			}
 		})
 		return calls
@@ -650,4 +650,53 @@ func TestNoBodyBeginsOnceTheLeaseIsLost(t *testing.T) {
 			t.Errorf("the body began %d times after the engine had joined again", len(began))
 		}
 	})
+}
+
+// spec: B-5, B-6
+func TestAnIdleEngineThatGetsARunIsTakenOverWithinTheUsualLease(t *testing.T) {
+	for name, give := range map[string]func(t *testing.T, c *cluster, a *world, wf *perdure.Workflow[int, int]){
+		"by a start": func(t *testing.T, _ *cluster, a *world, wf *perdure.Workflow[int, int]) {
+			launched(t, a, wf, 1)
+		},
+		"by a claim": func(t *testing.T, c *cluster, _ *world, wf *perdure.Workflow[int, int]) {
+			client, err := perdure.NewClient(t.Context(), c.db)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := wf.Start(t.Context(), client, 1, perdure.ID("run-1")); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &logbook{}
+				wf := works(l, time.Minute)
+				c := newCluster(t, 0)
+				defer c.end()
+				a := c.node(wf)
+				a.opts.Sweep = time.Second
+				b := c.node()
+				b.workflows = nil
+				a.begin()
+				b.begin()
+				time.Sleep(5 * time.Minute)
+				give(t, c, a, wf)
+				time.Sleep(2 * time.Second)
+				if began := l.times("long 1"); len(began) != 1 {
+					t.Fatalf("the step began %d times", len(began))
+				}
+				c.kill(a)
+				killed := time.Now()
+				if err := b.eng.Register(wf); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(clusterLease + 2*time.Second)
+				began := l.times("long 1")
+				if len(began) != 2 || began[1].Sub(killed) > clusterLease+time.Second {
+					t.Errorf("the step began at %v, and the engine was killed at %v", began, killed)
+				}
+			})
+		})
+	}
 }

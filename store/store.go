@@ -283,7 +283,9 @@ const (
 //
 // Renew (Engine and Renew are set): the engine's lease begins anew, and engines that
 // have died are taken over. An engine that was taken over gets ErrFenced; one whose
-// lease has passed and that nobody has taken over is as good as before.
+// lease has passed and that nobody has taken over is as good as before. With Idle the
+// lease is IdleLeases times as long where the engine owns no open run and has nothing
+// to tell of: nobody would have to take over anything.
 //
 // Visit (Engine is zero, Visit is set): the store gives an engine ID that nobody
 // else ever gets and records nothing, for a stranger to make numbers with.
@@ -298,7 +300,8 @@ const (
 //
 // One (Engine and Run are set): the engine becomes the owner of that one, if it
 // is open and nobody owns it or this engine does, whatever its wake time; else
-// Runs is empty. After a claim whose outcome is unknown, the engine finds what it
+// Runs is empty. Where either of them makes the engine an owner, its lease is from then
+// on no longer than that of a join, and Claimed.Lease says so. After a claim whose outcome is unknown, the engine finds what it
 // may own by [Filter].Owner.
 //
 // Owed (Engine and Owed are set): at most so many entries that are owed, of the
@@ -313,6 +316,7 @@ type Claim struct {
 	Self      Engine // join
 	Visit     bool
 	Renew     bool
+	Idle      bool // renew
 	Leave     bool
 	Now       time.Time
 	Workflows []string
@@ -331,8 +335,8 @@ type Claimed struct {
 	Next   time.Time // when the next run of the named workflows that nobody owns is due; zero for none
 	More   bool      // more are due already
 
-	// Lease is given by a join and a renewal: how long the lease is; 0 where the store
-	// has no leases. Lapse is in how long the next lease of another engine passes, if
+	// Lease is given by a join and a renewal: how long the lease is; and by a take: how
+	// long it is at most. It is 0 where the store has no leases. Lapse is in how long the next lease of another engine passes, if
 	// it is not renewed; 0 for none. Fallen is how many dead engines were taken over,
 	// and Freed how many runs of theirs have become due.
 	Lease  time.Duration
@@ -495,6 +499,9 @@ func Brief(ctx context.Context, s Store) (Info, error) {
 	}
 	return s.Info(ctx)
 }
+
+// IdleLeases is how many times as long the lease of an idle engine is.
+const IdleLeases = 6
 
 // DefaultLimit and MaxLimit bound what one Find gives.
 const (

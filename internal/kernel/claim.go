@@ -244,6 +244,9 @@ func (k *Kernel) claim(c store.Claim) (store.Claimed, error) {
 	for i := range claimed.Runs {
 		claimed.Runs[i].CutOff() // what a driver has overlooked is not run past either
 	}
+	if err == nil {
+		k.shortened(c.Now, &claimed)
+	}
 	return claimed, err
 }
 

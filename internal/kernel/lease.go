@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,10 @@ type lease struct {
 	period time.Duration // 0 where the store has no leases
 	until  atomic.Int64
 	over   *time.Timer // calls when it has passed
+
+	idle   atomic.Bool   // it is a long one
+	waking sync.Mutex    // held by who ends a long one
+	nudge  chan struct{} // has a value when it is to be renewed now
 }
 
 // margin is the part of a lease that its engine leaves unused.
@@ -48,11 +53,63 @@ func (k *Kernel) extend(sent time.Time, c *store.Claimed) {
 	end := sent.Add(c.Lease - c.Lease/margin)
 	l.until.Store(int64(end.Sub(l.born)))
 	if l.over == nil {
-		l.period = c.Lease
+		l.period, l.nudge = c.Lease, make(chan struct{}, 1)
 		l.over = time.AfterFunc(time.Until(end), func() { k.holds() })
 		return
 	}
+	l.idle.Store(c.Lease > l.period)
 	l.over.Reset(time.Until(end))
+}
+
+// An engine that owns no run holds a long lease and asks seldom: nobody would have to
+// take anything over. With its first run it holds a short one again: a claim ends the
+// long one in the store, and a start asks for a short one before it makes the run.
+
+// isIdle says whether a long lease would do: nothing is here, and nothing is due before
+// others sweep, who may not know of it yet.
+func (k *Kernel) isIdle() bool {
+	known := k.cfg.Sweep
+	if known <= 0 {
+		known = store.IdleLeases * k.lease.period
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.resident) == 0 && k.reserved == 0 &&
+		(k.wakeAt.IsZero() || time.Until(k.wakeAt) > known)
+}
+
+// shortened notes that a claim asked for at a time has made the engine an owner, and
+// has the lease renewed.
+func (k *Kernel) shortened(sent time.Time, c *store.Claimed) {
+	l := &k.lease
+	if c.Lease <= 0 || !l.idle.CompareAndSwap(true, false) {
+		return
+	}
+	end := sent.Add(c.Lease - c.Lease/margin)
+	l.until.Store(min(l.until.Load(), int64(end.Sub(l.born))))
+	l.over.Reset(time.Until(end))
+	select {
+	case l.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// awake has the engine hold a short lease before it makes a run. Where the store does
+// not answer, the run waits for it as well.
+func (k *Kernel) awake(ctx context.Context) {
+	l := &k.lease
+	if !l.idle.Load() {
+		return
+	}
+	l.waking.Lock()
+	defer l.waking.Unlock()
+	if l.idle.Load() {
+		_, _ = k.renew(ctx, l.period/3, false)
+		select {
+		case l.nudge <- struct{}{}: // the next renewal is due sooner
+		default:
+		}
+	}
 }
 
 // holds says whether the engine may go on by its own clock. If it may not, it has
@@ -125,6 +182,7 @@ func (k *Kernel) keepLease(ctx context.Context) {
 		t := time.NewTimer(wait)
 		select {
 		case <-t.C:
+		case <-k.lease.nudge:
 		case <-k.dead:
 		case <-ctx.Done():
 		}
@@ -136,13 +194,21 @@ func (k *Kernel) keepLease(ctx context.Context) {
 			return
 		default:
 		}
-		lapse, err := k.renew(ctx, every)
+		idle := k.isIdle()
+		lapse, err := k.renew(ctx, every, idle)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			k.recovered(tries)
-			if wait, tries = every, 1; lapse > 0 {
+			wait, tries = every, 1
+			switch {
+			case idle && !k.isIdle():
+				wait = 0 // what has come meanwhile wants a short one
+			case k.lease.idle.Load():
+				wait *= store.IdleLeases
+			}
+			if lapse > 0 {
 				wait = min(wait, lapse+lapsed)
 			}
 		case final(err):
@@ -157,11 +223,11 @@ func (k *Kernel) keepLease(ctx context.Context) {
 
 // renew begins the lease anew, and takes over engines that have died. It says in how
 // long the next lease of another one passes.
-func (k *Kernel) renew(ctx context.Context, timeout time.Duration) (time.Duration, error) {
+func (k *Kernel) renew(ctx context.Context, timeout time.Duration, idle bool) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	sent := time.Now()
-	c, err := k.store.Claim(ctx, store.Claim{Engine: k.engine, Renew: true, Now: sent})
+	c, err := k.store.Claim(ctx, store.Claim{Engine: k.engine, Renew: true, Idle: idle, Now: sent})
 	if err != nil {
 		return 0, err
 	}

@@ -41,6 +41,7 @@ func (k *Kernel) start(ctx context.Context, s Start) (Started, error) {
 	if err := k.admitted(ctx); err != nil {
 		return Started{}, err
 	}
+	k.awake(ctx)
 	r, err := k.prepare(s)
 	if err != nil {
 		return Started{}, err

@@ -34,11 +34,19 @@ func (s *Store) Claim(_ context.Context, c store.Claim) (store.Claimed, error) {
 	case c.Leave:
 		return s.quit(c), nil
 	case c.Run != 0:
-		return s.data.one(c), nil
+		return s.data.owning(s.data.one(c)), nil
 	case c.Owed > 0:
 		return s.data.owes(c), nil
 	}
-	return s.data.take(c), nil
+	return s.data.owning(s.data.take(c)), nil
+}
+
+// owning has an engine that has got runs hold a lease of the usual length.
+func (d *data) owning(out store.Claimed) store.Claimed {
+	if len(out.Runs) > 0 {
+		d.shorten(out.Engine, &out)
+	}
+	return out
 }
 
 func (d *data) one(c store.Claim) store.Claimed {

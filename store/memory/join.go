@@ -23,7 +23,7 @@ func (s *Store) join(c store.Claim) (store.Claimed, error) {
 	if d.lease == 0 {
 		d.holder = s
 	}
-	d.lend(self.ID, &out)
+	d.lend(self.ID, d.lease, &out)
 	return out, nil
 }
 
@@ -38,7 +38,11 @@ func (d *data) locked() error {
 // renew begins an engine's lease anew.
 func (s *Store) renew(c store.Claim) store.Claimed {
 	var out store.Claimed
-	s.data.lend(c.Engine, &out)
+	lease := s.data.lease
+	if c.Idle && s.data.isIdle(c.Engine) {
+		lease *= store.IdleLeases
+	}
+	s.data.lend(c.Engine, lease, &out)
 	if s.data.lease > 0 {
 		dead := s.takeOver(c.Now)
 		out.Fallen, out.Freed = dead.Fallen, dead.Freed
@@ -46,15 +50,40 @@ func (s *Store) renew(c store.Claim) store.Claimed {
 	return out
 }
 
+// isIdle says whether an engine has nothing that others would have to take over.
+func (d *data) isIdle(id journal.EngineID) bool {
+	for _, r := range d.byNumber {
+		if r.head.Owner == id && r.isOpen() {
+			return false
+		}
+	}
+	for _, o := range d.owed {
+		if o.teller == id {
+			return false
+		}
+	}
+	return true
+}
+
+// shorten ends the long lease of an engine that has become an owner.
+func (d *data) shorten(id journal.EngineID, out *store.Claimed) {
+	out.Lease = d.lease
+	self := d.engines[id]
+	if end := stored(time.Now().Add(d.lease)); d.lease > 0 && self.Until.After(end) {
+		self.Until = end
+		d.engines[id] = self
+	}
+}
+
 // lend gives an engine a lease from now on, where the store has leases.
-func (d *data) lend(id journal.EngineID, out *store.Claimed) {
-	out.Engine, out.Lease = id, d.lease
+func (d *data) lend(id journal.EngineID, lease time.Duration, out *store.Claimed) {
+	out.Engine, out.Lease = id, lease
 	if d.lease == 0 {
 		return
 	}
 	now := time.Now()
 	self := d.engines[id]
-	self.Seen, self.Until = stored(now), stored(now.Add(d.lease))
+	self.Seen, self.Until = stored(now), stored(now.Add(lease))
 	d.engines[id] = self
 	for other, e := range d.engines {
 		lapse := e.Until.Sub(now)

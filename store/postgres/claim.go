@@ -46,6 +46,13 @@ func (s *Store) claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 }
 
 const (
+	// shorten ends the long lease of an engine that becomes an owner, in the transaction
+	// in which it does. It goes before a statement that makes it one.
+	shorten = `with short as (
+    update perdure.engines e set leased = now + $3::bigint * interval '1 microsecond'
+    from clock_timestamp() now where e.id = $1 and e.leased > now + $3::bigint * interval '1 microsecond')
+`
+
 	// seeMail counts all messages of the engine's runs as given, and tells how many were
 	// before. It leaves alone the runs that somebody has locked; mailLeft says whether
 	// there are any.
@@ -64,7 +71,7 @@ cross join lateral (
     order by wake, number limit $3 for no key update skip locked) h
 order by h.wake, h.number limit $3`
 
-	own = `update perdure.heads set owner = $1, given = mail, claimed = true where number = any($2::bigint[])`
+	own = shorten + `update perdure.heads set owner = $1, given = mail, claimed = true where number = any($2::bigint[])`
 
 	// look tells, by one statement, whether the engine lives, whether it was not given
 	// all messages, and when the next run is due.
@@ -82,7 +89,7 @@ order by h.wake, h.number limit $3`
     (select h.wake from perdure.heads h where h.owner = 0 and h.workflow = w.name and h.wake <= $2 and h.ended is null
     order by h.wake, h.number limit 1 for no key update skip locked))) from unnest($1::text[]) as w (name)`
 
-	ownOne = `update perdure.heads set owner = $1, given = mail, claimed = true
+	ownOne = shorten + `update perdure.heads set owner = $1, given = mail, claimed = true
 where number = $2 and owner in (0, $1) and ended is null returning `
 )
 
@@ -145,13 +152,13 @@ func (t *taking) one(ctx context.Context) error {
 	var b batch
 	var taken []journal.Head
 	b.add(holdEngine, int64(t.claim.Engine)).or(store.ErrFenced)
-	b.add(ownOne+headColumns, int64(t.claim.Engine), int64(t.claim.Run)).each(t.heads(&taken))
+	b.add(ownOne+headColumns, int64(t.claim.Engine), int64(t.claim.Run), t.store.options.Lease.Microseconds()).each(t.heads(&taken))
 	if err := b.send(ctx, t.tx); err != nil || len(taken) == 0 {
 		return err
 	}
 	r := reading{store: t.store, from: t.tx}
 	runs, err := r.read(ctx, taken)
-	t.out.Runs = runs
+	t.out.Runs, t.out.Lease = runs, t.store.options.Lease
 	return err
 }
 
@@ -215,9 +222,9 @@ func (t *taking) own(ctx context.Context, runs []store.Run) error {
 		numbers[i] = int64(runs[i].Head.Number)
 		runs[i].Head.Owner = t.claim.Engine
 	}
-	t.out.Runs = runs
+	t.out.Runs, t.out.Lease = runs, t.store.options.Lease
 	var b batch
-	b.add(own, int64(t.claim.Engine), numbers)
+	b.add(own, int64(t.claim.Engine), numbers, t.store.options.Lease.Microseconds())
 	t.next(&b)
 	return b.send(ctx, t.tx)
 }

@@ -21,9 +21,14 @@ select $1, $2, $3, $4, $5, now, now + $6::bigint * interval '1 microsecond' from
 	// renew is an update of a column that is no key: it does not wait for commits, which
 	// hold the row, and they do not wait for it.
 	renew = `with renewed as (
-    update perdure.engines set seen = now, leased = now + $2::bigint * interval '1 microsecond'
-    from clock_timestamp() now where id = $1 returning 1)
-select 1 / count(*) from renewed`
+    update perdure.engines set seen = now, leased = now + i.lease * interval '1 microsecond'
+    from clock_timestamp() now, (select case
+        when $2::bigint = $3::bigint then $2::bigint
+        when (select true from perdure.heads h where h.owner = $1 and h.owner > 0 and h.ended is null limit 1) then $2::bigint
+        when (select true from perdure.owed o where o.teller = $1 limit 1) then $2::bigint
+        else $3::bigint end as lease) i
+    where id = $1 returning i.lease)
+select 1 / count(*), max(lease) from renewed`
 
 	// findDead gives the engines whose lease has passed, and in how many microseconds
 	// the next one passes.
@@ -144,11 +149,20 @@ func (s *Store) sweep(ctx context.Context, after int64) (last int64, more bool) 
 // renewal makes the lease of an engine begin anew, and takes over those that are dead.
 func (s *Store) renewal(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	var b batch
-	b.add(renew, int64(c.Engine), s.options.Lease.Microseconds()).or(store.ErrFenced)
+	lease, longest := s.options.Lease, s.options.Lease
+	if c.Idle {
+		longest *= store.IdleLeases
+	}
+	b.add(renew, int64(c.Engine), lease.Microseconds(), longest.Microseconds()).or(store.ErrFenced).each(func(rows pgx.Rows) error {
+		var micros int64
+		err := rows.Scan(nil, &micros)
+		lease = time.Duration(micros) * time.Microsecond
+		return err
+	})
 	if err := b.send(ctx, s.keeper); err != nil {
 		return store.Claimed{}, err
 	}
-	out := store.Claimed{Engine: c.Engine, Lease: s.options.Lease}
+	out := store.Claimed{Engine: c.Engine, Lease: lease}
 	_ = s.succession(ctx, c.Now, &out) // the lease is renewed all the same, and the next renewal goes on
 	return out, nil
 }

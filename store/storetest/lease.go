@@ -17,6 +17,7 @@ func leaseChecks() []check {
 		{"lease/Info lists the engines with the end of their leases", leaseInfo},
 		{"lease/a leave hands over at once", leaseLeave},
 		{"lease/a run is claimed by number only where no other engine has it", leaseOne},
+		{"lease/an idle engine has a long lease, and no longer when it owns a run", leaseIdle},
 		{"lease/payloads of a living engine are not swept", leaseSpilled},
 		{"lease/a start finds the run that another engine has", leaseFound},
 		{"lease/a message to another engine's run comes with its claim, once", leaseMail},
@@ -237,6 +238,43 @@ func leaseMail(w *world) {
 	w.same("mail of its own", len(w.mail()), 0)
 	b.posted(4, toRun(mine.Number, signal("u", "4")))
 	w.same("mail beside runs", labels(w.take(4, 5).Mail[0].Inbox), []string{"4:u"})
+}
+
+// spec: B-5, B-6
+func leaseIdle(w *world) {
+	head := w.filled("", 1)
+	idle := func(x *world) time.Duration {
+		return x.claim(store.Claim{Engine: x.engine, Renew: true, Idle: true, Now: at(2)}).Lease
+	}
+	lease := w.renew(1).Lease
+	w.same("the lease of an owner", idle(w), lease)
+	b := w.beside(1)
+	w.same("the lease of an idle engine", idle(b), store.IdleLeases*lease)
+	w.written(w.free("due", 0))
+	left := func() (left time.Duration) {
+		info, err := w.s.Info(w.Context())
+		w.ok(err)
+		for _, e := range info.Engines {
+			if e.ID == b.engine {
+				left = e.Until.Sub(info.Now)
+			}
+		}
+		return left
+	}
+	if left() <= lease {
+		w.Errorf("the lease of an idle engine passes in %v", left())
+	}
+	got := b.claim(store.Claim{Engine: b.engine, Workflows: []string{"w"}, Max: 5, Now: at(90)})
+	if len(got.Runs) == 0 || got.Lease != lease || left() > lease {
+		w.Errorf("an idle engine has claimed %d runs, for %v, and its lease passes in %v", len(got.Runs), got.Lease, left())
+	}
+	c := w.beside(1)
+	w.verdict(w.commit(resting(head, 1, 2))[0], store.Written)
+	w.same("the lease of another idle engine", idle(c), store.IdleLeases*lease)
+	one := c.claim(store.Claim{Engine: c.engine, Run: head.Number, Now: at(90)})
+	if len(one.Runs) != 1 || one.Lease != lease {
+		w.Errorf("an idle engine has taken %d runs, for %v", len(one.Runs), one.Lease)
+	}
 }
 
 // spec: B-6

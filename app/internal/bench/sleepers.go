@@ -55,7 +55,7 @@ func (r *Report) sleepAndWake(ctx context.Context, s *counting, e *engine, n *na
 		return err
 	}
 	now := time.Now()
-	due := now.Add(now.Sub(began)*2/(duePart-1) + spare + o.Idle).Round(0)
+	due := now.Add(now.Sub(began)*2/(duePart-1) + spare + 2*o.Idle).Round(0)
 	if err := n.start(ctx, e, r.Due, o.InFlight, func(int) time.Time { return due }); err != nil {
 		return err
 	}
