@@ -424,7 +424,7 @@ func TestARunWithAHoleInItsJournalIsParked(t *testing.T) {
 		ctx := t.Context()
 		run := must[*perdure.Run[int]](t)(def.Start(ctx, w.eng, 0))
 		synctest.Wait()
-		must[sql.Result](t)(w.db.Exec("delete from entries where seq = 2"))
+		must[sql.Result](t)(w.db.Exec("delete from perdure_entries where seq = 2"))
 		d, err := w.eng.Describe(ctx, run.ID())
 		codeIs(t, err, journal.CodeCorrupt)
 		if !strings.Contains(err.Error(), "entry 2 ") || !strings.Contains(d.Why, "damaged") {

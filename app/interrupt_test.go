@@ -123,7 +123,7 @@ func TestANewerDatabaseIsLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec("update meta set value = 1000 where key = 'schema'"); err != nil {
+	if _, err := db.Exec("update perdure_meta set value = 1000 where key = 'schema'"); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {

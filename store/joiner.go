@@ -35,7 +35,7 @@ type Transaction interface {
 }
 
 // A TransactionError says that a transaction is none that the store can take part
-// in: its type, or where it is.
+// in: its type, where it is, or what it has done before.
 type TransactionError struct {
 	Driver string // of the store
 	Got    string // what was given

@@ -43,9 +43,9 @@ func (tx *transaction) isThere(c *store.Change) (bool, error) {
 	var err error
 	switch {
 	case c.Create:
-		row, err = tx.value("select 1 from heads where number = ?", int64(c.Run))
+		row, err = tx.value("select 1 from perdure_heads where number = ?", int64(c.Run))
 	case len(c.Entries) > 0:
-		row, err = tx.value("select 1 from entries where run = ? and seq = ?", int64(c.Run), c.Entries[0].Seq)
+		row, err = tx.value("select 1 from perdure_entries where run = ? and seq = ?", int64(c.Run), c.Entries[0].Seq)
 	}
 	return row != nil, err
 }
@@ -53,10 +53,10 @@ func (tx *transaction) isThere(c *store.Change) (bool, error) {
 // The messages that a post by workflow ID may have become which was sent before: in a
 // run that has or had the ID, or waiting for one.
 const (
-	selectSent = `select run, number from messages where id = ? and at = ? and chain in (
-    select iif(chain = 0, number, chain) from heads where workflow_id = ? and ended is null
-    union all select iif(chain = 0, number, chain) from heads where workflow_id = ? and ended is not null) order by run desc limit 1`
-	selectSentAway = `select 0, number from unrouted where id = ? and at = ? and workflow_id = ? order by number limit 1`
+	selectSent = `select run, number from perdure_messages where id = ? and at = ? and chain in (
+    select iif(chain = 0, number, chain) from perdure_heads where workflow_id = ? and ended is null
+    union all select iif(chain = 0, number, chain) from perdure_heads where workflow_id = ? and ended is not null) order by run desc limit 1`
+	selectSentAway = `select 0, number from perdure_unrouted where id = ? and at = ? and workflow_id = ? order by number limit 1`
 )
 
 // own looks for the message that a post by workflow ID has become. It is known by its

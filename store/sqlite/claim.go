@@ -44,9 +44,9 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 }
 
 const (
-	selectOwed = `select number, run, seq from owed where workflow = ? and number > ? order by number limit ? + 0`
+	selectOwed = `select number, run, seq from perdure_owed where workflow = ? and number > ? order by number limit ? + 0`
 
-	selectOne = `select ` + entryColumns + `, (select s.data from spilled s where s.id = spill) from entries where run = ? and seq = ?`
+	selectOne = `select ` + entryColumns + `, (select s.data from perdure_spilled s where s.id = spill) from perdure_entries where run = ? and seq = ?`
 )
 
 // owed gives entries that somebody is to be told of. It writes nothing, and so

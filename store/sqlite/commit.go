@@ -13,38 +13,38 @@ import (
 // The statements of a commit. An open run that has the workflow ID already makes
 // the insertion of a new head do nothing, so nothing is read before it.
 const (
-	insertHead = `insert into heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, seen, chain, parent, keep, retain, expires)
+	insertHead = `insert into perdure_heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, seen, chain, parent, keep, retain, expires)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?) on conflict (workflow_id) where ended is null do nothing`
 
-	updateHead = `update heads set status = ?, owner = ?, wake = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, pattern = ?, claimed = 0 where number = ?`
+	updateHead = `update perdure_heads set status = ?, owner = ?, wake = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, pattern = ?, claimed = 0 where number = ?`
 
 	// restHead is updateHead where the run is the engine's and no message has come that
 	// it has not seen, and stayHead what is written where one has.
 	restHead = updateHead + ` and mail = ? and owner = ?`
 
-	selectOwner = `select owner from heads where number = ?`
-	stayHead    = `update heads set status = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, pattern = ?, claimed = 0 where number = ? returning ` + headColumns
+	selectOwner = `select owner from perdure_heads where number = ?`
+	stayHead    = `update perdure_heads set status = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, pattern = ?, claimed = 0 where number = ? returning ` + headColumns
 
-	selectHead = `select ` + headColumns + ` from heads where number = ?`
+	selectHead = `select ` + headColumns + ` from perdure_heads where number = ?`
 
-	selectThere = `select 1 from heads where number = ?`
+	selectThere = `select 1 from perdure_heads where number = ?`
 
-	selectOpen = `select ` + headColumns + ` from heads where workflow_id = ? and ended is null`
+	selectOpen = `select ` + headColumns + ` from perdure_heads where workflow_id = ? and ended is null`
 
-	selectEnded = `select ` + headColumns + ` from heads where workflow_id = ? and ended >= ? and workflow = ?
-and not exists (select 1 from heads where workflow_id = ? and ended is null) order by ended desc, number desc limit 1`
+	selectEnded = `select ` + headColumns + ` from perdure_heads where workflow_id = ? and ended >= ? and workflow = ?
+and not exists (select 1 from perdure_heads where workflow_id = ? and ended is null) order by ended desc, number desc limit 1`
 
-	deleteOwed = `delete from owed where number = ?`
+	deleteOwed = `delete from perdure_owed where number = ?`
 )
 
 // What a successor takes over from the run that it continues.
 const (
-	mayContinue = `select 1 from heads where number = ? and workflow_id = ? and ended is not null`
+	mayContinue = `select 1 from perdure_heads where number = ? and workflow_id = ? and ended is not null`
 
-	inheritMessages = `update messages set run = ? where run = ? and taken is null`
+	inheritMessages = `update perdure_messages set run = ? where run = ? and taken is null`
 
 	// inheritMail counts what has moved as not given.
-	inheritMail = `update heads set (mail, given) = (select mail, iif(?, 0, mail) from heads where number = ?) where number = ?`
+	inheritMail = `update perdure_heads set (mail, given) = (select mail, iif(?, 0, mail) from perdure_heads where number = ?) where number = ?`
 )
 
 // Commit writes a group in one transaction.
@@ -90,9 +90,9 @@ type transaction struct {
 // begin checks the fence and prepares the statements. The same lookup tells
 // whether any message waits for a run, so that a start need not ask.
 func (tx *transaction) begin() (err error) {
-	sql, args := "select exists (select 1 from unrouted)", []driver.Value(nil)
+	sql, args := "select exists (select 1 from perdure_unrouted)", []driver.Value(nil)
 	if tx.group.Engine != 0 {
-		sql, args = sql+" from engines where id = ?", []driver.Value{int64(tx.group.Engine)}
+		sql, args = sql+" from perdure_engines where id = ?", []driver.Value{int64(tx.group.Engine)}
 	}
 	waits, err := tx.value(sql, args...)
 	switch {

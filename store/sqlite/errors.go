@@ -21,6 +21,13 @@ func code(err error) int {
 	return 0
 }
 
+// isStale reports whether a transaction may not write because it has read what others
+// have written since: to try again is of no use to it.
+func isStale(err error) bool {
+	var e *modernc.Error
+	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_BUSY_SNAPSHOT
+}
+
 // damaged returns an error of SQLite with [store.ErrDamaged] where it says that what is
 // in the file is no database, which it was once.
 func damaged(err error) error {

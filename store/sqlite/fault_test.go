@@ -121,7 +121,7 @@ func TestRefusalKeepsTheWriter(t *testing.T) {
 func TestDurability(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "runs.db"))
 	for pragma, want := range map[string]any{
-		"journal_mode": "wal", "synchronous": int64(2), "foreign_keys": int64(1), "application_id": int64(applicationID), "wal_autocheckpoint": int64(2000),
+		"journal_mode": "wal", "synchronous": int64(2), "foreign_keys": int64(1), "wal_autocheckpoint": int64(2000),
 		"cache_size": int64(-8192),
 	} {
 		if got, err := s.writer.value("pragma " + pragma); err != nil || got != want {
@@ -195,9 +195,14 @@ func TestPlans(t *testing.T) {
 	}
 	for _, f := range []store.Filter{
 		{WorkflowID: "x"}, {WorkflowIDs: []string{"x", "y"}, Newest: true}, {Parent: 1}, {Owner: 1}, {Runs: []journal.RunID{"x", "y"}},
+		{Workflow: "w"}, {Statuses: []journal.Status{journal.Failed}}, {Statuses: []journal.Status{journal.Suspended}}, {Attributes: map[string]string{"a": "b"}},
 	} {
 		where, args := s.conditions(f)
-		statements["select number from heads"+where] = len(args)
+		statements["select number from perdure_heads"+where] = len(args)
+		if f.Workflow == "" && f.Statuses == nil {
+			continue // few heads, which may be sorted
+		}
+		statements["select "+headColumns+" from perdure_heads"+where+" order by number desc limit ? + 0"] = len(args) + 1
 	}
 	for _, r := range []store.Range{{}, {Payloads: true}, {Inbox: true}, {Inbox: true, Name: "x"}} {
 		sql, args := rangeOf(1, r)

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/perdure/perdure/store"
 )
@@ -18,27 +21,66 @@ type files struct {
 }
 
 // filesOf returns the files of a database that is open: some connection has read it, so
-// its log is there too, and stays as long as a connection is open.
+// its log is there too, if it has one, and stays as long as a connection is open.
 func filesOf(path string) (f files, err error) {
 	f.names = [2]string{path, path + "-wal"}
 	for i, name := range f.names {
-		if f.were[i], err = os.Stat(name); err != nil {
+		f.were[i], err = os.Stat(name)
+		if err != nil && (i == 0 || !errors.Is(err, fs.ErrNotExist)) { // a copy that is only read has no log
 			return f, err
 		}
 	}
 	return f, nil
 }
 
-// lost returns [store.ErrLost] where one of the files was removed or replaced. It opens
-// none: closing a descriptor would drop SQLite's locks.
+// lost returns [store.ErrLost] where one of the files was removed or replaced.
 func (f *files) lost() error {
+	_, err := f.look()
+	return err
+}
+
+// look returns the size of the log, or [store.ErrLost] where one of the files was removed
+// or replaced. It opens none: closing a descriptor would drop SQLite's locks.
+func (f *files) look() (log int64, err error) {
 	for i, name := range f.names {
-		switch is, err := os.Stat(name); {
+		if f.were[i] == nil {
+			continue
+		}
+		is, err := os.Stat(name)
+		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("%w: %s is not there any more", store.ErrLost, name)
+			return 0, fmt.Errorf("%w: %s is not there any more", store.ErrLost, name)
 		case err == nil && !os.SameFile(is, f.were[i]):
-			return fmt.Errorf("%w: %s is another file now", store.ErrLost, name)
+			return 0, fmt.Errorf("%w: %s is another file now", store.ErrLost, name)
+		case err == nil:
+			log = is.Size()
 		}
 	}
-	return nil
+	return log, nil
+}
+
+const (
+	// logBound is the size of the log above which it is cut off.
+	logBound = 64 << 20
+	// trimEvery is how often that is tried, and readersMay how long readers of this
+	// process may go on meanwhile.
+	trimEvery  = time.Second
+	readersMay = 100 * time.Millisecond
+)
+
+// trim cuts off the log if it is large. SQLite begins it anew only where nobody reads it
+// just then: with readers that overlap it would grow without bound, and it never becomes
+// smaller by itself. One of another process that stays is not waited for.
+func (s *Store) trim(log int64) error {
+	if log <= s.logBound || time.Since(s.trimmed) < trimEvery {
+		return nil
+	}
+	s.trimmed = time.Now()
+	return s.readers.pause(readersMay, func() error {
+		_, err := s.writer.value("pragma wal_checkpoint(truncate)")
+		if code(err) == sqlite3.SQLITE_BUSY {
+			return nil
+		}
+		return err
+	})
 }

@@ -5,7 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
 
@@ -102,5 +104,97 @@ func TestDamageIsToldAsDamage(t *testing.T) {
 		if !errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrForeign) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// However a path leads to a file, one engine has it.
+//
+// spec: P-2
+func TestLinksLeadToOneEngine(t *testing.T) {
+	dir := t.TempDir()
+	real := filepath.Join(dir, "runs.db")
+	link, chain, folder := filepath.Join(dir, "link.db"), filepath.Join(dir, "chain.db"), filepath.Join(dir, "folder")
+	if err := errors.Join(os.Symlink("runs.db", link), os.Symlink(link, chain), os.Symlink(dir, folder)); err != nil {
+		t.Skip(err)
+	}
+	paths := []string{chain, real, link, filepath.Join(folder, "runs.db"), filepath.Join(folder, "chain.db")} // the first makes the file
+	for i, path := range paths {
+		s := mustOpen(t, path)
+		if _, err := join(s); (err == nil) != (i == 0) || i > 0 && !errors.Is(err, store.ErrLocked) {
+			t.Errorf("%s: join gives %v", path, err)
+		}
+	}
+}
+
+// A claim of many runs waits for no reader: it has the lock for writing.
+//
+// spec: B-6
+func TestClaimWaitsForNoReader(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "runs.db"))
+	got, err := join(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 3 * runsAtATime
+	for i := range int64(n) {
+		g := start(s, 0, i+1)
+		g.Changes[0].Head.Status = journal.Pending
+		if err := s.Commit(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range maxReaders { // all are busy for good
+		s.readers.slots <- struct{}{}
+	}
+	claimed, err := s.Claim(t.Context(), store.Claim{Engine: got.Engine, Now: noon, Workflows: []string{"w"}, Max: n})
+	if err != nil || len(claimed.Runs) != n || len(claimed.Runs[n-1].Entries) != 1 {
+		t.Errorf("%d runs come, %v", len(claimed.Runs), err)
+	}
+	for range maxReaders {
+		<-s.readers.slots
+	}
+}
+
+// A log that a reader has made long is cut off when the reader has gone.
+//
+// spec: P-2
+func TestLongLogIsCutOff(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "runs.db"))
+	s.logBound = 1 << 20
+	got, err := join(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grow := func() int64 {
+		s.trimmed = time.Time{}
+		if err := s.Spill(t.Context(), got.Engine, 7, make([]byte, 300_000)); err != nil {
+			t.Fatal(err)
+		}
+		size, err := s.files.look()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return size
+	}
+	c, err := dial(s.path, "ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	if err := c.script("begin; select count(*) from perdure_heads"); err != nil {
+		t.Fatal(err)
+	}
+	long := int64(0)
+	for range 20 {
+		long = grow()
+	}
+	if long < 4*s.logBound {
+		t.Fatalf("the log has %d bytes: this proves nothing", long)
+	}
+	if err := c.script("commit"); err != nil {
+		t.Fatal(err)
+	}
+	if size := grow(); size > s.logBound {
+		t.Errorf("the log has %d bytes still", size)
 	}
 }

@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -11,45 +13,69 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Find gives heads by filter, newest first.
+// Find gives heads by filter, newest first. Of each status there is an index, so each is
+// looked for by itself.
 func (s *Store) Find(ctx context.Context, f store.Filter) (heads []journal.Head, next journal.Number, err error) {
-	where, args := s.conditions(f)
 	page := f.Page()
-	sql := "select " + headColumns + " from heads" + where + " order by number desc limit ? + 0"
 	err = s.read(ctx, func(c *conn) error {
-		heads, next = nil, 0
-		return c.query(func(row []driver.Value) error {
-			if len(heads) == page {
-				next = heads[page-1].Number
-				return nil
+		heads = nil
+		if len(f.Statuses) < 2 {
+			return s.find(c, f, &heads)
+		}
+		if err := c.script("begin"); err != nil { // all see the same
+			return err
+		}
+		for _, status := range f.Statuses {
+			one := f
+			one.Statuses = []journal.Status{status}
+			if err := s.find(c, one, &heads); err != nil {
+				return errors.Join(err, c.script("rollback"))
 			}
-			heads = append(heads, s.head(row))
-			return nil
-		}, sql, append(args, int64(page)+1)...)
+		}
+		return c.script("commit")
 	})
-	return heads, next, err
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(f.Statuses) > 1 {
+		slices.SortFunc(heads, func(a, b journal.Head) int { return cmp.Compare(b.Number, a.Number) })
+		heads = slices.CompactFunc(heads, func(a, b journal.Head) bool { return a.Number == b.Number }) // a status that was named twice
+	}
+	if len(heads) > page {
+		heads, next = heads[:page], heads[page-1].Number
+	}
+	return heads, next, nil
+}
+
+// find adds the newest heads of a filter, one more than a page has.
+func (s *Store) find(c *conn, f store.Filter, heads *[]journal.Head) error {
+	where, args := s.conditions(f)
+	return c.query(func(row []driver.Value) error {
+		*heads = append(*heads, s.head(row))
+		return nil
+	}, "select "+headColumns+" from perdure_heads"+where+" order by number desc limit ? + 0", append(args, int64(f.Page())+1)...)
 }
 
 const (
 	// isNewest holds for the run that a workflow ID stands for. Each half has an
 	// index.
-	isNewest = `(ended is null or number = (select n.number from heads n where n.workflow_id = heads.workflow_id and n.ended is not null order by n.ended desc, n.number desc limit 1)
-and not exists (select 1 from heads n where n.workflow_id = heads.workflow_id and n.ended is null))`
+	isNewest = `(ended is null or number = (select n.number from perdure_heads n where n.workflow_id = perdure_heads.workflow_id and n.ended is not null order by n.ended desc, n.number desc limit 1)
+and not exists (select 1 from perdure_heads n where n.workflow_id = perdure_heads.workflow_id and n.ended is null))`
 
 	// isBusy goes from workflow to workflow, so that it sees of the runs that
 	// sleep only those that are due.
-	isBusy = `number in (select number from heads where owner > 0 and ended is null
+	isBusy = `number in (select number from perdure_heads where owner > 0 and ended is null
 union all
 select number from (
     with recursive names (name) as (
-        select (select min(workflow) from heads where owner = 0 and ended is null)
+        select (select min(workflow) from perdure_heads where owner = 0 and ended is null)
         union all
-        select (select min(workflow) from heads where owner = 0 and ended is null and workflow > name) from names where name is not null
+        select (select min(workflow) from perdure_heads where owner = 0 and ended is null and workflow > name) from names where name is not null
     )
-    select number from names join heads on owner = 0 and workflow = name and wake <= ? and ended is null
+    select number from names join perdure_heads on owner = 0 and workflow = name and wake <= ? and ended is null
 ))`
 
-	hasAttribute = `number in (select run from attributes where name = ? and value = ?)`
+	hasAttribute = `number in (select run from perdure_attributes where name = ? and value = ?)`
 )
 
 // A condition is the part of a query that a filter makes. Its text depends only
@@ -105,8 +131,8 @@ func (s *Store) conditions(f store.Filter) (where string, args []driver.Value) {
 	if !f.Busy.IsZero() {
 		c.add(isBusy, nanos(f.Busy))
 	}
-	if n := len(f.Statuses); n > 0 {
-		c.add("status "+list(n), padded(f.Statuses, func(status journal.Status) driver.Value { return int64(status) })...)
+	if len(f.Statuses) > 0 {
+		c.add("status = ?"+among(f.Statuses[0]), int64(f.Statuses[0]))
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Attributes)) {
 		c.add(hasAttribute, name, f.Attributes[name])
@@ -115,6 +141,18 @@ func (s *Store) conditions(f store.Filter) (where string, args []driver.Value) {
 		return "", nil
 	}
 	return " where " + strings.Join(c.terms, " and "), c.args
+}
+
+// among says which index has a status: that of runs that have ended, or that of open ones
+// that neither go on nor wait. Of the others there are many.
+func among(s journal.Status) string {
+	switch {
+	case s.IsTerminal():
+		return " and ended is not null"
+	case s > journal.Waiting:
+		return " and status > 3 and ended is null"
+	}
+	return ""
 }
 
 // number gives the number of a run ID; zero where it is another database's.

@@ -10,7 +10,7 @@ import (
 )
 
 // countEntries counts those of some entries that are there.
-var countEntries = places("select count(*) from (values ", "(?, ?)", ") p cross join entries e where e.run = p.column1 and e.seq = p.column2")
+var countEntries = places("select count(*) from (values ", "(?, ?)", ") p cross join perdure_entries e where e.run = p.column1 and e.seq = p.column2")
 
 // follow refuses the group where entries would leave a hole in a journal: the one that a
 // change's first entry follows has to be there.

@@ -26,8 +26,8 @@ const rowsAtATime = 64
 const (
 	plainColumns = 9
 	plainValues  = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	insertPlain  = "insert into entries (run, seq, kind, status, name, occ, at, took, data) values " + plainValues
-	insertWhole  = "insert into entries (run, " + entryColumns + ") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	insertPlain  = "insert into perdure_entries (run, seq, kind, status, name, occ, at, took, data) values " + plainValues
+	insertWhole  = "insert into perdure_entries (run, " + entryColumns + ") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 var insertMany = insertPlain + strings.Repeat(", "+plainValues, rowsAtATime-1)
@@ -96,13 +96,13 @@ func (in *inserter) addWhole(e *journal.Entry) error {
 
 // What follows from an entry.
 const (
-	takeMessage = `update messages set taken = ?, spill = null, detail = null, data = null where run = ? and number = ? and taken is null`
+	takeMessage = `update perdure_messages set taken = ?, spill = null, detail = null, data = null where run = ? and number = ? and taken is null`
 
-	insertOwed = `insert into owed (run, seq, workflow) select number, ?, workflow from heads where number = ?`
+	insertOwed = `insert into perdure_owed (run, seq, workflow) select number, ?, workflow from perdure_heads where number = ?`
 
-	setAttribute = `insert into attributes (run, name, value) values (?, ?, ?) on conflict (run, name) do update set value = excluded.value`
+	setAttribute = `insert into perdure_attributes (run, name, value) values (?, ?, ?) on conflict (run, name) do update set value = excluded.value`
 
-	removeAttribute = `delete from attributes where run = ? and name = ?`
+	removeAttribute = `delete from perdure_attributes where run = ? and name = ?`
 )
 
 // follow writes what follows from an entry: a payload that it brings along, the

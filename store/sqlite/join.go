@@ -15,35 +15,35 @@ import (
 // What a take-over does, in order. Whoever joins holds the lock of the side
 // database, so all engines that have a row are dead.
 const (
-	countCrashes = `update heads set (crashes, seen) = (
-    select iif(coalesce(max(seq), 0) > heads.seen, 1, heads.crashes + 1), coalesce(max(seq), 0)
-    from entries where run = heads.number)
+	countCrashes = `update perdure_heads set (crashes, seen) = (
+    select iif(coalesce(max(seq), 0) > perdure_heads.seen, 1, perdure_heads.crashes + 1), coalesce(max(seq), 0)
+    from perdure_entries where run = perdure_heads.number)
 where owner > 0 and ended is null and (status = ? or claimed = 1)`
 
-	releaseAll = `update heads set owner = 0, wake = ?, claimed = 0 where owner > 0 and ended is null`
+	releaseAll = `update perdure_heads set owner = 0, wake = ?, claimed = 0 where owner > 0 and ended is null`
 
 	// What was there when an engine joined is named or was swept then: its number is below
 	// those of that engine.
-	selectSwept = `select value from meta where key = 'swept'`
-	updateSwept = `insert or replace into meta (key, value) values ('swept', ?)`
+	selectSwept = `select value from perdure_meta where key = 'swept'`
+	updateSwept = `insert or replace into perdure_meta (key, value) values ('swept', ?)`
 
-	sweepSpilled = `delete from spilled where id >= ?1 and id not in (select spill from entries where spill >= ?1
-union all select spill from messages where spill >= ?1
-union all select spill from unrouted where spill >= ?1)`
+	sweepSpilled = `delete from perdure_spilled where id >= ?1 and id not in (select spill from perdure_entries where spill >= ?1
+union all select spill from perdure_messages where spill >= ?1
+union all select spill from perdure_unrouted where spill >= ?1)`
 
 	// Where the clock was put back, what was due by the clock before is due now.
-	makeDue = `update heads set wake = ? where owner = 0 and ended is null and wake > ? and wake <= ?`
+	makeDue = `update perdure_heads set wake = ? where owner = 0 and ended is null and wake > ? and wake <= ?`
 
-	selectClock = `select value from meta where key = 'clock'`
-	updateClock = `insert or replace into meta (key, value) values ('clock', ?)`
+	selectClock = `select value from perdure_meta where key = 'clock'`
+	updateClock = `insert or replace into perdure_meta (key, value) values ('clock', ?)`
 
-	insertEngine = `insert into engines (host, pid, build, slots, since) values (?, ?, ?, ?, ?) returning id`
+	insertEngine = `insert into perdure_engines (host, pid, build, slots, since) values (?, ?, ?, ?, ?) returning id`
 )
 
 // What an engine does that leaves.
 const (
-	releaseOwn   = `update heads set owner = 0, wake = ?, claimed = 0 where owner = ? and ended is null`
-	deleteEngine = `delete from engines where id = ?`
+	releaseOwn   = `update perdure_heads set owner = 0, wake = ?, claimed = 0 where owner = ? and ended is null`
+	deleteEngine = `delete from perdure_engines where id = ?`
 )
 
 func (s *Store) join(c store.Claim) (store.Claimed, error) {
@@ -109,7 +109,7 @@ func takeOver(db *conn, c store.Claim) (journal.EngineID, error) {
 	if _, err := db.exec(sweepSpilled, integer(swept)); err != nil {
 		return 0, err
 	}
-	if _, err := db.exec("delete from engines"); err != nil {
+	if _, err := db.exec("delete from perdure_engines"); err != nil {
 		return 0, err
 	}
 	id, err := db.value(insertEngine, c.Self.Host, int64(c.Self.PID), c.Self.Build, int64(c.Self.Slots), nanos(c.Self.Since))
@@ -234,7 +234,7 @@ func locked(db *conn) error {
 	err := db.query(func(row []driver.Value) error {
 		who = fmt.Sprintf("process %d on %s, since %s", integer(row[1]), str(row[0]), moment(row[2]).Format(time.RFC3339))
 		return nil
-	}, "select host, pid, since from engines order by id")
+	}, "select host, pid, since from perdure_engines order by id")
 	if err != nil {
 		return err
 	}

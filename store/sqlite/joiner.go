@@ -18,7 +18,10 @@ var _ store.Joiner = (*Store)(nil)
 
 // Join takes part in a *[sql.Tx] of the user's own connection to the same file. From
 // its first write to its end, such a transaction has the database's only lock for
-// writing: everybody else waits.
+// writing: everybody else waits. It waits for the lock itself where somebody has it, but
+// SQLite gives it to none that has read what others have written since: such a transaction
+// is refused with a [store.TransactionError], unless it has begun with the lock
+// (_txlock=immediate in the address of the connection, or [Transactions]).
 func (s *Store) Join(tx any) (store.Transaction, error) {
 	if t, ok := tx.(*sql.Tx); ok && t != nil {
 		return &joined{store: s, tx: t}, nil
@@ -50,8 +53,14 @@ func (j *joined) use(ctx context.Context, f func(*conn) error) error {
 		return err
 	}
 	c := &conn{raw: &foreignConn{context.WithoutCancel(ctx), j.tx}, stmts: map[string]*stmt{}}
-	database, err := identity(c)
+	database, err := "", takeLockIn(ctx, c) // before anything is read, which might be too old then
+	if err == nil {
+		database, err = identity(c)
+	}
+	var stale *store.TransactionError
 	switch {
+	case errors.As(err, &stale):
+		return err
 	case errors.Is(err, store.ErrForeign), code(err) == sqlite3.SQLITE_ERROR: // there is no such table
 		return s.foreign("one elsewhere")
 	case err == nil && database != s.database:
@@ -100,7 +109,7 @@ func (tx *transaction) find(c *store.Change) error {
 	if c.Create || len(c.Entries) == 0 || c.Follows() > 0 {
 		return nil
 	}
-	row, err := tx.value("select 1 from heads where number = ?", int64(c.Run))
+	row, err := tx.value("select 1 from perdure_heads where number = ?", int64(c.Run))
 	if err == nil && row == nil {
 		err = &store.DataError{Err: fmt.Errorf("there is no run %d", c.Run)}
 	}

@@ -3,7 +3,10 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/perdure/perdure/journal"
@@ -48,4 +51,99 @@ func TestConformanceInTransactions(t *testing.T) {
 			Lose:    func(run journal.Number, seq int64) error { return lose(path, run, seq) },
 		}
 	})
+}
+
+// Transactions that are begun as package database/sql does by default start runs while
+// others write: each waits for the lock.
+//
+// spec: B-4
+func TestPlainTransactionsStartRuns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.db")
+	s := mustOpen(t, path)
+	got, err := join(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	const users, each = 4, 25
+	var all sync.WaitGroup
+	for user := range users {
+		all.Go(func() {
+			for i := range each {
+				if err := startPlain(t.Context(), s, db, int64(1+user*each+i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		all.Go(func() { // an engine at work
+			for i := range each {
+				if err := s.Commit(t.Context(), start(s, got.Engine, int64(1000+user*each+i))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	info, err := s.Info(t.Context())
+	if err != nil || info.Runs != 2*users*each {
+		t.Errorf("%d runs are there, %v", info.Runs, err)
+	}
+}
+
+func startPlain(ctx context.Context, s *Store, db *sql.DB, n int64) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	joined, err := s.Join(tx)
+	if err == nil {
+		var visitor journal.EngineID
+		if visitor, err = joined.Visit(ctx); err == nil {
+			g := start(s, visitor, n)
+			g.Engine = 0
+			err = joined.Commit(ctx, g)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+// A transaction that has read what others have written since is refused with what to do.
+//
+// spec: B-4
+func TestTransactionThatIsTooOldIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.db")
+	s := mustOpen(t, path)
+	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	var rows int
+	if err := tx.QueryRow("select count(*) from perdure_heads").Scan(&rows); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := join(s); err != nil {
+		t.Fatal(err)
+	}
+	joined, err := s.Join(tx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = joined.Commit(t.Context(), start(s, 0, 1))
+	var refused *store.TransactionError
+	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "_txlock=immediate") {
+		t.Errorf("it is told %v", err)
+	}
 }

@@ -1,17 +1,24 @@
 package sqlite
 
 import (
+	"database/sql/driver"
 	"embed"
 	"errors"
 	"fmt"
 	"strings"
+
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
 
 const (
-	schemaVersion = 3
+	schemaVersion = 4
+
+	// firstPrefixed is the version from which on the names of all tables begin with
+	// perdure_. Before, a file was this module's alone, and had its application ID.
+	firstPrefixed = 4
 	applicationID = 0x70657264 // "perd"
 )
 
@@ -43,24 +50,56 @@ func migrateInside(c *conn) error {
 	if err != nil {
 		return err
 	}
-	for v := version + 1; v <= schemaVersion; v++ {
-		sql, err := migrations.ReadFile(fmt.Sprintf("migrations/%04d.sql", v))
+	empty, err := c.value("select application_id = 0 and not exists (select 1 from sqlite_schema) from pragma_application_id")
+	if err != nil {
+		return err
+	}
+	if err := upgrade(c, version); err != nil {
+		return err
+	}
+	if version == 0 {
+		if _, err := c.exec("insert into perdure_meta (key, value) values ('database', ?)", store.NewIdentity()); err != nil {
+			return err
+		}
+	}
+	if _, err := c.exec("insert or replace into perdure_meta (key, value) values ('schema', ?)", int64(schemaVersion)); err != nil {
+		return err
+	}
+	if integer(empty) == 1 || version > 0 && version < firstPrefixed { // the file is this module's alone
+		if err := c.script(shortViews); err != nil {
+			return err
+		}
+	}
+	return name(c)
+}
+
+// shortViews are what people read where no table of an application's may have their
+// names.
+const shortViews = `create view runs as select * from perdure_runs;
+create view journal as select * from perdure_journal;
+create view inbox as select * from perdure_inbox;`
+
+// upgrade brings the schema from a version to this one; from 0, where there is none, at
+// once.
+func upgrade(c *conn, version int) error {
+	var files []string
+	if version == 0 {
+		files = append(files, "new")
+	} else {
+		for v := version + 1; v <= schemaVersion; v++ {
+			files = append(files, fmt.Sprintf("%04d", v))
+		}
+	}
+	for _, file := range append(files, "views") {
+		sql, err := migrations.ReadFile("migrations/" + file + ".sql")
 		if err != nil {
 			return err
 		}
 		if err := c.script(string(sql)); err != nil {
-			return fmt.Errorf("to version %d: %w", v, err)
+			return fmt.Errorf("from version %d by %s: %w", version, file, err)
 		}
 	}
-	if version == 0 {
-		if _, err := c.exec("insert into meta (key, value) values ('database', ?)", store.NewIdentity()); err != nil {
-			return err
-		}
-	}
-	if _, err := c.exec("insert or replace into meta (key, value) values ('schema', ?)", int64(schemaVersion)); err != nil {
-		return err
-	}
-	return name(c)
+	return nil
 }
 
 // name fills the tables that show numbers in words.
@@ -70,31 +109,43 @@ func name(c *conn) error {
 		return err
 	}
 	for _, k := range journal.Kinds() {
-		if err := put("insert or replace into kinds (kind, name) values (?, ?)", int(k), k.String()); err != nil {
+		if err := put("insert or replace into perdure_kinds (kind, name) values (?, ?)", int(k), k.String()); err != nil {
 			return err
 		}
 	}
 	for _, s := range journal.Statuses() {
-		if err := put("insert or replace into statuses (status, name) values (?, ?)", int(s), s.String()); err != nil {
+		if err := put("insert or replace into perdure_statuses (status, name) values (?, ?)", int(s), s.String()); err != nil {
 			return err
 		}
 	}
 	for p := journal.PatternWorkflow; p <= journal.PatternMachine; p++ {
-		if err := put("insert or replace into patterns (pattern, name) values (?, ?)", int(p), p.String()); err != nil {
+		if err := put("insert or replace into perdure_patterns (pattern, name) values (?, ?)", int(p), p.String()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkVersion gives the version of the schema, zero for an empty database. It
-// refuses a newer one.
+// checkVersion gives the version of the schema, zero where there is none: then the file
+// is empty, or an application's. It refuses a newer one.
 func checkVersion(c *conn) (int, error) {
-	tables, err := c.value("select count(*) from sqlite_schema where name = 'meta'")
-	if err != nil || integer(tables) == 0 {
+	var prefixed, plain int64
+	err := c.query(func(row []driver.Value) error {
+		prefixed, plain = integer(row[0]), integer(row[1])
+		return nil
+	}, `select count(*) filter (where name = 'perdure_meta'), count(*) filter (where name = 'meta' and application_id = ?)
+from sqlite_schema, pragma_application_id where type = 'table'`, int64(applicationID))
+	if err != nil || prefixed+plain == 0 {
 		return 0, err
 	}
-	v, err := c.value("select value from meta where key = 'schema'")
+	table := "perdure_meta"
+	if prefixed == 0 {
+		table = "meta"
+	}
+	v, err := c.value("select value from " + table + " where key = 'schema'")
+	if code(err) == sqlite3.SQLITE_ERROR || err == nil && integer(v) < 1 {
+		return 0, fmt.Errorf("%w: its table %s is somebody else's", store.ErrForeign, table)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -107,7 +158,7 @@ func checkVersion(c *conn) (int, error) {
 
 // identity reads the identity of the database.
 func identity(c *conn) (string, error) {
-	v, err := c.value("select value from meta where key = 'database'")
+	v, err := c.value("select value from perdure_meta where key = 'database'")
 	if err == nil && strings.TrimSpace(str(v)) == "" {
 		err = fmt.Errorf("%w: it has no identity", store.ErrForeign)
 	}

@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,10 +13,14 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// migration gives the statements of a migration.
+// migration gives the statements of a migration, or of a new database for version 0.
 func migration(t *testing.T, version int) string {
 	t.Helper()
-	sql, err := migrations.ReadFile(fmt.Sprintf("migrations/%04d.sql", version))
+	file := "migrations/new.sql"
+	if version > 0 {
+		file = fmt.Sprintf("migrations/%04d.sql", version)
+	}
+	sql, err := migrations.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +114,7 @@ func TestFirstVersionIsMigrated(t *testing.T) {
 			t.Errorf("Purge with %v gives %+v, %v", c.unsaid, purged, err)
 		}
 	}
-	if swept, err := s.writer.value("select count(*) from spilled"); err != nil || swept != int64(1) {
+	if swept, err := s.writer.value("select count(*) from perdure_spilled"); err != nil || swept != int64(1) {
 		t.Errorf("%v payloads are left, %v", swept, err)
 	}
 }
@@ -116,7 +122,7 @@ func TestFirstVersionIsMigrated(t *testing.T) {
 // TestMigrationIsOneTransaction kills each migration after each of its
 // statements: what it leaves must open as if nothing had been.
 func TestMigrationIsOneTransaction(t *testing.T) {
-	for version := 1; version <= schemaVersion; version++ {
+	for version := range schemaVersion + 1 {
 		statements := strings.SplitAfter(migration(t, version), ";\n")
 		for n := range statements {
 			path := filepath.Join(t.TempDir(), "runs.db")
@@ -140,6 +146,95 @@ func TestMigrationIsOneTransaction(t *testing.T) {
 				t.Fatalf("version %d, after %d statements: %v", version, n, err)
 			}
 			s.Close()
+		}
+	}
+}
+
+// shape gives the tables, columns and indexes of a database, by name. Indexes of before
+// have names without the prefix.
+func shape(t *testing.T, c *conn) string {
+	t.Helper()
+	var lines []string
+	add := func(row []driver.Value) error {
+		lines = append(lines, strings.ReplaceAll(fmt.Sprint(row), "perdure_", ""))
+		return nil
+	}
+	err := errors.Join(
+		c.query(add, `select 'column', t.name, ' ', x.name, ' ', x.type, x."notnull", x.dflt_value, x.pk
+from sqlite_schema t join pragma_table_xinfo(t.name) x where t.type in ('table', 'view') and t.name not like 'sqlite_%'`),
+		c.query(add, `select 'index', t.name, ' ', i.name, ' ', i."unique", i.partial, ' ', (select group_concat(x.name) from pragma_index_info(i.name) x),
+    ' ', (select iif(instr(s.sql, 'where') > 0, substr(s.sql, instr(s.sql, 'where')), '') from sqlite_schema s where s.name = i.name)
+from sqlite_schema t join pragma_index_list(t.name) i where t.type = 'table'`),
+		c.query(add, `select 'reference', t.name, ' ', f."table", f."from", f."to" from sqlite_schema t join pragma_foreign_key_list(t.name) f where t.type = 'table'`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// A database that was migrated has what a new one has.
+//
+// spec: P-2
+func TestMigratedIsLikeNew(t *testing.T) {
+	old, fresh := mustOpen(t, firstVersion(t)), mustOpen(t, filepath.Join(t.TempDir(), "new.db"))
+	if got, want := shape(t, old.writer), shape(t, fresh.writer); got != want {
+		t.Errorf("migrated:\n%s\nnew:\n%s", got, want)
+	}
+	if text := shape(t, fresh.writer); len(strings.Split(text, "\n")) < 100 {
+		t.Errorf("this proves little: %s", text)
+	}
+}
+
+// An application's file takes the store beside what it has, and keeps that.
+//
+// spec: P-2, B-4
+func TestApplicationsFileIsTaken(t *testing.T) {
+	theirs := "create table meta (key, value); create table runs (x); create table messages (y); create index heads_open on runs (x); " +
+		"create view inbox as select 1; insert into meta values ('schema', 99), ('database', 'theirs'); insert into runs values (7)"
+	for name, sql := range map[string]string{
+		"tables": theirs, "an ID": "pragma application_id = 7; pragma user_version = 12; " + theirs, "an ID alone": "pragma application_id = 7; pragma user_version = 12",
+		"in another mode": "pragma journal_mode = truncate; pragma page_size = 1024; " + theirs,
+	} {
+		path := script(t, sql)
+		kept := func() string {
+			c, err := dial(path, "ro")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.close()
+			var all []string
+			add := func(row []driver.Value) error {
+				all = append(all, fmt.Sprint(row))
+				return nil
+			}
+			err = errors.Join(c.query(add, "select * from pragma_application_id, pragma_user_version"),
+				c.query(add, "select name, sql from sqlite_schema where name not like '%perdure%' and name <> 'sqlite_sequence' order by name"))
+			if strings.Contains(sql, "runs") {
+				err = errors.Join(err, c.query(add, "select * from runs"), c.query(add, "select * from meta"))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Join(all, "\n")
+		}
+		before := kept()
+		for range 2 {
+			s := mustOpen(t, path)
+			got, err := join(s)
+			if err == nil {
+				err = s.Commit(t.Context(), start(s, got.Engine, int64(got.Engine)))
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			s.Close()
+		}
+		if after := kept(); after != before {
+			t.Errorf("%s: the application had\n%s\nand has\n%s", name, before, after)
+		}
+		if rows(t, path, "perdure_journal") == "" {
+			t.Errorf("%s: no journal is shown", name)
 		}
 	}
 }

@@ -55,6 +55,9 @@ type Store struct {
 	lock    *conn   // holds the side database while an engine is joined by this handle
 	version version // what the writer said last, while somebody watches
 
+	logBound int64     // see trim
+	trimmed  time.Time // when that was tried last; under writing
+
 	clock time.Time // what it said when that was written last by this handle; under writing
 
 	written written // last entries
@@ -66,7 +69,9 @@ type Store struct {
 var _ store.Store = (*Store)(nil)
 
 // Open opens the database at path. It is created if it is not there, and
-// migrated if an older version made it.
+// migrated if an older version made it. It may be an application's own: the names of all
+// tables and views that are made in it begin with perdure_, and its application ID and
+// user version stay as they are. Its journal mode becomes WAL.
 func Open(path string) (*Store, error) { return OpenWith(path, Options{}) }
 
 // OpenWith opens the database at path. The error wraps [store.ErrNewer] or
@@ -80,14 +85,14 @@ func OpenWith(path string, options Options) (*Store, error) {
 }
 
 func open(path string, options Options) (*Store, error) {
-	abs, err := filepath.Abs(path)
+	abs, err := resolve(path)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkPath(abs, options.ReadOnly || options.Existing); err != nil {
 		return nil, err
 	}
-	s := &Store{path: abs, options: options, readers: newPool(abs, "rw"), writing: lock.New()}
+	s := &Store{path: abs, options: options, readers: newPool(abs, "rw"), writing: lock.New(), logBound: logBound}
 	if options.ReadOnly {
 		s.readers = newPool(abs, "ro")
 		return s, s.openReaders()
@@ -112,6 +117,30 @@ func open(path string, options Options) (*Store, error) {
 		return nil, errors.Join(err, s.writer.close())
 	}
 	return s, nil
+}
+
+// resolve returns the one path of a file, whatever links lead to it: the lock of the
+// engine goes by it.
+func resolve(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return real, err
+	}
+	if to, err := os.Readlink(abs); err == nil { // to a file that is not there yet
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(abs), to)
+		}
+		return resolve(to)
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	if err != nil {
+		return abs, nil // checkPath says what is wrong
+	}
+	return filepath.Join(dir, filepath.Base(abs)), nil
 }
 
 // checkPath says in words what SQLite would only call unable to open. It must
@@ -251,8 +280,8 @@ func (s *Store) limits(c *conn) error {
 	return c.script("pragma max_page_count = " + strconv.FormatInt(pages, 10))
 }
 
-// identify refuses what is no database of this module, before anything in it is
-// changed, and a library that is too old to be trusted with one.
+// identify refuses what is no database, or that of a newer version, before anything in
+// it is changed, and a library that is too old to be trusted with one.
 func identify(c *conn) error {
 	version, err := c.value("select sqlite_version()")
 	if err != nil {
@@ -261,12 +290,7 @@ func identify(c *conn) error {
 	if v := str(version); !atLeast(v, minimum) {
 		return fmt.Errorf("SQLite %s is too old: %s is the first without bugs that lose data", v, minimum)
 	}
-	// One statement sees one state of a file that another process is creating.
-	ours, err := c.value(`select application_id = ? or application_id = 0 and not exists (select * from sqlite_schema)
-from pragma_application_id`, int64(applicationID))
-	if err == nil && integer(ours) == 0 {
-		err = fmt.Errorf("%w: another application made it", store.ErrForeign)
-	}
+	_, err = checkVersion(c)
 	return err
 }
 

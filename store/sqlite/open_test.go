@@ -30,8 +30,10 @@ func TestOpenRefuses(t *testing.T) {
 		"a missing directory":     {filepath.Join(dir, "no", "runs.db"), Options{}, nil, "create it first"},
 		"a file as directory":     {filepath.Join(text, "runs.db"), Options{}, nil, "not a directory"},
 		"a text":                  {text, Options{}, store.ErrForeign, "no SQLite database"},
-		"another's database":      {script(t, "create table theirs (x)"), Options{}, store.ErrForeign, "another application"},
-		"another's empty file":    {script(t, "pragma application_id = 7"), Options{}, store.ErrForeign, "another application"},
+		"another's, to read":      {script(t, "create table meta (x)"), Options{ReadOnly: true}, store.ErrOlder, "it is version 0"},
+		"another's, to use":       {script(t, "create table meta (x)"), Options{Existing: true}, store.ErrOlder, "it is version 0"},
+		"another's perdure_meta":  {script(t, "create table perdure_meta (x)"), Options{}, store.ErrForeign, "perdure_meta is somebody else's"},
+		"a strange perdure_meta":  {script(t, "create table perdure_meta (key, value)"), Options{}, store.ErrForeign, "perdure_meta is somebody else's"},
 		"a newer schema":          {newer(t), Options{}, store.ErrNewer, fmt.Sprintf("version %d and this program knows %d", schemaVersion+1, schemaVersion)},
 		"a newer one, to read":    {newer(t), Options{ReadOnly: true}, store.ErrNewer, fmt.Sprint("version ", schemaVersion+1)},
 		"a missing file, to read": {filepath.Join(dir, "none.db"), Options{ReadOnly: true}, nil, "no such file"},
@@ -92,7 +94,7 @@ func newer(t *testing.T) string {
 	mustOpen(t, path).Close()
 	c, err := dial(path, "rw")
 	if err == nil {
-		err = errors.Join(c.script("update meta set value = value + 1 where key = 'schema'"), c.close())
+		err = errors.Join(c.script("update perdure_meta set value = value + 1 where key = 'schema'"), c.close())
 	}
 	if err != nil {
 		t.Fatal(err)

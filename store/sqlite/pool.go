@@ -3,6 +3,7 @@ package sqlite
 import (
 	"errors"
 	"sync"
+	"time"
 )
 
 // maxReaders bounds the connections for reading. Who wants one more waits.
@@ -49,6 +50,41 @@ func queryOnly(c *conn) error { return c.script("pragma query_only = on") }
 // use calls f with a connection. One that gave an error is not kept.
 func (p *pool) use(f func(*conn) error) error {
 	p.slots <- struct{}{}
+	return p.with(f)
+}
+
+// reserve takes a place for with. It reports false where none is free.
+func (p *pool) reserve() bool {
+	select {
+	case p.slots <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// pause calls f while no connection is in use. It leaves it where some are for too long.
+func (p *pool) pause(most time.Duration, f func() error) error {
+	late := time.NewTimer(most)
+	defer late.Stop()
+	taken := 0
+	defer func() {
+		for range taken {
+			<-p.slots
+		}
+	}()
+	for ; taken < maxReaders; taken++ {
+		select {
+		case p.slots <- struct{}{}:
+		case <-late.C:
+			return nil
+		}
+	}
+	return f()
+}
+
+// with is use in a place that is taken already, and gives it back.
+func (p *pool) with(f func(*conn) error) error {
 	defer func() { <-p.slots }()
 	c := p.get()
 	if c == nil {

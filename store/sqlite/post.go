@@ -16,45 +16,45 @@ import (
 // a copy of each page that it changes for a statement which could fail halfway, as
 // one that selects what it inserts or returns what it updates.
 const (
-	selectReceiver     = `select ` + headColumns + `, given from heads where number = ?`
-	selectOpenReceiver = `select ` + headColumns + `, given from heads where workflow_id = ? and ended is null`
+	selectReceiver     = `select ` + headColumns + `, given from perdure_heads where number = ?`
+	selectOpenReceiver = `select ` + headColumns + `, given from perdure_heads where workflow_id = ? and ended is null`
 
 	// selectNewest gives the run that ended last of those that had a
 	// workflow ID which no open one has.
-	selectNewest = `select ` + headColumns + `, given from heads
+	selectNewest = `select ` + headColumns + `, given from perdure_heads
 where workflow_id = ? and ended is not null order by ended desc, number desc limit 1`
 
 	// A message of an ID that the chain has is not written.
-	insertMessage = `insert into messages (run, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)
+	insertMessage = `insert into perdure_messages (run, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)` + unlessKnown
 	unlessKnown = ` on conflict (chain, id) where id is not null do nothing`
 
-	countMail    = `update heads set mail = ?, given = ? where number = ?`
-	countAndWake = `update heads set mail = ?, given = ?, wake = ? where number = ?`
+	countMail    = `update perdure_heads set mail = ?, given = ? where number = ?`
+	countAndWake = `update perdure_heads set mail = ?, given = ?, wake = ? where number = ?`
 
-	insertSpilled = `insert or replace into spilled (id, data) values (?, ?)`
+	insertSpilled = `insert or replace into perdure_spilled (id, data) values (?, ?)`
 
 	// selectKnown looks for a message in a chain.
-	selectKnown = `select number from messages where chain = ? and id = ?`
+	selectKnown = `select number from perdure_messages where chain = ? and id = ?`
 )
 
-var selectReceivers = listed(`select `+headColumns+`, given from heads where number`, "")
+var selectReceivers = listed(`select `+headColumns+`, given from perdure_heads where number`, "")
 
 // The statements for messages that find no run.
 const (
-	selectWaiting = `select number from unrouted where workflow_id = ? and id = ? and until > ?`
+	selectWaiting = `select number from perdure_unrouted where workflow_id = ? and id = ? and until > ?`
 
-	insertUnrouted = `insert into unrouted (workflow_id, until, id, kind, scope, name, key, occ, at, spill, detail, data)
+	insertUnrouted = `insert into perdure_unrouted (workflow_id, until, id, kind, scope, name, key, occ, at, spill, detail, data)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) returning number`
 
-	selectWaitingFor = `select number from unrouted where workflow_id = ? and until > ?`
+	selectWaitingFor = `select number from perdure_unrouted where workflow_id = ? and until > ?`
 
-	moveUnrouted = `insert into messages (run, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)
-select ?, ?, ?, id, kind, scope, name, key, occ, at, spill, detail, data from unrouted where number = ?` + unlessKnown
+	moveUnrouted = `insert into perdure_messages (run, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)
+select ?, ?, ?, id, kind, scope, name, key, occ, at, spill, detail, data from perdure_unrouted where number = ?` + unlessKnown
 
-	deleteUnrouted = `delete from unrouted where number = ?`
+	deleteUnrouted = `delete from perdure_unrouted where number = ?`
 
-	selectUnrouted = `select coalesce(id, '') from unrouted where number = ?`
+	selectUnrouted = `select coalesce(id, '') from perdure_unrouted where number = ?`
 )
 
 // send posts the messages of a change, or tells what has become of them where the

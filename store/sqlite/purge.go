@@ -13,31 +13,31 @@ import (
 // mayGo holds for a run that has expired, of which no entry is owed, and whose chain does
 // not go on where it is the first of that or has not continued as new.
 var (
-	mayGo = fmt.Sprintf(`expires <= ? and not exists (select 1 from owed where run = heads.number)
-and not exists (select 1 from heads o where o.workflow_id = heads.workflow_id and o.ended is null
-    and (o.chain = heads.number or o.chain = heads.chain and heads.chain > 0 and heads.status <> %d))`, journal.ContinuedAsNew)
-	selectOver = `select number from heads where ` + mayGo + ` order by expires limit ? + 0`
-	deleteOver = `delete from heads where number = ? and ` + mayGo
+	mayGo = fmt.Sprintf(`expires <= ? and not exists (select 1 from perdure_owed where run = perdure_heads.number)
+and not exists (select 1 from perdure_heads o where o.workflow_id = perdure_heads.workflow_id and o.ended is null
+    and (o.chain = perdure_heads.number or o.chain = perdure_heads.chain and perdure_heads.chain > 0 and perdure_heads.status <> %d))`, journal.ContinuedAsNew)
+	selectOver = `select number from perdure_heads where ` + mayGo + ` order by expires limit ? + 0`
+	deleteOver = `delete from perdure_heads where number = ? and ` + mayGo
 )
 
 const (
-	insertGone = `insert into gone (run) values (?)`
-	selectGone = `select min(run) from gone`
-	deleteGone = `delete from gone where run = ?`
+	insertGone = `insert into perdure_gone (run) values (?)`
+	selectGone = `select min(run) from perdure_gone`
+	deleteGone = `delete from perdure_gone where run = ?`
 
-	clearAttributes = `delete from attributes where run = ? and name in (select name from attributes where run = ? limit ? + 0)`
+	clearAttributes = `delete from perdure_attributes where run = ? and name in (select name from perdure_attributes where run = ? limit ? + 0)`
 
-	selectExpired = `select number, 1 + (spill is not null), coalesce(length(data), 0) + ` + spilledBytes + ` from unrouted u where until <= ? order by until limit ? + 0`
-	purgeExpired  = `delete from spilled where id = (select spill from unrouted where number = ?)
-and not exists (select 1 from entries where spill = spilled.id)
-and not exists (select 1 from messages where spill = spilled.id)
-and not exists (select 1 from unrouted where spill = spilled.id and number <> ?)`
+	selectExpired = `select number, 1 + (spill is not null), coalesce(length(data), 0) + ` + spilledBytes + ` from perdure_unrouted u where until <= ? order by until limit ? + 0`
+	purgeExpired  = `delete from perdure_spilled where id = (select spill from perdure_unrouted where number = ?)
+and not exists (select 1 from perdure_entries where spill = perdure_spilled.id)
+and not exists (select 1 from perdure_messages where spill = perdure_spilled.id)
+and not exists (select 1 from perdure_unrouted where spill = perdure_spilled.id and number <> ?)`
 
-	spilledBytes = `coalesce((select length(s.data) from spilled s where s.id = u.spill), 0)`
+	spilledBytes = `coalesce((select length(s.data) from perdure_spilled s where s.id = u.spill), 0)`
 
 	// Runs that have ended without a retention.
-	selectUnsaid = `select ` + headColumns + ` from heads where workflow = ? and retain = '' and ended is not null limit ? + 0`
-	sayRetention = `update heads set retain = ?, expires = ? where number = ?`
+	selectUnsaid = `select ` + headColumns + ` from perdure_heads where workflow = ? and retain = '' and ended is not null limit ? + 0`
+	sayRetention = `update perdure_heads set retain = ?, expires = ? where number = ?`
 )
 
 // A part is a table of which a run that is gone has left rows.
@@ -45,16 +45,16 @@ type part struct{ measure, payloads, remove string }
 
 // parts are the tables, by the column that numbers the rows of a run. The payloads that
 // nothing else names go before the rows that name them.
-var parts = []part{partOf("entries", "seq"), partOf("messages", "number")}
+var parts = []part{partOf("perdure_entries", "seq"), partOf("perdure_messages", "number")}
 
 func partOf(table, key string) part {
 	return part{
 		measure: "select " + key + ", 1 + (spill is not null), coalesce(length(data), 0) + " + spilledBytes +
 			" from " + table + " u where run = ? order by " + key + " limit ? + 0",
-		payloads: "delete from spilled where id in (select spill from " + table + " where run = ? and " + key + ` <= ? and spill is not null)
-and not exists (select 1 from entries where spill = spilled.id and run <> ?)
-and not exists (select 1 from messages where spill = spilled.id and run <> ?)
-and not exists (select 1 from unrouted where spill = spilled.id)`,
+		payloads: "delete from perdure_spilled where id in (select spill from " + table + " where run = ? and " + key + ` <= ? and spill is not null)
+and not exists (select 1 from perdure_entries where spill = perdure_spilled.id and run <> ?)
+and not exists (select 1 from perdure_messages where spill = perdure_spilled.id and run <> ?)
+and not exists (select 1 from perdure_unrouted where spill = perdure_spilled.id)`,
 		remove: "delete from " + table + " where run = ? and " + key + " <= ?",
 	}
 }

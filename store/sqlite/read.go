@@ -64,23 +64,23 @@ func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) (entr
 	return entries, err
 }
 
-const payloadColumn = ", (select s.data from spilled s where s.id = spill) as payload"
+const payloadColumn = ", (select s.data from perdure_spilled s where s.id = spill) as payload"
 
 // rangeOf gives what a range means in SQL: few texts.
 func rangeOf(n journal.Number, r store.Range) (sql string, args []driver.Value) {
-	columns, table, key := entryColumns, "entries where run = ?", "seq"
+	columns, table, key := entryColumns, "perdure_entries where run = ?", "seq"
 	args = []driver.Value{int64(n)}
 	switch {
 	case r.Inbox && n == 0:
-		columns, table, key = messageColumns+", workflow_id, until", "unrouted where ? = 0", "number"
+		columns, table, key = messageColumns+", workflow_id, until", "perdure_unrouted where ? = 0", "number"
 	case r.Inbox:
-		columns, table, key = messageColumns, "messages where run = ? and taken is null", "number"
+		columns, table, key = messageColumns, "perdure_messages where run = ? and taken is null", "number"
 	}
 	if r.Payloads {
 		columns += payloadColumn
 	}
 	if len(r.Ends) > 0 {
-		return "select " + columns + " from entries where run = ? and seq = (select last from heads where number = ? and ended is not null)",
+		return "select " + columns + " from perdure_entries where run = ? and seq = (select last from perdure_heads where number = ? and ended is not null)",
 			append(args, int64(n))
 	}
 	if r.Inbox && r.Name != "" {
@@ -146,17 +146,17 @@ func (s *Store) Spill(_ context.Context, engine journal.EngineID, id journal.Num
 }
 
 const selectEngines = `select id, host, pid, build, slots, since,
-    (select count(*) from heads where owner = engines.id and ended is null)
-from engines order by id`
+    (select count(*) from perdure_heads where owner = perdure_engines.id and ended is null)
+from perdure_engines order by id`
 
-const selectEnginesAlone = `select id, host, pid, build, slots, since, 0 from engines order by id`
+const selectEnginesAlone = `select id, host, pid, build, slots, since, 0 from perdure_engines order by id`
 
 // Info tells what the store is and who uses it.
 func (s *Store) Info(ctx context.Context) (store.Info, error) {
 	info, err := s.info(ctx, selectEngines, map[string]func(*store.Info) *int64{
-		"select count(*) from heads":    func(i *store.Info) *int64 { return &i.Runs },
-		"select count(*) from unrouted": func(i *store.Info) *int64 { return &i.Unrouted },
-		"select count(*) from owed":     func(i *store.Info) *int64 { return &i.Owed },
+		"select count(*) from perdure_heads":    func(i *store.Info) *int64 { return &i.Runs },
+		"select count(*) from perdure_unrouted": func(i *store.Info) *int64 { return &i.Unrouted },
+		"select count(*) from perdure_owed":     func(i *store.Info) *int64 { return &i.Owed },
 	})
 	if err == nil {
 		info.Bytes, err = s.size()

@@ -38,12 +38,12 @@ func TestLikeMemory(t *testing.T) {
 
 // corrupt spoils an entry as no version of this module would.
 func corrupt(path string, run journal.Number, seq int64) error {
-	return behind(path, "update entries set detail = '{spoiled' where run = ? and seq = ?", run, seq)
+	return behind(path, "update perdure_entries set detail = '{spoiled' where run = ? and seq = ?", run, seq)
 }
 
 // lose removes an entry as no version of this module would.
 func lose(path string, run journal.Number, seq int64) error {
-	return behind(path, "delete from entries where run = ? and seq = ?", run, seq)
+	return behind(path, "delete from perdure_entries where run = ? and seq = ?", run, seq)
 }
 
 // behind does something to an entry behind the driver's back.

@@ -20,31 +20,31 @@ const (
 )
 
 const (
-	selectDue = `select ` + headColumns + ` from heads
+	selectDue = `select ` + headColumns + ` from perdure_heads
 where owner = 0 and workflow = ? and wake <= ? and ended is null order by wake, number limit ? + 0`
 
-	selectNext = `select wake from heads
+	selectNext = `select wake from perdure_heads
 where owner = 0 and workflow = ? and wake is not null and ended is null order by wake limit 1`
 
 	// takeHeads has values that fit, and says that SQLite need keep no copies of
 	// pages for the case that one does not.
-	takeHeads = `update or rollback heads set owner = ?, given = mail, claimed = 1 where `
+	takeHeads = `update or rollback perdure_heads set owner = ?, given = mail, claimed = 1 where `
 
 	takeOne = takeHeads + `number = ? and owner in (0, ?) and ended is null returning ` + headColumns
 
-	selectUnseen = `select ` + headColumns + `, given from heads
+	selectUnseen = `select ` + headColumns + `, given from perdure_heads
 where owner = ? and mail > given and owner > 0 and ended is null`
 
-	seeMail = `update heads set given = mail where owner = ? and mail > given and owner > 0 and ended is null`
+	seeMail = `update perdure_heads set given = mail where owner = ? and mail > given and owner > 0 and ended is null`
 
-	selectInbox = `select ` + messageColumns + ` from messages
+	selectInbox = `select ` + messageColumns + ` from perdure_messages
 where run = ? and taken is null and number > ? order by number limit ? + 0`
 )
 
 var (
 	takeMany       = listed(takeHeads+"number", "")
-	selectJournals = listed("select run, "+entryColumns+" from entries where run", " order by run, seq")
-	selectInboxes  = listed("select run, "+messageColumns+" from messages where run", " and taken is null order by run, number")
+	selectJournals = listed("select run, "+entryColumns+" from perdure_entries where run", " order by run, seq")
+	selectInboxes  = listed("select run, "+messageColumns+" from perdure_messages where run", " and taken is null order by run, number")
 )
 
 // A taking is a claim of runs while it is made.
@@ -64,7 +64,7 @@ func (t *taking) due(c store.Claim) error {
 	}
 	most := due[:min(len(due), c.Max)]
 	t.out.Runs = make([]store.Run, 0, len(most))
-	if len(most) <= runsAtATime {
+	if len(most) <= runsAtATime || !t.store.readers.reserve() { // for which nobody who writes waits
 		r := reading{conn: t.conn, give: t.own}
 		err = r.read(most)
 	} else {
@@ -78,13 +78,13 @@ func (t *taking) due(c store.Claim) error {
 	return err
 }
 
-// both reads runs and takes them at the same time.
+// both reads runs and takes them at the same time. It has a place among the readers.
 func (t *taking) both(due []journal.Head) error {
 	var failed error
 	read := make(chan []store.Run, 2)
 	go func() {
 		defer close(read)
-		failed = t.store.readers.use(func(db *conn) error {
+		failed = t.store.readers.with(func(db *conn) error {
 			r := reading{conn: db, give: func(runs []store.Run) error {
 				read <- runs
 				return nil

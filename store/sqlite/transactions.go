@@ -8,6 +8,8 @@ import (
 	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/perdure/perdure/store"
 )
 
 // Transactions are transactions of the application's own database handle on the file
@@ -19,7 +21,7 @@ func Transactions(db *sql.DB) *SQLTransactions { return &SQLTransactions{db} }
 type SQLTransactions struct{ db *sql.DB }
 
 // takeLock writes nothing, and has the lock.
-const takeLock = `delete from meta where 0`
+const takeLock = `delete from perdure_meta where 0`
 
 // Begin begins a transaction when it has the lock, for which it waits at most 30
 // seconds.
@@ -34,6 +36,33 @@ func (t *SQLTransactions) Begin(ctx context.Context) (*sql.Tx, error) {
 		}
 		if code(err) != sqlite3.SQLITE_BUSY || ctx.Err() != nil || time.Since(began) > busyFor {
 			return nil, fmt.Errorf("sqlite: begin a transaction: %w", err)
+		}
+	}
+}
+
+// takeLockIn has a transaction of the user's take the lock for writing, for which it waits at most
+// 30 seconds. SQLite gives it to none that has read what others have written since.
+func takeLockIn(ctx context.Context, c *conn) error {
+	for began := time.Now(); ; {
+		_, err := c.exec(takeLock)
+		switch {
+		case code(err) != sqlite3.SQLITE_BUSY:
+			return err
+		case isStale(err):
+			return &store.TransactionError{
+				Driver: "sqlite", Want: "one that writes before it reads, or that begins with the lock for writing (_txlock=immediate, or sqlite.Transactions)",
+				Got: "one that has read what others have written since",
+			}
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case time.Since(began) > busyFor:
+			return fmt.Errorf("another process has been writing for %v: %w", busyFor, err)
+		}
+		t := time.NewTimer(time.Millisecond)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
 		}
 	}
 }

@@ -58,7 +58,15 @@ func (s *Store) alone(f func() error) error {
 	if err := f(); err != nil {
 		return err
 	}
-	return s.files.lost() // what was written just now, too
+	log, err := s.files.look() // what was written just now may be lost too
+	if err != nil {
+		return err
+	}
+	if err := s.trim(log); err != nil { // what was written is durable all the same
+		_ = s.writer.close()
+		s.writer = nil
+	}
+	return nil
 }
 
 // transact calls f in a transaction.
@@ -101,7 +109,7 @@ func (s *Store) rollback(err error) error {
 
 // fence says whether the engine may still write.
 func fence(c *conn, engine journal.EngineID) error {
-	row, err := c.value("select 1 from engines where id = ?", int64(engine))
+	row, err := c.value("select 1 from perdure_engines where id = ?", int64(engine))
 	if err == nil && row == nil {
 		err = store.ErrFenced
 	}

@@ -1,0 +1,165 @@
+-- What the store keeps, in tables that may lie beside an application's own: all names
+-- begin with perdure_. Times are nanoseconds since 1970, null for none. Numbers of
+-- kinds, statuses and patterns have their names in tables of their own; views show
+-- everything in words.
+
+create table perdure_meta (
+    key   text primary key,
+    value any not null
+) strict, without rowid;
+
+-- One row for each engine that has joined and not left.
+create table perdure_engines (
+    id    integer primary key autoincrement,
+    host  text not null,
+    pid   integer not null,
+    build text not null,
+    since integer,
+    slots integer not null default 0 -- how many runs it has at a time
+) strict;
+
+create table perdure_kinds    (kind    integer primary key, name text not null) strict;
+create table perdure_statuses (status  integer primary key, name text not null) strict;
+create table perdure_patterns (pattern integer primary key, name text not null) strict;
+
+-- One row for each run: what lists and claims read.
+create table perdure_heads (
+    number      integer primary key, -- engine and count; the run ID is made of it
+    workflow_id text not null,
+    workflow    text not null,
+    pattern     integer not null,
+    status      integer not null,
+    owner       integer not null,    -- the engine that executes it; 0 for none
+    wake        integer,             -- when it may be claimed
+    created     integer,
+    ended       integer,             -- null while it is open
+    last        integer not null,    -- the entry that ended it
+    cause       text not null,
+    crashes     integer not null,
+    seen        integer not null,    -- the last entry when the last crash was counted
+    mail        integer not null default 0, -- the messages that were ever posted to it
+    given       integer not null default 0, -- how many of them its owner was given
+    chain       integer not null default 0, -- the first run of the chain; 0 is the run itself
+    parent      integer not null default 0, -- the run that started it as a child; 0 for none
+    keep        integer not null default 0, -- nanoseconds for which it stands for its workflow ID
+    claimed     integer not null default 0, -- 1 where it was claimed and the row was not written since
+    retain      text not null default '',   -- how long it is kept after its end, in words, by status; '' where nobody has said it
+    expires     integer                     -- when it may be removed; null while it is open or for ever
+) strict;
+
+-- Who has a workflow ID: the open run, of which there is one at most, else those
+-- that ended last.
+create unique index perdure_heads_open on perdure_heads (workflow_id) where ended is null;
+create index perdure_heads_ended on perdure_heads (workflow_id, ended) where ended is not null;
+
+-- What is due, and what an engine owns.
+create index perdure_heads_owned on perdure_heads (owner, workflow, wake) where ended is null;
+
+-- What people list: within each, in the order of the numbers.
+create index perdure_heads_by_workflow on perdure_heads (workflow);
+create index perdure_heads_by_end on perdure_heads (status) where ended is not null;
+create index perdure_heads_by_status on perdure_heads (status) where status > 3 and ended is null; -- neither pending, running nor waiting
+
+-- Whose owner is to be given messages: hardly ever any.
+create index perdure_heads_unseen on perdure_heads (owner) where mail > given and owner > 0 and ended is null;
+create index perdure_heads_by_parent on perdure_heads (parent) where parent > 0;
+
+-- What retention looks at: what may go, and what ended before there was a retention.
+create index perdure_heads_expiring on perdure_heads (expires) where expires is not null;
+create index perdure_heads_unsaid on perdure_heads (workflow) where retain = '' and ended is not null;
+
+-- One row for each fact. Columns that a plain result does not need are null,
+-- which takes one byte each. The payload is last: to read what precedes it
+-- costs the same however long it is.
+create table perdure_entries (
+    run    integer not null references perdure_heads (number),
+    seq    integer not null,
+    kind   integer not null,
+    status integer,
+    scope  integer,
+    name   text,
+    key    text,
+    occ    integer,
+    at     integer,
+    took   integer,
+    spill  integer,
+    detail text,
+    data   blob,
+    primary key (run, seq)
+) strict, without rowid;
+
+-- Which payloads have a name.
+create index perdure_entries_by_spill on perdure_entries (spill) where spill is not null;
+
+create table perdure_spilled (
+    id   integer primary key,
+    data blob not null
+) strict;
+
+-- One row for each message that has come to a run. One that was taken has no
+-- payload any more, which is in the entry that took it.
+create table perdure_messages (
+    run    integer not null,
+    number integer not null, -- the run's first message is 1
+    chain  integer not null, -- within which an id counts once
+    id     text,             -- the sender's; null without
+    taken  integer,          -- the entry that took it
+    kind   integer not null,
+    scope  integer,
+    name   text,
+    key    text,
+    occ    integer,
+    at     integer,
+    spill  integer,
+    detail text,
+    data   blob,
+    primary key (run, number)
+) strict, without rowid;
+
+create unique index perdure_messages_by_id on perdure_messages (chain, id) where id is not null;
+create index perdure_messages_by_spill on perdure_messages (spill) where spill is not null;
+
+-- Messages for a workflow ID that no open run had.
+create table perdure_unrouted (
+    number      integer primary key autoincrement,
+    workflow_id text not null,
+    until       integer not null, -- when it expires
+    id          text,
+    kind        integer not null,
+    scope       integer,
+    name        text,
+    key         text,
+    occ         integer,
+    at          integer,
+    spill       integer,
+    detail      text,
+    data        blob
+) strict;
+
+create index perdure_unrouted_by_id on perdure_unrouted (workflow_id, id);
+create index perdure_unrouted_until on perdure_unrouted (until);
+create index perdure_unrouted_by_spill on perdure_unrouted (spill) where spill is not null;
+
+-- Entries that somebody is to be told of, until he was.
+create table perdure_owed (
+    number   integer primary key autoincrement,
+    run      integer not null references perdure_heads (number),
+    seq      integer not null,
+    workflow text not null
+) strict;
+
+create index perdure_owed_by_run on perdure_owed (run);
+create index perdure_owed_by_workflow on perdure_owed (workflow);
+
+-- Search attributes as they are now.
+create table perdure_attributes (
+    run   integer not null references perdure_heads (number),
+    name  text not null,
+    value text not null,
+    primary key (run, name)
+) strict, without rowid;
+
+create index perdure_attributes_by_value on perdure_attributes (name, value);
+
+-- Runs whose heads are gone, and not yet all that those have left.
+create table perdure_gone (run integer primary key) strict;
