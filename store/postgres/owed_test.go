@@ -1,0 +1,62 @@
+package postgres
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// An engine with several lanes has several commits on their way. Who reads what it owes
+// goes on above the last number that was read: an entry that is committed later has a
+// higher one, or is never told.
+//
+// spec: P-2
+func TestOwedEntriesAreNumberedInTheOrderOfCommits(t *testing.T) {
+	url := newFarm(t).empty(t)
+	s := mustOpen(t, url, Options{})
+	engine := joined(t, s)
+	one, two := started(t, s, engine, 1), started(t, s, engine, 2)
+	done(t, s, one)
+	done(t, s, two)
+	tells := func(of *store.Group) *store.Group {
+		e := journal.Entry{Run: of.Changes[0].Run, Seq: 2, Kind: journal.StatusChanged, At: time.Now(), Detail: &journal.Detail{Tell: true}}
+		return &store.Group{Engine: engine, Now: time.Now(), Changes: []store.Change{{Run: e.Run, Entries: []journal.Entry{e}}}}
+	}
+	tx, err := session(t, url).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, err := s.Join(tx)
+	if err == nil {
+		err = part.Commit(t.Context(), tells(one)) // it has a number, and is not committed
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := make(chan error, 1)
+	go func() { second <- s.Commit(t.Context(), tells(two)) }()
+	watch := session(t, url)
+	for waiting := 0; waiting == 0; {
+		if err := watch.QueryRow(t.Context(), "select count(*) from pg_locks where not granted and locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())").Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-second:
+			if err = errors.Join(tx.Rollback(t.Context()), err); err != nil {
+				t.Fatal(err)
+			}
+			t.Fatal("an entry with a higher number is committed first")
+		default:
+		}
+	}
+	if err := errors.Join(tx.Commit(t.Context()), <-second); err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := s.Claim(t.Context(), store.Claim{Engine: engine, Now: time.Now(), Workflows: []string{"w"}, Owed: 10})
+	if err != nil || len(claimed.Owed) != 2 || claimed.Owed[0].Head.Number != one.Changes[0].Run {
+		t.Errorf("owed are %+v, %v", claimed.Owed, err)
+	}
+}
