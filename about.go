@@ -78,6 +78,9 @@ func (w *workflow) examine() (About, []Issue) {
 			_ = l.workflow(w) // one that is made of callbacks has nothing wrong
 		}
 	}
+	if about.Graph != nil {
+		w.Layers = about.Graph.Layers()
+	}
 	return about, append(issues[:len(issues):len(issues)], about.check()...)
 }
 

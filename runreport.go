@@ -28,6 +28,7 @@ type Report struct {
 	Started     time.Time
 	Ended       time.Time     // zero while it is open
 	Duration    time.Duration // from start to end; of an open run to its last entry
+	Layers      [][]string    // the IDs of the steps of its declaration, layer by layer, as it was when the run began; nil without one
 	Steps       []StepReport  // in the order of their starts
 	Headers     map[string]string
 	Variables   map[string]json.RawMessage
@@ -209,7 +210,7 @@ func reportOf(h journal.Head, entries []journal.Entry) (Report, error) {
 		Name: h.Workflow, RunID: h.ID, WorkflowID: h.WorkflowID, Pattern: h.Pattern, Status: s.Status,
 		TriggeredBy: s.Headers[headerTriggered], DryRun: s.Headers[headerDryRun] == "true",
 		Started: s.Started, Ended: s.Ended, Duration: s.Last.Sub(s.Started),
-		Headers: maps.Clone(s.Headers), Keys: s.Keys, Phase: f.phase, Suppressed: f.suppressed, Successor: s.Successor,
+		Layers: s.Layers, Headers: maps.Clone(s.Headers), Keys: s.Keys, Phase: f.phase, Suppressed: f.suppressed, Successor: s.Successor,
 	}
 	if r.Pattern == journal.PatternTCC {
 		r.Phase = or(r.Phase, PhaseTry)

@@ -93,6 +93,7 @@ type Detail struct {
 	Keys       RunID             `json:"keys,omitempty"`       // the run whose idempotency keys its steps have; empty for its own
 	Renewed    map[string]RunID  `json:"renewed,omitempty"`    // by the path of a step, or of what it is a phase of, whose keys it has instead: it was undone since
 	Letters    []string          `json:"letters,omitempty"`    // workflow IDs of the dead letters that it is to settle
+	Layers     [][]string        `json:"layers,omitempty"`     // the steps of its declaration, layer by layer, as it began; also of its first claim
 }
 
 // ByMessage says whether a message was taken by the entry, be it in the run that its
@@ -139,7 +140,7 @@ func (e *Entry) Size() int {
 // size is the part of a detail's size that has no bound.
 func (d *Detail) size() int {
 	n := d.Failure.size() + len(d.Reason)
-	for _, texts := range [][]string{d.Choices, d.Letters} {
+	for _, texts := range append([][]string{d.Choices, d.Letters}, d.Layers...) {
 		for _, t := range texts {
 			n += len(t)
 		}

@@ -146,6 +146,9 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 	if d.Build != "" {
 		s.Build, s.Unused = d.Build, nil
 	}
+	if d.Layers != nil {
+		s.Layers = d.Layers
+	}
 	switch e.Kind {
 	case RunStarted:
 		s.Started = e.At

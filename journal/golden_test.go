@@ -48,6 +48,7 @@ var golden = map[string][]journal.Entry{
 	"v1-fields-4.jsonl": alone(retriedFields(), 1),
 	"v1-retried.jsonl":  goldenRetried(),
 	"v1-does.jsonl":     goldenDoes(),
+	"v1-layers.jsonl":   goldenLayers(),
 	"v1-fields-7.jsonl": alone(journal.Detail{Does: "pack"}, 1),
 	"v1-fields-6.jsonl": alone(journal.Detail{Renewed: map[string]journal.RunID{"pack[1]": "db-1-2", "tcc/debit": "db-1-3"}}, 1),
 	"v1-tcc.jsonl":      goldenTCC(),
@@ -163,6 +164,15 @@ func goldenRetried() []journal.Entry {
 		{Kind: journal.SignalConsumed, Op: op("paid"), Data: []byte(`12`), Detail: &journal.Detail{Taken: 3, Message: "pay-1"}},
 		{Kind: journal.RunClaimed, Status: journal.Running, Detail: &journal.Detail{Build: "b2", Engine: 7}},
 		{Kind: journal.StepCompleted, Op: op("charge"), Data: []byte(`1`)},
+		{Kind: journal.RunCompleted, Status: journal.Completed},
+	})
+}
+
+// goldenLayers is a run of a graph that a stranger has started.
+func goldenLayers() []journal.Entry {
+	return numbered([]journal.Entry{
+		{Kind: journal.RunStarted, Status: journal.Pending, Data: []byte(`1`), Detail: &journal.Detail{Build: "b1"}},
+		{Kind: journal.RunClaimed, Status: journal.Running, Detail: &journal.Detail{Build: "b1", Engine: 7, Layers: [][]string{{"a"}, {"b", "c"}}}},
 		{Kind: journal.RunCompleted, Status: journal.Completed},
 	})
 }

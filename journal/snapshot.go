@@ -70,6 +70,7 @@ type Snapshot struct {
 	Variables  map[string]Published
 	Keys       []string       // idempotency keys that it has used
 	Versions   map[string]int // by change: the lowest that a marker decided
+	Layers     [][]string     // the steps of its declaration, layer by layer, as it began; nil without one
 
 	// Of a chain of runs; empty and zero at its ends.
 	Predecessor        RunID
@@ -98,6 +99,10 @@ func (s Snapshot) clone() Snapshot {
 	s.Attributes = maps.Clone(s.Attributes)
 	s.Headers = maps.Clone(s.Headers)
 	s.Versions = maps.Clone(s.Versions)
+	s.Layers = slices.Clone(s.Layers)
+	for i := range s.Layers {
+		s.Layers[i] = slices.Clone(s.Layers[i])
+	}
 	return s
 }
 

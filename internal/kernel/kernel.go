@@ -68,6 +68,7 @@ type Workflow struct {
 	// ByName has operations go on that are new in another build, whatever lies ahead.
 	ByName  bool
 	Timeout time.Duration     // of the whole run; 0 for none
+	Layers  [][]string        // of the steps that it declares; nil without
 	Retain  journal.Retention // empty for the engine's
 	// Listeners are told when a run has ended.
 	Listeners []*Listener

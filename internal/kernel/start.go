@@ -99,7 +99,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 		r.leaveHead(journal.Pending, "", now)
 		r.left = true
 	} else {
-		r.implied, r.start.CleansUp = def.CleansUp, def.CleansUp
+		r.implied, r.start.CleansUp, r.start.Layers = def.CleansUp, def.CleansUp, def.Layers
 	}
 	e := journal.Entry{Kind: journal.RunStarted, Status: r.head.Status, Data: s.Input, Spill: spill, Detail: r.start}
 	if spill != 0 {

@@ -83,10 +83,11 @@ func (r *run) call() {
 
 // claim is the record of a claim, the trial of that number if it is above 0.
 func (r *run) claim(trial int) journal.Entry {
-	return journal.Entry{
-		Kind: journal.RunClaimed, Status: r.active(),
-		Detail: &journal.Detail{Build: r.k.cfg.Build, Engine: r.k.engine, CleansUp: r.implied, Attempt: trial},
+	d := &journal.Detail{Build: r.k.cfg.Build, Engine: r.k.engine, CleansUp: r.implied, Attempt: trial}
+	if r.head.Status == journal.Pending { // it begins
+		d.Layers = r.def.Layers
 	}
+	return journal.Entry{Kind: journal.RunClaimed, Status: r.active(), Detail: d}
 }
 
 // add gives a suspect its place in line: whoever has had the fewest trials is first. It
