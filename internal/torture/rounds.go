@@ -65,6 +65,7 @@ func (s *supervisor) run(ctx context.Context) (*report, error) {
 		seen.add(programs, r.faults)
 		if len(r.wrong) > 0 && ctx.Err() == nil {
 			s.report.Wrong = append(s.report.Wrong, r.wrong...)
+			fmt.Fprintf(os.Stderr, "it took %v to go wrong\n", time.Since(began).Round(time.Second))
 			s.explain(ctx, r)
 			break
 		}

@@ -2,6 +2,7 @@ package play
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -104,6 +105,7 @@ func (p *player) sharedCount(ctx context.Context, op *program.Op) error {
 			} else if _, err := perdure.Step(ctx, "wait", func(context.Context) (int, error) { return i, nil }); err != nil {
 				return 0, err
 			}
+			spin()
 			p.shared[op.ID]++
 			mine := p.shared[op.ID]
 			after, number := p.after()
@@ -129,6 +131,14 @@ func (p *player) sharedCount(ctx context.Context, op *program.Op) error {
 	p.fact(op, "%d", p.shared[op.ID])
 	p.shared[op.ID] = 0
 	return nil
+}
+
+// spin is what code does that takes a while and waits for nothing.
+func spin() {
+	sum := sha256.Sum256(nil)
+	for range 2000 {
+		sum = sha256.Sum256(sum[:])
+	}
 }
 
 // blocked has branches that wait for one another outside of the engine.
