@@ -420,7 +420,7 @@ func (s *salvage) keep() []Entry {
 			e.Status = Pending
 		}
 		numbers[e.Seq] = int64(len(out) + 1)
-		e.Seq, e.Op.Scope, e.Detail = numbers[e.Seq], scope, e.Detail.salvaged()
+		e.Seq, e.Op.Scope, e.Detail = numbers[e.Seq], scope, e.Detail.salvaged(numbers)
 		status = cmp.Or(e.Status, status)
 		out = append(out, e)
 	}
@@ -495,11 +495,12 @@ func (s *salvage) calledOff(r *salvaged) bool {
 func (s *salvage) at() time.Time { return s.entries[s.cut].At }
 
 // salvaged gives the detail of an entry in the journal of another run.
-func (d *Detail) salvaged() *Detail {
-	if d == nil || d.Mail == 0 && !d.Tell {
+func (d *Detail) salvaged(numbers map[int64]int64) *Detail {
+	if d == nil || d.Mail == 0 && !d.Tell && d.StandsFor == 0 {
 		return d
 	}
 	own := *d
+	own.StandsFor = numbers[d.StandsFor]
 	own.Taken, own.Mail, own.Tell = cmp.Or(d.Mail, d.Taken), 0, false
 	return &own
 }

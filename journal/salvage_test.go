@@ -519,3 +519,33 @@ func randomFailure(rng *rand.Rand) (entries []journal.Entry, cause int) {
 	entries[len(entries)-1].Status = journal.Failed
 	return numbered(entries), cause
 }
+
+// A scope that stands for another one does so after a retry too, whatever numbers they
+// have then.
+//
+// spec: F-18
+func TestSalvageKeepsWhatAScopeStandsFor(t *testing.T) {
+	rows := []journal.Entry{
+		row(journal.RunStarted, ""), row(journal.RunClaimed, ""), row(journal.ScopeOpened, "a"),
+		row(journal.ScopeOpened, "b", with(func(d *journal.Detail) { d.StandsFor = 3 })),
+		row(journal.StepCompleted, "done", in(4)), row(journal.StepFailed, "bad", failing("x")), row(journal.RunFailed, "", by("x")),
+	}
+	for i := range rows {
+		rows[i].Run, rows[i].Seq, rows[i].At = 1, int64(i+1), time.Unix(int64(i), 0)
+	}
+	kept, _ := journal.Salvage(rows)
+	a := journal.NewAggregate("r", "w", "f", 0)
+	for _, e := range kept {
+		if err := a.Apply(e); err != nil {
+			t.Fatalf("%v: %v", e, err)
+		}
+	}
+	for _, e := range kept {
+		if e.Op.Name == "b" && kept[e.Detail.StandsFor-1].Op.Name != "a" {
+			t.Errorf("b stands for entry %d of %v", e.Detail.StandsFor, kept)
+		}
+	}
+	if rows[3].Detail.StandsFor != 3 {
+		t.Error("the old journal was changed")
+	}
+}
