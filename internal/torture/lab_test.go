@@ -198,14 +198,9 @@ func onSQLite(t *testing.T) *lab {
 	return l
 }
 
-// known are the ways that have bugs which are known and not mended yet.
-func known(k program.Kind, what string) bool {
-	return k == program.Tx && what == "big" || k == program.Broken
-}
-
-// unreal are the ways that virtual time does not pass for, besides those.
+// unreal are the ways in which virtual time does not pass.
 func unreal(k program.Kind, what string) bool {
-	return known(k, what) || k == program.Blocked && what == "mutex"
+	return k == program.Blocked && what == "mutex"
 }
 
 // Random programs of every kind come to what the oracle says, on the store in memory and
@@ -236,7 +231,7 @@ func TestProgramsOnSQLite(t *testing.T) {
 		if !t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			var programs []*program.Program
 			for i := range uint64(12) {
-				programs = append(programs, program.Generate(seed*100+i, program.Limits{Tx: true, Avoid: known}))
+				programs = append(programs, program.Generate(seed*100+i, program.Limits{Tx: true}))
 			}
 			for _, bad := range onSQLite(t).torture(seed, programs, 4, 300*time.Millisecond) {
 				t.Error(bad)

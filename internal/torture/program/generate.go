@@ -26,11 +26,13 @@ var weights = []struct {
 // A maker makes one program.
 type maker struct {
 	*rand.Rand
-	limits Limits
-	next   int
-	broken bool // it has something that an operator mends
-	parted bool // it has sagas or TCCs, which the failure of what surrounds them undoes
-	within int  // what is made is in something that may not fail
+	limits  Limits
+	next    int
+	broken  bool // it has something that an operator mends
+	parted  bool // it has sagas or TCCs, which the failure of what surrounds them undoes
+	blocked bool // its code blocks outside the engine
+	outside bool // a timer of it is cancelled from outside: not beside code that blocks, in whose replay that is lost
+	within  int  // what is made is in something that may not fail
 }
 
 // Generate makes the program of a seed.
@@ -98,6 +100,8 @@ func (m *maker) op(depth int) *Op {
 	}
 	bodies := map[Kind]int{Branches: 2 + m.IntN(2), Child: 1, Scope: 1}[o.Kind]
 	m.parted = m.parted || o.Kind == Part
+	m.blocked = m.blocked || o.Kind == Blocked
+	m.outside = m.outside || o.Kind == Nap && o.Way == "outside"
 	if o.Kind == Broken {
 		m.broken = true
 		bodies = map[string]int{"child": 1}[o.Way]
@@ -126,7 +130,7 @@ func (m *maker) kind(depth int) Kind {
 			if k -= w.n; k >= 0 {
 				continue
 			}
-			if w.deep && depth >= 3 || w.kind == Tx && !m.limits.Tx || w.kind == Broken && (m.broken || m.parted || m.within > 0) || w.kind == Part && m.broken {
+			if w.deep && depth >= 3 || w.kind == Tx && !m.limits.Tx || w.kind == Broken && (m.broken || m.parted || m.within > 0) || w.kind == Part && m.broken || w.kind == Blocked && m.outside {
 				break
 			}
 			return w.kind
@@ -137,7 +141,7 @@ func (m *maker) kind(depth int) Kind {
 // way returns one of the ways that are allowed; empty for none.
 func (m *maker) way(k Kind) string {
 	ways := slices.DeleteFunc(slices.Clone(Ways[k]), func(w string) bool {
-		return m.limits.Avoid != nil && m.limits.Avoid(k, w)
+		return m.limits.Avoid != nil && m.limits.Avoid(k, w) || w == "outside" && m.blocked
 	})
 	if len(ways) == 0 {
 		return ""
