@@ -33,10 +33,9 @@
 //
 // # When the definition changes
 //
-// A run that has begun goes on with the definition of the build that has it. An ID is what
-// a step is known by: another function under the same ID changes nothing of what is
-// recorded, and another order neither. A step with a new ID that the run comes to while
-// recorded ones lie ahead may be one of them under another name, so the run is suspended
-// ([perdure.Added]) until it is resumed, or at once goes on where the definition has the
-// option [perdure.ByName]. To rename a step give another name to its function, not to it.
+// A run that has begun goes on with the definition of the build that has it. A step is
+// known by its ID: another function under the same ID changes nothing of what is recorded.
+// A new ID that the run comes to while recorded ones lie ahead may be one of them renamed,
+// and its effect would come twice. So the run is suspended until an operator resumes it;
+// a definition with the option [perdure.ByName] has it go on. See [perdure.Added].
 package saga
