@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/internal/kernel"
@@ -15,7 +16,8 @@ import (
 
 // A Callback is called at what a run of a declared pattern comes to: exactly one of
 // Step, Failure and Complete is set. It is called at least once, over crashes. An error
-// that it gives, and a panic, are told to observers and change nothing.
+// that it gives, a panic, and a call that lasts longer than five minutes are told to
+// observers and change nothing.
 type Callback struct {
 	Priority int      // lower ones are called first; equal ones as they were declared
 	Async    bool     // nothing waits for it but the end of the run; its context ends with a cancel and a timeout
@@ -130,7 +132,7 @@ func (c *Calls) call(ctx context.Context, key string, all Callbacks, do func(con
 			continue
 		}
 		c.pending = append(c.pending, Async(ctx, callbackStep, func(ctx context.Context) (bool, error) {
-			return false, b.try(ctx, do)
+			return b.try(ctx, do), nil
 		}, NoRetry, Key(key)))
 	}
 	if len(inLine) == 0 {
@@ -138,13 +140,7 @@ func (c *Calls) call(ctx context.Context, key string, all Callbacks, do func(con
 	}
 	done, err := Step(ctx, callbackStep, func(ctx context.Context) (bool, error) {
 		for _, b := range inLine {
-			done := false
-			_ = b.try(ctx, func(ctx context.Context, b Callback) (_ bool, err error) {
-				done, err = do(ctx, b)
-				done = done && err == nil
-				return done, err
-			})
-			if done && enough != nil {
+			if done := b.try(ctx, do); done && enough != nil {
 				return true, nil
 			}
 		}
@@ -156,16 +152,42 @@ func (c *Calls) call(ctx context.Context, key string, all Callbacks, do func(con
 	return err
 }
 
-// try calls one, and tells observers where it fails.
-func (b Callback) try(ctx context.Context, do func(context.Context, Callback) (bool, error)) error {
-	err := guard.Call(func() error {
-		_, err := do(ctx, b)
-		return err
-	})
-	if s, of := kernel.StepOf(ctx, "callback"); err != nil && of == nil {
-		s.ListenerFailed(err)
+// failureTimeout limits one call of a callback while a run is about to fail: nothing else
+// ends one that hangs then.
+const failureTimeout = 5 * time.Minute
+
+// try calls one and returns what it says. Where it fails or does not return in time,
+// observers are told.
+func (b Callback) try(ctx context.Context, do func(context.Context, Callback) (bool, error)) bool {
+	type answer struct {
+		done bool
+		err  error
 	}
-	return nil
+	within := ctx
+	if b.Failure != nil {
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(ctx, failureTimeout)
+		defer cancel()
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		var a answer
+		a.err = guard.Call(func() (err error) {
+			a.done, err = do(within, b)
+			return err
+		})
+		answered <- a
+	}()
+	var a answer
+	select {
+	case a = <-answered:
+	case <-within.Done():
+		a.err = fmt.Errorf("it has not returned: %w", context.Cause(within))
+	}
+	if s, of := kernel.StepOf(ctx, "callback"); a.err != nil && of == nil {
+		s.ListenerFailed(a.err)
+	}
+	return a.done && a.err == nil
 }
 
 // Wait waits for those that are Async. It is called before the execution ends.

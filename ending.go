@@ -67,6 +67,10 @@ func ContinueAsNew[I any](ctx context.Context, in I) error {
 // steps. Several run one after the other, the one planned last first. An error is
 // told to observers and changes nothing. A run that is cancelled before this call
 // does not do it.
+//
+// What a branch has planned is also done when that is cancelled: by [Future.Cancel], then
+// beside what else the run does, or since it goes on when the run ends. The run does not
+// end before that is done, unless it continues as new.
 func OnCancel(ctx context.Context, name string, fn func(context.Context) error, opts ...BranchOption) error {
 	return plan(ctx, name, false, fn, opts)
 }
@@ -86,7 +90,7 @@ func (cleansUp) workflow(w *workflow) error {
 }
 
 // Finally plans what is done before the run ends, however it does, except that it
-// continues as new. See [OnCancel] for how.
+// continues as new, or when its branch is cancelled. See [OnCancel] for how.
 func Finally(ctx context.Context, name string, fn func(context.Context) error, opts ...BranchOption) error {
 	return plan(ctx, name, true, fn, opts)
 }
@@ -113,7 +117,8 @@ func plan(ctx context.Context, name string, always bool, fn func(context.Context
 func Leaving(ctx context.Context) bool { return kernel.Leaving(ctx) }
 
 // EndingBy gives, in a clean-up, the error that the run will end with: that it was
-// cancelled, say. It gives nil where the run has succeeded.
+// cancelled, say. It gives nil where the run has succeeded. In what is done for a branch
+// that was cancelled while the run goes on, it is that error.
 func EndingBy(ctx context.Context) error {
 	f, err := kernel.EndingBy(ctx)
 	if err != nil {

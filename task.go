@@ -14,11 +14,11 @@ type Task struct {
 	Phase Phase  // empty for none
 	Call  TaskFunc
 
-	Retry    *Retry // nil is the workflow's
-	Timeout  time.Duration
-	Variable string     // that the result is stored as; empty for none
-	Event    *StepEvent // that tells of its success; nil for none
-	Announce bool       // see [Announced]
+	Retry    *Retry        // nil is the workflow's
+	Timeout  time.Duration // of an attempt; 0 is none, or what undoes a step [UndoTimeout]
+	Variable string        // that the result is stored as; empty for none
+	Event    *StepEvent    // that tells of its success; nil for none
+	Announce bool          // see [Announced]
 }
 
 // A TaskFunc is the body of a task: see [TaskOf].
@@ -69,6 +69,17 @@ func (t Task) body(given Given) func(context.Context) (json.RawMessage, error) {
 	}
 }
 
+// UndoTimeout limits an attempt of a compensation that has no limit of its own: nothing
+// else ends one that hangs.
+const UndoTimeout = 5 * time.Minute
+
+func (t Task) limit() time.Duration {
+	if t.Timeout == 0 && t.Phase == PhaseUndo {
+		return UndoTimeout
+	}
+	return t.Timeout
+}
+
 func (t Task) options() []StepOption {
 	opts := make([]StepOption, 0, 5)
 	if t.Key != "" {
@@ -80,8 +91,8 @@ func (t Task) options() []StepOption {
 	if t.Retry != nil {
 		opts = append(opts, *t.Retry)
 	}
-	if t.Timeout > 0 {
-		opts = append(opts, Timeout(t.Timeout))
+	if limit := t.limit(); limit > 0 {
+		opts = append(opts, Timeout(limit))
 	}
 	if t.Announce {
 		opts = append(opts, Announced)

@@ -54,6 +54,7 @@ func Salvage(entries []Entry, anew ...RunID) (kept []Entry, redone []string) {
 	s.undo()
 	s.restart()
 	s.openGates()
+	s.forget()
 	return s.keep(), s.redone()
 }
 
@@ -369,6 +370,26 @@ func (s *salvage) openGates() {
 			case e.spoils(), e.Kind == WaitEnded, e.Kind == TimerCancelled, e.Kind == StepCancelled: // what was given up with it, too
 				r.again = true
 			}
+		}
+	}
+}
+
+// forget finds what was undone or cancelled in the branches that are begun anew: the
+// steps there begin again under new keys.
+func (s *salvage) forget() {
+	anew := map[int64]bool{}
+	for i := range s.entries[:s.cut] {
+		e := &s.entries[i]
+		switch {
+		case e.Kind == ScopeOpened || e.Kind == CleanupPlanned:
+			anew[e.Seq] = anew[e.Op.Scope] || e.Kind == ScopeOpened && s.left[e.Op]
+		case !anew[e.Op.Scope]:
+		case e.Kind == StepCompensated:
+			op := e.Op
+			op.Occ = 1
+			s.undone[s.bases[op.Scope]+op.String()] = true
+		case e.Kind == StepCompleted && e.Detail != nil && e.Detail.Phase == PhaseCancel:
+			s.undone[s.bases[e.Op.Scope]+ofPhase(e.Op, PhaseCancel)] = true
 		}
 	}
 }

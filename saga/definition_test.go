@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/saga"
 )
@@ -211,7 +212,7 @@ func TestTimeoutsOfStepsAndOfCompensations(t *testing.T) {
 		if got := statuses(r); got != "a COMPENSATION_FAILED, b COMPENSATION_FAILED, c TIMED_OUT" {
 			env.Error(got)
 		}
-		if r.Undo == nil || r.Undo.All || r.Undo.Duration != time.Minute+2*time.Second || r.Duration != r.Undo.Duration+4*time.Second {
+		if r.Undo == nil || r.Undo.All || r.Undo.Duration != time.Minute+perdure.UndoTimeout || r.Duration != r.Undo.Duration+4*time.Second {
 			env.Errorf("it took %v, and %+v", r.Duration, r.Undo)
 		}
 		var timedOut *perdure.StepError
@@ -336,4 +337,41 @@ func TestAHandlerIsToldTheTrueAttemptAndAPanicInItPassesOver(t *testing.T) {
 			env.Errorf("told %q, want %q; %v %+v", told, want, r.Status, r.Undo.Steps)
 		}
 	})
+}
+
+// A compensation that hangs has failed after five minutes where nothing else is said, and
+// a callback that hangs is passed over: neither keeps a saga from its end. An operator
+// decides where he is to.
+//
+// spec: F-29, F-31, F-9
+func TestWhatHangsDoesNotHoldASagaForGood(t *testing.T) {
+	for _, parks := range []bool{false, true} {
+		var hang chan struct{}
+		def := saga.New[int]("saga")
+		a := saga.Add(def, "a", nothing).Undo(func(context.Context, int, int) error { <-hang; return nil })
+		saga.Add(def, "b", func(context.Context, int) (int, error) { return 0, errBroken }).After(a)
+		called := false
+		def.On(perdure.Callback{Failure: func(context.Context, error) (bool, error) { <-hang; return true, nil }})
+		def.On(perdure.Callback{Async: true, Failure: func(context.Context, error) (bool, error) { <-hang; return true, nil }})
+		def.On(perdure.Callback{Priority: 1, Failure: func(context.Context, error) (bool, error) { called = true; return false, nil }})
+		if parks {
+			def.ParkOnUndoError()
+		}
+		perduretest.Test(t, func(env *perduretest.Env) {
+			hang = make(chan struct{})
+			defer close(hang)
+			run := perduretest.Start(env, def.Workflow, 1)
+			if parks {
+				env.Sleep(perdure.UndoTimeout + time.Second)
+				run.Is(journal.CompensationFailed)
+				if err := env.Engine().Decide(env.Context(), run.ID(), "undo:a", perdure.Decision{Choice: "handled"}); err != nil {
+					env.Error(err)
+				}
+			}
+			_, err := run.Result()
+			if blame(err) != "step b" || !called {
+				env.Errorf("it ended with %v, and the callback after those that hang was called: %v", err, called)
+			}
+		}, def)
+	}
 }

@@ -15,6 +15,7 @@ type Part struct {
 	x    *execution
 	name string
 	in   context.Context // the scope that it has run in
+	over bool
 	err  error
 }
 
@@ -28,8 +29,10 @@ type Part struct {
 // for the name undo:NAME.STEP, or undo:NAME.KEY.STEP.
 //
 // Where the run is cancelled or times out, now or later, the part is undone as a whole
-// saga would be. Where the run fails for another reason, it is not: see [Part.Undo]. Nor
-// is one that goes on in a branch which is cancelled, or left behind.
+// saga would be; so it is where the branch that it is in is cancelled, by the timeout of
+// the step that it is a part of, say, or since the run fails beside it. A part that goes
+// on when the run succeeds without it is undone too. Where the code of the part's own
+// branch goes on after it and fails, the part stays: see [Part.Undo].
 func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure.BranchOption) (*Part, error) {
 	p := s.def.compile()
 	if err := p.refused(); err != nil {
@@ -55,7 +58,7 @@ func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure
 	if id := p.tooLong(part.x.part); id != "" {
 		return nil, &perdure.Error{Code: perdure.CodeInvalid, Op: "run " + p.name, Message: "name, key and the ID of " + id + " are too long together for an operator"}
 	}
-	if err := perdure.OnCancel(within, "compensate", part.x.cleanUp); err != nil {
+	if err := perdure.OnCancel(within, "compensate", part.cleanUp); err != nil {
 		return nil, err
 	}
 	return part, part.run(within)
@@ -97,15 +100,23 @@ func (p *Part) run(ctx context.Context) error {
 	if err := p.x.forward(ctx); err != nil {
 		return err
 	}
+	var over error
 	if len(p.x.failed) > 0 {
-		var over error
 		p.err, over = p.x.backward(ctx)
-		return over
+	} else if over = p.x.calls.Completed(ctx); over == nil {
+		over = p.x.calls.Wait(ctx)
 	}
-	if err := p.x.calls.Completed(ctx); err != nil {
-		return err
+	p.over = over == nil
+	return over
+}
+
+// cleanUp undoes the part because the run, or the branch that it is in, ends before its
+// time. What it has completed stays where the run succeeds.
+func (p *Part) cleanUp(ctx context.Context) error {
+	if p.over && perdure.EndingBy(ctx) == nil {
+		return nil
 	}
-	return p.x.calls.Wait(ctx)
+	return p.x.cleanUp(ctx)
 }
 
 // Err is the error that the saga has failed with; nil where it has succeeded.

@@ -205,13 +205,17 @@ func (x *execution) refuse(ctx context.Context, u *unit, why error) error {
 
 // settle takes in how a unit has ended, and gives its error.
 func (x *execution) settle(ctx context.Context, u *unit, out json.RawMessage, err error) error {
-	if perdure.Over(ctx) != nil {
+	over := perdure.Over(ctx)
+	if over != nil && err != nil {
 		return err
 	}
 	u.ended = true
 	if err == nil {
 		x.done = append(x.done, u)
 		err = x.put(ctx, u, out)
+	}
+	if over != nil { // it is only to be undone
+		return over
 	}
 	if err != nil {
 		x.failed = append(x.failed, failure{u.step.id, u.clone, err})

@@ -205,7 +205,8 @@ func (s *Step[A, R]) UndoRetry(r perdure.Retry) *Step[A, R] {
 	return s
 }
 
-// UndoTimeout limits one attempt of the compensation; without it that is the step's.
+// UndoTimeout limits one attempt of the compensation; without it that is
+// [perdure.UndoTimeout].
 func (s *Step[A, R]) UndoTimeout(d time.Duration) *Step[A, R] {
 	s.s.undoTimeout = s.s.limit("undo.timeout", d)
 	return s

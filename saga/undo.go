@@ -162,11 +162,7 @@ func (x *execution) undoPolicy(u *unit) perdure.Retry {
 
 // undoTask is what undoes a unit.
 func (x *execution) undoTask(u *unit, retry perdure.Retry) perdure.Task {
-	timeout := u.undoTimeout
-	if timeout == 0 {
-		timeout = u.timeout
-	}
-	return perdure.Task{Name: u.step.id, Key: u.clone.key, Phase: perdure.PhaseUndo, Call: u.undo, Retry: &retry, Timeout: timeout}
+	return perdure.Task{Name: u.step.id, Key: u.clone.key, Phase: perdure.PhaseUndo, Call: u.undo, Retry: &retry, Timeout: u.undoTimeout}
 }
 
 // undoGiven is what the argument of a compensation is made of: what that of its step was

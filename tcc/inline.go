@@ -32,10 +32,10 @@ func (p *Participant[A, R]) In(e Ending) (R, bool, error) {
 // of its own. A TCC that was cancelled, or has failed, is no error here: the ending says
 // so. An error is that of a definition that is wrong, or that the run ends.
 //
-// When the run ends meanwhile, however it does, the TCC goes on until it has ended too: it
-// is cancelled, or where that is decided, confirmed. Only a run that continues as new
-// leaves it behind, and one whose branch was cancelled goes on only when the run ends. The
-// overall timeout is that of the run.
+// When the run ends meanwhile, however it does, or the branch that the TCC is in is
+// cancelled, the TCC goes on until it has ended too: it is cancelled, or where that is
+// decided, confirmed. Only a run that continues as new leaves it behind. The overall
+// timeout is that of the run.
 func (t *TCC[I]) Inline(ctx context.Context, in I, opts ...perdure.BranchOption) (Ending, error) {
 	p := t.def.compile()
 	if err := p.refused(); err != nil {

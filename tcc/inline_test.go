@@ -144,6 +144,37 @@ func TestTCCThatIsLeftBehindIsCalledOff(t *testing.T) {
 	}
 }
 
+// A TCC whose branch is cancelled is called off at once, while the run goes on.
+//
+// spec: F-29, F-44
+func TestTCCInABranchThatIsCancelledIsCalledOff(t *testing.T) {
+	w := &tour{when: "none"}
+	d, _ := one(w, "one")
+	wf := perdure.Define("outer", func(ctx context.Context, in string) (string, error) {
+		part := perdure.Go(ctx, "beside", func(ctx context.Context) (string, error) {
+			_, err := d.Inline(ctx, in)
+			return "", err
+		})
+		if err := perdure.Sleep(ctx, 1500*time.Microsecond); err != nil {
+			return "", err
+		}
+		if _, err := part.Cancel(ctx, "enough"); err != nil {
+			return "", err
+		}
+		return "out", perdure.Sleep(ctx, time.Hour)
+	})
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		w.env, w.order, w.keys, w.wrong = env, nil, map[string]string{}, nil
+		run := perduretest.Start(env, wf, "x")
+		env.Sleep(time.Minute)
+		if got := of(w.order, "cancel"); !slices.Equal(got, []string{"cancel:beside/one/b", "cancel:beside/one/a"}) || len(w.wrong) > 0 {
+			env.Errorf("%v %v", w.order, w.wrong)
+		}
+		run.Returns("out")
+		return nil
+	}, wf)
+}
+
 // spec: F-8, F-44
 func TestWrongTCCIsNoPartOfAWorkflow(t *testing.T) {
 	d := tcc.New[string]("odd")

@@ -468,7 +468,7 @@ func unparks(e *journal.Entry) bool {
 
 // cleansUp says whether the run has something to do before it is cancelled.
 func (r *run) cleansUp() bool {
-	return r.implied || len(r.cleanups) > 0 || r.memo != nil && len(r.memo.planned) > 0
+	return r.implied || len(r.cleanups) > 0 || r.cleaning.open > 0 || r.memo != nil && len(r.memo.planned) > 0
 }
 
 // release gives the run back as it was claimed. One that is parked is due again

@@ -9,21 +9,45 @@ import (
 )
 
 // A cleanup is workflow code that runs before its run ends: always, or only where
-// the run is cancelled or times out.
+// the run is cancelled or times out. It also runs where the branch is cancelled that it
+// was planned in, and where that goes on when the run ends.
 type cleanup struct {
-	run    *run
+	in     *scope // that it was planned in
+	of     *cleaning
 	path   string
-	base   string // of the scope that it was planned in
-	id     int64  // the scope of its operations
+	id     int64 // the scope of its operations
 	always bool
 	body   func(context.Context) *journal.Failure
+}
+
+// A cleaning is clean-ups that run one by one, the one planned last first, each in a
+// scope of its own with a context that has not ended: those of a run that is about to
+// end, or those of a branch that was cancelled. The run does not end before its cleanings
+// have.
+type cleaning struct {
+	run  *run
+	left []*cleanup
+	by   *journal.Failure // why the branch was cancelled; nil for the run's own
+}
+
+// cleanings are those of a run that go on.
+type cleanings struct {
+	open int
+	ctx  context.Context // of all clean-ups; nil before the first one
+	stop context.CancelCauseFunc
+}
+
+// end ends the context of clean-ups.
+func (c *cleanings) end(cause error) {
+	if c.stop != nil {
+		c.stop(cause)
+	}
 }
 
 // A closing is a run that is about to end and cleans up first. Its code has got,
 // or gets when it calls a durable operation next, the termination error; what it
 // makes of that no longer counts. When all of it has returned, or blocks outside
-// the engine, the clean-ups run one by one, the one planned last first, each in a
-// scope of its own with a context that has not ended. Then the run ends.
+// the engine, the clean-ups run. Then the run ends.
 //
 // The end is recorded before the first of them, so that nothing from outside can make
 // another one of it; a clean-up can, by ending the run itself. A cancel or timeout that
@@ -38,9 +62,6 @@ type closing struct {
 
 	delivered bool
 	over      *journal.Failure // what the run's scope was cancelled by, once it is
-	left      []*cleanup
-	ctx       context.Context // of the clean-ups
-	stop      context.CancelCauseFunc
 }
 
 // Plan plans a clean-up. It is recorded, so that an engine that ends a run which
@@ -53,7 +74,7 @@ func Plan(ctx context.Context, n Naming, always bool, body func(context.Context)
 	}
 	r := s.run
 	defer r.mu.Unlock()
-	c := &cleanup{run: r, path: s.path + n.Name, base: s.base, id: journal.ImpliedCleanup, always: always, body: body}
+	c := &cleanup{in: s, path: s.path + n.Name, id: journal.ImpliedCleanup, always: always, body: body}
 	if !r.implied || len(r.cleanups) > 0 {
 		op, rec := s.ask(asked{n.Name, n.Key, isCleanup, n.Change, false})
 		c.path = s.show(op)
@@ -98,7 +119,7 @@ func (r *run) finish(last journal.Entry, why string, end *journal.Error, outside
 		}
 	default:
 		r.closing = c
-		if (r.memo == nil || r.memo.ends == nil) && slices.ContainsFunc(r.cleanups, c.does) {
+		if (r.memo == nil || r.memo.ends == nil) && (r.cleaning.open > 0 || slices.ContainsFunc(r.cleanups, c.does)) {
 			r.append(journal.Entry{Kind: journal.RunClosing, Detail: &journal.Detail{Outcome: last.Status}})
 		}
 		c.deliver()
@@ -106,9 +127,11 @@ func (r *run) finish(last journal.Entry, why string, end *journal.Error, outside
 	return end
 }
 
-// does says whether a clean-up is one for such an end.
+// does reports whether a clean-up is one for such an end: by its kind, or since the end
+// cancels its branch, which goes on beside the one that has come to the end.
 func (c *closing) does(p *cleanup) bool {
-	return p.always || c.last.Status == journal.Cancelled || c.last.Status == journal.TimedOut
+	cut := p.in.branch != c.run.holder && p.in.branch.state != isOver
+	return p.always || cut || c.last.Status == journal.Cancelled || c.last.Status == journal.TimedOut
 }
 
 // endsAs is the status that the run will end with, where that is decided; else 0.
@@ -147,38 +170,70 @@ func (c *closing) deliver() {
 	}
 	c.delivered = true
 	r := c.run
+	left := slices.DeleteFunc(slices.Clone(r.cleanups), func(p *cleanup) bool { return !c.does(p) })
 	c.over = &journal.Failure{Code: c.end.Code, Message: c.end.Message}
 	r.root.scope.over = c.over
 	r.stopCancelled(c.why)
 	if r.timeout != nil {
 		r.timeout.Stop()
 	}
-	for _, p := range r.cleanups {
-		if c.does(p) {
-			c.left = append(c.left, p)
+	r.whenDurable(effect{do: func() { r.stop(c.end) }})
+	r.clean(left, nil)
+}
+
+// cleanBranch begins the clean-ups that were planned in a branch, which was cancelled.
+func (r *run) cleanBranch(in *scope) {
+	var left []*cleanup
+	r.cleanups = slices.DeleteFunc(r.cleanups, func(p *cleanup) bool {
+		is := p.in.isWithin(in)
+		if is {
+			left = append(left, p)
+		}
+		return is
+	})
+	if len(left) > 0 {
+		r.clean(left, in.over)
+	}
+}
+
+// isWithin reports whether a scope is another one, or in it.
+func (s *scope) isWithin(other *scope) bool {
+	for ; s != nil; s = s.parent {
+		if s == other {
+			return true
 		}
 	}
-	c.ctx, c.stop = context.WithCancelCause(context.WithoutCancel(r.ctx))
-	r.whenDurable(effect{do: func() { r.stop(c.end) }})
+	return false
+}
+
+// clean begins a cleaning.
+func (r *run) clean(left []*cleanup, by *journal.Failure) {
+	if r.cleaning.ctx == nil {
+		r.cleaning.ctx, r.cleaning.stop = context.WithCancelCause(context.WithoutCancel(r.ctx))
+	}
+	r.cleaning.open++
+	c := &cleaning{run: r, left: left, by: by}
 	c.next()
 }
 
-// next begins the next clean-up, or ends the run after the last one.
-func (c *closing) next() {
+// next begins the next clean-up. After the last one of all it ends a run that is to end.
+func (c *cleaning) next() {
 	r := c.run
 	if len(c.left) == 0 {
-		r.terminate(c.last, c.why, c.end)
+		if r.cleaning.open--; r.cleaning.open == 0 && r.closing != nil && r.closing.delivered {
+			r.terminate(r.closing.last, r.closing.why, r.closing.end)
+		}
 		return
 	}
 	p := c.left[len(c.left)-1]
-	c.left = c.left[:len(c.left)-1]
-	s := &scope{run: r, id: p.id, path: p.path + "/", base: p.base, done: c.ctx.Done()}
+	c.left, p.of = c.left[:len(c.left)-1], c
+	s := &scope{run: r, id: p.id, path: p.path + "/", base: p.in.base, done: r.cleaning.ctx.Done(), cause: c.by}
 	r.name(s)
 	b := &branch{run: r, scope: s, wake: make(chan struct{}, 1), cleanup: p}
 	s.branch = b
 	b.body = func() {
 		var failure *journal.Failure
-		b.workflow(func() { failure = p.body(context.WithValue(c.ctx, contextKey{}, s)) })
+		b.workflow(func() { failure = p.body(context.WithValue(r.cleaning.ctx, contextKey{}, s)) })
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.endBranch(b, nil, failure)
@@ -189,11 +244,11 @@ func (c *closing) next() {
 
 // ended goes on after a clean-up. One that failed keeps no other from running.
 func (p *cleanup) ended(f *journal.Failure) {
-	r := p.run
+	r := p.in.run
 	if f != nil {
 		n := r.notice(observe.CleanupFailed)
 		n.Step, n.Err = p.path, f.Message
 		go r.k.observe(n)
 	}
-	r.closing.next()
+	p.of.next()
 }

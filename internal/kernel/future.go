@@ -111,12 +111,14 @@ func (o *operation) stop(reason string) {
 }
 
 // cancelBranch ends a branch: what runs in it is cancelled, in the order of the
-// starts, its durable operations fail from here on, and its context ends.
+// starts, its durable operations fail from here on, and its context ends. What it has
+// planned is cleaned up.
 func (o *operation) cancelBranch(reason string) {
 	r := o.run
 	o.opened.over = &journal.Failure{Code: journal.CodeCancelled, Message: "branch " + o.path() + " cancelled: " + reason}
 	r.stopCancelled(reason)
 	o.shut(reason)
+	r.cleanBranch(o.opened)
 	r.whenDurable(effect{do: func() { o.cancel(errStepCancelled) }})
 }
 

@@ -128,7 +128,18 @@ func EndingBy(ctx context.Context) (*journal.Failure, error) {
 		return nil, err
 	}
 	defer s.run.mu.Unlock()
+	if top := s.top(); top.cause != nil {
+		return top.cause, nil
+	}
 	return s.run.result.Failure, nil
+}
+
+// top is the outermost of the scopes that one is in.
+func (s *scope) top() *scope {
+	for s.parent != nil {
+		s = s.parent
+	}
+	return s
 }
 
 // EndingAs gives the status that the run of ctx, a clean-up, will end with.
@@ -138,6 +149,9 @@ func EndingAs(ctx context.Context) (journal.Status, error) {
 		return 0, err
 	}
 	defer s.run.mu.Unlock()
+	if s.top().cause != nil {
+		return journal.Cancelled, nil
+	}
 	if c := s.run.closing; c != nil {
 		return c.last.Status, nil
 	}

@@ -246,9 +246,7 @@ func (k *Kernel) leaveAll() {
 			r.leave()
 		}
 		r.stop(ErrUnloaded)
-		if r.closing != nil && r.closing.stop != nil {
-			r.closing.stop(ErrUnloaded)
-		}
+		r.cleaning.end(ErrUnloaded)
 		r.mu.Unlock()
 	}
 }

@@ -278,14 +278,17 @@ func (o *operation) deliver() {
 	o.watchers = nil
 }
 
-// await parks the branch until o is delivered, and gives its outcome.
+// await parks the branch until o is delivered, and gives its outcome: also where the
+// scope is cancelled when that is a success already, so that it can be undone.
 func (s *scope) await(o *operation) (Outcome, error) {
 	r, b := s.run, s.branch
 	o.waiter = b
 	for !o.delivered {
 		r.park(b)
-		if err := s.ended(); err != nil {
+		if err := s.ended(); err != nil && (!o.settled || o.outcome.Failure != nil) {
 			return Outcome{}, err
+		} else if err != nil {
+			o.deliver()
 		}
 	}
 	return s.payload(o)

@@ -73,6 +73,7 @@ type run struct {
 	trying      int             // waits whose predicate is about to look into the inbox
 	cleanups    []*cleanup      // in the order in which they were planned
 	implied     bool            // the first of them has no record: see journal.ImpliedCleanup
+	cleaning    cleanings
 	closing     *closing        // the run is to end, and cleans up; nil while it is not
 	resting     bool            // it has asked to leave memory
 	again       bool            // it was parked, and must be looked at again
@@ -514,9 +515,7 @@ func (r *run) depart() {
 		}
 		o.attempt.abandon(nil)
 	}
-	if r.closing != nil && r.closing.stop != nil {
-		r.closing.stop(cause)
-	}
+	r.cleaning.end(cause)
 	if r.timeout != nil {
 		r.timeout.Stop()
 	}

@@ -24,6 +24,7 @@ type scope struct {
 	users  int              // operations in it, and in those within it, that are not over
 	unused func()           // ends the context of its branch, which has returned
 	over   *journal.Failure // it was cancelled; so are those in it
+	cause  *journal.Failure // of a clean-up: why the branch was cancelled that it was planned in; nil where the run ends
 }
 
 type opName struct{ name, key string }
