@@ -16,8 +16,8 @@ import (
 
 // A Callback is called at what a run of a declared pattern comes to: exactly one of
 // Step, Failure and Complete is set. It is called at least once, over crashes. An error
-// that it gives, a panic, and a call that lasts longer than five minutes are told to
-// observers and change nothing.
+// that it gives, a panic, and a call of Failure that lasts longer than five minutes are
+// told to observers and change nothing.
 type Callback struct {
 	Priority int      // lower ones are called first; equal ones as they were declared
 	Async    bool     // nothing waits for it but the end of the run; its context ends with a cancel and a timeout

@@ -107,7 +107,7 @@ func TestCleanUpsRunLastPlannedFirst(t *testing.T) {
 				if success := c.status.IsSuccess(); success != (err == nil) || success != (out == "out") {
 					t.Errorf("%q %v", out, err)
 				}
-				want := []string{"body", "f2", "f1"}
+				want := []string{"body", "f2", "c", "f1"} // the branch is cancelled
 				if c.all {
 					want = []string{"body", "f2", "c", "b", "f1", "a"}
 				}

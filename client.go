@@ -139,8 +139,13 @@ func (c *Client) Retry(ctx context.Context, id string) (*RawRun, error) {
 	return &RawRun{c, s}, nil
 }
 
-// Decide answers a run that waits in [Park] under a name. It is a message: one that comes
-// before the run asks, or a second one, answers the next time that it asks under that name.
+// Decide answers a run that waits in [Park]: at a path, as [Client.Describe] and
+// [Client.Parked] show it, or under a name, where the run asks for one decision of that
+// name only; else the code is conflict, and the error lists the paths. A name or path that
+// the run does not ask for gives an [Error] of code not_found, a choice that is none of
+// its choices one of code invalid, and a run that has ended one of code wrong_state. It
+// answers that one wait: a second answer that comes before the run has taken the first
+// changes nothing.
 func (c *Client) Decide(ctx context.Context, id, name string, d Decision) error {
 	return c.desk.Decide(ctx, id, name, kernel.Decided{Choice: d.Choice, Data: d.Data, Reason: clip(d.Reason)})
 }

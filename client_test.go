@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,7 +86,7 @@ func TestAnotherProcessStartsAndSendsAndCommands(t *testing.T) {
 	defer s.Close()
 
 	// While no engine runs.
-	outside("start a", "signal a", "decide a", "start b", "cancel b", "start c", "suspend c", "signal c")
+	outside("start a", "signal a", "start b", "cancel b", "start c", "suspend c", "signal c")
 	eng, err := perdure.New(s, perdure.Options{Linger: -1})
 	if err == nil {
 		err = eng.Register(wf)
@@ -115,6 +116,19 @@ func TestAnotherProcessStartsAndSendsAndCommands(t *testing.T) {
 		}
 		t.Fatalf("run %s is %v (%s), want %v", id, last.Status, last.Cause, want)
 	}
+	asks := func(id string) {
+		t.Helper()
+		for range 2000 {
+			d, err := eng.Describe(ctx, id)
+			if err == nil && slices.ContainsFunc(d.State.Waits, func(w journal.Wait) bool { return w.Kind == journal.WaitDecision }) {
+				return
+			}
+			<-time.After(5 * time.Millisecond)
+		}
+		t.Fatalf("run %s asks for no decision", id)
+	}
+	asks("a")
+	outside("decide a")
 	until("a", journal.Completed)
 	until("b", journal.Cancelled)
 	until("c", journal.Suspended)
@@ -123,12 +137,15 @@ func TestAnotherProcessStartsAndSendsAndCommands(t *testing.T) {
 	outside("resume c", "start d", "start e", "start f", "signal f")
 	until("d", journal.Waiting)
 	until("e", journal.Waiting)
-	until("f", journal.Suspended)
+	asks("f")
+	asks("c")
 	outside("decide c", "suspend d", "cancel e", "decide f")
 	until("c", journal.Completed)
 	until("d", journal.Suspended)
 	until("e", journal.Cancelled)
 	until("f", journal.Completed)
-	outside("resume d", "signal d", "decide d")
+	outside("resume d", "signal d")
+	asks("d")
+	outside("decide d")
 	until("d", journal.Completed)
 }

@@ -454,7 +454,8 @@ func TestCleanUpMakesAnotherEnd(t *testing.T) {
 }
 
 // What is a phase of one thing has one idempotency key, and one name for who asks what it
-// is of, in the code, when it is asked for again, and in a clean-up.
+// is of, in the code, when it is asked for again, and in a clean-up, where a scope says what it
+// stands for.
 //
 // spec: F-38, F-43
 func TestPhaseIsOneThingAlsoInACleanUp(t *testing.T) {
@@ -481,14 +482,16 @@ func TestPhaseIsOneThingAlsoInACleanUp(t *testing.T) {
 				}
 				return nil
 			}
-			nested := func(ctx context.Context) error {
+			var of context.Context
+			nested := func(ctx context.Context, opts ...perdure.BranchOption) error {
 				if err := both(ctx); err != nil {
 					return err
 				}
-				in, err := perdure.Scope(ctx, "in", perdure.Key("k"))
+				in, err := perdure.Scope(ctx, "in", append(opts, perdure.Key("k"))...)
 				if err != nil {
 					return err
 				}
+				of = in
 				return both(in)
 			}
 			var opts []perdure.WorkflowOption
@@ -496,7 +499,7 @@ func TestPhaseIsOneThingAlsoInACleanUp(t *testing.T) {
 				opts = append(opts, perdure.CleansUp)
 			}
 			wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-				if err := perdure.OnCancel(ctx, "undo", nested); err != nil {
+				if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error { return nested(ctx, perdure.StandsFor(of)) }); err != nil {
 					return 0, err
 				}
 				if err := nested(ctx); err != nil {

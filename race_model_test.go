@@ -163,7 +163,7 @@ func (c *chapter) fitting(w journal.Wait) *journal.Entry {
 		m := &c.unread[i]
 		switch {
 		case w.Kind == journal.WaitSignal && m.Kind == journal.SignalReceived && m.Op.Name == w.Op.Name && fits(w.Op.Key, idOf(m.Data)),
-			w.Kind == journal.WaitDecision && m.Kind == journal.DecisionMade && m.Op.Name == w.Op.Name,
+			w.Kind == journal.WaitDecision && m.Kind == journal.DecisionMade && m.Op == w.Op,
 			w.Kind == journal.WaitChild && m.Kind == journal.ChildCompleted && m.Op.Key == string(w.Child):
 			return m
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path"
 	"runtime"
 	"strconv"
 	"sync"
@@ -591,10 +592,10 @@ func (c *caller) order(by perdure.Caller) {
 
 const suspendedByRace = "suspended by race"
 
-func (c *caller) decide(by perdure.Caller, id, name string) {
-	s := &sent{to: id, name: name, decision: true}
+func (c *caller) decide(by perdure.Caller, id, at string) {
+	s := &sent{to: id, name: path.Base(at), decision: true}
 	c.post(s, func(ctx context.Context) (perdure.Delivery, error) {
-		return perdure.Delivery{}, raw(by).Decide(ctx, id, name, perdure.Decision{Choice: "go on", Data: []byte(strconv.Itoa(s.id))})
+		return perdure.Delivery{}, raw(by).Decide(ctx, id, at, perdure.Decision{Choice: "go on", Data: []byte(strconv.Itoa(s.id))})
 	})
 }
 
@@ -632,7 +633,7 @@ func (c *caller) feed(r *chapter) {
 	for _, w := range r.state.Waits {
 		switch w.Kind {
 		case journal.WaitDecision:
-			c.decide(c.near, id, w.Op.Name)
+			c.decide(c.near, id, w.Path)
 		case journal.WaitSignal:
 			c.sendTo(c.near, id, int(w.Op.Name[0]-'a'))
 		}

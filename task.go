@@ -15,7 +15,7 @@ type Task struct {
 	Call  TaskFunc
 
 	Retry    *Retry        // nil is the workflow's
-	Timeout  time.Duration // of an attempt; 0 is none, or what undoes a step [UndoTimeout]
+	Timeout  time.Duration // of an attempt; 0 is none, or what undoes a step five minutes
 	Variable string        // that the result is stored as; empty for none
 	Event    *StepEvent    // that tells of its success; nil for none
 	Announce bool          // see [Announced]
@@ -69,13 +69,13 @@ func (t Task) body(given Given) func(context.Context) (json.RawMessage, error) {
 	}
 }
 
-// UndoTimeout limits an attempt of a compensation that has no limit of its own: nothing
+// undoTimeout limits an attempt of a compensation that has no limit of its own: nothing
 // else ends one that hangs.
-const UndoTimeout = 5 * time.Minute
+const undoTimeout = 5 * time.Minute
 
 func (t Task) limit() time.Duration {
 	if t.Timeout == 0 && t.Phase == PhaseUndo {
-		return UndoTimeout
+		return undoTimeout
 	}
 	return t.Timeout
 }

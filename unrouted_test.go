@@ -212,15 +212,13 @@ func TestSendersAreToldWhatCannotBe(t *testing.T) {
 			},
 			journal.CodeTooLarge: {
 				func() error { _, err := w.eng.Send(bg, "x", "paid", make([]byte, 101)); return err },
-				func() error {
-					return w.eng.Decide(bg, "x", "p", perdure.Decision{Data: make([]byte, 101)})
-				},
 			},
 			journal.CodeEncode: {
 				func() error { _, err := perdure.NewSignal[any]("s").Send(bg, w.eng, "x", func() {}); return err },
 			},
 			journal.CodeNotFound: {
 				func() error { return w.eng.Decide(bg, "nobody", "p", perdure.Decision{}) },
+				func() error { return w.eng.Decide(bg, "x", "p", perdure.Decision{}) },
 				func() error { _, err := w.eng.Deliver(bg, 1, "nobody"); return err },
 			},
 		}

@@ -78,7 +78,8 @@ func newRunsDecide(db *database) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "decide ID NAME CHOICE",
 		Short: "Decide what a parked run asks for",
-		Long:  `Answers a run that waits for an operator; runs describe shows what it asks for.`,
+		Long: `Answers a run that waits for an operator; runs describe shows what it asks for. NAME
+is a path as that shows it, or a name that the run asks one decision of.`,
 		Example: `  perdure runs describe ord-1001
   perdure runs decide ord-1001 refund-failed retry --reason 'the bank is back'`,
 		Args: exactly("ID", "NAME", "CHOICE"),
@@ -95,9 +96,6 @@ func newRunsDecide(db *database) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := c.checkDecision(ctx, h, args[1], args[2]); err != nil {
-				return err
-			}
 			d := perdure.Decision{Choice: args[2], Data: data, Reason: why}
 			if err := c.Decide(ctx, string(h.ID), args[1], d); err != nil {
 				return err
@@ -108,38 +106,6 @@ func newRunsDecide(db *database) *cobra.Command {
 	}
 	completeWaits(cmd, db, journal.WaitDecision)
 	return cmd
-}
-
-// checkDecision refuses a decision that the run does not ask for.
-func (c *client) checkDecision(ctx context.Context, h journal.Head, name, choice string) error {
-	op := "decide " + name + " of " + string(h.ID)
-	waits, err := c.waits(ctx, h, journal.WaitDecision)
-	switch {
-	case err != nil:
-		return err
-	case h.Status.IsTerminal():
-		return nil // Decide says that it has ended
-	case len(waits) == 0:
-		return &perdure.Error{Code: journal.CodeWrongState, Op: op, Message: "the run asks for no decision now", Hint: c.place.Command("runs describe "+string(h.ID)) + " shows what it waits for"}
-	}
-	var choices []string
-	asked := false
-	for _, w := range waits {
-		if nameOf(w) != name {
-			continue
-		}
-		if len(w.Choices) == 0 { // every one is
-			return nil
-		}
-		asked, choices = true, append(choices, w.Choices...)
-	}
-	switch {
-	case !asked:
-		return &perdure.Error{Code: journal.CodeNotFound, Op: op, Message: "the run asks for no such decision", Hint: "it asks for " + names(waits)}
-	case !slices.Contains(choices, choice):
-		return &perdure.Error{Code: journal.CodeInvalid, Op: op, Message: "there is no choice " + choice, Hint: "the choices are " + strings.Join(choices, ", ")}
-	}
-	return nil
 }
 
 // waits gives what an open run waits for, of one kind.

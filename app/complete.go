@@ -67,9 +67,11 @@ func completeWaits(cmd *cobra.Command, db *database, kind journal.WaitKind) {
 			}
 			for _, w := range waits {
 				switch {
+				case len(args) == 1 && kind == journal.WaitDecision:
+					words = append(words, w.Path)
 				case len(args) == 1:
 					words = append(words, nameOf(w))
-				case len(args) == 2 && nameOf(w) == args[1]:
+				case len(args) == 2 && (w.Path == args[1] || nameOf(w) == args[1]):
 					words = append(words, w.Choices...)
 				}
 			}

@@ -164,7 +164,8 @@ func (s *Step[A, R]) Retry(r perdure.Retry) *Step[A, R] {
 	return s
 }
 
-// Timeout limits one attempt. A child that passes it is cancelled.
+// Timeout limits one attempt of the step, and of what undoes it; without it the latter has
+// five minutes. A child that passes it is cancelled.
 func (s *Step[A, R]) Timeout(d time.Duration) *Step[A, R] {
 	s.s.timeout = d
 	return s

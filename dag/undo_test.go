@@ -13,6 +13,26 @@ import (
 	"github.com/perdure/perdure/perduretest"
 )
 
+// A compensation that hangs has failed after five minutes where its step has no timeout.
+//
+// spec: F-29
+func TestACompensationThatHangsFails(t *testing.T) {
+	g := dag.New[int]("g", perdure.NoRetry)
+	a := dag.Add(g, "a", does(0, nil)).Undo(func(ctx context.Context, _ none, _ int) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	dag.Add(g, "b", does(0, errDown)).After(a)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, g.Workflow, 1)
+		env.Sleep(4 * time.Minute)
+		run.Is(journal.Compensating)
+		env.Sleep(2 * time.Minute)
+		run.Is(journal.Failed)
+		wantSteps(env, reportOf(env, run.ID()), "a COMPENSATION_FAILED, b FAILED")
+	}, g)
+}
+
 // spec: F-20, F-21
 func TestNeitherACancelNorATimeoutStopsACompensation(t *testing.T) {
 	var d diary
@@ -27,8 +47,8 @@ func TestNeitherACancelNorATimeoutStopsACompensation(t *testing.T) {
 			return context.Cause(ctx)
 		}
 	}
-	a := dag.Add(g, "a", d.notes("a")).Undo(slowly("undo a"))
-	b := dag.Add(g, "b", d.notes("b")).Undo(slowly("undo b")).After(a)
+	a := dag.Add(g, "a", d.notes("a")).Timeout(2 * time.Hour).Undo(slowly("undo a"))
+	b := dag.Add(g, "b", d.notes("b")).Timeout(2 * time.Hour).Undo(slowly("undo b")).After(a)
 	dag.Add(g, "c", does(0, errDown)).Retry(perdure.NoRetry).After(b)
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, g.Workflow, 1)

@@ -206,7 +206,7 @@ func (s *Step[A, R]) UndoRetry(r perdure.Retry) *Step[A, R] {
 }
 
 // UndoTimeout limits one attempt of the compensation; without it that is
-// [perdure.UndoTimeout].
+// five minutes.
 func (s *Step[A, R]) UndoTimeout(d time.Duration) *Step[A, R] {
 	s.s.undoTimeout = s.s.limit("undo.timeout", d)
 	return s

@@ -438,22 +438,31 @@ func (d *Desk) CancelTimer(ctx context.Context, id, path, reason string) error {
 	return err
 }
 
-// Decide answers a run that waits for an operator under a name.
+// Decide answers a run that waits for an operator, at a path, or under a name that is
+// only one of what it waits for.
 func (d *Desk) Decide(ctx context.Context, id, name string, by Decided) error {
 	op := "decide " + name + " of " + id
 	if !journal.ValidName(id) {
 		return invalidID(op, id)
 	}
-	if !journal.ValidName(name) {
+	if name == "" {
 		return invalidID(op, name)
 	}
-	_, err := d.deliver(ctx, op, func(o office) (*store.Post, error) {
+	head, entries, err := d.History(ctx, id, 0, 0)
+	if err != nil {
+		return err
+	}
+	asked, err := askedFor(op, head, entries, name, by.Choice)
+	if err != nil {
+		return err
+	}
+	_, err = d.deliver(ctx, op, func(o office) (*store.Post, error) {
 		spill, f := o.spill("the decision", &by.Data)
 		if f != nil {
 			return nil, &journal.Error{Code: f.Code, Op: op, Message: f.Message}
 		}
-		return d.message(o, id, journal.Entry{
-			Kind: journal.DecisionMade, Op: journal.Op{Name: name}, Data: by.Data, Spill: spill,
+		return d.message(o, string(head.ID), journal.Entry{
+			Kind: journal.DecisionMade, Op: asked, Data: by.Data, Spill: spill,
 			Detail: &journal.Detail{Reason: by.Reason, Choices: []string{by.Choice}},
 		}, "")
 	})

@@ -74,13 +74,13 @@ type run struct {
 	cleanups    []*cleanup      // in the order in which they were planned
 	implied     bool            // the first of them has no record: see journal.ImpliedCleanup
 	cleaning    cleanings
-	closing     *closing        // the run is to end, and cleans up; nil while it is not
-	resting     bool            // it has asked to leave memory
-	again       bool            // it was parked, and must be looked at again
-	claimed     bool            // while it was about to leave: see awaits
-	awake       chan struct{}   // closed when that is decided
-	lingers     bool            // it is among those that rest after a while
-	idleSince   time.Time       // that while ends then
+	closing     *closing      // the run is to end, and cleans up; nil while it is not
+	resting     bool          // it has asked to leave memory
+	again       bool          // it was parked, and must be looked at again
+	claimed     bool          // while it was about to leave: see awaits
+	awake       chan struct{} // closed when that is decided
+	lingers     bool          // it is among those that rest after a while
+	idleSince   time.Time     // that while ends then
 	names       []string
 	named       map[string]bool // where there are more than a few
 	paths       map[int64]shown // of the scopes, where somebody observes

@@ -269,7 +269,7 @@ func (o *operation) wants(e *journal.Entry) bool {
 	case isChild:
 		return e.Kind == journal.ChildCompleted && e.Op.Key == string(o.child)
 	case isDecision:
-		return e.Kind == journal.DecisionMade && e.Op.Name == o.from && e.Detail != nil &&
+		return e.Kind == journal.DecisionMade && e.Op.Name == o.from && (e.Op.Occ == 0 || e.Op == o.id) && e.Detail != nil &&
 			(len(o.choices) == 0 || len(e.Detail.Choices) > 0 && slices.Contains(o.choices, e.Detail.Choices[0]))
 	}
 	return e.Kind == journal.SignalReceived && e.Op.Name == o.from

@@ -1,0 +1,85 @@
+package perdure_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+)
+
+// An operator decides for one of several parts that ask under one name, by the path that
+// the run's description shows. He is told of a name that nobody asks under, of a name that
+// several do, and of a choice that there is not; none of these decides anything.
+//
+// spec: R-9, F-31
+func TestDecideReachesOneWaitByItsPath(t *testing.T) {
+	ask := func(ctx context.Context) (string, error) {
+		d, err := perdure.Park(ctx, "refund", "no money", "retry", "skip")
+		return d.Choice, err
+	}
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+		left, right := perdure.Go(ctx, "left", ask), perdure.Go(ctx, "right", ask)
+		first, err := left.Await(ctx)
+		second, err2 := right.Await(ctx)
+		third, err3 := ask(ctx)
+		fourth, err4 := ask(ctx)
+		return strings.Join([]string{first, second, third, fourth}, " "), errors.Join(err, err2, err3, err4)
+	})
+	inBothModes(t, func(t *testing.T, w *world) {
+		bg := context.Background()
+		begun(w, wf, "x", 0)
+		decide := func(name, choice string) error {
+			synctest.Wait()
+			return w.eng.Decide(bg, "x", name, perdure.Decision{Choice: choice})
+		}
+		refused := func(code journal.Code, hint, name, choice string) {
+			t.Helper()
+			var e *perdure.Error
+			if err := decide(name, choice); !errors.As(err, &e) || e.Code != code || !strings.Contains(e.Hint, hint) {
+				t.Errorf("%s for %s: %v", choice, name, err)
+			}
+		}
+		refused(journal.CodeConflict, "left/refund, right/refund", "refund", "skip")
+		refused(journal.CodeNotFound, "left/refund, right/refund", "other", "skip")
+		refused(journal.CodeNotFound, "left/refund, right/refund", "refund#2", "skip")
+		refused(journal.CodeInvalid, "retry, skip", "right/refund", "odd")
+		codeless(t, decide("right/refund", "skip"))
+		codeless(t, decide("refund", "retry")) // the one that is left
+		refused(journal.CodeNotFound, "refund", "left/refund", "skip")
+		codeless(t, decide("refund", "skip"))
+		codeless(t, decide("refund#2", "retry"))
+		gives(w, wf, "x", "retry skip skip retry")
+		refused(journal.CodeWrongState, "", "refund", "skip")
+	}, wf)
+}
+
+// Two answers to one question: the second does not answer the next one.
+//
+// spec: R-9
+func TestASecondAnswerDecidesNothing(t *testing.T) {
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+		first, err := perdure.Park(ctx, "ask", "why")
+		if err != nil {
+			return "", err
+		}
+		second, err := perdure.Park(ctx, "ask", "why")
+		return first.Choice + " " + second.Choice, err
+	})
+	inBothModes(t, func(t *testing.T, w *world) {
+		bg := context.Background()
+		begun(w, wf, "x", 0)
+		synctest.Wait()
+		codeless(t, w.eng.Suspend(bg, "x", "so that it takes none"))
+		for _, choice := range []string{"one", "two"} {
+			codeless(t, w.eng.Decide(bg, "x", "ask", perdure.Decision{Choice: choice}))
+		}
+		codeless(t, w.eng.Resume(bg, "x"))
+		synctest.Wait()
+		codeless(t, w.eng.Decide(bg, "x", "ask", perdure.Decision{Choice: "three"}))
+		gives(w, wf, "x", "one three")
+	}, wf)
+}
