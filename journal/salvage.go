@@ -51,10 +51,10 @@ func Salvage(entries []Entry, anew ...RunID) (kept []Entry, redone []string) {
 	s.findCut()
 	s.findFaulty()
 	s.survey()
+	s.openGates()
+	s.void()
 	s.undo()
 	s.restart()
-	s.openGates()
-	s.forget()
 	return s.keep(), s.redone()
 }
 
@@ -65,6 +65,7 @@ type salvage struct {
 	ops      map[Op]*salvaged
 	left     map[Op]bool      // values that are made anew
 	reopened map[Op]bool      // branches that go on although they were cancelled
+	voided   map[int64]bool   // scopes of clean-ups of such branches
 	gone     []RunID          // children that are begun anew
 	bases    map[int64]string // of scopes: the same for those that are about the same
 	parents  map[int64]int64  // of branches: the scope in which each was opened
@@ -238,8 +239,11 @@ func (e *Entry) isNote() bool {
 // undo finds the steps that were undone after the cut, which a fact says, or that what
 // undoes it has ended well.
 func (s *salvage) undo() {
-	for i := s.cut; i < len(s.entries); i++ {
+	for i := range s.entries {
 		e, fact := &s.entries[i], Op{}
+		if i < s.cut && !s.voided[e.Op.Scope] {
+			continue
+		}
 		name, undoes := strings.CutPrefix(e.Op.Name, strings.ToLower(PhaseUndo)+":")
 		switch {
 		case e.Kind == StepCompensated:
@@ -323,13 +327,13 @@ func (s *salvage) restart() {
 	s.anew = map[string]bool{}
 	turned := map[string]bool{} // before the cut
 	for i := range s.entries {
-		if e := &s.entries[i]; i < s.cut && e.Kind == PhaseStarted && e.Detail != nil && e.Detail.Phase == PhaseCancel {
+		if e := &s.entries[i]; i < s.cut && !s.voided[e.Op.Scope] && e.Kind == PhaseStarted && e.Detail != nil && e.Detail.Phase == PhaseCancel {
 			turned[s.bases[e.Op.Scope]] = true
 		}
 	}
 	for op, r := range s.ops {
 		base := s.bases[op.Scope]
-		if r.phase != PhaseCancel || max(r.first, r.end) < s.cut || turned[base] {
+		if r.phase != PhaseCancel || max(r.first, r.end) < s.cut && !s.voided[op.Scope] || turned[base] {
 			continue
 		}
 		s.anew[base] = true
@@ -374,22 +378,19 @@ func (s *salvage) openGates() {
 	}
 }
 
-// forget finds what was undone or cancelled in the branches that are begun anew: the
-// steps there begin again under new keys.
-func (s *salvage) forget() {
-	anew := map[int64]bool{}
-	for i := range s.entries[:s.cut] {
+// void finds the clean-ups of branches that go on again. They count as made after the
+// cut: what they have undone is done anew, and they are planned again.
+func (s *salvage) void() {
+	again := map[int64]bool{}
+	s.voided = map[int64]bool{}
+	for i := range s.entries {
 		e := &s.entries[i]
-		switch {
-		case e.Kind == ScopeOpened || e.Kind == CleanupPlanned:
-			anew[e.Seq] = anew[e.Op.Scope] || e.Kind == ScopeOpened && s.left[e.Op]
-		case !anew[e.Op.Scope]:
-		case e.Kind == StepCompensated:
-			op := e.Op
-			op.Occ = 1
-			s.undone[s.bases[op.Scope]+op.String()] = true
-		case e.Kind == StepCompleted && e.Detail != nil && e.Detail.Phase == PhaseCancel:
-			s.undone[s.bases[e.Op.Scope]+ofPhase(e.Op, PhaseCancel)] = true
+		switch e.Kind {
+		case ScopeOpened:
+			again[e.Seq] = again[e.Op.Scope] || s.reopened[e.Op]
+			s.voided[e.Seq] = s.voided[e.Op.Scope]
+		case CleanupPlanned:
+			s.voided[e.Seq] = again[e.Op.Scope] || s.voided[e.Op.Scope]
 		}
 	}
 }
@@ -456,7 +457,7 @@ func (s *salvage) stays(i int, e *Entry) bool {
 	r := s.ops[e.Op]
 	base := s.bases[e.Op.Scope]
 	switch {
-	case s.left[e.Op], e.Kind == ScopeCancelled && s.reopened[e.Op]:
+	case s.left[e.Op], s.voided[e.Op.Scope], e.Kind == ScopeCancelled && s.reopened[e.Op]:
 		return false
 	case s.anew[base] && base != "" && e.Kind != ScopeOpened && e.Kind != CleanupPlanned: // all of it is the TCC's
 		return false
