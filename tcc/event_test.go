@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -84,8 +85,12 @@ func (c *calls) add(format string, args ...any) {
 	c.all = append(c.all, fmt.Sprintf(format, args...))
 }
 
-// callbacks adds some of every kind, which panic where nothing else is to come of it.
+// callbacks adds some of every kind, which panic or end their goroutine where nothing else
+// is to come of it.
 func (c *calls) callbacks(on func(perdure.Callback), suppress bool) {
+	on(perdure.Callback{Priority: -2, Step: func(context.Context, string) error { runtime.Goexit(); return nil }})
+	on(perdure.Callback{Priority: -2, Failure: func(context.Context, error) (bool, error) { runtime.Goexit(); return true, nil }})
+	on(perdure.Callback{Priority: -2, Complete: func(context.Context, perdure.Report) error { runtime.Goexit(); return nil }})
 	on(perdure.Callback{Step: func(_ context.Context, step string) error {
 		c.add("step %s", step)
 		panic("odd")
