@@ -98,14 +98,16 @@ func (p *player) sharedCount(ctx context.Context, op *program.Op) error {
 	for i := range op.N {
 		label := p.label(op, fmt.Sprint("do", i))
 		all = append(all, perdure.Go(ctx, op.Name(), func(ctx context.Context) (int, error) {
-			if op.Way == "slept" {
+			if op.Way != "stepped" {
 				if err := perdure.Sleep(ctx, time.Millisecond); err != nil {
 					return 0, err
 				}
 			} else if _, err := perdure.Step(ctx, "wait", func(context.Context) (int, error) { return i, nil }); err != nil {
 				return 0, err
 			}
-			spin()
+			if op.Way == "busy" {
+				spin()
+			}
 			p.shared[op.ID]++
 			mine := p.shared[op.ID]
 			after, number := p.after()
@@ -136,7 +138,7 @@ func (p *player) sharedCount(ctx context.Context, op *program.Op) error {
 // spin is what code does that takes a while and waits for nothing.
 func spin() {
 	sum := sha256.Sum256(nil)
-	for range 2000 {
+	for range 200_000 {
 		sum = sha256.Sum256(sum[:])
 	}
 }

@@ -42,7 +42,7 @@ var Ways = map[Kind][]string{
 	Async:    {"await", "state", "cancel", "caught"},
 	Tx:       {"plain", "big", "barrier", "start", "send", "fails"},
 	Branches: {"await", "all", "any", "none", "completed", "set", "cancel"},
-	Shared:   {"slept", "stepped"},
+	Shared:   {"slept", "stepped", "busy"},
 	Blocked:  {"mutex", "pipe"},
 	Nap:      {"sleep", "until", "timer", "timerat", "cancel", "outside"},
 	Wait:     {"plain", "within", "before", "where", "future", "inbox", "latest", "hurry", "started"},
