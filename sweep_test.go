@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	torturejudge "github.com/perdure/perdure/internal/torture/judge"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
@@ -154,7 +155,7 @@ func play(t *testing.T, s scenario, plan storetest.Plan) (reached bool) {
 	var faulty *storetest.Faulty
 	w := &world{t: t, workflows: []perdure.Definition{wf}}
 	w.wrap = func(below store.Store) store.Store {
-		faulty = storetest.NewFaulty(below, plan)
+		faulty = storetest.NewFaulty(&wakeful{below, t}, plan)
 		return faulty
 	}
 	w.db = memory.New()
@@ -192,6 +193,24 @@ func play(t *testing.T, s scenario, plan storetest.Plan) (reached bool) {
 	return len(first.Injected()) > 0
 }
 
+// A wakeful store holds after each commit that something wakes every open run.
+type wakeful struct {
+	store.Store
+	t *testing.T
+}
+
+func (w *wakeful) Commit(ctx context.Context, g *store.Group) error {
+	err := w.Store.Commit(ctx, g)
+	orphans, e := torturejudge.Orphans(ctx, w.Store)
+	if e != nil && !errors.Is(e, store.ErrClosed) {
+		w.t.Error(e)
+	}
+	for _, o := range orphans {
+		w.t.Errorf("nothing wakes %s", o)
+	}
+	return err
+}
+
 func ended(w *world, run *perdure.Run[string]) bool {
 	d, err := w.eng.Describe(context.Background(), string(run.RunID()))
 	return err == nil && d.Head.Status.IsTerminal()
@@ -216,7 +235,9 @@ func (l *ledger) check(t *testing.T, s scenario, plan storetest.Plan, crashes in
 // Each store call of each scenario fails before it is done, fails after, and is
 // the last thing that its process lives to do or to ask for. What comes of the
 // run is the same, nothing is recorded twice, and an attempt is made again only
-// where a process died.
+// where a process died. After each commit every open run has something that wakes it.
+//
+// spec: B-27
 func TestFaultSweep(t *testing.T) {
 	faults := map[string]storetest.Fault{
 		"fail before": storetest.FailBefore, "fail after": storetest.FailAfter,
