@@ -160,7 +160,7 @@ func AddBranch[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) 
 }
 
 func addPrelude(d *definition, id, word string, check func(perdure.GivenTypes) []perdure.Issue, result reflect.Type, before prelude) *step {
-	s := &step{id: id, word: word, check: check, result: result, before: before}
+	s := &step{of: d, id: id, word: word, check: check, result: result, before: before}
 	d.steps = append(d.steps, s)
 	return s
 }

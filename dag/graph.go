@@ -110,10 +110,13 @@ func (g *Graph[I]) Mode(m Mode) *Graph[I] {
 
 // Output has the result of a step be the output of the graph; without it there is none.
 func (g *Graph[I]) Output(step Dependency) *Graph[I] {
-	if id, is := idOf(step); is {
-		g.def.output = id
-	} else {
+	switch id, is := idOf(step); {
+	case !is:
 		g.def.complain("output", "a nil step")
+	case step.step().of != g.def:
+		g.def.complain("output", "step %s is one of another graph", id)
+	default:
+		g.def.output = id
 	}
 	return g
 }

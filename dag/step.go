@@ -32,6 +32,7 @@ type Step[A, R any] struct {
 
 // A step is one without its types.
 type step struct {
+	of        *definition
 	id        string
 	after     []string
 	order     int
@@ -64,7 +65,7 @@ func (s *step) copied() *step {
 // Add adds a step. What is wrong with it is told when the graph is registered.
 func Add[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) (R, error)) *Step[A, R] {
 	args := perdure.NewArguments[A]()
-	s := &step{id: id, call: perdure.TaskOf(args, fn), check: args.Check, result: reflect.TypeFor[R]()}
+	s := &step{of: g.def, id: id, call: perdure.TaskOf(args, fn), check: args.Check, result: reflect.TypeFor[R]()}
 	if fn == nil {
 		s.complain("", "a step needs a function")
 	}
@@ -132,10 +133,13 @@ func (s *Step[A, R]) ID() string { return s.s.id }
 // After has the step begin when those have ended.
 func (s *Step[A, R]) After(steps ...Dependency) *Step[A, R] {
 	for _, d := range steps {
-		if id, is := idOf(d); is {
-			s.s.after = append(s.s.after, id)
-		} else {
+		switch id, is := idOf(d); {
+		case !is:
 			s.s.complain("after", "a nil step")
+		case d.step().of != s.s.of:
+			s.s.complain("after", "step %s is one of another graph", id)
+		default:
+			s.s.after = append(s.s.after, id)
 		}
 	}
 	return s

@@ -43,7 +43,9 @@ type composition struct {
 
 // A Member is a TCC in a composition, under an alias. Its methods build it, and return it.
 type Member struct {
+	of       *composition
 	alias    string
+	strange  []string // members of other compositions that it is to come after
 	def      *definition
 	after    []string
 	optional bool
@@ -68,7 +70,7 @@ func Compose[I any](name string, opts ...perdure.WorkflowOption) *Composition[I]
 // fails the member.
 func Include[I, A, J any](c *Composition[I], alias string, t *TCC[J], input func(A) (J, error)) *Member {
 	args := perdure.NewArguments[A]()
-	m := &Member{alias: alias, check: args.Check}
+	m := &Member{of: c.def, alias: alias, check: args.Check}
 	if t != nil {
 		m.def = t.def
 	}
@@ -82,6 +84,10 @@ func Include[I, A, J any](c *Composition[I], alias string, t *TCC[J], input func
 // After has the member begin when these are confirmed, or were left out.
 func (m *Member) After(others ...*Member) *Member {
 	for _, o := range others {
+		if o.of != m.of {
+			m.strange = append(m.strange, o.alias)
+			continue
+		}
 		m.after = append(m.after, o.alias)
 	}
 	return m
@@ -172,6 +178,9 @@ func (a *assembly) examine(m *Member) []perdure.Issue {
 	var issues []perdure.Issue
 	if !perdure.ValidName(m.alias) {
 		issues = append(issues, wrong("this cannot be an alias: 1 to 255 of A-Z a-z 0-9 . _ : -"))
+	}
+	for _, other := range m.strange {
+		issues = append(issues, wrong("member "+other+" is one of another composition"))
 	}
 	if m.input == nil {
 		issues = append(issues, wrong("a member needs what makes its input"))

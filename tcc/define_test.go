@@ -154,7 +154,7 @@ func TestWhatIsWrongWithAComposition(t *testing.T) {
 		}, []string{"ERROR: a: a circle"}},
 		"a member of another": {func(c *tcc.Composition[order]) {
 			tcc.Include(c, "a", good(), as).After(tcc.Include(tcc.Compose[order]("other"), "b", good(), as))
-		}, []string{`ERROR: a: it follows "b", which is not there`}},
+		}, []string{`ERROR: a: member b is one of another composition`}},
 		"a wrong TCC": {func(c *tcc.Composition[order]) {
 			tcc.Include(c, "m", tcc.New[order]("empty"), as)
 		}, []string{"ERROR: m: there are no steps"}},
@@ -488,5 +488,21 @@ func TestEventsTellOfConfirms(t *testing.T) {
 				setup.Test(t, func(env *perduretest.Env) { scenario(env) })
 			}
 		})
+	}
+}
+
+// spec: F-8
+func TestAMemberOfAnotherCompositionIsRefused(t *testing.T) {
+	c, other := tcc.Compose[int]("c"), tcc.Compose[int]("other")
+	same := func(in int) (int, error) { return in, nil }
+	strange := tcc.Include(other, "a", pair("pay"), same)
+	tcc.Include(c, "a", pair("pay"), same)
+	tcc.Include(c, "b", pair("pay"), same).After(strange)
+	eng, err := perdure.New(memory.New(), perdure.Options{Build: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := eng.Register(c); err == nil || !strings.Contains(err.Error(), "b: member a is one of another composition") {
+		t.Errorf("registered: %v", err)
 	}
 }
