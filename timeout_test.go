@@ -341,3 +341,37 @@ func TestTimeoutAndTimerAtOneInstant(t *testing.T) {
 		})
 	}
 }
+
+// spec: L-19, R-12
+func TestARunWhoseTimeIsOverWhenItIsClaimedEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		executed := 0
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			executed++
+			_, err := perdure.NewSignal[int]("never").Wait(ctx)
+			return 0, err
+		}, perdure.Timeout(time.Hour))
+		c := newCluster(t, 0)
+		defer c.end()
+		a := c.node(wf)
+		a.opts.Linger = time.Hour // it is claimed, and not due by its timeout alone
+		a.begin()
+		if _, err := wf.Start(t.Context(), a.eng, 1, perdure.ID("run")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		c.kill(a)
+		time.Sleep(2 * time.Hour)
+		before := executed
+		b := c.node(wf)
+		b.begin()
+		time.Sleep(time.Second)
+		d, err := b.eng.Describe(t.Context(), "run")
+		if err != nil || d.Head.Status != journal.TimedOut {
+			t.Errorf("the run is %v, %v", d.Head.Status, err)
+		}
+		if before != 1 || executed != before {
+			t.Errorf("its code was executed %d times, and %d times before its time was over", executed, before)
+		}
+	})
+}
