@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
@@ -123,4 +124,47 @@ func liveTwice(t *testing.T, steps int, nameOf func(int) string) (allocated [2]u
 		t.Errorf("%d lives, %d entries, the last of them %v", lives, n, tail(entries, 2))
 	}
 	return allocated
+}
+
+// A run may wait for many things at a time; none of them costs a look at all the others.
+//
+// spec: B-3, L-6, L-7, R-23
+func TestManyWaitsInOneRun(t *testing.T) {
+	many := 20_000
+	if testing.Short() {
+		many = 2_000
+	}
+	child := perdure.Define("child", func(_ context.Context, n int) (int, error) { return n, nil })
+	begin := map[string]func(ctx context.Context, i int) perdure.Awaitable{
+		"timers": func(ctx context.Context, i int) perdure.Awaitable {
+			return perdure.Timer(ctx, "t", time.Hour+time.Duration(i%1000)*time.Millisecond)
+		},
+		"waits":    func(ctx context.Context, _ int) perdure.Awaitable { return paid.Future(ctx) },
+		"children": func(ctx context.Context, i int) perdure.Awaitable { return child.Child(ctx, i) },
+	}
+	wf := perdure.Define("w", func(ctx context.Context, of string) (int, error) {
+		set, err := perdure.NewSet(ctx)
+		for i := 0; i < many && err == nil; i++ {
+			err = set.Add(begin[of](ctx, i))
+		}
+		n := 0
+		for ; err == nil && set.Len() > 0; n++ {
+			_, err = set.Next()
+		}
+		return n, err
+	})
+	for of := range begin {
+		t.Run(of, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, wf, child)
+				defer w.end()
+				begun(w, wf, of, of)
+				synctest.Wait()
+				if of == "waits" {
+					flood(w, numberOf(w, of), many, func(int) string { return "paid" })
+				}
+				gives(w, wf, of, many)
+			})
+		})
+	}
 }

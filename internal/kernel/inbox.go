@@ -217,23 +217,27 @@ func (r *run) arrived(e *journal.Entry) {
 		r.command(e)
 		return
 	}
-	if !r.frozen {
-		r.offer(func(o *operation) bool { return o.wants(e) })
+	if r.frozen {
+		return
 	}
+	r.fetching++
+	for o := range r.open.of(addressOf(e)) {
+		if o.wants(e) {
+			o.offer()
+		}
+		if r.inbox.taking[e.Seq] != 0 {
+			break
+		}
+	}
+	r.fetching--
 }
 
-// lookAgain has every open wait look into the inbox.
+// lookAgain has every open wait look into the inbox, the one that has waited longest
+// first. The run stays in memory until all of them have, and its caller dispatches then.
 func (r *run) lookAgain() {
-	r.offer(func(o *operation) bool { return o.forMessage && !o.settled })
-}
-
-// offer has those of the open waits look into the inbox, the one that has waited
-// longest first. The run stays in memory until all of them have, and its caller
-// dispatches then.
-func (r *run) offer(those func(*operation) bool) {
 	var waits []*operation
 	for o := r.operations; o != nil; o = o.older {
-		if those(o) {
+		if o.forMessage && !o.settled {
 			waits = append(waits, o)
 		}
 	}

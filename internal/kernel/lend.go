@@ -140,7 +140,7 @@ func (r *run) watchOn(t longTurn) {
 // contended reports whether the holder keeps others of the run from going on.
 func (r *run) contended() bool {
 	return r.holder != nil &&
-		(len(r.ready) > 0 || !r.facts.empty() || len(r.effects) > 0 || len(r.due()) > 0 || r.tentative > r.sealed)
+		(len(r.ready) > 0 || !r.facts.empty() || len(r.effects) > 0 || r.open.timer() != nil || r.tentative > r.sealed)
 }
 
 // judge lends the turn of a holder that blocks outside the engine. A system call

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"time"
@@ -71,11 +72,13 @@ type operation struct {
 	once         map[string]*checkpoint
 	writes       []*journal.Entry // of its body, which count when it is delivered
 
-	timer      *time.Timer // until due; nil while none runs
-	due        time.Time   // of the next attempt, a timer, a time limit; zero without
-	waits      bool        // it is counted among what the run waits for
-	forMessage bool        // it ends with a message
-	from       string      // the name of that message
+	timer      *time.Timer   // until due; nil while none runs
+	due        time.Time     // of the next attempt, a timer, a time limit; zero without
+	waits      bool          // it is counted among what the run waits for
+	place      int           // among those that wait for a time
+	inLine     *list.Element // among those that wait for such a message
+	forMessage bool          // it ends with a message
+	from       string        // the name of that message
 	match      func([]byte) bool
 	trying     bool          // match is to look into the inbox
 	seen       int64         // messages up to this one do not match

@@ -65,13 +65,7 @@ func (r *run) considerRest() {
 // nextDue is when the run goes on by itself: at its next timer, retry or time
 // limit, or when its overall timeout passes. Zero is never.
 func (r *run) nextDue() time.Time {
-	due := r.deadline()
-	for o := r.operations; o != nil; o = o.older {
-		if !o.settled {
-			due = earlier(due, o.due)
-		}
-	}
-	return due
+	return earlier(r.deadline(), r.open.next())
 }
 
 // rest asks the store to let the run leave memory.

@@ -60,19 +60,19 @@ type run struct {
 	failures    []failedOp      // that its code has seen
 	start       *journal.Detail // of the run's first entry
 	operations  *operation      // a list of those that are not over, the newest first
-	timers      []*operation    // that are set; those that have ended go when somebody looks
-	started     int64           // operations that have begun, for the order of their starts
-	inFlight    int             // attempts that are executed or about to be
-	waits       int             // operations that wait for a time or a message
-	forMessages int             // those of them that wait for a message
-	deciding    int             // those of them that wait for an operator
-	pinned      int             // operations that a context of the author's may end
-	fetching    int             // questions to the store about the inbox, and about children
-	adopted     []*operation    // children of an earlier run whose ends are to be asked for
-	adopting    bool            // somebody asks
-	trying      int             // waits whose predicate is about to look into the inbox
-	cleanups    []*cleanup      // in the order in which they were planned
-	implied     bool            // the first of them has no record: see journal.ImpliedCleanup
+	open        openWaits
+	started     int64        // operations that have begun, for the order of their starts
+	inFlight    int          // attempts that are executed or about to be
+	waits       int          // operations that wait for a time or a message
+	forMessages int          // those of them that wait for a message
+	deciding    int          // those of them that wait for an operator
+	pinned      int          // operations that a context of the author's may end
+	fetching    int          // questions to the store about the inbox, and about children
+	adopted     []*operation // children of an earlier run whose ends are to be asked for
+	adopting    bool         // somebody asks
+	trying      int          // waits whose predicate is about to look into the inbox
+	cleanups    []*cleanup   // in the order in which they were planned
+	implied     bool         // the first of them has no record: see journal.ImpliedCleanup
 	cleaning    cleanings
 	closing     *closing      // the run is to end, and cleans up; nil while it is not
 	resting     bool          // it has asked to leave memory

@@ -64,38 +64,24 @@ func (s *scope) setTimer(ctx context.Context, t Timer) *operation {
 	if rec == nil {
 		r.append(journal.Entry{Kind: journal.TimerRegistered, Op: op, Detail: &journal.Detail{Due: o.due}})
 	}
-	r.timers = append(r.timers, o)
 	o.wait()
 	return o
 }
 
-// due gives the timers whose times have come, in the order of their times and, at
-// one time, in that in which they were set. It is called whenever no code can go on,
-// with thousands of operations that are none.
-func (r *run) due() []*operation {
-	var due []*operation
-	r.timers = slices.DeleteFunc(r.timers, func(o *operation) bool { return o.settled })
-	for _, o := range r.timers {
-		if time.Until(o.due) <= 0 {
-			due = append(due, o)
-		}
-	}
-	slices.SortFunc(due, func(a, b *operation) int { return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.start, b.start)) })
-	return due
-}
-
-// fire settles the timers whose times have come. It is called when no code can go
-// on: what replayed code has still to ask for may have come before. It gives false
-// where there is none.
+// fire settles the timers whose times have come, in the order of their times and, at
+// one time, in that in which they were set. It is called when no code can go on: what
+// replayed code has still to ask for may have come before. It reports whether there was
+// one.
 func (r *run) fire() bool {
 	if r.gone() {
 		return false
 	}
-	due := r.due()
-	for _, o := range due {
+	fired := false
+	for o := r.open.timer(); o != nil; o = r.open.timer() {
 		o.conclude(journal.Entry{Kind: journal.TimerFired})
+		fired = true
 	}
-	return len(due) > 0
+	return fired
 }
 
 // cancelTimer ends the open timer of that path, by a message of that number. It

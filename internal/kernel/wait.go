@@ -179,6 +179,7 @@ func (o *operation) wait() {
 	if o.class == isDecision {
 		o.run.deciding++
 	}
+	o.run.open.add(o)
 	if !o.due.IsZero() {
 		o.arm()
 	}
@@ -201,6 +202,7 @@ func (o *operation) waited() {
 	if o.class == isDecision {
 		o.run.deciding--
 	}
+	o.run.open.remove(o)
 }
 
 // arm sets the timer of an operation that has a time.
