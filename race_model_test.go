@@ -462,7 +462,7 @@ func (j *judgement) place(id int, at found) {
 
 // sent judges what became of one message.
 func (j *judgement) sent(s *sent) {
-	places, told := j.places[s.id], fate(s.err)
+	places, told := j.places[s.id], s.fate()
 	what := fmt.Sprintf("message %d to %s, %s (%+v, %v)", s.id, s.to, told, s.got, s.err)
 	switch {
 	case told == unknown:
@@ -549,7 +549,7 @@ func (j *judgement) begun() {
 		if s.call == 0 {
 			continue
 		}
-		check(s.call, fate(s.err), s.got.New, s.got.Run)
+		check(s.call, s.fate(), s.got.New, s.got.Run)
 		if c := made[s.call]; c != nil {
 			if at := j.places[s.id]; len(at) == 0 && (s.key == "" || len(j.keyed[c.head.Chain][s.key]) == 0) {
 				j.fail("run %s was started with message %d and has it not", c.head.ID, s.id)

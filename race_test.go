@@ -655,6 +655,14 @@ func fate(err error) string {
 	return unknown
 }
 
+// fate is what the sender of a message was told: one that is not delivered is refused.
+func (s *sent) fate() string {
+	if s.got.NotDelivered {
+		return refused
+	}
+	return fate(s.err)
+}
+
 const (
 	acked   = "acknowledged"
 	refused = "refused"

@@ -108,7 +108,7 @@ func (s *storm) deliver(start bool) {
 			d, err = paid.Send(ctx, s.engine(), to, v, key)
 		}
 		cancel()
-		if err != nil {
+		if err != nil || d.NotDelivered {
 			continue
 		}
 		s.mu.Lock()
