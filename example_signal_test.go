@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
 )
 
@@ -188,13 +187,13 @@ func ExampleSignal_Send() {
 	}
 	fmt.Println(run.Result(ctx))
 
-	_, err := Paid.Send(ctx, engine, run.ID(), Payment{Cents: 1})
-	fmt.Println("too late:", errors.Is(err, &perdure.Error{Code: journal.CodeWrongState}))
+	d, err := Paid.Send(ctx, engine, run.ID(), Payment{Cents: 1})
+	fmt.Println("too late:", d.NotDelivered, d.Status, err)
 	// Output:
 	// duplicate: false <nil>
 	// duplicate: true <nil>
 	// 4200 <nil>
-	// too late: true
+	// too late: true COMPLETED <nil>
 }
 
 // One run for each customer, which the first message starts.
