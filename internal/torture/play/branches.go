@@ -105,7 +105,7 @@ func (p *player) sharedCount(ctx context.Context, op *program.Op) error {
 			} else if _, err := perdure.Step(ctx, "wait", func(context.Context) (int, error) { return i, nil }); err != nil {
 				return 0, err
 			}
-			if op.Way == "busy" {
+			if op.Way == "busy" && i == 0 { // others would overtake it if it lost its turn
 				spin()
 			}
 			p.shared[op.ID]++
@@ -138,7 +138,7 @@ func (p *player) sharedCount(ctx context.Context, op *program.Op) error {
 // spin is what code does that takes a while and waits for nothing.
 func spin() {
 	sum := sha256.Sum256(nil)
-	for range 200_000 {
+	for range 400_000 {
 		sum = sha256.Sum256(sum[:])
 	}
 }

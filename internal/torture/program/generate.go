@@ -18,7 +18,7 @@ var weights = []struct {
 	n    int
 	deep bool // has bodies
 }{
-	{Step, 14, false}, {Loop, 4, false}, {Async, 5, false}, {Tx, 8, false}, {Branches, 12, true}, {Shared, 6, false},
+	{Step, 14, false}, {Loop, 4, false}, {Async, 5, false}, {Tx, 8, false}, {Branches, 12, true}, {Shared, 8, false},
 	{Blocked, 1, false}, {Nap, 5, false}, {Wait, 8, false}, {Gather, 3, false}, {Child, 6, true}, {Park, 2, false},
 	{Read, 4, false}, {State, 6, false}, {Scope, 3, true}, {Part, 8, false}, {Walk, 2, false}, {Code, 2, false}, {Broken, 4, true},
 }
@@ -91,6 +91,9 @@ func (m *maker) op(depth int) *Op {
 	for o.Way == "" {
 		o.Kind = m.kind(depth)
 		o.Way = m.way(o.Kind)
+	}
+	if o.Kind == Shared {
+		o.N++
 	}
 	if o.Kind == Code && depth > 1 {
 		o.Way = "panics" // an error of a branch is that of its future
