@@ -14,6 +14,9 @@ import (
 // openMoney opens the store's database for steps in transactions, and makes their
 // tables.
 func openMoney(ctx context.Context, driver, at string) (*sql.DB, error) {
+	if driver == "sqlite" {
+		at += "?_pragma=busy_timeout(20000)" // whoever writes beside the nodes waits for them
+	}
 	db, err := sql.Open(driver, at)
 	if err != nil {
 		return nil, err
