@@ -42,9 +42,12 @@ func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) ([]jo
 
 const payloadColumn = ", (select s.data from perdure.spilled s where s.id = spill)"
 
+// isThere holds where the head of the run is: what a purge has left of one is nobody's.
+const isThere = " and (select true from perdure.heads where number = $1)"
+
 // rangeOf gives what a range means in SQL: few texts.
 func rangeOf(n journal.Number, r store.Range) (sql string, args []any) {
-	columns, table, key := "0::bigint, "+entryColumns, "perdure.entries where run = $1", "seq"
+	columns, table, key := "0::bigint, "+entryColumns, "perdure.entries where run = $1"+isThere, "seq"
 	switch {
 	case len(r.Ends) > 0:
 		sql, args = rangeOfEnds(r)
@@ -52,7 +55,7 @@ func rangeOf(n journal.Number, r store.Range) (sql string, args []any) {
 	case r.Inbox && n == 0:
 		columns, table, key = "0::bigint, "+messageColumns+", workflow_id, until", "perdure.unrouted where $1::bigint = 0", "number"
 	case r.Inbox:
-		columns, table, key = "0::bigint, "+messageColumns+", null::text, null::bigint", "perdure.messages where run = $1 and taken is null", "number"
+		columns, table, key = "0::bigint, "+messageColumns+", null::text, null::bigint", "perdure.messages where run = $1 and taken is null"+isThere, "number"
 	}
 	columns += payload(r)
 	args = []any{int64(n), pgtype.Int8{Int64: int64(r.Limit), Valid: r.Limit > 0}}

@@ -66,15 +66,18 @@ func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) (entr
 
 const payloadColumn = ", (select s.data from perdure_spilled s where s.id = spill) as payload"
 
+// isThere holds where the head of the run is: what a purge has left of one is nobody's.
+const isThere = " and exists (select 1 from perdure_heads where number = ?1)"
+
 // rangeOf gives what a range means in SQL: few texts.
 func rangeOf(n journal.Number, r store.Range) (sql string, args []driver.Value) {
-	columns, table, key := entryColumns, "perdure_entries where run = ?", "seq"
+	columns, table, key := entryColumns, "perdure_entries where run = ?1"+isThere, "seq"
 	args = []driver.Value{int64(n)}
 	switch {
 	case r.Inbox && n == 0:
 		columns, table, key = messageColumns+", workflow_id, until", "perdure_unrouted where ? = 0", "number"
 	case r.Inbox:
-		columns, table, key = messageColumns, "perdure_messages where run = ? and taken is null", "number"
+		columns, table, key = messageColumns, "perdure_messages where run = ?1 and taken is null"+isThere, "number"
 	}
 	if r.Payloads {
 		columns += payloadColumn

@@ -17,6 +17,7 @@ func purgeChecks() []check {
 		{"purge/each run goes when its own retention says", purgeRetention},
 		{"purge/a retention is written with the head", purgeRetained},
 		{"purge/a run that ended without a retention gets that of its workflow, if somebody says it", purgeUnsaid},
+		{"purge/no transaction says the retention of more runs than rows may go", purgeUnsaidLimit},
 		{"purge/a run that stands for its workflow ID stays", purgeKeep},
 		{"purge/a run is kept as long as its head says at its end", purgeKept},
 		{"purge/a run of which an entry is owed stays", purgeOwed},
@@ -191,6 +192,40 @@ func purgeUnsaid(w *world) {
 	w.same("that of an open one", w.head(open.Run).Retain, journal.Retention(""))
 	say(70, map[string]journal.Retention{"w": "2h0m0s"}, 1, own, other.Run, open.Run)
 	say(1000, map[string]journal.Retention{"v": "1m0s"}, 1, own, open.Run)
+}
+
+// spec: P-3, R-37
+func purgeUnsaidLimit(w *world) {
+	w.join(0)
+	unsaid := map[string]journal.Retention{"nobody's": ""} // which says nothing, and keeps nobody busy
+	for i := range 3 {
+		workflow := fmt.Sprint("w-", i)
+		unsaid[workflow] = "1m0s"
+		for _, workflow := range []string{workflow, workflow, workflow, "nobody's"} {
+			c := w.start("")
+			c.Head.Workflow, c.Head.Retain = workflow, ""
+			w.commit(ended(w.written(c)[0], 2, 10))
+		}
+	}
+	said := func() (n int) {
+		w.Helper()
+		for _, h := range w.find(store.Filter{}) {
+			if h.Retain != "" {
+				n++
+			}
+		}
+		return n
+	}
+	for before, more, slices := 0, true, 1; more; slices++ {
+		got, err := w.s.Purge(w.Context(), store.Purge{Engine: w.engine, Now: at(69), Unsaid: unsaid, Limit: 4})
+		w.ok(err)
+		now := said()
+		if now-before > 4 || slices > 10 {
+			w.Fatalf("slice %d says the retention of %d runs", slices, now-before)
+		}
+		before, more = now, got.More
+	}
+	w.same("runs with a retention", said(), 9)
 }
 
 // spec: P-3
@@ -371,6 +406,11 @@ func purgeSlices(w *world) {
 		info, err := w.s.Info(w.Context())
 		w.ok(err)
 		w.same("runs that are counted", info.Runs, int64(min(slices, 1)))
+		for _, r := range []store.Range{{}, {Tail: true, Limit: 1}, {From: 71, Payloads: true}, {Inbox: true}, {Inbox: true, Name: "x"}} {
+			if got, err := w.s.Load(w.Context(), run, r); err != nil || len(got) != 0 {
+				w.Fatalf("after %d slices %+v has %d entries, %v", slices+1, r, len(got), err)
+			}
+		}
 		w.judged(w.posted(101, toRun(run, signal("y", "y")))[0], store.Nobody, 0, 0)
 		w.same("claimed", len(w.claim(store.Claim{Engine: w.engine, Run: run, Now: at(100)}).Runs), 0)
 		if slices == 0 { // its ID is free at once, whatever window the new run has
