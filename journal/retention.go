@@ -55,8 +55,11 @@ func (r Retention) Period(s Status) (time.Duration, bool) {
 // passed, and when it does not stand for its workflow ID any more. It is zero for a run
 // that is open or kept for ever.
 func (h *Head) Expires() time.Time {
+	if h.Ended.IsZero() {
+		return time.Time{}
+	}
 	period, ok := h.Retain.Period(h.Status)
-	if h.Ended.IsZero() || !ok {
+	if !ok {
 		return time.Time{}
 	}
 	if h.Keep > 0 {

@@ -417,7 +417,8 @@ type Purge struct {
 	Engine journal.EngineID // whose right to write is checked; zero for a stranger
 	Now    time.Time
 	// Unsaid are retentions by workflow, for runs of theirs that have ended without one
-	// (Head.Retain): they get it now. Versions of before wrote such runs.
+	// (Head.Retain). As many as rows may go get it now, and then this purge removes
+	// nothing. Versions of before wrote such runs.
 	Unsaid map[string]journal.Retention
 	Limit  int // rows at a time; 0 for PurgeRows
 }

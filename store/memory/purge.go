@@ -34,7 +34,9 @@ type purging struct {
 
 func (d *data) purge(p store.Purge) store.Purged {
 	g := purging{data: d, left: p.Rows(), payloads: map[journal.Number]bool{}}
-	d.say(p.Unsaid)
+	if g.More = d.say(p.Unsaid, p.Rows()); g.More {
+		return g.Purged
+	}
 	if g.More = len(d.gone) > 0; !g.More {
 		g.vanish(p.Now, p.Heads())
 	}
@@ -47,13 +49,17 @@ func (d *data) purge(p store.Purge) store.Purged {
 	return g.Purged
 }
 
-// say sets the retention of runs that have ended without one.
-func (d *data) say(unsaid map[string]journal.Retention) {
+// say sets the retention of runs that have ended without one, of so many at most. It
+// reports whether there were any.
+func (d *data) say(unsaid map[string]journal.Retention, most int) bool {
+	said := 0
 	for _, r := range d.byNumber {
-		if !r.isOpen() && r.head.Retain == "" {
-			r.head.Retain = unsaid[r.head.Workflow]
+		if own := unsaid[r.head.Workflow]; own != "" && !r.isOpen() && r.head.Retain == "" && said < most {
+			r.head.Retain = own
+			said++
 		}
 	}
+	return said > 0
 }
 
 // vanish removes the heads of runs that have expired, those first that have done so

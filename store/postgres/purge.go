@@ -55,7 +55,7 @@ and not exists (select from perdure.unrouted u where u.spill = s.id and u.number
 returning s.id`
 
 	// selectUnsaid locks runs that have ended without a retention.
-	selectUnsaid = `select ` + headColumns + ` from perdure.heads where retain = '' and ended is not null and workflow = $1 limit $2 for update skip locked`
+	selectUnsaid = `select ` + headColumns + ` from perdure.heads where retain = '' and ended is not null and workflow = any($1::text[]) limit $2 for update skip locked`
 	sayRetention = `update perdure.heads h set retain = u.retain, expires = nullif(u.expires, -9223372036854775808)
 from unnest($1::bigint[], $2::text[], $3::bigint[]) as u (number, retain, expires) where h.number = u.number`
 )
@@ -98,7 +98,11 @@ func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) 
 				return err
 			}
 		}
-		for _, step := range []func() error{g.say, g.vanish, g.clear, g.expire} {
+		if said, err := g.say(); err != nil || said {
+			g.More = said
+			return err
+		}
+		for _, step := range []func() error{g.vanish, g.clear, g.expire} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -153,27 +157,29 @@ func (g *purging) fits(rows, bytes int64) bool {
 	return g.left == g.purge.Rows() || rows <= int64(g.left) && g.bytes+bytes < store.PurgeBytes
 }
 
-// say sets the retention of runs that have ended without one. Those that have expired by
-// it go with the next purge, if not with this one.
-func (g *purging) say() error {
-	var number, expires []int64
-	var retain []string
+// say sets the retention of runs that have ended without one, and reports whether there
+// were any. What is to be removed then goes with the next purges.
+func (g *purging) say() (bool, error) {
+	var workflows, retain []string
 	for workflow, r := range g.purge.Unsaid {
-		err := g.do(func(rows pgx.Rows) error {
-			h, err := g.store.scanHead(rows)
-			h.Retain = r
-			number, retain, expires = append(number, int64(h.Number)), append(retain, string(r)), append(expires, instant(h.Expires()))
-			return err
-		}, selectUnsaid, workflow, g.purge.Rows())
-		if err != nil {
-			return err
+		if r != "" {
+			workflows = append(workflows, workflow)
 		}
 	}
-	if len(number) == 0 {
-		return nil
+	if len(workflows) == 0 {
+		return false, nil
 	}
-	g.More = true
-	return g.do(nil, sayRetention, number, retain, expires)
+	var number, expires []int64
+	err := g.do(func(rows pgx.Rows) error {
+		h, err := g.store.scanHead(rows)
+		h.Retain = g.purge.Unsaid[h.Workflow]
+		number, retain, expires = append(number, int64(h.Number)), append(retain, string(h.Retain)), append(expires, instant(h.Expires()))
+		return err
+	}, selectUnsaid, workflows, g.purge.Rows())
+	if err != nil || len(number) == 0 {
+		return false, err
+	}
+	return true, g.do(nil, sayRetention, number, retain, expires)
 }
 
 // vanish removes the heads of runs that have expired, where nothing is left of those

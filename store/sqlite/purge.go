@@ -87,6 +87,7 @@ type purging struct {
 	purge *store.Purge
 	found bool           // something is to be done
 	more  bool           // and perhaps more than this purge looks for
+	said  bool           // runs have got a retention
 	over  []driver.Value // runs that have expired
 	left  int            // rows that may still go
 	bytes int64          // of payloads that go
@@ -119,9 +120,9 @@ func (g *purging) look() error {
 		return err
 	}
 	g.found = gone != nil || len(g.over) > 0 || expired != nil
-	for workflow := range g.purge.Unsaid {
-		if g.found {
-			return nil
+	for workflow, r := range g.purge.Unsaid {
+		if g.found || r == "" {
+			continue
 		}
 		unsaid, err := g.value(selectUnsaid, workflow, int64(1))
 		if err != nil {
@@ -138,7 +139,10 @@ func (g *purging) remove() error {
 			return err
 		}
 	}
-	for _, step := range []func() error{g.say, g.vanish, g.clear, g.expire} {
+	if err := g.say(); err != nil || g.said {
+		return err
+	}
+	for _, step := range []func() error{g.vanish, g.clear, g.expire} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -146,15 +150,18 @@ func (g *purging) remove() error {
 	return nil
 }
 
-// say sets the retention of runs that have ended without one. Those that have expired by
-// it go with the next purge.
+// say sets the retention of runs that have ended without one. What is to be removed then
+// goes with the next purges.
 func (g *purging) say() error {
 	for workflow, r := range g.purge.Unsaid {
+		if r == "" || g.left <= 0 {
+			continue
+		}
 		var heads []journal.Head
 		err := g.query(func(row []driver.Value) error {
 			heads = append(heads, headOf("", row))
 			return nil
-		}, selectUnsaid, workflow, int64(g.purge.Rows()))
+		}, selectUnsaid, workflow, int64(g.left))
 		if err != nil {
 			return err
 		}
@@ -163,7 +170,9 @@ func (g *purging) say() error {
 			if _, err := g.exec(sayRetention, string(r), nanos(h.Expires()), int64(h.Number)); err != nil {
 				return err
 			}
-			g.More = true
+		}
+		if n := len(heads); n > 0 {
+			g.said, g.More, g.left = true, true, g.left-n
 		}
 	}
 	return nil
