@@ -201,6 +201,7 @@ func TestRunsHaveThePatternOfTheirWorkflow(t *testing.T) {
 		begin(perdure.SendWithStart(ctx, w.eng, knock, 1, tcc, 0, perdure.ID("signal")))
 		begin(w.eng.Start(ctx, "parent", []byte("0"), perdure.ID("parent")))
 		begin(code.Start(ctx, w.eng, 0, perdure.ID("code")))
+		synctest.Wait() // the parent has a child then
 		for id, want := range map[string]journal.Pattern{
 			"typed": journal.PatternSaga, "named": journal.PatternTCC, "client": journal.PatternTCC, "signal": journal.PatternTCC,
 			"parent": journal.PatternWorkflow, "child": journal.PatternSaga, "code": journal.PatternWorkflow,
