@@ -16,12 +16,16 @@ type Condition interface {
 	Holds(ctx context.Context, k Known) (bool, error)
 }
 
-// Known is what a condition decides by, as encoded.
+// Known is what a condition decides by, as encoded. It is not to be changed.
 type Known struct {
-	Input     json.RawMessage
-	Results   map[string]json.RawMessage // of steps that are done
-	Variables map[string]json.RawMessage
-	Headers   map[string]string
+	Input   json.RawMessage
+	Results map[string]json.RawMessage // of steps that are done
+	Headers map[string]string
+
+	// Variables reads variables of the run when the condition asks, as [Variables] does:
+	// those of the names that are there, or all of them where no name is given. A condition
+	// costs what it reads. nil: there are none.
+	Variables func(names ...string) (map[string]json.RawMessage, error)
 }
 
 // If is a condition in Go. See [Condition] for what it must not do.

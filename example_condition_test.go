@@ -45,9 +45,15 @@ func ExampleIf_Check() {
 // Holds decides for one step of one run.
 func ExampleIf_Holds() {
 	abroad := perdure.If(func(_ context.Context, k perdure.Known) (bool, error) {
-		country, err := perdure.Decode[string](k.Variables["country"])
+		variables, err := k.Variables("country")
+		if err != nil {
+			return false, err
+		}
+		country, err := perdure.Decode[string](variables["country"])
 		return country != "IT", err
 	})
-	fmt.Println(abroad.Holds(context.Background(), perdure.Known{Variables: map[string]json.RawMessage{"country": json.RawMessage(`"FR"`)}}))
+	fmt.Println(abroad.Holds(context.Background(), perdure.Known{Variables: func(...string) (map[string]json.RawMessage, error) {
+		return map[string]json.RawMessage{"country": json.RawMessage(`"FR"`)}, nil
+	}}))
 	// Output: true <nil>
 }

@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dag"
+	"github.com/perdure/perdure/expr"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/saga"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
@@ -167,4 +170,80 @@ func TestManyWaitsInOneRun(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A condition costs what it reads: however many variables the run has, one that reads
+// none or one of them allocates as much.
+//
+// spec: B-3, F-16
+func TestConditionCostsWhatItReads(t *testing.T) {
+	for what, judged := range map[string]func(m *meter) perdure.Definition{
+		"a graph": func(m *meter) perdure.Definition {
+			g := dag.New[int]("w")
+			before := dag.Add(g, "first", setVariables)
+			for i := range conditions {
+				before = dag.Add(g, fmt.Sprint("s", i), setVariables).When(m.condition(i)).After(before)
+			}
+			return g
+		},
+		"a composition": func(m *meter) perdure.Definition {
+			first := saga.New[int]("first")
+			saga.Add(first, "set", setVariables)
+			other := saga.New[int]("other")
+			saga.Add(other, "none", setVariables)
+			c := saga.Compose[int]("w")
+			before := saga.Join(c, "first", first)
+			for i := range conditions {
+				before = saga.Join(c, fmt.Sprint("s", i), other).When(m.condition(i)).After(before)
+			}
+			return c
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			var few, many uint64
+			for n, allocated := range map[int]*uint64{10: &few, 3_000: &many} {
+				synctest.Test(t, func(t *testing.T) {
+					var m meter
+					w := clockwork(t, perdure.Options{}, judged(&m))
+					defer w.end()
+					if _, err := w.eng.Start(context.Background(), "w", fmt.Append(nil, n), perdure.ID("x")); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+					if len(m) != conditions {
+						t.Fatalf("%d of %d conditions were asked: %v", len(m), conditions, tail(w.history("x"), 2))
+					}
+					*allocated = m.atEnd()
+				})
+			}
+			if many > few+few/2 {
+				t.Errorf("a condition allocates %d bytes with 10 variables and %d with 3,000", few, many)
+			}
+		})
+	}
+}
+
+const conditions = 60
+
+// setVariables sets so many variables.
+func setVariables(ctx context.Context, n int) (int, error) {
+	for i := range n {
+		if err := perdure.SetVariable(ctx, fmt.Sprint("v", i), i); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// condition never holds; every other one is text.
+func (m *meter) condition(i int) perdure.Condition {
+	text := expr.When(`variables.v7 == 8`)
+	return perdure.If(func(ctx context.Context, k perdure.Known) (bool, error) {
+		m.pass()
+		if i%2 == 0 {
+			return text.Holds(ctx, k)
+		}
+		v, err := k.Variables("v7", "none")
+		return len(v) != 1 || string(v["v7"]) != "7", err
+	})
 }

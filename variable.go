@@ -46,14 +46,15 @@ func Variable[T any](ctx context.Context, name string) (v T, found bool, err err
 	return v, true, nil
 }
 
-// Variables gives all variables of the run of ctx, as encoded. See [Variable].
-func Variables(ctx context.Context) (map[string]json.RawMessage, error) {
-	all, err := kernel.Variables(ctx)
+// Variables returns variables of the run of ctx, as encoded: those of the names that are
+// there, or all of them where no name is given. See [Variable].
+func Variables(ctx context.Context, names ...string) (map[string]json.RawMessage, error) {
+	found, err := kernel.Variables(ctx, names...)
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[string]json.RawMessage, len(all))
-	for name, data := range all {
+	out := make(map[string]json.RawMessage, len(found))
+	for name, data := range found {
 		out[name] = data
 	}
 	return out, nil

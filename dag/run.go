@@ -294,7 +294,8 @@ func (x *execution) given() perdure.Given {
 // known is what conditions decide by. Workflow code alone writes the results, and it does
 // not while it asks.
 func (x *execution) known() perdure.Known {
-	k := perdure.Known{Input: x.input, Results: x.results, Headers: x.info.Headers}
-	k.Variables, _ = perdure.Variables(x.ctx)
-	return k
+	return perdure.Known{
+		Input: x.input, Results: x.results, Headers: x.info.Headers,
+		Variables: func(names ...string) (map[string]json.RawMessage, error) { return perdure.Variables(x.ctx, names...) },
+	}
 }

@@ -51,10 +51,17 @@ func read(k perdure.Known, needs wanted) (map[string]any, error) {
 	}
 	for _, of := range []struct {
 		name string
-		all  map[string]json.RawMessage
-	}{{"results", k.Results}, {"variables", k.Variables}} {
+		read func(wanted) (map[string]json.RawMessage, error)
+	}{
+		{"results", func(wanted) (map[string]json.RawMessage, error) { return k.Results, nil }},
+		{"variables", func(w wanted) (map[string]json.RawMessage, error) { return variables(k, w) }},
+	} {
 		if w, needed := needs[of.name]; needed {
-			v, err := r.values(of.all, w)
+			all, err := of.read(w)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", of.name, err)
+			}
+			v, err := r.values(all, w)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", of.name, err)
 			}
@@ -67,24 +74,37 @@ func read(k perdure.Known, needs wanted) (map[string]any, error) {
 	return data, nil
 }
 
+// variables reads the variables that are wanted, and no others.
+func variables(k perdure.Known, w wanted) (map[string]json.RawMessage, error) {
+	if k.Variables == nil {
+		return nil, nil
+	}
+	return k.Variables(slices.Collect(maps.Keys(w))...)
+}
+
 func headers(from map[string]string, w wanted) map[string]any {
 	data := map[string]any{}
-	for key, v := range from {
-		if _, needed := w[key]; needed || w == nil {
-			data[key] = v
-		}
+	for _, key := range keys(from, w) {
+		data[key] = from[key]
 	}
 	return data
 }
 
+// keys returns the keys that are wanted of a map and there, in order.
+func keys[V any](from map[string]V, w wanted) []string {
+	if w == nil {
+		return slices.Sorted(maps.Keys(from))
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(w)), func(key string) bool {
+		_, there := from[key]
+		return !there
+	})
+}
+
 func (r *reader) values(from map[string]json.RawMessage, w wanted) (map[string]any, error) {
 	data := map[string]any{}
-	for _, key := range slices.Sorted(maps.Keys(from)) {
-		below, needed := w[key]
-		if w != nil && !needed {
-			continue
-		}
-		v, err := r.value(from[key], below)
+	for _, key := range keys(from, w) {
+		v, err := r.value(from[key], w[key])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}

@@ -23,10 +23,15 @@ func TestExamplesOfTheDocumentAreTrue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var k perdure.Known
-	if err := json.Unmarshal(dataBlock.FindSubmatch(page)[1], &k); err != nil {
+	var data struct {
+		Input              json.RawMessage
+		Results, Variables map[string]json.RawMessage
+		Headers            map[string]string
+	}
+	if err := json.Unmarshal(dataBlock.FindSubmatch(page)[1], &data); err != nil {
 		t.Fatal(err)
 	}
+	k := perdure.Known{Input: data.Input, Results: data.Results, Headers: data.Headers, Variables: variables(data.Variables)}
 	if holds, err := decide(t, string(goBlock.FindSubmatch(page)[1]), k); err != nil || !holds {
 		t.Errorf("the first example: %v, %v", holds, err)
 	}

@@ -12,9 +12,11 @@ import (
 func ExampleWhen() {
 	large := expr.When(`input.total > 100 && results["fraud-check"].risk == "low" && variables.tier in ["gold", "silver"]`)
 	holds, err := large.Holds(context.Background(), perdure.Known{
-		Input:     json.RawMessage(`{"total": 120.5}`),
-		Results:   map[string]json.RawMessage{"fraud-check": json.RawMessage(`{"risk": "low"}`)},
-		Variables: map[string]json.RawMessage{"tier": json.RawMessage(`"gold"`)},
+		Input:   json.RawMessage(`{"total": 120.5}`),
+		Results: map[string]json.RawMessage{"fraud-check": json.RawMessage(`{"risk": "low"}`)},
+		Variables: func(...string) (map[string]json.RawMessage, error) {
+			return map[string]json.RawMessage{"tier": json.RawMessage(`"gold"`)}, nil
+		},
 	})
 	fmt.Println(holds, err)
 

@@ -18,11 +18,15 @@ type composing struct {
 	begun  []*Part          // in order
 	parts  map[string]*Part // by alias
 	layer  map[string]int   // of members that have begun
-	ended  map[string]bool
-	done   []*Part // in the order in which they ended
+	done   []*Part          // in the order in which they ended
 	failed []failure
 	undoes int   // how many members are being undone, with the whole
 	abort  error // of a compensation whose handler gives its saga up
+
+	// For conditions.
+	headers map[string]string
+	results map[string]json.RawMessage // of members that are done, by alias
+	unread  []*Part                    // members that are done and not yet in results
 }
 
 // run is the workflow.
@@ -34,8 +38,13 @@ func (c *composed) play(ctx context.Context, input json.RawMessage) error {
 	if err := c.events.Begin(ctx); err != nil {
 		return err
 	}
+	info, err := perdure.InfoOf(ctx)
+	if err != nil {
+		return err
+	}
 	x := &composing{
-		composed: c, input: input, calls: c.calls.Begin(), parts: map[string]*Part{}, layer: map[string]int{}, ended: map[string]bool{},
+		composed: c, input: input, calls: c.calls.Begin(), parts: map[string]*Part{}, layer: map[string]int{},
+		headers: info.Headers, results: map[string]json.RawMessage{},
 	}
 	if err := perdure.OnCancel(ctx, "compensate", x.cleanUp); err != nil {
 		return err
@@ -141,7 +150,6 @@ func (x *composing) settle(ctx context.Context, m *member, over error) error {
 	if perdure.Over(ctx) != nil {
 		return over
 	}
-	x.ended[m.alias] = true
 	part := x.parts[m.alias]
 	switch {
 	case over != nil:
@@ -149,7 +157,7 @@ func (x *composing) settle(ctx context.Context, m *member, over error) error {
 	case part.err != nil:
 		return x.fail(m, part.err)
 	}
-	x.done = append(x.done, part)
+	x.done, x.unread = append(x.done, part), append(x.unread, part)
 	return x.calls.StepEnded(ctx, m.alias)
 }
 

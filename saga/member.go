@@ -216,24 +216,21 @@ func (x *composing) inputOf(ctx context.Context, m *member) (json.RawMessage, er
 	return input, m.decode(input)
 }
 
-// known is what conditions decide by.
+// known is what conditions decide by. Workflow code alone writes the results, and it does
+// not while it asks.
 func (x *composing) known(ctx context.Context) (perdure.Known, error) {
-	k := perdure.Known{Input: x.input, Results: map[string]json.RawMessage{}}
-	info, err := perdure.InfoOf(ctx)
-	if err != nil {
-		return k, err
-	}
-	k.Headers = info.Headers
-	for alias, part := range x.parts {
-		if !x.ended[alias] || part.err != nil {
-			continue
+	for len(x.unread) > 0 {
+		p := x.unread[0]
+		data, err := json.Marshal(p.resultsOf(""))
+		if err != nil {
+			return perdure.Known{}, err
 		}
-		if k.Results[alias], err = json.Marshal(part.resultsOf("")); err != nil {
-			return k, err
-		}
+		x.results[p.name], x.unread = data, x.unread[1:]
 	}
-	k.Variables, err = perdure.Variables(ctx)
-	return k, err
+	return perdure.Known{
+		Input: x.input, Results: x.results, Headers: x.headers,
+		Variables: func(names ...string) (map[string]json.RawMessage, error) { return perdure.Variables(ctx, names...) },
+	}, nil
 }
 
 // holds asks the condition of a member, which is the user's code.

@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"github.com/perdure/perdure/journal"
 )
@@ -43,15 +44,16 @@ func (a *attempt) write(e journal.Entry) {
 	a.writes = append(a.writes, e)
 }
 
-// Variables gives the variables of the run of ctx; in the body of a step with what
-// that has set.
-func Variables(ctx context.Context) (map[string][]byte, error) {
-	r, all, err := variables(ctx)
+// Variables returns variables of the run of ctx, in the body of a step with what that has
+// set: those of the names that are there, or all where there are no names. It copies no
+// others.
+func Variables(ctx context.Context, names ...string) (map[string][]byte, error) {
+	r, entries, err := variables(ctx, names)
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[string][]byte, len(all))
-	for name, e := range all {
+	out := make(map[string][]byte, len(entries))
+	for name, e := range entries {
 		if out[name], err = r.valueOf(e); err != nil {
 			return nil, err
 		}
@@ -59,18 +61,14 @@ func Variables(ctx context.Context) (map[string][]byte, error) {
 	return out, nil
 }
 
-// Variable gives one of them, and false where there is none.
+// Variable returns one of them, and false where there is none.
 func Variable(ctx context.Context, name string) ([]byte, bool, error) {
-	r, all, err := variables(ctx)
-	e := all[name]
-	if err != nil || e == nil {
-		return nil, false, err
-	}
-	data, err := r.valueOf(e)
-	return data, err == nil, err
+	out, err := Variables(ctx, name)
+	data, found := out[name]
+	return data, found, err
 }
 
-func variables(ctx context.Context) (*run, map[string]*journal.Entry, error) {
+func variables(ctx context.Context, names []string) (*run, map[string]*journal.Entry, error) {
 	a, ok := ctx.Value(contextKey{}).(*attempt)
 	if !ok {
 		s, err := inside(ctx, call{verb: "variables"})
@@ -78,18 +76,33 @@ func variables(ctx context.Context) (*run, map[string]*journal.Entry, error) {
 			return nil, nil, err
 		}
 		defer s.run.mu.Unlock()
-		return s.run, maps.Clone(s.run.variables), nil
+		return s.run, named(s.run.variables, names), nil
 	}
 	r := a.op.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := maps.Clone(r.variables)
+	entries := named(r.variables, names)
 	for i := range a.writes {
-		if e := &a.writes[i]; e.Kind == journal.VariableSet {
-			setVariable(&all, e)
+		e := &a.writes[i]
+		if e.Kind == journal.VariableSet && (len(names) == 0 || slices.Contains(names, e.Detail.Variable)) {
+			setVariable(&entries, e)
 		}
 	}
-	return r, all, nil
+	return r, entries, nil
+}
+
+// named returns the entries of those names, or all where there are no names.
+func named(all map[string]*journal.Entry, names []string) map[string]*journal.Entry {
+	if len(names) == 0 {
+		return maps.Clone(all)
+	}
+	out := make(map[string]*journal.Entry, len(names))
+	for _, name := range names {
+		if e := all[name]; e != nil {
+			out[name] = e
+		}
+	}
+	return out
 }
 
 func setVariable(all *map[string]*journal.Entry, e *journal.Entry) {
