@@ -70,9 +70,8 @@ func (w *workflow) examine() (About, []Issue) {
 	if w.declared != nil {
 		about, issues = w.declared()
 		about = about.over(w.about)
-		issues = append(issues[:len(issues):len(issues)], CheckTimeout("timeout", w.Timeout)...)
-		issues = append(issues, CheckRetry("retry", w.retry)...)
 	}
+	issues = slices.Concat(issues, w.odd.timeout, w.odd.retry, w.odd.replays)
 	if w.calling != nil {
 		for _, l := range w.calling().Listeners() {
 			_ = l.workflow(w) // one that is made of callbacks has nothing wrong
@@ -81,7 +80,7 @@ func (w *workflow) examine() (About, []Issue) {
 	if about.Graph != nil {
 		w.Layers = about.Graph.Layers()
 	}
-	return about, append(issues[:len(issues):len(issues)], about.check()...)
+	return about, append(issues, about.check()...)
 }
 
 // A Registered is a workflow as an engine knows it.

@@ -30,7 +30,6 @@ func TestADefinitionThatContradictsItselfIsRefused(t *testing.T) {
 		"a node after itself":         {graph(perdure.Node{Name: "a"}, perdure.Node{Name: "b", After: []string{"a", "b"}}), "b: it follows itself"},
 		"nodes that go in a circle":   {graph(perdure.Node{Name: "a", After: []string{"c"}}, perdure.Node{Name: "b", After: []string{"a"}}, perdure.Node{Name: "c", After: []string{"b"}}), "circle"},
 		"retention of open runs":      {perdure.Retention{ByStatus: map[journal.Status]time.Duration{journal.Running: time.Hour}}, "RUNNING"},
-		"a negative overall timeout":  {perdure.Timeout(-1), "negative"},
 		"a listener without function": {perdure.Listener{}, "needs a function"},
 	} {
 		eng, err := perdure.New(memory.New(), perdure.Options{Build: "test"})

@@ -39,15 +39,14 @@ func TestWrongDefinitionsAreToldByRegister(t *testing.T) {
 		def  perdure.Definition
 		code journal.Code
 	}{
-		"duplicate":        {perdure.Define("taken", nothing), journal.CodeDuplicate},
-		"empty":            {perdure.Define("", nothing), journal.CodeInvalid},
-		"space":            {perdure.Define("a b", nothing), journal.CodeInvalid},
-		"long":             {perdure.Define(strings.Repeat("x", 256), nothing), journal.CodeInvalid},
-		"no function":      {perdure.Define[int, int]("nil", nil), journal.CodeInvalid},
-		"negative timeout": {perdure.Define("t", nothing, perdure.Timeout(-1)), journal.CodeInvalid},
-		"bad retry":        {perdure.Define("r", nothing, perdure.Retry{Factor: 0.5}), journal.CodeInvalid},
-		"nil option":       {perdure.Define("n", nothing, nil), journal.CodeInvalid},
-		"bad replays":      {perdure.Define("p", nothing, perdure.Replays{First: -1}), journal.CodeInvalid},
+		"duplicate":   {perdure.Define("taken", nothing), journal.CodeDuplicate},
+		"empty":       {perdure.Define("", nothing), journal.CodeInvalid},
+		"space":       {perdure.Define("a b", nothing), journal.CodeInvalid},
+		"long":        {perdure.Define(strings.Repeat("x", 256), nothing), journal.CodeInvalid},
+		"no function": {perdure.Define[int, int]("nil", nil), journal.CodeInvalid},
+		"bad retry":   {perdure.Define("r", nothing, perdure.Retry{Factor: 0.5}), journal.CodeInvalid},
+		"nil option":  {perdure.Define("n", nothing, nil), journal.CodeInvalid},
+		"bad replays": {perdure.Define("p", nothing, perdure.Replays{Factor: 0.5}), journal.CodeInvalid},
 	} {
 		if err := eng.Register(c.def); perdureCode(err) != c.code {
 			t.Errorf("%s: %v, want %s", name, err, c.code)

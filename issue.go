@@ -40,28 +40,47 @@ func (i Issue) String() string {
 
 var oneLine = strings.NewReplacer("\n", `\n`, "\r", `\r`)
 
-// oddlyLong is what no timeout or delay of a declared step usually is.
+// oddlyLong is what no timeout or delay usually is.
 const oddlyLong = 24 * time.Hour
 
-// CheckTimeout warns of a timeout that is negative, or longer than a day.
-func CheckTimeout(where string, d time.Duration) []Issue {
+// CheckTimeout warns of a timeout that is negative, or longer than a day. It returns the
+// timeout that holds: one that is negative is none.
+func CheckTimeout(where string, d time.Duration) (time.Duration, []Issue) {
 	if d >= 0 && d <= oddlyLong {
-		return nil
+		return d, nil
 	}
-	return []Issue{{Severity: IssueWarning, Where: where, Message: "a timeout of " + d.String()}}
+	return max(d, 0), []Issue{odd(where, "a timeout of %v", d)}
 }
 
-// CheckRetry says what is wrong with a policy, and warns of delays that are longer than a
-// day.
-func CheckRetry(where string, r Retry) []Issue {
+// CheckRetry says what is wrong with a policy. It warns of delays that are longer than a
+// day, each or together, and of negative fields. It returns the policy that holds: a
+// negative number of attempts is one attempt, a negative delay that of [DefaultRetry].
+func CheckRetry(where string, r Retry) (Retry, []Issue) {
 	var issues []Issue
+	if r.Attempts < 0 {
+		issues = append(issues, odd(where, "%d attempts", r.Attempts))
+		r.Attempts = 1
+	}
+	for _, delay := range []*time.Duration{&r.First, &r.Cap} {
+		if *delay < 0 {
+			issues = append(issues, odd(where, "a delay of %v", *delay))
+			*delay = 0
+		}
+	}
 	if err := r.Validate(); err != nil {
-		issues = append(issues, Issue{Severity: IssueError, Where: where, Message: err.Error(), Err: err})
+		return r, append(issues, Issue{Severity: IssueError, Where: where, Message: err.Error(), Err: err})
 	}
 	if longest := max(r.First, r.Cap); longest > oddlyLong {
-		issues = append(issues, Issue{Severity: IssueWarning, Where: where, Message: "a delay of " + longest.String()})
+		issues = append(issues, odd(where, "a delay of %v", longest))
+	} else if all := r.total(); all > oddlyLong {
+		issues = append(issues, odd(where, "delays of %v together", all.Truncate(time.Second)))
 	}
-	return issues
+	return r, issues
+}
+
+// odd is a warning.
+func odd(where, format string, args ...any) Issue {
+	return Issue{Severity: IssueWarning, Where: where, Message: fmt.Sprintf(format, args...)}
 }
 
 // refuses says whether a definition with this issue is refused.

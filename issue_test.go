@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
@@ -235,4 +237,92 @@ func TestWhatIsNoDefinitionIsRefused(t *testing.T) {
 			t.Errorf("%v does not say %q", err, says)
 		}
 	}
+}
+
+// Every pattern has the timeout and the policies of a whole workflow checked, and what is
+// negative does not hold.
+//
+// spec: F-8
+func TestOddTimesOfAWorkflowAreWarnings(t *testing.T) {
+	day := 24 * time.Hour
+	for _, c := range []struct {
+		opt  perdure.WorkflowOption
+		told []string
+	}{
+		{perdure.Timeout(day), nil},
+		{perdure.Timeout(day + 1), []string{"WARNING: timeout: a timeout of 24h0m0.000000001s"}},
+		{perdure.Timeout(-1), []string{"WARNING: timeout: a timeout of -1ns"}},
+		{perdure.Retry{Cap: day}, nil},
+		{perdure.Retry{First: day + 1, Cap: 1}, []string{"WARNING: retry: a delay of 24h0m0.000000001s"}},
+		{perdure.Retry{Attempts: -1, First: -1, Cap: -2}, []string{"WARNING: retry: -1 attempts", "WARNING: retry: a delay of -1ns", "WARNING: retry: a delay of -2ns"}},
+		{perdure.Retry{Attempts: 3, First: 12 * time.Hour, Cap: day, Factor: 1}, nil},
+		{perdure.Retry{Attempts: 4, First: 12 * time.Hour, Cap: day, Factor: 1}, []string{"WARNING: retry: delays of 36h0m0s together"}},
+		{perdure.Retry{Attempts: 4, First: 4 * time.Hour, Cap: 11 * time.Hour}, nil}, // 4, 8, 11
+		{perdure.Retry{Attempts: 5, First: 4 * time.Hour, Cap: 11 * time.Hour}, []string{"WARNING: retry: delays of 34h0m0s together"}},
+		{perdure.Retry{Attempts: math.MaxInt, First: 1, Cap: 1}, []string{"WARNING: retry: delays of 2562047h47m16s together"}},
+		{perdure.Retry{Attempts: math.MaxInt, First: 1, Factor: 1 + 1e-15}, []string{"WARNING: retry: delays of 2562047h47m16s together"}},
+		{perdure.Retry{Attempts: 2, Cap: day, Factor: math.MaxFloat64}, nil},
+		{perdure.Replays{Attempts: 300}, []string{"WARNING: replays: delays of 24h18m31s together"}},
+		{perdure.Replays{First: -1}, []string{"WARNING: replays: a delay of -1ns"}},
+	} {
+		eng, told := advised(t, perdure.Options{})
+		if err := eng.Register(perdure.Define("w", nothing, c.opt), perdure.Define("declared", nothing, c.opt, declaring(perdure.About{}))); err != nil {
+			t.Errorf("%#v: %v", c.opt, err)
+		}
+		for _, name := range []string{"w", "declared"} {
+			var reasons []string
+			for _, n := range told() {
+				if n.Workflow == name {
+					reasons = append(reasons, n.Reason)
+				}
+			}
+			if !slices.Equal(reasons, c.told) {
+				t.Errorf("%s with %#v: told %q, want %q", name, c.opt, reasons, c.told)
+			}
+		}
+	}
+}
+
+// The option that comes last holds, also for what is odd. A declaration with no more to
+// say of itself is refused for a policy that cannot be, beside its other issues.
+//
+// spec: F-8
+func TestWhatAnOptionReplacesIsNotOdd(t *testing.T) {
+	eng, told := advised(t, perdure.Options{})
+	if err := eng.Register(perdure.Define("w", nothing, perdure.Timeout(-1), perdure.Timeout(1), perdure.Retry{Factor: 0.5}, perdure.NoRetry)); err != nil || len(told()) != 0 {
+		t.Errorf("%v, and told %v", err, told())
+	}
+	err := eng.Register(perdure.Define("x", nothing, perdure.Timeout(-1), perdure.Retry{Factor: 0.5}, declaring(perdure.About{}, perdure.Issue{Message: "more"})))
+	var refused *perdure.DefinitionError
+	if !errors.As(err, &refused) || len(refused.Issues) != 3 {
+		t.Errorf("registered: %v", err)
+	}
+	codeIs(t, err, journal.CodeInvalid)
+}
+
+// A negative timeout is none, and a negative number of attempts is one attempt.
+//
+// spec: F-8
+func TestWhatIsNegativeIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		attempts := 0
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			if err := perdure.Sleep(ctx, time.Hour); err != nil {
+				return 0, err
+			}
+			return perdure.Step(ctx, "s", func(context.Context) (int, error) {
+				attempts++
+				return 0, errors.New("broken")
+			})
+		}, perdure.Timeout(-1), perdure.Retry{Attempts: -1})
+		w := newWorld(t, wf)
+		defer w.end()
+		run, err := wf.Start(t.Context(), w.eng, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run.Result(t.Context()); err == nil || attempts != 1 {
+			t.Errorf("%d attempts: %v", attempts, err)
+		}
+	})
 }

@@ -697,7 +697,6 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		defer w.end()
 		bad := perdure.Define("w", nothing, perdure.Retention{ByStatus: map[journal.Status]time.Duration{journal.Waiting: 1}})
 		codeIs(t, w.eng.Register(bad), journal.CodeInvalid)
-		codeIs(t, w.eng.Register(perdure.Define("w", nothing, perdure.Timeout(-1))), journal.CodeInvalid)
 		_, err := perdure.Define("w", nothing).Start(context.Background(), w.eng, 0, perdure.Dedup(-1))
 		codeIs(t, err, journal.CodeUnregistered)
 		_, err = w.eng.Stale(context.Background(), -1)

@@ -41,6 +41,19 @@ func (r Retry) Delay(n int) time.Duration {
 	return time.Duration(d)
 }
 
+// total is how long the policy waits in all, without jitter: the delays grow until they
+// are the longest, and are that from then on.
+func (r Retry) total() time.Duration {
+	r = r.filled()
+	first, longest, delays := float64(r.First), float64(r.Cap), float64(r.Attempts-1)
+	if r.Factor == 1 || first >= longest {
+		return time.Duration(min(delays*min(first, longest), maxDelay))
+	}
+	growing := min(delays, math.Ceil(math.Log(longest/first)/math.Log(r.Factor)))
+	sum := first * ((math.Pow(r.Factor, growing) - 1) / (r.Factor - 1))
+	return time.Duration(min(sum+(delays-growing)*longest, maxDelay))
+}
+
 // ShouldRetry says whether there may be an attempt after the n-th.
 func (r Retry) ShouldRetry(n int) bool { return n < r.filled().Attempts }
 

@@ -31,22 +31,21 @@ type workflow struct {
 	calling   Calling
 	examined  func() (About, []Issue) // examine, the first time
 	letters   DeadLetters
+	odd       struct{ timeout, retry, replays []Issue } // of its options
 }
 
 // A WorkflowOption says how a workflow is run. A [Retry] is the policy of its
-// steps that have none, a [Timeout] limits the whole run.
+// steps that have none, a [Timeout] limits the whole run. Registration warns of what is
+// negative or longer than a day, see [CheckTimeout] and [CheckRetry].
 type WorkflowOption interface{ workflow(*workflow) error }
 
 func (r Retry) workflow(w *workflow) error {
-	w.retry = r
-	return r.Validate()
+	w.retry, w.odd.retry = CheckRetry("retry", r)
+	return nil
 }
 
 func (t Timeout) workflow(w *workflow) error {
-	if t < 0 {
-		return invalid("timeout", "%v is negative", time.Duration(t))
-	}
-	w.Timeout = time.Duration(t)
+	w.Timeout, w.odd.timeout = CheckTimeout("timeout", time.Duration(t))
 	return nil
 }
 
@@ -73,11 +72,12 @@ func (p Replays) workflow(w *workflow) error {
 	if r.Attempts == 0 {
 		r.Attempts = maxReplays
 	}
+	r, w.odd.replays = CheckRetry("replays", r)
 	w.Panics = func(n int) (time.Duration, bool) { return r.next(n, nil) }
 	if len(r.On) > 0 {
 		return invalid("replays", "On has no meaning here")
 	}
-	return r.Validate()
+	return nil
 }
 
 const maxReplays = 10

@@ -87,7 +87,7 @@ func TestWhatIsWrongWithAGraphIsToldAtOnce(t *testing.T) {
 	wantIssues(t, got,
 		`mode: there is no mode "SOMETIMES"`, "concurrency: it is -1", "output: step elsewhere is one of another graph", "again: it needs a function",
 		"queries.bad name: this cannot be a name", "callbacks.0: exactly one of", `callbacks.0: there is no step "gone"`,
-		"a.retry: ", "WARNING: a.timeout: a timeout of -1s", "a.when: a nil condition",
+		"WARNING: a.retry: -1 attempts", "WARNING: a.timeout: a timeout of -1s", "a.when: a nil condition",
 		"b: two steps have this name", "b.after: step elsewhere is one of another graph", "b: a step needs a function", "b.after: a nil step", "b.after: a nil step",
 		"b.wait: it waits for nothing", "b.wait: it waits for all and for any", "b.wait: this cannot be the name of a signal: ", "b.wait: this cannot be the name of a signal: perdure:x",
 		"c.variable: ", "c.event: ", "a circle: c → d → c", "d.undo: two compensations", "d.undo: a compensation needs a function", "d.undo: a compensation needs a function",

@@ -95,15 +95,17 @@ func (s *step) take(where string, issues []perdure.Issue) {
 	}
 }
 
-// checkTimes tells of times that are odd. One that is negative is none.
+// checkTimes tells of times that are odd.
 func (s *step) checkTimes() {
 	odd := func(at string, d time.Duration) time.Duration {
-		s.issues = append(s.issues, perdure.CheckTimeout(s.where(at), d)...)
-		return max(d, 0)
+		d, issues := perdure.CheckTimeout(s.where(at), d)
+		s.issues = append(s.issues, issues...)
+		return d
 	}
 	s.timeout = odd("timeout", s.timeout)
 	if s.retry != nil {
-		s.issues = append(s.issues, perdure.CheckRetry(s.where("retry"), *s.retry)...)
+		r, issues := perdure.CheckRetry(s.where("retry"), *s.retry)
+		s.retry, s.issues = &r, append(s.issues, issues...)
 	}
 	for i, g := range s.gates {
 		s.gates[i].within = odd("wait."+g.kind.String(), g.within)

@@ -122,7 +122,8 @@ func (s *Step[A, R]) Retry(r perdure.Retry) *Step[A, R] {
 }
 
 func (t *step) policy(at string, r perdure.Retry) perdure.Retry {
-	t.issues = append(t.issues, perdure.CheckRetry(where(t.id, at), r)...)
+	r, issues := perdure.CheckRetry(where(t.id, at), r)
+	t.issues = append(t.issues, issues...)
 	return r
 }
 
@@ -132,10 +133,11 @@ func (s *Step[A, R]) Timeout(d time.Duration) *Step[A, R] {
 	return s
 }
 
-// limit tells of a timeout that is odd. One that is negative is none.
+// limit tells of a timeout that is odd.
 func (t *step) limit(at string, d time.Duration) time.Duration {
-	t.issues = append(t.issues, perdure.CheckTimeout(where(t.id, at), d)...)
-	return max(d, 0)
+	d, issues := perdure.CheckTimeout(where(t.id, at), d)
+	t.issues = append(t.issues, issues...)
+	return d
 }
 
 // Key is an idempotency key: of the steps of one execution that have it, one is done,

@@ -74,7 +74,7 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 		"retries": {func(d *tcc.TCC[order]) {
 			d.Retry(perdure.Retry{Attempts: -1})
 			complete(d, "a").Retry(perdure.Retry{Factor: math.NaN()}, perdure.PhaseTry).Retry(perdure.Retry{First: 25 * time.Hour})
-		}, []string{"ERROR: a.retry: ", "ERROR: retry: ", "WARNING: a.retry: a delay of 25h0m0s"}},
+		}, []string{"ERROR: a.retry: ", "WARNING: a.retry: a delay of 25h0m0s", "WARNING: retry: -1 attempts"}},
 		"timeouts": {func(d *tcc.TCC[order]) {
 			d.AttemptTimeout(-time.Second)
 			complete(d, "a").Timeout(25*time.Hour, perdure.PhaseCancel)

@@ -73,7 +73,8 @@ func (t *TCC[I]) Retry(r perdure.Retry) *TCC[I] {
 }
 
 func (d *definition) policy(where string, r perdure.Retry) perdure.Retry {
-	d.issues = append(d.issues, perdure.CheckRetry(where, r)...)
+	r, issues := perdure.CheckRetry(where, r)
+	d.issues = append(d.issues, issues...)
 	return r
 }
 
@@ -88,10 +89,11 @@ func (t *TCC[I]) AttemptTimeout(limit time.Duration) *TCC[I] {
 	return t
 }
 
-// limit tells of a timeout that is odd. One that is negative is none.
+// limit tells of a timeout that is odd.
 func (d *definition) limit(where string, limit time.Duration) time.Duration {
-	d.issues = append(d.issues, perdure.CheckTimeout(where, limit)...)
-	return max(limit, 0)
+	limit, issues := perdure.CheckTimeout(where, limit)
+	d.issues = append(d.issues, issues...)
+	return limit
 }
 
 // Park has the run wait for an operator, SUSPENDED, where a confirm or cancel has failed.
