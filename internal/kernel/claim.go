@@ -296,6 +296,14 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
+// later returns the later one of two times.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
 // adopt begins the residence of a claimed run: its journal is replayed, unless
 // it has to be parked or is parked already. Forced, its code runs all the same.
 func (k *Kernel) adopt(c *store.Run, forced bool) {

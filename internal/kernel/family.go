@@ -115,6 +115,7 @@ func (f *family) add(old journal.Head, entries, kept []journal.Entry, redone []s
 		return noNumber(f.op, err)
 	}
 	now := time.Now()
+	created := later(now, old.Ended.Add(1)) // it ends after that run, by which another retry finds it
 	id := journal.MakeRunID(d.database(), n)
 	start := journal.Detail{}
 	if before := entries[0].Detail; before != nil {
@@ -131,11 +132,11 @@ func (f *family) add(old journal.Head, entries, kept []journal.Entry, redone []s
 	for i := range kept {
 		kept[i].Run = n
 	}
-	kept[0].At, kept[0].Detail = now, &start
+	kept[0].At, kept[0].Detail = created, &start
 	c := store.Change{
 		Run: n, Create: true, Since: old.Ended.Add(1), Shares: old.Number, Entries: kept, Head: &journal.Head{
 			Number: n, ID: id, WorkflowID: old.WorkflowID, Workflow: old.Workflow, Pattern: old.Pattern,
-			Status: journal.Pending, Wake: now, Created: now, Chain: old.Chain, Parent: old.Parent, Keep: old.Keep,
+			Status: journal.Pending, Wake: now, Created: created, Chain: old.Chain, Parent: old.Parent, Keep: old.Keep,
 		},
 	}
 	for _, letter := range start.Letters {

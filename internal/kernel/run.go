@@ -280,7 +280,7 @@ func (r *run) terminate(e journal.Entry, why string, end *journal.Error) *journa
 	}
 	r.end = end
 	r.leaveHead(e.Status, "", time.Time{})
-	r.head.Ended, r.head.Last, r.head.Keep = time.Now(), r.seq+1, r.keeps(e.Status)
+	r.head.Ended, r.head.Last, r.head.Keep = later(time.Now(), r.head.Created), r.seq+1, r.keeps(e.Status)
 	if r.k.tells(r.head) {
 		d := journal.Detail{}
 		if e.Detail != nil {
