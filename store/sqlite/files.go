@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -67,6 +69,29 @@ const (
 	trimEvery  = time.Second
 	readersMay = 100 * time.Millisecond
 )
+
+// foldAfter is how many pages of the log, half of those with which a commit does it, a purge
+// copies into the file.
+const foldAfter = 1000
+
+// fold copies the log into the file if much is in it, beside who writes: a commit that found
+// the log full would do so while everybody waits. Meanwhile others write, so it goes on until
+// nothing is left, and the log can begin anew. What it fails to copy a commit does.
+func (s *Store) fold(ctx context.Context) {
+	_ = s.read(ctx, func(c *conn) error {
+		for _, how := range []string{"noop", "passive", "passive", "passive"} {
+			var left int64
+			err := c.query(func(row []driver.Value) error {
+				left = integer(row[1]) - integer(row[2])
+				return nil
+			}, "pragma wal_checkpoint("+how+")")
+			if err != nil || left == 0 || how == "noop" && left < s.foldAfter {
+				return err
+			}
+		}
+		return nil
+	})
+}
 
 // trim cuts off the log if it is large. SQLite begins it anew only where nobody reads it
 // just then: with readers that overlap it would grow without bound, and it never becomes

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"database/sql/driver"
 	"errors"
 	"os"
 	"path/filepath"
@@ -196,5 +197,39 @@ func TestLongLogIsCutOff(t *testing.T) {
 	}
 	if size := grow(); size > s.logBound {
 		t.Errorf("the log has %d bytes still", size)
+	}
+}
+
+// A purge copies a long log into the file beside who writes, so that no commit has to do
+// it while everybody waits; a short log it leaves alone.
+//
+// spec: R-37, P-2
+func TestPurgeCopiesALongLog(t *testing.T) {
+	for _, c := range []struct {
+		after int64 // pages
+		left  bool
+	}{{1, false}, {1000, true}} {
+		s := mustOpen(t, filepath.Join(t.TempDir(), "runs.db"))
+		s.foldAfter = c.after
+		got, err := join(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := start(s, got.Engine, 1)
+		g.Changes[0].Head.Status, g.Changes[0].Head.Ended, g.Changes[0].Head.Retain = journal.Completed, noon, "0s"
+		if err := s.Commit(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := s.Purge(t.Context(), store.Purge{Engine: got.Engine, Now: noon.Add(time.Second)}); err != nil || p.Runs != 1 {
+			t.Fatalf("Purge gives %+v, %v", p, err)
+		}
+		left := int64(-1)
+		err = s.writer.query(func(row []driver.Value) error {
+			left = integer(row[1]) - integer(row[2])
+			return nil
+		}, "pragma wal_checkpoint(noop)")
+		if err != nil || (left > 0) != c.left || left < 0 {
+			t.Errorf("from %d pages on: %d are left to be copied, %v", c.after, left, err)
+		}
 	}
 }

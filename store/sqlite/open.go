@@ -55,8 +55,9 @@ type Store struct {
 	lock    *conn   // holds the side database while an engine is joined by this handle
 	version version // what the writer said last, while somebody watches
 
-	logBound int64     // see trim
-	trimmed  time.Time // when that was tried last; under writing
+	foldAfter int64     // see fold
+	logBound  int64     // see trim
+	trimmed   time.Time // when that was tried last; under writing
 
 	clock time.Time // what it said when that was written last by this handle; under writing
 
@@ -92,7 +93,7 @@ func open(path string, options Options) (*Store, error) {
 	if err := checkPath(abs, options.ReadOnly || options.Existing); err != nil {
 		return nil, err
 	}
-	s := &Store{path: abs, options: options, readers: newPool(abs, "rw"), writing: lock.New(), logBound: logBound}
+	s := &Store{path: abs, options: options, readers: newPool(abs, "rw"), writing: lock.New(), logBound: logBound, foldAfter: foldAfter}
 	if options.ReadOnly {
 		s.readers = newPool(abs, "ro")
 		return s, s.openReaders()

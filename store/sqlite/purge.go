@@ -77,6 +77,7 @@ func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) 
 	if err != nil {
 		return store.Purged{}, err
 	}
+	s.fold(ctx)
 	return g.Purged, nil
 }
 
