@@ -237,8 +237,12 @@ func find(dump []byte, wanted map[uintptr]longTurn) map[uintptr]whereabouts {
 }
 
 // waitsOutside are the reasons for which a goroutine waits that are no business of the
-// runtime, as far as their names begin with these.
-var waitsOutside = []string{"chan ", "select", "sync.", "semacquire", "sleep", "IO wait"}
+// runtime, as far as their names begin with these. For a semaphore the runtime waits too:
+// a goroutine that allocates may begin a collection, and then waits for the end of a dump.
+var waitsOutside = []string{"chan ", "select", "sync.", "sleep", "IO wait"}
+
+// ofSemaphore is the frame of a goroutine that waits for a semaphore outside the runtime.
+const ofSemaphore = ".runtime_Semacquire("
 
 // whereaboutsOf reads what a goroutine does from its header and its frames down to the
 // workflow code: what is above that code may be a call of the engine. A call that only
@@ -257,6 +261,9 @@ func whereaboutsOf(stack []byte) whereabouts {
 	_, header, _ := bytes.Cut(stack, []byte(" ["))
 	if bytes.HasPrefix(header, []byte("syscall")) {
 		return inSystem
+	}
+	if bytes.HasPrefix(header, []byte("semacquire")) && bytes.Contains(header, []byte(ofSemaphore)) {
+		return blocked
 	}
 	for _, reason := range waitsOutside {
 		if bytes.HasPrefix(header, []byte(reason)) {

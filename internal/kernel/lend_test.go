@@ -30,6 +30,8 @@ func TestWhereaboutsOfHolders(t *testing.T) {
 		"waits for a group":          {"sync.WaitGroup.Wait (durable)", "", blocked},
 		"sleeps":                     {"sleep, locked to thread", "time.Sleep()\n", blocked},
 		"reads":                      {"IO wait", "internal/poll.runtime_pollWait()\n", blocked},
+		"begins a collection":        {"semacquire", "", runs},
+		"waits for a file":           {"semacquire", "internal/poll.runtime_Semacquire(0x2b)\n", blocked},
 		"is in a system call":        {"syscall", "", inSystem},
 		"waits for the engine":       {"sync.Mutex.Lock", "sync.(*Mutex).Lock(...)\n" + kernel + "inside(...)\n" + kernel + "Do(...)\n", runs},
 		"has the engine store":       {"select", "x/store.Spill()\n" + kernel + "(*Kernel).spillOver()\n", runs},
