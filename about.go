@@ -21,6 +21,7 @@ type About struct {
 	Input       json.RawMessage `json:"input,omitempty"`    // the contract of its input, as JSON Schema
 	Graph       *Graph          `json:"graph,omitempty"`
 	DryRuns     bool            `json:"dry_runs,omitempty"` // of a declaration: it can be walked through without doing anything, see [DryRun]
+	Mode        Mode            `json:"mode,omitempty"`     // of a declaration: how its runs are started; empty where that is as the caller likes
 }
 
 func (a About) workflow(w *workflow) error {
@@ -52,7 +53,7 @@ func (a About) check() []Issue {
 
 // Declared is an option of a workflow that is made of a declaration: it gives what the
 // declaration says of itself, and all that is wrong with it. It is called once, when
-// the workflow is registered for the first time. What it leaves empty is as an [About]
+// the workflow is registered, or started with a [Mode], for the first time. What it leaves empty is as an [About]
 // beside it says; the graph and the contract are checked in any case.
 type Declared func() (About, []Issue)
 
@@ -67,6 +68,7 @@ func (d Declared) workflow(w *workflow) error {
 // examine gives what the definition says of itself, and all issues, and completes it.
 func (w *workflow) examine() (About, []Issue) {
 	about, issues := w.about, []Issue(nil)
+	about.DryRuns, about.Mode = false, "" // only a declaration says them
 	if w.declared != nil {
 		about, issues = w.declared()
 		about = about.over(w.about)

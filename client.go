@@ -41,7 +41,7 @@ func (c *Client) client() *Client { return c }
 
 // NewClient gives a client of a store that this process has opened. A second
 // process on an SQLite file is one. Of the workflows that it is given it knows what may be
-// asked of them when they are started by name.
+// asked of them when they are started by name: a dry run, and a [Mode].
 func NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Client, error) {
 	if s == nil {
 		return nil, invalid("new client", "a store is needed")
@@ -65,9 +65,12 @@ func NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Cl
 }
 
 // Start starts a run of a workflow by name with the bytes of its input, as
-// [Workflow.Start] does by type. Nobody need know the workflow yet: the run is
-// then PENDING, and [Client.Describe] says why, until an engine does. That one then
-// writes what pattern the run has.
+// [Workflow.Start] does by type. It asks for [ModeAsync] unless opts say [ModeSync], which
+// is for a caller who waits for the end: a graph of the other mode is refused.
+//
+// Nobody need know the workflow yet: the run is then PENDING, and [Client.Describe] says
+// why, until an engine does. That one then writes what pattern the run has. It cannot
+// refuse a run that is there, so a mode that the caller does not know has no effect.
 func (c *Client) Start(ctx context.Context, workflow string, input []byte, opts ...StartOption) (*RawRun, error) {
 	if !journal.ValidName(workflow) {
 		return nil, badName("workflow", workflow)
@@ -75,7 +78,7 @@ func (c *Client) Start(ctx context.Context, workflow string, input []byte, opts 
 	if isOwn(workflow) {
 		return nil, ownName(workflow)
 	}
-	s, err := c.start(ctx, workflow, c.known(workflow), append([]byte{}, input...), opts)
+	s, err := c.start(ctx, workflow, c.known(workflow), append([]byte{}, input...), unwaited(opts))
 	if err != nil {
 		return nil, err
 	}

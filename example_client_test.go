@@ -7,6 +7,7 @@ import (
 	"log"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
 )
@@ -45,6 +46,31 @@ func ExampleClient() {
 	// Output:
 	// PENDING <nil>
 	// "Hello, Ada" <nil>
+}
+
+// Execute waits for the end of a run that it starts by name. A graph may demand that: its
+// mode is SYNC unless it says another.
+func ExampleClient_Execute() {
+	g := dag.New[string]("greet").Mode(perdure.ModeSync)
+	g.Output(dag.Add(g, "write", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil }))
+	engine, stop := newEngine(g)
+	defer stop()
+	ctx := context.Background()
+	r, err := engine.Execute(ctx, "greet", []byte(`"Ada"`))
+	fmt.Println(r.Status, err)
+	_, err = engine.Start(ctx, "greet", []byte(`"Bob"`))
+	fmt.Println(err)
+
+	run, err := engine.Start(ctx, "greet", []byte(`"Cyd"`), perdure.ModeSync)
+	if err != nil {
+		log.Fatal(err)
+	}
+	r, err = run.Final(ctx)
+	fmt.Println(r.Status, err)
+	// Output:
+	// COMPLETED <nil>
+	// perdure: start greet: its mode is SYNC: who starts it waits for its end (use Execute, or declare another mode)
+	// COMPLETED <nil>
 }
 
 // The same ID is the same run: while it is open, and for a day afterwards, unless

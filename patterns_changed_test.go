@@ -64,7 +64,7 @@ func TestStepThatADefinitionRenamesIsDecided(t *testing.T) {
 					var before, after list
 					w := newWorld(t, define(&before, "first"))
 					defer func() { w.end() }()
-					if _, err := w.eng.Start(context.Background(), "w", json.RawMessage("1"), perdure.ID("x")); err != nil {
+					if _, err := w.eng.Start(context.Background(), "w", json.RawMessage("1"), perdure.ID("x"), perdure.ModeSync); err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(time.Hour)

@@ -38,7 +38,7 @@ func (c *Client) StartTx(ctx context.Context, tx any, workflow string, input []b
 	if !journal.ValidName(workflow) {
 		return nil, badName("workflow", workflow)
 	}
-	s, err := c.startTx(ctx, tx, workflow, c.known(workflow), append([]byte{}, input...), opts)
+	s, err := c.startTx(ctx, tx, workflow, c.known(workflow), append([]byte{}, input...), unwaited(opts))
 	if err != nil {
 		return nil, err
 	}

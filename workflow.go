@@ -166,6 +166,7 @@ type startOptions struct {
 	attributes map[string]string
 	sendKey    string
 	notes      map[string]string // headers of the engine's own
+	mode       Mode              // that the start asks for; empty for none
 }
 
 // startOptionsOf returns how a run of a workflow is started, whose definition is nil where
@@ -187,12 +188,12 @@ func startOptionsOf(workflow string, def *workflow, opts []StartOption) (startOp
 	if o.headers[headerDryRun] == "true" && !def.dryRuns() {
 		return o, noDryRun(workflow, def)
 	}
-	return o, nil
+	return o, def.admits(o.mode)
 }
 
 // dryRuns reports whether a workflow can be walked through without doing anything.
 func (w *workflow) dryRuns() bool {
-	if w == nil || w.declared == nil {
+	if w == nil {
 		return false
 	}
 	about, _ := w.examined()

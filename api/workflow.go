@@ -9,6 +9,7 @@ type Workflow struct {
 	Description string `json:"description,omitempty"`
 	Timeout     string `json:"timeout,omitempty"`
 	Trigger     string `json:"trigger,omitempty"`
+	Mode        string `json:"mode,omitempty"` // how its runs are started; empty where that is as the caller likes
 	IDField     string `json:"id_field,omitempty"`
 	Input       Data   `json:"input,omitzero"` // the contract of its input, as JSON Schema
 	Steps       []Node `json:"steps,omitempty"`

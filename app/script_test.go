@@ -17,6 +17,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/app/internal/place"
+	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/internal/testpg"
 	"github.com/perdure/perdure/journal"
 )
@@ -60,6 +61,14 @@ var scripted = []perdure.Definition{
 		})
 	}),
 	perdure.Define("sleep", func(ctx context.Context, _ int) (int, error) { return 0, perdure.Sleep(ctx, 30*24*time.Hour) }),
+	gated("waited", dag.Sync),
+	gated("unwaited", dag.Async),
+}
+
+// gated makes a graph of a mode whose runs wait for a signal.
+func gated(name string, m dag.Mode) perdure.Definition {
+	g := dag.New[string](name).Mode(m)
+	return g.Output(dag.Add(g, "pass", func(context.Context, string) (string, error) { return "passed", nil }).WaitSignal("go", 0))
 }
 
 // A stage is where scripts run: a directory, and programs by name.

@@ -25,6 +25,7 @@ type starting struct {
 	wait, watch bool
 	in          *input
 	waiter      *waiter
+	mode        perdure.Mode // of the workflow; empty where this program does not know it, or it has none
 }
 
 func (p *program) newStart() *cobra.Command {
@@ -34,7 +35,10 @@ func (p *program) newStart() *cobra.Command {
 		Short: "Start a run of a workflow",
 		Long: `Starts a run, which is durable when the command ends. It begins when an engine has
 the database that knows the workflow. Where a run with the --id is open already, or
-has ended within --dedup, that is the run: nothing is started twice.`,
+has ended within --dedup, that is the run: nothing is started twice.
+
+A graph whose mode is SYNC is waited for also without --wait, for as long as --timeout
+says; one whose mode is ASYNC cannot be.`,
 		Example: `  perdure start order-fulfilment -i '{"id":"ord-1"}' --id ord-1 --watch
   perdure start greet -i '"ada"' --wait
   cat order.json | perdure start order-fulfilment -f -`,
@@ -70,6 +74,12 @@ func (s *starting) run(cmd *cobra.Command, workflow string) error {
 	}
 	if err := s.check(workflow); err != nil {
 		return err
+	}
+	if s.mode == perdure.ModeSync && !s.watch {
+		s.wait = true
+	}
+	if s.mode == perdure.ModeAsync && (s.wait || s.watch) {
+		return usage(cmd, workflow+" is ASYNC: start it without --wait and --watch; runs wait waits for a run")
 	}
 	input, err := s.in.read(cmd)
 	if err != nil {
@@ -110,10 +120,15 @@ func printStarted(w io.Writer, run *perdure.RawRun) error {
 	return err
 }
 
-// check refuses a workflow that a program with workflows of its own does not have.
+// check finds out the mode of the workflow, and refuses one that a program with workflows
+// of its own does not have.
 func (s *starting) check(workflow string) error {
 	known := s.db.program.known
-	if s.force || len(known) == 0 || slices.ContainsFunc(known, func(w perdure.Registered) bool { return w.Name == workflow }) {
+	if i := slices.IndexFunc(known, func(w perdure.Registered) bool { return w.Name == workflow }); i >= 0 {
+		s.mode = known[i].About.Mode
+		return nil
+	}
+	if s.force || len(known) == 0 {
 		return nil
 	}
 	var names []string
@@ -128,6 +143,9 @@ func (s *starting) check(workflow string) error {
 
 func (s *starting) options() []perdure.StartOption {
 	opts := []perdure.StartOption{perdure.Dedup(s.dedup)}
+	if s.wait || s.watch {
+		opts = append(opts, perdure.ModeSync)
+	}
 	if s.id != "" {
 		opts = append(opts, perdure.ID(s.id))
 	}

@@ -87,7 +87,7 @@ func (d *database) workflows(cmd *cobra.Command) ([]api.Workflow, error) {
 func workflowOf(r perdure.Registered) *api.Workflow {
 	w := &api.Workflow{
 		Name: r.Name, Here: true, Pattern: r.Pattern.String(), Version: r.About.Version, Description: r.About.Description,
-		Trigger: r.About.Trigger, IDField: r.About.IDField, Input: api.Data(r.About.Input), Listeners: r.Listeners,
+		Trigger: r.About.Trigger, Mode: string(r.About.Mode), IDField: r.About.IDField, Input: api.Data(r.About.Input), Listeners: r.Listeners,
 	}
 	if r.Timeout > 0 {
 		w.Timeout = r.Timeout.String()
@@ -172,7 +172,7 @@ func printWorkflow(w io.Writer, f api.Workflow) error {
 	}
 	pairs := []string{
 		"workflow", f.Name, "in this program", here, "pattern", f.Pattern, "version", f.Version, "description", f.Description,
-		"timeout", f.Timeout, "started by", f.Trigger, "workflow ID", f.IDField, "input", string(f.Input),
+		"timeout", f.Timeout, "started by", f.Trigger, "mode", f.Mode, "workflow ID", f.IDField, "input", string(f.Input),
 		"open runs", strconv.Itoa(f.Open), "parked", strconv.Itoa(f.Parked), "ended", strconv.Itoa(f.Ended),
 	}
 	for _, n := range f.Steps {

@@ -13,14 +13,14 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// A Mode says how runs of a graph are started.
-type Mode string
+// A Mode says how runs of a graph are started, by the graph and by its name.
+type Mode = perdure.Mode
 
 // The modes.
 const (
-	Sync  Mode = "SYNC"  // by [Graph.Execute], which waits for the end
-	Async Mode = "ASYNC" // by [Graph.Start], which does not
-	Both  Mode = "BOTH"  // as the caller likes
+	Sync  = perdure.ModeSync  // by [Graph.Execute], which waits for the end
+	Async = perdure.ModeAsync // by [Graph.Start], which does not
+	Both  = perdure.ModeBoth  // as the caller likes
 )
 
 // A Graph is a definition. It is built once, usually into a package variable, by one
@@ -90,7 +90,7 @@ func New[I any](name string, opts ...perdure.WorkflowOption) *Graph[I] {
 	d := &definition{declared: declared{name: name, input: reflect.TypeFor[I](), mode: Sync, queries: map[string]Query{}}}
 	opts = slices.Concat(opts, []perdure.WorkflowOption{perdure.Declared(func() (perdure.About, []perdure.Issue) {
 		p := d.finish()
-		return perdure.About{Graph: &p.graph, DryRuns: true}, p.issues
+		return perdure.About{Graph: &p.graph, DryRuns: true, Mode: p.mode}, p.issues
 	}), perdure.Calling(func() perdure.Callbacks { return d.finish().calls })})
 	return &Graph[I]{def: d, Workflow: perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
 		in, err := perdure.Payload[json.RawMessage](ctx)
@@ -101,8 +101,9 @@ func New[I any](name string, opts ...perdure.WorkflowOption) *Graph[I] {
 	}, opts...)}
 }
 
-// Mode says how runs are started; without it [Sync]. It holds for who has the graph: by
-// its name, as the command line does, a run is started as anybody likes.
+// Mode says how runs are started; without it [Sync]. It holds by name too, where the graph
+// is known: see [perdure.Client.Start]. Who starts the Workflow of the graph instead, or a
+// child, does it as they like.
 func (g *Graph[I]) Mode(m Mode) *Graph[I] {
 	g.def.mode = m
 	return g
@@ -183,35 +184,23 @@ func (g *Graph[I]) Graph() perdure.Graph { return g.def.now().graph }
 
 // Start starts a run, as [perdure.Workflow.Start] does, of a graph whose mode allows it.
 func (g *Graph[I]) Start(ctx context.Context, c perdure.Caller, in I, opts ...perdure.StartOption) (*perdure.Run[json.RawMessage], error) {
-	if g.def.now().mode == Sync {
-		return nil, g.def.refuse("start", "its runs are waited for: use Execute, or give it another mode")
-	}
-	return g.Workflow.Start(ctx, c, in, opts...)
+	return g.Workflow.Start(ctx, c, in, append([]perdure.StartOption{Async}, opts...)...)
+}
+
+// StartTx is [Graph.Start] in a transaction: see [perdure.Workflow.StartTx]. Who waits for
+// the end after the commit says so with [Sync].
+func (g *Graph[I]) StartTx(ctx context.Context, c perdure.Caller, tx any, in I, opts ...perdure.StartOption) (*perdure.Run[json.RawMessage], error) {
+	return g.Workflow.StartTx(ctx, c, tx, in, append([]perdure.StartOption{Async}, opts...)...)
 }
 
 // Execute starts a run, of a graph whose mode allows it, waits for its end and tells how
 // it went; where the run continues as new, how the last run of the chain did. A run that
 // has failed is no error here: the result says so. The end of ctx ends only the waiting.
 func (g *Graph[I]) Execute(ctx context.Context, c perdure.Caller, in I, opts ...perdure.StartOption) (Result, error) {
-	if g.def.now().mode == Async {
-		return Result{}, g.def.refuse("execute", "its runs are not waited for: use Start, or give it another mode")
-	}
-	run, err := g.Workflow.Start(ctx, c, in, opts...)
+	run, err := g.Workflow.Start(ctx, c, in, append(slices.Clip(opts), Sync)...)
 	if err != nil {
 		return Result{}, err
 	}
-	if _, err := run.Outcome(ctx); err != nil {
-		return Result{}, err
-	}
-	r, err := run.Report(ctx)
-	for err == nil && r.Successor != "" {
-		if run, err = g.Get(ctx, c, string(r.Successor)); err == nil {
-			r, err = run.Report(ctx)
-		}
-	}
+	r, err := run.Final(ctx)
 	return Result{r}, err
-}
-
-func (d *definition) refuse(verb, why string) error {
-	return &perdure.Error{Code: perdure.CodeInvalid, Op: verb + " " + d.name, Message: "the graph is " + string(d.now().mode) + ": " + why}
 }

@@ -97,7 +97,7 @@ func TestADryRunOfAnythingButAGraphIsRefused(t *testing.T) {
 					t.Errorf("%s, %s by name: %v", who, name, err)
 				}
 			}
-			_, err := c.Start(ctx, "graph", []byte("1"), perdure.DryRun)
+			_, err := c.Start(ctx, "graph", []byte("1"), perdure.DryRun, perdure.ModeSync)
 			if known := c != stranger; known != (err == nil) {
 				t.Errorf("%s, a graph by name: %v", who, err)
 			}

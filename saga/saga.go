@@ -78,10 +78,7 @@ func execute[I any](ctx context.Context, w *perdure.Workflow[I, json.RawMessage]
 	if err != nil {
 		return perdure.Report{}, err
 	}
-	if _, err := run.Outcome(ctx); err != nil {
-		return perdure.Report{}, err
-	}
-	return run.Report(ctx)
+	return run.Final(ctx)
 }
 
 // Output has the result of a step be the output of the saga; without it there is none.

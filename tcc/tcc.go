@@ -132,9 +132,6 @@ func execute[I any](ctx context.Context, c perdure.Caller, w *perdure.Workflow[I
 	if err != nil {
 		return Result{}, err
 	}
-	if _, err := run.Outcome(ctx); err != nil {
-		return Result{}, err
-	}
-	r, err := run.Report(ctx)
+	r, err := run.Final(ctx)
 	return Result{r}, err
 }
