@@ -29,6 +29,8 @@ type lease struct {
 	until  atomic.Int64
 	over   *time.Timer // calls when it has passed
 
+	mu     sync.Mutex    // held while its length is noted
+	owns   time.Time     // when a claim was answered that may have made it a short one
 	idle   atomic.Bool   // it is a long one
 	waking sync.Mutex    // held by who ends a long one
 	nudge  chan struct{} // has a value when it is to be renewed now
@@ -44,20 +46,26 @@ const lapsed = 5 * time.Millisecond
 // next kernel, unless it shows to be done.
 var errLost = errors.New("kernel: the lease is lost")
 
-// extend notes the lease that was asked for at a time.
+// extend notes the lease that was asked for at a time. Where a claim was answered since,
+// that may have come after it in the store, and have made it a short one.
 func (k *Kernel) extend(sent time.Time, c *store.Claimed) {
 	if c.Lease <= 0 {
 		return
 	}
-	l := &k.lease
-	end := sent.Add(c.Lease - c.Lease/margin)
+	l, length := &k.lease, c.Lease
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.period > 0 && !l.owns.Before(sent) {
+		length = min(length, l.period)
+	}
+	end := sent.Add(length - length/margin)
 	l.until.Store(int64(end.Sub(l.born)))
 	if l.over == nil {
 		l.period, l.nudge = c.Lease, make(chan struct{}, 1)
 		l.over = time.AfterFunc(time.Until(end), func() { k.holds() })
 		return
 	}
-	l.idle.Store(c.Lease > l.period)
+	l.idle.Store(length > l.period)
 	l.over.Reset(time.Until(end))
 }
 
@@ -81,8 +89,14 @@ func (k *Kernel) isIdle() bool {
 // shortened notes that a claim asked for at a time has made the engine an owner, and
 // has the lease renewed.
 func (k *Kernel) shortened(sent time.Time, c *store.Claimed) {
+	if c.Lease <= 0 {
+		return
+	}
 	l := &k.lease
-	if c.Lease <= 0 || !l.idle.CompareAndSwap(true, false) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.owns = time.Now()
+	if !l.idle.CompareAndSwap(true, false) {
 		return
 	}
 	end := sent.Add(c.Lease - c.Lease/margin)

@@ -50,3 +50,27 @@ func TestALeaseLapsesByTheEnginesOwnClock(t *testing.T) {
 		})
 	}
 }
+
+// A renewal that makes the lease long, and whose answer comes after that of a claim which
+// has shortened it since, leaves it short: others take over when the short one has passed.
+//
+// spec: P-1
+func TestLateAnswerMakesNoLeaseLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &Kernel{dead: make(chan struct{})}
+		k.lease.born = time.Now()
+		k.extend(time.Now(), &store.Claimed{Lease: time.Second})
+		defer k.lease.over.Stop()
+		sent := time.Now()
+		k.shortened(sent, &store.Claimed{Lease: time.Second})
+		k.extend(sent, &store.Claimed{Lease: store.IdleLeases * time.Second})
+		if until := time.Duration(k.lease.until.Load()); until > time.Second || k.lease.idle.Load() {
+			t.Errorf("the engine goes on for %v, idle: %v", until, k.lease.idle.Load())
+		}
+		time.Sleep(100 * time.Millisecond)
+		k.extend(time.Now(), &store.Claimed{Lease: store.IdleLeases * time.Second})
+		if until := time.Duration(k.lease.until.Load()); until < 5*time.Second || !k.lease.idle.Load() {
+			t.Errorf("a renewal after it: the engine goes on for %v, idle: %v", until, k.lease.idle.Load())
+		}
+	})
+}
