@@ -57,7 +57,7 @@ var ByName WorkflowOption = byName{}
 type byName struct{}
 
 func (byName) workflow(w *workflow) error {
-	w.Workflow.ByName = true
+	w.ByName = true
 	return nil
 }
 

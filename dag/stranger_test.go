@@ -81,8 +81,8 @@ func TestADryRunOfAnythingButAGraphIsRefused(t *testing.T) {
 		go1 := perdure.NewSignal[int]("go")
 		byType := func(c perdure.Caller) map[string]error {
 			_, code := o.code.Start(ctx, c, 1, perdure.DryRun)
-			_, ofSaga := o.saga.Workflow.Start(ctx, c, 1, perdure.DryRun)
-			_, ofTCC := o.tcc.Workflow.Start(ctx, c, 1, sneaky)
+			_, ofSaga := o.saga.Start(ctx, c, 1, perdure.DryRun)
+			_, ofTCC := o.tcc.Start(ctx, c, 1, sneaky)
 			_, signal := perdure.SendWithStart(ctx, c, go1, 1, o.saga.Workflow, 1, x, perdure.DryRun)
 			return map[string]error{"code": code, "saga": ofSaga, "tcc": ofTCC, "signal": signal}
 		}

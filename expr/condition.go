@@ -77,7 +77,7 @@ func (c *condition) Holds(_ context.Context, k perdure.Known) (bool, error) {
 // guarded calls do and shows its error in the text. A panic is an error too.
 func (c *condition) guarded(do func() error) error {
 	err := guard.Try(do)
-	if abort, is := err.(*guard.Abort); is {
+	if abort := guard.AbortOf(err); abort != nil {
 		err = errors.New("it panicked: " + abort.Text())
 	}
 	if err != nil {

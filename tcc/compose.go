@@ -247,7 +247,7 @@ func (m *Member) makeInput(ctx context.Context, given perdure.Given) (json.RawMe
 			data, err = m.input(ctx, given)
 			return err
 		})
-		if abort, is := err.(*guard.Abort); is {
+		if abort := guard.AbortOf(err); abort != nil {
 			err = fmt.Errorf("the input of %s: %w", m.alias, abort)
 		}
 		return data, err

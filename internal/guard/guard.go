@@ -21,6 +21,13 @@ type Abort struct {
 	stack  string
 }
 
+// AbortOf returns the Abort that err is, and nil where it is none. It does not look into
+// what err wraps: that would call methods of the application's errors.
+func AbortOf(err error) *Abort {
+	a, _ := err.(*Abort) //nolint:errorlint // as above
+	return a
+}
+
 // Stack shows where the code ended. Who passes then to [Run] asks in it: later, the
 // stack of runtime.Goexit is gone.
 func (a *Abort) Stack() string {

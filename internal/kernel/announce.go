@@ -255,7 +255,7 @@ func (a *announcer) tell(t telling) bool {
 		if err == nil {
 			return true
 		}
-		if err == errStopping {
+		if err == errStopping { //nolint:errorlint // it is ours; an error of the application's is not asked
 			return false
 		}
 		a.k.listenerFailed(t.Head, err)
@@ -365,7 +365,7 @@ func (s StepInfo) ListenerFailed(err error) { s.a.op.run.k.listenerFailed(s.Run(
 
 func (k *Kernel) listenerFailed(h journal.Head, err error) {
 	text := guard.Text(err)
-	if a, is := err.(*guard.Abort); is {
+	if a := guard.AbortOf(err); a != nil {
 		text += "\n" + a.Stack()
 	}
 	k.observe(observe.Notice{

@@ -42,7 +42,6 @@ type lab struct {
 	eng   *perdure.Engine
 	stop  context.CancelFunc
 	done  chan error
-	count map[string]int
 }
 
 func (l *lab) begin() {

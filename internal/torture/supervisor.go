@@ -55,10 +55,7 @@ func newSupervisor(t *testing.T, o options) (*supervisor, error) {
 	s := &supervisor{options: o, t: t, rng: rand.New(rand.NewPCG(o.Seed, 2)), direct: o.Store}
 	s.report = report{Store: o.Store, Nodes: o.Nodes, Seed: o.Seed, Faults: map[string]int{}, Effects: map[string]int{}, Acts: map[string]int{}}
 	var err error
-	if s.dir, err = os.MkdirTemp("", "torture"); err != nil {
-		return nil, err
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(s.dir) })
+	s.dir = t.TempDir()
 	t.Cleanup(s.end)
 	if o.Store == "postgres" {
 		s.server = testpg.Start(t)
@@ -86,7 +83,7 @@ func newSupervisor(t *testing.T, o options) (*supervisor, error) {
 	for i := range o.Nodes {
 		s.nodes = append(s.nodes, &node{supervisor: s, name: fmt.Sprint("node", i), args: []string{"--store", s.Store, "--world", socket}})
 	}
-	if s.direct != s.options.Store || strings.HasPrefix(s.Store, "postgres") {
+	if s.direct != o.Store || strings.HasPrefix(s.Store, "postgres") {
 		s.nodes = append(s.nodes, &node{supervisor: s, name: "stranger", args: []string{"--store", s.Store, "--world", socket, "--kept", "1ms"}})
 	}
 	for _, n := range s.nodes {

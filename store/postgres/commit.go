@@ -252,7 +252,7 @@ func (t *transaction) prepare() error {
 // its engine has to know soon: others of its runs would wait with it.
 func (t *transaction) waits() bool {
 	return t.group.Engine != 0 && !t.group.Again && !t.joined &&
-		!(len(t.starts.number) == 0 && t.posts.empty() && len(t.updates.number) == 0 && len(t.continued) == 0)
+		(len(t.starts.number) > 0 || !t.posts.empty() || len(t.updates.number) > 0 || len(t.continued) > 0)
 }
 
 // add takes note of a change.

@@ -69,10 +69,10 @@ func (e *Env) declare() {
 			e.graph(f)
 		case "saga":
 			s := e.saga(f)
-			e.flows[f.Name], e.start[f.Name] = s, startOf(s.Workflow.Start)
+			e.flows[f.Name], e.start[f.Name] = s, startOf(s.Start)
 		case "tcc":
 			t := e.tcc(f)
-			e.flows[f.Name], e.start[f.Name] = t, startOf(t.Workflow.Start)
+			e.flows[f.Name], e.start[f.Name] = t, startOf(t.Start)
 		case "sagas":
 			e.sagas(f)
 		case "tccs":
@@ -208,7 +208,7 @@ func (e *Env) sagas(f program.Flow) {
 		}
 		members = append(members, m)
 	}
-	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Workflow.Start)
+	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start)
 }
 
 // tccs is a composition of TCCs of one participant each.
@@ -224,7 +224,7 @@ func (e *Env) tccs(f program.Flow) {
 		}
 		members = append(members, m)
 	}
-	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Workflow.Start)
+	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start)
 }
 
 // Flow is the definition of a declared flow.

@@ -117,12 +117,12 @@ func (o *oracle) block(b Block, id string) {
 
 // Does reports whether an operation makes a call under its plain label once, and has
 // nothing more to foresee than that its fact says so.
-func (op *Op) Does() bool {
-	switch op.Kind {
+func (o *Op) Does() bool {
+	switch o.Kind {
 	case Step:
-		return op.Way != "caught" && op.Way != "unencodable"
+		return o.Way != "caught" && o.Way != "unencodable"
 	case Tx, Async:
-		return op.Way != "caught" && op.Way != "cancel"
+		return o.Way != "caught" && o.Way != "cancel"
 	case Code:
 		return true
 	}

@@ -42,7 +42,10 @@ func (l *Ledger) Handler() http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		l.Mend(labels...)
+		if err := l.Mend(labels...); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
 		_ = json.NewEncoder(w).Encode(true)
 	})
 	return mux
