@@ -48,12 +48,14 @@ func TestDecideReachesOneWaitByItsPath(t *testing.T) {
 		refused(journal.CodeNotFound, "left/refund, right/refund", "refund#2", "skip")
 		refused(journal.CodeInvalid, "retry, skip", "right/refund", "odd")
 		codeless(t, decide("right/refund", "skip"))
-		codeless(t, decide("refund", "retry")) // the one that is left
+		codeless(t, decide("right/refund", "skip")) // again: its caller has not heard of the answer
+		codeless(t, decide("refund", "retry"))      // the one that is left
 		refused(journal.CodeNotFound, "refund", "left/refund", "skip")
 		codeless(t, decide("refund", "skip"))
 		codeless(t, decide("refund#2", "retry"))
 		gives(w, wf, "x", "retry skip skip retry")
 		refused(journal.CodeWrongState, "", "refund", "skip")
+		codeless(t, decide("refund#2", "retry"))
 	}, wf)
 }
 

@@ -156,7 +156,7 @@ func decorate[A, R any](w *world, s *dag.Step[A, R], p spec, steps map[string]da
 		s.Undo(func(ctx context.Context, _ A, _ R) error {
 			w.use(ctx, "undo "+p.id)
 			select {
-			case <-time.After(4 * time.Minute):
+			case <-time.After(time.Minute):
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}

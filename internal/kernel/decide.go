@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -13,13 +14,15 @@ func askedFor(op string, h journal.Head, entries []journal.Entry, name, choice s
 	refused := func(code journal.Code, message, hint string) (journal.Op, error) {
 		return journal.Op{}, &journal.Error{Code: code, Op: op, Message: message, Hint: hint}
 	}
-	if h.Status.IsTerminal() {
-		return journal.Op{}, wrongState(op, h, "it asks for no decision any more")
-	}
 	a := journal.NewAggregate(h.ID, h.WorkflowID, h.Workflow, h.Pattern)
+	made := false // as the last decision of that name
 	for i := range entries {
-		if err := a.Apply(entries[i]); err != nil {
+		e := &entries[i]
+		if err := a.Apply(*e); err != nil {
 			return journal.Op{}, &journal.Error{Code: journal.CodeCorrupt, Op: op, Err: err}
+		}
+		if d := e.Detail; e.Kind == journal.SignalConsumed && d != nil && len(d.Choices) == 1 && (e.Op.Name == name || a.Path(e.Op) == name) {
+			made = d.Choices[0] == choice
 		}
 	}
 	waits := slices.DeleteFunc(a.Snapshot().Waits, func(w journal.Wait) bool { return w.Kind != journal.WaitDecision })
@@ -28,6 +31,10 @@ func askedFor(op string, h journal.Head, entries []journal.Entry, name, choice s
 		meant = slices.DeleteFunc(slices.Clone(waits), func(w journal.Wait) bool { return w.Op.Name != name })
 	}
 	switch {
+	case len(meant) == 0 && made:
+		return journal.Op{}, errDecided
+	case h.Status.IsTerminal():
+		return journal.Op{}, wrongState(op, h, "it asks for no decision any more")
 	case len(waits) == 0:
 		return refused(journal.CodeNotFound, "the run asks for no decision now", "its description shows what it waits for")
 	case len(meant) == 0:
@@ -39,6 +46,10 @@ func askedFor(op string, h journal.Head, entries []journal.Entry, name, choice s
 	}
 	return meant[0].Op, nil
 }
+
+// errDecided says that the decision was made already, and with that choice: its caller
+// did not hear of it, and makes it again.
+var errDecided = errors.New("it is decided so")
 
 // pathsOf lists the paths of waits.
 func pathsOf(waits []journal.Wait) string {

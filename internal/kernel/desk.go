@@ -448,12 +448,23 @@ func (d *Desk) Decide(ctx context.Context, id, name string, by Decided) error {
 	if name == "" {
 		return invalidID(op, name)
 	}
+	err := d.decide(ctx, op, id, name, by)
+	if journal.CodeOf(err) == journal.CodeWrongState { // perhaps by this very decision
+		err = d.decide(ctx, op, id, name, by)
+	}
+	return err
+}
+
+func (d *Desk) decide(ctx context.Context, op, id, name string, by Decided) error {
 	head, entries, err := d.History(ctx, id, 0, 0)
 	if err != nil {
 		return err
 	}
 	asked, err := askedFor(op, head, entries, name, by.Choice)
-	if err != nil {
+	switch {
+	case errors.Is(err, errDecided):
+		return nil
+	case err != nil:
 		return err
 	}
 	_, err = d.deliver(ctx, op, func(o office) (*store.Post, error) {
