@@ -20,8 +20,9 @@ type About struct {
 	IDField     string          `json:"id_field,omitempty"` // the field of that event, or of the input, that is its workflow ID
 	Input       json.RawMessage `json:"input,omitempty"`    // the contract of its input, as JSON Schema
 	Graph       *Graph          `json:"graph,omitempty"`
-	DryRuns     bool            `json:"dry_runs,omitempty"` // of a declaration: it can be walked through without doing anything, see [DryRun]
-	Mode        Mode            `json:"mode,omitempty"`     // of a declaration: how its runs are started; empty where that is as the caller likes
+	DryRuns     bool            `json:"dry_runs,omitempty"`  // of a declaration: it can be walked through without doing anything, see [DryRun]
+	Mode        Mode            `json:"mode,omitempty"`      // of a declaration: how its runs are started; empty where that is as the caller likes
+	Pressured   bool            `json:"pressured,omitempty"` // of a declaration: it does things under a pressure, see [PressureName]
 }
 
 func (a About) workflow(w *workflow) error {
@@ -68,7 +69,7 @@ func (d Declared) workflow(w *workflow) error {
 // examine gives what the definition says of itself, and all issues, and completes it.
 func (w *workflow) examine() (About, []Issue) {
 	about, issues := w.about, []Issue(nil)
-	about.DryRuns, about.Mode = false, "" // only a declaration says them
+	about.DryRuns, about.Pressured, about.Mode = false, false, "" // only a declaration says them
 	if w.declared != nil {
 		about, issues = w.declared()
 		about = about.over(w.about)

@@ -191,6 +191,7 @@ func ReportOf(ctx context.Context) (Report, error) {
 const (
 	headerDryRun    = "perdure:dry-run"
 	headerTriggered = "perdure:triggered-by"
+	headerPressure  = "perdure:pressure"
 )
 
 // reportOf folds a journal.
@@ -220,6 +221,7 @@ func reportOf(h journal.Head, entries []journal.Entry) (Report, error) {
 	}
 	delete(r.Headers, headerDryRun)
 	delete(r.Headers, headerTriggered)
+	delete(r.Headers, headerPressure)
 	if s.Status.IsTerminal() && s.Failure != nil {
 		r.Err = fromFailure(s.Failure)
 	}

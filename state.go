@@ -39,6 +39,7 @@ func InfoOf(ctx context.Context) (Info, error) {
 	dry := i.Headers[headerDryRun] == "true"
 	delete(i.Headers, headerDryRun)
 	delete(i.Headers, headerTriggered)
+	delete(i.Headers, headerPressure)
 	return Info{
 		RunID: i.RunID, WorkflowID: i.WorkflowID, Workflow: i.Workflow, Pattern: i.Pattern, Status: i.Status, Payload: i.Payload, Headers: i.Headers,
 		Attributes: i.Attributes, Started: i.Started, Steps: i.Steps, DryRun: dry, Scope: i.Scope,

@@ -10,7 +10,7 @@ import (
 // replay.
 type Walk struct {
 	Layers   [][]string
-	Pressure Pressure // how many go on at a time, over all layers; nil for no limit
+	Pressure Pressure // how many go on at a time, over all layers; nil for no limit; see [PressureName]
 	// Begin begins a node, and gives what it waits for; nil where it has ended at once.
 	// Alone says that nothing else goes on until it has.
 	Begin func(node string, alone bool) (Awaitable, error)
@@ -34,9 +34,9 @@ func (w Walk) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := w.Pressure
-	if p == nil {
-		p = AtMost(0)
+	p, err := pressureOf(ctx, w.Pressure)
+	if err != nil {
+		return err
 	}
 	s := strider{Walk: w, ctx: ctx, flow: p.Begin(), now: info.Started, nodes: map[Awaitable]string{}}
 	defer s.close()

@@ -188,6 +188,9 @@ func startOptionsOf(workflow string, def *workflow, opts []StartOption) (startOp
 	if o.headers[headerDryRun] == "true" && !def.dryRuns() {
 		return o, noDryRun(workflow, def)
 	}
+	if err := checkPressureName(workflow, def, o.headers[headerPressure]); err != nil {
+		return o, err
+	}
 	return o, def.admits(o.mode)
 }
 

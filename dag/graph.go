@@ -90,7 +90,7 @@ func New[I any](name string, opts ...perdure.WorkflowOption) *Graph[I] {
 	d := &definition{declared: declared{name: name, input: reflect.TypeFor[I](), mode: Sync, queries: map[string]Query{}}}
 	opts = slices.Concat(opts, []perdure.WorkflowOption{perdure.Declared(func() (perdure.About, []perdure.Issue) {
 		p := d.finish()
-		return perdure.About{Graph: &p.graph, DryRuns: true, Mode: p.mode}, p.issues
+		return perdure.About{Graph: &p.graph, DryRuns: true, Pressured: true, Mode: p.mode}, p.issues
 	}), perdure.Calling(func() perdure.Callbacks { return d.finish().calls })})
 	return &Graph[I]{def: d, Workflow: perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
 		in, err := perdure.Payload[json.RawMessage](ctx)

@@ -23,7 +23,7 @@ type Part struct {
 // variables and store, in a scope of that name, or in a loop of that name and a
 // [perdure.Key]. It waits until the saga has ended. A saga that has failed is undone
 // then; that is no error here: the part says so. The saga's own timeout has no meaning,
-// and it need not be registered.
+// and it need not be registered. A [perdure.PressureName] holds instead of its pressure.
 //
 // Where a compensation waits for an operator, the run is SUSPENDED meanwhile; he decides
 // for the name undo:NAME.STEP, or undo:NAME.KEY.STEP.
@@ -42,6 +42,10 @@ func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure
 	if err != nil {
 		return nil, err
 	}
+	pressure, opts, err := pressureOf(p.pressure, opts)
+	if err != nil {
+		return nil, err
+	}
 	within, err := perdure.Scope(ctx, name, opts...)
 	if err != nil {
 		return nil, err
@@ -50,6 +54,7 @@ func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure
 	if err != nil {
 		return nil, err
 	}
+	part.x.pressure = pressure
 	for _, o := range opts {
 		if key, is := o.(perdure.Key); is {
 			part.x.part = name + "." + string(key) + "."
@@ -62,6 +67,25 @@ func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure
 		return nil, err
 	}
 	return part, part.run(within)
+}
+
+// pressureOf takes the names of pressures off the options of a part, and returns the one
+// that holds.
+func pressureOf(p perdure.Pressure, opts []perdure.BranchOption) (perdure.Pressure, []perdure.BranchOption, error) {
+	var left []perdure.BranchOption
+	for _, o := range opts {
+		name, is := o.(perdure.PressureName)
+		if !is {
+			left = append(left, o)
+			continue
+		}
+		named, err := perdure.NamedPressure(string(name))
+		if err != nil {
+			return nil, nil, err
+		}
+		p = named
+	}
+	return p, left, nil
 }
 
 // tooLong gives a step whose compensation an operator could not decide on, in a part of

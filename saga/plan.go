@@ -157,7 +157,7 @@ func (p *plan) types(t *step, own reflect.Type) perdure.GivenTypes {
 // declare is what the definition says of itself when it is registered.
 func (d *definition) declare() (perdure.About, []perdure.Issue) {
 	p := d.compile()
-	return perdure.About{Graph: &p.graph}, p.issues
+	return perdure.About{Graph: &p.graph, Pressured: true}, p.issues
 }
 
 // callbacks are those of the definition.

@@ -12,6 +12,7 @@ import (
 // gave: a replay makes it anew. Workflow code writes it, the bodies of steps read it.
 type execution struct {
 	*plan
+	pressure perdure.Pressure
 	part     string     // its name in the run that it is a part of, with a dot; empty where it is the run
 	path     string     // of the scope that it runs in, with a slash; empty where it is the run
 	whole    *composing // that it is a member of; nil for none
@@ -57,7 +58,7 @@ type failure struct {
 
 func (p *plan) begin(input json.RawMessage) *execution {
 	x := &execution{
-		plan: p, input: input, calls: p.calls.Begin(),
+		plan: p, pressure: p.pressure, input: input, calls: p.calls.Begin(),
 		units: map[string]*unit{}, clones: map[string][]*unit{}, left: map[string]int{},
 		results: map[string]json.RawMessage{}, undone: map[string]json.RawMessage{}, undoErrs: map[string]error{}, judged: map[string]bool{},
 	}

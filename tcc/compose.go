@@ -233,7 +233,7 @@ func (a *assembly) before(alias string, known map[string]bool) map[string]bool {
 // declare is what the composition says of itself when it is registered.
 func (c *composition) declare() (perdure.About, []perdure.Issue) {
 	a := c.compile()
-	return perdure.About{Graph: &a.graph}, a.issues
+	return perdure.About{Graph: &a.graph, Pressured: true}, a.issues
 }
 
 // callbacks are those of the composition.

@@ -1,0 +1,154 @@
+package saga_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/saga"
+)
+
+// calling is a saga that calls six times at once, unless a pressure keeps it from that,
+// and fails each time.
+func calling(p perdure.Pressure) *saga.Saga[int] {
+	def := saga.New[int]("calling").Pressure(p)
+	saga.AddEach(def, "call", func(int) []int { return []int{0, 1, 2, 3, 4, 5} }, func(context.Context, int) (int, error) { return 0, errBroken })
+	return def
+}
+
+// refusals counts the steps that an open breaker has refused.
+func refusals(r perdure.Report) (n int) {
+	for _, s := range r.Steps {
+		if open := (*perdure.BreakerOpenError)(nil); errors.As(s.Err, &open) {
+			n++
+		}
+	}
+	return n
+}
+
+// The pressure that a start names holds for that run alone, also after a crash.
+//
+// spec: P-12
+func TestAStartNamesThePressureOfItsRun(t *testing.T) {
+	def := calling(nil)
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		for want, opts := range map[int][]perdure.StartOption{4: {perdure.PressureName("circuit-breaker-aggressive")}, 0: nil} {
+			run := perduretest.Start(env, def.Workflow, 1, opts...)
+			_, _ = run.Result()
+			if err := env.Do(func(eng *perdure.Engine) error {
+				r, err := eng.Report(env.Context(), run.ID())
+				if n := refusals(r); n != want || len(r.Headers) != 0 {
+					env.Errorf("%d steps are refused, want %d; the headers are %v", n, want, r.Headers)
+				}
+				return err
+			}); err != nil {
+				env.Fatal(err)
+			}
+		}
+		return nil
+	}, def)
+}
+
+// An option of Inline names that of a part.
+//
+// spec: P-12
+func TestAPartIsUnderThePressureThatItNames(t *testing.T) {
+	part := calling(perdure.AtMost(1))
+	whole := perdure.Define("whole", func(ctx context.Context, name string) (int, error) {
+		p, err := part.Inline(ctx, "part", 1, perdure.PressureName(name))
+		if err != nil {
+			return 0, err
+		}
+		return len(p.FailedSteps()), nil
+	})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, whole, "circuit-breaker-aggressive")
+		if n, err := run.Result(); err != nil || n != 6 {
+			env.Error(n, err)
+		}
+		if err := env.Do(func(eng *perdure.Engine) error {
+			r, err := eng.Report(env.Context(), run.ID())
+			if n := refusals(r); n != 4 {
+				env.Errorf("%d steps are refused, want 4", n)
+			}
+			return err
+		}); err != nil {
+			env.Error(err)
+		}
+		if _, err := perduretest.Start(env, whole, "nobody").Result(); !errors.Is(err, &perdure.Error{Code: perdure.CodeNotFound}) {
+			env.Error(err)
+		}
+	}, whole)
+}
+
+// A name that no pressure has, and a workflow that does nothing under one, refuse it at
+// the call; an engine that does not know the name parks the run.
+//
+// spec: P-12
+func TestAPressureThatMeansNothingIsRefusedAtTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		def, code := calling(nil), perdure.Define("code", nothing)
+		members, eng := saga.Compose[int]("members"), newEngine(t)
+		saga.Join(members, "calling", def)
+		if err := eng.Register(def, code, members); err != nil {
+			t.Fatal(err)
+		}
+		batched := perdure.PressureName("batched")
+		_, unknown := def.Start(t.Context(), eng, 1, perdure.PressureName("nobody"))
+		_, sneaky := def.Start(t.Context(), eng, 1, perdure.Headers{"perdure:pressure": "nobody"})
+		for _, err := range []error{unknown, sneaky} {
+			if !errors.Is(err, &perdure.Error{Code: perdure.CodeNotFound}) {
+				t.Errorf("an unknown name: %v", err)
+			}
+		}
+		_, ofCode := code.Start(t.Context(), eng, 1, batched)
+		_, ofMembers := members.Start(t.Context(), eng, 1, batched)
+		_, byName := eng.Start(t.Context(), "gone", []byte("1"), batched)
+		_, empty := def.Start(t.Context(), eng, 1, perdure.PressureName(""))
+		_, scope := perdure.Scope(t.Context(), "scope", batched)
+		for what, err := range map[string]error{"code": ofCode, "members": ofMembers, "not known": byName, "empty": empty, "scope": scope} {
+			if e := (*perdure.Error)(nil); !errors.As(err, &e) || e.Code != perdure.CodeInvalid || what != "empty" && e.Hint == "" {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	})
+}
+
+// spec: P-12
+func TestAnEngineWithoutThePressureParksTheRun(t *testing.T) {
+	defer perdure.ResetPressures()
+	def := saga.New[int]("saga")
+	saga.Add(def, "a", func(ctx context.Context, n int) (int, error) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Minute):
+		}
+		return n, ctx.Err()
+	})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		register := func() {
+			if err := perdure.RegisterPressure("mine", perdure.AtMost(1)); err != nil {
+				env.Fatal(err)
+			}
+		}
+		register()
+		run := perduretest.Start(env, def.Workflow, 1, perdure.PressureName("mine"))
+		env.Sleep(time.Second)
+		perdure.ResetPressures()
+		env.Crash()
+		env.Settle()
+		run.Is(journal.Suspended)
+		register()
+		if err := env.Engine().Resume(env.Context(), run.ID()); err != nil {
+			env.Fatal(err)
+		}
+		if _, err := run.Result(); err != nil {
+			env.Error(err)
+		}
+	}, def)
+}
