@@ -206,7 +206,7 @@ func TestConditionCostsWhatItReads(t *testing.T) {
 					var m meter
 					w := clockwork(t, perdure.Options{}, judged(&m))
 					defer w.end()
-					if _, err := w.eng.Start(context.Background(), "w", fmt.Append(nil, n), perdure.ID("x")); err != nil {
+					if _, err := w.eng.Start(context.Background(), "w", fmt.Append(nil, n), perdure.ID("x"), perdure.ModeSync); err != nil {
 						t.Fatal(err)
 					}
 					synctest.Wait()

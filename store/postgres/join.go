@@ -18,17 +18,14 @@ select $1, $2, $3, $4, $5, now, now + $6::bigint * interval '1 microsecond' from
 
 	nextEngine = `select nextval('perdure.engines_id_seq')`
 
-	// renew is an update of a column that is no key: it does not wait for commits, which
-	// hold the row, and they do not wait for it.
-	renew = `with renewed as (
-    update perdure.engines set seen = now, leased = now + i.lease * interval '1 microsecond'
-    from clock_timestamp() now, (select case
-        when $2::bigint = $3::bigint then $2::bigint
+	// renew looks at no other table: it passes also while somebody has locked those.
+	renew = renewFor(`$2::bigint`)
+
+	// renewIdle gives the long lease, $3, to an engine that owns no run and owes nothing.
+	renewIdle = renewFor(`case
         when (select true from perdure.heads h where h.owner = $1 and h.owner > 0 and h.ended is null limit 1) then $2::bigint
         when (select true from perdure.owed o where o.teller = $1 limit 1) then $2::bigint
-        else $3::bigint end as lease) i
-    where id = $1 returning i.lease)
-select 1 / count(*), max(lease) from renewed`
+        else $3::bigint end`)
 
 	// findDead gives the engines whose lease has passed, and in how many microseconds
 	// the next one passes.
@@ -146,14 +143,25 @@ func (s *Store) sweep(ctx context.Context, after int64) (last int64, more bool) 
 	return last, more
 }
 
+// renewFor returns the statement that has the lease of an engine begin anew. It updates a
+// column that is no key: it does not wait for commits, which hold the row, and they do not
+// wait for it.
+func renewFor(lease string) string {
+	return `with renewed as (
+    update perdure.engines set seen = now, leased = now + i.lease * interval '1 microsecond'
+    from clock_timestamp() now, (select ` + lease + ` as lease) i
+    where id = $1 returning i.lease)
+select 1 / count(*), max(lease) from renewed`
+}
+
 // renewal makes the lease of an engine begin anew, and takes over those that are dead.
 func (s *Store) renewal(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	var b batch
-	lease, longest := s.options.Lease, s.options.Lease
+	lease, statement, args := s.options.Lease, renew, []any{int64(c.Engine), s.options.Lease.Microseconds()}
 	if c.Idle {
-		longest *= store.IdleLeases
+		statement, args = renewIdle, append(args, (store.IdleLeases*lease).Microseconds())
 	}
-	b.add(renew, int64(c.Engine), lease.Microseconds(), longest.Microseconds()).or(store.ErrFenced).each(func(rows pgx.Rows) error {
+	b.add(statement, args...).or(store.ErrFenced).each(func(rows pgx.Rows) error {
 		var micros int64
 		err := rows.Scan(nil, &micros)
 		lease = time.Duration(micros) * time.Microsecond
