@@ -198,6 +198,9 @@ func Judge(e Evidence) []string {
 		b.runs[r.Head.ID] = r
 		b.byID[r.Head.WorkflowID] = append(b.byID[r.Head.WorkflowID], r)
 	}
+	for _, runs := range b.byID { // several engines give out numbers: those tell no order
+		slices.SortStableFunc(runs, func(r, s *Run) int { return s.Head.Created.Compare(r.Head.Created) })
+	}
 	for _, c := range e.Calls {
 		if strings.HasPrefix(c.Label, told) {
 			b.told[strings.TrimPrefix(c.Label, told)] = true

@@ -105,6 +105,23 @@ func TestJudgeSeesWhatIsWrong(t *testing.T) {
 	}
 }
 
+// What a program has come to is what its last run has come to, and that is the one that
+// began last.
+//
+// spec: B-27
+func TestTheLastRunIsTheOneThatBeganLast(t *testing.T) {
+	e := good(t)
+	before := *e.Runs[0]
+	before.Head.ID, before.Head.Status = "before", journal.ContinuedAsNew
+	before.Head.Created = before.Head.Created.Add(-time.Second)
+	e.Runs = append([]*Run{&before}, e.Runs...)
+	for _, bad := range Judge(e) {
+		if strings.Contains(bad, "ended CONTINUED_AS_NEW") {
+			t.Error(bad)
+		}
+	}
+}
+
 // An open run is an orphan exactly where no row wakes it.
 //
 // spec: B-27
