@@ -193,8 +193,12 @@ func (s *supervisor) judge(ctx context.Context, r *round) error {
 		ids = append(append(ids, c.ID), c.Want.Children...)
 	}
 	slices.Sort(ids)
-	var err error
-	if r.runs, err = judge.Read(ctx, s.store, slices.Compact(ids)...); err != nil {
+	ids = slices.Compact(ids)
+	err := anew(ctx, func() (err error) {
+		r.runs, err = judge.Read(ctx, s.store, ids...)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	calls, err := s.ledger.more()
@@ -214,7 +218,11 @@ func (s *supervisor) judge(ctx context.Context, r *round) error {
 		}
 	}
 	r.wrong = append(r.wrong, judge.Judge(judge.Evidence{Cases: r.cases, Calls: calls, Runs: r.runs, Money: money, Told: true})...)
-	orphans, err := s.orphans(ctx)
+	var orphans []string
+	err = anew(ctx, func() (err error) {
+		orphans, err = s.orphans(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -222,6 +230,17 @@ func (s *supervisor) judge(ctx context.Context, r *round) error {
 	r.wrong = append(r.wrong, s.replay(r)...)
 	s.count(r, len(calls), judge.Repeated(calls))
 	return nil
+}
+
+// anew reads from the store, again for a while where that fails: the handle may have
+// connections of before the server was killed.
+func anew(ctx context.Context, read func() error) error {
+	for tries := 0; ; tries++ {
+		err := read()
+		if err == nil || tries == 20 || !nap(ctx, 100*time.Millisecond) {
+			return err
+		}
+	}
 }
 
 // count adds the numbers of a round.

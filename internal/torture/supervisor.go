@@ -74,6 +74,7 @@ func newSupervisor(t *testing.T, o options) (*supervisor, error) {
 	if s.db, money, err = openDB(ctx, s.direct); err != nil {
 		return nil, err
 	}
+	s.db.SetMaxIdleConns(0) // what is kept over a kill of the server is of no use
 	socket := filepath.Join(s.dir, "world")
 	s.world, s.ledger = world.Dial(socket), &ledger{path: filepath.Join(s.dir, "ledger")}
 	if err := s.startWorld(socket); err != nil {
