@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,13 +128,13 @@ func TestKillsFromOutsideParkNobody(t *testing.T) {
 // spec: B-1
 func TestASuspectIsAcquittedWhenItWaitsOrItsEngineStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := true
+		var quick atomic.Bool
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			if _, err := perdure.NewSignal[int]("go").Wait(ctx); err != nil {
 				return 0, err
 			}
 			return perdure.Step(ctx, "s", func(ctx context.Context) (int, error) {
-				if slow {
+				if !quick.Load() {
 					<-ctx.Done()
 				}
 				return 1, ctx.Err()
@@ -163,7 +164,7 @@ func TestASuspectIsAcquittedWhenItWaitsOrItsEngineStops(t *testing.T) {
 		if s := statusOf(w, "x"); s != journal.Running {
 			t.Errorf("the run is %v", s)
 		}
-		slow = false
+		quick.Store(true)
 		w.crash()
 		time.Sleep(time.Minute)
 		if s := statusOf(w, "x"); s != journal.Completed {
