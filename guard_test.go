@@ -156,7 +156,7 @@ func places(bad func() error) map[string]func() (perdure.Definition, perdure.Opt
 	}
 }
 
-// catch says whether f did not return.
+// catch reports whether f did not return.
 func catch(f func()) bool {
 	done := make(chan bool)
 	go func() {

@@ -22,7 +22,7 @@ type doer struct {
 	plain bool // it has no options that tell of a change
 }
 
-// changed gives the options that tell of a change.
+// changed returns the options that tell of a change.
 func changed[O any](was perdure.RenamedFrom, added bool, renamed func(perdure.RenamedFrom) O, isAdded O) []O {
 	var opts []O
 	if was != "" {

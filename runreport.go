@@ -137,7 +137,7 @@ func ResultOf[T any](r Report, step string) (T, bool, error) {
 	return v, err == nil, err
 }
 
-// Report gives the report of a run, by run ID or workflow ID. Of a run with a row that
+// Report returns the report of a run, by run ID or workflow ID. Of a run with a row that
 // cannot be read, or is missing, it tells what comes before that row, with an [Error] of
 // code corrupt.
 func (c *Client) Report(ctx context.Context, id string) (Report, error) {

@@ -216,7 +216,7 @@ func noDryRun(workflow string, def *workflow) error {
 	return e
 }
 
-// spec gives what the kernel is asked to start. The pattern of a workflow that is not known
+// spec returns what the kernel is asked to start. The pattern of a workflow that is not known
 // here is written by the engine that takes the run up.
 func (o startOptions) spec(workflow string, def *workflow, input []byte) kernel.Start {
 	pattern := journal.PatternWorkflow

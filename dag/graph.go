@@ -169,7 +169,7 @@ func (g *Graph[I]) Again(next func(k perdure.Known) (I, bool)) *Graph[I] {
 	return g
 }
 
-// Layers gives the IDs of the steps, layer by layer, as the graph is now. Those of a run
+// Layers returns the IDs of the steps, layer by layer, as the graph is now. Those of a run
 // are in its report.
 func (g *Graph[I]) Layers() [][]string {
 	layers := slices.Clone(g.def.now().layers)

@@ -125,7 +125,7 @@ func (t *step) clones(input json.RawMessage) (out []clone, err error) {
 	return out, err
 }
 
-// over gives what a step over a list becomes.
+// over returns what a step over a list becomes.
 func (t *step) over(input json.RawMessage) (out []clone, err error) {
 	items, err := t.each.items(input)
 	if err != nil {

@@ -14,7 +14,7 @@ func (r *Run) CutOff() {
 	}
 }
 
-// Whole gives what a driver has loaded of a range up to the first entry that is missing,
+// Whole returns what a driver has loaded of a range up to the first entry that is missing,
 // with a CorruptError that names it. Messages and ends are given as they are.
 func (r Range) Whole(run journal.Number, entries []journal.Entry) ([]journal.Entry, error) {
 	from := max(r.From, 1)

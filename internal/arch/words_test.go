@@ -441,7 +441,7 @@ func recovers(h *house) (found []string) {
 	return found
 }
 
-// callsOf gives the calls of a builtin.
+// callsOf returns the calls of a builtin.
 func callsOf(in ast.Node, builtin string) (calls []*ast.CallExpr) {
 	ast.Inspect(in, func(n ast.Node) bool {
 		if c, ok := n.(*ast.CallExpr); ok {

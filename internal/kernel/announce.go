@@ -301,7 +301,7 @@ func (a *announcer) enter(slots chan struct{}) bool {
 	return false
 }
 
-// slotsOf gives the slots of a listener; nil is the subscriber.
+// slotsOf returns the slots of a listener; nil is the subscriber.
 func (a *announcer) slotsOf(l *Listener) chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -36,7 +36,7 @@ func (b batch) parts() (all []batch) {
 	return append(all, b)
 }
 
-// held says whether a group has to wait for a transaction of somebody's.
+// held reports whether a group has to wait for a transaction of somebody's.
 func held(err error) bool { return errors.Is(err, store.ErrHeld) }
 
 // setAside has a batch tried again beside the groups that follow.

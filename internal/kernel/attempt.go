@@ -355,7 +355,7 @@ func (o *operation) mark(d *journal.Detail) *journal.Detail {
 	return d
 }
 
-// An upshot says whether a step that has failed is tried again, and after how long.
+// An upshot tells whether a step that has failed is tried again, and after how long.
 type upshot struct {
 	again bool
 	after time.Duration

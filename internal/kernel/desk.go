@@ -109,7 +109,7 @@ func (d *Desk) History(ctx context.Context, id string, from int64, limit int) (j
 	return head, entries, err
 }
 
-// Read gives entries of a journal without spilled payloads; of a damaged one those before
+// Read returns entries of a journal without spilled payloads; of a damaged one those before
 // the damage, with an error of code corrupt.
 func (d *Desk) Read(ctx context.Context, h journal.Head, r store.Range) ([]journal.Entry, error) {
 	return d.load(ctx, "read "+string(h.ID), h, r)

@@ -322,7 +322,7 @@ func (k *Kernel) running(ctx context.Context, op string) error {
 	return nil
 }
 
-// unavailable gives what the store could not be asked as an error of this module; a
+// unavailable returns what the store could not be asked as an error of this module; a
 // damaged journal is told as such.
 func unavailable(op string, err error) error {
 	var corrupt *journal.CorruptError
@@ -427,7 +427,7 @@ func (k *Kernel) commit(g *store.Group) error {
 	}
 }
 
-// unlessDead gives err, or what is final where the engine is dead.
+// unlessDead returns err, or what is final where the engine is dead.
 func (k *Kernel) unlessDead(err error) error {
 	if !k.lives() {
 		return store.ErrClosed

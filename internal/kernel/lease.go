@@ -73,7 +73,7 @@ func (k *Kernel) extend(sent time.Time, c *store.Claimed) {
 // take anything over. With its first run it holds a short one again: a claim ends the
 // long one in the store, and a start asks for a short one before it makes the run.
 
-// isIdle says whether a long lease would do: nothing is here, and nothing is due before
+// isIdle reports whether a long lease would do: nothing is here, and nothing is due before
 // others sweep, who may not know of it yet.
 func (k *Kernel) isIdle() bool {
 	known := k.cfg.Sweep
@@ -137,7 +137,7 @@ func (k *Kernel) holds() bool {
 	return false
 }
 
-// lives says whether the user's code may be called. It is asked just before, since
+// lives reports whether the user's code may be called. It is asked just before, since
 // anything may come between the begin of an attempt and its body: the process may have
 // been stopped, or an observer may have taken its time.
 func (k *Kernel) lives() bool {

@@ -200,7 +200,7 @@ const (
 	blocked                     // it waits for something outside the engine
 )
 
-// dump gives the stacks of all goroutines.
+// dump returns the stacks of all goroutines.
 func dump() []byte {
 	for size := max(1<<16, runtime.NumGoroutine()*1500); ; size *= 2 {
 		size = min(size, maxDump)
@@ -216,7 +216,7 @@ const (
 	ofWorkflow = ofKernel + "(*branch).workflow(0x"
 )
 
-// find gives what the goroutines of branches do, by address, as a dump has it.
+// find returns what the goroutines of branches do, by address, as a dump has it.
 func find(dump []byte, wanted map[uintptr]longTurn) map[uintptr]whereabouts {
 	found := map[uintptr]whereabouts{}
 	for at := 0; ; {

@@ -313,7 +313,7 @@ func (m *memo) ask(op journal.Op, c class) (*record, error) {
 	return nil, nil
 }
 
-// ahead gives the recorded operation of the scope that lies ahead of another build's
+// ahead returns the recorded operation of the scope that lies ahead of another build's
 // code, which asks for an operation that is not recorded; nil where there is none. It is
 // the first of that class, else the first. One that the code has passed without asking
 // for it does not count: it was removed.

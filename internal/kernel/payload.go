@@ -138,7 +138,7 @@ func final(err error) bool {
 	return refusal(err) || errors.Is(err, store.ErrNotFound) || over(err)
 }
 
-// over says whether the engine must not go on with its store.
+// over reports whether the engine must not go on with its store.
 func over(err error) bool {
 	for _, end := range []error{store.ErrClosed, store.ErrFenced, store.ErrLost, store.ErrDamaged} {
 		if errors.Is(err, end) {

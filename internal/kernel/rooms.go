@@ -43,7 +43,7 @@ type follow struct {
 	next  []telling
 }
 
-// roomOf gives the room of a listener; nil is the subscriber. It is called with the lock.
+// roomOf returns the room of a listener; nil is the subscriber. It is called with the lock.
 func (a *announcer) roomOf(l *Listener) *room {
 	r := a.rooms[l]
 	if r == nil {
@@ -53,7 +53,7 @@ func (a *announcer) roomOf(l *Listener) *room {
 	return r
 }
 
-// full gives those of the listeners whose rooms are.
+// full returns those of the listeners whose rooms are.
 func (a *announcer) full(lanes []*Listener) (out []*Listener) {
 	for _, l := range lanes {
 		if a.roomOf(l).held >= maxHeld {
@@ -96,7 +96,7 @@ func (a *announcer) miss(lanes []*Listener, number int64) {
 	}
 }
 
-// audience gives who is to hear of an entry and has not. It is called without the lock.
+// audience returns who is to hear of an entry and has not. It is called without the lock.
 func (a *announcer) audience(o store.Owed) []*Listener {
 	if o.Entry.Kind == journal.EventEmitted {
 		return []*Listener{nil}

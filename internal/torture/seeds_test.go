@@ -12,7 +12,7 @@ var (
 	seedCount = flag.Int("torture.seeds", 0, "how many seeds; 0 is few")
 )
 
-// seeds gives random seeds and logs the first one, with which the test is run again.
+// seeds returns random seeds and logs the first one, with which the test is run again.
 func seeds(t *testing.T, n int) iter.Seq[uint64] {
 	first := *firstSeed
 	if first == 0 {

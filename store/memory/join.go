@@ -50,7 +50,7 @@ func (s *Store) renew(c store.Claim) store.Claimed {
 	return out
 }
 
-// isIdle says whether an engine has nothing that others would have to take over.
+// isIdle reports whether an engine has nothing that others would have to take over.
 func (d *data) isIdle(id journal.EngineID) bool {
 	for _, r := range d.byNumber {
 		if r.head.Owner == id && r.isOpen() {

@@ -61,7 +61,7 @@ func (d *data) judge(p *store.Post, now time.Time) (store.Verdict, *run, int64) 
 	return store.Delivered, r, p.Unrouted
 }
 
-// receiver gives the run of the number that a message is for, or the open one of its
+// receiver returns the run of the number that a message is for, or the open one of its
 // chain that the message follows to; nil for none.
 func (d *data) receiver(p *store.Post) *run {
 	r := d.runs[p.Run]

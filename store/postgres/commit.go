@@ -248,7 +248,7 @@ func (t *transaction) prepare() error {
 	return t.succeed()
 }
 
-// waits says whether the group may come to wait for a transaction of the user's, and
+// waits reports whether the group may come to wait for a transaction of the user's, and
 // its engine has to know soon: others of its runs would wait with it.
 func (t *transaction) waits() bool {
 	return t.group.Engine != 0 && !t.group.Again && !t.joined &&

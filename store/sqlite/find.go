@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Find gives heads by filter, newest first. Of each status there is an index, so each is
+// Find returns heads by filter, newest first. Of each status there is an index, so each is
 // looked for by itself.
 func (s *Store) Find(ctx context.Context, f store.Filter) (heads []journal.Head, next journal.Number, err error) {
 	page := f.Page()

@@ -22,7 +22,7 @@ type many struct {
 // listed gives the statement that has a list of numbers between two parts.
 func listed(before, after string) many { return places(before+" in (", "?", ")"+after) }
 
-// places gives the statement that has a list of such places between two parts.
+// places returns the statement that has a list of such places between two parts.
 func places(before, place, after string) many {
 	m := many{width: strings.Count(place, "?")}
 	for i, size := range listSizes {

@@ -126,7 +126,7 @@ func name(c *conn) error {
 	return nil
 }
 
-// checkVersion gives the version of the schema, zero where there is none: then the file
+// checkVersion returns the version of the schema, zero where there is none: then the file
 // is empty, or an application's. It refuses a newer one.
 func checkVersion(c *conn) (int, error) {
 	var prefixed, plain int64

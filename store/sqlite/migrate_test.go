@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// migration gives the statements of a migration, or of a new database for version 0.
+// migration returns the statements of a migration, or of a new database for version 0.
 func migration(t *testing.T, version int) string {
 	t.Helper()
 	file := "migrations/new.sql"
@@ -150,7 +150,7 @@ func TestMigrationIsOneTransaction(t *testing.T) {
 	}
 }
 
-// shape gives the tables, columns and indexes of a database, by name. Indexes of before
+// shape returns the tables, columns and indexes of a database, by name. Indexes of before
 // have names without the prefix.
 func shape(t *testing.T, c *conn) string {
 	t.Helper()

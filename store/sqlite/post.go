@@ -113,7 +113,7 @@ func (r *receiver) isThere() bool { return r.Number != 0 }
 // isOpen says whether there is such a run and it has not ended.
 func (r *receiver) isOpen() bool { return r.isThere() && r.Ended.IsZero() }
 
-// receiver gives the run that a message is for: the one of the number, or the open one
+// receiver returns the run that a message is for: the one of the number, or the open one
 // of its chain that the message follows to, or the one that the workflow ID stands for. There is one of each
 // run, which knows what the group has posted to it.
 func (tx *transaction) receiver(p *store.Post) (*receiver, error) {
