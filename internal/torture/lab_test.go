@@ -32,13 +32,14 @@ var registered = sync.OnceValue(play.Register)
 type lab struct {
 	t        *testing.T
 	open     func() store.Store // another handle on the same data
-	env      *play.Env
+	play     func() *play.Env   // what another process has
 	ledger   *world.Ledger
 	db       *sql.DB
 	patience time.Duration // until everything must have ended
 
 	mu    sync.Mutex
 	store store.Store
+	env   *play.Env
 	eng   *perdure.Engine
 	stop  context.CancelFunc
 	done  chan error
@@ -46,10 +47,10 @@ type lab struct {
 
 func (l *lab) begin() {
 	l.t.Helper()
-	s := l.open()
+	s, env := l.open(), l.play()
 	eng, err := perdure.New(s, perdure.Options{Build: "lab", Linger: -1, Drain: -1, Sweep: time.Second, Publisher: moody()})
 	if err == nil {
-		err = eng.Register(l.env.Definitions()...)
+		err = eng.Register(env.Definitions()...)
 	}
 	if err != nil {
 		l.t.Fatal(err)
@@ -57,10 +58,10 @@ func (l *lab) begin() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- eng.Run(ctx) }()
-	l.env.Use(eng)
+	env.Use(eng)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.store, l.eng, l.stop, l.done = s, eng, cancel, done
+	l.store, l.env, l.eng, l.stop, l.done = s, env, eng, cancel, done
 }
 
 // moody is a publisher that panics now and then.
@@ -77,10 +78,10 @@ func moody() perdure.Publisher {
 	})
 }
 
-func (l *lab) client() *perdure.Client {
+func (l *lab) now() (*play.Env, *perdure.Client) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.eng.Client
+	return l.env, l.eng.Client
 }
 
 // end ends the engine: in good order, or as the death of its process would.
@@ -95,7 +96,7 @@ func (l *lab) end(crash bool) {
 	}
 }
 
-// torture has programs run while the engine dies and comes back, and gives what is
+// torture has programs run while the engine dies and comes back, and returns what is
 // wrong in the end.
 func (l *lab) torture(seed uint64, programs []*program.Program, deaths int, every time.Duration) []string {
 	l.t.Helper()
@@ -105,7 +106,7 @@ func (l *lab) torture(seed uint64, programs []*program.Program, deaths int, ever
 	l.begin()
 	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
 	defer cancel()
-	d := &desk.Desk{Env: l.env, Client: l.client, World: l.ledger, Pace: 10 * time.Millisecond, Seed: seed}
+	d := &desk.Desk{Now: l.now, World: l.ledger, Pace: 10 * time.Millisecond, Seed: seed}
 	var cases []*desk.Case
 	var wg sync.WaitGroup
 	var bad []string
@@ -170,7 +171,7 @@ func inMemory(t *testing.T) *lab {
 		db = db.Reopen()
 		return db
 	}
-	l.env = play.New(l.ledger, nil)
+	l.play = func() *play.Env { return play.New(l.ledger, nil) }
 	return l
 }
 
@@ -193,7 +194,7 @@ func onSQLite(t *testing.T) *lab {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	l.db = db
-	l.env = play.New(l.ledger, sqlite.Transactions(db))
+	l.play = func() *play.Env { return play.New(l.ledger, sqlite.Transactions(db)) }
 	return l
 }
 
@@ -239,4 +240,23 @@ func TestProgramsOnSQLite(t *testing.T) {
 			return
 		}
 	}
+}
+
+// Code that goes wrong comes to what its journal records in whichever process replays it.
+//
+// spec: B-27
+func TestCodeThatGoesWrongIsReplayedInAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var programs []*program.Program
+		for i, way := range program.Ways[program.Code] {
+			p := &program.Program{Seed: uint64(i), Flow: "code", End: "returns"}
+			for id := 1; id <= 20; id += 2 {
+				p.Body = append(p.Body, &program.Op{ID: id, Kind: program.Code, Way: way}, &program.Op{ID: id + 1, Kind: program.Nap, Way: "sleep"})
+			}
+			programs = append(programs, p)
+		}
+		for _, bad := range inMemory(t).torture(1, programs, 20, 10*time.Millisecond) {
+			t.Error(bad)
+		}
+	})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/torture/desk"
 	"github.com/perdure/perdure/internal/torture/judge"
+	"github.com/perdure/perdure/internal/torture/play"
 	"github.com/perdure/perdure/internal/torture/program"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
@@ -109,7 +110,7 @@ type round struct {
 func (s *supervisor) round(ctx context.Context, programs []*program.Program) (*round, error) {
 	s.report.Rounds++
 	r := &round{}
-	d := &desk.Desk{Env: s.env, Client: func() *perdure.Client { return s.client }, World: s.world, Pace: 60 * time.Millisecond, Seed: s.rng.Uint64(), Count: s.acted}
+	d := &desk.Desk{Now: func() (*play.Env, *perdure.Client) { return s.env, s.client }, World: s.world, Pace: 60 * time.Millisecond, Seed: s.rng.Uint64(), Count: s.acted}
 	dealing, stop := context.WithTimeout(ctx, tormented+patience)
 	defer stop()
 	var mu sync.Mutex

@@ -46,12 +46,16 @@ func (c *Case) String() string {
 
 // A Desk deals with cases.
 type Desk struct {
-	Env    *play.Env
-	Client func() *perdure.Client // that answers now
-	World  Mender
-	Pace   time.Duration // how often it looks
-	Seed   uint64
-	Count  func(verb string) // is told of what was done; may be nil
+	Now   func() (*play.Env, *perdure.Client) // with which programs are started, and who answers
+	World Mender
+	Pace  time.Duration // how often it looks
+	Seed  uint64
+	Count func(verb string) // is told of what was done; may be nil
+}
+
+func (d *Desk) client() *perdure.Client {
+	_, c := d.Now()
+	return c
 }
 
 // A dealing is a case that goes on.
@@ -75,7 +79,11 @@ func (d *Desk) Deal(ctx context.Context, c *Case) error {
 			return err
 		}
 	}
-	if err := x.insist(ctx, "start", func(cl *perdure.Client) error { return d.Env.Start(ctx, cl, c.Program, c.ID) }); err != nil {
+	err := x.insist(ctx, "start", func(*perdure.Client) error {
+		env, cl := d.Now()
+		return env.Start(ctx, cl, c.Program, c.ID)
+	})
+	if err != nil {
 		return err
 	}
 	for {
@@ -123,7 +131,7 @@ func (x *dealing) count(verb string) {
 // insist does something again as long as nobody knows whether it was done.
 func (x *dealing) insist(ctx context.Context, what string, do func(*perdure.Client) error) error {
 	for {
-		err := do(x.Client())
+		err := do(x.client())
 		if err == nil {
 			x.count(what)
 			return nil
@@ -227,7 +235,7 @@ func (x *dealing) open(ctx context.Context, id string, s perdure.Status) error {
 	if x.sent == len(x.Want.Messages) && x.rng.IntN(10) == 0 {
 		for _, m := range x.Want.Messages { // decisions and timers of what was not there yet
 			if m.What != "signal" {
-				_ = x.tell(ctx, x.Client(), m)
+				_ = x.tell(ctx, x.client(), m)
 			}
 		}
 	}

@@ -63,10 +63,9 @@ type Env struct {
 	start map[string]starter
 	parts *parts
 
-	mu    sync.Mutex
-	eng   perdure.Caller
-	sober bool
-	once  map[string]bool // what happens once in a process
+	mu   sync.Mutex
+	eng  perdure.Caller
+	once map[string]bool // what listeners do once in a process
 }
 
 // New makes the workflows. Without transactions programs have no steps in any.
@@ -97,14 +96,6 @@ func (e *Env) caller() perdure.Caller {
 	return e.eng
 }
 
-// Sober is New for a process that only starts and replays programs: nothing happens once
-// there.
-func Sober(w World, money perdure.Transactions[*sql.Tx]) *Env {
-	e := New(w, money)
-	e.sober = true
-	return e
-}
-
 // Definitions are what an engine is to know.
 func (e *Env) Definitions() []perdure.Definition {
 	out := []perdure.Definition{e.code, e.brief}
@@ -132,7 +123,7 @@ func (e *Env) first(what string) bool {
 	defer e.mu.Unlock()
 	was := e.once[what]
 	e.once[what] = true
-	return !was && !e.sober
+	return !was
 }
 
 // A player is one execution of a program's code.

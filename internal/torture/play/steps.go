@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -291,14 +292,20 @@ func (p *player) broken(ctx context.Context, op *program.Op) error {
 	return nil
 }
 
-// code has the code of the workflow itself go wrong, once in each process.
+// code has the code of the workflow itself go wrong, in each execution that did the step
+// before it. One that finds its result in the journal goes on: in whichever process it is,
+// it comes to what the journal records.
 func (p *player) code(ctx context.Context, op *program.Op) error {
 	label := p.label(op, "do")
-	n, err := perdure.Step(ctx, op.Name(), p.effect(label))
+	var did atomic.Bool
+	n, err := perdure.Step(ctx, op.Name(), func(ctx context.Context) (int64, error) {
+		did.Store(true)
+		return p.call(ctx, label, "", 0)
+	})
 	if err != nil {
 		return err
 	}
-	if p.first(label + op.Way) {
+	if did.Load() {
 		if op.Way == "panics" {
 			odd("code")
 		}
