@@ -30,7 +30,7 @@ var plan = map[string]permit{
 	// keeping
 	"store":           {own: "journal"},
 	"store/memory":    {own: "journal store"},
-	"store/sqlite":    {own: "internal/lock journal store", others: "modernc.org/sqlite modernc.org/sqlite/lib"},
+	"store/sqlite":    {own: "internal/lock journal store", others: "golang.org/x/sys/unix modernc.org/sqlite modernc.org/sqlite/lib"},
 	"store/postgres":  {own: "journal store", others: "github.com/jackc/pgx/v5 github.com/jackc/pgx/v5/pgconn github.com/jackc/pgx/v5/pgtype github.com/jackc/pgx/v5/pgxpool github.com/jackc/pgx/v5/stdlib"},
 	"store/storetest": {own: "journal store"},
 	"store/floor":     {own: "journal store"},

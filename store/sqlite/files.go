@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
@@ -19,7 +18,7 @@ import (
 // finds again.
 type files struct {
 	names [2]string
-	were  [2]fs.FileInfo
+	were  [2]sight
 }
 
 // filesOf returns the files of a database that is open: some connection has read it, so
@@ -27,7 +26,7 @@ type files struct {
 func filesOf(path string) (f files, err error) {
 	f.names = [2]string{path, path + "-wal"}
 	for i, name := range f.names {
-		f.were[i], err = os.Stat(name)
+		f.were[i], err = see(name)
 		if err != nil && (i == 0 || !errors.Is(err, fs.ErrNotExist)) { // a copy that is only read has no log
 			return f, err
 		}
@@ -45,17 +44,17 @@ func (f *files) lost() error {
 // or replaced. It opens none: closing a descriptor would drop SQLite's locks.
 func (f *files) look() (log int64, err error) {
 	for i, name := range f.names {
-		if f.were[i] == nil {
+		if f.were[i] == (sight{}) {
 			continue
 		}
-		is, err := os.Stat(name)
+		is, err := see(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return 0, fmt.Errorf("%w: %s is not there any more", store.ErrLost, name)
-		case err == nil && !os.SameFile(is, f.were[i]):
+		case err == nil && !is.same(f.were[i]):
 			return 0, fmt.Errorf("%w: %s is another file now", store.ErrLost, name)
 		case err == nil:
-			log = is.Size()
+			log = is.bytes()
 		}
 	}
 	return log, nil

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"math"
 	"sync"
 	"time"
 
@@ -57,7 +58,7 @@ func takeOnlyDue(w *world) {
 	got := w.take(30, 10)
 	w.same("claimed", numbers(got), []journal.Number{due.Run})
 	w.same("more", got.More, false)
-	w.same("claimed a century later", numbers(w.take(1<<31, 10)), []journal.Number{later.Run})
+	w.same("claimed a century later", numbers(w.take(math.MaxInt32, 10)), []journal.Number{later.Run})
 }
 
 func takeWorkflows(w *world) {
