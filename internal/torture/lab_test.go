@@ -84,6 +84,14 @@ func (l *lab) now() (*play.Env, *perdure.Client) {
 	return l.env, l.eng.Client
 }
 
+func (l *lab) purge(ctx context.Context) error {
+	l.mu.Lock()
+	eng := l.eng
+	l.mu.Unlock()
+	_, _, err := eng.Purge(ctx)
+	return err
+}
+
 // end ends the engine: in good order, or as the death of its process would.
 func (l *lab) end(crash bool) {
 	if crash {
@@ -106,7 +114,7 @@ func (l *lab) torture(seed uint64, programs []*program.Program, deaths int, ever
 	l.begin()
 	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
 	defer cancel()
-	d := &desk.Desk{Now: l.now, World: l.ledger, Pace: 10 * time.Millisecond, Seed: seed}
+	d := &desk.Desk{Now: l.now, Purge: l.purge, World: l.ledger, Pace: 10 * time.Millisecond, Seed: seed}
 	var cases []*desk.Case
 	var wg sync.WaitGroup
 	var bad []string

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"database/sql"
 	"errors"
@@ -89,19 +90,15 @@ func serveNode(args []string) error {
 	}
 	env.Use(eng)
 	go n.tell(ctx)
-	go purge(ctx, eng)
+	go listen(ctx, eng)
 	return eng.Run(ctx)
 }
 
-// purge has the engine remove what is kept no longer, again and again.
-func purge(ctx context.Context, eng *perdure.Engine) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(700 * time.Millisecond):
-			_, _, _ = eng.Purge(ctx) // it fails while the store does
-		}
+// listen does what the process is told: each line has the engine remove what is kept no
+// longer.
+func listen(ctx context.Context, eng *perdure.Engine) {
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		_, _, _ = eng.Purge(ctx) // it fails while the store does
 	}
 }
 

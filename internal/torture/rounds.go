@@ -110,7 +110,7 @@ type round struct {
 func (s *supervisor) round(ctx context.Context, programs []*program.Program) (*round, error) {
 	s.report.Rounds++
 	r := &round{}
-	d := &desk.Desk{Now: func() (*play.Env, *perdure.Client) { return s.env, s.client }, World: s.world, Pace: 60 * time.Millisecond, Seed: s.rng.Uint64(), Count: s.acted}
+	d := &desk.Desk{Now: func() (*play.Env, *perdure.Client) { return s.env, s.client }, World: s.world, Pace: 60 * time.Millisecond, Seed: s.rng.Uint64(), Purge: s.purge, Count: s.acted}
 	dealing, stop := context.WithTimeout(ctx, tormented+patience)
 	defer stop()
 	var mu sync.Mutex
@@ -137,6 +137,15 @@ func (s *supervisor) round(ctx context.Context, programs []*program.Program) (*r
 		return r, nil
 	}
 	return r, s.judge(ctx, r)
+}
+
+// purge tells every node to remove what is kept no longer.
+func (s *supervisor) purge(context.Context) error {
+	var errs []error
+	for _, n := range s.nodes {
+		errs = append(errs, n.tell("purge"))
+	}
+	return errors.Join(errs...)
 }
 
 // storm has faults strike for a while, and returns which did.
@@ -360,7 +369,9 @@ func (s *supervisor) explain(ctx context.Context, r *round) {
 	if first == nil || s.Minutes < 1 {
 		return
 	}
-	small := shrink(first, time.Now().Add(shrinking), func(p *program.Program) bool { return s.fails(ctx, p) })
+	ctx, stop := context.WithTimeout(ctx, shrinking)
+	defer stop()
+	small := shrink(ctx, first, func(p *program.Program) bool { return s.fails(ctx, p) })
 	data, _ := json.Marshal(small)
 	fmt.Fprintf(os.Stderr, "shrunk:\n%s\n", data)
 	s.report.Shrunk = small

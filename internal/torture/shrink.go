@@ -3,23 +3,24 @@
 package main
 
 import (
+	"context"
 	"slices"
-	"time"
 
 	"github.com/perdure/perdure/internal/torture/program"
 )
 
 // shrink removes operations from a program, and what operators do to it, as long as it
-// still fails in three of five runs, until nothing more can be removed or the time is
-// over.
-func shrink(p *program.Program, until time.Time, fails func(*program.Program) bool) *program.Program {
+// still fails in three of five runs, until nothing more can be removed or ctx ends. A run
+// that is interrupted by that is no failure.
+func shrink(ctx context.Context, p *program.Program, fails func(*program.Program) bool) *program.Program {
 	still := func(p *program.Program) bool {
 		failed := 0
 		for runs := 1; runs <= 5; runs++ {
-			if time.Now().After(until) {
+			wrong := fails(p)
+			if ctx.Err() != nil {
 				return false
 			}
-			if fails(p) {
+			if wrong {
 				failed++
 			}
 			if failed == 3 || runs-failed == 3 {

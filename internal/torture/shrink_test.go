@@ -3,8 +3,8 @@
 package main
 
 import (
+	"context"
 	"testing"
-	"time"
 
 	"github.com/perdure/perdure/internal/torture/program"
 )
@@ -18,7 +18,7 @@ func TestShrinkLeavesWhatFails(t *testing.T) {
 			continue
 		}
 		runs := 0
-		small := shrink(p, time.Now().Add(time.Hour), func(p *program.Program) bool {
+		small := shrink(t.Context(), p, func(p *program.Program) bool {
 			runs++
 			return p.Has(program.Gather, "") && runs%5 < 4
 		})
@@ -31,5 +31,22 @@ func TestShrinkLeavesWhatFails(t *testing.T) {
 		if !small.Has(program.Gather, "") || wide != 1 || small.Acts != nil || small.Clean != "" || small.Rounds != 0 {
 			t.Errorf("seed %d: left are %d operations of %+v", seed, wide, small)
 		}
+	}
+}
+
+// A run that is interrupted may look like a failure, since its programs have not ended. It
+// is none.
+func TestShrinkTakesNoInterruptedRunForAFailure(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	p := program.Generate(1, program.Limits{Flow: "code", Tx: true})
+	runs := 0
+	small := shrink(ctx, p, func(*program.Program) bool {
+		if runs++; runs == 3 {
+			interrupt()
+		}
+		return true
+	})
+	if small != p {
+		t.Errorf("after %d runs it is shrunk to %+v", runs, small)
 	}
 }

@@ -168,6 +168,7 @@ type node struct {
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd
+	in      io.Writer     // what it is told
 	gone    chan struct{} // closed when the process of now has ended
 	killed  bool          // by the supervisor
 	leaving bool
@@ -188,6 +189,9 @@ func (n *node) begin() error {
 	cmd.Stderr = &last
 	out, err := cmd.StdoutPipe()
 	if err != nil {
+		return err
+	}
+	if n.in, err = cmd.StdinPipe(); err != nil {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
@@ -242,6 +246,14 @@ func (n *node) signal(sig os.Signal, ends bool) error {
 	defer n.mu.Unlock()
 	n.killed = n.killed || ends
 	return n.cmd.Process.Signal(sig)
+}
+
+// tell tells the process to do something.
+func (n *node) tell(what string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, err := fmt.Fprintln(n.in, what)
+	return err
 }
 
 // leave ends the node for good.

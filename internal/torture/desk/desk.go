@@ -50,7 +50,8 @@ type Desk struct {
 	World Mender
 	Pace  time.Duration // how often it looks
 	Seed  uint64
-	Count func(verb string) // is told of what was done; may be nil
+	Purge func(context.Context) error // has an engine remove what is kept no longer
+	Count func(verb string)           // is told of what was done; may be nil
 }
 
 func (d *Desk) client() *perdure.Client {
@@ -65,13 +66,14 @@ type dealing struct {
 	rng     *rand.Rand
 	retried int
 	acts    []string
+	beside  []string // workflow IDs of what operators have started
 	sent    int
 	stuck   int64 // the last entry of a run that is suspended for no reason
 	looks   int   // how often it was seen so
 }
 
-// Deal deals with a case until everything of it has ended. It fails where something
-// comes to what it must not, and where ctx ends first.
+// Deal deals with a case until everything of it has ended. It fails if something comes to
+// what it must not, and if ctx ends first.
 func (d *Desk) Deal(ctx context.Context, c *Case) error {
 	x := &dealing{Desk: d, Case: c, rng: rand.New(rand.NewPCG(d.Seed, c.Program.Seed)), acts: c.Program.Acts}
 	if x.rng.IntN(2) == 0 && !strings.HasPrefix(c.Program.Flow, "graph") { // some messages come before the run is there
@@ -170,34 +172,12 @@ func (x *dealing) tell(ctx context.Context, c *perdure.Client, m program.Message
 	return err
 }
 
-// answer decides what a run asks for, or cancels its timer, where it waits for that now.
-func (x *dealing) answer(ctx context.Context, c *perdure.Client, m program.Message) error {
-	d, err := c.Describe(ctx, m.To)
-	if err != nil {
-		return err
-	}
-	for _, w := range d.State.Waits {
-		switch {
-		case w.Op.Name != m.Name:
-		case w.Kind == journal.WaitTimer:
-			return c.CancelTimer(ctx, m.To, w.Path, Reason)
-		case w.Kind == journal.WaitDecision:
-			data, err := json.Marshal(m.Value)
-			if err != nil {
-				return err
-			}
-			return c.Decide(ctx, m.To, m.Name, perdure.Decision{Choice: "yes", Data: data})
-		}
-	}
-	return nil
-}
-
 func is(err error, code journal.Code) bool { return errors.Is(err, &perdure.Error{Code: code}) }
 
 // look looks at the runs of the case, and does what they need. It reports whether all
 // have ended.
 func (x *dealing) look(ctx context.Context) (over bool, err error) {
-	ids := append([]string{x.ID}, x.Want.Children...)
+	ids := slices.Concat([]string{x.ID}, x.Want.Children, x.beside)
 	var all []perdure.Status
 	err = x.insist(ctx, "statuses", func(c *perdure.Client) (err error) {
 		all, err = c.Statuses(ctx, ids...)
@@ -213,6 +193,11 @@ func (x *dealing) look(ctx context.Context) (over bool, err error) {
 			return false, fmt.Errorf("%s was started and is not there", x.ID)
 		case !s.Found:
 			continue
+		case s.Head.Status.IsTerminal() && slices.Contains(x.beside, ids[i]):
+			over = false // until it is removed
+			if err := x.insist(ctx, "purge", func(*perdure.Client) error { return x.Purge(ctx) }); err != nil {
+				return false, err
+			}
 		case !s.Head.Status.IsTerminal():
 			over = false
 			if err := x.open(ctx, ids[i], s); err != nil {
@@ -235,7 +220,9 @@ func (x *dealing) open(ctx context.Context, id string, s perdure.Status) error {
 	if x.sent == len(x.Want.Messages) && x.rng.IntN(10) == 0 {
 		for _, m := range x.Want.Messages { // decisions and timers of what was not there yet
 			if m.What != "signal" {
-				_ = x.tell(ctx, x.client(), m)
+				if err := x.tell(ctx, x.client(), m); err != nil && !passing(err) {
+					return err
+				}
 			}
 		}
 	}
@@ -302,46 +289,4 @@ func (x *dealing) retry(ctx context.Context) error {
 	x.retried++
 	x.sent = 0
 	return err
-}
-
-// meddle does what operators do at any time.
-func (x *dealing) meddle(ctx context.Context) error {
-	if len(x.acts) == 0 || x.rng.IntN(3) > 0 {
-		return nil
-	}
-	act := x.acts[0]
-	x.acts = x.acts[1:]
-	err := x.insist(ctx, act, func(c *perdure.Client) error { return x.act(ctx, c, act) })
-	if is(err, journal.CodeWrongState) || is(err, journal.CodeNotFound) {
-		return nil
-	}
-	return err
-}
-
-func (x *dealing) act(ctx context.Context, c *perdure.Client, act string) error {
-	switch act {
-	case "suspend":
-		return c.Suspend(ctx, x.ID, Reason)
-	case "cancel":
-		return c.Cancel(ctx, x.ID, Reason)
-	case "look":
-		return x.read(ctx, c)
-	case "signal":
-		_, err := c.Send(ctx, x.ID, "nobody", []byte("1"), perdure.SendKey("nobody"))
-		return err
-	}
-	return nil
-}
-
-// read reads all that can be read of the run.
-func (x *dealing) read(ctx context.Context, c *perdure.Client) error {
-	_, e1 := c.Describe(ctx, x.ID)
-	_, e2 := c.History(ctx, x.ID, 0, 0)
-	_, e3 := c.Report(ctx, x.ID)
-	_, _, e4 := c.Find(ctx, perdure.Query{WorkflowID: x.ID})
-	_, _, e5 := c.Parked(ctx, 0, 10)
-	_, e6 := c.Unrouted(ctx, 0, 10)
-	_, e7 := c.Stale(ctx, time.Hour)
-	_, e8 := c.CountDeadLetters(ctx, perdure.DeadLetterQuery{WorkflowID: x.ID})
-	return errors.Join(e1, e2, e3, e4, e5, e6, e7, e8)
 }

@@ -57,11 +57,12 @@ type Env struct {
 	world World
 	money perdure.Transactions[*sql.Tx] // on the store's database; nil where steps have none
 
-	code  *perdure.Workflow[Input, Output]
-	brief *perdure.Workflow[string, string]
-	flows map[string]perdure.Definition
-	start map[string]starter
-	parts *parts
+	code     *perdure.Workflow[Input, Output]
+	brief    *perdure.Workflow[string, string]
+	fleeting *perdure.Workflow[string, string] // whose runs are kept for no time
+	flows    map[string]perdure.Definition
+	start    map[string]starter
+	parts    *parts
 
 	mu   sync.Mutex
 	eng  perdure.Caller
@@ -79,6 +80,9 @@ func New(w World, money perdure.Transactions[*sql.Tx]) *Env {
 		_, err := perdure.Step(ctx, "do", out.effect(label))
 		return label, err
 	}, perdure.Retention{Period: -1})
+	out.fleeting = perdure.Define("fleeting", func(ctx context.Context, label string) (string, error) {
+		return perdure.Step(ctx, "do", func(context.Context) (string, error) { return label, nil })
+	}, perdure.Retention{Period: time.Millisecond})
 	out.declare()
 	return out
 }
@@ -98,7 +102,7 @@ func (e *Env) caller() perdure.Caller {
 
 // Definitions are what an engine is to know.
 func (e *Env) Definitions() []perdure.Definition {
-	out := []perdure.Definition{e.code, e.brief}
+	out := []perdure.Definition{e.code, e.brief, e.fleeting}
 	for _, name := range slices.Sorted(maps.Keys(e.flows)) {
 		out = append(out, e.flows[name])
 	}
@@ -111,6 +115,12 @@ func (e *Env) Start(ctx context.Context, c perdure.Caller, p *program.Program, i
 		return e.start[p.Flow](ctx, c, Deeds{Instance: id, Deeds: p.Deeds}, id)
 	}
 	_, err := e.code.Start(ctx, c, Input{Instance: id, ID: id, Program: p}, perdure.ID(id))
+	return err
+}
+
+// StartFleeting starts a run that is removed by the first purge after its end.
+func (e *Env) StartFleeting(ctx context.Context, c perdure.Caller, id string) error {
+	_, err := e.fleeting.Start(ctx, c, id, perdure.ID(id), perdure.Dedup(0))
 	return err
 }
 

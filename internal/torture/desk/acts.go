@@ -1,0 +1,113 @@
+package desk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/torture/program"
+	"github.com/perdure/perdure/journal"
+)
+
+// answer decides what a run asks for, or cancels its timer, if it waits for that now.
+func (x *dealing) answer(ctx context.Context, c *perdure.Client, m program.Message) error {
+	d, err := c.Describe(ctx, m.To)
+	if err != nil {
+		return err
+	}
+	for _, w := range d.State.Waits {
+		switch {
+		case w.Op.Name != m.Name:
+		case w.Kind == journal.WaitTimer:
+			return c.CancelTimer(ctx, m.To, w.Path, Reason)
+		case w.Kind == journal.WaitDecision:
+			return x.decide(ctx, c, m, w)
+		}
+	}
+	return nil
+}
+
+// decide answers a run that asks for a decision: under the name or at the path. Before
+// that it tries what nobody asks for, which must be refused.
+func (x *dealing) decide(ctx context.Context, c *perdure.Client, m program.Message, w journal.Wait) error {
+	data, err := json.Marshal(m.Value)
+	if err != nil {
+		return err
+	}
+	d := perdure.Decision{Choice: "yes", Data: data}
+	if err := c.Decide(ctx, m.To, "nobody", d); err == nil {
+		return wrong("a decision that nobody asks for is taken")
+	} else if passing(err) {
+		return err
+	}
+	if len(w.Choices) > 0 {
+		if err := c.Decide(ctx, m.To, m.Name, perdure.Decision{Choice: "perhaps", Data: data}); err == nil {
+			return wrong("a choice that is none of its choices is taken")
+		} else if passing(err) {
+			return err
+		}
+	}
+	return c.Decide(ctx, m.To, []string{m.Name, w.Path}[x.rng.IntN(2)], d)
+}
+
+// meddle does what operators do at any time.
+func (x *dealing) meddle(ctx context.Context) error {
+	if len(x.acts) == 0 || x.rng.IntN(3) > 0 {
+		return nil
+	}
+	act := x.acts[0]
+	x.acts = x.acts[1:]
+	err := x.insist(ctx, act, func(c *perdure.Client) error { return x.act(ctx, c, act) })
+	if is(err, journal.CodeWrongState) || is(err, journal.CodeNotFound) {
+		return nil
+	}
+	return err
+}
+
+func (x *dealing) act(ctx context.Context, c *perdure.Client, act string) error {
+	switch act {
+	case "suspend":
+		return c.Suspend(ctx, x.ID, Reason)
+	case "cancel":
+		return c.Cancel(ctx, x.ID, Reason)
+	case "look":
+		return x.read(ctx, c)
+	case "purge":
+		return x.leave(ctx)
+	case "signal":
+		_, err := c.Send(ctx, x.ID, "nobody", []byte("1"), perdure.SendKey("nobody"))
+		return err
+	}
+	return nil
+}
+
+// read reads all that can be read of the run.
+func (x *dealing) read(ctx context.Context, c *perdure.Client) error {
+	_, e1 := c.Describe(ctx, x.ID)
+	_, e2 := c.History(ctx, x.ID, 0, 0)
+	_, e3 := c.Report(ctx, x.ID)
+	_, _, e4 := c.Find(ctx, perdure.Query{WorkflowID: x.ID})
+	_, _, e5 := c.Parked(ctx, 0, 10)
+	_, e6 := c.Unrouted(ctx, 0, 10)
+	_, e7 := c.Stale(ctx, time.Hour)
+	_, e8 := c.CountDeadLetters(ctx, perdure.DeadLetterQuery{WorkflowID: x.ID})
+	return errors.Join(e1, e2, e3, e4, e5, e6, e7, e8)
+}
+
+// wrong is an error of what came to something that it must not: trying again does not help.
+func wrong(message string) error { return &perdure.Error{Code: journal.CodeMisuse, Message: message} }
+
+// leave starts a run that is kept for no time. The case has ended when a purge has removed
+// it.
+func (x *dealing) leave(ctx context.Context) error {
+	env, c := x.Now()
+	id := x.ID + ".fleeting"
+	err := env.StartFleeting(ctx, c, id)
+	if err == nil && !slices.Contains(x.beside, id) {
+		x.beside = append(x.beside, id)
+	}
+	return err
+}
