@@ -3,6 +3,7 @@ package perdure_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -18,6 +19,7 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/sqlite"
 )
 
 // Hands have steps that tell what they have done, and that fail while they are broken.
@@ -828,4 +830,98 @@ func (p plan) do(ctx context.Context, s *hands, in string) ([]string, error) {
 		out, failed = append(out, texts...), errors.Join(failed, err)
 	}
 	return out, failed
+}
+
+// What a branch does after another one has failed, and that ends well before the run
+// fails, is not done again by a retry, a signal that it took is not waited for again, and
+// its variables hold. What the code that awaited the failure did then is done again, but
+// for a step in a transaction.
+//
+// spec: F-18, P-4
+func TestRetryKeepsWhatBeganBesideTheFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newHands("charge")
+		books := &till{}
+		paid := perdure.NewSignal[int]("paid")
+		var w *shop
+		inTx := func(ctx context.Context, name string, cents int) error {
+			_, err := perdure.StepTx(ctx, name, books, func(ctx context.Context, tx *sql.Tx) (int, error) { return book(ctx, tx, cents) })
+			return err
+		}
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+			beside := perdure.Go(ctx, "beside", func(ctx context.Context) (string, error) {
+				if err := perdure.Sleep(ctx, time.Second); err != nil {
+					return "", err
+				}
+				n, err := paid.Wait(ctx, perdure.Within(time.Hour))
+				if err != nil {
+					return "", err
+				}
+				if err := perdure.SetVariable(ctx, "paid", n); err != nil {
+					return "", err
+				}
+				inner, err := perdure.Scope(ctx, "inner")
+				if err != nil {
+					return "", err
+				}
+				if err := inTx(inner, "book", n); err != nil {
+					return "", err
+				}
+				text, err := perdure.Async(inner, "pack", s.step("pack")).Await(inner)
+				if err != nil {
+					return "", err
+				}
+				last, err := perdure.Step(ctx, "label", s.step("label"))
+				return text + " " + last, err
+			})
+			_, charged := perdure.Step(ctx, "charge", s.step("charge"), perdure.NoRetry)
+			packed, err := beside.Await(ctx)
+			if charged != nil {
+				if _, err := perdure.Step(ctx, "sorry", s.step("sorry")); err != nil {
+					return "", err
+				}
+				return "", errors.Join(charged, inTx(ctx, "write-off", 1))
+			}
+			n, _, _ := perdure.Variable[int](ctx, "paid")
+			return fmt.Sprint(packed, " ", n), err
+		})
+		w = newShop(t, perdure.Options{}, wf)
+		books.Transactions = sqlite.Transactions(w.db)
+		run := must[*perdure.Run[string]](t)(wf.Start(t.Context(), w.eng, 1, perdure.ID("x")))
+		time.Sleep(time.Minute)
+		if _, err := paid.Send(t.Context(), w.eng, "x", 5); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []struct{ broken, did string }{{"charge", "pack label sorry"}, {"charge", "sorry"}, {"", "charge"}} {
+			s.breaks(want.broken)
+			if i > 0 {
+				time.Sleep(time.Second)
+				again := must[*perdure.RawRun](t)(w.eng.Retry(t.Context(), "x"))
+				run = must[*perdure.Run[string]](t)(wf.Get(t.Context(), w.eng, string(again.RunID())))
+			}
+			out, err := run.Result(t.Context())
+			if want.broken != "" && err == nil || want.broken == "" && (err != nil || out != "pack label 5") {
+				t.Fatalf("run %d gives %q, %v", i, out, err)
+			}
+			if did := strings.Join(s.did(), " "); did != want.did {
+				t.Errorf("run %d did %s, want %s", i, did, want.did)
+			}
+		}
+		var cents []int
+		rows, err := w.db.QueryContext(t.Context(), "select cents from invoices order by cents")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var n int
+			if err := rows.Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			cents = append(cents, n)
+		}
+		if !slices.Equal(cents, []int{1, 5}) {
+			t.Errorf("booked is %v, want each once", cents)
+		}
+	})
 }

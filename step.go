@@ -20,6 +20,7 @@ type stepOptions struct {
 	key       string
 	change    kernel.Change
 	announced bool
+	declared  bool
 	timeout   time.Duration
 	retry     *Retry
 	phase     Phase
@@ -105,6 +106,15 @@ func (announced) step(o *stepOptions) error {
 // begins. It rides with the record before it and costs no commit.
 var Announced StepOption = announced{}
 
+// declared is the option of a step of a declaration, which begins however those beside it
+// end.
+type declared struct{}
+
+func (declared) step(o *stepOptions) error {
+	o.declared = true
+	return nil
+}
+
 // A Phase is an option of a step that is a part of what something bigger does: of a
 // TCC's participant, or what undoes a step. It is in front of the step's name: a step
 // debit in PhaseTry is the operation try:debit. However often it is asked for in one
@@ -183,7 +193,7 @@ func bareStep(name string, opts []StepOption) (kernel.Step, error) {
 	}
 	s := kernel.Step{
 		Name: name, Key: o.key, Change: o.change,
-		Work: kernel.Work{Announced: o.announced, Timeout: o.timeout, Phase: string(o.phase)},
+		Work: kernel.Work{Announced: o.announced, Declared: o.declared, Timeout: o.timeout, Phase: string(o.phase)},
 	}
 	if o.change.Was != "" {
 		s.Was = o.phase.named(o.change.Was)

@@ -81,7 +81,10 @@ func (t Task) limit() time.Duration {
 }
 
 func (t Task) options() []StepOption {
-	opts := make([]StepOption, 0, 5)
+	opts := make([]StepOption, 0, 6)
+	if t.Phase != PhaseUndo { // which comes of a failure
+		opts = append(opts, declared{})
+	}
 	if t.Key != "" {
 		opts = append(opts, Key(t.Key))
 	}

@@ -124,3 +124,54 @@ func TestAGraphIsRetriedFromWhatItsStepsWaitedFor(t *testing.T) {
 		})
 	}
 }
+
+// What begins after a sibling has failed for good, behind a gate, in a branch or when the
+// pressure has room for it, and ends well before the graph fails, is not run again by a
+// retry; nor is what it waited for waited for again.
+//
+// spec: F-18, F-20, P-4
+func TestARetriedGraphKeepsWhatBeganBesideTheFailure(t *testing.T) {
+	var l patterntest.Ledger
+	did := func(what string) func(context.Context, none) (string, error) {
+		return func(ctx context.Context, _ none) (string, error) { return what, l.Book(ctx, what) }
+	}
+	inner := func(ctx context.Context, _ none) (string, error) {
+		for _, what := range []string{"one", "two"} {
+			if err := perdure.Sleep(ctx, time.Minute); err != nil {
+				return "", err
+			}
+			if _, err := perdure.Step(ctx, what, func(ctx context.Context) (string, error) { return what, l.Book(ctx, what) }); err != nil {
+				return "", err
+			}
+		}
+		return "in", nil
+	}
+	g := dag.New[int]("g", perdure.NoRetry).Pressure(perdure.AtMost(3))
+	all := []dag.Dependency{
+		dag.Add(g, "bad", did("bad")), dag.Add(g, "timer", did("timer")).WaitTimer("t", time.Hour),
+		dag.AddBranch(g, "inline", inner), dag.Add(g, "later", did("later")), dag.Add(g, "signal", did("signal")).WaitSignal("go", 2*time.Hour),
+	}
+	dag.Add(g, "last", did("last")).After(all...)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		l.Reset("bad")
+		run := perduretest.Start(env, g.Workflow, 7, perdure.ID("x"))
+		env.Sleep(30 * time.Minute)
+		if err := env.Do(func(eng *perdure.Engine) error {
+			_, err := perdure.NewSignal[int]("go").Send(env.Context(), eng, "x", 1)
+			return err
+		}); err != nil {
+			env.Fatal(err)
+		}
+		_, _ = run.Result()
+		if got, want := l.Ran(), "bad, later, one, signal, timer, two"; got != want {
+			env.Fatalf("it ran %s, want %s", got, want)
+		}
+		l.Break()
+		if r := patterntest.Retry(env, patterntest.Letters(env, 1)[0]); r.Status != perdure.StatusCompleted {
+			env.Errorf("retried, it is %v: %v", r.Status, r.Err)
+		}
+		if got, want := l.Ran(), "bad, last"; got != want {
+			env.Errorf("the retry ran %s, want %s", got, want)
+		}
+	}, g)
+}

@@ -58,6 +58,8 @@ type Detail struct {
 	Engine   EngineID  `json:"engine,omitempty"`   // that took the run up
 	Once     string    `json:"once,omitempty"`     // names the checkpoint within its step
 	Async    bool      `json:"async,omitempty"`    // the step runs beside its workflow
+	Declared bool      `json:"declared,omitempty"` // the step is one of a declaration: it begins however those beside it end
+	Tx       bool      `json:"tx,omitempty"`       // the result was recorded in a transaction of the application's
 	ByWait   bool      `json:"by_wait,omitempty"`  // a cancellation that the end of a context caused
 	Failures int       `json:"failures,omitempty"` // panics of the run's code in a row
 	Version  int       `json:"version,omitempty"`  // what a change marker decided
@@ -66,6 +68,7 @@ type Detail struct {
 	ByStep   bool      `json:"by_step,omitempty"`  // the body of the step set the variable, or added the key; it counts from the result on
 	Other    RunID     `json:"other,omitempty"`    // the child, parent, predecessor or successor
 
+	Plain     bool   `json:"plain,omitempty"`      // of a scope: it has no goroutine of its own
 	StandsFor int64  `json:"stands_for,omitempty"` // of a scope: what is done in it is done for this one
 	Does      string `json:"does,omitempty"`       // of a scope: the step beside it, of its key, that its branch does
 

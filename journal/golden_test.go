@@ -53,6 +53,9 @@ var golden = map[string][]journal.Entry{
 	"v1-fields-6.jsonl": alone(journal.Detail{Renewed: map[string]journal.RunID{"pack[1]": "db-1-2", "tcc/debit": "db-1-3"}}, 1),
 	"v1-tcc.jsonl":      goldenTCC(),
 	"v1-kinds-4.jsonl":  goldenKinds(fourthKinds...),
+
+	// What a retry keeps after a failure.
+	"v1-fields-8.jsonl": alone(journal.Detail{Declared: true, Tx: true, Plain: true}, 1),
 }
 
 // The kinds in the order in which they came.

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Salvage gives what is still valid of the journal of a run that FAILED, was CANCELLED
@@ -18,6 +17,11 @@ import (
 // that failed. Of another one, and where there is no such record, it is where the end
 // began.
 //
+// Each branch has a cut of its own: where its code may have begun to act on what is done
+// anew. Of the run's own code it is where things began to go wrong; of a branch in which
+// something failed then or later, where that did; of a branch beside, where the end began
+// or the branch was cancelled (knowing.go).
+//
 // Kept is what was recorded before the cut, failures that the code has dealt with
 // included, and after it the results of what was going on there and ended well. What
 // failed, all else after the cut, and what had not ended is to be done anew; so is a
@@ -27,9 +31,14 @@ import (
 // done anew which failed or came too late. Dead letters are written anew. A checkpoint of
 // a step's body stays, unless the step was undone.
 //
+// After the cut of the code that began it, a step's result stays too where that code
+// cannot have acted on a failure, since the step is one of a declaration; and where a
+// transaction has it, which must not be made twice. Of other steps the journal cannot
+// tell: whether code awaited what had failed before it began the next step has no
+// entry, and code that did may have begun it because of that.
+//
 // A child that has not ended well stays begun, and its end is left out: whoever retries
-// goes on with it, or with a run that retries it. The same holds for one that was begun
-// after the cut in a branch beside what has failed. A child of anew is begun anew, and so
+// goes on with it, or with a run that retries it. A child of anew is begun anew, and so
 // are one that called everything off (CANCELED, COMPENSATED) and one that was undone.
 //
 // Entries are numbered anew, and so are scopes. No entry takes a message or is owed:
@@ -47,29 +56,32 @@ func Salvage(entries []Entry, anew ...RunID) (kept []Entry, redone []string) {
 	s := &salvage{
 		entries: entries, ops: map[Op]*salvaged{}, left: map[Op]bool{}, reopened: map[Op]bool{}, undone: map[string]bool{}, gone: anew,
 	}
-	s.findBases()
 	s.findCut()
-	s.findFaulty()
+	s.findBases()
 	s.survey()
+	s.findKnowing()
 	s.openGates()
 	s.void()
 	s.undo()
 	s.restart()
+	s.findNeeded()
 	return s.keep(), s.redone()
 }
 
 type salvage struct {
 	entries  []Entry
-	cut      int   // the first entry that does not count any more
+	cut      int   // where things began to go wrong
+	over     int   // where the end began
 	culprits []int // by which the run failed
+	failures []int // what failed and is done anew, these included
 	ops      map[Op]*salvaged
 	left     map[Op]bool      // values that are made anew
 	reopened map[Op]bool      // branches that go on although they were cancelled
 	voided   map[int64]bool   // scopes of clean-ups of such branches
 	gone     []RunID          // children that are begun anew
 	bases    map[int64]string // of scopes: the same for those that are about the same
-	parents  map[int64]int64  // of branches: the scope in which each was opened
-	faulty   map[int64]bool   // scopes whose code knew of the failure after the cut
+	places   map[int64]*place // of scopes
+	needed   map[int64]bool   // scopes in which a transaction has committed that counts
 	anew     map[string]bool  // bases in which phases begin from the top
 	undone   map[string]bool  // paths, of what was undone or cancelled well
 }
@@ -78,6 +90,7 @@ type salvage struct {
 type salvaged struct {
 	first, end int // its first entry, and its terminal record; 0 where there is none
 	phase      string
+	declared   bool // it begins however those beside it end
 	again      bool // it is done anew although it has ended well
 	undone     bool // what it did was undone
 }
@@ -92,6 +105,7 @@ func (s *salvage) findCut() {
 			s.cut-- // by the end
 		}
 	}
+	s.over = s.cut
 	if last := &s.entries[end]; last.Kind == RunFailed {
 		s.culprits = culprits(s.entries[:closing], s.entries, last.Failure())
 		for _, i := range s.culprits {
@@ -197,6 +211,7 @@ func (s *salvage) survey() {
 		if e.Detail != nil && e.Detail.Phase != "" {
 			r.phase = e.Detail.Phase
 		}
+		r.declared = r.declared || e.Detail != nil && e.Detail.Declared
 		if e.endsOperation() {
 			r.end = i
 		}
@@ -241,7 +256,7 @@ func (e *Entry) isNote() bool {
 func (s *salvage) undo() {
 	for i := range s.entries {
 		e, fact := &s.entries[i], Op{}
-		if i < s.cut && !s.voided[e.Op.Scope] {
+		if i < s.knows(e.Op.Scope) && !s.voided[e.Op.Scope] {
 			continue
 		}
 		name, undoes := strings.CutPrefix(e.Op.Name, strings.ToLower(PhaseUndo)+":")
@@ -280,7 +295,7 @@ func (s *salvage) redo(op Op, r *salvaged) {
 // findBases finds what scopes are about: that of a clean-up is about where it was
 // planned, one that stands for another one about that, and any other one about itself.
 func (s *salvage) findBases() {
-	s.bases, s.parents = map[int64]string{0: "", ImpliedCleanup: ""}, map[int64]int64{}
+	s.bases = map[int64]string{0: "", ImpliedCleanup: ""}
 	paths := map[int64]string{}
 	for i := range s.entries {
 		e := &s.entries[i]
@@ -296,29 +311,7 @@ func (s *salvage) findBases() {
 		default:
 			s.bases[e.Seq] = paths[e.Seq]
 		}
-		if e.Kind == ScopeOpened {
-			s.parents[e.Seq] = e.Op.Scope
-		}
 	}
-}
-
-// findFaulty finds the scopes in which the code may have acted on the failure: those of
-// what failed, with those that they are in. A clean-up is no branch.
-func (s *salvage) findFaulty() {
-	s.faulty = map[int64]bool{0: true}
-	for _, i := range s.culprits {
-		for scope := s.entries[i].Op.Scope; scope != 0; scope = s.parents[scope] {
-			s.faulty[scope] = true
-		}
-	}
-}
-
-// isBeside reports whether an operation that began with that entry does not come of the
-// failure.
-func (s *salvage) isBeside(first int) bool {
-	scope := s.entries[first].Op.Scope
-	_, isBranch := s.parents[scope]
-	return first < s.cut || len(s.culprits) > 0 && isBranch && !s.faulty[scope]
 }
 
 // restart finds the TCCs that turned to cancel after the cut, and which of their
@@ -327,13 +320,13 @@ func (s *salvage) restart() {
 	s.anew = map[string]bool{}
 	turned := map[string]bool{} // before the cut
 	for i := range s.entries {
-		if e := &s.entries[i]; i < s.cut && !s.voided[e.Op.Scope] && e.Kind == PhaseStarted && e.Detail != nil && e.Detail.Phase == PhaseCancel {
+		if e := &s.entries[i]; i < s.knows(e.Op.Scope) && !s.voided[e.Op.Scope] && e.Kind == PhaseStarted && e.Detail != nil && e.Detail.Phase == PhaseCancel {
 			turned[s.bases[e.Op.Scope]] = true
 		}
 	}
 	for op, r := range s.ops {
 		base := s.bases[op.Scope]
-		if r.phase != PhaseCancel || max(r.first, r.end) < s.cut && !s.voided[op.Scope] || turned[base] {
+		if r.phase != PhaseCancel || max(r.first, r.end) < s.knows(op.Scope) && !s.voided[op.Scope] || turned[base] {
 			continue
 		}
 		s.anew[base] = true
@@ -359,8 +352,8 @@ func ofPhase(op Op, phase string) string {
 // openGates has done anew by what the branches of steps have failed that have failed
 // because of that: "gate:" and the step's name, say, beside it.
 func (s *salvage) openGates() {
-	for _, i := range s.culprits {
-		all := s.branchesOf(s.entries[i].Op, s.cut, func(*Entry) bool { return true })
+	for _, i := range s.failures {
+		all := s.branchesOf(s.entries[i].Op, i, func(*Entry) bool { return true })
 		if !slices.ContainsFunc(all, (*Entry).spoils) {
 			continue
 		}
@@ -457,6 +450,8 @@ func (s *salvage) stays(i int, e *Entry) bool {
 	r := s.ops[e.Op]
 	base := s.bases[e.Op.Scope]
 	switch {
+	case e.isOperation() && s.isCommitted(r):
+		return true
 	case s.left[e.Op], s.voided[e.Op.Scope], e.Kind == ScopeCancelled && s.reopened[e.Op]:
 		return false
 	case s.anew[base] && base != "" && e.Kind != ScopeOpened && e.Kind != CleanupPlanned: // all of it is the TCC's
@@ -466,17 +461,25 @@ func (s *salvage) stays(i int, e *Entry) bool {
 	case e.Kind == ChildStarted && e.Detail != nil && slices.Contains(s.gone, e.Detail.Other):
 		return false
 	case e.isOperation():
-		if !r.again && r.end > 0 && (r.end < s.cut || s.wasGoingOn(r)) {
-			return true
-		}
-		if e.Kind == ChildStarted {
-			return !r.undone && s.isBeside(i) && !s.calledOff(r)
-		}
-		return !r.again && e.Kind == CheckpointSaved && i < s.cut
+		return s.counts(i, e, r)
+	case e.Kind == ScopeOpened && (s.needed[e.Seq] || s.isOfDeclared(e)), e.Kind == CleanupPlanned && s.needed[e.Seq]:
+		return true
 	case e.Kind == PhaseStarted, e.Kind == PhaseCompleted, e.Kind == PhaseFailed:
-		return i < s.cut && !s.anew[base]
+		return i < s.knows(e.Op.Scope) && !s.anew[base]
 	}
-	return i < s.cut && e.isNote()
+	return i < s.knows(e.Op.Scope) && e.isNote()
+}
+
+// counts reports whether an entry of an operation is in the new journal.
+func (s *salvage) counts(i int, e *Entry, r *salvaged) bool {
+	cut := s.knows(e.Op.Scope)
+	switch {
+	case !r.again && r.end > 0 && (r.end < cut || s.wasGoingOn(r, cut)), s.isOfDeclaration(r):
+		return true
+	case e.Kind == ChildStarted:
+		return !r.undone && i < cut && !s.calledOff(r)
+	}
+	return !r.again && e.Kind == CheckpointSaved && i < cut
 }
 
 // isOfPhase says whether the entry belongs to a phase of something: it, or what was
@@ -486,25 +489,25 @@ func (e *Entry) isOfPhase() bool {
 	return found && slices.Contains([]string{PhaseTry, PhaseConfirm, PhaseCancel}, strings.ToUpper(word))
 }
 
-// wasGoingOn says whether an operation had begun before the cut and ended well after
-// it. The first attempt of a sequential step has no record of its own: its result says
-// when it began.
-func (s *salvage) wasGoingOn(r *salvaged) bool {
+// wasGoingOn reports whether an operation had begun before the cut of its scope and ended
+// well after it. The first attempt of a sequential step has no record of its own: its
+// result says when it began.
+func (s *salvage) wasGoingOn(r *salvaged, cut int) bool {
 	end := &s.entries[r.end]
 	switch end.Kind {
 	case StepCompleted, SignalConsumed, TimerFired:
 	case ChildCompleted:
-		return !end.fails() && s.isBeside(r.first)
+		return !end.fails() && r.first < cut
 	case ChildStarted:
-		return s.isBeside(r.first)
+		return r.first < cut
 	default:
 		return false
 	}
 	switch s.entries[r.first].Kind {
 	case StepCompleted, EventEmitted, VariableSet, KeyAdded:
-		return end.Began().Before(s.at())
+		return end.Began().Before(s.entries[cut].At)
 	}
-	return r.first < s.cut
+	return r.first < cut
 }
 
 // calledOff reports whether a child has ended with nothing left of it.
@@ -512,9 +515,6 @@ func (s *salvage) calledOff(r *salvaged) bool {
 	end := s.entries[r.end].Detail
 	return r.end > 0 && end != nil && (end.Outcome == Canceled || end.Outcome == Compensated)
 }
-
-// at is when things began to go wrong.
-func (s *salvage) at() time.Time { return s.entries[s.cut].At }
 
 // salvaged gives the detail of an entry in the journal of another run.
 func (d *Detail) salvaged(numbers map[int64]int64) *Detail {

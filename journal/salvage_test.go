@@ -60,7 +60,10 @@ func by(messages ...string) func(*journal.Entry) {
 
 func phase(p string) func(*journal.Entry) { return with(func(d *journal.Detail) { d.Phase = p }) }
 
-func byStep(d *journal.Detail) { d.ByStep = true }
+func byStep(d *journal.Detail)   { d.ByStep = true }
+func plain(d *journal.Detail)    { d.Plain = true }
+func declared(d *journal.Detail) { d.Declared = true }
+func tx(d *journal.Detail)       { d.Tx = true }
 
 // shown gives the entries of a journal in words: kind and operation, with the scope
 // that it is in.
@@ -220,6 +223,62 @@ func TestSalvage(t *testing.T) {
 				row(journal.ChildStarted, "pay"), row(journal.ChildCompleted, "pay", with(func(d *journal.Detail) { d.Outcome = journal.Canceled })), row(rf, "", by()),
 			},
 			want: []string{},
+		},
+		"what branches beside the failure did until the end stays, each with a cut of its own": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "one"), row(journal.ScopeOpened, "two"), row(journal.ScopeOpened, "three"), row(journal.ScopeOpened, "four"), row(sf, "a", in(2), failing("no")),
+				row(sc, "after", in(2)), row(sc, "b", in(3)), row(journal.ValueRecorded, "now", in(3)), row(journal.WaitStarted, "paid", in(3)), row(journal.SignalConsumed, "paid", in(3)),
+				row(journal.ScopeOpened, "within", in(3)), row(sc, "c", in(12)), row(ss, "d", in(12)),
+				row(sf, "visa", in(4), failing("visa")), row(sc, "cash", in(4)), row(sf, "ship", in(4), failing("no too")), row(sc, "late", in(4)),
+				row(sc, "x", in(5)), row(sf, "y", in(5), failing("nobody heard of it")), row(sc, "z", in(5)),
+				row(sc, "sorry"), row(sc, "d", in(12)), row(journal.StepCancelled, "e", in(3), cancelled), row(journal.ScopeCancelled, "within", in(3), cancelled), row(rf, "", by("no", "no too")),
+			},
+			want: []string{
+				"ScopeOpened one", "ScopeOpened two", "ScopeOpened three", "ScopeOpened four", "StepCompleted b in 3", "ValueRecorded now in 3",
+				"WaitStarted paid in 3", "SignalConsumed paid in 3", "ScopeOpened within in 3", "StepCompleted c in 10", "StepStarted d in 10",
+				"StepFailed visa in 4", "StepCompleted cash in 4", "StepCompleted x in 5", "StepCompleted d in 10",
+			},
+		},
+		"a branch that was cancelled because of the failure is cut there": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "one"), row(journal.ScopeOpened, "deep", in(2)), row(sf, "a", failing("no")), row(sc, "b", in(3)), row(journal.ScopeCancelled, "one", cancelled),
+				row(journal.ValueRecorded, "gave-up", in(2)), row(journal.ValueRecorded, "gave-up", in(3)), row(journal.ScopeCancelled, "deep", in(2), cancelled), row(rf, "", by("no")),
+			},
+			want: []string{"ScopeOpened one", "ScopeOpened deep in 2", "StepCompleted b in 3"},
+		},
+		"a scope without a goroutine knows what that one does which has opened it": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "plain", with(plain)), row(journal.ScopeOpened, "branch"), row(journal.ScopeOpened, "plain", in(3), with(plain)), row(ss, "a"), row(sf, "a", failing("no")),
+				row(sc, "sorry", in(2)), row(sc, "b", in(4)), row(rf, "", by("no")),
+			},
+			want: []string{"ScopeOpened plain", "ScopeOpened branch", "ScopeOpened plain in 3", "StepCompleted b in 4"},
+		},
+		"a step of a declaration stays that ended well, with what it waited for": {
+			was: []journal.Entry{
+				row(ss, "a", with(declared)), row(sf, "a", failing("no")), row(ss, "b", with(declared)), row(sc, "b"), row(journal.ScopeOpened, "gate:c"), row(journal.WaitStarted, "go", in(6)), row(journal.SignalConsumed, "go", in(6)),
+				row(ss, "c", with(declared)), row(journal.VariableSet, "c", with(byStep)), row(sc, "c"), row(ss, "d", with(declared)), row(sf, "d", failing("no too")), row(ss, "e"), row(sc, "e"), row(rf, "", by("no")),
+			},
+			want: []string{
+				"StepStarted b", "StepCompleted b", "ScopeOpened gate:c", "WaitStarted go in 4", "SignalConsumed go in 4", "StepStarted c", "VariableSet c", "StepCompleted c",
+			},
+		},
+		"what a transaction has stays wherever it was, unless it was undone": {
+			was: []journal.Entry{
+				row(journal.CleanupPlanned, "unlock"), row(sc, "hold", with(tx)), row(sf, "a", failing("no")), row(sc, "sorry", with(tx)), row(journal.ScopeOpened, "amends"),
+				row(sc, "more", in(6), with(tx)), row(sc, "else", in(6)), row(journal.VariableSet, "last", with(byStep)), row(sc, "last", with(tx)), row(sc, "undo:hold", phase("UNDO"), with(tx)),
+				row(journal.RunClosing, "", with(func(d *journal.Detail) { d.Outcome = journal.Failed })), row(sc, "release", in(2), with(tx)), row(rf, "", by("no")),
+			},
+			want: []string{
+				"CleanupPlanned unlock", "StepCompleted sorry", "ScopeOpened amends", "StepCompleted more in 4", "VariableSet last", "StepCompleted last", "StepCompleted release in 2",
+			},
+			redone: []string{"hold"},
+		},
+		"of a gate that failed after something else what was too late is waited for anew": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "gate:x"), row(journal.WaitStarted, "go", in(2)), row(journal.TimerRegistered, "perdure:late", in(2)), row(sf, "a", failing("no")),
+				row(journal.TimerFired, "perdure:late", in(2)), row(journal.WaitEnded, "go", in(2)), row(sf, "x", failing("late")), row(rf, "", by("no")),
+			},
+			want: []string{"ScopeOpened gate:x"},
 		},
 		"children of branches beside what failed stay, and those that were begun because of that do not": {
 			was: []journal.Entry{
@@ -434,7 +493,7 @@ func TestSalvageKeepsWhatAnEntrySays(t *testing.T) {
 }
 
 // A random journal of a run that failed keeps, whatever is in it, every result from
-// before the cut and none of what failed; and salvaged again, as the journal of a run
+// before the cut of its branch and none of what failed; and salvaged again, as the journal of a run
 // that failed at once, it is as it was.
 //
 // spec: P-4
@@ -458,9 +517,11 @@ func TestSalvageOfRandomJournals(t *testing.T) {
 		}
 		want := map[string]bool{}
 		begun := map[journal.Op]bool{}
+		cuts := cutsOf(was, cause)
 		for i, e := range was {
-			begun[e.Op] = begun[e.Op] || e.Kind == ss && i < cause
-			if e.Kind == sc && (i < cause || begun[e.Op]) {
+			before := i < cuts[e.Op.Scope]
+			begun[e.Op] = begun[e.Op] || e.Kind == ss && before
+			if e.Kind == sc && (before || begun[e.Op]) {
 				want[string(e.Data)] = true
 			}
 		}
@@ -474,6 +535,35 @@ func TestSalvageOfRandomJournals(t *testing.T) {
 			t.Fatalf("seed %d: salvaged again it is\n%s\nand was\n%s", seed, strings.Join(shown(again), "\n"), strings.Join(shown(got), "\n"))
 		}
 	}
+}
+
+// cutsOf returns from where on each branch of a random journal is done anew: the run and
+// those around the cause from there, those that were opened later by them from the start,
+// and any other one from the first failure in it or in what it has opened since.
+func cutsOf(was []journal.Entry, cause int) map[int64]int {
+	cuts := map[int64]int{0: cause}
+	for i, e := range was {
+		if e.Kind != journal.ScopeOpened {
+			continue
+		}
+		cuts[e.Seq] = len(was)
+		for j := cause; j < len(was); j++ {
+			if was[j].Kind == sf && within(was, was[j].Op.Scope, e.Seq) {
+				cuts[e.Seq] = min(cuts[e.Seq], j)
+			}
+		}
+		if i >= cuts[e.Op.Scope] {
+			cuts[e.Seq] = 0
+		}
+	}
+	return cuts
+}
+
+// within reports whether a scope is one, or in it.
+func within(was []journal.Entry, scope, in int64) bool {
+	for ; scope != 0 && scope != in; scope = was[scope-1].Op.Scope {
+	}
+	return scope == in
 }
 
 // randomFailure gives the journal of a run that failed, and where: of steps in a few

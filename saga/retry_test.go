@@ -144,3 +144,32 @@ func TestASuppressedErrorHasNoLetter(t *testing.T) {
 		return err
 	}, def)
 }
+
+// A step that begins after a sibling has failed, when the pressure has room for it, ends
+// well and is not undone, is not run again by a retry.
+//
+// spec: F-18, F-29, P-4
+func TestARetriedSagaKeepsWhatBeganBesideTheFailure(t *testing.T) {
+	var l patterntest.Ledger
+	def := saga.New[int]("order").Pressure(perdure.AtMost(1))
+	for _, id := range []string{"bad", "keeps", "undone"} {
+		s := saga.Add(def, id, func(ctx context.Context, _ int) (string, error) { return id, l.Book(ctx, id) })
+		if id == "undone" {
+			s.Undo(func(ctx context.Context, _ int, _ string) error { return l.Book(ctx, "undo") })
+		}
+	}
+	perduretest.Test(t, func(env *perduretest.Env) {
+		l.Reset("bad")
+		_, _ = perduretest.Start(env, def.Workflow, 7, perdure.ID("x")).Result()
+		if got, want := l.Ran(), "bad, keeps, undo, undone"; got != want {
+			env.Fatalf("it ran %s, want %s", got, want)
+		}
+		l.Break()
+		if r := patterntest.Retry(env, patterntest.Letters(env, 1)[0]); r.Status != perdure.StatusCompleted {
+			env.Errorf("retried, it is %v: %v", r.Status, r.Err)
+		}
+		if got, want := l.Ran(), "bad, undone"; got != want {
+			env.Errorf("the retry ran %s, want %s", got, want)
+		}
+	}, def)
+}

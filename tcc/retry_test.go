@@ -141,3 +141,31 @@ func TestLettersOfACompositionOfTCCs(t *testing.T) {
 		})
 	}
 }
+
+// A participant that cancels after another one could not does not cancel again where the
+// TCC is retried.
+//
+// spec: F-18, F-40, P-4
+func TestARetriedTCCKeepsWhatBeganBesideTheFailure(t *testing.T) {
+	var l patterntest.Ledger
+	def := tcc.New[int]("pay").Retry(perdure.NoRetry)
+	for _, id := range []string{"a", "b"} {
+		tcc.Add(def, id, func(ctx context.Context, _ int) (string, error) { return id, l.Book(ctx, "try "+id) }).
+			Confirm(func(ctx context.Context, _ int, _ string) error { return l.Book(ctx, "confirm "+id) }).
+			Cancel(func(ctx context.Context, _ int, _ string) error { return l.Book(ctx, "cancel "+id) })
+	}
+	perduretest.Test(t, func(env *perduretest.Env) {
+		l.Reset("confirm a", "cancel b")
+		_, _ = perduretest.Start(env, def.Workflow, 7, perdure.ID("x")).Result()
+		if got, want := l.Ran(), "cancel a, cancel b, confirm a, confirm b, try a, try b"; got != want {
+			env.Fatalf("it ran %s, want %s", got, want)
+		}
+		l.Break()
+		if r := patterntest.Retry(env, patterntest.Letters(env, 1)[0]); r.Status != perdure.StatusCanceled {
+			env.Errorf("retried, it is %v: %v", r.Status, r.Err)
+		}
+		if got, want := l.Ran(), "cancel b"; got != want {
+			env.Errorf("the retry ran %s, want %s", got, want)
+		}
+	}, def)
+}

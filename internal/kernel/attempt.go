@@ -58,6 +58,8 @@ func (o *operation) try(announced bool) {
 		var d *journal.Detail
 		if o.tries > 1 {
 			d = &journal.Detail{Attempt: o.tries}
+		} else if o.work.Declared {
+			d = &journal.Detail{Declared: true}
 		}
 		e := journal.Entry{Kind: journal.StepStarted, Op: o.id, Detail: o.mark(d)}
 		if r.head.Status == journal.Waiting {

@@ -22,6 +22,7 @@ type Step struct {
 // Work is what a step does, and how.
 type Work struct {
 	Announced bool          // its first attempt is recorded before it begins
+	Declared  bool          // it begins however those beside it end
 	Timeout   time.Duration // of one attempt; 0 for none
 	Tx        bool          // its body works in a transaction; see StepInfo.Join
 	Phase     string        // of a TCC's participant; else empty

@@ -286,7 +286,7 @@ func Open(ctx context.Context, n Naming) (context.Context, error) {
 	}
 	r := s.run
 	defer r.mu.Unlock()
-	in, err := s.open(n)
+	in, err := s.open(n, true)
 	if err != nil {
 		return nil, err
 	}
@@ -294,20 +294,17 @@ func Open(ctx context.Context, n Naming) (context.Context, error) {
 	return context.WithValue(ctx, contextKey{}, in), nil
 }
 
-// open gives the scope of the next operation of that name, recording it where
-// it is new.
-func (s *scope) open(n Naming) (*scope, error) {
+// open returns the scope of the next operation of that name, recording it where
+// it is new. A plain one has no goroutine of its own.
+func (s *scope) open(n Naming, plain bool) (*scope, error) {
 	r := s.run
-	var d *journal.Detail
+	d := journal.Detail{Plain: plain, Does: n.Does}
 	var of *scope
 	if n.StandsFor != nil {
 		if of, _ = n.StandsFor.Value(contextKey{}).(*scope); of == nil || of.run != r || of.id == 0 {
 			return nil, &journal.Error{Code: journal.CodeMisuse, Op: "scope " + n.Name, Message: "it stands for no scope of this run"}
 		}
-		d = &journal.Detail{StandsFor: of.id}
-	}
-	if n.Does != "" {
-		d = &journal.Detail{Does: n.Does}
+		d.StandsFor = of.id
 	}
 	op, rec := s.ask(asked{n.Name, n.Key, isScope, n.Change, false})
 	in := &scope{run: r, parent: s, path: s.show(op) + "/"}
@@ -317,7 +314,11 @@ func (s *scope) open(n Naming) (*scope, error) {
 	if rec != nil {
 		in.id = rec.opens
 	} else {
-		in.id = r.append(journal.Entry{Kind: journal.ScopeOpened, Op: op, Detail: d})
+		e := journal.Entry{Kind: journal.ScopeOpened, Op: op}
+		if d.Plain || d.StandsFor != 0 || d.Does != "" {
+			e.Detail = &d
+		}
+		in.id = r.append(e)
 	}
 	r.name(in)
 	return in, nil
@@ -346,7 +347,7 @@ func Go(ctx context.Context, n Naming, body func(context.Context) ([]byte, *jour
 	}
 	r := s.run
 	defer r.mu.Unlock()
-	in, err := s.open(n)
+	in, err := s.open(n, false)
 	if err != nil {
 		return nil, err
 	}

@@ -235,10 +235,11 @@ func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
 	w := &proposal{first: r.seq + 1, data: data}
 	o.emit(a)
 	e := journal.Entry{Kind: journal.StepCompleted, Op: o.id, Data: data, Spill: spill, Took: time.Since(a.began)}
+	d := &journal.Detail{Tx: true}
 	if a.n > 1 {
-		e.Detail = &journal.Detail{Attempt: a.n}
+		d.Attempt = a.n
 	}
-	e.Detail = o.mark(e.Detail)
+	e.Detail = o.mark(d)
 	w.seq = r.outside(e)
 	o.outcome.At = r.lastAt
 	o.settled, r.tentative = true, w.seq

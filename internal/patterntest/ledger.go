@@ -21,6 +21,7 @@ type Ledger struct {
 	mu   sync.Mutex
 	keys map[string]string // what took effect under a key
 	bad  []string
+	ran  []string // since it was said last what is broken
 }
 
 // Reset empties it, and says what is broken.
@@ -28,14 +29,21 @@ func (l *Ledger) Reset(broken ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.keys = nil
-	l.bad = broken
+	l.bad, l.ran = broken, nil
 }
 
 // Break says what is broken from now on.
 func (l *Ledger) Break(broken ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.bad = broken
+	l.bad, l.ran = broken, nil
+}
+
+// Ran returns the names of what was tried since it was said last what is broken, sorted.
+func (l *Ledger) Ran() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(slices.Sorted(slices.Values(l.ran)), ", ")
 }
 
 // Book takes effect in the body of a step, under its idempotency key. It fails for what
@@ -43,6 +51,7 @@ func (l *Ledger) Break(broken ...string) {
 func (l *Ledger) Book(ctx context.Context, what string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.ran = append(l.ran, what)
 	if slices.Contains(l.bad, what) {
 		return perdure.Permanent(fmt.Errorf("%s: %w", what, ErrBroken))
 	}

@@ -1,0 +1,138 @@
+package journal
+
+import "strings"
+
+// A place is a scope of a journal that is salvaged: whose code its operations are of, and
+// when that may have learned of what is done anew.
+type place struct {
+	in     int64 // the scope that it was opened or planned in
+	branch bool  // it has a goroutine of its own
+	faulty bool  // the run failed by something in it
+	until  int   // the entry by which it was cancelled, or those around it; or by which the end began
+	knows  int   // from which entry on its code may have acted on what is done anew
+}
+
+// knows returns from which entry on the code of a scope may have acted on what is done
+// anew.
+func (s *salvage) knows(scope int64) int {
+	if p := s.places[scope]; p != nil {
+		return p.knows
+	}
+	return s.cut
+}
+
+// findKnowing finds that for every scope. Code knows what failed in its own branch, and in
+// those that this has opened, since it awaits these; but not what failed beside it. A scope
+// without a goroutine knows what that one does which has opened it.
+func (s *salvage) findKnowing() {
+	opened := s.findPlaces()
+	for _, i := range s.culprits {
+		for scope := s.entries[i].Op.Scope; scope != 0 && s.places[scope] != nil; scope = s.places[scope].in {
+			p := s.places[scope]
+			p.faulty, p.knows = true, min(p.knows, i)
+		}
+	}
+	s.failures = s.culprits
+	for i := s.cut; i < s.over; i++ {
+		e := &s.entries[i]
+		if p := s.places[opened[e.Op]]; e.Kind == ScopeCancelled && p != nil {
+			p.until = min(p.until, i)
+		}
+		if e.fails() && !s.isDealtWith(i) {
+			s.failures = append(s.failures, i)
+			s.learn(i)
+		}
+	}
+	for i := range s.entries {
+		s.settle(i)
+	}
+}
+
+// settle has a scope that the entry opens know what those around it know.
+func (s *salvage) settle(i int) {
+	e := &s.entries[i]
+	p := s.places[e.Seq]
+	if p == nil || s.places[p.in] == nil {
+		return
+	}
+	in := s.places[p.in]
+	p.until = min(p.until, in.until)
+	p.knows = min(p.knows, p.until)
+	if !p.branch || i >= in.knows && !s.isOfDeclared(e) { // code that knew has opened it
+		p.knows = min(p.knows, in.knows)
+	}
+}
+
+// findPlaces finds the scopes, and returns the sequences of those that were opened, by the
+// operation that did. What a clean-up does comes of the end that it is for.
+func (s *salvage) findPlaces() map[Op]int64 {
+	opened := map[Op]int64{}
+	s.places = map[int64]*place{0: {until: s.over, knows: s.cut}, ImpliedCleanup: {until: s.cut, knows: s.cut}}
+	for i := range s.entries {
+		switch e := &s.entries[i]; e.Kind {
+		case ScopeOpened:
+			opened[e.Op] = e.Seq
+			s.places[e.Seq] = &place{in: e.Op.Scope, branch: e.Detail == nil || !e.Detail.Plain, until: s.over, knows: s.over}
+		case CleanupPlanned:
+			s.places[e.Seq] = &place{in: e.Op.Scope, until: s.cut, knows: s.cut}
+		}
+	}
+	return opened
+}
+
+// isDealtWith reports whether a failure is one that the code around it has gone on after,
+// until it failed by another one.
+func (s *salvage) isDealtWith(i int) bool {
+	for scope := s.entries[i].Op.Scope; scope != 0 && s.places[scope] != nil; scope = s.places[scope].in {
+		if p := s.places[scope]; p.faulty && i < p.knows {
+			return true
+		}
+	}
+	return false
+}
+
+// learn records that the code of a scope, and of those that it is in, may know of what
+// failed in it. That of what the run failed by knew of something else before.
+func (s *salvage) learn(i int) {
+	for scope := s.entries[i].Op.Scope; scope != 0 && s.places[scope] != nil; scope = s.places[scope].in {
+		if p := s.places[scope]; !p.faulty {
+			p.knows = min(p.knows, i)
+		}
+	}
+}
+
+// isOfDeclaration reports whether an operation is a step of a declaration that has ended
+// well, and had begun before the end did.
+func (s *salvage) isOfDeclaration(r *salvaged) bool {
+	return r != nil && r.declared && !r.again && r.end > 0 && r.first < s.over && s.entries[r.end].Kind == StepCompleted
+}
+
+// isOfDeclared reports whether an entry has opened a branch of such a step: "gate:" and
+// its name, say, beside it.
+func (s *salvage) isOfDeclared(e *Entry) bool {
+	_, name, isBranch := strings.Cut(e.Op.Name, ":")
+	return isBranch && s.isOfDeclaration(s.ops[Op{Scope: e.Op.Scope, Name: name, Key: e.Op.Key, Occ: 1}])
+}
+
+// isCommitted reports whether an operation is a step whose result is in a transaction of
+// the application's, and that was not undone. What undoes a step is done whenever that is.
+func (s *salvage) isCommitted(r *salvaged) bool {
+	if r == nil || r.again || r.end == 0 || r.phase == PhaseUndo {
+		return false
+	}
+	end := &s.entries[r.end]
+	return end.Kind == StepCompleted && end.Detail != nil && end.Detail.Tx
+}
+
+// findNeeded finds the scopes in which such transactions were.
+func (s *salvage) findNeeded() {
+	s.needed = map[int64]bool{}
+	for op, r := range s.ops {
+		if !s.isCommitted(r) {
+			continue
+		}
+		for scope := op.Scope; scope > 0 && s.places[scope] != nil; scope = s.places[scope].in {
+			s.needed[scope] = true
+		}
+	}
+}
