@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 )
 
@@ -102,6 +103,56 @@ func TestTurnIsLentByBranchesThatWaitForAMutex(t *testing.T) {
 	if out, err := run.Result(ctx); out != 3 || err != nil {
 		t.Fatal(out, err)
 	}
+}
+
+// A command to cancel a timer waits for replayed code that blocks outside the engine
+// before it has come to that timer.
+//
+// spec: F-22
+func TestATimerIsCancelledThatBlockedCodeHasNotComeTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var blocks chan struct{}
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+			perdure.Go(ctx, "other", func(ctx context.Context) (int, error) { return 0, perdure.Sleep(ctx, 10*time.Hour) })
+			if blocks != nil {
+				<-blocks
+			}
+			in, err := perdure.Scope(ctx, "in")
+			if err != nil {
+				return "", err
+			}
+			_, err = perdure.Timer(in, "limit", time.Hour).Await(in)
+			return string(journal.CodeOf(err)), nil
+		})
+		w := newWorld(t, wf)
+		defer func() { w.end() }()
+		if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		w.kill()
+		client, err := perdure.NewClient(t.Context(), w.db)
+		if err == nil {
+			err = client.CancelTimer(t.Context(), "x", "in/limit", "early")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		blocks = make(chan struct{})
+		w.begin()
+		time.Sleep(10 * time.Minute)
+		close(blocks)
+		if out, err := outcomeOf(t, w, wf, "x"); out != string(perdure.CodeCancelled) || err != nil || time.Since(began) > 15*time.Minute {
+			t.Errorf("it gives %q, %v after %v", out, err, time.Since(began))
+		}
+		if n := w.seen(observe.TurnLent); len(n) != 1 {
+			t.Errorf("told: %+v", n)
+		}
+		if d := describe(t, w, "x"); len(d.Unread) > 0 {
+			t.Errorf("unread: %v", d.Unread)
+		}
+	})
 }
 
 // A client's call in workflow code is no durable operation: who waits in one blocks.

@@ -328,7 +328,7 @@ func (r *run) ask(messages store.Range, then func([]journal.Entry)) {
 func (r *run) commands() {
 	for !r.gone() {
 		e := r.inbox.find(func(e *journal.Entry) bool {
-			return e.Op.Name == controlName && (e.Kind != journal.TimerCancelled || r.holder == nil)
+			return e.Op.Name == controlName && r.mayCommand(e)
 		})
 		if e == nil {
 			return
@@ -338,11 +338,22 @@ func (r *run) commands() {
 	}
 }
 
-// command does what a message of the engine's own asks for; the entry that does
-// it takes the message. To cancel a timer waits until no code can go on: code
-// that is replayed may not have come to that timer yet.
+// mayCommand reports whether what a message of the engine's own asks for can be done now.
+// To cancel a timer waits until no code can go on, and where code blocks outside the
+// engine and the timer is recorded, until that code is back: code that is replayed may
+// not have come to the timer yet.
+func (r *run) mayCommand(e *journal.Entry) bool {
+	if e.Kind != journal.TimerCancelled {
+		return true
+	}
+	isOut := func(b *branch) bool { return b.state == isOutside }
+	return r.holder == nil && (r.memo == nil || !slices.ContainsFunc(r.branches, isOut) || !r.memo.timerAhead(e.Op.Key))
+}
+
+// command does what a message of the engine's own asks for, where it can be done now; the
+// entry that does it takes the message.
 func (r *run) command(e *journal.Entry) {
-	if e.Kind == journal.TimerCancelled && r.holder != nil {
+	if !r.mayCommand(e) {
 		return
 	}
 	d := e.Detail

@@ -391,3 +391,20 @@ func (m *memo) open() []*record {
 	}
 	return out
 }
+
+// timerAhead reports whether a timer of that path is recorded as open that code has not
+// asked for yet.
+func (m *memo) timerAhead(path string) bool {
+	return slices.ContainsFunc(m.order, func(r *record) bool {
+		return r.class == isTimer && !r.asked && r.ended == nil && m.path(r.op) == path
+	})
+}
+
+// path shows an operation with the scopes that it is in.
+func (m *memo) path(op journal.Op) string {
+	path := op.String()
+	for s := m.scopes[op.Scope]; s != nil && s.opener != nil; s = m.scopes[s.opener.op.Scope] {
+		path = s.opener.op.String() + "/" + path
+	}
+	return path
+}
