@@ -48,7 +48,7 @@ type lab struct {
 func (l *lab) begin() {
 	l.t.Helper()
 	s, env := l.open(), l.play()
-	eng, err := perdure.New(s, perdure.Options{Build: "lab", Linger: -1, Drain: -1, Sweep: time.Second, Publisher: moody()})
+	eng, err := perdure.New(s, perdure.Options{Build: "lab", Linger: -1, Drain: -1, Sweep: time.Second, Publisher: moody(), Around: play.Around})
 	if err == nil {
 		err = eng.Register(env.Definitions()...)
 	}

@@ -73,7 +73,7 @@ func serveNode(args []string) error {
 	n := &noticed{}
 	eng, err := perdure.New(s, perdure.Options{
 		Build: "torture", Linger: -1, Drain: 500 * time.Millisecond, Sweep: time.Second, CleanUp: time.Second,
-		Publisher: moodyPublisher(), Observers: []observe.Observer{n.observer()}, Retention: perdure.Retention{Period: *kept},
+		Publisher: moodyPublisher(), Observers: []observe.Observer{n.observer(), {See: func(observe.Notice) { play.Panic("observer") }}}, Around: play.Around, Retention: perdure.Retention{Period: *kept},
 	})
 	if err != nil {
 		return err

@@ -320,7 +320,7 @@ func (s *supervisor) orphans(ctx context.Context) ([]string, error) {
 
 // replay has the code of every program replay its journal.
 func (s *supervisor) replay(r *round) (wrong []string) {
-	flows := map[string]perdure.Definition{"program": s.env.Workflow()}
+	flows := map[string]perdure.Definition{s.env.Workflow().Name(): s.env.Workflow()}
 	for _, f := range program.Flows {
 		flows[f.Name] = s.env.Flow(f.Name)
 	}

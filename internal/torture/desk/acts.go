@@ -77,6 +77,8 @@ func (x *dealing) act(ctx context.Context, c *perdure.Client, act string) error 
 		return x.read(ctx, c)
 	case "purge":
 		return x.leave(ctx)
+	case "deliver":
+		return x.deliver(ctx, c)
 	case "signal":
 		_, err := c.Send(ctx, x.ID, "nobody", []byte("1"), perdure.SendKey("nobody"))
 		return err
@@ -94,11 +96,52 @@ func (x *dealing) read(ctx context.Context, c *perdure.Client) error {
 	_, e6 := c.Unrouted(ctx, 0, 10)
 	_, e7 := c.Stale(ctx, time.Hour)
 	_, e8 := c.CountDeadLetters(ctx, perdure.DeadLetterQuery{WorkflowID: x.ID})
-	return errors.Join(e1, e2, e3, e4, e5, e6, e7, e8)
+	_, e9 := c.Get(ctx, x.ID)
+	_, e10 := c.Versions(ctx, "")
+	_, _, e11 := c.Find(ctx, perdure.Query{Statuses: perdure.RunStatuses(), Limit: 3})
+	env, c := x.Now()
+	var e12 error
+	if x.Program.Flow == "code" {
+		e12 = env.Look(ctx, c, x.ID)
+	}
+	return errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12)
 }
 
 // wrong is an error of what came to something that it must not: trying again does not help.
 func wrong(message string) error { return &perdure.Error{Code: journal.CodeMisuse, Message: message} }
+
+// deliver sends a signal to nobody, and moves it to the run.
+func (x *dealing) deliver(ctx context.Context, c *perdure.Client) error {
+	d, err := c.Send(ctx, x.ID+".nowhere", "nobody", []byte("1"), perdure.SendKey("nobody"))
+	if err != nil || !d.Unrouted {
+		return err
+	}
+	_, err = c.Deliver(ctx, d.Number, x.ID)
+	return err
+}
+
+// settle deletes the dead letters of a case that has ended, where operators do that.
+func (x *dealing) settle(ctx context.Context) error {
+	if !slices.Contains(x.Program.Acts, "letters") {
+		return nil
+	}
+	err := x.insist(ctx, "letters", func(c *perdure.Client) error {
+		letters, _, err := c.DeadLetters(ctx, perdure.DeadLetterQuery{WorkflowID: x.ID})
+		for _, l := range letters {
+			if _, e := c.DeadLetter(ctx, l.ID); e != nil {
+				return e
+			}
+			if e := c.DeleteDeadLetter(ctx, l.ID); e != nil {
+				return e
+			}
+		}
+		return err
+	})
+	if is(err, journal.CodeNotFound) {
+		return nil // it was deleted, and the answer lost
+	}
+	return err
+}
 
 // leave starts a run that is kept for no time. The case has ended when a purge has removed
 // it.

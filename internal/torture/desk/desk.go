@@ -81,16 +81,15 @@ func (d *Desk) Deal(ctx context.Context, c *Case) error {
 			return err
 		}
 	}
-	err := x.insist(ctx, "start", func(*perdure.Client) error {
-		env, cl := d.Now()
-		return env.Start(ctx, cl, c.Program, c.ID)
-	})
-	if err != nil {
+	if err := x.start(ctx); err != nil {
 		return err
 	}
 	for {
 		over, err := x.look(ctx)
-		if err != nil || over {
+		if err == nil && over {
+			return x.settle(ctx)
+		}
+		if err != nil {
 			return err
 		}
 		if err := x.rest(ctx); err != nil {
@@ -100,6 +99,22 @@ func (d *Desk) Deal(ctx context.Context, c *Case) error {
 			return err
 		}
 	}
+}
+
+// start starts the program. One that is started with a signal would be started again after
+// its end, so a start of unknown outcome is repeated only if the program is not there.
+func (x *dealing) start(ctx context.Context) error {
+	tried := false
+	return x.insist(ctx, "start", func(*perdure.Client) error {
+		env, c := x.Now()
+		if tried {
+			if all, err := c.Statuses(ctx, x.ID); err != nil || all[0].Found {
+				return err
+			}
+		}
+		tried = true
+		return env.Start(ctx, c, x.Program, x.ID)
+	})
 }
 
 // some sends some of the messages that were not sent.
@@ -161,8 +176,8 @@ func (x *dealing) tell(ctx context.Context, c *perdure.Client, m program.Message
 	var err error
 	switch m.What {
 	case "signal":
-		key := fmt.Sprintf("%s.%d", m.Key, x.retried)
-		_, err = perdure.NewSignal[int](m.Name).Send(ctx, c, m.To, m.Value, perdure.SendKey(key))
+		env, c := x.Now()
+		err = env.Send(ctx, c, m, fmt.Sprintf("%s.%d", m.Key, x.retried))
 	default:
 		err = x.answer(ctx, c, m)
 	}

@@ -381,6 +381,11 @@ func (b *bench) money(seen map[string]map[int64]bool) {
 			}
 		}
 	}
+	for _, c := range b.Cases {
+		if c.Program.StartsInTx() && len(rows[play.StartLabel(c.ID)]) == 0 {
+			b.wrong("%s is there, and the rest of the transaction that started it is not", c.ID)
+		}
+	}
 	for _, label := range slices.Sorted(maps.Keys(seen)) {
 		if strings.HasSuffix(label, "/do") && b.isTx(label) && len(rows[label]) == 0 {
 			b.wrong("the code saw a result of %s, and its transaction is not there", label)

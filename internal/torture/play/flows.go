@@ -62,32 +62,22 @@ func (e *Env) then(i int, what string) func(context.Context, Deeds, int64) error
 func (e *Env) declare() {
 	e.parts = e.declareParts()
 	e.flows = map[string]perdure.Definition{}
-	e.start = map[string]starter{}
+	e.start = map[string]starter[Deeds]{}
 	for _, f := range program.Flows {
 		switch f.Pattern {
 		case "graph":
 			e.graph(f)
 		case "saga":
 			s := e.saga(f)
-			e.flows[f.Name], e.start[f.Name] = s, startOf(s.Start)
+			e.flows[f.Name], e.start[f.Name] = s, startOf(s.Start, s.StartTx)
 		case "tcc":
 			t := e.tcc(f)
-			e.flows[f.Name], e.start[f.Name] = t, startOf(t.Start)
+			e.flows[f.Name], e.start[f.Name] = t, startOf(t.Start, t.StartTx)
 		case "sagas":
 			e.sagas(f)
 		case "tccs":
 			e.tccs(f)
 		}
-	}
-}
-
-// A starter starts a declared flow.
-type starter func(ctx context.Context, c perdure.Caller, in Deeds, id string) error
-
-func startOf[O any](start func(context.Context, perdure.Caller, Deeds, ...perdure.StartOption) (*perdure.Run[O], error)) starter {
-	return func(ctx context.Context, c perdure.Caller, in Deeds, id string) error {
-		_, err := start(ctx, c, in, perdure.ID(id))
-		return err
 	}
 }
 
@@ -126,7 +116,7 @@ func (e *Env) graph(f program.Flow) {
 		steps = append(steps, s)
 	}
 	g.Output(steps[len(steps)-1])
-	e.flows[f.Name], e.start[f.Name] = g, startOf(g.Start)
+	e.flows[f.Name], e.start[f.Name] = g, startOf(g.Start, g.StartTx)
 }
 
 func (e *Env) node(g *dag.Graph[Deeds], i int, n program.Node) *dag.Step[Deeds, int64] {
@@ -208,7 +198,7 @@ func (e *Env) sagas(f program.Flow) {
 		}
 		members = append(members, m)
 	}
-	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start)
+	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start, c.StartTx)
 }
 
 // tccs is a composition of TCCs of one participant each.
@@ -224,7 +214,7 @@ func (e *Env) tccs(f program.Flow) {
 		}
 		members = append(members, m)
 	}
-	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start)
+	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start, c.StartTx)
 }
 
 // Flow is the definition of a declared flow.

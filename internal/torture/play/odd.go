@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -92,6 +93,26 @@ func goWrong(ctx context.Context, how string) error {
 	}
 	return plain
 }
+
+// hemmed ends the names of steps around which it panics.
+const hemmed = ".around"
+
+// Around is called around the body of every step. Of some it panics before the body in the
+// first attempt, and after it in the second.
+func Around(ctx context.Context, step perdure.StepInfo, body func(context.Context) error) error {
+	own := strings.HasSuffix(step.Step, hemmed)
+	if own && step.Attempt == 1 {
+		odd("before the body")
+	}
+	err := body(ctx)
+	if own && step.Attempt == 2 {
+		odd("after the body")
+	}
+	return err
+}
+
+// Panic is for other user code of a node, which panics as that of programs does.
+func Panic(what string) { odd(what) }
 
 // A Mute is a value that cannot be encoded.
 type Mute struct{ N int }

@@ -61,7 +61,7 @@ type Env struct {
 	brief    *perdure.Workflow[string, string]
 	fleeting *perdure.Workflow[string, string] // whose runs are kept for no time
 	flows    map[string]perdure.Definition
-	start    map[string]starter
+	start    map[string]starter[Deeds]
 	parts    *parts
 
 	mu   sync.Mutex
@@ -109,21 +109,6 @@ func (e *Env) Definitions() []perdure.Definition {
 	return out
 }
 
-// Start starts a program under a workflow ID. It may be called again with the same.
-func (e *Env) Start(ctx context.Context, c perdure.Caller, p *program.Program, id string) error {
-	if p.Flow != "code" {
-		return e.start[p.Flow](ctx, c, Deeds{Instance: id, Deeds: p.Deeds}, id)
-	}
-	_, err := e.code.Start(ctx, c, Input{Instance: id, ID: id, Program: p}, perdure.ID(id))
-	return err
-}
-
-// StartFleeting starts a run that is removed by the first purge after its end.
-func (e *Env) StartFleeting(ctx context.Context, c perdure.Caller, id string) error {
-	_, err := e.fleeting.Start(ctx, c, id, perdure.ID(id), perdure.Dedup(0))
-	return err
-}
-
 // Workflow is the definition of code.
 func (e *Env) Workflow() *perdure.Workflow[Input, Output] { return e.code }
 
@@ -147,6 +132,7 @@ type player struct {
 
 func (e *Env) run(ctx context.Context, in Input) (Output, error) {
 	p := &player{Env: e, in: in, numbers: map[string]int64{}, shared: map[int]int{}}
+	defer p.leave(ctx)
 	if err := p.plan(ctx); err != nil {
 		return Output{}, err
 	}
@@ -172,6 +158,13 @@ func (e *Env) run(ctx context.Context, in Input) (Output, error) {
 	return out, nil
 }
 
+// leave frees what the player has, where the run leaves the memory of its engine.
+func (p *player) leave(ctx context.Context) {
+	if perdure.Leaving(ctx) {
+		p.facts, p.numbers, p.shared = nil, nil, nil
+	}
+}
+
 // plan plans the clean-up.
 func (p *player) plan(ctx context.Context) error {
 	if p.in.ID != p.in.Instance {
@@ -182,11 +175,14 @@ func (p *player) plan(ctx context.Context) error {
 			return err
 		}
 		_ = perdure.EndingBy(ctx)
-		_, err := perdure.Step(ctx, "clean", p.effect(program.Label(p.in.Instance, 0, p.in.Round, "clean")))
+		_, did, err := p.live(ctx, "clean", program.Label(p.in.Instance, 0, p.in.Round, "clean"))
+		if did && p.in.Program.Clean == "odd" {
+			odd("clean-up")
+		}
 		return err
 	}
 	switch p.in.Program.Clean {
-	case "finally":
+	case "finally", "odd":
 		return perdure.Finally(ctx, "clean", clean)
 	case "cancel":
 		return perdure.OnCancel(ctx, "clean", clean)

@@ -39,7 +39,11 @@ func (p *player) step(ctx context.Context, op *program.Op) error {
 		_, err := perdure.Step(ctx, op.Name(), func(context.Context) (Mute, error) { return Mute{op.ID}, nil })
 		return p.caught(ctx, op, err)
 	}
-	n, err := perdure.Step(ctx, op.Name(), func(ctx context.Context) (int64, error) {
+	name := op.Name()
+	if op.Way == "around" {
+		name += hemmed
+	}
+	n, err := perdure.Step(ctx, name, func(ctx context.Context) (int64, error) {
 		n, err := p.call(ctx, label, after, number)
 		if err != nil {
 			return 0, err
@@ -80,7 +84,12 @@ func (p *player) within(ctx context.Context, op *program.Op, label string, n int
 
 // once does in the body of a step what only bodies do.
 func once(ctx context.Context, op *program.Op, n int64) error {
-	kept, err := perdure.Once(ctx, "kept", func() (int64, error) { return n, nil })
+	kept, err := perdure.Once(ctx, "kept", func() (int64, error) {
+		if tries, _, _ := perdure.Attempt(ctx); tries == 1 {
+			odd("checkpoint")
+		}
+		return n, nil
+	})
 	if err != nil {
 		return err
 	}
@@ -207,8 +216,10 @@ func (p *player) tx(ctx context.Context, op *program.Op) error {
 		switch op.Way {
 		case "big":
 			err = errors.Join(perdure.SetVariable(ctx, op.Name(), big), perdure.Emit(ctx, "big", big))
-		case "fails":
-			if tries, _, _ := perdure.Attempt(ctx); tries == 1 {
+		case "fails", "panics":
+			if tries, _, _ := perdure.Attempt(ctx); tries == 1 && op.Way == "panics" {
+				odd("transaction")
+			} else if tries == 1 {
 				err = fmt.Errorf("it is rolled back: %w", ErrMeant)
 			}
 		}
@@ -297,15 +308,11 @@ func (p *player) broken(ctx context.Context, op *program.Op) error {
 // it comes to what the journal records.
 func (p *player) code(ctx context.Context, op *program.Op) error {
 	label := p.label(op, "do")
-	var did atomic.Bool
-	n, err := perdure.Step(ctx, op.Name(), func(ctx context.Context) (int64, error) {
-		did.Store(true)
-		return p.call(ctx, label, "", 0)
-	})
+	n, did, err := p.live(ctx, op.Name(), label)
 	if err != nil {
 		return err
 	}
-	if did.Load() {
+	if did {
 		if op.Way == "panics" {
 			odd("code")
 		}
@@ -314,6 +321,17 @@ func (p *player) code(ctx context.Context, op *program.Op) error {
 	p.did(label, n)
 	p.fact(op, "done")
 	return nil
+}
+
+// live does a step, and reports whether this execution did it. One that finds its result
+// in the journal did not.
+func (p *player) live(ctx context.Context, name, label string) (n int64, did bool, err error) {
+	var here atomic.Bool
+	n, err = perdure.Step(ctx, name, func(ctx context.Context) (int64, error) {
+		here.Store(true)
+		return p.call(ctx, label, "", 0)
+	})
+	return n, here.Load(), err
 }
 
 // state sets what is shown outside, and reads it back.

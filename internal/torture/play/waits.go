@@ -91,6 +91,8 @@ func (p *player) wait(ctx context.Context, op *program.Op) error {
 	case "where":
 		even := op.Payload(p.in.Round, 0)
 		v, err = s.Wait(ctx, perdure.Where(func(v int) bool { return v == even }), perdure.Key("even"))
+	case "where-odd":
+		v, err = p.picky(ctx, op, s)
 	case "future":
 		v, err = s.Future(ctx).Await(ctx)
 	case "inbox":
@@ -105,6 +107,26 @@ func (p *player) wait(ctx context.Context, op *program.Op) error {
 	}
 	p.fact(op, "got %d", v)
 	return nil
+}
+
+// picky waits for a message by a condition that panics in each execution that did the step
+// before it.
+func (p *player) picky(ctx context.Context, op *program.Op, s perdure.Signal[int]) (int, error) {
+	var did bool
+	_, err := perdure.Step(ctx, op.Name()+".before", func(context.Context) (int, error) {
+		did = true
+		return 0, nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	even := op.Payload(p.in.Round, 0)
+	return s.Wait(ctx, perdure.Where(func(v int) bool {
+		if did {
+			odd("where")
+		}
+		return v == even
+	}))
 }
 
 func (p *player) timedOut(ctx context.Context, op *program.Op, err error) error {
@@ -258,8 +280,13 @@ func (p *player) park(ctx context.Context, op *program.Op) error {
 func (p *player) read(ctx context.Context, op *program.Op) error {
 	var err error
 	switch op.Way {
-	case "value":
-		_, err = perdure.Value(ctx, op.Name(), func() (int64, error) { return time.Now().UnixNano(), nil })
+	case "value", "value-odd":
+		_, err = perdure.Value(ctx, op.Name(), func() (int64, error) {
+			if op.Way == "value-odd" && p.first(p.label(op, "value")) { // nothing is recorded of that
+				odd("value")
+			}
+			return time.Now().UnixNano(), nil
+		})
 	case "now":
 		_, err = perdure.Now(ctx)
 	case "random":

@@ -42,9 +42,10 @@ func Generate(seed uint64, l Limits) *Program {
 	if flow := m.flow(); flow != "code" {
 		p.Flow = flow
 		p.Deeds = m.deeds(flow)
-		p.Acts = m.acts()
+		p.Start, p.Acts = m.start(Starts[:4]), m.acts()
 		return p
 	}
+	p.Start = m.start(Starts)
 	p.Body = m.block(1, 2+m.IntN(5))
 	if m.broken {
 		return p // it is retried: what an operator does beside that is in other programs
@@ -55,7 +56,7 @@ func Generate(seed uint64, l Limits) *Program {
 	case 1, 2:
 		p.End = Ends[m.IntN(len(Ends))]
 	}
-	p.Clean = []string{"", "", "finally", "cancel"}[m.IntN(4)]
+	p.Clean = []string{"", "", "finally", "odd", "cancel"}[m.IntN(5)]
 	p.Acts = m.acts()
 	return p
 }
@@ -68,6 +69,15 @@ func (m *maker) flow() string {
 		return "code"
 	}
 	return Flows[m.IntN(len(Flows))].Name
+}
+
+// start returns one of the ways to start a program that the store can do.
+func (m *maker) start(ways []string) string {
+	way := ways[m.IntN(len(ways))]
+	if (&Program{Start: way}).StartsInTx() && !m.limits.Tx {
+		return ""
+	}
+	return way
 }
 
 func (m *maker) acts() (out []string) {

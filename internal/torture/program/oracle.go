@@ -73,7 +73,7 @@ func (o *oracle) code(p *Program) {
 	case "ends":
 		o.Ends = []string{"COMPENSATED"}
 	}
-	if p.Clean == "finally" || p.Clean == "cancel" && p.End == "cancels" {
+	if p.Clean == "finally" || p.Clean == "odd" || p.Clean == "cancel" && p.End == "cancels" {
 		o.must(Label(o.instance, 0, p.Rounds, "clean"))
 	} else if p.Clean == "cancel" {
 		o.may(Label(o.instance, 0, p.Rounds, "clean"))
@@ -216,7 +216,7 @@ func (o *oracle) wait(op *Op, id string) {
 	case "within", "before", "hurry":
 		o.fact(op, "timed out")
 		return
-	case "where":
+	case "where", "where-odd":
 		o.send(id, op.Signal(o.round), v+1, v) // the odd one stays
 		o.fact(op, "got %d", v)
 		return

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // A Kind is what an operation does. Its ways are in [Ways].
@@ -37,19 +38,19 @@ const (
 
 // Ways has the ways in which each kind is done. A generator takes each of them.
 var Ways = map[Kind][]string{
-	Step:     {"plain", "odd", "caught", "once", "big", "late", "parking", "unencodable", "announced"},
+	Step:     {"plain", "odd", "caught", "once", "big", "late", "parking", "unencodable", "announced", "around"},
 	Loop:     {"keyed", "counted", "spread"},
 	Async:    {"await", "state", "cancel", "caught"},
-	Tx:       {"plain", "big", "barrier", "start", "send", "fails"},
+	Tx:       {"plain", "big", "barrier", "start", "send", "fails", "panics"},
 	Branches: {"await", "all", "any", "none", "completed", "set", "cancel"},
 	Shared:   {"slept", "stepped", "busy"},
 	Blocked:  {"mutex", "pipe"},
 	Nap:      {"sleep", "until", "timer", "timerat", "cancel", "outside"},
-	Wait:     {"plain", "within", "before", "where", "future", "inbox", "latest", "hurry", "started"},
+	Wait:     {"plain", "within", "before", "where", "future", "inbox", "latest", "hurry", "started", "where-odd"},
 	Gather:   {"plain"},
 	Child:    {"await", "outcome", "detached", "ends", "cancel"},
 	Park:     {"plain", "choices"},
-	Read:     {"value", "now", "random", "version", "info", "ask", "errors"},
+	Read:     {"value", "value-odd", "now", "random", "version", "info", "ask", "errors"},
 	State:    {"variable", "key", "attribute", "payload", "publish", "status", "record", "emit", "letter"},
 	Scope:    {"plain", "stands"},
 	Part:     {"saga", "saga-bad", "saga-undone", "saga-keyed", "tcc", "tcc-bad"},
@@ -81,7 +82,8 @@ type Program struct {
 	Body   Block    `json:"body,omitempty"`
 	Deeds  []Deed   `json:"deeds,omitempty"`  // of a declared flow
 	Rounds int      `json:"rounds,omitempty"` // how often it continues as new
-	Clean  string   `json:"clean,omitempty"`  // finally, cancel, or empty
+	Clean  string   `json:"clean,omitempty"`  // finally, odd, cancel, or empty
+	Start  string   `json:"start,omitempty"`  // see [Starts]
 	End    string   `json:"end"`              // see [Ends]
 	Acts   []string `json:"acts,omitempty"`   // what operators do meanwhile: see [Acts]
 }
@@ -89,9 +91,16 @@ type Program struct {
 // Ends are the ways in which code ends.
 var Ends = []string{"returns", "fails", "errs", "cancels", "ends"}
 
+// Starts are the ways in which programs are started: by the type of the workflow or by its
+// name, or with a signal, each also in a transaction; the first one is by the type.
+var Starts = []string{"", "tx", "name", "name-tx", "signal", "signal-tx"}
+
+// StartsInTx reports whether the program is started in a transaction.
+func (p *Program) StartsInTx() bool { return p.Start == "tx" || strings.HasSuffix(p.Start, "-tx") }
+
 // Acts are what operators do to a run at any time. None but a cancel changes what it
 // comes to.
-var Acts = []string{"suspend", "cancel", "look", "purge", "signal"}
+var Acts = []string{"suspend", "cancel", "look", "purge", "signal", "deliver", "letters"}
 
 // Name is the name of an operation in journals.
 func (o *Op) Name() string { return string(o.Kind) + strconv.Itoa(o.ID) }
