@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -183,6 +184,64 @@ func TestMessagesThatNobodyTookMoveAlong(t *testing.T) {
 		}
 		w.checkChain("x", 3)
 	}, wf)
+}
+
+// Signals wait for whichever run of a chain takes them, also where engines die and runs
+// are removed meanwhile; large ones have their payload all the time.
+//
+// spec: R-25, P-3
+func TestSignalsOutliveTheRunsThatDidNotTakeThem(t *testing.T) {
+	item := perdure.NewSignal[string]("item")
+	text := func(n int) string { return strings.Repeat(fmt.Sprint(n), 100_000) }
+	wf := perdure.Define("w", func(ctx context.Context, got []string) ([]string, error) {
+		if _, err := turn.Wait(ctx); err != nil {
+			return nil, err
+		}
+		s, err := item.Wait(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if got = append(got, s[:1]); len(got) == 5 {
+			return got, nil
+		}
+		return nil, perdure.ContinueAsNew(ctx, got)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := clockwork(t, keeping(time.Second), wf)
+		defer func() { w.end() }()
+		ctx := context.Background()
+		if _, err := wf.Start(ctx, w.eng, nil, perdure.ID("x"), perdure.Dedup(0)); err != nil {
+			t.Fatal(err)
+		}
+		for n := range 5 {
+			if _, err := item.Send(ctx, w.eng, "x", text(n), perdure.SendKey(fmt.Sprint(n))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for round := range 4 {
+			if _, err := turn.Send(ctx, w.eng, "x", 0); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			w.crash()
+			w.purged(min(round, 1)) // the first stays while its chain goes on
+			if got, want := len(unread(w, "x")), 4-round; got != want {
+				t.Errorf("round %d: %d signals wait, want %d", round, got, want)
+			}
+		}
+		last, err := wf.Get(ctx, w.eng, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := turn.Send(ctx, w.eng, "x", 0); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := last.Result(ctx); err != nil || strings.Join(got, "") != "01234" {
+			t.Error(got, err)
+		}
+		time.Sleep(time.Minute)
+		w.purged(2)
+	})
 }
 
 // spec: R-25

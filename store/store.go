@@ -181,7 +181,7 @@ type Change struct {
 	Create  bool            // the run is new
 	Head    *journal.Head   // of a new run whole; else status, owner, wake, end, last, cause, keep, retention and pattern where they change; nil leaves the head
 	Since   time.Time       // of a new run: one of the same workflow and ID that ended at this time or later counts as the same; zero: open ones only
-	From    journal.Number  // of a new run: the one, ended by this group, that it continues. Its untaken messages, with their numbers, and Mail become the new run's
+	From    journal.Number  // of a new run: the one, ended by this group, that it continues, as no other run does. Its inbox, with the numbers of the messages, and Mail become the new run's: no message is written, however many there are
 	Shares  journal.Number  // of a new run: one whose spilled payloads its entries name. Where that is gone, the group is refused; else they stay
 	Rest    bool            // the run leaves memory: Head's owner and wake are written only if Head.Mail is the number of messages posted, those of this group included; else the verdict is Mail and the rest of Head is written. Where the engine does not own the run any more, it was written before
 	Entries []journal.Entry // in order, each following the one before it, and the first the last that is there; else the group is refused
@@ -411,8 +411,8 @@ type Filter struct {
 // A run is gone as a whole, and at once: its head goes in one transaction, and from then on
 // nobody finds it, it stands for no workflow ID, and it is not claimed. What its head leaves,
 // entries, messages, attributes and payloads, goes with it as far as the limit reaches,
-// and else first of all with the next purges, whoever makes them. A payload that another run names
-// too stays.
+// and else first of all with the next purges, whoever makes them. What it has not taken stays
+// where a successor has its inbox, and a payload that another run names too.
 type Purge struct {
 	Engine journal.EngineID // whose right to write is checked; zero for a stranger
 	Now    time.Time

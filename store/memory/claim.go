@@ -95,7 +95,7 @@ func (d *data) unseen(engine journal.EngineID) []store.Run {
 			continue
 		}
 		got := store.Run{Head: r.head}
-		got.Inbox, got.More, got.Err = r.inbox(r.given)
+		got.Inbox, got.More, got.Err = r.beginning(r.given)
 		r.given = r.head.Mail
 		out = append(out, got)
 	}
@@ -121,7 +121,7 @@ func (r *run) claim(engine journal.EngineID) store.Run {
 	}
 	out.CutOff()
 	if out.Err == nil {
-		out.Inbox, out.More, out.Err = r.inbox(0)
+		out.Inbox, out.More, out.Err = r.beginning(0)
 	}
 	return out
 }

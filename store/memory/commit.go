@@ -189,8 +189,8 @@ func (tx *transaction) recallChange(c *store.Change) {
 	}
 }
 
-// insert makes a new run, which takes over what is left in the inbox of the one
-// that it continues, and gets the messages that waited for it.
+// insert makes a new run, which takes over the inbox of the one that it
+// continues, and gets the messages that waited for it.
 func (tx *transaction) insert(c *store.Change, from *run) {
 	d := tx.data
 	r := &run{head: storedHead(*c.Head), commit: d.commits}
@@ -201,7 +201,7 @@ func (tx *transaction) insert(c *store.Change, from *run) {
 	tx.undo = append(tx.undo, func() { d.remove(r) })
 	tx.touched = append(tx.touched, touched{run: r})
 	if from != nil {
-		tx.move(from, r)
+		tx.pass(from, r)
 	}
 	tx.route(r)
 	c.Verdict, c.Found = store.Written, r.head
@@ -219,6 +219,8 @@ func (tx *transaction) succeed(i int, c *store.Change) error {
 	switch {
 	case from == nil:
 		return fmt.Errorf("run %d continues run %d, which is not there", c.Run, c.From)
+	case from.continued:
+		return fmt.Errorf("run %d continues run %d, which was continued", c.Run, c.From)
 	case from.head.WorkflowID != c.Head.WorkflowID:
 		return fmt.Errorf("run %d continues run %d, which has another workflow ID", c.Run, c.From)
 	case tx.data.open(c.Head.WorkflowID) != nil:
@@ -298,12 +300,13 @@ func (tx *transaction) take(r *run, e *journal.Entry) error {
 		return nil
 	}
 	m := r.message(e.Detail.Mail)
-	if m == nil || m.taken != 0 {
+	if m == nil {
 		return fmt.Errorf("entry %d of run %d takes message %d, which is not in the inbox", e.Seq, e.Run, e.Detail.Mail)
 	}
 	before := *m
 	tx.undo = append(tx.undo, func() { *m = before })
-	m.taken, m.row = e.Seq, row{}
+	m.taker, m.row = r, row{}
+	r.note(m)
 	return nil
 }
 

@@ -16,7 +16,8 @@ func TestConformance(t *testing.T) {
 		return storetest.Database{Open: func() (store.Store, error) {
 			s = s.Reopen()
 			return s, nil
-		}, Lose: func(run journal.Number, seq int64) error { return s.Lose(run, seq) }}
+		}, Lose: func(run journal.Number, seq int64) error { return s.Lose(run, seq) },
+			Written: func(f func()) (int64, error) { return s.Written(f) }}
 	})
 }
 
@@ -24,9 +25,10 @@ func TestConformanceWithLeases(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Database {
 		s := memory.NewShared(time.Hour)
 		return storetest.Database{
-			Open:  func() (store.Store, error) { return s.Beside(), nil },
-			Lapse: s.Lapse,
-			Lose:  s.Lose,
+			Open:    func() (store.Store, error) { return s.Beside(), nil },
+			Lapse:   s.Lapse,
+			Lose:    s.Lose,
+			Written: s.Written,
 		}
 	})
 }

@@ -17,7 +17,7 @@ type message struct {
 	number int64
 	id     string // the sender's; empty without
 	sent   time.Time
-	taken  int64 // sequence of the entry that took it; zero in the inbox
+	taker  *run // that has taken it; nil in the inbox
 	row    row
 }
 
@@ -66,7 +66,7 @@ func (d *data) own(p *store.Post, receiver *run) (*message, *run) {
 	var has *run
 	for _, r := range d.byID[p.WorkflowID] {
 		m := d.knows(r, id)
-		if m != nil && m.sent.Equal(sent) && r.message(m.number) == m && (has == nil || r.head.Number > has.head.Number) {
+		if m != nil && m.sent.Equal(sent) && r.has(m) && (has == nil || r.head.Number > has.head.Number) {
 			own, has = m, r
 		}
 	}
@@ -182,7 +182,7 @@ func (tx *transaction) deliver(r *run, id string, row row, force bool) int64 {
 	d, h := tx.data, &r.head
 	h.Mail++
 	m := &message{number: h.Mail, id: id, sent: row.entry.At, row: row}
-	r.messages = append(r.messages, m)
+	r.inbox = append(r.inbox, m)
 	if id != "" {
 		key := r.sent(id)
 		d.known[key] = m
@@ -195,33 +195,44 @@ func (tx *transaction) deliver(r *run, id string, row row, force bool) int64 {
 	return m.number
 }
 
-// move gives a run what is left in the inbox of the one that it continues. What
-// moved counts as not given.
-func (tx *transaction) move(from, to *run) {
+// pass hands a run the inbox of the one that it continues, as it is. What was not taken
+// counts as not given.
+func (tx *transaction) pass(from, to *run) {
 	tx.touch(from)
-	to.head.Mail, to.given = from.head.Mail, from.head.Mail
-	var left []*message
-	for _, m := range from.messages {
-		if m.taken != 0 {
-			left = append(left, m)
-			continue
-		}
-		to.messages, to.given = append(to.messages, m), 0
+	to.inbox, to.read, to.head.Mail, to.given = from.inbox, from.read, from.head.Mail, from.head.Mail
+	if len(to.inbox) > 0 {
+		to.given = to.inbox[0].number - 1
 	}
-	from.messages = left
+	from.inbox, from.read, from.continued = nil, 0, true
 }
 
-// message gives the message of that number; nil for none.
+// has reports whether the message is in the inbox of the run, or was taken by it.
+func (r *run) has(m *message) bool { return m.taker == r || m.taker == nil && r.message(m.number) == m }
+
+// message gives the message of that number in the inbox; nil for none.
 func (r *run) message(number int64) *message {
-	if i := r.after(number - 1); i < len(r.messages) && r.messages[i].number == number {
-		return r.messages[i]
+	if i := r.after(number - 1); i < len(r.inbox) && r.inbox[i].number == number && r.inbox[i].taker == nil {
+		return r.inbox[i]
 	}
 	return nil
 }
 
+// note notes that a message of the inbox was taken. Those that were taken are left out
+// once they come first or are the most.
+func (r *run) note(m *message) {
+	r.taken = append(r.taken, m)
+	r.read++
+	for len(r.inbox) > 0 && r.inbox[0].taker != nil {
+		r.inbox, r.read = r.inbox[1:], r.read-1
+	}
+	if r.read > len(r.inbox)/2 {
+		r.inbox, r.read = slices.Collect(r.untaken(0)), 0
+	}
+}
+
 // after is the position of the first message with a number above that one.
 func (r *run) after(number int64) int {
-	i, _ := slices.BinarySearchFunc(r.messages, number+1, func(m *message, n int64) int {
+	i, _ := slices.BinarySearchFunc(r.inbox, number+1, func(m *message, n int64) int {
 		return cmp.Compare(m.number, n)
 	})
 	return i
@@ -235,17 +246,17 @@ func (r *run) hasMail() bool {
 // untaken gives the messages of the inbox with numbers above that one.
 func (r *run) untaken(above int64) iter.Seq[*message] {
 	return func(yield func(*message) bool) {
-		for _, m := range r.messages[r.after(above):] {
-			if m.taken == 0 && !yield(m) {
+		for _, m := range r.inbox[r.after(above):] {
+			if m.taker == nil && !yield(m) {
 				return
 			}
 		}
 	}
 }
 
-// inbox gives the beginning of the inbox, above a number, and whether there is
+// beginning returns the beginning of the inbox, above a number, and whether there is
 // more.
-func (r *run) inbox(above int64) (entries []journal.Entry, more bool, err error) {
+func (r *run) beginning(above int64) (entries []journal.Entry, more bool, err error) {
 	size := 0
 	for m := range r.untaken(above) {
 		if len(entries) == store.InboxPage || size >= store.InboxBytes {

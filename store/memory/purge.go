@@ -115,13 +115,16 @@ func (g *purging) clear(r *run) bool {
 		}
 		r.rows = r.rows[1:]
 	}
-	for len(r.messages) > 0 {
-		m := r.messages[0]
-		if !g.spendEntry(&m.row.entry) {
-			return false
+	for _, messages := range []*[]*message{&r.taken, &r.inbox} {
+		for len(*messages) > 0 {
+			if m := (*messages)[0]; m.taker == nil || messages == &r.taken {
+				if !g.spendEntry(&m.row.entry) {
+					return false
+				}
+				delete(g.known, r.sent(m.id))
+			}
+			*messages = (*messages)[1:]
 		}
-		delete(g.known, r.sent(m.id))
-		r.messages = r.messages[1:]
 	}
 	for name := range r.attributes {
 		if g.left <= 0 {
@@ -153,7 +156,7 @@ func (r *run) payloads(named map[journal.Number]bool) {
 	for i := range r.rows {
 		named[r.rows[i].entry.Spill] = true
 	}
-	for _, m := range r.messages {
+	for _, m := range r.inbox {
 		named[m.row.entry.Spill] = true
 	}
 }

@@ -14,7 +14,10 @@ import (
 type run struct {
 	head       journal.Head
 	rows       []row             // by ascending sequence
-	messages   []*message        // by ascending number, taken ones too
+	inbox      []*message        // by ascending number; some were taken, the first was not
+	read       int               // how many of those were taken
+	taken      []*message        // by this run, in the order in which it has taken them
+	continued  bool              // a successor has its inbox
 	attributes map[string]string // what lists are searched by
 	seen       int64             // sequence of the last row when its last crash was counted
 	given      int64             // number of the last message that its engine was given

@@ -37,12 +37,13 @@ join perdure.entries e on e.run = f.run and e.seq = f.seq`
 	ownMessages = `select p.place, coalesce(o.run, 0), coalesce(o.number, w.number)
 from unnest($1::text[], $2::text[], $3::bigint[]) with ordinality as p (workflow_id, id, at, place)
 left join lateral (
-    select m.run, m.number from perdure.messages m
-    where m.id = p.id and m.at = p.at and m.chain in (
-        select coalesce(nullif(h.chain, 0), h.number) from perdure.heads h where h.workflow_id = p.workflow_id and h.ended is null
+    select h.number as run, m.number
+    from (select * from perdure.heads where workflow_id = p.workflow_id and ended is null
         union all
-        select coalesce(nullif(h.chain, 0), h.number) from perdure.heads h where h.workflow_id = p.workflow_id and h.ended is not null)
-    order by m.run desc limit 1) o on true
+        select * from perdure.heads where workflow_id = p.workflow_id and ended is not null) h
+    cross join lateral (select * from perdure.messages where chain = coalesce(nullif(h.chain, 0), h.number) and id = p.id and at = p.at offset 0) m
+    where m.holder = case when m.taken is null then coalesce(h.inbox, h.number) else h.number end
+    order by h.number desc limit 1) o on true
 left join lateral (
     select u.number from perdure.unrouted u
     where u.workflow_id = p.workflow_id and u.id = p.id and u.at = p.at order by u.number limit 1) w on o.run is null

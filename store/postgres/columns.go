@@ -243,9 +243,10 @@ select run, seq, kind, status, scope, name, key, occ, nullif(at, -92233720368547
 where not e.fresh or (select true from perdure.heads h where h.number = e.run)`
 
 	takeMessages = `with taken as (
-    update perdure.messages m set taken = t.seq, spill = null, detail = null, data = null
-    from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as t (run, number, seq)
-    where m.run = t.run and m.number = t.number and m.taken is null returning 1)
+    update perdure.messages m set holder = t.run, taken = t.seq, spill = null, detail = null, data = null
+    from (select k.*, (select coalesce(h.inbox, h.number) from perdure.heads h where h.number = k.run) as box
+        from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as k (run, number, seq) offset 0) t
+    where m.holder = t.box and m.number = t.number and m.taken is null returning 1)
 select 1 / (count(*) = $4)::int from taken`
 
 	insertOwed = `insert into perdure.owed (run, seq, workflow, teller)

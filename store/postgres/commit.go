@@ -47,7 +47,8 @@ on conflict (workflow_id) where ended is null do nothing`
 	lockHeads = `select from perdure.heads where number = any (array(
     select unnest($1::bigint[])
     union all
-    select (select o.number from perdure.heads c join perdure.heads o on o.workflow_id = c.workflow_id and o.ended is null where c.number = f.run)
+    select (select o.number from perdure.heads o
+        where o.workflow_id = (select c.workflow_id from perdure.heads c where c.number = f.run) and o.ended is null)
     from unnest($2::bigint[]) as f (run)
     union all
     select (select o.number from perdure.heads o where o.workflow_id = i.id and o.ended is null) from unnest($3::text[]) as i (id)))

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-const schemaVersion = 2
+const schemaVersion = 3
 
 //go:embed migrations/*.sql
 var migrations embed.FS

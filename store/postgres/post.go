@@ -30,7 +30,7 @@ import (
 // key, occ, at, spill, detail, data. $1 is the engine and $2 the present time.
 var postBody = fmt.Sprintf(`,
 found as materialized (
-    select m.*, r.number as target, coalesce(nullif(r.chain, 0), r.number) as line, r.ended as over, r.owner, r.cause, r.wake, r.mail, r.given
+    select m.*, r.number as target, coalesce(nullif(r.chain, 0), r.number) as line, r.ended as over, r.owner, r.cause, r.wake, r.mail, r.given, coalesce(r.inbox, r.number) as box
     from m
     cross join lateral (select case
         when m.run = 0 then coalesce(
@@ -78,7 +78,7 @@ second as materialized (
 ),
 judged as materialized (
     select f.place, f.run, f.follow, f.workflow_id, f.until, f.force, f.unrouted, f.kind, f.id, f.scope, f.name, f.key, f.occ, f.at, f.spill, f.detail, f.data,
-        f.target, f.line, f.owner, f.cause, f.wake, f.mail, f.given, f.known, f.waits, s.verdict, s.away,
+        f.target, f.box, f.line, f.owner, f.cause, f.wake, f.mail, f.given, f.known, f.waits, s.verdict, s.away,
         f.mail + count(*) filter (where s.verdict = %[3]d) over t as number,
         bool_or(s.verdict = %[3]d and f.owner = 0 and (f.cause = '' or f.force)) over t and (f.wake is null or f.wake > $2) as woken,
         bool_or(s.verdict = %[3]d and f.unrouted <> 0) over t as moved
@@ -91,8 +91,8 @@ kept as materialized (
     from (select place, workflow_id from judged where verdict = %[6]d order by place) j
 ),
 delivering as (
-    insert into perdure.messages (run, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)
-    select target, number, line, id, kind, scope, name, key, occ, at, spill, detail, data from judged where verdict = %[3]d
+    insert into perdure.messages (holder, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)
+    select box, number, line, id, kind, scope, name, key, occ, at, spill, detail, data from judged where verdict = %[3]d
 ),
 keeping as (
     insert into perdure.unrouted (number, workflow_id, until, id, kind, scope, name, key, occ, at, spill, detail, data) overriding system value

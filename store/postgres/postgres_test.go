@@ -100,7 +100,31 @@ func at(t *testing.T, url string, options Options) storetest.Database {
 		Lose: func(run journal.Number, seq int64) error {
 			return execute(t, url, "delete from perdure.entries where run = $1 and seq = $2", int64(run), seq)
 		},
+		Written: func(f func()) (int64, error) { return rowsWritten(t, url, f) },
 	}
+}
+
+// rowsWritten calls f and counts the rows that later transactions have written than there
+// were before.
+func rowsWritten(t *testing.T, url string, f func()) (rows int64, err error) {
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close(t.Context())
+	var before int64
+	if err := c.QueryRow(t.Context(), "select pg_current_xact_id()::text::bigint").Scan(&before); err != nil {
+		return 0, err
+	}
+	f()
+	for _, table := range []string{"heads", "entries", "messages", "spilled", "owed", "attributes", "unrouted"} {
+		var n int64
+		if err := c.QueryRow(t.Context(), "select count(*) from perdure."+table+" where xmin::text::bigint > $1", before).Scan(&n); err != nil {
+			return 0, err
+		}
+		rows += n
+	}
+	return rows, nil
 }
 
 // execute makes a statement behind the driver's back.

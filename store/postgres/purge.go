@@ -13,26 +13,32 @@ import (
 // selectOver locks runs that have expired, of which no entry is owed, and whose chain does
 // not go on where they are the first of that or have not continued as new.
 var selectOver = fmt.Sprintf(`select number from perdure.heads h where expires <= $1 and not exists (select from perdure.owed o where o.run = h.number)
-and not exists (select from perdure.heads o where o.workflow_id = h.workflow_id and o.ended is null
-    and (o.chain = h.number or o.chain = h.chain and h.chain > 0 and h.status <> %d))
+and (select true from perdure.heads o where o.workflow_id = h.workflow_id and o.ended is null
+    and (o.chain = h.number or o.chain = h.chain and h.chain > 0 and h.status <> %d)) is null
 order by expires limit $2 for update skip locked`, journal.ContinuedAsNew)
 
 const (
-	vanish = `with gone as (delete from perdure.heads where number = any($1::bigint[]) returning number)
-insert into perdure.gone (run) select number from gone`
+	vanish = `with gone as (delete from perdure.heads where number = any($1::bigint[]) returning number, inbox)
+insert into perdure.gone (run, inbox) select number, inbox from gone returning run, coalesce(inbox, run)`
 
-	selectGone = `select run from perdure.gone where run > 0 order by run limit $1 for update skip locked`
+	selectGone = `select run, coalesce(inbox, run) from perdure.gone where run > 0 order by run limit $1 for update skip locked`
 
 	// measure finds rows that are left of runs which are gone, by table: entries,
-	// messages, attributes. A row that names a payload counts for two.
-	measure = `select p.part, k.run, p.key, p.name, p.rows, p.bytes
-from unnest($1::bigint[]) as k (run) cross join lateral (
-    (select 0 as part, seq as key, null as name, 1 + (spill is not null)::int as rows, ` + sizeOf + ` as bytes
+	// messages, attributes. The messages are those that the run has taken, and those of its
+	// inbox that nobody can take any more: that of a run which was continued is its
+	// successor's. A row that names a payload counts for two.
+	measure = `select p.part, p.run, p.key, p.name, p.rows, p.bytes
+from unnest($1::bigint[], $3::bigint[]) as k (run, inbox) cross join lateral (
+    (select 0 as part, run, seq as key, null as name, 1 + (spill is not null)::int as rows, ` + sizeOf + ` as bytes
     from perdure.entries e where run = k.run order by seq limit $2)
     union all
-    (select 1, number, null, 1 + (spill is not null)::int, ` + sizeOf + ` from perdure.messages e where run = k.run order by number limit $2)
+    (select 1, holder, number, null, 1 + (spill is not null)::int, ` + sizeOf + ` from perdure.messages e
+    where holder = k.run and taken is not null order by number limit $2)
     union all
-    (select 2, 0, name, 1, 0 from perdure.attributes where run = k.run order by name limit $2)) p limit $2`
+    (select 1, holder, number, null, 1 + (spill is not null)::int, ` + sizeOf + ` from perdure.messages e
+    where holder = k.inbox and taken is null order by number limit $2)
+    union all
+    (select 2, run, 0, name, 1, 0 from perdure.attributes where run = k.run order by name limit $2)) p limit $2`
 
 	sizeOf = `coalesce(octet_length(data), 0) + coalesce((select octet_length(s.data) from perdure.spilled s where s.id = e.spill), 0)`
 
@@ -41,7 +47,8 @@ from unnest($1::bigint[]) as k (run) cross join lateral (
 	// forgetGone ends the purge of runs of which nothing is left.
 	forgetGone = `delete from perdure.gone g where run = any($1::bigint[])
 and not exists (select from perdure.entries where run = g.run)
-and not exists (select from perdure.messages where run = g.run)
+and not exists (select from perdure.messages where holder = g.run and taken is not null)
+and not exists (select from perdure.messages where holder = coalesce(g.inbox, g.run) and taken is null)
 and not exists (select from perdure.attributes where run = g.run)
 returning run`
 
@@ -60,21 +67,21 @@ returning s.id`
 from unnest($1::bigint[], $2::text[], $3::bigint[]) as u (number, retain, expires) where h.number = u.number`
 )
 
-// clearParts remove rows of runs that are gone, by their keys. Payloads that nothing
-// else names go before the rows that name them.
+// clearParts remove rows of runs that are gone, $3, which have inboxes, $4: by their keys.
+// Payloads that nothing else names go before the rows that name them.
 var clearParts = [...]string{
 	`with gone as (
-    delete from perdure.entries e using unnest($1::bigint[], $2::bigint[]) as k (run, key) where e.run = k.run and e.seq = k.key returning e.run, e.spill)
+    delete from perdure.entries e using unnest($1::bigint[], $2::bigint[]) as k (run, key) where e.run = k.run and e.seq = k.key returning e.spill)
 delete from perdure.spilled s using gone g where s.id = g.spill
 ` + unnamed,
 	`with gone as (
-    delete from perdure.messages e using unnest($1::bigint[], $2::bigint[]) as k (run, key) where e.run = k.run and e.number = k.key returning e.run, e.spill)
+    delete from perdure.messages e using unnest($1::bigint[], $2::bigint[]) as k (run, key) where e.holder = k.run and e.number = k.key returning e.spill)
 delete from perdure.spilled s using gone g where s.id = g.spill
 ` + unnamed,
 }
 
-const unnamed = `and not exists (select from perdure.entries e where e.spill = s.id and e.run <> all($1::bigint[]))
-and not exists (select from perdure.messages m where m.spill = s.id and m.run <> all($1::bigint[]))
+const unnamed = `and not exists (select from perdure.entries e where e.spill = s.id and e.run <> all($3::bigint[]))
+and not exists (select from perdure.messages m where m.spill = s.id and m.holder <> all($4::bigint[]))
 and not exists (select from perdure.unrouted u where u.spill = s.id)
 returning s.id`
 
@@ -123,6 +130,7 @@ type purging struct {
 	store *Store
 	purge *store.Purge
 	gone  []int64 // runs of which rows are left
+	inbox []int64 // who holds what each of them has not taken
 	left  int     // rows that may still go
 	bytes int64   // of payloads that go
 }
@@ -185,8 +193,7 @@ func (g *purging) say() (bool, error) {
 // vanish removes the heads of runs that have expired, where nothing is left of those
 // before.
 func (g *purging) vanish() error {
-	var err error
-	if g.gone, err = g.numbers(selectGone, g.left); err != nil || len(g.gone) > 0 {
+	if err := g.leftBy(selectGone, g.left); err != nil || len(g.gone) > 0 {
 		g.More = true // what has expired nobody has looked for
 		return err
 	}
@@ -198,9 +205,19 @@ func (g *purging) vanish() error {
 	if len(over) > most {
 		over, g.More = over[:most], true
 	}
-	g.gone, g.Runs, g.Rows = over, len(over), len(over)
+	g.Runs, g.Rows = len(over), len(over)
 	g.spend(int64(len(over)), 0)
-	return g.do(nil, vanish, over)
+	return g.leftBy(vanish, over)
+}
+
+// leftBy notes the runs that a statement returns, of which rows are left.
+func (g *purging) leftBy(sql string, args ...any) error {
+	return g.do(func(rows pgx.Rows) error {
+		var run, inbox int64
+		err := rows.Scan(&run, &inbox)
+		g.gone, g.inbox = append(g.gone, run), append(g.inbox, inbox)
+		return err
+	}, sql, args...)
 }
 
 // leftovers are rows of runs that are gone, by table.
@@ -232,7 +249,7 @@ func (g *purging) clear() error {
 			rest.name = append(rest.name, *name)
 		}
 		return nil
-	}, measure, g.gone, max(g.left, 1))
+	}, measure, g.gone, max(g.left, 1), g.inbox)
 	if err != nil {
 		return err
 	}
@@ -250,7 +267,7 @@ func (g *purging) remove(rest *leftovers) error {
 		if len(rest.run[part]) == 0 {
 			continue
 		}
-		payloads, err := g.numbers(sql, rest.run[part], rest.key[part])
+		payloads, err := g.numbers(sql, rest.run[part], rest.key[part], g.gone, g.inbox)
 		if err != nil {
 			return err
 		}

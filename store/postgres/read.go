@@ -55,7 +55,8 @@ func rangeOf(n journal.Number, r store.Range) (sql string, args []any) {
 	case r.Inbox && n == 0:
 		columns, table, key = "0::bigint, "+messageColumns+", workflow_id, until", "perdure.unrouted where $1::bigint = 0", "number"
 	case r.Inbox:
-		columns, table, key = "0::bigint, "+messageColumns+", null::text, null::bigint", "perdure.messages where run = $1 and taken is null"+isThere, "number"
+		columns, key = "0::bigint, "+messageColumns+", null::text, null::bigint", "number"
+		table = "perdure.messages where holder = (select coalesce(inbox, number) from perdure.heads where number = $1) and taken is null"
 	}
 	columns += payload(r)
 	args = []any{int64(n), pgtype.Int8{Int64: int64(r.Limit), Valid: r.Limit > 0}}

@@ -15,9 +15,13 @@ var dueHeads = fmt.Sprintf(selectDue, of("h", headColumns))
 const (
 	selectJournals = `select run, ` + entryColumns + ` from perdure.entries where run = any($1::bigint[]) order by run, seq`
 
-	selectInboxes = `select run, ` + messageColumns + ` from perdure.messages where run = any($1::bigint[]) and taken is null order by run, number`
+	selectInboxes = `select reader, ` + messageColumns + ` from (
+    select number as reader, coalesce(inbox, number) as box, past from perdure.heads where number = any($1::bigint[]) offset 0) h
+cross join lateral (select * from perdure.messages where holder = h.box and taken is null and number > h.past order by number offset 0) m`
 
-	selectInbox = `select ` + messageColumns + ` from perdure.messages where run = $1 and taken is null and number > $2 order by number limit $3`
+	selectInbox = `select ` + messageColumns + ` from perdure.messages
+where holder = (select coalesce(inbox, number) from perdure.heads where number = $1) and taken is null
+and number > greatest($2, (select past from perdure.heads where number = $1)) order by number limit $3`
 )
 
 // runsAtATime is how many journals one statement reads, and fewMessages how many

@@ -11,22 +11,24 @@ import (
 
 // What a successor takes over from the run that it continues.
 const (
-	// checkEnded fails where a run cannot be continued: it is open, not there or has
-	// another workflow ID.
+	// checkEnded fails where a run cannot be continued: it is open, not there, was
+	// continued or has another workflow ID.
 	checkEnded = `select 1 / (count(*) = $4)::int
 from unnest($1::bigint[], $2::bigint[], $3::text[]) as s (number, ended, workflow_id)
 cross join lateral (select * from perdure.heads where number = s.ended offset 0) h
 cross join lateral (select from perdure.heads where number = s.number offset 0) n
-where h.workflow_id = s.workflow_id and h.ended is not null`
+where h.workflow_id = s.workflow_id and h.ended is not null and h.inbox is distinct from -1`
 
-	inheritMessages = `update perdure.messages m set run = s.number
-from unnest($1::bigint[], $2::bigint[]) as s (number, ended) where m.run = s.ended and m.taken is null`
-
-	// inheritMail counts what has moved as not given.
-	inheritMail = `update perdure.heads h set mail = e.mail,
-    given = case when (select true from perdure.messages m where m.run = h.number limit 1) then 0 else e.mail end
-from unnest($1::bigint[], $2::bigint[]) as s (number, ended) join perdure.heads e on e.number = s.ended
+	// inheritInbox writes no message, however many there are. What was not taken counts as
+	// not given.
+	inheritInbox = `update perdure.heads h set mail = e.mail, inbox = e.box, past = e.past, given = e.past
+from unnest($1::bigint[], $2::bigint[]) as s (number, ended) cross join lateral (
+    select b.mail, b.box, coalesce((
+        select m.number - 1 from perdure.messages m where m.holder = b.box and m.number > b.past and m.taken is null order by m.number limit 1), b.mail) as past
+    from (select mail, past, coalesce(inbox, number) as box from perdure.heads where number = s.ended offset 0) b) e
 where h.number = s.number`
+
+	leaveInbox = `update perdure.heads set inbox = -1 where number = any($1::bigint[])`
 )
 
 var selectHeads = `select ` + headColumns + ` from perdure.heads where number = any($1::bigint[])`
@@ -51,9 +53,9 @@ func (t *transaction) succeed() error {
 	b := &t.batch
 	b.add(insertHeads, heads.args()...)
 	b.add(checkEnded, heads.number, ended, heads.workflowID, len(ended)).
-		or(refused("a run cannot continue one that is open, not there or has another workflow ID"))
-	b.add(inheritMessages, heads.number, ended)
-	b.add(inheritMail, heads.number, ended)
+		or(refused("a run cannot continue one that is open, not there, was continued or has another workflow ID"))
+	b.add(inheritInbox, heads.number, ended)
+	b.add(leaveInbox, ended)
 	b.add(selectHeads, heads.number).each(func(rows pgx.Rows) error {
 		h, err := t.store.scanHead(rows)
 		if c := successors[h.Number]; err == nil && c != nil {

@@ -156,7 +156,7 @@ func TestStartsAndSignalsAreThereExactlyIfTheTransactionIsCommitted(t *testing.T
 						t.Errorf("%s: the same key again is %+v", id, d)
 					}
 				})
-				if n := w.count("select count(*) from perdure.messages where run = (select number from perdure.heads where workflow_id = $1)", id); (n == 1) != commit {
+				if n := w.count("select count(*) from perdure.messages where holder = (select number from perdure.heads where workflow_id = $1)", id); (n == 1) != commit {
 					t.Errorf("%s, committed: %v: %d messages", id, commit, n)
 				}
 			}

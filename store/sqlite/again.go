@@ -53,9 +53,9 @@ func (tx *transaction) isThere(c *store.Change) (bool, error) {
 // The messages that a post by workflow ID may have become which was sent before: in a
 // run that has or had the ID, or waiting for one.
 const (
-	selectSent = `select run, number from perdure_messages where id = ? and at = ? and chain in (
-    select iif(chain = 0, number, chain) from perdure_heads where workflow_id = ? and ended is null
-    union all select iif(chain = 0, number, chain) from perdure_heads where workflow_id = ? and ended is not null) order by run desc limit 1`
+	selectSent = sentTo + ` and h.ended is null union all ` + sentTo + ` and h.ended is not null`
+	sentTo     = `select h.number, m.number from perdure_heads h cross join perdure_messages m on m.chain = iif(h.chain = 0, h.number, h.chain) and m.id = ?1 and m.at = ?2
+    and m.holder = iif(m.taken is null, coalesce(h.inbox, h.number), h.number) where h.workflow_id = ?3`
 	selectSentAway = `select 0, number from perdure_unrouted where id = ? and at = ? and workflow_id = ? order by number limit 1`
 )
 
@@ -68,11 +68,13 @@ func (tx *transaction) own(p *store.Post) (run journal.Number, number int64, err
 		return 0, 0, nil
 	}
 	read := func(row []driver.Value) error {
-		run, number = journal.Number(integer(row[0])), integer(row[1])
+		if n := journal.Number(integer(row[0])); n >= run { // the newest that has it
+			run, number = n, integer(row[1])
+		}
 		return nil
 	}
 	at := nanos(p.Message.At)
-	err = tx.query(read, selectSent, d.Message, at, p.WorkflowID, p.WorkflowID)
+	err = tx.query(read, selectSent, d.Message, at, p.WorkflowID)
 	if err == nil && number == 0 {
 		err = tx.query(read, selectSentAway, d.Message, at, p.WorkflowID)
 	}

@@ -39,12 +39,16 @@ and not exists (select 1 from perdure_heads where workflow_id = ? and ended is n
 
 // What a successor takes over from the run that it continues.
 const (
-	mayContinue = `select 1 from perdure_heads where number = ? and workflow_id = ? and ended is not null`
+	mayContinue = `select 1 from perdure_heads where number = ? and workflow_id = ? and ended is not null and inbox is not -1`
 
-	inheritMessages = `update perdure_messages set run = ? where run = ? and taken is null`
+	// selectPast returns the number before that of the first message that was not taken.
+	selectPast = `select number - 1 from (select coalesce(inbox, number) as box, past from perdure_heads where number = ?) cross join perdure_messages
+where holder = box and taken is null and number > past order by number limit 1`
 
-	// inheritMail counts what has moved as not given.
-	inheritMail = `update perdure_heads set (mail, given) = (select mail, iif(?, 0, mail) from perdure_heads where number = ?) where number = ?`
+	// inheritInbox counts what was not taken as not given.
+	inheritInbox = `update perdure_heads set (mail, inbox, past, given) = (
+    select mail, coalesce(inbox, number), coalesce(?1, mail), coalesce(?1, mail) from perdure_heads where number = ?2) where number = ?3`
+	leaveInbox = `update perdure_heads set inbox = -1 where number = ?`
 )
 
 // Commit writes a group in one transaction.
@@ -246,16 +250,12 @@ func (tx *transaction) succeed(c *store.Change) error {
 		created, err = tx.create(c)
 	}
 	if err == nil && !created {
-		err = &store.DataError{Err: fmt.Errorf("run %d cannot continue run %d: it is open, not there or has another workflow ID", c.Run, c.From)}
+		err = &store.DataError{Err: fmt.Errorf("run %d cannot continue run %d: it is open, not there, was continued or has another workflow ID", c.Run, c.From)}
 	}
 	if err != nil {
 		return err
 	}
-	moved, err := tx.exec(inheritMessages, int64(c.Run), int64(c.From))
-	if err != nil {
-		return err
-	}
-	if _, err := tx.exec(inheritMail, moved > 0, int64(c.From), int64(c.Run)); err != nil {
+	if err := tx.inherit(c); err != nil {
 		return err
 	}
 	err = tx.query(func(row []driver.Value) error {
@@ -269,6 +269,20 @@ func (tx *transaction) succeed(c *store.Change) error {
 		return err
 	}
 	return tx.append(c.Entries)
+}
+
+// inherit hands a run the inbox of the one that it continues. No message is written,
+// however many there are.
+func (tx *transaction) inherit(c *store.Change) error {
+	past, err := tx.value(selectPast, int64(c.From))
+	if err != nil {
+		return err
+	}
+	if _, err := tx.exec(inheritInbox, past, int64(c.From), int64(c.Run)); err != nil {
+		return err
+	}
+	_, err = tx.exec(leaveInbox, int64(c.From))
+	return err
 }
 
 // create writes a new head, unless an open run has its workflow ID. No stranger

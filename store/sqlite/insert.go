@@ -96,7 +96,12 @@ func (in *inserter) addWhole(e *journal.Entry) error {
 
 // What follows from an entry.
 const (
-	takeMessage = `update perdure_messages set taken = ?, spill = null, detail = null, data = null where run = ? and number = ? and taken is null`
+	takeMessage = `update perdure_messages set taken = ?, spill = null, detail = null, data = null where holder = ? and number = ? and taken is null
+and (select inbox from perdure_heads where number = ?) is null`
+
+	// takeInherited is takeMessage by a run that has the inbox of an earlier one.
+	takeInherited = `update perdure_messages set taken = ?, spill = null, detail = null, data = null, holder = ?
+where holder = (select inbox from perdure_heads where number = ?) and number = ? and taken is null`
 
 	insertOwed = `insert into perdure_owed (run, seq, workflow) select number, ?, workflow from perdure_heads where number = ?`
 
@@ -123,11 +128,7 @@ func (in *inserter) follow(e *journal.Entry) error {
 		return nil
 	}
 	if d.Mail != 0 {
-		rows, err := in.conn.exec(takeMessage, e.Seq, int64(e.Run), d.Mail)
-		if err == nil && rows == 0 {
-			err = &store.DataError{Err: fmt.Errorf("entry %d of run %d takes message %d, which is not there", e.Seq, e.Run, d.Mail)}
-		}
-		if err != nil {
+		if err := in.take(e); err != nil {
 			return err
 		}
 	}
@@ -145,6 +146,18 @@ func (in *inserter) follow(e *journal.Entry) error {
 		}
 	}
 	return nil
+}
+
+// take takes the message that an entry names.
+func (in *inserter) take(e *journal.Entry) error {
+	rows, err := in.conn.exec(takeMessage, e.Seq, int64(e.Run), e.Detail.Mail, int64(e.Run))
+	if err == nil && rows == 0 {
+		rows, err = in.conn.exec(takeInherited, e.Seq, int64(e.Run), int64(e.Run), e.Detail.Mail)
+	}
+	if err == nil && rows == 0 {
+		err = &store.DataError{Err: fmt.Errorf("entry %d of run %d takes message %d, which is not there", e.Seq, e.Run, e.Detail.Mail)}
+	}
+	return err
 }
 
 func (in *inserter) setAttribute(e *journal.Entry) error {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	schemaVersion = 4
+	schemaVersion = 5
 
 	// firstPrefixed is the version from which on the names of all tables begin with
 	// perdure_. Before, a file was this module's alone, and had its application ID.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/storetest"
 )
 
 // migration returns the statements of a migration, or of a new database for version 0.
@@ -134,7 +135,11 @@ func TestMigrationIsOneTransaction(t *testing.T) {
 				t.Fatal(err)
 			}
 			for v := 2; v < version; v++ {
-				if err := errors.Join(c.script(migration(t, v)), c.script(fmt.Sprint("update meta set value = ", v, " where key = 'schema'"))); err != nil {
+				meta := "meta"
+				if v >= firstPrefixed {
+					meta = "perdure_meta"
+				}
+				if err := errors.Join(c.script(migration(t, v)), c.script(fmt.Sprint("update ", meta, " set value = ", v, " where key = 'schema'"))); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -235,6 +240,39 @@ func TestApplicationsFileIsTaken(t *testing.T) {
 		}
 		if rows(t, path, "perdure_journal") == "" {
 			t.Errorf("%s: no journal is shown", name)
+		}
+	}
+}
+
+// A database whose successors have got the messages of their predecessors goes on.
+//
+// spec: P-2, R-25
+func TestCopiedInboxesAreMigrated(t *testing.T) {
+	path := firstVersion(t)
+	c, err := (&Store{path: path}).dialWriter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for v := 2; v <= 4; v++ {
+		err = errors.Join(err, c.script(migration(t, v)))
+	}
+	err = errors.Join(err, c.script(`update perdure_meta set value = 4 where key = 'schema';
+delete from perdure_entries; delete from perdure_heads;
+create view perdure_runs as select h.number, (select count(*) from perdure_messages w where w.run = h.number and w.taken is null) as waiting from perdure_heads h;
+create view perdure_inbox as select i.run as run, i.message from (select r.run, r.number as message from perdure_messages r union all select null, u.number from perdure_unrouted u) i;
+create view perdure_journal as select 1;
+create view broken as select missing from theirs;
+create view runs as select * from perdure_runs;
+create view inbox as select * from perdure_inbox;`),
+		c.script(storetest.CopiedInboxes("perdure_", "0", func(s string) string { return fmt.Sprintf("x'%x'", s) })), c.close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Migrated(t, storetest.Database{Open: func() (store.Store, error) { return Open(path) }})
+	s := mustOpen(t, path)
+	for _, table := range []string{"perdure_messages", "perdure_gone"} {
+		if n, err := s.writer.value("select count(*) from " + table); err != nil || n != int64(0) {
+			t.Errorf("%s has %v rows, %v", table, n, err)
 		}
 	}
 }

@@ -16,16 +16,20 @@ import (
 // a copy of each page that it changes for a statement which could fail halfway, as
 // one that selects what it inserts or returns what it updates.
 const (
-	selectReceiver     = `select ` + headColumns + `, given from perdure_heads where number = ?`
-	selectOpenReceiver = `select ` + headColumns + `, given from perdure_heads where workflow_id = ? and ended is null`
+	selectReceiver     = `select ` + receiverColumns + ` from perdure_heads where number = ?`
+	selectOpenReceiver = `select ` + receiverColumns + ` from perdure_heads where workflow_id = ? and ended is null`
+
+	// receiverColumns are those of a head, how many messages its owner was given, and
+	// which run holds those that were not taken.
+	receiverColumns = headColumns + `, given, coalesce(inbox, number)`
 
 	// selectNewest gives the run that ended last of those that had a
 	// workflow ID which no open one has.
-	selectNewest = `select ` + headColumns + `, given from perdure_heads
+	selectNewest = `select ` + receiverColumns + ` from perdure_heads
 where workflow_id = ? and ended is not null order by ended desc, number desc limit 1`
 
 	// A message of an ID that the chain has is not written.
-	insertMessage = `insert into perdure_messages (run, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)
+	insertMessage = `insert into perdure_messages (holder, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)` + unlessKnown
 	unlessKnown = ` on conflict (chain, id) where id is not null do nothing`
 
@@ -38,7 +42,7 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)` + unlessKnown
 	selectKnown = `select number from perdure_messages where chain = ? and id = ?`
 )
 
-var selectReceivers = listed(`select `+headColumns+`, given from perdure_heads where number`, "")
+var selectReceivers = listed(`select `+receiverColumns+` from perdure_heads where number`, "")
 
 // The statements for messages that find no run.
 const (
@@ -49,7 +53,7 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) returning number`
 
 	selectWaitingFor = `select number from perdure_unrouted where workflow_id = ? and until > ?`
 
-	moveUnrouted = `insert into perdure_messages (run, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)
+	moveUnrouted = `insert into perdure_messages (holder, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)
 select ?, ?, ?, id, kind, scope, name, key, occ, at, spill, detail, data from perdure_unrouted where number = ?` + unlessKnown
 
 	deleteUnrouted = `delete from perdure_unrouted where number = ?`
@@ -100,6 +104,7 @@ func sent(c *store.Change) [2][]store.Post {
 type receiver struct {
 	journal.Head
 	given int64 // how many messages its owner was given
+	inbox int64 // the run that holds those that were not taken
 	woken bool  // by a message of the group
 	dirty bool  // has messages of the group
 }
@@ -156,7 +161,7 @@ func (tx *transaction) receiverOf(statement string, by driver.Value) (*receiver,
 }
 
 func (tx *transaction) readReceiver(row []driver.Value) receiver {
-	return receiver{Head: tx.store.head(row), given: integer(row[headWidth])}
+	return receiver{Head: tx.store.head(row), given: integer(row[headWidth]), inbox: integer(row[headWidth+1])}
 }
 
 // meet reads the receivers of all messages to runs by their numbers, many with
@@ -233,7 +238,7 @@ func (tx *transaction) post(p *store.Post) error {
 	if !r.isOpen() {
 		return tx.undelivered(p, r, values)
 	}
-	values[0], values[1], values[2] = int64(r.Number), r.Mail+1, r.chain()
+	values[0], values[1], values[2] = r.inbox, r.Mail+1, r.chain()
 	rows, err := tx.exec(insertMessage, values...)
 	if err != nil {
 		return err
@@ -375,7 +380,7 @@ func (tx *transaction) move(p *store.Post, r *receiver) error {
 		p.Verdict, p.To = store.Closed, r.Head
 		return nil
 	default:
-		if _, err := tx.exec(moveUnrouted, int64(r.Number), r.Mail+1, r.chain(), p.Unrouted); err != nil {
+		if _, err := tx.exec(moveUnrouted, r.inbox, r.Mail+1, r.chain(), p.Unrouted); err != nil {
 			return err
 		}
 		tx.count(p, r)

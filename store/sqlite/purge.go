@@ -17,12 +17,12 @@ var (
 and not exists (select 1 from perdure_heads o where o.workflow_id = perdure_heads.workflow_id and o.ended is null
     and (o.chain = perdure_heads.number or o.chain = perdure_heads.chain and perdure_heads.chain > 0 and perdure_heads.status <> %d))`, journal.ContinuedAsNew)
 	selectOver = `select number from perdure_heads where ` + mayGo + ` order by expires limit ? + 0`
-	deleteOver = `delete from perdure_heads where number = ? and ` + mayGo
+	deleteOver = `delete from perdure_heads where number = ? and ` + mayGo + ` returning coalesce(inbox, number)`
 )
 
 const (
-	insertGone = `insert into perdure_gone (run) values (?)`
-	selectGone = `select min(run) from perdure_gone`
+	insertGone = `insert into perdure_gone (run, inbox) values (?, ?)`
+	selectGone = `select run, coalesce(inbox, run) from perdure_gone where run = (select min(run) from perdure_gone)`
 	deleteGone = `delete from perdure_gone where run = ?`
 
 	clearAttributes = `delete from perdure_attributes where run = ? and name in (select name from perdure_attributes where run = ? limit ? + 0)`
@@ -40,22 +40,38 @@ and not exists (select 1 from perdure_unrouted where spill = perdure_spilled.id 
 	sayRetention = `update perdure_heads set retain = ?, expires = ? where number = ?`
 )
 
-// A part is a table of which a run that is gone has left rows.
-type part struct{ measure, payloads, remove string }
+// A part is what a run that is gone has left in a table.
+type part struct {
+	measure, payloads, remove string
+	inbox                     bool // the rows belong to its inbox, not to the run
+}
 
-// parts are the tables, by the column that numbers the rows of a run. The payloads that
-// nothing else names go before the rows that name them.
-var parts = []part{partOf("perdure_entries", "seq"), partOf("perdure_messages", "number")}
+// parts are its entries, the messages that it has taken, and those that nobody can take any
+// more. A run that was continued has none of these: its successor has its inbox. The
+// payloads that nothing else names go before the rows that name them; a message that was
+// taken names none.
+var parts = []part{
+	partOf("perdure_entries", "run = ?", "seq"),
+	partOf("perdure_messages", "holder = ? and taken is not null", "number"),
+	partOf("perdure_messages", "holder = ? and taken is null", "number").ofInbox(),
+}
 
-func partOf(table, key string) part {
+func (p part) ofInbox() part {
+	p.inbox = true
+	return p
+}
+
+// partOf returns the part of a table that meets a condition, by the column that numbers the
+// rows.
+func partOf(table, where, key string) part {
 	return part{
 		measure: "select " + key + ", 1 + (spill is not null), coalesce(length(data), 0) + " + spilledBytes +
-			" from " + table + " u where run = ? order by " + key + " limit ? + 0",
-		payloads: "delete from perdure_spilled where id in (select spill from " + table + " where run = ? and " + key + ` <= ? and spill is not null)
+			" from " + table + " u where " + where + " order by " + key + " limit ? + 0",
+		payloads: "delete from perdure_spilled where id in (select spill from " + table + " where " + where + " and " + key + ` <= ? and spill is not null)
 and not exists (select 1 from perdure_entries where spill = perdure_spilled.id and run <> ?)
-and not exists (select 1 from perdure_messages where spill = perdure_spilled.id and run <> ?)
+and not exists (select 1 from perdure_messages where spill = perdure_spilled.id and holder <> ?)
 and not exists (select 1 from perdure_unrouted where spill = perdure_spilled.id)`,
-		remove: "delete from " + table + " where run = ? and " + key + " <= ?",
+		remove: "delete from " + table + " where " + where + " and " + key + " <= ?",
 	}
 }
 
@@ -185,9 +201,9 @@ func (g *purging) vanish() error {
 		g.over, g.More = g.over[:most], true
 	}
 	for _, run := range g.over {
-		n, err := g.exec(deleteOver, run, nanos(g.purge.Now))
-		if err == nil && n == 1 {
-			_, err = g.exec(insertGone, run)
+		inbox, err := g.value(deleteOver, run, nanos(g.purge.Now))
+		if err == nil && inbox != nil {
+			_, err = g.exec(insertGone, run, inbox)
 			g.Runs++
 			g.spend(1, 0)
 		}
@@ -215,11 +231,15 @@ func (g *purging) fits(rows, going int64, bytes int64) bool {
 // clear removes what heads have left that are gone.
 func (g *purging) clear() error {
 	for {
-		run, err := g.value(selectGone)
+		var run, inbox driver.Value
+		err := g.query(func(row []driver.Value) error {
+			run, inbox = row[0], row[1]
+			return nil
+		}, selectGone)
 		if err != nil || run == nil {
 			return err
 		}
-		done, err := g.clearRun(run)
+		done, err := g.clearRun(run, inbox)
 		if err != nil {
 			return err
 		}
@@ -234,9 +254,9 @@ func (g *purging) clear() error {
 }
 
 // clearRun removes rows of a run, and reports whether those were all.
-func (g *purging) clearRun(run driver.Value) (bool, error) {
+func (g *purging) clearRun(run, inbox driver.Value) (bool, error) {
 	for _, p := range parts {
-		if done, err := g.clearPart(p, run); err != nil || !done {
+		if done, err := g.clearPart(p, run, inbox); err != nil || !done {
 			return false, err
 		}
 	}
@@ -245,8 +265,12 @@ func (g *purging) clearRun(run driver.Value) (bool, error) {
 	return err == nil && g.left > 0, err
 }
 
-// clearPart removes rows of one table, and reports whether those were all.
-func (g *purging) clearPart(p part, run driver.Value) (bool, error) {
+// clearPart removes rows of one part, and reports whether those were all.
+func (g *purging) clearPart(p part, run, inbox driver.Value) (bool, error) {
+	of := run
+	if p.inbox {
+		of = inbox
+	}
 	last, going, bytes, done := driver.Value(nil), int64(0), int64(0), true
 	err := g.query(func(row []driver.Value) error {
 		if !g.fits(integer(row[1]), going, bytes) {
@@ -255,15 +279,15 @@ func (g *purging) clearPart(p part, run driver.Value) (bool, error) {
 		}
 		last, going, bytes = row[0], going+integer(row[1]), bytes+integer(row[2])
 		return nil
-	}, p.measure, run, int64(max(g.left, 1))+1)
+	}, p.measure, of, int64(max(g.left, 1))+1)
 	if err != nil && !errors.Is(err, errStop) || last == nil {
 		return done, ignoreStop(err)
 	}
-	payloads, err := g.exec(p.payloads, run, last, run, run)
+	payloads, err := g.exec(p.payloads, of, last, run, inbox)
 	if err != nil {
 		return false, err
 	}
-	rows, err := g.exec(p.remove, run, last)
+	rows, err := g.exec(p.remove, of, last)
 	g.spend(rows+payloads, bytes)
 	return done, err
 }

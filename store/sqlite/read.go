@@ -77,7 +77,7 @@ func rangeOf(n journal.Number, r store.Range) (sql string, args []driver.Value) 
 	case r.Inbox && n == 0:
 		columns, table, key = messageColumns+", workflow_id, until", "perdure_unrouted where ? = 0", "number"
 	case r.Inbox:
-		columns, table, key = messageColumns, "perdure_messages where run = ?1 and taken is null"+isThere, "number"
+		columns, table, key = messageColumns, "perdure_messages where holder = (select coalesce(inbox, number) from perdure_heads where number = ?1) and taken is null", "number"
 	}
 	if r.Payloads {
 		columns += payloadColumn

@@ -13,8 +13,13 @@ import (
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		path := filepath.Join(t.TempDir(), "runs.db")
+		var last *Store
 		return storetest.Database{
-			Open:    func() (store.Store, error) { return Open(path) },
+			Open: func() (s store.Store, err error) {
+				last, err = Open(path)
+				return last, err
+			},
+			Written: func(f func()) (int64, error) { return rowsWritten(last, f) },
 			Corrupt: func(run journal.Number, seq int64) error { return corrupt(path, run, seq) },
 			Lose:    func(run journal.Number, seq int64) error { return lose(path, run, seq) },
 		}
@@ -34,6 +39,21 @@ func TestLikeMemory(t *testing.T) {
 				seed, 400)
 		})
 	}
+}
+
+// rowsWritten calls f and counts the rows that the connection for writing has written.
+func rowsWritten(s *Store, f func()) (rows int64, err error) {
+	count := func() error {
+		before := rows
+		v, err := s.writer.value("select total_changes()")
+		rows = integer(v) - before
+		return err
+	}
+	if err := s.alone(count); err != nil {
+		return 0, err
+	}
+	f()
+	return rows, s.alone(count)
 }
 
 // corrupt spoils an entry as no version of this module would.

@@ -37,14 +37,15 @@ where owner = ? and mail > given and owner > 0 and ended is null`
 
 	seeMail = `update perdure_heads set given = mail where owner = ? and mail > given and owner > 0 and ended is null`
 
-	selectInbox = `select ` + messageColumns + ` from perdure_messages
-where run = ? and taken is null and number > ? order by number limit ? + 0`
+	selectInbox = `select ` + messageColumns + ` from (select coalesce(inbox, number) as box, past from perdure_heads where number = ?) cross join perdure_messages
+where holder = box and taken is null and number > max(past, ?) order by number limit ? + 0`
 )
 
 var (
 	takeMany       = listed(takeHeads+"number", "")
 	selectJournals = listed("select run, "+entryColumns+" from perdure_entries where run", " order by run, seq")
-	selectInboxes  = listed("select run, "+messageColumns+" from perdure_messages where run", " and taken is null order by run, number")
+	selectInboxes  = listed("select reader, "+messageColumns+" from (select number as reader, coalesce(inbox, number) as box, past from perdure_heads where number",
+		") cross join perdure_messages where holder = box and taken is null and number > past order by reader, number")
 )
 
 // A taking is a claim of runs while it is made.

@@ -30,6 +30,9 @@ type Database struct {
 	// Lose removes a stored entry, behind the driver's back. It is nil where nobody
 	// could.
 	Lose func(run journal.Number, seq int64) error
+	// Written calls f and tells how many rows that has written. It is nil where nobody
+	// can tell.
+	Written func(f func()) (int64, error)
 }
 
 // T is the part of [testing.T] that a check uses. It is this narrow so that the
@@ -67,7 +70,7 @@ func hold(t *testing.T, checks []check, fresh func(t *testing.T) Database) {
 func checks() []check {
 	return slices.Concat(commits(), againChecks(),
 		joinChecks(), crashChecks(), visitChecks(), takeChecks(), unreadableChecks(),
-		againPostChecks(), purgeChecks(), findChecks(), handleChecks(),
+		againPostChecks(), purgeChecks(), lineChecks(), findChecks(), handleChecks(),
 		leaseChecks(), takeOverChecks(), amongChecks())
 }
 

@@ -44,7 +44,9 @@ create table perdure_heads (
     keep        integer not null default 0, -- nanoseconds for which it stands for its workflow ID
     claimed     integer not null default 0, -- 1 where it was claimed and the row was not written since
     retain      text not null default '',   -- how long it is kept after its end, in words, by status; '' where nobody has said it
-    expires     integer                     -- when it may be removed; null while it is open or for ever
+    expires     integer,                    -- when it may be removed; null while it is open or for ever
+    inbox       integer,                    -- the run that holds what it has not taken: null is itself, -1 none, as it was continued
+    past        integer not null default 0  -- the messages up to this number were taken before it began
 ) strict;
 
 -- Who has a workflow ID: the open run, of which there is one at most, else those
@@ -99,8 +101,8 @@ create table perdure_spilled (
 -- One row for each message that has come to a run. One that was taken has no
 -- payload any more, which is in the entry that took it.
 create table perdure_messages (
-    run    integer not null,
-    number integer not null, -- the run's first message is 1
+    holder integer not null, -- the run that has taken it; until then the first of those that continue each other
+    number integer not null, -- the first message of those runs is 1
     chain  integer not null, -- within which an id counts once
     id     text,             -- the sender's; null without
     taken  integer,          -- the entry that took it
@@ -113,7 +115,7 @@ create table perdure_messages (
     spill  integer,
     detail text,
     data   blob,
-    primary key (run, number)
+    primary key (holder, number)
 ) strict, without rowid;
 
 create unique index perdure_messages_by_id on perdure_messages (chain, id) where id is not null;
@@ -162,4 +164,7 @@ create table perdure_attributes (
 create index perdure_attributes_by_value on perdure_attributes (name, value);
 
 -- Runs whose heads are gone, and not yet all that those have left.
-create table perdure_gone (run integer primary key) strict;
+create table perdure_gone (
+    run   integer primary key,
+    inbox integer -- that of the head
+) strict;

@@ -18,7 +18,7 @@ select
     h.cause,
     h.crashes,
     h.mail,
-    (select count(*) from perdure_messages w where w.run = h.number and w.taken is null) as waiting,
+    (select count(*) from perdure_messages w where w.holder = coalesce(h.inbox, h.number) and w.taken is null) as waiting,
     (select json_group_object(a.name, a.value) from perdure_attributes a where a.run = h.number having count(*) > 0) as attributes,
     iif(h.chain in (0, h.number), null, m.value || '-' || (h.chain >> 37) || '-' || (h.chain & 0x1fffffffff)) as chain,
     iif(h.parent = 0, null, m.value || '-' || (h.parent >> 37) || '-' || (h.parent & 0x1fffffffff)) as parent,
@@ -79,8 +79,13 @@ select
     i.detail,
     i.run as number
 from (
-    select r.run, h.workflow_id, r.number as message, r.kind, r.name, r.key, r.id, r.at, r.taken, null as until, r.spill, r.detail, r.data
-    from perdure_messages r left join perdure_heads h on h.number = r.run
+    select r.holder as run, h.workflow_id, r.number as message, r.kind, r.name, r.key, r.id, r.at, r.taken, null as until, r.spill, r.detail, r.data
+    from perdure_messages r left join perdure_heads h on h.number = r.holder
+    where r.taken is not null
+    union all
+    select h.number, h.workflow_id, r.number, r.kind, r.name, r.key, r.id, r.at, null, null, r.spill, r.detail, r.data
+    from perdure_heads h cross join perdure_messages r on r.holder = coalesce(h.inbox, h.number)
+    where r.taken is null
     union all
     select null, u.workflow_id, u.number, u.kind, u.name, u.key, u.id, u.at, null, u.until, u.spill, u.detail, u.data
     from perdure_unrouted u
