@@ -1,6 +1,7 @@
 package perdure
 
 import (
+	"cmp"
 	"context"
 	"iter"
 
@@ -71,6 +72,35 @@ func Scope(ctx context.Context, name string, opts ...BranchOption) (context.Cont
 		return nil, err
 	}
 	return kernel.Open(ctx, o.naming(name))
+}
+
+// Enclose runs fn in a scope, as [Scope] opens one, and returns its error. Where ctx is
+// bounded by the author, with a timeout, say, fn has a branch of its own, and the context
+// of that is not: when ctx ends the branch is cancelled, so that what fn has planned with
+// [OnCancel] is done beside what else the run does, and the error is that of ctx.
+func Enclose(ctx context.Context, name string, fn func(context.Context) error, opts ...BranchOption) error {
+	own, bounded := kernel.Own(ctx)
+	if !bounded {
+		within, err := Scope(ctx, name, opts...)
+		if err != nil {
+			return err
+		}
+		return fn(within)
+	}
+	var failed error
+	f := Go(own, name, func(ctx context.Context) (int, error) {
+		failed = fn(ctx)
+		return 0, nil
+	}, opts...)
+	_, err := f.Await(ctx)
+	switch {
+	case err == nil:
+		return failed
+	case f.err != nil || Over(own) != nil:
+		return err
+	}
+	_, over := f.Cancel(own, err.Error())
+	return cmp.Or(over, err)
 }
 
 // StandsFor is an option of a branch or scope in which is done what belongs to another

@@ -3,6 +3,7 @@ package saga_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -196,4 +197,82 @@ func TestAPartThatWasUndoneInAStepIsRetriedUnderNewKeys(t *testing.T) {
 			}, g)
 		})
 	}
+}
+
+// A part whose context the author has bounded is undone when that ends, whatever it does
+// then, also by a crash, and the run goes on.
+//
+// spec: F-29
+func TestAPartIsUndoneWhenTheContextAroundItEnds(t *testing.T) {
+	var l patterntest.Ledger
+	for name, after := range map[string]bool{"in a row": true, "beside": false} {
+		t.Run(name, func(t *testing.T) {
+			def := saga.New[int]("pay")
+			book := func(what string) func(context.Context, int, string) error {
+				return func(ctx context.Context, _ int, _ string) error { return l.Book(ctx, what) }
+			}
+			quick := saga.Add(def, "quick", func(ctx context.Context, _ int) (string, error) { return "", l.Book(ctx, "quick") }).Undo(book("undo quick"))
+			slow := saga.Add(def, "slow", func(ctx context.Context, _ int) (string, error) {
+				select {
+				case <-ctx.Done():
+					return "", context.Cause(ctx)
+				case <-time.After(time.Hour):
+					return "", l.Book(ctx, "slow")
+				}
+			}).Undo(book("undo slow"))
+			if after {
+				slow.After(quick)
+			}
+			whole := perdure.Define("whole", func(ctx context.Context, _ int) (int, error) {
+				short, stop := context.WithTimeout(ctx, time.Minute)
+				defer stop()
+				part, err := def.Inline(short, "pay", 1)
+				if !errors.Is(err, context.DeadlineExceeded) || part == nil {
+					return 0, fmt.Errorf("inline returns %v, %w", part, err)
+				}
+				return perdure.Step(ctx, "go-on", func(ctx context.Context) (int, error) { return 7, l.Book(ctx, "go-on") })
+			})
+			perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+				l.Reset()
+				run := perduretest.Start(env, whole, 1)
+				run.Returns(7)
+				if got, want := l.String(), "go-on 1, quick 1, undo quick 1"; got != want {
+					env.Errorf("took effect: %s, want %s", got, want)
+				}
+				patterntest.Letters(env, 0)
+				return nil
+			}, whole)
+		})
+	}
+}
+
+// A part that has succeeded in a bounded context is undone when the run ends beside its
+// branch, as any other one is.
+//
+// spec: F-29
+func TestAPartInABoundedContextIsUndoneWithItsBranch(t *testing.T) {
+	var l patterntest.Ledger
+	def := saga.New[int]("pay")
+	saga.Add(def, "quick", func(ctx context.Context, _ int) (string, error) { return "", l.Book(ctx, "quick") }).
+		Undo(func(ctx context.Context, _ int, _ string) error { return l.Book(ctx, "undo quick") })
+	whole := perdure.Define("whole", func(ctx context.Context, _ int) (int, error) {
+		perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
+			short, stop := context.WithTimeout(ctx, time.Minute)
+			defer stop()
+			if _, err := def.Inline(short, "pay", 1); err != nil {
+				return 0, err
+			}
+			return 0, perdure.Sleep(ctx, time.Hour)
+		})
+		_ = perdure.Sleep(ctx, 2*time.Minute)
+		return 0, errors.New("it fails beside")
+	})
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		l.Reset()
+		_, _ = perduretest.Start(env, whole, 1).Result()
+		if got, want := l.String(), "quick 1, undo quick 1"; got != want {
+			env.Errorf("took effect: %s, want %s", got, want)
+		}
+		return nil
+	}, whole)
 }

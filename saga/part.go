@@ -30,7 +30,8 @@ type Part struct {
 //
 // Where the run is cancelled or times out, now or later, the part is undone as a whole
 // saga would be; so it is where the branch that it is in is cancelled, by the timeout of
-// the step that it is a part of, say, or since the run fails beside it. A part that goes
+// the step that it is a part of, say, or since the run fails beside it, and where ctx ends,
+// which is the error then: beside what else the run does. A part that goes
 // on when the run succeeds without it is undone too. Where the code of the part's own
 // branch goes on after it and fails, the part stays: see [Part.Undo].
 func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure.BranchOption) (*Part, error) {
@@ -46,27 +47,29 @@ func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure
 	if err != nil {
 		return nil, err
 	}
-	within, err := perdure.Scope(ctx, name, opts...)
-	if err != nil {
-		return nil, err
-	}
-	part, err := p.part(within, name, input)
-	if err != nil {
-		return nil, err
-	}
-	part.x.pressure = pressure
+	place := name + "."
 	for _, o := range opts {
 		if key, is := o.(perdure.Key); is {
-			part.x.part = name + "." + string(key) + "."
+			place = name + "." + string(key) + "."
 		}
 	}
-	if id := p.tooLong(part.x.part); id != "" {
+	if id := p.tooLong(place); id != "" {
 		return nil, &perdure.Error{Code: perdure.CodeInvalid, Op: "run " + p.name, Message: "name, key and the ID of " + id + " are too long together for an operator"}
 	}
-	if err := perdure.OnCancel(within, "compensate", part.cleanUp); err != nil {
-		return nil, err
-	}
-	return part, part.run(within)
+	var part *Part
+	err = perdure.Enclose(ctx, name, func(within context.Context) error {
+		own, err := p.part(within, name, input)
+		if err != nil {
+			return err
+		}
+		own.x.part, own.x.pressure = place, pressure
+		if err := perdure.OnCancel(within, "compensate", own.cleanUp); err != nil {
+			return err
+		}
+		part = own
+		return own.run(within)
+	}, opts...)
+	return part, err
 }
 
 // pressureOf takes the names of pressures off the options of a part, and returns the one

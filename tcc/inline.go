@@ -33,8 +33,8 @@ func (p *Participant[A, R]) In(e Ending) (R, bool, error) {
 // so. An error is that of a definition that is wrong, or that the run ends.
 //
 // When the run ends meanwhile, however it does, or the branch that the TCC is in is
-// cancelled, the TCC goes on until it has ended too: it is cancelled, or where that is
-// decided, confirmed. Only a run that continues as new leaves it behind. The overall
+// cancelled, or ctx ends, which is the error then, the TCC goes on until it has ended too,
+// beside what else the run does: it is cancelled, or where that is decided, confirmed. Only a run that continues as new leaves it behind. The overall
 // timeout is that of the run.
 func (t *TCC[I]) Inline(ctx context.Context, in I, opts ...perdure.BranchOption) (Ending, error) {
 	p := t.def.compile()
@@ -45,18 +45,17 @@ func (t *TCC[I]) Inline(ctx context.Context, in I, opts ...perdure.BranchOption)
 	if err != nil {
 		return Ending{}, err
 	}
-	scope, err := perdure.Scope(ctx, p.name, opts...)
-	if err != nil {
-		return Ending{}, err
-	}
 	x := p.begin(input)
 	if x.place, err = p.placeOf(opts); err != nil {
 		return Ending{}, err
 	}
-	if err := perdure.Finally(scope, "call-off", x.callOff); err != nil {
-		return Ending{}, err
-	}
-	if err := x.forward(scope); err != nil {
+	err = perdure.Enclose(ctx, p.name, func(scope context.Context) error {
+		if err := perdure.Finally(scope, "call-off", x.callOff); err != nil {
+			return err
+		}
+		return x.forward(scope)
+	}, opts...)
+	if err != nil {
 		return Ending{}, err
 	}
 	return Ending{x.status, x.err, maps.Clone(x.tries)}, nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/patterntest"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/saga"
@@ -223,6 +224,53 @@ func TestStepOfASagaIsATCC(t *testing.T) {
 				}
 				return fmt.Sprint(err)
 			}, s, d)
+		})
+	}
+}
+
+// A TCC whose context the author has bounded is called off when that ends while it tries,
+// what may have been tried included, and carried out where it confirms; the run goes on.
+//
+// spec: F-38, F-44
+func TestATCCIsCarriedOutWhenTheContextAroundItEnds(t *testing.T) {
+	for slow, want := range map[string]string{
+		"try b":     "cancel a 1, cancel b 1, go-on 1, try a 1",
+		"confirm b": "confirm a 1, confirm b 1, go-on 1, try a 1, try b 1",
+	} {
+		t.Run(slow, func(t *testing.T) {
+			var l patterntest.Ledger
+			does := func(ctx context.Context, what string) error {
+				if what == slow {
+					select {
+					case <-ctx.Done():
+						return context.Cause(ctx)
+					case <-time.After(2 * time.Minute):
+					}
+				}
+				return l.Book(ctx, what)
+			}
+			def := tcc.New[int]("pay").Retry(perdure.NoRetry)
+			for _, id := range []string{"a", "b"} {
+				tcc.Add(def, id, func(ctx context.Context, _ int) (string, error) { return id, does(ctx, "try "+id) }).
+					Confirm(func(ctx context.Context, _ int, _ string) error { return does(ctx, "confirm "+id) }).
+					Cancel(func(ctx context.Context, _ int, _ string) error { return does(ctx, "cancel "+id) })
+			}
+			whole := perdure.Define("whole", func(ctx context.Context, _ int) (int, error) {
+				short, stop := context.WithTimeout(ctx, time.Minute)
+				defer stop()
+				if _, err := def.Inline(short, 1); !errors.Is(err, context.DeadlineExceeded) {
+					return 0, fmt.Errorf("inline returns %w", err)
+				}
+				return perdure.Step(ctx, "go-on", func(ctx context.Context) (int, error) { return 7, l.Book(ctx, "go-on") })
+			})
+			perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+				l.Reset()
+				perduretest.Start(env, whole, 1).Returns(7)
+				if got := l.String(); got != want {
+					env.Errorf("took effect: %s, want %s", got, want)
+				}
+				return nil
+			}, whole)
 		})
 	}
 }

@@ -128,9 +128,14 @@ func (r *run) finish(last journal.Entry, why string, end *journal.Error, outside
 }
 
 // does reports whether a clean-up is one for such an end: by its kind, or since the end
-// cancels its branch, which goes on beside the one that has come to the end.
+// cancels its branch, or one that this was in, which goes on beside the one that has come
+// to the end.
 func (c *closing) does(p *cleanup) bool {
-	cut := p.in.branch != c.run.holder && p.in.branch.state != isOver
+	in := p.in
+	for in.branch.state == isOver && in.parent != nil {
+		in = in.parent
+	}
+	cut := in.branch != c.run.holder && in.branch.state != isOver
 	return p.always || cut || c.last.Status == journal.Cancelled || c.last.Status == journal.TimedOut
 }
 
@@ -227,7 +232,7 @@ func (c *cleaning) next() {
 	}
 	p := c.left[len(c.left)-1]
 	c.left, p.of = c.left[:len(c.left)-1], c
-	s := &scope{run: r, id: p.id, path: p.path + "/", base: p.in.base, done: r.cleaning.ctx.Done(), cause: c.by}
+	s := &scope{run: r, id: p.id, path: p.path + "/", base: p.in.base, ctx: r.cleaning.ctx, done: r.cleaning.ctx.Done(), cause: c.by}
 	r.name(s)
 	b := &branch{run: r, scope: s, wake: make(chan struct{}, 1), cleanup: p}
 	s.branch = b

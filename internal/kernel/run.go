@@ -111,7 +111,7 @@ func (k *Kernel) newRun(head journal.Head, def *Workflow, m *memo) *run {
 		r.phase = def.First
 	}
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
-	s := &scope{run: r, done: r.ctx.Done()}
+	s := &scope{run: r, ctx: r.ctx, done: r.ctx.Done()}
 	r.root = &branch{run: r, scope: s, wake: make(chan struct{}, 1)}
 	s.branch = r.root
 	r.root.body = func() { r.execute(context.WithValue(r.ctx, contextKey{}, s)) }

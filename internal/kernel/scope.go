@@ -19,7 +19,8 @@ type scope struct {
 	path   string // of the scopes it is in, each followed by a slash
 	base   string // the same; of a clean-up that of where it was planned, of a scope that stands for another one that of it
 	occ    occurrences
-	done   <-chan struct{} // of the context that the engine made for it; another one is the author's
+	ctx    context.Context // that the engine made for it; another one is the author's
+	done   <-chan struct{} // of that
 	parent *scope
 	users  int              // operations in it, and in those within it, that are not over
 	unused func()           // ends the context of its branch, which has returned
@@ -269,6 +270,29 @@ func (s *scope) show(op journal.Op) string { return s.path + op.String() }
 // foreign says whether ctx can end for a reason that the engine does not know.
 func (s *scope) foreign(ctx context.Context) bool { return ctx.Done() != s.done }
 
+// Own returns ctx without what the author has put around it: the values are the same, and
+// it ends with the run, or the branch, alone. Bounded reports whether there is any such.
+func Own(ctx context.Context) (own context.Context, bounded bool) {
+	s, _ := ctx.Value(contextKey{}).(*scope)
+	if s == nil || !s.foreign(ctx) {
+		return ctx, false
+	}
+	return unbounded{s.ctx, context.WithoutCancel(ctx)}, true
+}
+
+// unbounded is a context with the values of another one.
+type unbounded struct {
+	context.Context
+	values context.Context
+}
+
+func (u unbounded) Value(key any) any {
+	if v := u.values.Value(key); v != nil {
+		return v
+	}
+	return u.Context.Value(key) // by which a context that is made of it finds the one to end with
+}
+
 // A Naming says how a branch or scope is known.
 type Naming struct {
 	Name, Key string
@@ -290,7 +314,7 @@ func Open(ctx context.Context, n Naming) (context.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.branch, in.done = s.branch, s.done
+	in.branch, in.ctx, in.done = s.branch, s.ctx, s.done
 	return context.WithValue(ctx, contextKey{}, in), nil
 }
 
@@ -352,9 +376,9 @@ func Go(ctx context.Context, n Naming, body func(context.Context) ([]byte, *jour
 		return nil, err
 	}
 	own, cancel := context.WithCancelCause(ctx)
-	in.done = own.Done()
+	in.ctx, in.done = own, own.Done()
 	if s.foreign(ctx) {
-		in.done = s.done
+		in.ctx, in.done = s.ctx, s.done
 	}
 	o := &operation{run: r, scope: s, id: s.branch.at, class: isScope, opened: in, cancel: cancel}
 	r.started++
