@@ -455,6 +455,79 @@ func TestARunWithAHoleInItsJournalIsParked(t *testing.T) {
 	})
 }
 
+// A run whose journal is damaged is cancelled from another process, whatever it is parked
+// for.
+//
+// spec: B-4, L-16
+func TestADamagedRunIsCancelledByAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late atomic.Int32
+		def := naps(&late)
+		w := newShop(t, perdure.Options{Linger: -1}, def)
+		ctx := t.Context()
+		client := must[*perdure.Client](t)(perdure.NewClient(ctx, w.s))
+		run := must[*perdure.Run[int]](t)(def.Start(ctx, w.eng, 0))
+		synctest.Wait()
+		must[sql.Result](t)(w.db.Exec("delete from perdure_entries where seq = 2"))
+		time.Sleep(2 * time.Hour)
+		if st := must[[]perdure.Status](t)(client.Statuses(ctx, run.ID())); st[0].Head.Status != journal.Suspended {
+			t.Fatalf("it is %v", st[0].Head.Status)
+		}
+		if err := client.Cancel(ctx, run.ID(), "lost"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if st := must[[]perdure.Status](t)(client.Statuses(ctx, run.ID())); st[0].Head.Status != journal.Cancelled {
+			t.Errorf("cancelled, it is %v", st[0].Head.Status)
+		}
+	})
+}
+
+// A dead letter that is damaged is listed as such, beside the others, with what can be
+// read of it, and can be deleted.
+//
+// spec: P-4, B-4
+func TestADamagedDeadLetterIsListedAsSuch(t *testing.T) {
+	for _, seq := range []int{1, 2} {
+		t.Run(fmt.Sprint("entry ", seq), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				def := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+					return perdure.Step(ctx, "s", func(context.Context) (int, error) { return 0, errOdd }, perdure.NoRetry)
+				}, perdure.DeadLetters(true))
+				w := newShop(t, perdure.Options{Linger: -1}, def)
+				ctx := t.Context()
+				for i := range 3 {
+					run := must[*perdure.Run[int]](t)(def.Start(ctx, w.eng, i, perdure.ID(fmt.Sprint("x", i))))
+					_, _ = run.Result(ctx)
+				}
+				synctest.Wait()
+				letters, _, err := w.eng.DeadLetters(ctx, perdure.DeadLetterQuery{WorkflowID: "x1"})
+				if err != nil || len(letters) != 1 {
+					t.Fatal(letters, err)
+				}
+				id := letters[0].ID
+				must[sql.Result](t)(w.db.Exec("delete from perdure_entries where seq = ? and run = (select number from perdure_heads where workflow_id = ?)", seq, id))
+				letters, _, err = w.eng.DeadLetters(ctx, perdure.DeadLetterQuery{})
+				if err != nil || len(letters) != 3 {
+					t.Fatalf("there are %+v, %v", letters, err)
+				}
+				for _, l := range letters {
+					if (l.Damaged != "") != (l.ID == id) || (l.WorkflowID == "") != (l.ID == id && seq == 1) {
+						t.Errorf("listed is %+v", l)
+					}
+				}
+				if err := w.eng.DeleteDeadLetter(ctx, id); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Hour)
+				if letters, _, err = w.eng.DeadLetters(ctx, perdure.DeadLetterQuery{}); err != nil || len(letters) != 2 {
+					t.Errorf("one was deleted, and there are %+v, %v", letters, err)
+				}
+			})
+		})
+	}
+}
+
 // The engine does not rely on the driver to see it.
 //
 // spec: B-4

@@ -29,6 +29,7 @@ type Letter struct {
 	Retries    int             `json:"retries,omitempty"`   // how often it was retried
 	CreatedAt  time.Time       `json:"created_at,omitzero"` // when the step failed first
 	RetriedAt  time.Time       `json:"retried_at,omitzero"` // last
+	Damaged    string          `json:"damaged,omitempty"`   // why a part of it cannot be read: then the rest is as far as it can; empty for a whole one
 }
 
 // DeadLetter keeps for an operator that a step of the run of ctx has failed for good

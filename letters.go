@@ -1,6 +1,7 @@
 package perdure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -29,7 +30,8 @@ func (q DeadLetterQuery) filter() store.Filter {
 }
 
 // DeadLetters gives the open dead letters by query, newest first, and the cursor of the
-// next page; zero when there is none. A page may have fewer than it could.
+// next page; zero when there is none. A page may have fewer than it could. One that cannot
+// be read whole is among them, and says so.
 func (c *Client) DeadLetters(ctx context.Context, q DeadLetterQuery) ([]Letter, journal.Number, error) {
 	heads, next, err := c.desk.Heads(ctx, q.filter())
 	if err != nil {
@@ -128,20 +130,33 @@ func noLetter(op string) error {
 	return &Error{Code: journal.CodeNotFound, Op: op, Message: "no open dead letter has this ID"}
 }
 
-// readLetter gives a letter with all that it has heard, also what it has not read yet,
-// and whether it is open still.
+// readLetter returns a letter with all that it has heard, also what it has not read yet,
+// and whether it is open still. One that is damaged says so, and keeps nobody from reading
+// of the others.
 func (c *Client) readLetter(ctx context.Context, h journal.Head) (Letter, bool, error) {
+	var l Letter
+	damage := func(err error) error {
+		if !isDamaged(err) {
+			return err
+		}
+		l.Damaged = err.Error()
+		return nil
+	}
 	inbox, err := c.desk.Read(ctx, h, store.Range{Inbox: true, Payloads: true})
-	if err != nil {
+	if err = damage(err); err != nil {
 		return Letter{}, false, err
 	}
 	entries, err := c.desk.Read(ctx, h, store.Range{Payloads: true})
-	if err != nil || len(entries) == 0 {
+	if err = damage(err); err != nil || len(entries) == 0 && l.Damaged == "" {
 		return Letter{}, false, err
 	}
-	l, err := decode[Letter](entries[0].Data)
-	if err != nil {
-		return l, false, decodeError("dead letter "+h.WorkflowID, l, err)
+	if len(entries) > 0 && entries[0].Seq == 1 {
+		read, err := decode[Letter](entries[0].Data)
+		if err != nil {
+			read.Damaged = decodeError("dead letter "+h.WorkflowID, read, err).Error()
+		}
+		read.Damaged = cmp.Or(l.Damaged, read.Damaged)
+		l = read
 	}
 	l.ID, l.CreatedAt = h.WorkflowID, h.Created
 	open, last := true, int64(0)

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -398,9 +399,9 @@ func (k *Kernel) residentOf(c *store.Run, def *Workflow) *run {
 	r := k.newRun(c.Head, def, m)
 	r.implied = m.planned[journal.ImpliedCleanup]
 	r.inbox.begin(c.Head.Mail, c.Inbox, c.More)
-	if c.More && c.Err == nil {
+	if c.More || c.Err != nil && c.Head.Mail > 0 { // of a damaged run no messages come with it
 		commands, err := k.loadMessages(c.Head.Number, store.Range{Name: controlName})
-		if c.Err = err; err == nil {
+		if c.Err = cmp.Or(c.Err, err); err == nil {
 			r.inbox.merge(commands)
 		}
 	}

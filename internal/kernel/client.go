@@ -71,13 +71,14 @@ func (c *Client) Start(ctx context.Context, s Start) (Started, error) {
 	return c.Begin(ctx, s)
 }
 
-// Cancel asks a run to end and returns when that is durable.
+// Cancel asks a run to end and returns when that is durable. Of a damaged journal counts
+// what is before the damage.
 func (c *Client) Cancel(ctx context.Context, id, reason string) error {
 	return c.ask(ctx, "cancel "+id, journal.CancelAsked, id, reason, func(op string, h journal.Head) error {
 		if h.Status == journal.Suspended { // what it has decided is in its journal
-			entries, err := c.store.Load(ctx, h.Number, store.Range{})
-			if err != nil {
-				return unavailable(op, err)
+			entries, err := c.Read(ctx, h, store.Range{})
+			if err != nil && journal.CodeOf(err) != journal.CodeCorrupt {
+				return err
 			}
 			if phase := newMemo(entries, "").phase; phase.IsDecided() {
 				h.Status = phase
