@@ -129,7 +129,7 @@ type Kernel struct {
 // newKernel gives a kernel that executes nothing before it has joined.
 func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 	k := &Kernel{
-		cfg: cfg, shared: all, claiming: lock.New(), lease: lease{born: time.Now()}, owing: make(chan struct{}, 1), inherits: make(chan struct{}, 1),
+		cfg: cfg, shared: all, claiming: lock.New(), lease: lease{born: time.Now(), renews: lock.New()}, owing: make(chan struct{}, 1), inherits: make(chan struct{}, 1),
 		ready: make(chan struct{}), nudge: make(chan struct{}, 1), dead: make(chan struct{}),
 		landed: make(chan struct{}), resident: map[journal.Number]*run{}, abandoned: map[*attempt]struct{}{},
 	}

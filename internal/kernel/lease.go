@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/perdure/perdure/internal/lock"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
@@ -32,7 +33,7 @@ type lease struct {
 	mu     sync.Mutex    // held while its length is noted
 	owns   time.Time     // when a claim was answered that may have made it a short one
 	idle   atomic.Bool   // it is a long one
-	waking sync.Mutex    // held by who ends a long one
+	renews lock.Lock     // held by who renews it
 	nudge  chan struct{} // has a value when it is to be renewed now
 }
 
@@ -115,8 +116,8 @@ func (k *Kernel) awake(ctx context.Context) {
 	if !l.idle.Load() {
 		return
 	}
-	l.waking.Lock()
-	defer l.waking.Unlock()
+	l.renews.Lock()
+	defer l.renews.Unlock()
 	if l.idle.Load() {
 		_, _ = k.renew(ctx, l.period/3, false)
 		select {
@@ -208,8 +209,7 @@ func (k *Kernel) keepLease(ctx context.Context) {
 			return
 		default:
 		}
-		idle := k.isIdle()
-		lapse, err := k.renew(ctx, every, idle)
+		idle, lapse, err := k.renewOnTime(ctx, every)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -233,6 +233,16 @@ func (k *Kernel) keepLease(ctx context.Context) {
 			wait, tries = jitter(tries), tries+1
 		}
 	}
+}
+
+// renewOnTime renews the lease, as a long one where that would do. It waits for who ends
+// a long one, and that one for it: else it might make one long again that was just ended.
+func (k *Kernel) renewOnTime(ctx context.Context, timeout time.Duration) (idle bool, lapse time.Duration, err error) {
+	k.lease.renews.Lock()
+	defer k.lease.renews.Unlock()
+	idle = k.isIdle()
+	lapse, err = k.renew(ctx, timeout, idle)
+	return idle, lapse, err
 }
 
 // renew begins the lease anew, and takes over engines that have died. It says in how

@@ -1,6 +1,9 @@
 package kernel
 
 import (
+	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,6 +74,43 @@ func TestLateAnswerMakesNoLeaseLong(t *testing.T) {
 		k.extend(time.Now(), &store.Claimed{Lease: store.IdleLeases * time.Second})
 		if until := time.Duration(k.lease.until.Load()); until < 5*time.Second || !k.lease.idle.Load() {
 			t.Errorf("a renewal after it: the engine goes on for %v, idle: %v", until, k.lease.idle.Load())
+		}
+	})
+}
+
+// slowRenewals is a store that takes its time for renewals, and counts how many go on at once.
+type slowRenewals struct {
+	store.Store
+	now, most, calls atomic.Int32
+}
+
+func (s *slowRenewals) Claim(context.Context, store.Claim) (store.Claimed, error) {
+	s.calls.Add(1)
+	s.most.Store(max(s.most.Load(), s.now.Add(1)))
+	defer s.now.Add(-1)
+	time.Sleep(100 * time.Millisecond)
+	return store.Claimed{Lease: time.Second}, nil
+}
+
+// Renewals come one after the other, so that the answer of none that asks for a long lease
+// comes after that of one that ends it; time passes while one waits for another.
+//
+// spec: P-1
+func TestRenewalsComeOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowRenewals{Store: memory.NewShared(time.Second)}
+		k := newKernel(s, Config{}, newShared())
+		k.extend(time.Now(), &store.Claimed{Lease: time.Second})
+		k.extend(time.Now(), &store.Claimed{Lease: store.IdleLeases * time.Second})
+		defer k.lease.over.Stop()
+		var all sync.WaitGroup
+		all.Go(func() { _, _, _ = k.renewOnTime(t.Context(), time.Second) })
+		for range 3 {
+			all.Go(func() { k.awake(t.Context()) })
+		}
+		all.Wait()
+		if s.most.Load() != 1 || s.calls.Load() == 0 || k.lease.idle.Load() {
+			t.Errorf("%d renewals, %d at once; the lease is long: %v", s.calls.Load(), s.most.Load(), k.lease.idle.Load())
 		}
 	})
 }
