@@ -39,7 +39,7 @@ type longTurn struct {
 	openTurn
 	since  time.Time
 	holder *branch
-	system bool // the last dump has found its holder in a system call
+	brief  bool // the last dump has found its holder where it may be for a short while only
 }
 
 // watch has a turn looked at. It is called with the run's lock.
@@ -143,18 +143,18 @@ func (r *run) contended() bool {
 		(len(r.ready) > 0 || !r.facts.empty() || len(r.effects) > 0 || r.open.timer() != nil || r.tentative > r.sealed)
 }
 
-// judge lends the turn of a holder that blocks outside the engine. A system call
-// counts where two dumps have found the holder in one: one that is short may seem long
-// on a busy machine.
+// judge lends the turn of a holder that blocks outside the engine. A system call, or a lock,
+// counts where two dumps have found the holder in one: one that is short may seem long on
+// a busy machine, and who has the lock may wait for a processor.
 func (r *run) judge(t longTurn, is whereabouts) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.watched || !r.contended():
-	case r.turn == t.turn && (is == blocked || is == inSystem && t.system):
+	case r.turn == t.turn && (is == blocked || is == inBrief && t.brief):
 		r.lend()
 	case r.turn == t.turn:
-		t.system = is == inSystem || is == unknown && t.system
+		t.brief = is == inBrief || is == unknown && t.brief
 		r.watchOn(t)
 	default:
 		r.contend()
@@ -194,10 +194,10 @@ func (b *branch) workflow(code func()) {
 type whereabouts uint8
 
 const (
-	unknown  whereabouts = iota // no dump was taken, or it is not in it
-	runs                        // it runs, could run, or is in a call of the engine
-	inSystem                    // it is in a system call
-	blocked                     // it waits for something outside the engine
+	unknown whereabouts = iota // no dump was taken, or it is not in it
+	runs                       // it runs, could run, or is in a call of the engine
+	inBrief                    // it is in a system call, or waits for a lock, which may last a short while only
+	blocked                    // it waits for something outside the engine
 )
 
 // dump returns the stacks of all goroutines.
@@ -239,7 +239,7 @@ func find(dump []byte, wanted map[uintptr]longTurn) map[uintptr]whereabouts {
 // waitsOutside are the reasons for which a goroutine waits that are no business of the
 // runtime, as far as their names begin with these. For a semaphore the runtime waits too:
 // a goroutine that allocates may begin a collection, and then waits for the end of a dump.
-var waitsOutside = []string{"chan ", "select", "sync.", "sleep", "IO wait"}
+var waitsOutside = []string{"chan ", "select", "sleep", "IO wait"}
 
 // ofSemaphore is the frame of a goroutine that waits for a semaphore outside the runtime.
 const ofSemaphore = ".runtime_Semacquire("
@@ -259,8 +259,8 @@ func whereaboutsOf(stack []byte) whereabouts {
 		return runs
 	}
 	_, header, _ := bytes.Cut(stack, []byte(" ["))
-	if bytes.HasPrefix(header, []byte("syscall")) {
-		return inSystem
+	if bytes.HasPrefix(header, []byte("syscall")) || bytes.HasPrefix(header, []byte("sync.")) {
+		return inBrief
 	}
 	if bytes.HasPrefix(header, []byte("semacquire")) && bytes.Contains(header, []byte(ofSemaphore)) {
 		return blocked
