@@ -72,7 +72,7 @@ var plan = map[string]permit{
 	"internal/torture/play":    {own: "/ barrier dag internal/torture/program journal saga tcc"},
 	"internal/torture/world":   {own: "internal/torture/play"},
 	"internal/torture/desk":    {own: "/ internal/torture/play internal/torture/program journal"},
-	"internal/torture/judge":   {own: "internal/torture/desk internal/torture/play internal/torture/world journal store"},
+	"internal/torture/judge":   {own: "internal/torture/desk internal/torture/play internal/torture/program internal/torture/world journal store"},
 	"internal/torture":         {own: "/ barrier internal/faultproxy internal/testpg internal/torture/desk internal/torture/judge internal/torture/play internal/torture/program internal/torture/world journal observe perduretest store store/postgres store/sqlite", others: "github.com/jackc/pgx/v5/stdlib"},
 }
 

@@ -51,12 +51,11 @@ func (s *supervisor) torment(ctx context.Context, rng *rand.Rand) {
 			if k -= f.weight; k >= 0 {
 				continue
 			}
-			s.began(f.name)
 			took, err := f.strike(ctx, s, rng)
 			if err != nil {
 				s.blame("fault %s: %v", f.name, err)
 			}
-			s.ended(f.name, took)
+			s.struck(f.name, took)
 			break
 		}
 	}

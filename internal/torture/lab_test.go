@@ -154,6 +154,9 @@ func (l *lab) judge(cases []*desk.Case) []string {
 		return []string{err.Error()}
 	}
 	e := judge.Evidence{Cases: cases, Calls: l.ledger.Entries(), Runs: runs}
+	if e.Unrouted, err = judge.ReadUnrouted(ctx, s); err != nil {
+		return []string{err.Error()}
+	}
 	if l.db != nil {
 		if e.Money, err = judge.ReadMoney(ctx, l.db); err != nil {
 			return []string{err.Error()}

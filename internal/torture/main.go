@@ -104,6 +104,7 @@ func torture() error {
 	defer stop()
 	all := func(string, string) (bool, error) { return true, nil }
 	testing.Main(all, []testing.InternalTest{{Name: "torture", F: func(t *testing.T) {
+		fmt.Fprintf(os.Stderr, "seed %d\n", o.Seed)
 		s, err := newSupervisor(t, o)
 		if err != nil {
 			t.Fatal(err)
@@ -135,8 +136,9 @@ type report struct {
 	Replayed int
 	Calls    int
 	Repeated int // calls that were made more than once
-	Faults   map[string]int
-	Effects  map[string]int // what faults were seen to do
+	Kills    int // of nodes
+	Faults   map[string]*strikes
+	Effects  map[string]int // what processes told of faults
 	Seen     int            // pairs of an operation's way and a fault beside it
 	Fresh    int            // of these, first seen in the last third of the time
 	Acts     map[string]int
@@ -145,6 +147,11 @@ type report struct {
 	Wrong    []string
 	Shrunk   *program.Program `json:",omitempty"`
 }
+
+// strikes count how often a fault struck, and how often it was seen to take effect.
+type strikes struct{ Struck, Took int }
+
+func (s *strikes) String() string { return fmt.Sprintf("%d/%d", s.Took, s.Struck) }
 
 func (r *report) write(w io.Writer, form string) error {
 	if form == "json" {

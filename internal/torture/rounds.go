@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -73,6 +72,7 @@ func (s *supervisor) run(ctx context.Context) (*report, error) {
 	}
 	s.report.Minutes = time.Since(began).Minutes()
 	s.report.Seen, s.report.Fresh = len(seen.all), seen.fresh
+	s.report.Kills = s.took()["kill"]
 	s.gates()
 	return &s.report, ctx.Err()
 }
@@ -82,28 +82,30 @@ func (s *supervisor) gates() {
 	if s.report.Minutes < 0.5 || len(s.report.Wrong) > 0 {
 		return
 	}
+	took := s.took()
 	demand := func(what string, n, least int) {
 		if n < least {
 			s.report.Wrong = append(s.report.Wrong, fmt.Sprintf("the torture proves little: %s %d times only", what, n))
 		}
 	}
-	demand("nodes were killed", s.report.Faults["kill"], int(3*s.report.Minutes))
+	demand("nodes were killed", took["kill"], int(3*s.report.Minutes))
 	demand("calls were repeated", s.report.Repeated, 1)
 	demand("programs ended", s.report.Programs, s.Batch)
 	demand("runs were replayed", s.report.Replayed, s.Batch)
 	if s.report.Minutes > 5 {
 		for _, f := range s.faults() {
-			demand("fault "+f.name+" took effect", s.report.Faults[f.name], 1)
+			demand("fault "+f.name+" took effect", took[f.name], 1)
 		}
 	}
 }
 
 // A round is what came of some programs that ran at one time.
 type round struct {
-	cases  []*desk.Case
-	runs   []*judge.Run
-	wrong  []string
-	faults []string
+	cases    []*desk.Case
+	runs     []*judge.Run
+	unrouted []journal.Entry
+	wrong    []string
+	faults   []string
 }
 
 // round has programs run while faults strike, and judges them when all have ended.
@@ -159,29 +161,15 @@ func (s *supervisor) storm(ctx context.Context, over chan struct{}) []string {
 		case <-ctx.Done():
 		}
 	}()
-	s.mu.Lock()
-	before := maps.Clone(s.report.Faults)
-	s.mu.Unlock()
+	before := s.took()
 	s.torment(ctx, rand.New(rand.NewPCG(s.rng.Uint64(), 5)))
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var out []string
-	for name, n := range s.report.Faults {
+	for name, n := range s.took() {
 		if n > before[name] {
 			out = append(out, name)
 		}
 	}
 	return out
-}
-
-func (s *supervisor) began(string) {}
-
-func (s *supervisor) ended(name string, took bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if took {
-		s.report.Faults[name]++
-	}
 }
 
 // acted counts what the desk did.
@@ -205,7 +193,9 @@ func (s *supervisor) judge(ctx context.Context, r *round) error {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	err := anew(ctx, func() (err error) {
-		r.runs, err = judge.Read(ctx, s.store, ids...)
+		if r.runs, err = judge.Read(ctx, s.store, ids...); err == nil {
+			r.unrouted, err = judge.ReadUnrouted(ctx, s.store)
+		}
 		return err
 	})
 	if err != nil {
@@ -227,7 +217,7 @@ func (s *supervisor) judge(ctx context.Context, r *round) error {
 			return err
 		}
 	}
-	r.wrong = append(r.wrong, judge.Judge(judge.Evidence{Cases: r.cases, Calls: calls, Runs: r.runs, Money: money, Told: true})...)
+	r.wrong = append(r.wrong, judge.Judge(judge.Evidence{Cases: r.cases, Calls: calls, Runs: r.runs, Unrouted: r.unrouted, Money: money, Told: true})...)
 	var orphans []string
 	err = anew(ctx, func() (err error) {
 		orphans, err = s.orphans(ctx)
@@ -251,43 +241,6 @@ func anew(ctx context.Context, read func() error) error {
 			return err
 		}
 	}
-}
-
-// count adds the numbers of a round.
-func (s *supervisor) count(r *round, calls, repeated int) {
-	s.report.Programs += len(r.cases)
-	s.report.Runs += len(r.runs)
-	for _, run := range r.runs {
-		s.report.Entries += len(run.Entries)
-	}
-	s.report.Calls += calls
-	s.report.Repeated += repeated
-	if path, ok := strings.CutPrefix(s.Store, "sqlite:"); ok {
-		if info, err := os.Stat(path + "-wal"); err == nil {
-			s.report.WAL = max(s.report.WAL, info.Size())
-		}
-	}
-	for _, n := range s.nodes {
-		p, _ := n.process()
-		s.report.Memory = max(s.report.Memory, resident(p.Pid))
-	}
-	if s.report.WAL > 256<<20 {
-		r.wrong = append(r.wrong, fmt.Sprintf("the log has %d bytes", s.report.WAL))
-	}
-	if s.report.Memory > 1<<30 {
-		r.wrong = append(r.wrong, fmt.Sprintf("a node has %d bytes", s.report.Memory))
-	}
-}
-
-// resident is how much memory a process has; 0 where the system does not tell.
-func resident(pid int) int64 {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0
-	}
-	var size, pages int64
-	_, _ = fmt.Sscan(string(data), &size, &pages)
-	return pages * int64(os.Getpagesize())
 }
 
 // owed waits until everybody was told what he is to be told, and reads what the world

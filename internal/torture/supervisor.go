@@ -53,7 +53,7 @@ type supervisor struct {
 
 func newSupervisor(t *testing.T, o options) (*supervisor, error) {
 	s := &supervisor{options: o, t: t, rng: rand.New(rand.NewPCG(o.Seed, 2)), direct: o.Store}
-	s.report = report{Store: o.Store, Nodes: o.Nodes, Seed: o.Seed, Faults: map[string]int{}, Effects: map[string]int{}, Acts: map[string]int{}}
+	s.report = report{Store: o.Store, Nodes: o.Nodes, Seed: o.Seed, Faults: map[string]*strikes{}, Effects: map[string]int{}, Acts: map[string]int{}}
 	var err error
 	s.dir = t.TempDir()
 	t.Cleanup(s.end)

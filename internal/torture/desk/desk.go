@@ -30,6 +30,7 @@ type Case struct {
 	Program *program.Program
 	ID      string
 	Want    program.Expect
+	Acked   []program.Message // signals that were acknowledged, each under a key of its own
 }
 
 // NewCase makes a case.
@@ -176,13 +177,22 @@ func (x *dealing) tell(ctx context.Context, c *perdure.Client, m program.Message
 	var err error
 	switch m.What {
 	case "signal":
-		env, c := x.Now()
-		err = env.Send(ctx, c, m, fmt.Sprintf("%s.%d", m.Key, x.retried))
+		err = x.send(ctx, m)
 	default:
 		err = x.answer(ctx, c, m)
 	}
 	if is(err, journal.CodeWrongState) || is(err, journal.CodeNotFound) {
 		return nil // it has ended, or is not there yet
+	}
+	return err
+}
+
+// send sends a signal, and notes it where it is acknowledged.
+func (x *dealing) send(ctx context.Context, m program.Message) error {
+	env, c := x.Now()
+	d, err := env.Send(ctx, c, m, fmt.Sprintf("%s.%d", m.Key, x.retried))
+	if err == nil && !d.NotDelivered {
+		x.Acked = append(x.Acked, m)
 	}
 	return err
 }

@@ -113,7 +113,7 @@ func read(ctx context.Context, s store.Store, h journal.Head) (*Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", h.ID, err)
 	}
-	inbox, err := s.Load(ctx, h.Number, store.Range{Inbox: true})
+	inbox, err := s.Load(ctx, h.Number, store.Range{Inbox: true, Payloads: true})
 	if err != nil {
 		return nil, fmt.Errorf("inbox of run %s: %w", h.ID, err)
 	}
@@ -164,8 +164,10 @@ type Evidence struct {
 	Cases []*desk.Case
 	Calls []Call
 	Runs  []*Run
-	Money []Money
-	Told  bool // listeners tell the world how runs have ended
+	// Unrouted are the signals that no run has.
+	Unrouted []journal.Entry
+	Money    []Money
+	Told     bool // listeners tell the world how runs have ended
 }
 
 // Money is a row of the table that steps in transactions write.
@@ -182,10 +184,7 @@ type bench struct {
 	byID  map[string][]*Run // newest first
 	calls map[string][]Call
 	told  map[string]bool // by run ID: the world heard of its end
-	// retried are the instances that an operator has retried. What was begun there after
-	// a step had failed for good is done anew, under its key.
-	retried map[string]bool
-	bad     []string
+	bad   []string
 }
 
 // told is in front of the run ID, in the label of a call of a listener.
@@ -193,7 +192,7 @@ const told = "told/"
 
 // Judge says what is wrong.
 func Judge(e Evidence) []string {
-	b := &bench{Evidence: e, runs: map[journal.RunID]*Run{}, byID: map[string][]*Run{}, calls: map[string][]Call{}, told: map[string]bool{}, retried: map[string]bool{}}
+	b := &bench{Evidence: e, runs: map[journal.RunID]*Run{}, byID: map[string][]*Run{}, calls: map[string][]Call{}, told: map[string]bool{}}
 	for _, r := range e.Runs {
 		b.runs[r.Head.ID] = r
 		b.byID[r.Head.WorkflowID] = append(b.byID[r.Head.WorkflowID], r)
@@ -208,14 +207,12 @@ func Judge(e Evidence) []string {
 		}
 		b.calls[c.Label] = append(b.calls[c.Label], c)
 	}
-	for _, c := range e.Cases {
-		b.retried[c.ID] = c.Want.Retried
-	}
 	b.journals()
 	b.keys()
 	seen := b.seen()
 	for _, c := range e.Cases {
 		b.verdict(c, seen)
+		b.messages(c)
 	}
 	b.money(seen)
 	slices.Sort(b.bad)
@@ -297,7 +294,7 @@ func (b *bench) seen() map[string]map[int64]bool {
 		}
 	}
 	for label, numbers := range out {
-		if instance, _, _ := strings.Cut(label, "/"); len(numbers) > 1 && !b.retried[instance] {
+		if len(numbers) > 1 {
 			b.wrong("%s has had %d results that the code saw: %v", label, len(numbers), slices.Sorted(maps.Keys(numbers)))
 		}
 		for n := range numbers {
@@ -372,7 +369,7 @@ func (b *bench) money(seen map[string]map[int64]bool) {
 		b.wrong("money is not conserved: %d", sum)
 	}
 	for label, all := range rows {
-		if instance, _, _ := strings.Cut(label, "/"); (len(all) != 2 || all[0].Number != all[1].Number) && !b.retried[instance] {
+		if len(all) != 2 || all[0].Number != all[1].Number {
 			b.wrong("the transaction of %s counts %d times", label, len(all)/2)
 		}
 		for n := range seen[label] {

@@ -70,9 +70,15 @@ func TestJudgeSeesWhatIsWrong(t *testing.T) {
 			call(e, func(*Call) {})
 			call(e, func(c *Call) { c.After, c.Number = c.Label, 9 })
 		},
-		"the world never gave":   func(e *Evidence) { e.Calls[0].Gave = 6 },
-		"which is not there":     func(e *Evidence) { call(e, func(c *Call) { c.Run = "gone" }) },
-		"gave other facts":       func(e *Evidence) { e.Cases[0].Want.Facts = []string{"tx1 failed"} },
+		"the world never gave":          func(e *Evidence) { e.Calls[0].Gave = 6 },
+		"which is not there":            func(e *Evidence) { call(e, func(c *Call) { c.Run = "gone" }) },
+		"gave other facts":              func(e *Evidence) { e.Cases[0].Want.Facts = []string{"tx1 failed"} },
+		"acknowledged 1 times, taken 0": func(e *Evidence) { e.Cases[0].Acked = []program.Message{{To: "p", Name: "s", Value: 3}} },
+		"sent 1 times and taken 2": func(e *Evidence) {
+			e.Cases[0].Acked = []program.Message{{To: "p", Name: "s", Value: 3}}
+			took := journal.Entry{Kind: journal.SignalConsumed, Op: journal.Op{Name: "s", Occ: 1}, Data: []byte("3"), Detail: &journal.Detail{Mail: 1}}
+			e.Runs[0].Entries = append([]journal.Entry{took, took}, e.Runs[0].Entries...)
+		},
 		"money is not conserved": func(e *Evidence) { e.Money = e.Money[1:] },
 		"counts 2 times":         func(e *Evidence) { e.Money = append(e.Money, e.Money...) },
 		"its transaction has":    func(e *Evidence) { e.Money[0].Number, e.Money[1].Number = 5, 5 },

@@ -94,25 +94,24 @@ func byName(ctx context.Context, c *perdure.Client, tx any, name string, in any,
 	return err == nil && r.New(), err
 }
 
-// Send sends a signal, in a transaction if it can.
-func (e *Env) Send(ctx context.Context, c *perdure.Client, m program.Message, key string) error {
+// Send sends a signal: every other one in a transaction, if there are any.
+func (e *Env) Send(ctx context.Context, c *perdure.Client, m program.Message, key string) (perdure.Delivery, error) {
+	if e.money == nil || m.Value%2 == 0 {
+		return perdure.NewSignal[int](m.Name).Send(ctx, c, m.To, m.Value, perdure.SendKey(key))
+	}
 	data, err := json.Marshal(m.Value)
-	if err != nil || e.money == nil {
-		return errors.Join(err, plainly(ctx, c, m, key))
+	if err != nil {
+		return perdure.Delivery{}, err
 	}
 	tx, err := e.money.Begin(ctx)
 	if err != nil {
-		return err
+		return perdure.Delivery{}, err
 	}
-	if _, err := c.SendTx(ctx, tx, m.To, m.Name, data, perdure.SendKey(key)); err != nil {
-		return errors.Join(err, e.money.Rollback(ctx, tx))
+	d, err := c.SendTx(ctx, tx, m.To, m.Name, data, perdure.SendKey(key))
+	if err != nil {
+		return d, errors.Join(err, e.money.Rollback(ctx, tx))
 	}
-	return e.money.Commit(ctx, tx)
-}
-
-func plainly(ctx context.Context, c *perdure.Client, m program.Message, key string) error {
-	_, err := perdure.NewSignal[int](m.Name).Send(ctx, c, m.To, m.Value, perdure.SendKey(key))
-	return err
+	return d, e.money.Commit(ctx, tx)
 }
 
 // StartFleeting starts a run that is removed by the first purge after its end.
