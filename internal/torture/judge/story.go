@@ -8,6 +8,9 @@ import (
 // most is how many entries of a run a story has.
 const most = 60
 
+// Facts are what a run of a program's code says in its output.
+func Facts(r *Run) []string { return output(r).Facts }
+
 // Story shows the journals of an instance and its children, for people.
 func Story(runs []*Run, instance string) string {
 	var b strings.Builder
