@@ -15,6 +15,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store"
 )
 
 // chainOf gives the heads of the runs of a workflow ID, the oldest first.
@@ -632,4 +633,49 @@ func TestWhatComesWhileARunContinuesIsNotLost(t *testing.T) {
 			t.Errorf("%d taken, %d unread, %v %v", next, len(d.Unread), d.Head.Status, err)
 		}
 	}, wf)
+}
+
+// A successor ends later than its predecessor, by which the workflow ID stands for it, also
+// where the predecessor was started on a node whose clock is ahead.
+//
+// spec: R-25
+func TestASuccessorIsNewerThanItsPredecessorWhateverTheClocksSay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		loop := perdure.Define("loop", func(ctx context.Context, n int) (int, error) {
+			if n < 3 {
+				return 0, perdure.ContinueAsNew(ctx, n+1)
+			}
+			return n, nil
+		})
+		h := &hook{claim: func(_ store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+			claimed, err := do()
+			for i := range claimed.Runs {
+				claimed.Runs[i].Head.Created = claimed.Runs[i].Head.Created.Add(time.Hour)
+			}
+			return claimed, err
+		}}
+		w := hooked(t, h, perdure.Options{}, loop)
+		defer w.end()
+		client, err := perdure.NewClient(t.Context(), w.db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := loop.Start(t.Context(), client, 1, perdure.ID("x")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		heads := w.chainOf("x")
+		slices.SortFunc(heads, func(a, b journal.Head) int { return a.Created.Compare(b.Created) }) // numbers tell no order
+		if len(heads) != 3 || heads[2].Status != journal.Completed {
+			t.Fatalf("there are %v", heads)
+		}
+		if s := statusOf(w, "x"); s != journal.Completed {
+			t.Errorf("the workflow ID stands for a run that is %v", s)
+		}
+		for i := 1; i < len(heads); i++ {
+			if h := heads[i]; !h.Created.After(heads[i-1].Ended) {
+				t.Errorf("%v begins at %v, and the one before it has ended at %v", h.ID, h.Created, heads[i-1].Ended)
+			}
+		}
+	})
 }

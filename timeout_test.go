@@ -203,7 +203,7 @@ func TestTimeoutOfASuccessorIsAnew(t *testing.T) {
 			}
 			_, err := outcomeOf(t, w, wf, string(first.RunID()))
 			codeIs(t, err, journal.CodeTimedOut)
-			if d := describe(t, w, "x"); d.Head.Status != journal.TimedOut || d.Head.Ended.Sub(began) != 6*time.Hour+30*time.Minute {
+			if d := describe(t, w, "x"); d.Head.Status != journal.TimedOut || d.Head.Ended.Sub(began).Round(time.Millisecond) != 6*time.Hour+30*time.Minute {
 				t.Errorf("%v after %v", d.Head.Status, d.Head.Ended.Sub(began))
 			}
 		})

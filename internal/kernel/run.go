@@ -341,19 +341,20 @@ func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
 	if err != nil {
 		return &journal.Error{Code: journal.CodeStopped, Op: "continue as new", Err: err}
 	}
-	now := time.Now()
 	id := journal.MakeRunID(r.k.database(), n)
 	timers := r.openTimers()
 	end := r.terminate(
 		journal.Entry{Kind: journal.RunContinued, Status: journal.ContinuedAsNew, Detail: &journal.Detail{Other: id}},
 		"workflow continued as new", &journal.Error{Code: journal.CodeCompleted, Message: "the workflow has continued as new"})
-	start := &journal.Detail{Build: r.k.cfg.Build, Other: r.head.ID, Attributes: r.attributes, Began: r.head.Created, Ended: now}
+	now := time.Now()
+	created := later(now, r.head.Ended.Add(1)) // by which the successor is the newer one, whatever the clocks of nodes say
+	start := &journal.Detail{Build: r.k.cfg.Build, Other: r.head.ID, Attributes: r.attributes, Began: r.head.Created, Ended: r.head.Ended}
 	if r.start != nil {
 		start.Headers = r.start.Headers
 	}
 	entries := append([]journal.Entry{{Kind: journal.RunStarted, Status: journal.Pending, Data: input, Spill: spill, Detail: start}}, timers...)
 	for i := range entries {
-		entries[i].Run, entries[i].Seq, entries[i].At = n, int64(i+1), now
+		entries[i].Run, entries[i].Seq, entries[i].At = n, int64(i+1), created
 	}
 	if spill != 0 {
 		entries[0].Data = nil
@@ -361,7 +362,7 @@ func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
 	h := r.head
 	r.send(outgoing{create: &store.Change{Run: n, Create: true, From: h.Number, Entries: entries, Head: &journal.Head{
 		Number: n, ID: id, WorkflowID: h.WorkflowID, Workflow: h.Workflow, Pattern: h.Pattern,
-		Status: journal.Pending, Wake: now, Created: now, Chain: h.Chain, Parent: h.Parent, Keep: h.Keep,
+		Status: journal.Pending, Wake: now, Created: created, Chain: h.Chain, Parent: h.Parent, Keep: h.Keep,
 		Retain: r.k.retention(h.Workflow),
 	}}})
 	return end
