@@ -182,7 +182,7 @@ func inMemory(t *testing.T) *lab {
 		db = db.Reopen()
 		return db
 	}
-	l.play = func() *play.Env { return play.New(l.ledger, nil) }
+	l.play = func() *play.Env { return play.New(l.ledger, nil, nil) }
 	return l
 }
 
@@ -205,13 +205,29 @@ func onSQLite(t *testing.T) *lab {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	l.db = db
-	l.play = func() *play.Env { return play.New(l.ledger, sqlite.Transactions(db)) }
+	l.play = func() *play.Env { return play.New(l.ledger, sqlite.Transactions(db), db) }
 	return l
 }
 
 // unreal are the ways in which virtual time does not pass.
 func unreal(k program.Kind, what string) bool {
 	return k == program.Blocked && what == "mutex"
+}
+
+// Every declared flow comes to what the oracle says, on SQLite, so that it has
+// transactions, while the engine ends and comes back.
+func TestEveryFlowOnSQLite(t *testing.T) {
+	for seed := range seeds(t, 1) {
+		var programs []*program.Program
+		for i, f := range program.Flows {
+			for k := range uint64(3) {
+				programs = append(programs, program.Generate(seed*1000+uint64(i)*10+k, program.Limits{Tx: true, Flow: f.Name}))
+			}
+		}
+		for _, bad := range onSQLite(t).torture(seed, programs, 4, 300*time.Millisecond) {
+			t.Error(bad)
+		}
+	}
 }
 
 // Random programs of every kind come to what the oracle says, on the store in memory and

@@ -69,7 +69,7 @@ func serveNode(args []string) error {
 	}
 	defer db.Close()
 	w := world.Dial(*socket)
-	env := play.New(w, money)
+	env := play.New(w, money, db)
 	n := &noticed{}
 	eng, err := perdure.New(s, perdure.Options{
 		Build: "torture", Linger: -1, Drain: 500 * time.Millisecond, Sweep: time.Second, CleanUp: time.Second,

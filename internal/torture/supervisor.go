@@ -80,7 +80,7 @@ func newSupervisor(t *testing.T, o options) (*supervisor, error) {
 	if err := s.startWorld(socket); err != nil {
 		return nil, err
 	}
-	s.env = play.New(s.world, money)
+	s.env = play.New(s.world, money, s.db)
 	for i := range o.Nodes {
 		s.nodes = append(s.nodes, &node{supervisor: s, name: fmt.Sprint("node", i), args: []string{"--store", s.Store, "--world", socket}})
 	}

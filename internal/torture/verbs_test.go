@@ -145,12 +145,10 @@ var none = map[string]string{
 }
 
 // unplayed are the verbs that no program has yet.
-const unplayed = `dag.ChildStep.AnyOutcome dag.ChildStep.Detached dag.Graph.Again dag.Graph.Concurrency dag.Signal dag.Step.Async dag.Step.Output
-	dag.Step.WaitAll dag.Step.WaitAny dag.Timer dag.UndoWith saga.AddEach saga.Composition.On saga.Composition.Policy saga.FailFast saga.FromInput
-	saga.FromStep saga.FromVariable saga.Member.Map saga.Member.Optional saga.Member.When saga.Member.With saga.RetryThenFail saga.Robust
-	saga.Saga.ParkOnUndoError saga.Saga.Pressure saga.Source.Field saga.Step.AllOf saga.Step.Critical saga.Step.Event saga.Step.Named saga.Step.Order
-	saga.Step.Output saga.Step.Outputs saga.UndoWith tcc.CancelWith tcc.Composition.On tcc.Composition.Pressure tcc.ConfirmWith tcc.Member.Optional
-	tcc.Participant.Event tcc.Participant.Optional tcc.Participant.Timeout tcc.TCC.Park barrier.Confirmed barrier.In perdure.Enclose perdure.Output`
+const unplayed = `saga.AddEach saga.Composition.On saga.Composition.Policy saga.FailFast saga.FromInput saga.FromStep saga.FromVariable
+	saga.Member.Map saga.Member.Optional saga.Member.When saga.Member.With saga.RetryThenFail saga.Robust
+	saga.Saga.ParkOnUndoError saga.Saga.Pressure saga.Source.Field saga.Step.AllOf saga.Step.Critical saga.Step.Event
+	saga.Step.Named saga.Step.Order saga.Step.Output saga.Step.Outputs saga.UndoWith tcc.TCC.Park perdure.Enclose`
 
 // isNone reports whether a name is listed as one that is no verb.
 func isNone(name string) bool {

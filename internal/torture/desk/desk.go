@@ -234,7 +234,17 @@ func (x *dealing) look(ctx context.Context) (over bool, err error) {
 	if top == journal.Failed && x.Want.Retried && x.retried < 5 {
 		return false, x.retry(ctx)
 	}
-	return over, nil
+	return over && !x.hasChildren(ctx, all[0]), nil
+}
+
+// hasChildren reports whether a declared flow has children that go on, which have no
+// workflow ID, or may have.
+func (x *dealing) hasChildren(ctx context.Context, s perdure.Status) bool {
+	if x.Program.Flow == "code" {
+		return false
+	}
+	heads, _, err := x.client().Find(ctx, perdure.Query{Parent: s.Head.ID, Open: true})
+	return err != nil || len(heads) > 0
 }
 
 // open deals with a run that is open.

@@ -183,7 +183,8 @@ type bench struct {
 	runs  map[journal.RunID]*Run
 	byID  map[string][]*Run // newest first
 	calls map[string][]Call
-	told  map[string]bool // by run ID: the world heard of its end
+	told  map[string]bool  // by run ID: the world heard of its end
+	held  map[string]int64 // by label: what participants of a TCC have booked
 	bad   []string
 }
 
@@ -192,7 +193,7 @@ const told = "told/"
 
 // Judge says what is wrong.
 func Judge(e Evidence) []string {
-	b := &bench{Evidence: e, runs: map[journal.RunID]*Run{}, byID: map[string][]*Run{}, calls: map[string][]Call{}, told: map[string]bool{}}
+	b := &bench{Evidence: e, runs: map[journal.RunID]*Run{}, byID: map[string][]*Run{}, calls: map[string][]Call{}, told: map[string]bool{}, held: map[string]int64{}}
 	for _, r := range e.Runs {
 		b.runs[r.Head.ID] = r
 		b.byID[r.Head.WorkflowID] = append(b.byID[r.Head.WorkflowID], r)
@@ -355,42 +356,4 @@ func (b *bench) facts(c *desk.Case, got []string) {
 	less := slices.DeleteFunc(slices.Clone(want), func(f string) bool { return slices.Contains(got, f) })
 	more := slices.DeleteFunc(slices.Clone(got), func(f string) bool { return slices.Contains(want, f) })
 	b.wrong("%s gave other facts: without %q, with %q, %d of %d", c.ID, less, more, len(got), len(want))
-}
-
-// money judges that it is conserved, and that each transaction counts once.
-func (b *bench) money(seen map[string]map[int64]bool) {
-	sum := int64(0)
-	rows := map[string][]Money{}
-	for _, m := range b.Money {
-		sum += m.Amount
-		rows[m.Label] = append(rows[m.Label], m)
-	}
-	if sum != 0 {
-		b.wrong("money is not conserved: %d", sum)
-	}
-	for label, all := range rows {
-		if len(all) != 2 || all[0].Number != all[1].Number {
-			b.wrong("the transaction of %s counts %d times", label, len(all)/2)
-		}
-		for n := range seen[label] {
-			if n != all[0].Number && len(seen[label]) == 1 {
-				b.wrong("the code saw %d of %s, and its transaction has %d", n, label, all[0].Number)
-			}
-		}
-	}
-	for _, c := range b.Cases {
-		if c.Program.StartsInTx() && len(rows[play.StartLabel(c.ID)]) == 0 {
-			b.wrong("%s is there, and the rest of the transaction that started it is not", c.ID)
-		}
-	}
-	for _, label := range slices.Sorted(maps.Keys(seen)) {
-		if strings.HasSuffix(label, "/do") && b.isTx(label) && len(rows[label]) == 0 {
-			b.wrong("the code saw a result of %s, and its transaction is not there", label)
-		}
-	}
-}
-
-// isTx reports whether a label is that of a step in a transaction.
-func (b *bench) isTx(label string) bool {
-	return len(b.calls[label]) > 0 && strings.Contains("/"+b.calls[label][0].Step, "/tx")
 }

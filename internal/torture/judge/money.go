@@ -4,6 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure/internal/torture/play"
+	"github.com/perdure/perdure/internal/torture/program"
+	"github.com/perdure/perdure/journal"
 )
 
 // ReadMoney reads the table that steps in transactions write.
@@ -21,4 +28,69 @@ func ReadMoney(ctx context.Context, db *sql.DB) (out []Money, err error) {
 		out = append(out, m)
 	}
 	return out, rows.Err()
+}
+
+// money judges that it is conserved, and that each transaction counts once.
+func (b *bench) money(seen map[string]map[int64]bool) {
+	sum := int64(0)
+	rows := map[string][]Money{}
+	for _, m := range b.Money {
+		if strings.HasSuffix(m.Label, held) {
+			b.held[m.Label] += m.Amount
+			continue
+		}
+		sum += m.Amount
+		rows[m.Label] = append(rows[m.Label], m)
+	}
+	if sum != 0 {
+		b.wrong("money is not conserved: %d", sum)
+	}
+	for label, all := range rows {
+		if len(all) != 2 || all[0].Number != all[1].Number {
+			b.wrong("the transaction of %s counts %d times", label, len(all)/2)
+		}
+		for n := range seen[label] {
+			if n != all[0].Number && len(seen[label]) == 1 {
+				b.wrong("the code saw %d of %s, and its transaction has %d", n, label, all[0].Number)
+			}
+		}
+	}
+	b.holds()
+	for _, c := range b.Cases {
+		if c.Program.StartsInTx() && len(rows[play.StartLabel(c.ID)]) == 0 {
+			b.wrong("%s is there, and the rest of the transaction that started it is not", c.ID)
+		}
+	}
+	for _, label := range slices.Sorted(maps.Keys(seen)) {
+		if strings.HasSuffix(label, "/do") && b.isTx(label) && len(rows[label]) == 0 {
+			b.wrong("the code saw a result of %s, and its transaction is not there", label)
+		}
+	}
+}
+
+// isTx reports whether a label is that of a step in a transaction.
+func (b *bench) isTx(label string) bool {
+	return len(b.calls[label]) > 0 && strings.Contains("/"+b.calls[label][0].Step, "/tx")
+}
+
+// held ends the labels of what participants of a TCC have booked.
+const held = "/held"
+
+// holds judges that a TCC has booked with all of its participants, or with none.
+func (b *bench) holds() {
+	for _, c := range b.Cases {
+		f, _ := program.FlowOf(c.Program.Flow)
+		if !f.NeedsTx() || len(b.byID[c.ID]) == 0 {
+			continue
+		}
+		want := int64(0)
+		if b.byID[c.ID][0].Head.Status == journal.Confirmed {
+			want = 2
+		}
+		for i := range f.Steps {
+			if label := program.Label(c.ID, i, 0, held[1:]); b.held[label] != want {
+				b.wrong("%s has booked %d, not %d", label, b.held[label], want)
+			}
+		}
+	}
 }

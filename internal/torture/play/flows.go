@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/internal/torture/program"
 	"github.com/perdure/perdure/saga"
 	"github.com/perdure/perdure/tcc"
@@ -17,6 +16,7 @@ import (
 type Deeds struct {
 	Instance string
 	Deeds    []program.Deed
+	Round    int
 }
 
 var brisk = perdure.Retry{Attempts: 4, First: time.Millisecond, Factor: 1}
@@ -30,7 +30,7 @@ func (e *Env) do(i int) func(context.Context, Deeds) (int64, error) {
 		if d.Bad {
 			return 0, perdure.Permanent(ErrMeant)
 		}
-		n, err := e.call(ctx, program.Label(in.Instance, i, 0, "do"), "", 0)
+		n, err := e.call(ctx, program.Label(in.Instance, i, in.Round, "do"), "", 0)
 		if err != nil {
 			return 0, err
 		}
@@ -53,7 +53,7 @@ func (e *Env) then(i int, what string) func(context.Context, Deeds, int64) error
 		if n == 0 && what == "cancel" {
 			return nil // it is not known to have tried
 		}
-		_, err := e.call(ctx, program.Label(in.Instance, i, 0, what), program.Label(in.Instance, i, 0, "do"), n)
+		_, err := e.call(ctx, program.Label(in.Instance, i, in.Round, what), program.Label(in.Instance, i, in.Round, "do"), n)
 		return err
 	}
 }
@@ -93,61 +93,6 @@ func calm() perdure.Callback {
 	}}
 }
 
-func (e *Env) graph(f program.Flow) {
-	g := dag.New[Deeds](f.Name, keep, brisk).Mode(dag.Async).PublishEvents().On(calm()).Pressure(perdure.AtMost(2))
-	var steps []dag.Dependency
-	for i, n := range f.Steps {
-		var after []dag.Dependency
-		for _, a := range n.After {
-			after = append(after, steps[a])
-		}
-		if n.Way == "child" {
-			s := dag.AddChild(g, stepID(i), e.brief, func(in Deeds) string { return program.Label(in.Instance, i, 0, "do") })
-			s.After(after...)
-			s.Undo(func(ctx context.Context, in Deeds, _ dag.ChildResult[string]) error {
-				_, err := e.call(ctx, program.Label(in.Instance, i, 0, "undo"), "", 0)
-				return err
-			})
-			steps = append(steps, s)
-			continue
-		}
-		s := e.node(g, i, n)
-		s.After(after...).Order(len(f.Steps) - i)
-		steps = append(steps, s)
-	}
-	g.Output(steps[len(steps)-1])
-	e.flows[f.Name], e.start[f.Name] = g, startOf(g.Start, g.StartTx)
-}
-
-func (e *Env) node(g *dag.Graph[Deeds], i int, n program.Node) *dag.Step[Deeds, int64] {
-	add := dag.Add[Deeds, Deeds, int64]
-	do := e.do(i)
-	if n.Way == "branch" {
-		add = dag.AddBranch[Deeds, Deeds, int64]
-		do = func(ctx context.Context, in Deeds) (int64, error) {
-			return perdure.Step(ctx, "inside", func(ctx context.Context) (int64, error) { return e.do(i)(ctx, in) })
-		}
-	}
-	s := add(g, stepID(i), do).Event(perdure.StepEvent{Topic: "torture", Type: "done"})
-	if n.Way != "branch" {
-		s.Timeout(attemptTime).Retry(brisk)
-	}
-	if n.Undo {
-		s.Undo(e.then(i, "undo"))
-	}
-	switch n.Way {
-	case "variable":
-		s.Variable(stepID(i))
-	case "timer":
-		s.WaitTimer("cool", 2*time.Millisecond)
-	case "signal":
-		s.WaitSignal("go", 0)
-	case "when":
-		s.When(perdure.If(func(context.Context, perdure.Known) (bool, error) { return false, nil }))
-	}
-	return s
-}
-
 func (e *Env) saga(f program.Flow) *saga.Saga[Deeds] {
 	s := saga.New[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Policy(policies[len(f.Steps)%len(policies)]).Publish("torture").On(calm())
 	var steps []*saga.Step[Deeds, int64]
@@ -175,14 +120,40 @@ var policies = []saga.Policy{saga.StrictSequential, saga.GroupedParallel, saga.R
 
 func (e *Env) tcc(f program.Flow) *tcc.TCC[Deeds] {
 	t := tcc.New[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Retry(brisk).AttemptTimeout(attemptTime).Publish("torture").On(calm())
-	for i := range f.Steps {
-		e.participant(t, i)
+	for i, n := range f.Steps {
+		e.participant(t, i, n.Way)
 	}
 	return t
 }
 
-func (e *Env) participant(t *tcc.TCC[Deeds], i int) {
-	tcc.Add(t, stepID(i), e.do(i)).Confirm(e.then(i, "confirm")).Cancel(e.then(i, "cancel")).Retry(brisk).Order(i)
+func (e *Env) participant(t *tcc.TCC[Deeds], i int, way string) {
+	do := e.do(i)
+	if way == "money" {
+		do = e.hold(i)
+	}
+	p := tcc.Add(t, stepID(i), do).Retry(brisk).Order(i)
+	switch way {
+	case "with":
+		tcc.ConfirmWith(p, e.tried("confirm"))
+		tcc.CancelWith(p, e.tried("cancel")).Timeout(attemptTime, perdure.PhaseTry).Event(perdure.StepEvent{Topic: "torture", Type: "tried"})
+		return
+	case "optional":
+		p.Optional()
+	case "money":
+		p.Confirm(e.settle(i, "confirm")).Cancel(e.settle(i, "cancel"))
+		return
+	}
+	p.Confirm(e.then(i, "confirm")).Cancel(e.then(i, "cancel"))
+}
+
+// A tried is what a function gets that confirms or cancels the first participant.
+type tried struct {
+	In  Deeds `perdure:"input"`
+	Got int64 `perdure:"try=step0"`
+}
+
+func (e *Env) tried(what string) func(context.Context, tried) (int64, error) {
+	return func(ctx context.Context, t tried) (int64, error) { return t.Got, e.then(0, what)(ctx, t.In, t.Got) }
 }
 
 // sagas is a composition of sagas of one step each.
@@ -203,12 +174,15 @@ func (e *Env) sagas(f program.Flow) {
 
 // tccs is a composition of TCCs of one participant each.
 func (e *Env) tccs(f program.Flow) {
-	c := tcc.Compose[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Publish("torture")
+	c := tcc.Compose[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Publish("torture").On(calm()).Pressure(perdure.AtMost(2))
 	var members []*tcc.Member
 	for i, n := range f.Steps {
 		t := tcc.New[Deeds](fmt.Sprint(f.Name, i)).Retry(brisk)
-		e.participant(t, i)
+		e.participant(t, i, "")
 		m := tcc.Include(c, fmt.Sprint("m", i), t, func(in Deeds) (Deeds, error) { return in, nil })
+		if n.Way == "optional" {
+			m.Optional()
+		}
 		for _, a := range n.After {
 			m.After(members[a])
 		}

@@ -56,9 +56,11 @@ type Output struct {
 type Env struct {
 	world World
 	money perdure.Transactions[*sql.Tx] // on the store's database; nil where steps have none
+	db    *sql.DB                       // the same
 
 	code     *perdure.Workflow[Input, Output]
 	brief    *perdure.Workflow[string, string]
+	failing  *perdure.Workflow[string, string] // fails when it has done its step
 	fleeting *perdure.Workflow[string, string] // whose runs are kept for no time
 	flows    map[string]perdure.Definition
 	start    map[string]starter[Deeds]
@@ -70,8 +72,8 @@ type Env struct {
 }
 
 // New makes the workflows. Without transactions programs have no steps in any.
-func New(w World, money perdure.Transactions[*sql.Tx]) *Env {
-	out := &Env{world: w, money: money, once: map[string]bool{}}
+func New(w World, money perdure.Transactions[*sql.Tx], db *sql.DB) *Env {
+	out := &Env{world: w, money: money, db: db, once: map[string]bool{}}
 	out.code = perdure.Define("program", out.run,
 		perdure.Retry{Attempts: 3, First: time.Millisecond, Factor: 1},
 		perdure.Replays{Attempts: 1000, First: time.Millisecond, Factor: 1},
@@ -79,6 +81,10 @@ func New(w World, money perdure.Transactions[*sql.Tx]) *Env {
 	out.brief = perdure.Define("brief", func(ctx context.Context, label string) (string, error) {
 		_, err := perdure.Step(ctx, "do", out.effect(label))
 		return label, err
+	}, perdure.Retention{Period: -1})
+	out.failing = perdure.Define("failing", func(ctx context.Context, label string) (string, error) {
+		_, err := perdure.Step(ctx, "do", out.effect(label))
+		return label, errors.Join(err, perdure.Permanent(ErrMeant))
 	}, perdure.Retention{Period: -1})
 	out.fleeting = perdure.Define("fleeting", func(ctx context.Context, label string) (string, error) {
 		return perdure.Step(ctx, "do", func(context.Context) (string, error) { return label, nil })
@@ -102,7 +108,7 @@ func (e *Env) caller() perdure.Caller {
 
 // Definitions are what an engine is to know.
 func (e *Env) Definitions() []perdure.Definition {
-	out := []perdure.Definition{e.code, e.brief, e.fleeting}
+	out := []perdure.Definition{e.code, e.brief, e.failing, e.fleeting}
 	for _, name := range slices.Sorted(maps.Keys(e.flows)) {
 		out = append(out, e.flows[name])
 	}

@@ -30,12 +30,26 @@ var Flows = []Flow{
 	{"graph-chain", "graph", []Node{{nil, true, ""}, {[]int{0}, true, "variable"}, {[]int{1}, false, ""}}},
 	{"graph-diamond", "graph", []Node{{nil, true, ""}, {[]int{0}, true, "branch"}, {[]int{0}, true, ""}, {[]int{1, 2}, false, "timer"}}},
 	{"graph-wide", "graph", []Node{{nil, true, ""}, {nil, true, "signal"}, {nil, false, "when"}, {[]int{0, 1}, true, "child"}}},
+	{"graph-gated", "graph", []Node{{nil, true, "with"}, {[]int{0}, true, "any"}, {[]int{0}, true, "all"}, {[]int{1, 2}, false, "output"}}},
+	{"graph-loose", "graph", []Node{{nil, true, ""}, {nil, false, "async"}, {[]int{0}, false, "detached"}, {[]int{2}, false, "failing"}, {[]int{3}, false, ""}}},
+	{"graph-again", "graph", []Node{{nil, true, ""}, {[]int{0}, false, "output"}}},
 	{"saga-chain", "saga", []Node{{nil, true, "key"}, {[]int{0}, true, "variable"}, {[]int{1}, true, ""}}},
 	{"saga-wide", "saga", []Node{{nil, true, ""}, {nil, true, ""}, {[]int{0}, true, ""}, {[]int{1, 2}, false, ""}}},
 	{"tcc-two", "tcc", []Node{{nil, true, ""}, {nil, true, ""}}},
 	{"tcc-three", "tcc", []Node{{nil, true, ""}, {nil, true, ""}, {nil, true, ""}}},
+	{"tcc-with", "tcc", []Node{{nil, true, "with"}, {nil, true, "optional"}, {nil, true, ""}}},
+	{"tcc-money", "tcc", []Node{{nil, true, "money"}, {nil, true, "money"}}},
 	{"sagas", "sagas", []Node{{nil, true, ""}, {[]int{0}, true, ""}}},
 	{"tccs", "tccs", []Node{{nil, true, ""}, {[]int{0}, true, ""}}},
+	{"tccs-loose", "tccs", []Node{{nil, true, ""}, {[]int{0}, true, "optional"}, {[]int{1}, true, ""}}},
+}
+
+// IsAgain reports whether the flow continues as new once.
+func (f Flow) IsAgain() bool { return f.Name == "graph-again" }
+
+// NeedsTx reports whether steps of the flow have transactions of their own.
+func (f Flow) NeedsTx() bool {
+	return slices.ContainsFunc(f.Steps, func(n Node) bool { return n.Way == "money" })
 }
 
 // FlowOf returns the flow of a name.
@@ -67,24 +81,35 @@ func (m *maker) deeds(name string) []Deed {
 	f, _ := FlowOf(name)
 	out := make([]Deed, len(f.Steps))
 	for i, n := range f.Steps {
-		if m.IntN(3) == 0 && n.Way != "branch" && n.Way != "child" {
+		if m.IntN(3) == 0 && !slices.Contains(settled, n.Way) {
 			out[i].Fails, out[i].Odd = 1+m.IntN(2), m.odd()
 		}
 		out[i].UndoBad = n.Undo && f.Pattern == "saga" && m.IntN(6) == 0
 	}
 	if m.IntN(2) == 0 {
 		i := m.IntN(len(out))
-		if way := f.Steps[i].Way; way != "child" && way != "when" && way != "branch" {
+		if way := f.Steps[i].Way; way != "when" && !slices.Contains(settled, way) {
 			out[i] = Deed{Bad: true}
 		}
 	}
 	return out
 }
 
+// settled are the ways of steps that do not fail.
+var settled = []string{"child", "branch", "async", "detached", "failing"}
+
 // flow is what the oracle says of a declared flow.
 func (o *oracle) flow(p *Program) {
 	f, _ := FlowOf(p.Flow)
-	do := func(i int, what string) { o.must(Label(o.instance, i, 0, what)) }
+	if o.flowRound(p, f) && f.IsAgain() {
+		o.round++
+		o.flowRound(p, f)
+	}
+}
+
+// flowRound is what it says of one run of a flow. It reports whether that succeeds.
+func (o *oracle) flowRound(p *Program, f Flow) bool {
+	do := func(i int, what string) { o.must(Label(o.instance, i, o.round, what)) }
 	var done []int
 	bad := false
 	layers := f.Layers()
@@ -100,14 +125,20 @@ func (o *oracle) flow(p *Program) {
 		}
 		for _, i := range layer {
 			way := f.Steps[i].Way
-			if way == "signal" {
+			switch way {
+			case "signal":
 				o.send(o.instance, "go", 1)
+			case "all":
+				o.send(o.instance, "all", 1)
 			}
 			switch {
 			case p.Deeds[i].Bad:
-				bad = true
+				bad = bad || way != "optional"
 				continue
 			case way == "when":
+				continue
+			case way == "async": // it ends at the latest with the rest
+				o.may(Label(o.instance, i, o.round, "do"))
 				continue
 			}
 			do(i, "do")
@@ -138,11 +169,12 @@ func (o *oracle) flow(p *Program) {
 		}
 	}
 	if !o.maybe {
-		return
+		return !bad
 	}
 	for i := range f.Steps {
 		for _, what := range []string{"do", "undo", "confirm", "cancel"} {
-			o.may(Label(o.instance, i, 0, what))
+			o.may(Label(o.instance, i, o.round, what))
 		}
 	}
+	return !bad
 }

@@ -68,7 +68,11 @@ func (m *maker) flow() string {
 	if m.IntN(3) > 0 {
 		return "code"
 	}
-	return Flows[m.IntN(len(Flows))].Name
+	f := Flows[m.IntN(len(Flows))]
+	if f.NeedsTx() && !m.limits.Tx {
+		return "code"
+	}
+	return f.Name
 }
 
 // start returns one of the ways to start a program that the store can do.
