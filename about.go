@@ -54,7 +54,7 @@ func (a About) check() []Issue {
 
 // Declared is an option of a workflow that is made of a declaration: it gives what the
 // declaration says of itself, and all that is wrong with it. It is called once, when
-// the workflow is registered, or started with a [Mode], for the first time. What it leaves empty is as an [About]
+// the workflow is registered, checked, or started with a [Mode], for the first time. What it leaves empty is as an [About]
 // beside it says; the graph and the contract are checked in any case.
 type Declared func() (About, []Issue)
 
@@ -84,6 +84,20 @@ func (w *workflow) examine() (About, []Issue) {
 		w.Layers = about.Graph.Layers()
 	}
 	return about, append(issues, about.check()...)
+}
+
+// Check returns all that is wrong, or odd, with a definition of any pattern, as Register
+// finds it, without an engine. It is called when the definition is complete.
+func Check(d Definition) []Issue {
+	if d == nil {
+		return []Issue{{Severity: IssueError, Message: "a nil workflow"}}
+	}
+	w, err := d.definition()
+	if err != nil {
+		return []Issue{{Severity: IssueError, Message: err.Error(), Err: err}}
+	}
+	_, issues := w.examined()
+	return slices.Clone(issues)
 }
 
 // A Registered is a workflow as an engine knows it.

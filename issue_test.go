@@ -326,3 +326,28 @@ func TestWhatIsNegativeIsNone(t *testing.T) {
 		}
 	})
 }
+
+// A definition is checked without an engine, with what Register says of it, and can be
+// registered after that.
+//
+// spec: F-8
+func TestADefinitionIsCheckedWithoutRegistering(t *testing.T) {
+	code := perdure.Define("code", func(context.Context, int) (int, error) { return 0, nil }, perdure.Timeout(25*time.Hour))
+	bad := perdure.Define("", func(context.Context, int) (int, error) { return 0, nil })
+	issues := perdure.Check(code)
+	if len(issues) != 1 || issues[0].Severity != perdure.IssueWarning || issues[0].Where != "timeout" {
+		t.Errorf("of code: %v", issues)
+	}
+	for _, d := range []perdure.Definition{nil, bad} {
+		if issues := perdure.Check(d); len(issues) != 1 || issues[0].Severity != perdure.IssueError {
+			t.Errorf("of %v: %v", d, issues)
+		}
+	}
+	eng, err := perdure.New(memory.New(), perdure.Options{})
+	if err == nil {
+		err = eng.Register(code)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/internal/patterntest"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/saga"
@@ -277,4 +278,22 @@ func TestAPartThatNobodyCouldDecideOnIsRefused(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		perduretest.Start(env, whole, 1).Fails(&perdure.Error{Code: perdure.CodeInvalid})
 	}, whole)
+}
+
+// What is wrong with a definition is found without an engine, as Register finds it.
+//
+// spec: F-8
+func TestADefinitionIsCheckedWithoutRegistering(t *testing.T) {
+	one, graph, whole := saga.New[int]("one"), dag.New[int]("graph"), saga.Compose[int]("whole")
+	saga.Add(one, "a", nothing).Timeout(-time.Second)
+	saga.Add(one, "a", nothing)
+	dag.Add(graph, "b", nothing)
+	dag.Add(graph, "b", nothing)
+	for _, def := range []perdure.Definition{one, graph, whole} {
+		issues := perdure.Check(def)
+		var refused *perdure.DefinitionError
+		if err := newEngine(t).Register(def); !errors.As(err, &refused) || len(issues) == 0 || fmt.Sprint(refused.Issues) != fmt.Sprint(issues) {
+			t.Errorf("checked: %v, registered: %v", issues, err)
+		}
+	}
 }

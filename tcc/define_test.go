@@ -50,6 +50,25 @@ func register(t *testing.T, strict bool, defs ...perdure.Definition) string {
 	return ""
 }
 
+// What is wrong is found without an engine too.
+//
+// spec: F-8
+func TestADefinitionIsCheckedWithoutRegistering(t *testing.T) {
+	d := tcc.New[order]("pay")
+	tcc.Add(d, "a", tries).Confirm(then)
+	whole := tcc.Compose[order]("whole")
+	for _, def := range []perdure.Definition{d, whole} {
+		var lines []string
+		for _, i := range perdure.Check(def) {
+			lines = append(lines, i.String())
+		}
+		slices.Sort(lines)
+		if refused := register(t, false, def); len(lines) == 0 || refused != strings.Join(lines, "\n") {
+			t.Errorf("checked: %v, registered: %v", lines, refused)
+		}
+	}
+}
+
 // spec: F-4, F-8, F-39
 func TestWhatIsWrongWithADefinition(t *testing.T) {
 	long := strings.Repeat("x", 248)

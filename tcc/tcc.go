@@ -83,7 +83,9 @@ func (d *definition) complain(s perdure.Severity, where, message string) {
 }
 
 // AttemptTimeout limits each attempt of participants that say nothing else; without it
-// there is no limit.
+// there is no limit. The timeout of the run ends a try that hangs, and no confirm or
+// cancel: what is decided is carried out, so these should have a limit. A confirm that
+// passes it may have had its effect, and is tried again and then cancelled.
 func (t *TCC[I]) AttemptTimeout(limit time.Duration) *TCC[I] {
 	t.def.timeout = t.def.limit("timeout", limit)
 	return t

@@ -134,7 +134,7 @@ func (s *source) verbs(t *testing.T, path string) (out []string) {
 // are for stands before them. What a program could do belongs into one instead.
 var none = map[string]string{
 	"names and values of Go":          "perdure.*.Error perdure.*.Unwrap perdure.*.Unwrap perdure.*.String perdure.Pattern.String perdure.Issue.String perdure.Encode perdure.ValidName dag.ChildResult.MarshalJSON dag.ChildResult.UnmarshalJSON",
-	"what is checked at registration": "perdure.CheckPressure perdure.CheckRetry perdure.CheckTimeout perdure.If.Check perdure.Graph.* perdure.*.Validate perdure.Arguments.Check perdure.Callbacks.* perdure.RegisterPressure perdure.ResetPressures perdure.Pressures perdure.PressureConfig.Pressure",
+	"what is checked at registration": "perdure.Check perdure.CheckPressure perdure.CheckRetry perdure.CheckTimeout perdure.If.Check perdure.Graph.* perdure.*.Validate perdure.Arguments.Check perdure.Callbacks.* perdure.RegisterPressure perdure.ResetPressures perdure.Pressures perdure.PressureConfig.Pressure",
 	"what patterns are made of":       "perdure.Calls.* perdure.ExecutionEvents.* perdure.If.Holds perdure.Arguments.Fill perdure.AtMost.* perdure.Adaptive.* perdure.Batched.* perdure.Breaker.* perdure.Retry.* perdure.Phase.Of perdure.PublisherFunc.Publish",
 	"what is read of an engine":       "perdure.Engine.Workflows perdure.Ended.Report perdure.Report.* perdure.ResultOf perdure.Status.*",
 	"definitions as data":             "dag.Read dag.Handler dag.ChildOf dag.Graph.Graph dag.Graph.Layers saga.Composition.Graph saga.NamedHandler",
