@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/perdure/perdure"
 )
@@ -45,4 +46,14 @@ func ExampleRegisterError() {
 	// Output:
 	// true
 	// true over its limit
+}
+
+// A test of the application finds what is odd with a definition, without an engine.
+func ExampleCheck() {
+	report := perdure.Define("report", func(context.Context, string) (string, error) { return "", nil }, perdure.Timeout(48*time.Hour))
+	for _, issue := range perdure.Check(report) {
+		fmt.Println(issue)
+	}
+	// Output:
+	// WARNING: timeout: a timeout of 48h0m0s
 }

@@ -387,7 +387,7 @@ func (r *run) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice {
 		n.Step = path
 	}
 	if kind == observe.RunEnded {
-		n.Took = e.At.Sub(r.head.Created)
+		n.Took = max(e.At.Sub(r.head.Created), 0) // a successor may begin just after now
 	}
 	d := e.Detail
 	if d == nil {
