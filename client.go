@@ -148,8 +148,9 @@ func (c *Client) Retry(ctx context.Context, id string) (*RawRun, error) {
 // the run does not ask for gives an [Error] of code not_found, a choice that is none of
 // its choices one of code invalid, and a run that has ended one of code wrong_state. It
 // answers that one wait: a second answer that comes before the run has taken the first
-// changes nothing. The choice that was made last under that name may be made again, which
-// changes nothing either: who has not heard of an answer repeats the decision.
+// changes nothing. The decision that was made last under that name may be made again, with
+// the same choice and data, which changes nothing either: who has not heard of an answer
+// repeats it.
 func (c *Client) Decide(ctx context.Context, id, name string, d Decision) error {
 	return c.desk.Decide(ctx, id, name, kernel.Decided{Choice: d.Choice, Data: d.Data, Reason: clip(d.Reason)})
 }

@@ -85,3 +85,26 @@ func TestASecondAnswerDecidesNothing(t *testing.T) {
 		gives(w, wf, "x", "one three")
 	}, wf)
 }
+
+// A decision is repeated by who has not heard of its answer. Another one is refused, even
+// where it chooses the same.
+//
+// spec: R-9
+func TestOnlyTheSameDecisionMayBeRepeated(t *testing.T) {
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+		d, err := perdure.Park(ctx, "ask", "why")
+		return string(d.Data), err
+	})
+	inBothModes(t, func(t *testing.T, w *world) {
+		bg := context.Background()
+		begun(w, wf, "x", 0)
+		synctest.Wait()
+		decide := func(data string) error {
+			return w.eng.Decide(bg, "x", "ask", perdure.Decision{Choice: "pay", Data: []byte(data)})
+		}
+		codeless(t, decide("1"))
+		gives(w, wf, "x", "1")
+		codeless(t, decide("1"))
+		codeIs(t, decide("2"), journal.CodeWrongState)
+	}, wf)
+}

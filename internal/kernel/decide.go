@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -10,7 +11,7 @@ import (
 
 // askedFor finds the decision that a run waits for at a path, or under a name, and that
 // has the choice.
-func askedFor(op string, h journal.Head, entries []journal.Entry, name, choice string) (journal.Op, error) {
+func askedFor(op string, h journal.Head, entries []journal.Entry, name string, by Decided) (journal.Op, error) {
 	refused := func(code journal.Code, message, hint string) (journal.Op, error) {
 		return journal.Op{}, &journal.Error{Code: code, Op: op, Message: message, Hint: hint}
 	}
@@ -22,7 +23,7 @@ func askedFor(op string, h journal.Head, entries []journal.Entry, name, choice s
 			return journal.Op{}, &journal.Error{Code: journal.CodeCorrupt, Op: op, Err: err}
 		}
 		if d := e.Detail; e.Kind == journal.SignalConsumed && d != nil && len(d.Choices) == 1 && (e.Op.Name == name || a.Path(e.Op) == name) {
-			made = d.Choices[0] == choice
+			made = d.Choices[0] == by.Choice && bytes.Equal(e.Data, by.Data)
 		}
 	}
 	waits := slices.DeleteFunc(a.Snapshot().Waits, func(w journal.Wait) bool { return w.Kind != journal.WaitDecision })
@@ -41,14 +42,14 @@ func askedFor(op string, h journal.Head, entries []journal.Entry, name, choice s
 		return refused(journal.CodeNotFound, "the run asks for no such decision", "it asks for "+pathsOf(waits))
 	case len(meant) > 1:
 		return refused(journal.CodeConflict, "the run asks for several decisions of this name", "say which: "+pathsOf(meant))
-	case len(meant[0].Choices) > 0 && !slices.Contains(meant[0].Choices, choice):
-		return refused(journal.CodeInvalid, "there is no choice "+quote(choice), "the choices are "+strings.Join(meant[0].Choices, ", "))
+	case len(meant[0].Choices) > 0 && !slices.Contains(meant[0].Choices, by.Choice):
+		return refused(journal.CodeInvalid, "there is no choice "+quote(by.Choice), "the choices are "+strings.Join(meant[0].Choices, ", "))
 	}
 	return meant[0].Op, nil
 }
 
-// errDecided says that the decision was made already, and with that choice: its caller
-// did not hear of it, and makes it again.
+// errDecided says that this very decision was made already, with that choice and data: its
+// caller did not hear of it, and makes it again.
 var errDecided = errors.New("it is decided so")
 
 // pathsOf lists the paths of waits.

@@ -460,7 +460,7 @@ func (d *Desk) decide(ctx context.Context, op, id, name string, by Decided) erro
 	if err != nil {
 		return err
 	}
-	asked, err := askedFor(op, head, entries, name, by.Choice)
+	asked, err := askedFor(op, head, entries, name, by)
 	switch {
 	case errors.Is(err, errDecided):
 		return nil
