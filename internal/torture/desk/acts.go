@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,7 +38,7 @@ func (x *dealing) decide(ctx context.Context, c *perdure.Client, m program.Messa
 	if err != nil {
 		return err
 	}
-	d := perdure.Decision{Choice: "yes", Data: data}
+	d := perdure.Decision{Choice: cmp.Or(m.Choice, "yes"), Data: data}
 	if err := c.Decide(ctx, m.To, "nobody", d); err == nil {
 		return wrong("a decision that nobody asks for is taken")
 	} else if passing(err) {

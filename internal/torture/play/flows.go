@@ -8,7 +8,6 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/torture/program"
-	"github.com/perdure/perdure/saga"
 	"github.com/perdure/perdure/tcc"
 )
 
@@ -17,6 +16,10 @@ type Deeds struct {
 	Instance string
 	Deeds    []program.Deed
 	Round    int
+	Extra    map[string]string
+	// What a member of a composition gets besides.
+	From, Shared int64
+	Who, Static  string
 }
 
 var brisk = perdure.Retry{Attempts: 4, First: time.Millisecond, Factor: 1}
@@ -73,6 +76,9 @@ func (e *Env) declare() {
 		case "tcc":
 			t := e.tcc(f)
 			e.flows[f.Name], e.start[f.Name] = t, startOf(t.Start, t.StartTx)
+		case "each":
+			s := e.each(f)
+			e.flows[f.Name], e.start[f.Name] = s, startOf(s.Start, s.StartTx)
 		case "sagas":
 			e.sagas(f)
 		case "tccs":
@@ -92,31 +98,6 @@ func calm() perdure.Callback {
 		return nil
 	}}
 }
-
-func (e *Env) saga(f program.Flow) *saga.Saga[Deeds] {
-	s := saga.New[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Policy(policies[len(f.Steps)%len(policies)]).Publish("torture").On(calm())
-	var steps []*saga.Step[Deeds, int64]
-	for i, n := range f.Steps {
-		step := saga.Add(s, stepID(i), e.do(i)).Retry(brisk).Timeout(attemptTime)
-		for _, a := range n.After {
-			step.After(steps[a])
-		}
-		if n.Undo {
-			step.Undo(e.then(i, "undo")).UndoRetry(brisk).UndoTimeout(attemptTime)
-		}
-		switch n.Way {
-		case "variable":
-			step.Variable(stepID(i))
-		case "key":
-			step.Key("pay")
-		}
-		steps = append(steps, step)
-	}
-	s.Output(steps[len(steps)-1])
-	return s.OnUndoError(saga.OneOf(saga.ContinueHandler))
-}
-
-var policies = []saga.Policy{saga.StrictSequential, saga.GroupedParallel, saga.RetryWithBackoff}
 
 func (e *Env) tcc(f program.Flow) *tcc.TCC[Deeds] {
 	t := tcc.New[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Retry(brisk).AttemptTimeout(attemptTime).Publish("torture").On(calm())
@@ -154,22 +135,6 @@ type tried struct {
 
 func (e *Env) tried(what string) func(context.Context, tried) (int64, error) {
 	return func(ctx context.Context, t tried) (int64, error) { return t.Got, e.then(0, what)(ctx, t.In, t.Got) }
-}
-
-// sagas is a composition of sagas of one step each.
-func (e *Env) sagas(f program.Flow) {
-	c := saga.Compose[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Publish("torture")
-	var members []*saga.Member
-	for i, n := range f.Steps {
-		s := saga.New[Deeds](fmt.Sprint(f.Name, i))
-		saga.Add(s, "only", e.do(i)).Retry(brisk).Undo(e.then(i, "undo"))
-		m := saga.Join(c, fmt.Sprint("m", i), s)
-		for _, a := range n.After {
-			m.After(members[a])
-		}
-		members = append(members, m)
-	}
-	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start, c.StartTx)
 }
 
 // tccs is a composition of TCCs of one participant each.

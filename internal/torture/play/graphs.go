@@ -18,7 +18,7 @@ func (e *Env) graph(f program.Flow) {
 		g.Pressure(perdure.AtMost(2))
 	}
 	if f.IsAgain() {
-		g.Again(e.again)
+		g.Again(again)
 	}
 	var steps []dag.Dependency
 	for i, n := range f.Steps {
@@ -38,12 +38,9 @@ func (e *Env) graph(f program.Flow) {
 	e.flows[f.Name], e.start[f.Name] = g, startOf(g.Start, g.StartTx)
 }
 
-// again has a graph continue as new once. It panics the first time in each process.
-func (e *Env) again(k perdure.Known) (Deeds, bool) {
+// again has a graph continue as new once.
+func again(k perdure.Known) (Deeds, bool) {
 	in, err := perdure.Decode[Deeds](k.Input)
-	if e.first("again " + in.Instance) {
-		odd("again")
-	}
 	in.Round++
 	return in, err == nil && in.Round == 1
 }

@@ -59,7 +59,7 @@ func StartLabel(id string) string { return program.Label(id, 0, 0, "start") }
 // begin starts a program in the way that it says.
 func (e *Env) begin(ctx context.Context, c *perdure.Client, tx any, p *program.Program, id string) (bool, error) {
 	if p.Flow != "code" {
-		in := Deeds{Instance: id, Deeds: p.Deeds}
+		in := Deeds{Instance: id, Deeds: p.Deeds, Extra: map[string]string{"who": id}}
 		if strings.HasPrefix(p.Start, "name") {
 			return byName(ctx, c, tx, p.Flow, in, id)
 		}

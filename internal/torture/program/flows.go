@@ -1,6 +1,9 @@
 package program
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+)
 
 // A Flow is a declared flow: the shape of a graph, a saga or a TCC. Programs of it say
 // how its steps go.
@@ -35,11 +38,17 @@ var Flows = []Flow{
 	{"graph-again", "graph", []Node{{nil, true, ""}, {[]int{0}, false, "output"}}},
 	{"saga-chain", "saga", []Node{{nil, true, "key"}, {[]int{0}, true, "variable"}, {[]int{1}, true, ""}}},
 	{"saga-wide", "saga", []Node{{nil, true, ""}, {nil, true, ""}, {[]int{0}, true, ""}, {[]int{1, 2}, false, ""}}},
+	{"saga-robust", "saga", []Node{{nil, true, "with"}, {[]int{0}, true, "output"}, {[]int{1}, true, ""}}},
+	{"saga-fast", "saga", []Node{{nil, true, ""}, {[]int{0}, true, ""}, {[]int{1}, false, ""}}},
+	{"saga-insistent", "saga", []Node{{nil, true, ""}, {[]int{0}, true, ""}, {[]int{1}, false, ""}}},
+	{"saga-park", "saga", []Node{{nil, true, ""}, {[]int{0}, true, ""}, {[]int{1}, false, ""}}},
+	{"saga-each", "each", []Node{{nil, true, "each"}, {[]int{0}, true, "outputs"}, {[]int{1}, false, "output"}}},
 	{"tcc-two", "tcc", []Node{{nil, true, ""}, {nil, true, ""}}},
 	{"tcc-three", "tcc", []Node{{nil, true, ""}, {nil, true, ""}, {nil, true, ""}}},
 	{"tcc-with", "tcc", []Node{{nil, true, "with"}, {nil, true, "optional"}, {nil, true, ""}}},
 	{"tcc-money", "tcc", []Node{{nil, true, "money"}, {nil, true, "money"}}},
 	{"sagas", "sagas", []Node{{nil, true, ""}, {[]int{0}, true, ""}}},
+	{"sagas-mapped", "sagas", []Node{{nil, true, "shared"}, {[]int{0}, true, "mapped"}, {[]int{1}, true, "optional"}, {[]int{2}, true, "when"}}},
 	{"tccs", "tccs", []Node{{nil, true, ""}, {[]int{0}, true, ""}}},
 	{"tccs-loose", "tccs", []Node{{nil, true, ""}, {[]int{0}, true, "optional"}, {[]int{1}, true, ""}}},
 }
@@ -51,6 +60,12 @@ func (f Flow) IsAgain() bool { return f.Name == "graph-again" }
 func (f Flow) NeedsTx() bool {
 	return slices.ContainsFunc(f.Steps, func(n Node) bool { return n.Way == "money" })
 }
+
+// GivesUp reports whether a compensation that fails keeps others from being done.
+func (f Flow) GivesUp() bool { return f.Name == "saga-fast" || f.Name == "saga-insistent" }
+
+// Parks reports whether an operator decides about a compensation that fails.
+func (f Flow) Parks() bool { return f.Name == "saga-park" }
 
 // FlowOf returns the flow of a name.
 func FlowOf(name string) (Flow, bool) {
@@ -96,7 +111,15 @@ func (m *maker) deeds(name string) []Deed {
 }
 
 // settled are the ways of steps that do not fail.
-var settled = []string{"child", "branch", "async", "detached", "failing"}
+var settled = []string{"child", "branch", "async", "detached", "failing", "each"}
+
+// clones are what a step does under that name: a step over a list once for each item.
+func clones(n Node, what string) []string {
+	if n.Way == "each" {
+		return []string{what + "0", what + "1"}
+	}
+	return []string{what}
+}
 
 // flow is what the oracle says of a declared flow.
 func (o *oracle) flow(p *Program) {
@@ -109,7 +132,11 @@ func (o *oracle) flow(p *Program) {
 
 // flowRound is what it says of one run of a flow. It reports whether that succeeds.
 func (o *oracle) flowRound(p *Program, f Flow) bool {
-	do := func(i int, what string) { o.must(Label(o.instance, i, o.round, what)) }
+	do := func(i int, what string) {
+		for _, w := range clones(f.Steps[i], what) {
+			o.must(Label(o.instance, i, o.round, w))
+		}
+	}
 	var done []int
 	bad := false
 	layers := f.Layers()
@@ -166,6 +193,15 @@ func (o *oracle) flowRound(p *Program, f Flow) bool {
 			do(i, "confirm")
 		case bad && f.Steps[i].Undo && !p.Deeds[i].UndoBad:
 			do(i, "undo")
+		case bad && p.Deeds[i].UndoBad && f.Parks():
+			name := "undo:step" + strconv.Itoa(i)
+			o.Messages = append(o.Messages, Message{To: o.instance, Name: name, What: "decide", Choice: "skip", Key: o.instance + name})
+		}
+	}
+	if f.GivesUp() && slices.ContainsFunc(done, func(i int) bool { return p.Deeds[i].UndoBad }) {
+		for i := range f.Steps {
+			delete(o.Effects, Label(o.instance, i, o.round, "undo"))
+			o.may(Label(o.instance, i, o.round, "undo"))
 		}
 	}
 	if !o.maybe {
@@ -173,7 +209,9 @@ func (o *oracle) flowRound(p *Program, f Flow) bool {
 	}
 	for i := range f.Steps {
 		for _, what := range []string{"do", "undo", "confirm", "cancel"} {
-			o.may(Label(o.instance, i, o.round, what))
+			for _, w := range clones(f.Steps[i], what) {
+				o.may(Label(o.instance, i, o.round, w))
+			}
 		}
 	}
 	return !bad

@@ -23,7 +23,9 @@ type Message struct {
 	Name  string
 	What  string // signal, decide, timer
 	Value int
-	Key   string
+	// Choice is what is decided; empty for yes.
+	Choice string
+	Key    string
 }
 
 // An oracle interprets a program.
