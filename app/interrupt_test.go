@@ -149,7 +149,7 @@ func TestAnOlderDatabaseHasToBeMigrated(t *testing.T) {
 			t.Error(r.stderr)
 		}
 	}
-	if r := shop(t.Context(), t, "db", "migrate"); r.code != exitOK || r.stdout != "perdure.db was migrated from schema 0 to schema 4\n" {
+	if r := shop(t.Context(), t, "db", "migrate"); r.code != exitOK || r.stdout != "perdure.db was migrated from schema 0 to schema 5\n" {
 		t.Error(r)
 	}
 }
