@@ -61,6 +61,18 @@ func (e *Env) then(i int, what string) func(context.Context, Deeds, int64) error
 	}
 }
 
+// reluctant is a compensation, confirm or cancel that panics in its first attempt, when it
+// has done its work.
+func reluctant(do func(context.Context, Deeds, int64) error) func(context.Context, Deeds, int64) error {
+	return func(ctx context.Context, in Deeds, n int64) error {
+		err := do(ctx, in, n)
+		if tries, _, e := perdure.Attempt(ctx); e == nil && tries == 1 && err == nil {
+			odd("compensation")
+		}
+		return err
+	}
+}
+
 // declare makes the declared flows.
 func (e *Env) declare() {
 	e.parts = e.declareParts()
@@ -124,7 +136,7 @@ func (e *Env) participant(t *tcc.TCC[Deeds], i int, way string) {
 		p.Confirm(e.settle(i, "confirm")).Cancel(e.settle(i, "cancel"))
 		return
 	}
-	p.Confirm(e.then(i, "confirm")).Cancel(e.then(i, "cancel"))
+	p.Confirm(reluctant(e.then(i, "confirm"))).Cancel(reluctant(e.then(i, "cancel")))
 }
 
 // A tried is what a function gets that confirms or cancels the first participant.

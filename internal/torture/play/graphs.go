@@ -88,7 +88,7 @@ func (e *Env) node(g *dag.Graph[Deeds], i int, n program.Node, after []dag.Depen
 	if n.Undo && n.Way == "with" {
 		dag.UndoWith(s, func(ctx context.Context, u undoing) (int64, error) { return u.Got, e.then(i, "undo")(ctx, u.In, u.Got) })
 	} else if n.Undo {
-		s.Undo(e.then(i, "undo"))
+		s.Undo(reluctant(e.then(i, "undo")))
 	}
 	switch n.Way {
 	case "variable":
