@@ -3,6 +3,7 @@ package perdure_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store/memory"
@@ -17,6 +18,7 @@ func deployed(before, after *perdure.Workflow[string, string]) {
 	if _, err := before.Start(ctx, engine, "ord-42", perdure.ID("ord-42")); err != nil {
 		panic(err)
 	}
+	untilItWaits(engine, "ord-42")
 	stop()
 	engine, stop = newEngineOn(db, perdure.Options{Build: "2"}, after)
 	defer stop()
@@ -28,6 +30,20 @@ func deployed(before, after *perdure.Workflow[string, string]) {
 		panic(err)
 	}
 	fmt.Println(run.Result(ctx))
+}
+
+// untilItWaits returns when a run has done what comes before its wait.
+func untilItWaits(engine *perdure.Engine, id string) {
+	for {
+		d, err := engine.Describe(context.Background(), id)
+		if err != nil {
+			panic(err)
+		}
+		if len(d.State.Waits) > 0 {
+			return
+		}
+		runtime.Gosched()
+	}
 }
 
 var approved = perdure.NewSignal[bool]("approved")
