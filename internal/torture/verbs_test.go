@@ -144,9 +144,9 @@ var none = map[string]string{
 	"housekeeping of the application": "barrier.Clean",
 }
 
-// unplayed are the verbs that no program has yet: tcc.TCC.Park, since no cancel of a program
-// fails for good, and what is new.
-const unplayed = `tcc.TCC.Park perdure.Enclose`
+// unplayed are the verbs that no program has: no cancel of a program fails for good, so none
+// is parked.
+const unplayed = `tcc.TCC.Park`
 
 // isNone reports whether a name is listed as one that is no verb.
 func isNone(name string) bool {

@@ -102,17 +102,22 @@ func (p *player) part(ctx context.Context, op *program.Op) error {
 	return err
 }
 
+// sequence has a saga after another one, in a context of the author's own that does not end.
 func (p *player) sequence(ctx context.Context, all ...PartInput) error {
-	for _, in := range all {
-		part, err := p.parts.plain.Inline(ctx, "pay", in)
-		if err == nil {
-			err = part.Err()
+	bounded, cancel := context.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	return perdure.Enclose(bounded, "bounded", func(ctx context.Context) error {
+		for _, in := range all {
+			part, err := p.parts.plain.Inline(ctx, "pay", in)
+			if err == nil {
+				err = part.Err()
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // beside has a saga with an idempotency key in each of two branches.
