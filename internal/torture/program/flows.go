@@ -193,7 +193,7 @@ func (o *oracle) flowRound(p *Program, f Flow) bool {
 			do(i, "confirm")
 		case bad && f.Steps[i].Undo && !p.Deeds[i].UndoBad:
 			do(i, "undo")
-		case bad && p.Deeds[i].UndoBad && f.Parks():
+		case (bad || o.maybe) && p.Deeds[i].UndoBad && f.Parks():
 			name := "undo:step" + strconv.Itoa(i)
 			o.Messages = append(o.Messages, Message{To: o.instance, Name: name, What: "decide", Choice: "skip", Key: o.instance + name})
 		}
