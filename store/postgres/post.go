@@ -18,7 +18,8 @@ import (
 //   - judges it by that run and by what came before it, earlier in the group too;
 //   - numbers those that are delivered, run by run;
 //   - fails where one is to be kept whose workflow ID is not reserved: a run that has
-//     ended since had it;
+//     ended since had it; and where a receiver that was not locked has had messages
+//     since it was read, or has ended: its message would have another's number;
 //   - writes messages, what is kept for a run that is to come, and the heads, each
 //     once;
 //   - tells the verdicts.
@@ -103,10 +104,10 @@ moving as (
     delete from perdure.unrouted where number = any (array(select unrouted from judged where unrouted <> 0 and verdict in (%[2]d, %[3]d)))
 ),
 counting as (
-    update perdure.heads h set mail = c.mail,
+    update perdure.heads h set mail = c.mail / (h.mail = c.was and h.ended is null)::int,
         given = case when h.owner = $1 and $1 <> 0 and h.given = h.mail then h.given + c.given else h.given end,
         wake = case when c.woken then $2 else h.wake end
-    from (select target, max(number) as mail, bool_or(woken) as woken, count(*) filter (where not moved) as given from judged where verdict = %[3]d group by target) c
+    from (select target, min(mail) as was, max(number) as mail, bool_or(woken) as woken, count(*) filter (where not moved) as given from judged where verdict = %[3]d group by target) c
     where h.number = c.target
 )
 select j.place, j.verdict, coalesce(j.known, j.waits, k.number, j.number),

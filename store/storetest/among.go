@@ -18,6 +18,7 @@ func amongChecks() []check {
 		{"among/of many starts of one workflow ID one is written", amongStarts},
 		{"among/between starts and signals of one workflow ID no signal is stranded", amongSignals},
 		{"among/between the end of a run and signals to its workflow ID no signal is lost", amongEnds},
+		{"among/between successions and signals to their workflow ID each signal has a number of its own", amongSuccessions},
 		{"among/posts of two engines in both orders are numbered without a gap", amongPosts},
 		{"among/between posts of other engines and rests no message is stranded", amongRests},
 		{"among/nothing of an engine appears after its take-over", amongTakeOver},

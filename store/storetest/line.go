@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -273,4 +276,64 @@ func lineFirstGone(w *world) {
 	w.purge(1000, 0)
 	w.same("left", len(w.left()), 0)
 	w.payload(w.written(w.start(""))[0].Number, 2, large.Spill, "")
+}
+
+// Many send to the workflow ID of a run that takes a few messages and continues as new, again
+// and again.
+//
+// spec
+func amongSuccessions(w *world) {
+	const senders, each = 20, 12
+	all, seed := w.several(2), rand.Uint64()
+	head := w.written(w.start("order-1"))[0]
+	var sending sync.WaitGroup
+	for i := range senders {
+		x := all[1+i%2]
+		sending.Go(func() {
+			for j := range each {
+				if err := x.insists(store.Change{Posts: []store.Post{toID("order-1", signal("x", fmt.Sprint(i, "-", j)))}}); err != nil {
+					w.Errorf("seed %d: Commit = %v", seed, err)
+				}
+			}
+		})
+	}
+	over := make(chan struct{})
+	go func() { sending.Wait(); close(over) }()
+	taken := w.takesOn(&head, over)
+	slices.SortFunc(taken, func(a, b journal.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
+	w.gapless(seed, taken)
+	w.same("messages", len(taken), senders*each)
+}
+
+// insists commits changes, and again as engines do where nobody knows whether that was done.
+func (w *world) insists(changes ...store.Change) (err error) {
+	g := w.group(changes...)
+	for range 20 {
+		if err = w.try(g); err == nil {
+			return nil
+		}
+		g.Again = true
+	}
+	return err
+}
+
+// takesOn takes messages, up to four in each of the runs that continue each other, until
+// none come any more.
+func (w *world) takesOn(head *journal.Head, over chan struct{}) (taken []journal.Entry) {
+	w.Helper()
+	for last := false; ; {
+		box := w.inbox(head.Number)
+		if len(box) == 0 && last {
+			return taken
+		}
+		select {
+		case <-over:
+			last = len(box) == 0
+		default:
+		}
+		if box = box[:min(len(box), 4)]; len(box) > 0 {
+			taken = append(taken, box...)
+			*head = w.succeeded(*head, box...)
+		}
+	}
 }
