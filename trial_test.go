@@ -344,3 +344,40 @@ func TestARunWithARottenJournalIsParkedAgain(t *testing.T) {
 		}
 	})
 }
+
+// A command to cancel a timer waits for the code of a suspect, which begins with its trial.
+//
+// spec: L-11, F-23
+func TestATimerOfASuspectIsCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+			perdure.Async(ctx, "long", work("s", 20*time.Hour, nil))
+			_, err := perdure.Timer(ctx, "limit", 30*time.Hour).Await(ctx)
+			return string(journal.CodeOf(err)), nil
+		})
+		w := newWorld(t, wf)
+		defer func() { w.end() }()
+		if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		for range 7 { // it is a suspect after five
+			w.crash()
+			time.Sleep(time.Second)
+		}
+		w.kill()
+		client, err := perdure.NewClient(t.Context(), w.db)
+		if err == nil {
+			err = client.CancelTimer(t.Context(), "x", "limit", "early")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		w.begin()
+		out, err := outcomeOf(t, w, wf, "x")
+		if out != string(perdure.CodeCancelled) || err != nil || time.Since(began) > 15*time.Minute {
+			t.Errorf("it gives %q, %v after %v", out, err, time.Since(began))
+		}
+	})
+}

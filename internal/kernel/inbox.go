@@ -340,13 +340,13 @@ func (r *run) commands() {
 
 // mayCommand reports whether what a message of the engine's own asks for can be done now.
 // To cancel a timer waits until no code can go on, and where code blocks outside the
-// engine and the timer is recorded, until that code is back: code that is replayed may
-// not have come to the timer yet.
+// engine or has not begun, and the timer is recorded, until that code has gone on: code
+// that is replayed may not have come to the timer yet.
 func (r *run) mayCommand(e *journal.Entry) bool {
 	if e.Kind != journal.TimerCancelled {
 		return true
 	}
-	isOut := func(b *branch) bool { return b.state == isOutside }
+	isOut := func(b *branch) bool { return b.state == isOutside || b.state == isNew }
 	return r.holder == nil && (r.memo == nil || !slices.ContainsFunc(r.branches, isOut) || !r.memo.timerAhead(e.Op.Key))
 }
 
