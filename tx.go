@@ -126,6 +126,11 @@ type Transactions[Tx any] interface {
 // wait for nothing that a run does. It calls no [Once], and starts and signals nothing
 // but in its transaction: an engine that is called with its context refuses, with an
 // [Error] of code misuse. What it emits and sets is recorded with its result.
+//
+// A retry of the run keeps what has committed, also after a failure. Where several steps
+// have one name, give each a [Key]: without, a run with one that committed after a failure
+// is not retried. A StepTx that undoes another one by hand is not known as undoing, and
+// stays too.
 func StepTx[Tx, T any](ctx context.Context, name string, db Transactions[Tx], fn func(context.Context, Tx) (T, error), opts ...StepOption) (T, error) {
 	var zero T
 	if fn == nil || db == nil {

@@ -68,7 +68,7 @@ type Detail struct {
 	ByStep   bool      `json:"by_step,omitempty"`  // the body of the step set the variable, or added the key; it counts from the result on
 	Other    RunID     `json:"other,omitempty"`    // the child, parent, predecessor or successor
 
-	Plain     bool   `json:"plain,omitempty"`      // of a scope: it has no goroutine of its own
+	Branch    bool   `json:"branch,omitempty"`     // of a scope: it has a goroutine of its own
 	StandsFor int64  `json:"stands_for,omitempty"` // of a scope: what is done in it is done for this one
 	Does      string `json:"does,omitempty"`       // of a scope: the step beside it, of its key, that its branch does
 

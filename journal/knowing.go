@@ -1,12 +1,17 @@
 package journal
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // A place is a scope of a journal that is salvaged: whose code its operations are of, and
 // when that may have learned of what is done anew.
 type place struct {
 	in     int64 // the scope that it was opened or planned in
 	branch bool  // it has a goroutine of its own
+	old    bool  // neither it nor one around it says so: it may be of a journal in which none does
+	stands int64 // the scope that it stands for; 0 for none
 	faulty bool  // the run failed by something in it
 	until  int   // the entry by which it was cancelled, or those around it; or by which the end began
 	knows  int   // from which entry on its code may have acted on what is done anew
@@ -19,6 +24,15 @@ func (s *salvage) knows(scope int64) int {
 		return p.knows
 	}
 	return s.cut
+}
+
+// knowsOfChildren returns from which entry on children do not count that were begun in a
+// scope. That of a journal in which no scope says that it has a goroutine may have one.
+func (s *salvage) knowsOfChildren(scope int64) int {
+	if p := s.places[scope]; p != nil && p.old && !p.faulty && len(s.culprits) > 0 {
+		return len(s.entries)
+	}
+	return s.knows(scope)
 }
 
 // findKnowing finds that for every scope. Code knows what failed in its own branch, and in
@@ -56,6 +70,7 @@ func (s *salvage) settle(i int) {
 		return
 	}
 	in := s.places[p.in]
+	p.old = p.old && (p.in == 0 || in.old)
 	p.until = min(p.until, in.until)
 	p.knows = min(p.knows, p.until)
 	if !p.branch || i >= in.knows && !s.isOfDeclared(e) { // code that knew has opened it
@@ -72,7 +87,8 @@ func (s *salvage) findPlaces() map[Op]int64 {
 		switch e := &s.entries[i]; e.Kind {
 		case ScopeOpened:
 			opened[e.Op] = e.Seq
-			s.places[e.Seq] = &place{in: e.Op.Scope, branch: e.Detail == nil || !e.Detail.Plain, until: s.over, knows: s.over}
+			d := cmp.Or(e.Detail, &Detail{})
+			s.places[e.Seq] = &place{in: e.Op.Scope, branch: d.Branch, old: !d.Branch, stands: d.StandsFor, until: s.over, knows: s.over}
 		case CleanupPlanned:
 			s.places[e.Seq] = &place{in: e.Op.Scope, until: s.cut, knows: s.cut}
 		}
@@ -112,27 +128,4 @@ func (s *salvage) isOfDeclaration(r *salvaged) bool {
 func (s *salvage) isOfDeclared(e *Entry) bool {
 	_, name, isBranch := strings.Cut(e.Op.Name, ":")
 	return isBranch && s.isOfDeclaration(s.ops[Op{Scope: e.Op.Scope, Name: name, Key: e.Op.Key, Occ: 1}])
-}
-
-// isCommitted reports whether an operation is a step whose result is in a transaction of
-// the application's, and that was not undone. What undoes a step is done whenever that is.
-func (s *salvage) isCommitted(r *salvaged) bool {
-	if r == nil || r.again || r.end == 0 || r.phase == PhaseUndo {
-		return false
-	}
-	end := &s.entries[r.end]
-	return end.Kind == StepCompleted && end.Detail != nil && end.Detail.Tx
-}
-
-// findNeeded finds the scopes in which such transactions were.
-func (s *salvage) findNeeded() {
-	s.needed = map[int64]bool{}
-	for op, r := range s.ops {
-		if !s.isCommitted(r) {
-			continue
-		}
-		for scope := op.Scope; scope > 0 && s.places[scope] != nil; scope = s.places[scope].in {
-			s.needed[scope] = true
-		}
-	}
 }

@@ -49,9 +49,13 @@ import (
 // Redone has the paths of the steps, and of what phases are phases of, that were undone:
 // the outside world may have seen them done, and undone, under the idempotency keys of
 // the old run, so these would not do it again.
-func Salvage(entries []Entry, anew ...RunID) (kept []Entry, redone []string) {
+//
+// It returns an error of CodeWrongState where such a transaction is of a step whose name
+// occurs more than once, without a key, or is in a scope like that: steps that are done
+// anew before it may change which occurrence it is.
+func Salvage(entries []Entry, anew ...RunID) (kept []Entry, redone []string, err error) {
 	if len(entries) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	s := &salvage{
 		entries: entries, ops: map[Op]*salvaged{}, left: map[Op]bool{}, reopened: map[Op]bool{}, undone: map[string]bool{}, gone: anew,
@@ -65,7 +69,10 @@ func Salvage(entries []Entry, anew ...RunID) (kept []Entry, redone []string) {
 	s.undo()
 	s.restart()
 	s.findNeeded()
-	return s.keep(), s.redone()
+	if err := s.mistakable(); err != nil {
+		return nil, nil, err
+	}
+	return s.keep(), s.redone(), nil
 }
 
 type salvage struct {
@@ -425,7 +432,7 @@ func (s *salvage) keep() []Entry {
 	for i := range s.entries {
 		e := s.entries[i]
 		scope, opened := numbers[e.Op.Scope]
-		if i > 0 && (!opened || !s.stays(i, &e)) {
+		if i > 0 && (!opened || !s.isNeeded(&e) && !s.holds(i, &e)) {
 			continue
 		}
 		if e.Kind != ValueRecorded || !e.Status.IsOpen() || e.Status == Waiting {
@@ -445,13 +452,11 @@ func (s *salvage) keep() []Entry {
 	return out
 }
 
-// stays says whether an entry is in the new journal.
-func (s *salvage) stays(i int, e *Entry) bool {
+// holds reports whether an entry is in the new journal, whatever has committed.
+func (s *salvage) holds(i int, e *Entry) bool {
 	r := s.ops[e.Op]
 	base := s.bases[e.Op.Scope]
 	switch {
-	case e.isOperation() && s.isCommitted(r):
-		return true
 	case s.left[e.Op], s.voided[e.Op.Scope], e.Kind == ScopeCancelled && s.reopened[e.Op]:
 		return false
 	case s.anew[base] && base != "" && e.Kind != ScopeOpened && e.Kind != CleanupPlanned: // all of it is the TCC's
@@ -462,7 +467,7 @@ func (s *salvage) stays(i int, e *Entry) bool {
 		return false
 	case e.isOperation():
 		return s.counts(i, e, r)
-	case e.Kind == ScopeOpened && (s.needed[e.Seq] || s.isOfDeclared(e)), e.Kind == CleanupPlanned && s.needed[e.Seq]:
+	case e.Kind == ScopeOpened && s.isOfDeclared(e):
 		return true
 	case e.Kind == PhaseStarted, e.Kind == PhaseCompleted, e.Kind == PhaseFailed:
 		return i < s.knows(e.Op.Scope) && !s.anew[base]
@@ -473,6 +478,9 @@ func (s *salvage) stays(i int, e *Entry) bool {
 // counts reports whether an entry of an operation is in the new journal.
 func (s *salvage) counts(i int, e *Entry, r *salvaged) bool {
 	cut := s.knows(e.Op.Scope)
+	if e.Kind == ChildStarted || e.Kind == ChildCompleted {
+		cut = s.knowsOfChildren(e.Op.Scope)
+	}
 	switch {
 	case !r.again && r.end > 0 && (r.end < cut || s.wasGoingOn(r, cut)), s.isOfDeclaration(r):
 		return true

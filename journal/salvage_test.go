@@ -61,7 +61,7 @@ func by(messages ...string) func(*journal.Entry) {
 func phase(p string) func(*journal.Entry) { return with(func(d *journal.Detail) { d.Phase = p }) }
 
 func byStep(d *journal.Detail)   { d.ByStep = true }
-func plain(d *journal.Detail)    { d.Plain = true }
+func branch(d *journal.Detail)   { d.Branch = true }
 func declared(d *journal.Detail) { d.Declared = true }
 func tx(d *journal.Detail)       { d.Tx = true }
 
@@ -226,9 +226,9 @@ func TestSalvage(t *testing.T) {
 		},
 		"what branches beside the failure did until the end stays, each with a cut of its own": {
 			was: []journal.Entry{
-				row(journal.ScopeOpened, "one"), row(journal.ScopeOpened, "two"), row(journal.ScopeOpened, "three"), row(journal.ScopeOpened, "four"), row(sf, "a", in(2), failing("no")),
+				row(journal.ScopeOpened, "one", with(branch)), row(journal.ScopeOpened, "two", with(branch)), row(journal.ScopeOpened, "three", with(branch)), row(journal.ScopeOpened, "four", with(branch)), row(sf, "a", in(2), failing("no")),
 				row(sc, "after", in(2)), row(sc, "b", in(3)), row(journal.ValueRecorded, "now", in(3)), row(journal.WaitStarted, "paid", in(3)), row(journal.SignalConsumed, "paid", in(3)),
-				row(journal.ScopeOpened, "within", in(3)), row(sc, "c", in(12)), row(ss, "d", in(12)),
+				row(journal.ScopeOpened, "within", in(3), with(branch)), row(sc, "c", in(12)), row(ss, "d", in(12)),
 				row(sf, "visa", in(4), failing("visa")), row(sc, "cash", in(4)), row(sf, "ship", in(4), failing("no too")), row(sc, "late", in(4)),
 				row(sc, "x", in(5)), row(sf, "y", in(5), failing("nobody heard of it")), row(sc, "z", in(5)),
 				row(sc, "sorry"), row(sc, "d", in(12)), row(journal.StepCancelled, "e", in(3), cancelled), row(journal.ScopeCancelled, "within", in(3), cancelled), row(rf, "", by("no", "no too")),
@@ -241,21 +241,21 @@ func TestSalvage(t *testing.T) {
 		},
 		"a branch that was cancelled because of the failure is cut there": {
 			was: []journal.Entry{
-				row(journal.ScopeOpened, "one"), row(journal.ScopeOpened, "deep", in(2)), row(sf, "a", failing("no")), row(sc, "b", in(3)), row(journal.ScopeCancelled, "one", cancelled),
+				row(journal.ScopeOpened, "one", with(branch)), row(journal.ScopeOpened, "deep", in(2), with(branch)), row(sf, "a", failing("no")), row(sc, "b", in(3)), row(journal.ScopeCancelled, "one", cancelled),
 				row(journal.ValueRecorded, "gave-up", in(2)), row(journal.ValueRecorded, "gave-up", in(3)), row(journal.ScopeCancelled, "deep", in(2), cancelled), row(rf, "", by("no")),
 			},
 			want: []string{"ScopeOpened one", "ScopeOpened deep in 2", "StepCompleted b in 3"},
 		},
 		"a scope without a goroutine knows what that one does which has opened it": {
 			was: []journal.Entry{
-				row(journal.ScopeOpened, "plain", with(plain)), row(journal.ScopeOpened, "branch"), row(journal.ScopeOpened, "plain", in(3), with(plain)), row(ss, "a"), row(sf, "a", failing("no")),
+				row(journal.ScopeOpened, "plain"), row(journal.ScopeOpened, "branch", with(branch)), row(journal.ScopeOpened, "plain", in(3)), row(ss, "a"), row(sf, "a", failing("no")),
 				row(sc, "sorry", in(2)), row(sc, "b", in(4)), row(rf, "", by("no")),
 			},
 			want: []string{"ScopeOpened plain", "ScopeOpened branch", "ScopeOpened plain in 3", "StepCompleted b in 4"},
 		},
 		"a step of a declaration stays that ended well, with what it waited for": {
 			was: []journal.Entry{
-				row(ss, "a", with(declared)), row(sf, "a", failing("no")), row(ss, "b", with(declared)), row(sc, "b"), row(journal.ScopeOpened, "gate:c"), row(journal.WaitStarted, "go", in(6)), row(journal.SignalConsumed, "go", in(6)),
+				row(ss, "a", with(declared)), row(sf, "a", failing("no")), row(ss, "b", with(declared)), row(sc, "b"), row(journal.ScopeOpened, "gate:c", with(branch)), row(journal.WaitStarted, "go", in(6)), row(journal.SignalConsumed, "go", in(6)),
 				row(ss, "c", with(declared)), row(journal.VariableSet, "c", with(byStep)), row(sc, "c"), row(ss, "d", with(declared)), row(sf, "d", failing("no too")), row(ss, "e"), row(sc, "e"), row(rf, "", by("no")),
 			},
 			want: []string{
@@ -273,6 +273,20 @@ func TestSalvage(t *testing.T) {
 			},
 			redone: []string{"hold"},
 		},
+		"a scope of a journal in which none says that it has a goroutine is taken for one without, but for its children": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "names"), row(journal.ScopeOpened, "bad"), row(sf, "charge", in(3), failing("no")), row(sc, "sorry", in(2)), row(journal.ChildStarted, "pack", in(2)),
+				row(journal.ChildStarted, "amends", in(3)), row(rf, "", by("no")),
+			},
+			want: []string{"ScopeOpened names", "ScopeOpened bad", "ChildStarted pack in 2"},
+		},
+		"with what a transaction has there stays the scope that it is done for": {
+			was: []journal.Entry{
+				row(sf, "a", failing("no")), row(journal.ScopeOpened, "in"), row(journal.ScopeOpened, "of", in(3)), row(journal.ScopeOpened, "undoing", with(func(d *journal.Detail) { d.StandsFor = 4 })),
+				row(sc, "book", in(5), with(tx)), row(rf, "", by("no")),
+			},
+			want: []string{"ScopeOpened in", "ScopeOpened of in 2", "ScopeOpened undoing", "StepCompleted book in 4"},
+		},
 		"of a gate that failed after something else what was too late is waited for anew": {
 			was: []journal.Entry{
 				row(journal.ScopeOpened, "gate:x"), row(journal.WaitStarted, "go", in(2)), row(journal.TimerRegistered, "perdure:late", in(2)), row(sf, "a", failing("no")),
@@ -282,7 +296,7 @@ func TestSalvage(t *testing.T) {
 		},
 		"children of branches beside what failed stay, and those that were begun because of that do not": {
 			was: []journal.Entry{
-				row(journal.ScopeOpened, "one"), row(journal.ScopeOpened, "two"), row(sf, "a", in(2), failing("no")),
+				row(journal.ScopeOpened, "one", with(branch)), row(journal.ScopeOpened, "two", with(branch)), row(sf, "a", in(2), failing("no")),
 				row(journal.ChildStarted, "pack", in(3)), row(journal.ChildStarted, "mail", in(3), detached), row(journal.ChildCompleted, "pack", in(3)),
 				row(journal.ChildStarted, "amends", in(2)), row(journal.ChildStarted, "more"), row(rf, "", by("no")),
 			},
@@ -417,7 +431,10 @@ func TestSalvage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			was := numbered(append([]journal.Entry{start()}, c.was...))
 			before := clones(t, was)
-			got, redone := journal.Salvage(was)
+			got, redone, err := journal.Salvage(was)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if s := shown(got)[1:]; !slices.Equal(s, c.want) || !slices.Equal(redone, c.redone) {
 				t.Errorf("it keeps\n%s\nwant\n%s\nredone %q", strings.Join(s, "\n"), strings.Join(c.want, "\n"), redone)
 			}
@@ -426,6 +443,33 @@ func TestSalvage(t *testing.T) {
 			}
 			sound(t, got)
 		})
+	}
+}
+
+// What a transaction has is not kept where what is done anew may be taken for it.
+//
+// spec: P-4
+func TestSalvageRefusesTransactionsThatMayBeMistaken(t *testing.T) {
+	second := func(e *journal.Entry) { e.Op.Occ = 2 }
+	for name, c := range map[string]struct {
+		was  []journal.Entry
+		want string // in the message; empty where it is not refused
+	}{
+		"the first of two":          {[]journal.Entry{row(sf, "a", failing("no")), row(sc, "book", with(tx)), row(sf, "book", second, failing("no too")), row(rf, "", by("no"))}, "step book has"},
+		"the second of two":         {[]journal.Entry{row(sc, "book", with(tx)), row(sf, "a", failing("no")), row(sc, "book", with(tx), second), row(rf, "", by("no"))}, "step book#2 has"},
+		"in the second of two":      {[]journal.Entry{row(journal.ScopeOpened, "item"), row(sf, "a", failing("no")), row(journal.ScopeOpened, "item", second), row(sc, "book", in(4), with(tx)), row(rf, "", by("no"))}, "scope item#2 has"},
+		"two of before":             {[]journal.Entry{row(sc, "book", with(tx)), row(sc, "book", with(tx), second), row(sf, "a", failing("no")), row(sc, "sorry", with(tx)), row(rf, "", by("no"))}, ""},
+		"one with a key":            {[]journal.Entry{row(sc, "book", with(tx)), row(sf, "a", failing("no")), row(sc, "book", with(tx), keyed), row(rf, "", by("no"))}, ""},
+		"one that was undone":       {[]journal.Entry{row(sf, "a", failing("no")), row(sc, "book", with(tx)), row(journal.StepCompensated, "book", fact), row(rf, "", by("no"))}, ""},
+		"one that a fact tells of":  {[]journal.Entry{row(sf, "a", failing("no")), row(sc, "book", with(tx)), row(journal.StepSkipped, "book", fact), row(rf, "", by("no"))}, ""},
+		"one that was going on":     {[]journal.Entry{row(ss, "book"), row(sc, "book", second), row(sf, "a", failing("no")), row(sc, "book", with(tx)), row(rf, "", by("no"))}, ""},
+		"what no transaction has":   {[]journal.Entry{row(sf, "a", failing("no")), row(sc, "mail"), row(sc, "mail", second), row(rf, "", by("no"))}, ""},
+		"one in a branch beside it": {[]journal.Entry{row(journal.ScopeOpened, "beside", with(branch)), row(sf, "a", failing("no")), row(sc, "book", in(2), with(tx)), row(sc, "book", in(2), with(tx), second), row(rf, "", by("no"))}, ""},
+	} {
+		_, _, err := journal.Salvage(numbered(append([]journal.Entry{start()}, c.was...)))
+		if (err == nil) != (c.want == "") || err != nil && (journal.CodeOf(err) != journal.CodeWrongState || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
 	}
 }
 
@@ -467,7 +511,7 @@ func sound(t *testing.T, entries []journal.Entry) {
 
 // spec: P-4
 func TestSalvageKeepsWhatAnEntrySays(t *testing.T) {
-	if kept, redone := journal.Salvage(nil); kept != nil || redone != nil {
+	if kept, redone, err := journal.Salvage(nil); kept != nil || redone != nil || err != nil {
 		t.Error("of nothing it keeps", kept)
 	}
 	was := numbered([]journal.Entry{
@@ -483,7 +527,7 @@ func TestSalvageKeepsWhatAnEntrySays(t *testing.T) {
 		row(journal.SignalConsumed, "again", with(func(d *journal.Detail) { d.Taken = 5 })), // by a run that this one has retried
 		row(sf, "c", failing("no")), row(rf, "", by("no")),
 	})
-	got, _ := journal.Salvage(was)
+	got, _, _ := journal.Salvage(was)
 	want := clones(t, was)[:8]
 	want[0].Status, want[0].Detail.Tell, want[2].Detail.Tell = journal.Pending, false, false
 	want[5].Detail.Mail, want[5].Detail.Taken = 0, 7
@@ -501,7 +545,10 @@ func TestSalvageOfRandomJournals(t *testing.T) {
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		was, cause := randomFailure(rng)
-		got, redone := journal.Salvage(was)
+		got, redone, err := journal.Salvage(was)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if len(redone) > 0 {
 			t.Fatalf("seed %d: nothing was undone", seed)
 		}
@@ -530,7 +577,7 @@ func TestSalvageOfRandomJournals(t *testing.T) {
 		}
 		end := was[len(was)-1]
 		end.Seq, end.Detail = int64(len(got)+1), &journal.Detail{Failure: &journal.Failure{Message: "at once"}}
-		again, _ := journal.Salvage(append(slices.Clone(got), end))
+		again, _, _ := journal.Salvage(append(slices.Clone(got), end))
 		if failures := slices.ContainsFunc(got, func(e journal.Entry) bool { return e.Kind == sf }); !failures && !reflect.DeepEqual(again, got) {
 			t.Fatalf("seed %d: salvaged again it is\n%s\nand was\n%s", seed, strings.Join(shown(again), "\n"), strings.Join(shown(got), "\n"))
 		}
@@ -582,7 +629,7 @@ func randomFailure(rng *rand.Rand) (entries []journal.Entry, cause int) {
 		case len(entries) == cause:
 			add(row(sf, name, scope, failing("the cause"), func(e *journal.Entry) { e.Data = []byte("cause") }))
 		case k == 0:
-			add(row(journal.ScopeOpened, name, scope))
+			add(row(journal.ScopeOpened, name, scope, with(branch)))
 			scopes = append(scopes, int64(len(entries)))
 		case k == 1:
 			e := row(ss, name, scope)
@@ -623,7 +670,7 @@ func TestSalvageKeepsWhatAScopeStandsFor(t *testing.T) {
 	for i := range rows {
 		rows[i].Run, rows[i].Seq, rows[i].At = 1, int64(i+1), time.Unix(int64(i), 0)
 	}
-	kept, _ := journal.Salvage(rows)
+	kept, _, _ := journal.Salvage(rows)
 	a := journal.NewAggregate("r", "w", "f", 0)
 	for _, e := range kept {
 		if err := a.Apply(e); err != nil {

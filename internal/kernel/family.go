@@ -3,6 +3,7 @@ package kernel
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -27,7 +28,10 @@ func (f *family) retry(ctx context.Context, old journal.Head) error {
 	if err != nil {
 		return err
 	}
-	kept, redone := journal.Salvage(entries)
+	kept, redone, err := f.salvage(entries)
+	if err != nil {
+		return err
+	}
 	children := openChildren(kept)
 	if len(children) == 0 {
 		return f.add(old, entries, kept, redone)
@@ -60,7 +64,9 @@ func (f *family) retry(ctx context.Context, old journal.Head) error {
 		}
 	}
 	if anew != nil {
-		kept, redone = journal.Salvage(entries, anew...)
+		if kept, redone, err = f.salvage(entries, anew...); err != nil {
+			return err
+		}
 	}
 	if err := f.add(old, entries, kept, redone); err != nil {
 		return err
@@ -71,6 +77,16 @@ func (f *family) retry(ctx context.Context, old journal.Head) error {
 		}
 	}
 	return nil
+}
+
+// salvage returns what is still valid of a journal, and the paths of what was undone.
+func (f *family) salvage(entries []journal.Entry, anew ...journal.RunID) (kept []journal.Entry, redone []string, err error) {
+	kept, redone, err = journal.Salvage(entries, anew...)
+	var refused *journal.Error
+	if errors.As(err, &refused) {
+		refused.Op = f.op
+	}
+	return kept, redone, err
 }
 
 // read returns the journal of a run.

@@ -310,7 +310,7 @@ func Open(ctx context.Context, n Naming) (context.Context, error) {
 	}
 	r := s.run
 	defer r.mu.Unlock()
-	in, err := s.open(n, true)
+	in, err := s.open(n, false)
 	if err != nil {
 		return nil, err
 	}
@@ -319,10 +319,10 @@ func Open(ctx context.Context, n Naming) (context.Context, error) {
 }
 
 // open returns the scope of the next operation of that name, recording it where
-// it is new. A plain one has no goroutine of its own.
-func (s *scope) open(n Naming, plain bool) (*scope, error) {
+// it is new. That of a branch has a goroutine of its own.
+func (s *scope) open(n Naming, branch bool) (*scope, error) {
 	r := s.run
-	d := journal.Detail{Plain: plain, Does: n.Does}
+	d := journal.Detail{Branch: branch, Does: n.Does}
 	var of *scope
 	if n.StandsFor != nil {
 		if of, _ = n.StandsFor.Value(contextKey{}).(*scope); of == nil || of.run != r || of.id == 0 {
@@ -339,7 +339,7 @@ func (s *scope) open(n Naming, plain bool) (*scope, error) {
 		in.id = rec.opens
 	} else {
 		e := journal.Entry{Kind: journal.ScopeOpened, Op: op}
-		if d.Plain || d.StandsFor != 0 || d.Does != "" {
+		if d.Branch || d.StandsFor != 0 || d.Does != "" {
 			e.Detail = &d
 		}
 		in.id = r.append(e)
@@ -371,7 +371,7 @@ func Go(ctx context.Context, n Naming, body func(context.Context) ([]byte, *jour
 	}
 	r := s.run
 	defer r.mu.Unlock()
-	in, err := s.open(n, false)
+	in, err := s.open(n, true)
 	if err != nil {
 		return nil, err
 	}
