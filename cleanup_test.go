@@ -675,3 +675,44 @@ func TestCleanUpMayDoWhatWorkflowCodeMay(t *testing.T) {
 		w.history("x")
 	}, wf, child)
 }
+
+// What a branch encloses that was begun in a context of the author's ends with that
+// branch, and not with the run.
+//
+// spec: L-11
+func TestWhatABoundedBranchEnclosesEndsWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan time.Time, 1)
+		began := time.Now()
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			short, stop := context.WithTimeout(ctx, 10*time.Hour)
+			defer stop()
+			f := perdure.Go(short, "b", func(ctx context.Context) (int, error) {
+				return 0, perdure.Enclose(ctx, "e", func(ctx context.Context) error {
+					context.AfterFunc(ctx, func() { ended <- time.Now() })
+					return perdure.Sleep(ctx, 5*time.Hour)
+				})
+			})
+			if err := perdure.Sleep(ctx, time.Minute); err != nil {
+				return 0, err
+			}
+			if _, err := f.Cancel(ctx, "enough"); err != nil {
+				return 0, err
+			}
+			return perdure.Step(ctx, "long", work("s", 4*time.Hour, nil)) // which keeps the run in memory
+		})
+		w := newWorld(t, wf)
+		defer func() { w.end() }()
+		if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x")); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case at := <-ended:
+			if at.Sub(began) > 2*time.Minute {
+				t.Errorf("it ends after %v", at.Sub(began))
+			}
+		case <-time.After(3 * time.Hour):
+			t.Error("it does not end")
+		}
+	})
+}

@@ -377,8 +377,11 @@ func Go(ctx context.Context, n Naming, body func(context.Context) ([]byte, *jour
 	}
 	own, cancel := context.WithCancelCause(ctx)
 	in.ctx, in.done = own, own.Done()
-	if s.foreign(ctx) {
-		in.ctx, in.done = s.ctx, s.done
+	if s.foreign(ctx) { // Own returns a context that ends with the branch and not with ctx
+		base, stop := context.WithCancelCause(s.ctx)
+		end := cancel
+		cancel = func(cause error) { end(cause); stop(cause) }
+		in.ctx, in.done = base, base.Done()
 	}
 	o := &operation{run: r, scope: s, id: s.branch.at, class: isScope, opened: in, cancel: cancel}
 	r.started++
