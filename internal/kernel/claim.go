@@ -576,7 +576,7 @@ func (k *Kernel) residence(ctx context.Context, n journal.Number, open func(jour
 	if r := k.residentRun(n); r != nil {
 		return r, nil // which waits for no claim: that may wait for what the run holds
 	}
-	if !k.claiming.LockOr(ctx.Done()) {
+	if !k.claiming.LockOr(ctx.Done(), nil) {
 		return nil, unavailable("claim", context.Cause(ctx))
 	}
 	defer k.claiming.Unlock()

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -113,10 +114,9 @@ func (k *Kernel) shortened(sent time.Time, c *store.Claimed) {
 // not answer, the run waits for it as well.
 func (k *Kernel) awake(ctx context.Context) {
 	l := &k.lease
-	if !l.idle.Load() {
+	if !l.idle.Load() || !l.renews.LockOr(ctx.Done(), k.dead) {
 		return
 	}
-	l.renews.Lock()
 	defer l.renews.Unlock()
 	if l.idle.Load() {
 		_, _ = k.renew(ctx, l.period/3, false)
@@ -237,8 +237,11 @@ func (k *Kernel) keepLease(ctx context.Context) {
 
 // renewOnTime renews the lease, as a long one where that would do. It waits for who ends
 // a long one, and that one for it: else it might make one long again that was just ended.
+// The wait is over where ctx ends or the engine is dead.
 func (k *Kernel) renewOnTime(ctx context.Context, timeout time.Duration) (idle bool, lapse time.Duration, err error) {
-	k.lease.renews.Lock()
+	if !k.lease.renews.LockOr(ctx.Done(), k.dead) {
+		return false, 0, cmp.Or(ctx.Err(), store.ErrFenced)
+	}
 	defer k.lease.renews.Unlock()
 	idle = k.isIdle()
 	lapse, err = k.renew(ctx, timeout, idle)

@@ -114,3 +114,55 @@ func TestRenewalsComeOneAfterTheOther(t *testing.T) {
 		}
 	})
 }
+
+// silent is a store that answers no renewal.
+type silent struct{ store.Store }
+
+func (silent) Claim(ctx context.Context, _ store.Claim) (store.Claimed, error) {
+	<-ctx.Done()
+	return store.Claimed{}, ctx.Err()
+}
+
+// An engine that stops or dies does not wait for starts that wait for a store without an
+// answer. A start whose context has ended does not wait for other starts.
+//
+// spec: P-1
+func TestTheEndOfAnEngineWaitsForNoStart(t *testing.T) {
+	for name, end := range map[string]func(k *Kernel, stop func()){
+		"it stops": func(_ *Kernel, stop func()) { stop() },
+		"it dies":  func(k *Kernel, _ func()) { k.die(errLost) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newKernel(silent{memory.NewShared(time.Second)}, Config{}, newShared())
+				k.extend(time.Now(), &store.Claimed{Lease: 30 * time.Second})
+				k.extend(time.Now(), &store.Claimed{Lease: store.IdleLeases * 30 * time.Second})
+				for range 12 {
+					go k.awake(context.Background())
+				}
+				synctest.Wait()
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				k.lease.nudge <- struct{}{}
+				over, begun := make(chan struct{}), make(chan struct{})
+				go func() {
+					k.keepLease(ctx)
+					close(over)
+				}()
+				go func() { // a start
+					k.awake(ctx)
+					close(begun)
+				}()
+				synctest.Wait()
+				began := time.Now()
+				end(k, stop)
+				<-over
+				<-begun
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("it stops after %v", took)
+				}
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}

@@ -13,12 +13,14 @@ func New() Lock { return make(Lock, 1) }
 // Lock waits until nobody holds it, and takes it.
 func (l Lock) Lock() { l <- struct{}{} }
 
-// LockOr is Lock until over is closed; then it gives false.
-func (l Lock) LockOr(over <-chan struct{}) bool {
+// LockOr is Lock until one of these is closed; then it returns false.
+func (l Lock) LockOr(over, dead <-chan struct{}) bool {
 	select {
 	case l <- struct{}{}:
 		return true
 	case <-over:
+		return false
+	case <-dead:
 		return false
 	}
 }

@@ -17,7 +17,7 @@ func TestTimePassesWhileOneWaits(t *testing.T) {
 		}
 		over := make(chan struct{})
 		close(over)
-		if l.LockOr(over) {
+		if l.LockOr(over, nil) || l.LockOr(nil, over) {
 			t.Error("it is had after the end of the wait")
 		}
 		began := time.Now()
