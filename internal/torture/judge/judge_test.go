@@ -183,3 +183,19 @@ func TestOrphansAreThoseThatNothingWakes(t *testing.T) {
 func timer(due time.Time) journal.Entry {
 	return journal.Entry{Kind: journal.TimerRegistered, Op: journal.Op{Name: "t", Occ: 1}, Detail: &journal.Detail{Due: due}}
 }
+
+// A try that is lost, and a confirm that is repeated, are told from one of each.
+func TestJudgeTellsTriesFromConfirms(t *testing.T) {
+	for _, amounts := range [][]int64{{1, 1}, {10, 10}, {1}, {1, 10, 10}} {
+		b := &bench{held: map[string]int64{}, byID: map[string][]*Run{"p": {{Head: journal.Head{Status: journal.Confirmed}}}}}
+		b.Cases = []*desk.Case{{ID: "p", Program: &program.Program{Flow: "tcc-money"}}}
+		for i := range 2 {
+			for _, n := range amounts {
+				b.Money = append(b.Money, Money{Label: program.Label("p", i, 0, "held"), Number: 1, Amount: n})
+			}
+		}
+		if b.money(nil); len(b.bad) == 0 {
+			t.Errorf("bookings of %v pass as a try and a confirm", amounts)
+		}
+	}
+}

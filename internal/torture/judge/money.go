@@ -85,7 +85,7 @@ func (b *bench) holds() {
 		}
 		want := int64(0)
 		if b.byID[c.ID][0].Head.Status == journal.Confirmed {
-			want = 2
+			want = play.Confirmed
 		}
 		for i := range f.Steps {
 			if label := program.Label(c.ID, i, 0, held[1:]); b.held[label] != want {

@@ -20,7 +20,11 @@ func (e *Env) hold(i int) func(context.Context, Deeds) (int64, error) {
 	}
 }
 
-// settle confirms or cancels what was held: it books as much again, or takes back what was
+// Confirmed is what a participant has booked that has tried and confirmed, once each. A try
+// books 1 and a confirm the rest, so neither counts as the other.
+const Confirmed = 11
+
+// settle confirms or cancels what was held: it books the rest, or takes back what was
 // booked so far.
 func (e *Env) settle(i int, what string) func(context.Context, Deeds, int64) error {
 	return func(ctx context.Context, in Deeds, n int64) error {
@@ -30,9 +34,9 @@ func (e *Env) settle(i int, what string) func(context.Context, Deeds, int64) err
 		_, err := e.book(ctx, program.Label(in.Instance, i, in.Round, "held"), n, func(ctx context.Context) int {
 			switch {
 			case what == "confirm":
-				return 1
+				return Confirmed - 1
 			case barrier.Confirmed(ctx):
-				return -2
+				return -Confirmed
 			}
 			return -1
 		})

@@ -198,11 +198,8 @@ func (o *oracle) flowRound(p *Program, f Flow) bool {
 			o.Messages = append(o.Messages, Message{To: o.instance, Name: name, What: "decide", Choice: "skip", Key: o.instance + name})
 		}
 	}
-	if f.GivesUp() && slices.ContainsFunc(done, func(i int) bool { return p.Deeds[i].UndoBad }) {
-		for i := range f.Steps {
-			delete(o.Effects, Label(o.instance, i, o.round, "undo"))
-			o.may(Label(o.instance, i, o.round, "undo"))
-		}
+	if bad && f.GivesUp() {
+		o.givenUp(p, done)
 	}
 	if !o.maybe {
 		return !bad
@@ -215,4 +212,20 @@ func (o *oracle) flowRound(p *Program, f Flow) bool {
 		}
 	}
 	return !bad
+}
+
+// givenUp lets those steps of a chain stay as they are that would be undone after the first
+// one of which the compensation fails.
+func (o *oracle) givenUp(p *Program, done []int) {
+	fails := -1
+	for _, i := range done {
+		if p.Deeds[i].UndoBad {
+			fails = i
+		}
+	}
+	for i := range fails {
+		label := Label(o.instance, i, o.round, "undo")
+		delete(o.Effects, label)
+		o.may(label)
+	}
 }
