@@ -117,14 +117,16 @@ func (k *Kernel) awake(ctx context.Context) {
 	if !l.idle.Load() || !l.renews.LockOr(ctx.Done(), k.dead) {
 		return
 	}
-	defer l.renews.Unlock()
+	var c store.Claimed
 	if l.idle.Load() {
-		_, _ = k.renew(ctx, l.period/3, false)
+		c, _ = k.renew(ctx, l.period/3, false)
 		select {
 		case l.nudge <- struct{}{}: // the next renewal is due sooner
 		default:
 		}
 	}
+	l.renews.Unlock()
+	k.succeed(&c)
 }
 
 // holds says whether the engine may go on by its own clock. If it may not, it has
@@ -242,32 +244,38 @@ func (k *Kernel) renewOnTime(ctx context.Context, timeout time.Duration) (idle b
 	if !k.lease.renews.LockOr(ctx.Done(), k.dead) {
 		return false, 0, cmp.Or(ctx.Err(), store.ErrFenced)
 	}
-	defer k.lease.renews.Unlock()
 	idle = k.isIdle()
-	lapse, err = k.renew(ctx, timeout, idle)
-	return idle, lapse, err
+	c, err := k.renew(ctx, timeout, idle)
+	k.lease.renews.Unlock()
+	k.succeed(&c)
+	return idle, c.Lapse, err
 }
 
-// renew begins the lease anew, and takes over engines that have died. It says in how
-// long the next lease of another one passes.
-func (k *Kernel) renew(ctx context.Context, timeout time.Duration, idle bool) (time.Duration, error) {
+// renew begins the lease anew, and takes over engines that have died. The answer tells
+// how many, and in how long the next lease of another one passes.
+func (k *Kernel) renew(ctx context.Context, timeout time.Duration, idle bool) (store.Claimed, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	sent := time.Now()
 	c, err := k.store.Claim(ctx, store.Claim{Engine: k.engine, Renew: true, Idle: idle, Now: sent})
 	if err != nil {
-		return 0, err
+		return store.Claimed{}, err
 	}
 	if !k.holds() { // it was asked for too late
-		return 0, store.ErrFenced
+		return store.Claimed{}, store.ErrFenced
 	}
 	k.extend(sent, &c)
+	return c, nil
+}
+
+// succeed does what follows where a renewal has taken over engines that have died. An
+// observer of it may start a run, which may renew the lease: nobody is to hold it.
+func (k *Kernel) succeed(c *store.Claimed) {
 	if c.Fallen > 0 {
 		k.observe(observe.Notice{Kind: observe.EngineFallen, At: time.Now(), Rows: int(c.Freed)})
 		k.look()
 		k.inherit()
 	}
-	return c.Lapse, nil
 }
 
 // jitter is how long to wait before the store is tried again: longer each time, at

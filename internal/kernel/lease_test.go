@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 )
@@ -165,4 +166,42 @@ func TestTheEndOfAnEngineWaitsForNoStart(t *testing.T) {
 			})
 		})
 	}
+}
+
+// fallen is a store where a renewal that makes the lease long takes over another engine.
+type fallen struct{ store.Store }
+
+func (fallen) Claim(_ context.Context, c store.Claim) (store.Claimed, error) {
+	if c.Idle {
+		return store.Claimed{Lease: store.IdleLeases * time.Second, Fallen: 1}, nil
+	}
+	return store.Claimed{Lease: time.Second}, nil
+}
+
+// An observer that is told of the take-over of an engine may start a run.
+//
+// spec: B-5
+func TestAnObserverOfATakeOverMayStartARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var k *Kernel
+		started := make(chan struct{}, 1)
+		see := func(observe.Notice) {
+			k.awake(t.Context()) // as a start does
+			started <- struct{}{}
+		}
+		all := observe.NewSet([]observe.Observer{{Kinds: []observe.Kind{observe.EngineFallen}, See: see}})
+		k = newKernel(fallen{memory.NewShared(time.Second)}, Config{Observers: all}, newShared())
+		k.extend(time.Now(), &store.Claimed{Lease: time.Second})
+		defer k.lease.over.Stop()
+		go func() { _, _, _ = k.renewOnTime(t.Context(), time.Second) }()
+		synctest.Wait()
+		select {
+		case <-started:
+			if k.lease.idle.Load() {
+				t.Error("the lease is long after the start")
+			}
+		default:
+			t.Error("the start waits for the renewal that tells of it")
+		}
+	})
 }
