@@ -985,3 +985,98 @@ func booked(t *testing.T, w *shop) (cents []int) {
 	}
 	return cents
 }
+
+// A branch that has heard of what failed beside it does again what it did since, and one
+// that has heard of something else before does not.
+//
+// spec: F-18, P-4
+func TestARetryRedoesWhatABranchDidThatHasHeard(t *testing.T) {
+	const name = "charged"
+	read := func(ctx context.Context) (string, error) {
+		v, _, err := perdure.Variable[string](ctx, name)
+		return fmt.Sprint(v != "no"), err
+	}
+	for how, tell := range map[string]func(ctx context.Context, charge *perdure.Future[string]) (string, error){
+		"awaits": func(ctx context.Context, charge *perdure.Future[string]) (string, error) {
+			_, err := charge.Await(ctx)
+			return fmt.Sprint(err == nil), nil
+		},
+		"within": func(ctx context.Context, charge *perdure.Future[string]) (string, error) {
+			return perdure.Go(ctx, "inner", func(ctx context.Context) (string, error) {
+				_, err := charge.Await(ctx)
+				return fmt.Sprint(err == nil), nil
+			}).Await(ctx)
+		},
+		"all": func(ctx context.Context, charge *perdure.Future[string]) (string, error) {
+			charged, err := perdure.All(ctx, func(string) bool { return true }, charge)
+			return fmt.Sprint(charged && err == nil), nil
+		},
+		"reads": func(ctx context.Context, _ *perdure.Future[string]) (string, error) { return read(ctx) },
+		"reads in a step": func(ctx context.Context, _ *perdure.Future[string]) (string, error) {
+			return perdure.Step(ctx, "look", read, perdure.Announced)
+		},
+		"is told": func(ctx context.Context, _ *perdure.Future[string]) (string, error) {
+			info, err := perdure.InfoOf(ctx)
+			return fmt.Sprint(info.Attributes[name] != "no"), err
+		},
+		"": func(context.Context, *perdure.Future[string]) (string, error) { return "true", nil },
+	} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newHands("charge")
+				wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+					before := perdure.Async(ctx, "before", s.step("before"))
+					charge := perdure.Async(ctx, "charge", func(ctx context.Context) (string, error) {
+						time.Sleep(time.Second)
+						return s.step("charge")(ctx)
+					}, perdure.NoRetry)
+					beside := perdure.Go(ctx, "beside", func(ctx context.Context) (string, error) {
+						if _, err := before.Await(ctx); err != nil {
+							return "", err
+						}
+						if _, err := perdure.Step(ctx, "first", s.step("first")); err != nil {
+							return "", err
+						}
+						if err := perdure.Sleep(ctx, time.Minute); err != nil {
+							return "", err
+						}
+						charged, err := tell(ctx, charge)
+						if err != nil {
+							return "", err
+						}
+						return perdure.Step(ctx, "mail", func(ctx context.Context) (string, error) {
+							_, err := s.step("mail")(ctx)
+							return charged, err
+						})
+					})
+					_, charged := charge.Await(ctx)
+					if charged != nil {
+						if err := errors.Join(perdure.SetVariable(ctx, name, "no"), perdure.SetAttribute(ctx, name, "no")); err != nil {
+							return "", err
+						}
+					}
+					text, err := beside.Await(ctx)
+					return text, errors.Join(charged, err)
+				})
+				w := newWorld(t, wf)
+				defer w.end()
+				ends(t, begin(t, w, wf, 1, perdure.ID("x")), "charge is broken")
+				s.breaks()
+				s.did()
+				time.Sleep(time.Second)
+				if out := ends(t, retry(t, w, wf, "x"), ""); out != "true" {
+					t.Errorf("the branch takes it for charged: %s", out)
+				}
+				want := "charge mail"
+				if how == "" {
+					want = "charge"
+				}
+				did := s.did()
+				slices.Sort(did)
+				if did := strings.Join(did, " "); did != want {
+					t.Errorf("the retry did %s, want %s", did, want)
+				}
+			})
+		})
+	}
+}

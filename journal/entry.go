@@ -69,6 +69,7 @@ type Detail struct {
 	Other    RunID     `json:"other,omitempty"`    // the child, parent, predecessor or successor
 
 	Branch    bool   `json:"branch,omitempty"`     // of a scope: it has a goroutine of its own
+	Heard     bool   `json:"heard,omitempty"`      // it began after its branch had learned of something that began outside the branch
 	StandsFor int64  `json:"stands_for,omitempty"` // of a scope: what is done in it is done for this one
 	Does      string `json:"does,omitempty"`       // of a scope: the step beside it, of its key, that its branch does
 

@@ -55,7 +55,7 @@ var golden = map[string][]journal.Entry{
 	"v1-kinds-4.jsonl":  goldenKinds(fourthKinds...),
 
 	// What a retry keeps after a failure.
-	"v1-fields-8.jsonl": alone(journal.Detail{Declared: true, Tx: true, Branch: true}, 1),
+	"v1-fields-8.jsonl": alone(journal.Detail{Declared: true, Tx: true, Branch: true, Heard: true}, 1),
 }
 
 // The kinds in the order in which they came.

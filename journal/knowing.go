@@ -40,6 +40,7 @@ func (s *salvage) knowsOfChildren(scope int64) int {
 // without a goroutine knows what that one does which has opened it.
 func (s *salvage) findKnowing() {
 	opened := s.findPlaces()
+	s.findHeard()
 	for _, i := range s.culprits {
 		for scope := s.entries[i].Op.Scope; scope != 0 && s.places[scope] != nil; scope = s.places[scope].in {
 			p := s.places[scope]
@@ -59,6 +60,20 @@ func (s *salvage) findKnowing() {
 	}
 	for i := range s.entries {
 		s.settle(i)
+	}
+}
+
+// findHeard finds the branches that have learned of something outside them since things
+// began to go wrong: they may know from there on, and those that they are in too.
+func (s *salvage) findHeard() {
+	for i := s.cut; i < s.over; i++ {
+		e := &s.entries[i]
+		if e.Detail == nil || !e.Detail.Heard {
+			continue
+		}
+		for scope := e.Op.Scope; scope != 0 && s.places[scope] != nil; scope = s.places[scope].in {
+			s.places[scope].knows = min(s.places[scope].knows, i)
+		}
 	}
 }
 

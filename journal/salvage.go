@@ -20,7 +20,9 @@ import (
 // Each branch has a cut of its own: where its code may have begun to act on what is done
 // anew. Of the run's own code it is where things began to go wrong; of a branch in which
 // something failed then or later, where that did; of a branch beside, where the end began
-// or the branch was cancelled (knowing.go).
+// or the branch was cancelled, or had learned of something that began outside it: an entry that
+// says so (Detail.Heard). What code shares by itself, in a variable of a closure, say, no
+// entry tells; a retry takes such a branch for one that does not know.
 //
 // Kept is what was recorded before the cut, failures that the code has dealt with
 // included, and after it the results of what was going on there and ended well. What
@@ -97,6 +99,7 @@ type salvage struct {
 type salvaged struct {
 	first, end int // its first entry, and its terminal record; 0 where there is none
 	phase      string
+	heard      int  // the last of its entries that says that its branch had heard something; else 0
 	declared   bool // it begins however those beside it end
 	again      bool // it is done anew although it has ended well
 	undone     bool // what it did was undone
@@ -219,6 +222,9 @@ func (s *salvage) survey() {
 			r.phase = e.Detail.Phase
 		}
 		r.declared = r.declared || e.Detail != nil && e.Detail.Declared
+		if e.Detail != nil && e.Detail.Heard {
+			r.heard = i
+		}
 		if e.endsOperation() {
 			r.end = i
 		}
@@ -502,6 +508,9 @@ func (e *Entry) isOfPhase() bool {
 // result says when it began.
 func (s *salvage) wasGoingOn(r *salvaged, cut int) bool {
 	end := &s.entries[r.end]
+	if r.heard >= cut {
+		return false
+	}
 	switch end.Kind {
 	case StepCompleted, SignalConsumed, TimerFired:
 	case ChildCompleted:

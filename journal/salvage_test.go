@@ -62,6 +62,7 @@ func phase(p string) func(*journal.Entry) { return with(func(d *journal.Detail) 
 
 func byStep(d *journal.Detail)   { d.ByStep = true }
 func branch(d *journal.Detail)   { d.Branch = true }
+func heard(d *journal.Detail)    { d.Heard = true }
 func declared(d *journal.Detail) { d.Declared = true }
 func tx(d *journal.Detail)       { d.Tx = true }
 
@@ -237,6 +238,17 @@ func TestSalvage(t *testing.T) {
 				"ScopeOpened one", "ScopeOpened two", "ScopeOpened three", "ScopeOpened four", "StepCompleted b in 3", "ValueRecorded now in 3",
 				"WaitStarted paid in 3", "SignalConsumed paid in 3", "ScopeOpened within in 3", "StepCompleted c in 10", "StepStarted d in 10",
 				"StepFailed visa in 4", "StepCompleted cash in 4", "StepCompleted x in 5", "StepCompleted d in 10",
+			},
+		},
+		"a branch that has heard of something since then is cut there, and so is what it is in": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "in", with(branch)), row(journal.ScopeOpened, "deep", in(2), with(branch)), row(journal.ScopeOpened, "beside", in(2), with(branch)),
+				row(sc, "a", in(3), with(heard)), row(ss, "going-on", in(3)), row(sf, "charge", failing("no")), row(sc, "b", in(3)), row(sc, "c", in(2)),
+				row(ss, "reads", in(4)), row(sc, "mail", in(3), took(time.Minute), with(heard)), row(sc, "going-on", in(3)), row(sc, "d", in(2)), row(sc, "e", in(4)), row(sc, "reads", in(4), with(heard)), row(rf, "", by("no")),
+			},
+			want: []string{
+				"ScopeOpened in", "ScopeOpened deep in 2", "ScopeOpened beside in 2", "StepCompleted a in 3", "StepStarted going-on in 3", "StepCompleted b in 3", "StepCompleted c in 2",
+				"StepCompleted going-on in 3", "StepCompleted e in 4",
 			},
 		},
 		"a branch that was cancelled because of the failure is cut there": {

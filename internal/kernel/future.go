@@ -54,6 +54,9 @@ func (f *Operation) State() (Outcome, bool) {
 	r := o.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.holder != nil {
+		r.holder.scope.hears(o)
+	}
 	if !o.delivered {
 		return Outcome{}, false
 	}
@@ -74,6 +77,7 @@ func (f *Operation) Cancel(ctx context.Context, reason string) (bool, error) {
 	if err := s.owns(o); err != nil {
 		return false, err
 	}
+	s.hears(o)
 	switch {
 	case o.delivered || o.settled && !o.held:
 		return false, nil

@@ -36,11 +36,12 @@ type RunInfo struct {
 // step.
 func InfoOf(ctx context.Context) (RunInfo, error) {
 	var s *scope
+	var by *operation
 	switch v := ctx.Value(contextKey{}).(type) {
 	case *scope:
 		s = v
 	case *attempt:
-		s = v.op.scope
+		s, by = v.op.scope, v.op
 	default:
 		_, err := scopeOf(ctx, call{verb: "info"})
 		return RunInfo{}, err
@@ -50,6 +51,9 @@ func InfoOf(ctx context.Context) (RunInfo, error) {
 	defer r.mu.Unlock()
 	if err := r.readPayload(); err != nil {
 		return RunInfo{}, err
+	}
+	if r.changed {
+		s.learns(by)
 	}
 	i := RunInfo{
 		RunID: r.head.ID, WorkflowID: r.head.WorkflowID, Workflow: r.head.Workflow, Pattern: r.head.Pattern, Status: r.head.Status,

@@ -64,6 +64,7 @@ type effect struct {
 
 // append adds an entry and gives its sequence.
 func (r *run) append(e journal.Entry) int64 {
+	e.Detail = r.heardOf(&e)
 	if seq := r.slot; seq != 0 {
 		r.slot = 0
 		r.replace(seq, e)

@@ -120,8 +120,10 @@ func (r *run) noted(e *journal.Entry) {
 		}
 		r.keys[string(e.Data)] = true
 	case journal.PayloadSet:
+		r.changed = true
 		r.payload, r.payloadSeq = e.Data, storedAt(e)
 	case journal.AttributeSet:
+		r.changed = true
 		r.attributes = maps.Clone(r.attributes)
 		if r.attributes == nil {
 			r.attributes = map[string]string{}

@@ -301,6 +301,7 @@ func (s *scope) await(o *operation) (Outcome, error) {
 // payload fetches the outcome's data where it is still in the store.
 func (s *scope) payload(o *operation) (Outcome, error) {
 	r := s.run
+	s.hears(o)
 	if o.outcome.stored == 0 {
 		return o.outcome, nil
 	}

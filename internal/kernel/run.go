@@ -49,12 +49,14 @@ type run struct {
 	payloadSeq  int64             // the entry that has the payload, where it is still in the store; else 0
 	attributes  map[string]string // search attributes
 	variables   map[string]*journal.Entry
-	frozen      bool                // suspended, and steps in flight go on
-	heldBack    []*operation        // whose attempts may begin when it is not frozen any more
-	keys        map[string]bool     // idempotency keys that it has used
-	claims      map[string]*attempt // that have added such a key
-	versions    map[string]int      // of changes, as decided
-	phase       journal.Status      // that its code has set, by the entry phaseAt; else 0
+	frozen      bool                   // suspended, and steps in flight go on
+	heldBack    []*operation           // whose attempts may begin when it is not frozen any more
+	keys        map[string]bool        // idempotency keys that it has used
+	claims      map[string]*attempt    // that have added such a key
+	versions    map[string]int         // of changes, as decided
+	changed     bool                   // its code has set the payload or search attributes
+	heard       map[journal.Op]hearing // operations whose next entry is to be marked
+	phase       journal.Status         // that its code has set, by the entry phaseAt; else 0
 	phaseAt     int64
 	letters     map[string]bool // dead letters that it has written
 	failures    []failedOp      // that its code has seen

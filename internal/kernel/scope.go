@@ -164,6 +164,7 @@ func (s *scope) ask(q asked) (journal.Op, *record) {
 	s.branch.at = op
 	m := s.run.memo
 	if m == nil {
+		s.branch.tells(op, nil)
 		return op, nil
 	}
 	if q.Was != "" && m.ops[op] == nil {
@@ -182,6 +183,7 @@ func (s *scope) ask(q asked) (journal.Op, *record) {
 			s.add(op, q, ahead)
 		}
 	}
+	s.branch.tells(op, rec)
 	s.advise(op, q.key, rec)
 	return op, rec
 }

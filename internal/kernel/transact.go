@@ -369,6 +369,9 @@ func (r *run) cut(from int64) {
 // replace puts another entry in the place of one that is not taken.
 func (r *run) replace(seq int64, e journal.Entry) {
 	old := &r.pending[len(r.pending)-int(r.seq-seq)-1]
+	if old.Detail != nil && old.Detail.Heard {
+		e.Detail = heard(e.Detail)
+	}
 	e.Run, e.Seq, e.At = r.head.Number, seq, time.Now()
 	r.lastAt = e.At
 	r.k.gate.count(int64(e.Size()) - int64(old.Size()))

@@ -69,6 +69,8 @@ type branch struct {
 	at    journal.Op    // its last durable operation, for people
 
 	cleanup *cleanup // that it does; nil for others
+
+	heard, told int // how often it has learned of something outside it, and of how much of that its entries tell
 }
 
 // A fact is something recorded that workflow code does not know yet: mostly the

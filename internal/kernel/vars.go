@@ -76,11 +76,17 @@ func variables(ctx context.Context, names []string) (*run, map[string]*journal.E
 			return nil, nil, err
 		}
 		defer s.run.mu.Unlock()
+		if !s.setOwn(names) {
+			s.learns(nil)
+		}
 		return s.run, named(s.run.variables, names), nil
 	}
 	r := a.op.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !a.op.scope.setOwn(names) {
+		a.op.scope.learns(a.op)
+	}
 	entries := named(r.variables, names)
 	for i := range a.writes {
 		e := &a.writes[i]
@@ -150,6 +156,7 @@ func AddKey(ctx context.Context, key string) (bool, error) {
 	r := a.op.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	a.op.scope.learns(a.op)
 	if r.keys[key] || r.claims[key].holds() {
 		return false, nil
 	}
@@ -172,6 +179,7 @@ func HasKey(ctx context.Context, key string) (bool, error) {
 		r := a.op.run
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		a.op.scope.learns(a.op)
 		return r.keys[key] || r.claims[key].holds(), nil
 	}
 	s, err := inside(ctx, call{verb: "keys"})
@@ -179,5 +187,6 @@ func HasKey(ctx context.Context, key string) (bool, error) {
 		return false, err
 	}
 	defer s.run.mu.Unlock()
+	s.learns(nil)
 	return s.run.keys[key], nil
 }
