@@ -22,7 +22,8 @@ type Deeds struct {
 	Who, Static  string
 }
 
-// brisk has more attempts than a program lets fail: on a busy machine some pass their timeout.
+// brisk has more attempts than a program lets fail: on a busy machine some pass their
+// timeout, and servers die.
 var brisk = perdure.Retry{Attempts: 12, First: time.Millisecond, Factor: 1}
 
 const attemptTime = 2 * time.Second

@@ -64,14 +64,14 @@ func first(what string) string {
 func (e *Env) declareParts() *parts {
 	one := func(name, key string) *saga.Saga[PartInput] {
 		s := saga.New[PartInput](name)
-		a := saga.Add(s, "first", e.partStep("first", false)).Undo(e.back("first-undo")).Retry(perdure.Retry{Attempts: 5, First: time.Millisecond})
+		a := saga.Add(s, "first", e.partStep("first", false)).Undo(e.back("first-undo")).Retry(brisk)
 		if key != "" {
 			a = a.Key(key)
 		}
-		saga.Add(s, "second", e.partStep("second", true)).Undo(e.back("second-undo")).After(a).Retry(perdure.Retry{Attempts: 5, First: time.Millisecond})
+		saga.Add(s, "second", e.partStep("second", true)).Undo(e.back("second-undo")).After(a).Retry(brisk)
 		return s
 	}
-	t := tcc.New[PartInput]("part-tcc").Retry(perdure.Retry{Attempts: 5, First: time.Millisecond})
+	t := tcc.New[PartInput]("part-tcc").Retry(brisk)
 	tcc.Add(t, "first", e.partStep("first", false)).Confirm(e.back("first-confirm")).Cancel(e.back("first-cancel"))
 	tcc.Add(t, "second", e.partStep("second", true)).Confirm(e.back("second-confirm")).Cancel(e.back("second-cancel"))
 	return &parts{plain: one("part", ""), keyed: one("part-keyed", "pay"), tcc: t}

@@ -75,7 +75,7 @@ type Env struct {
 func New(w World, money perdure.Transactions[*sql.Tx], db *sql.DB) *Env {
 	out := &Env{world: w, money: money, db: db, once: map[string]bool{}}
 	out.code = perdure.Define("program", out.run,
-		perdure.Retry{Attempts: 3, First: time.Millisecond, Factor: 1},
+		brisk,
 		perdure.Replays{Attempts: 1000, First: time.Millisecond, Factor: 1},
 		perdure.Retention{Period: -1}, perdure.DeadLetters(true))
 	out.brief = perdure.Define("brief", func(ctx context.Context, label string) (string, error) {

@@ -27,7 +27,7 @@ func (p *player) step(ctx context.Context, op *program.Op) error {
 	var opts []perdure.StepOption
 	switch op.Way {
 	case "odd":
-		opts = append(opts, perdure.Retry{Attempts: 4, First: time.Millisecond, Factor: 1})
+		opts = append(opts, brisk)
 		if op.Odd == "hang" {
 			opts = append(opts, perdure.Timeout(30*time.Millisecond))
 		}
@@ -133,7 +133,7 @@ func (p *player) loop(ctx context.Context, op *program.Op) error {
 	var all []*perdure.Future[int64]
 	for i := range op.N {
 		label := p.label(op, fmt.Sprint("do", i))
-		opts := []perdure.StepOption{perdure.Retry{Attempts: 5, First: time.Millisecond, Factor: 1, On: []error{ErrMeant}}}
+		opts := []perdure.StepOption{perdure.Retry{Attempts: brisk.Attempts, First: time.Millisecond, Factor: 1, On: []error{ErrMeant}}}
 		if op.Way != "counted" {
 			opts = append(opts, perdure.Key(fmt.Sprint("item-", i)))
 		}
