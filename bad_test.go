@@ -528,6 +528,34 @@ func TestADamagedDeadLetterIsListedAsSuch(t *testing.T) {
 	}
 }
 
+// A letter whose first entry is lost names no run. To retry it is refused as corrupt, and
+// it can still be deleted.
+//
+// spec: B-4
+func TestARetryOfADamagedDeadLetterSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		def := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			return perdure.Step(ctx, "s", func(context.Context) (int, error) { return 0, errOdd }, perdure.NoRetry)
+		}, perdure.DeadLetters(true))
+		w := newShop(t, perdure.Options{Linger: -1}, def)
+		ctx := t.Context()
+		run := must[*perdure.Run[int]](t)(def.Start(ctx, w.eng, 0, perdure.ID("x")))
+		_, _ = run.Result(ctx)
+		synctest.Wait()
+		letters, _, err := w.eng.DeadLetters(ctx, perdure.DeadLetterQuery{})
+		if err != nil || len(letters) != 1 {
+			t.Fatal(letters, err)
+		}
+		id := letters[0].ID
+		must[sql.Result](t)(w.db.Exec("delete from perdure_entries where seq = 1 and run = (select number from perdure_heads where workflow_id = ?)", id))
+		_, err = w.eng.RetryDeadLetter(ctx, id)
+		codeIs(t, err, journal.CodeCorrupt)
+		if err := w.eng.DeleteDeadLetter(ctx, id); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // The engine does not rely on the driver to see it.
 //
 // spec: B-4

@@ -91,12 +91,18 @@ func (c *Client) DeleteDeadLetter(ctx context.Context, id string) error {
 // new run comes past the step, and has the new error where that fails. Children are retried
 // with it, and their letters are settled too. Several calls
 // make one run, until that has failed. Of a run that is not here any more it gives an
-// [Error] of code not_found.
+// [Error] of code not_found, and of a letter too damaged to name its run one of code corrupt.
 func (c *Client) RetryDeadLetter(ctx context.Context, id string) (*RawRun, error) {
 	op := "retry dead letter " + id
 	_, l, err := c.letter(ctx, op, id)
 	if err != nil {
 		return nil, err
+	}
+	if l.RunID == "" {
+		return nil, &Error{
+			Code: journal.CodeCorrupt, Op: op, Message: l.Damaged,
+			Hint: "retry the failed run by its own run ID, and delete the letter",
+		}
 	}
 	run, err := c.Retry(ctx, string(l.RunID))
 	if errors.Is(err, &Error{Code: journal.CodeNotFound}) {
