@@ -163,15 +163,6 @@ func TestARetriedGraphKeepsWhatBeganBesideTheFailure(t *testing.T) {
 			env.Fatal(err)
 		}
 		_, _ = run.Result()
-		if got, want := l.Ran(), "bad, later, one, signal, timer, two"; got != want {
-			env.Fatalf("it ran %s, want %s", got, want)
-		}
-		l.Break()
-		if r := patterntest.Retry(env, patterntest.Letters(env, 1)[0]); r.Status != perdure.StatusCompleted {
-			env.Errorf("retried, it is %v: %v", r.Status, r.Err)
-		}
-		if got, want := l.Ran(), "bad, last"; got != want {
-			env.Errorf("the retry ran %s, want %s", got, want)
-		}
+		l.Retried(env, "bad, later, one, signal, timer, two", perdure.StatusCompleted, "bad, last")
 	}, g)
 }

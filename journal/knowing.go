@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A place is a scope of a journal that is salvaged: whose code its operations are of, and
-// when that may have learned of what is done anew.
+// A place is a scope of a journal that is salvaged: the goroutine whose code it is part of,
+// and when that code may have learned of something that is done anew.
 type place struct {
 	in     int64 // the scope that it was opened or planned in
 	branch bool  // it has a goroutine of its own
@@ -35,9 +35,10 @@ func (s *salvage) knowsOfChildren(scope int64) int {
 	return s.knows(scope)
 }
 
-// findKnowing finds that for every scope. Code knows what failed in its own branch, and in
-// those that this has opened, since it awaits these; but not what failed beside it. A scope
-// without a goroutine knows what that one does which has opened it.
+// findKnowing finds that for every scope. Code knows of a failure in its own branch, and in
+// the branches that it has opened, since it awaits these. Of a failure beside it the code
+// knows where it has heard of something there (findHeard), else not. A scope without a
+// goroutine knows what the code does that has opened it.
 func (s *salvage) findKnowing() {
 	opened := s.findPlaces()
 	s.findHeard()

@@ -29,10 +29,10 @@ type Part struct {
 // for the name undo:NAME.STEP, or undo:NAME.KEY.STEP.
 //
 // Where the run is cancelled or times out, now or later, the part is undone as a whole
-// saga would be; so it is where the branch that it is in is cancelled, by the timeout of
-// the step that it is a part of, say, or since the run fails beside it, and where ctx ends,
-// which is the error then: beside what else the run does. A part that goes
-// on when the run succeeds without it is undone too. Where the code of the part's own
+// saga would be. The same holds where the branch that it is in is cancelled: by the timeout
+// of the step that it is a part of, say, or since the run fails beside it. Where ctx ends,
+// Inline returns the error of ctx, and the part is undone while the run goes on. A part that
+// goes on when the run succeeds without it is undone too. Where the code of the part's own
 // branch goes on after it and fails, the part stays: see [Part.Undo].
 func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure.BranchOption) (*Part, error) {
 	p := s.def.compile()

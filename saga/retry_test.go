@@ -161,15 +161,6 @@ func TestARetriedSagaKeepsWhatBeganBesideTheFailure(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		l.Reset("bad")
 		_, _ = perduretest.Start(env, def.Workflow, 7, perdure.ID("x")).Result()
-		if got, want := l.Ran(), "bad, keeps, undo, undone"; got != want {
-			env.Fatalf("it ran %s, want %s", got, want)
-		}
-		l.Break()
-		if r := patterntest.Retry(env, patterntest.Letters(env, 1)[0]); r.Status != perdure.StatusCompleted {
-			env.Errorf("retried, it is %v: %v", r.Status, r.Err)
-		}
-		if got, want := l.Ran(), "bad, undone"; got != want {
-			env.Errorf("the retry ran %s, want %s", got, want)
-		}
+		l.Retried(env, "bad, keeps, undo, undone", perdure.StatusCompleted, "bad, undone")
 	}, def)
 }

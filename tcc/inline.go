@@ -33,8 +33,9 @@ func (p *Participant[A, R]) In(e Ending) (R, bool, error) {
 // so. An error is that of a definition that is wrong, or that the run ends.
 //
 // When the run ends meanwhile, however it does, or the branch that the TCC is in is
-// cancelled, or ctx ends, which is the error then, the TCC goes on until it has ended too,
-// beside what else the run does: it is cancelled, or where that is decided, confirmed. Only a run that continues as new leaves it behind. The overall
+// cancelled, the TCC goes on until it has ended too: it is cancelled, or where that is
+// decided, confirmed. Where ctx ends, Inline returns the error of ctx, and the TCC does the
+// same while the run goes on. Only a run that continues as new leaves it behind. The overall
 // timeout is that of the run.
 func (t *TCC[I]) Inline(ctx context.Context, in I, opts ...perdure.BranchOption) (Ending, error) {
 	p := t.def.compile()

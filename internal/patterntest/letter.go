@@ -48,3 +48,19 @@ func Retry(env *perduretest.Env, l perdure.Letter) (r perdure.Report) {
 	}
 	return r
 }
+
+// Retried demands what has run so far of a run with one dead letter, mends what is broken, and
+// demands how a retry ends and what runs then.
+func (l *Ledger) Retried(env *perduretest.Env, ran string, end perdure.RunStatus, again string) {
+	env.Helper()
+	if got := l.Ran(); got != ran {
+		env.Fatalf("it ran %s, want %s", got, ran)
+	}
+	l.Break()
+	if r := Retry(env, Letters(env, 1)[0]); r.Status != end {
+		env.Errorf("retried, it is %v: %v", r.Status, r.Err)
+	}
+	if got := l.Ran(); got != again {
+		env.Errorf("the retry ran %s, want %s", got, again)
+	}
+}

@@ -20,8 +20,8 @@ func (e *Env) hold(i int) func(context.Context, Deeds) (int64, error) {
 	}
 }
 
-// Confirmed is what a participant has booked that has tried and confirmed, once each. A try
-// books 1 and a confirm the rest, so neither counts as the other.
+// Confirmed is the sum that a participant books by one try and one confirm. A try books 1,
+// and a confirm books the rest, so that two tries have another sum.
 const Confirmed = 11
 
 // settle confirms or cancels what was held: it books the rest, or takes back what was

@@ -23,7 +23,7 @@ type Message struct {
 	Name  string
 	What  string // signal, decide, timer
 	Value int
-	// Choice is what is decided; empty for yes.
+	// Choice is the choice of a decision; empty for yes.
 	Choice string
 	Key    string
 }
