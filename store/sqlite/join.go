@@ -166,7 +166,7 @@ func (s *Store) quit(c store.Claim) error {
 // acquire takes the lock of the side database, and gives ErrLocked where a
 // living engine has it.
 func (s *Store) acquire(db *conn) (*conn, error) {
-	if s.lock != nil {
+	if s.lock.Load() != nil {
 		return nil, locked(db)
 	}
 	lock, err := dial(s.path+"-engine", "rwc")
@@ -185,13 +185,11 @@ func (s *Store) acquire(db *conn) (*conn, error) {
 	return lock, nil
 }
 
-// fallen says whether nobody has the lock of the side database. To look takes a
-// shared lock of it for a moment.
+// fallen reports whether nobody has the lock of the side database. To look takes a
+// shared lock of it for a moment. It does not wait for who writes, as no reading does: a
+// transaction of the user's that they wait for may be asking.
 func (s *Store) fallen() (bool, error) {
-	s.writing.Lock()
-	held := s.lock != nil
-	s.writing.Unlock()
-	if held {
+	if s.lock.Load() != nil {
 		return false, nil
 	}
 	side, err := dial(s.path+"-engine", "ro")
@@ -218,14 +216,10 @@ func (s *Store) hold(lock *conn) error {
 		return errors.Join(err, lock.close())
 	}
 	defer s.leave()
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	old := s.lock
-	s.lock = lock
-	if old == nil {
-		return nil
+	if old := s.lock.Swap(lock); old != nil {
+		return old.close()
 	}
-	return old.close()
+	return nil
 }
 
 // locked says who has the engine.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -145,5 +146,48 @@ func TestTransactionThatIsTooOldIsRefused(t *testing.T) {
 	var refused *store.TransactionError
 	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "_txlock=immediate") {
 		t.Errorf("it is told %v", err)
+	}
+}
+
+// While somebody in the store waits for the lock that a transaction of a user's has, the
+// transaction can read what the store is, and learns that the store is closed: it waits for
+// nobody who waits for it.
+//
+// spec: B-4
+func TestATransactionWaitsForNobodyWhoWaitsForIt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.db")
+	s := mustOpen(t, path)
+	if _, err := join(s); err != nil { // an engine that it tells of
+		t.Fatal(err)
+	}
+	tx, err := users(t, path).BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	joined, err := s.Join(tx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits, closes := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := s.Claim(t.Context(), store.Claim{Visit: true})
+		waits <- err
+	}()
+	for s.writing.TryLock() { // until it waits
+		s.writing.Unlock()
+		runtime.Gosched()
+	}
+	if _, err := s.Info(t.Context()); err != nil {
+		t.Error(err)
+	}
+	go func() { closes <- s.Close() }()
+	for err = nil; err == nil; runtime.Gosched() { // until Close has begun
+		_, err = joined.Visit(t.Context())
+	}
+	if !errors.Is(err, store.ErrClosed) {
+		t.Errorf("the transaction is told %v", err)
+	}
+	if err := errors.Join(tx.Rollback(), <-waits, <-closes); err != nil {
+		t.Error(err)
 	}
 }

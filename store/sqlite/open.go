@@ -42,17 +42,16 @@ type Store struct {
 	options  Options
 	database string // its identity
 
-	// life is held for reading by whatever uses the store, and for writing by
-	// Close.
-	life   sync.RWMutex
-	closed bool
+	life   sync.Mutex     // guards closed, and inside against one more
+	closed bool           // or about to be
+	inside sync.WaitGroup // what uses the store
+	close  sync.Once
 
 	readers *pool
 	files   files
 
 	writing lock.Lock
 	writer  *conn   // nil after a failure, until the next use
-	lock    *conn   // holds the side database while an engine is joined by this handle
 	version version // what the writer said last, while somebody watches
 
 	foldAfter int64     // see fold
@@ -60,6 +59,8 @@ type Store struct {
 	trimmed   time.Time // when that was tried last; under writing
 
 	clock time.Time // what it said when that was written last by this handle; under writing
+
+	lock atomic.Pointer[conn] // holds the side database while an engine is joined by this handle
 
 	written written // last entries
 
@@ -332,18 +333,23 @@ func explain(path string, err error) error {
 	return err
 }
 
-// Close ends the use of the store. An engine that has not left is dead then.
-// Closing again does nothing.
-func (s *Store) Close() error {
-	s.life.Lock()
-	defer s.life.Unlock()
-	if s.closed {
-		return nil
-	}
-	s.closed = true
+// Close ends the use of the store. An engine that has not left is dead then. It waits for
+// what uses the store, and nothing else can from its beginning. Closing again does nothing.
+func (s *Store) Close() (err error) {
+	s.close.Do(func() {
+		s.life.Lock()
+		s.closed = true
+		s.life.Unlock()
+		s.inside.Wait()
+		err = s.closeAll()
+	})
+	return err
+}
+
+func (s *Store) closeAll() error {
 	errs := []error{s.readers.close()}
-	if s.lock != nil {
-		errs = append(errs, s.lock.close())
+	if lock := s.lock.Load(); lock != nil {
+		errs = append(errs, lock.close())
 	}
 	if s.writer != nil {
 		// The last connection to close copies the log into the file by itself;
@@ -354,14 +360,17 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// enter keeps the store open until leave.
+// enter keeps the store open until leave. It does not wait for Close: a transaction of the
+// user's may have the lock for writing that somebody inside waits for, and must learn that
+// it is to end.
 func (s *Store) enter() error {
-	s.life.RLock()
+	s.life.Lock()
+	defer s.life.Unlock()
 	if s.closed {
-		s.life.RUnlock()
 		return store.ErrClosed
 	}
+	s.inside.Add(1)
 	return nil
 }
 
-func (s *Store) leave() { s.life.RUnlock() }
+func (s *Store) leave() { s.inside.Done() }
