@@ -1,10 +1,9 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql/driver"
-	"slices"
+	"encoding/json"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -44,7 +43,11 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 }
 
 const (
-	selectOwed = `select number, run, seq from perdure_owed where workflow = ? and number > ? order by number limit ? + 0`
+	// selectOwed is one statement, and so sees all workflows at one moment: who reads asks
+	// only for what comes after.
+	selectOwed = `select o.number, o.run, o.seq from json_each(?1) w cross join perdure_owed o
+where o.number in (select number from perdure_owed where workflow = w.value and number > ?2 order by number limit ?3 + 0)
+order by o.number limit ?3 + 0`
 
 	selectOne = `select ` + entryColumns + `, (select s.data from perdure_spilled s where s.id = spill) from perdure_entries where run = ? and seq = ?`
 )
@@ -89,25 +92,23 @@ func (s *Store) owed(ctx context.Context, c store.Claim) (store.Claimed, error) 
 	return out, nil
 }
 
-// owedAfter gives the next numbers of the named workflows, and whether there are
+// owedAfter returns the next numbers of the named workflows, and whether there are
 // more.
 func owedAfter(db *conn, c store.Claim) (page []store.Owed, more bool, err error) {
-	for _, workflow := range c.Workflows {
-		err := db.query(func(row []driver.Value) error {
-			o := store.Owed{Number: integer(row[0])}
-			o.Entry.Run, o.Entry.Seq = journal.Number(integer(row[1])), integer(row[2])
-			page = append(page, o)
-			return nil
-		}, selectOwed, workflow, c.After, int64(c.Owed)+1)
-		if err != nil {
-			return nil, false, err
-		}
+	workflows, err := json.Marshal(c.Workflows)
+	if err != nil {
+		return nil, false, err
 	}
-	slices.SortFunc(page, func(a, b store.Owed) int { return cmp.Compare(a.Number, b.Number) })
+	err = db.query(func(row []driver.Value) error {
+		o := store.Owed{Number: integer(row[0])}
+		o.Entry.Run, o.Entry.Seq = journal.Number(integer(row[1])), integer(row[2])
+		page = append(page, o)
+		return nil
+	}, selectOwed, string(workflows), c.After, int64(c.Owed)+1)
 	if len(page) > c.Owed {
-		return page[:c.Owed], true, nil
+		return page[:c.Owed], true, err
 	}
-	return page, false, nil
+	return page, false, err
 }
 
 // fillOwed reads the head and the entry of what is owed. It is not there any more

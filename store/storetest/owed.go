@@ -11,6 +11,7 @@ func owedChecks() []check {
 		{"owed/an entry is owed until it was told", owedUntilTold},
 		{"owed/entries come in the order of the commits, page by page", owedPages},
 		{"owed/only the named workflows' entries come", owedWorkflows},
+		{"owed/what is committed while somebody reads is not passed over", owedMeanwhile},
 		{"owed/an entry comes with its payload and its run's head", owedWhole},
 		{"owed/a group that is refused owes and tells nothing", owedRolledBack},
 		{"owed/an engine that was taken over is told nothing", owedFenced},
@@ -106,6 +107,47 @@ func owedWorkflows(w *world) {
 	w.same("of both", len(both.Owed), 2)
 	w.same("of none", len(w.claim(store.Claim{Engine: w.engine, Owed: 5}).Owed), 0)
 	w.same("nothing else", len(both.Runs), 0)
+}
+
+// An engine reads on from the last number that it has. So a reading with that number in it
+// must have all that was committed before, of every workflow.
+//
+// spec: L-18
+func owedMeanwhile(w *world) {
+	const groups = 200
+	w.join(0)
+	other := w.start("")
+	other.Head.Workflow = "v"
+	heads := w.written(other, w.start(""))
+	want := [][2]int64{}
+	for seq := int64(2); seq < 2+groups; seq++ {
+		want = append(want, [2]int64{int64(heads[0].Number), seq}, [2]int64{int64(heads[1].Number), seq})
+	}
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for seq := int64(2); seq < 2+groups; seq++ {
+			if err := w.try(w.group(owing(heads[0].Number, seq), owing(heads[1].Number, seq))); err != nil {
+				w.Errorf("Commit: %v", err)
+				return
+			}
+		}
+	}()
+	var got []store.Owed
+	for after, over := int64(0), false; ; {
+		page := w.claim(store.Claim{Engine: w.engine, Now: at(0), Workflows: []string{"v", "w"}, Owed: 50, After: after}).Owed
+		if got = append(got, page...); len(page) > 0 {
+			after = page[len(page)-1].Number
+		} else if over {
+			break
+		}
+		select {
+		case <-written:
+			over = true
+		default:
+		}
+	}
+	w.same("entries", facts(got), want)
 }
 
 func owedWhole(w *world) {
