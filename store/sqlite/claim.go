@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"encoding/json"
+	"slices"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -46,8 +48,7 @@ const (
 	// selectOwed is one statement, and so sees all workflows at one moment: who reads asks
 	// only for what comes after.
 	selectOwed = `select o.number, o.run, o.seq from json_each(?1) w cross join perdure_owed o
-where o.number in (select number from perdure_owed where workflow = w.value and number > ?2 order by number limit ?3 + 0)
-order by o.number limit ?3 + 0`
+where o.number in (select number from perdure_owed where workflow = w.value and number > ?2 order by number limit ?3 + 0)`
 
 	selectOne = `select ` + entryColumns + `, (select s.data from perdure_spilled s where s.id = spill) from perdure_entries where run = ? and seq = ?`
 )
@@ -105,6 +106,7 @@ func owedAfter(db *conn, c store.Claim) (page []store.Owed, more bool, err error
 		page = append(page, o)
 		return nil
 	}, selectOwed, string(workflows), c.After, int64(c.Owed)+1)
+	slices.SortFunc(page, func(a, b store.Owed) int { return cmp.Compare(a.Number, b.Number) })
 	if len(page) > c.Owed {
 		return page[:c.Owed], true, err
 	}
