@@ -42,9 +42,9 @@ type Store struct {
 	options  Options
 	database string // its identity
 
-	life   sync.Mutex     // guards closed, and inside against one more
-	closed bool           // or about to be
-	inside sync.WaitGroup // what uses the store
+	life   sync.Mutex    // guards the next two
+	inside int           // how many calls use the store
+	closed chan struct{} // nil before Close; it is closed when none does any more
 	close  sync.Once
 
 	readers *pool
@@ -338,9 +338,11 @@ func explain(path string, err error) error {
 func (s *Store) Close() (err error) {
 	s.close.Do(func() {
 		s.life.Lock()
-		s.closed = true
+		s.closed = make(chan struct{})
+		s.inside++
 		s.life.Unlock()
-		s.inside.Wait()
+		s.leave()
+		<-s.closed
 		err = s.closeAll()
 	})
 	return err
@@ -366,11 +368,17 @@ func (s *Store) closeAll() error {
 func (s *Store) enter() error {
 	s.life.Lock()
 	defer s.life.Unlock()
-	if s.closed {
+	if s.closed != nil {
 		return store.ErrClosed
 	}
-	s.inside.Add(1)
+	s.inside++
 	return nil
 }
 
-func (s *Store) leave() { s.inside.Done() }
+func (s *Store) leave() {
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.inside--; s.inside == 0 && s.closed != nil {
+		close(s.closed)
+	}
+}
