@@ -216,6 +216,29 @@ func TestWhereTakesTheFirstThatMatchesAndLeavesTheOthers(t *testing.T) {
 	}, wf)
 }
 
+// A message that has come while a wait with a condition is open belongs to that wait, also
+// where code of the run begins another one before the condition was asked.
+//
+// spec: L-6
+func TestAWaitThatBeginsIsBehindThoseThatWait(t *testing.T) {
+	even := perdure.Where(func(i int) bool { return i%2 == 0 })
+	var between func()
+	wf := perdure.Define("w", func(ctx context.Context, _ int) ([]int, error) {
+		first := paid.Future(ctx, even)
+		between()
+		second := paid.Future(ctx)
+		return collect(ctx, first, second)
+	})
+	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+		between = func() { send(w, paid, "line", 4) }
+		begun(w, wf, "line", 0)
+		synctest.Wait()
+		between = func() {}
+		send(w, paid, "line", 5)
+		gives(w, wf, "line", []int{4, 5})
+	}, wf)
+}
+
 // spec: L-6
 func TestWaitBeforeAnInstant(t *testing.T) {
 	type limits struct {

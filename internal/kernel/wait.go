@@ -160,11 +160,16 @@ func (o *operation) heed(ctx context.Context) {
 	}
 }
 
-// listen has an operation end with a message, if that is there. What others look
-// through is not the beginning of what it has to look through.
+// listen has an operation end with a message, if that is there, and gets in line where
+// others that have waited longer are to have a turn for it. What others look through is
+// not the beginning of what it has to look through.
 func (o *operation) listen(b *branch) {
 	o.forMessage = true
 	o.run.inbox.scanAgain()
+	if o.run.trying > 0 {
+		o.offer()
+		return
+	}
 	o.pick(b)
 }
 
