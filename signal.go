@@ -108,9 +108,9 @@ func signalName(name string) error {
 }
 
 // Wait waits for the next message of this signal and takes it: no other wait gets
-// it. A message that came before the wait counts. While it waits, the run may
-// leave memory. Where ctx was made by the workflow and ends first, nothing is
-// taken.
+// it. A message that came before the wait counts. Of several waits that want a
+// message, the one that began first gets it. While it waits, the run may leave
+// memory. Where ctx was made by the workflow and ends first, nothing is taken.
 func (s Signal[T]) Wait(ctx context.Context, opts ...WaitOption) (T, error) {
 	w, err := s.spec(opts)
 	if err != nil {

@@ -37,8 +37,8 @@ func (s *salvage) knowsOfChildren(scope int64) int {
 
 // findKnowing finds that for every scope. Code knows of a failure in its own branch, and in
 // the branches that it has opened, since it awaits these. Of a failure beside it the code
-// knows where it has heard of something there (findHeard), else not. A scope without a
-// goroutine knows what the code does that has opened it.
+// knows only if it has heard of something there (findHeard). A scope without a goroutine
+// knows what the code that opened it knows.
 func (s *salvage) findKnowing() {
 	opened := s.findPlaces()
 	s.findHeard()

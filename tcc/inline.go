@@ -34,8 +34,8 @@ func (p *Participant[A, R]) In(e Ending) (R, bool, error) {
 //
 // When the run ends meanwhile, however it does, or the branch that the TCC is in is
 // cancelled, the TCC goes on until it has ended too: it is cancelled, or where that is
-// decided, confirmed. Where ctx ends, Inline returns the error of ctx, and the TCC does the
-// same while the run goes on. Only a run that continues as new leaves it behind. The overall
+// decided, confirmed. Where ctx ends, Inline returns the error of ctx, and the TCC ends in
+// the same way, beside the run. Only a run that continues as new leaves it behind. The overall
 // timeout is that of the run.
 func (t *TCC[I]) Inline(ctx context.Context, in I, opts ...perdure.BranchOption) (Ending, error) {
 	p := t.def.compile()

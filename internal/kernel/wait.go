@@ -160,9 +160,9 @@ func (o *operation) heed(ctx context.Context) {
 	}
 }
 
-// listen has an operation end with a message, if that is there, and gets in line where
-// others that have waited longer are to have a turn for it. What others look through is
-// not the beginning of what it has to look through.
+// listen has an operation end with a message, if that is there. Where waits that are older
+// are about to look, it gets in line. It has the scans begin anew, since they may be past
+// messages that it wants.
 func (o *operation) listen(b *branch) {
 	o.forMessage = true
 	o.run.inbox.scanAgain()

@@ -45,8 +45,8 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 }
 
 const (
-	// selectOwed is one statement, and so sees all workflows at one moment: who reads asks
-	// only for what comes after.
+	// selectOwed sees all workflows at one moment, since it is one statement. Otherwise the
+	// cursor of the caller could pass a number that is committed between two.
 	selectOwed = `select o.number, o.run, o.seq from json_each(?1) w cross join perdure_owed o
 where o.number in (select number from perdure_owed where workflow = w.value and number > ?2 order by number limit ?3 + 0)`
 

@@ -186,8 +186,8 @@ func (s *Store) acquire(db *conn) (*conn, error) {
 }
 
 // fallen reports whether nobody has the lock of the side database. To look takes a
-// shared lock of it for a moment. It does not wait for who writes, as no reading does: a
-// transaction of the user's that they wait for may be asking.
+// shared lock of it for a moment. It does not wait for the writer, as no reading does: the
+// caller may be in a transaction that the writer waits for.
 func (s *Store) fallen() (bool, error) {
 	if s.lock.Load() != nil {
 		return false, nil

@@ -44,7 +44,7 @@ type Store struct {
 
 	life   sync.Mutex    // guards the next two
 	inside int           // how many calls use the store
-	closed chan struct{} // nil before Close; it is closed when none does any more
+	closed chan struct{} // nil before Close; it is closed when Close has begun and no call is inside
 	close  sync.Once
 
 	readers *pool
@@ -334,7 +334,8 @@ func explain(path string, err error) error {
 }
 
 // Close ends the use of the store. An engine that has not left is dead then. It waits for
-// what uses the store, and nothing else can from its beginning. Closing again does nothing.
+// the calls that use the store. Calls that come after it began get [store.ErrClosed].
+// Closing again does nothing.
 func (s *Store) Close() (err error) {
 	s.close.Do(func() {
 		s.life.Lock()

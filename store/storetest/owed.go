@@ -133,6 +133,7 @@ func owedMeanwhile(w *world) {
 			}
 		}
 	}()
+	defer func() { <-written }()
 	var got []store.Owed
 	for after, over := int64(0), false; ; {
 		page := w.claim(store.Claim{Engine: w.engine, Now: at(0), Workflows: []string{"v", "w"}, Owed: 50, After: after}).Owed

@@ -21,7 +21,7 @@ func (e *Env) hold(i int) func(context.Context, Deeds) (int64, error) {
 }
 
 // Confirmed is the sum that a participant books by one try and one confirm. A try books 1,
-// and a confirm books the rest, so that two tries have another sum.
+// and a confirm books the rest, so two tries add up to something else.
 const Confirmed = 11
 
 // settle confirms or cancels what was held: it books the rest, or takes back what was
