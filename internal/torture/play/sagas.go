@@ -32,7 +32,8 @@ func (e *Env) saga(f program.Flow) *saga.Saga[Deeds] {
 		if n.Undo && n.Way == "with" {
 			saga.UndoWith(step, e.undone)
 		} else if n.Undo {
-			step.Undo(e.then(i, "undo")).UndoRetry(brisk).UndoTimeout(attemptTime)
+			// Some policies try once, while processes are stopped and servers are away.
+			step.Undo(e.then(i, "undo")).UndoRetry(brisk).UndoTimeout(time.Minute)
 		}
 		switch n.Way {
 		case "variable":
