@@ -3,6 +3,7 @@ package perdure_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -77,45 +78,56 @@ func TestASilentBrokerSilencesNoListener(t *testing.T) {
 	})
 }
 
+// A listener whose application does not answer holds up neither another one, nor the
+// broker, nor more of the memory than its room: where runs only end, and where events of
+// theirs are told before.
+//
 // spec: L-18
 func TestASilentListenerSilencesNeitherOthersNorTheBroker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var slow, other ears
-		var s subscriber
-		let := make(chan struct{})
-		var mu sync.Mutex
-		now, most := 0, 0
-		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
-			return perdure.Step(ctx, "s", emits(nil, "a"))
-		}, perdure.Listener{Call: func(ctx context.Context, end perdure.Ended) error {
-			mu.Lock()
-			now++
-			most = max(most, now)
-			mu.Unlock()
-			<-let
-			mu.Lock()
-			now--
-			mu.Unlock()
-			return slow.hear(ctx, end)
-		}}, perdure.Listener{Call: other.hear})
-		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, wf)
-		defer func() { w.end() }()
-		started(t, w, wf, 3*many)
-		once(t, "the other listener", other.times(), 3*many)
-		if n := len(s.types()); n != 3*many {
-			t.Errorf("the broker has %d events, want %d", n, 3*many)
-		}
-		close(let)
-		time.Sleep(time.Hour)
-		once(t, "the slow listener", slow.times(), 3*many)
-		once(t, "the other listener", other.times(), 3*many)
-		if most != 16 {
-			t.Errorf("%d calls at a time, want 16", most)
-		}
-		nothingOwed(t, w)
-		w.end()
-		w.begin()
-		time.Sleep(time.Hour)
-		once(t, "the other listener", other.times(), 3*many)
-	})
+	for name, events := range map[string][]string{"ends": nil, "events and ends": {"a"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var slow, other ears
+				var s subscriber
+				let := make(chan struct{})
+				var mu sync.Mutex
+				now, most := 0, 0
+				wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+					return perdure.Step(ctx, "s", emits(nil, events...))
+				}, perdure.Listener{Call: func(ctx context.Context, end perdure.Ended) error {
+					mu.Lock()
+					now++
+					most = max(most, now)
+					mu.Unlock()
+					<-let
+					mu.Lock()
+					now--
+					mu.Unlock()
+					return slow.hear(ctx, end)
+				}}, perdure.Listener{Call: other.hear})
+				w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, wf)
+				defer func() { w.end() }()
+				started(t, w, wf, 3*many)
+				once(t, "the other listener", other.times(), 3*many)
+				if n, want := len(s.types()), len(events)*3*many; n != want {
+					t.Errorf("the broker has %d events, want %d", n, want)
+				}
+				if n := runtime.NumGoroutine(); n > 2*many {
+					t.Errorf("%d goroutines while one listener is silent", n)
+				}
+				close(let)
+				time.Sleep(time.Hour)
+				once(t, "the slow listener", slow.times(), 3*many)
+				once(t, "the other listener", other.times(), 3*many)
+				if most != 16 {
+					t.Errorf("%d calls at a time, want 16", most)
+				}
+				nothingOwed(t, w)
+				w.end()
+				w.begin()
+				time.Sleep(time.Hour)
+				once(t, "the other listener", other.times(), 3*many)
+			})
+		})
+	}
 }

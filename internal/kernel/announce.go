@@ -95,12 +95,16 @@ type announcer struct {
 	reads  bool
 }
 
-// announce tells what is owed, until stop ends.
-func (k *Kernel) announce(stop, calls context.Context) {
-	a := &announcer{
+func newAnnouncer(k *Kernel, stop, calls context.Context) *announcer {
+	return &announcer{
 		k: k, stop: stop, calls: calls, known: map[string]bool{}, rooms: map[*Listener]*room{},
 		lines: map[journal.Number]*follow{}, mine: map[int64]bool{}, behind: map[journal.Number]int64{}, heard: map[int64][]*Listener{},
 	}
+}
+
+// announce tells what is owed, until stop ends.
+func (k *Kernel) announce(stop, calls context.Context) {
+	a := newAnnouncer(k, stop, calls)
 	select {
 	case <-k.owing: // it looks anyway
 	default:
@@ -157,7 +161,7 @@ func (a *announcer) look() bool {
 	a.mu.Lock()
 	a.reads = true
 	a.mu.Unlock()
-	goesOn := a.read(fresh, 0, a.after, nil) && a.read(names, a.after, math.MaxInt64, a.crowded) && a.catchUp(names)
+	goesOn := a.read(fresh, 0, a.after, nil) && a.read(names, a.after, math.MaxInt64, func(int64) bool { return a.crowded() }) && a.catchUp(names)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.reads = false
@@ -169,8 +173,8 @@ func (a *announcer) look() bool {
 }
 
 // read hands on what is owed of those workflows, with numbers above after; until enough,
-// where that is not nil.
-func (a *announcer) read(names []string, after, upTo int64, enough func() bool) bool {
+// asked with the next number, where that is not nil.
+func (a *announcer) read(names []string, after, upTo int64, enough func(number int64) bool) bool {
 	wait := 10 * time.Millisecond
 	for more := len(names) > 0 && after < upTo; more; {
 		claimed, err := a.k.store.Claim(context.Background(), store.Claim{
@@ -189,7 +193,7 @@ func (a *announcer) read(names []string, after, upTo int64, enough func() bool) 
 			if o.Number > upTo {
 				return true
 			}
-			if enough != nil && enough() {
+			if enough != nil && enough(o.Number) {
 				return true
 			}
 			after = o.Number
@@ -328,7 +332,11 @@ func (a *announcer) tellEnd(o telling) error {
 			if err != nil {
 				a.k.listenerFailed(o.Head, err)
 			}
-			told <- err == nil || a.calls.Err() == nil // one that was cut off is told again
+			heard := err == nil || a.calls.Err() == nil // one that was cut off is told again
+			if heard {
+				a.hasHeard(o.Head.Number, l)
+			}
+			told <- heard
 		}()
 	}
 	all := true

@@ -11,7 +11,8 @@ import (
 // is bounded, and each has its own: a broker that does not answer fills the room of the
 // subscriber, and listeners hear on. What finds no place stays in the store. The announcer
 // reads on past it, keeps in mind where it began, and reads it again once half of the
-// room is free. An end that some listeners have a place for is told to these at once.
+// room is free. An end that some listeners have a place for is told to these at once, and
+// a listener that has heard of an end has its place back while others are still called.
 //
 // Of one run all is told in order. So what follows something that found no place waits
 // with it, and what is in line behind something that is being told takes a place in the
@@ -158,18 +159,45 @@ func (a *announcer) done(t telling) (next telling, more bool) {
 	} else {
 		delete(a.heard, t.Number)
 	}
-	a.free(t.lanes)
 	in := a.lines[run]
+	delete(a.lines, run)
+	a.free(in.lanes)
 	if len(in.next) == 0 {
-		delete(a.lines, run)
 		return telling{}, false
 	}
-	next, in.next = in.next[0], in.next[1:]
-	a.take(next.who) // whatever the bound: what it has waited for was bounded
-	a.free(next.lanes)
-	next.lanes = next.who
-	in.lanes = next.who
-	return next, true
+	return a.advance(in.next)
+}
+
+// advance gives the first in line its turn, if there is a place for it in the rooms of those
+// who are to hear of it. If there is none, all that are in line wait in the store.
+func (a *announcer) advance(line []telling) (next telling, more bool) {
+	next = line[0]
+	run := next.Head.Number
+	a.leave(next)
+	if next, more = a.admit(next.Owed, next.who); more {
+		a.lines[run].next = line[1:]
+		return next, true
+	}
+	for _, t := range line[1:] {
+		a.leave(t)
+		a.behind[run] = t.Number
+	}
+	return telling{}, false
+}
+
+// leave takes an entry out of the line.
+func (a *announcer) leave(t telling) {
+	delete(a.mine, t.Number)
+	a.free(t.lanes)
+}
+
+// hasHeard gives back the place of a listener that has heard of an end.
+func (a *announcer) hasHeard(run journal.Number, l *Listener) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	in := a.lines[run]
+	in.lanes = slices.DeleteFunc(slices.Clone(in.lanes), func(other *Listener) bool { return other == l })
+	a.free([]*Listener{l})
 }
 
 // catchUp reads again what found no place in rooms that have some now.
@@ -187,10 +215,14 @@ func (a *announcer) catchUp(names []string) bool {
 		from := r.behind - 1
 		r.behind = 0
 		a.mu.Unlock()
-		if !a.read(names, from, a.after, func() bool {
+		if !a.read(names, from, a.after, func(number int64) bool {
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			return r.behind != 0
+			if r.behind == 0 {
+				return false
+			}
+			r.behind = min(r.behind, number)
+			return true
 		}) {
 			return false
 		}
