@@ -132,8 +132,8 @@ func (c *Client) Resume(ctx context.Context, id string) error { return c.runs.Re
 // code is conflict, and where one that failed is not here any more, not_found.
 //
 // A run in another status gives an [Error] of code wrong_state. So do one in which a
-// [StepTx] committed after a failure while its name occurs more than once without a [Key],
-// and one after which another run has had the workflow ID; while that is open, the code is conflict. A
+// [StepTx] committed after a failure, or a branch began a child after it had heard of
+// something, while its name occurs more than once without a [Key], and one after which another run has had the workflow ID; while that is open, the code is conflict. A
 // run that was retried already gives the run which that made, and [Run.New] is false.
 func (c *Client) Retry(ctx context.Context, id string) (*RawRun, error) {
 	s, err := c.desk.Retry(ctx, id)

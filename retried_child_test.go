@@ -260,6 +260,78 @@ func TestARetryKeepsTheChildrenOfOtherBranches(t *testing.T) {
 	}, parent, child)
 }
 
+// A child that began in a branch after this had heard of something is not begun again, as
+// that would be another run with keys of its own: one that has completed, one that is open,
+// and one that has failed. A step that was done there is done again, under its key.
+//
+// spec: F-18, P-4
+func TestARetryKeepsTheChildrenOfABranchThatHasHeard(t *testing.T) {
+	for name, c := range map[string]struct {
+		broken string // in the child
+		open   bool   // the child is, when its parent is retried
+	}{
+		"it has completed": {},
+		"it has failed":    {broken: "second"},
+		"it is open":       {open: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOuting()
+			o.parent = perdure.Define("hears", func(ctx context.Context, n int) (int, error) {
+				if err := perdure.SetVariable(ctx, "of-all", "yes"); err != nil {
+					return 0, err
+				}
+				bad := perdure.Async(ctx, "bad", o.step("bad"), perdure.NoRetry)
+				hears := perdure.Go(ctx, "hears", func(ctx context.Context) (int, error) {
+					if err := perdure.Sleep(ctx, time.Minute); err != nil {
+						return 0, err
+					}
+					if _, _, err := perdure.Variable[string](ctx, "of-all"); err != nil {
+						return 0, err
+					}
+					if _, err := perdure.Step(ctx, "mail", o.step("mail")); err != nil {
+						return 0, err
+					}
+					return perdure.Go(ctx, "deep", func(ctx context.Context) (int, error) {
+						return o.child.Child(ctx, n).Await(ctx)
+					}).Await(ctx)
+				})
+				if _, err := bad.Await(ctx); err != nil {
+					return 0, errors.Join(err, perdure.Sleep(ctx, time.Hour))
+				}
+				return hears.Await(ctx)
+			}, perdure.DeadLetters(true))
+			inBothModes(t, func(t *testing.T, w *world) {
+				o.breaks("bad", c.broken)
+				o.did()
+				old := begin(t, w, o.parent, 7, perdure.ID("x"))
+				time.Sleep(2 * time.Minute)
+				child := w.childrenOf("x")[0]
+				if !c.open {
+					w.sendGo(t, child)
+				}
+				ends(t, old, "bad is broken")
+				o.breaks()
+				again := retry(t, w, o.parent, "x")
+				time.Sleep(time.Minute)
+				for _, begun := range append(w.childrenOf("x"), child) { // one that was begun anew would wait for it
+					w.sendGo(t, begun)
+				}
+				if out := ends(t, again, ""); out != 8 {
+					t.Errorf("its output is %d", out)
+				}
+				did := o.did()
+				slices.Sort(did)
+				if !slices.Equal(did, []string{"bad", "first", "mail", "mail", "second"}) {
+					t.Errorf("what was done is %v", did)
+				}
+				if left := w.letters(perdure.DeadLetterQuery{}); len(left) != 0 {
+					t.Errorf("there are left %+v", left)
+				}
+			}, o.parent, o.child)
+		})
+	}
+}
+
 // A child that is not there any more cannot be gone on with; one that never began is begun.
 //
 // spec: F-18, P-4

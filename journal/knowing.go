@@ -38,10 +38,21 @@ func (s *salvage) knowsOfChildren(scope int64) int {
 // findKnowing finds that for every scope. Code knows of a failure in its own branch, and in
 // the branches that it has opened, since it awaits these. Of a failure beside it the code
 // knows only if it has heard of something there (findHeard). A scope without a goroutine
-// knows what the code that opened it knows.
+// knows what the code that opened it knows. Before, it finds what they would know if none
+// had heard of anything.
 func (s *salvage) findKnowing() {
+	s.learnFrom(func() {})
+	s.unheard = map[int64]int{}
+	for scope, p := range s.places {
+		s.unheard[scope] = p.knows
+	}
+	s.learnFrom(s.findHeard)
+}
+
+// learnFrom finds what scopes know, by what was heard and by what has failed.
+func (s *salvage) learnFrom(heard func()) {
 	opened := s.findPlaces()
-	s.findHeard()
+	heard()
 	for _, i := range s.culprits {
 		for scope := s.entries[i].Op.Scope; scope != 0 && s.places[scope] != nil; scope = s.places[scope].in {
 			p := s.places[scope]

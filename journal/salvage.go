@@ -35,9 +35,10 @@ import (
 //
 // After the cut of the code that began it, a step's result stays too where that code
 // cannot have acted on a failure, since the step is one of a declaration; and where a
-// transaction has it, which must not be made twice. Of other steps the journal cannot
-// tell: whether code awaited what had failed before it began the next step has no
-// entry, and code that did may have begun it because of that.
+// transaction has it, which must not be made twice. Nor must the run of a child: it stays
+// where its branch had only heard of something. Of other steps the journal cannot tell:
+// whether code awaited what had failed before it began the next step has no entry, and code
+// that did may have begun it because of that.
 //
 // A child that has not ended well stays begun, and its end is left out: whoever retries
 // goes on with it, or with a run that retries it. A child of anew is begun anew, and so
@@ -52,9 +53,9 @@ import (
 // the outside world may have seen them done, and undone, under the idempotency keys of
 // the old run, so these would not do it again.
 //
-// It returns an error of CodeWrongState where such a transaction is of a step whose name
-// occurs more than once, without a key, or is in a scope like that: steps that are done
-// anew before it may change which occurrence it is.
+// It returns an error of CodeWrongState where such a step or child has a name that occurs
+// more than once, without a key, or is in a scope like that: what is done anew before it may
+// change which occurrence it is.
 func Salvage(entries []Entry, anew ...RunID) (kept []Entry, redone []string, err error) {
 	if len(entries) == 0 {
 		return nil, nil, nil
@@ -90,7 +91,8 @@ type salvage struct {
 	gone     []RunID          // children that are begun anew
 	bases    map[int64]string // of scopes: the same for those that are about the same
 	places   map[int64]*place // of scopes
-	needed   map[int64]bool   // scopes in which a transaction has committed that counts
+	unheard  map[int64]int    // what their code would know if it had heard of nothing
+	needed   map[int64]bool   // scopes in which something is that stays, whatever comes of it
 	anew     map[string]bool  // bases in which phases begin from the top
 	undone   map[string]bool  // paths, of what was undone or cancelled well
 }
@@ -458,7 +460,7 @@ func (s *salvage) keep() []Entry {
 	return out
 }
 
-// holds reports whether an entry is in the new journal, whatever has committed.
+// holds reports whether an entry is in the new journal, also if nothing in it had to stay.
 func (s *salvage) holds(i int, e *Entry) bool {
 	r := s.ops[e.Op]
 	base := s.bases[e.Op.Scope]
@@ -469,7 +471,7 @@ func (s *salvage) holds(i int, e *Entry) bool {
 		return false
 	case s.anew[base] && e.isOfPhase():
 		return false
-	case e.Kind == ChildStarted && e.Detail != nil && slices.Contains(s.gone, e.Detail.Other):
+	case s.isGone(e):
 		return false
 	case e.isOperation():
 		return s.counts(i, e, r)

@@ -314,6 +314,18 @@ func TestSalvage(t *testing.T) {
 			},
 			want: []string{"ScopeOpened one", "ScopeOpened two", "ChildStarted pack in 3", "ChildStarted mail in 3", "ChildCompleted pack in 3"},
 		},
+		"children of a branch that has only heard of something stay, with their scopes, and what else it did since does not": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "in", with(branch)), row(sf, "a", failing("no")), row(sc, "reads", in(2), with(heard)), row(sc, "mail", in(2)),
+				row(journal.ChildStarted, "pack", in(2)), row(journal.ChildCompleted, "pack", in(2)), row(journal.ScopeOpened, "deep", in(2), with(branch)), row(journal.ScopeOpened, "plain", in(2)),
+				row(journal.ChildStarted, "open", in(8)), row(journal.ChildStarted, "broken", in(9)), row(journal.ChildStarted, "away", in(2), detached), row(journal.ChildStarted, "off", in(2)),
+				row(journal.ChildCompleted, "broken", in(9), failing("no box")), row(journal.ChildCompleted, "off", in(2), with(func(d *journal.Detail) { d.Outcome = journal.Compensated })), row(rf, "", by("no")),
+			},
+			want: []string{
+				"ScopeOpened in", "ChildStarted pack in 2", "ChildCompleted pack in 2", "ScopeOpened deep in 2", "ScopeOpened plain in 2", "ChildStarted open in 5", "ChildStarted broken in 6",
+				"ChildStarted away in 2",
+			},
+		},
 		"a step that was undone is done anew, with what its branch did": {
 			was: []journal.Entry{
 				row(journal.ScopeOpened, "child:a", with(func(d *journal.Detail) { d.Does = "a" })), row(journal.ChildStarted, "pack", in(2)), row(journal.ChildCompleted, "pack", in(2)), row(sc, "a"),
@@ -476,6 +488,7 @@ func TestSalvageRefusesTransactionsThatMayBeMistaken(t *testing.T) {
 		"one that a fact tells of":  {[]journal.Entry{row(sf, "a", failing("no")), row(sc, "book", with(tx)), row(journal.StepSkipped, "book", fact), row(rf, "", by("no"))}, ""},
 		"one that was going on":     {[]journal.Entry{row(ss, "book"), row(sc, "book", second), row(sf, "a", failing("no")), row(sc, "book", with(tx)), row(rf, "", by("no"))}, ""},
 		"what no transaction has":   {[]journal.Entry{row(sf, "a", failing("no")), row(sc, "mail"), row(sc, "mail", second), row(rf, "", by("no"))}, ""},
+		"a child that knows of it":  {[]journal.Entry{row(journal.ScopeOpened, "in", with(branch)), row(sf, "a", failing("no")), row(sc, "reads", in(2), with(heard)), row(journal.ChildStarted, "pack", in(2)), row(journal.ChildStarted, "pack", in(2), second), row(rf, "", by("no"))}, "child in/pack has begun"},
 		"one in a branch beside it": {[]journal.Entry{row(journal.ScopeOpened, "beside", with(branch)), row(sf, "a", failing("no")), row(sc, "book", in(2), with(tx)), row(sc, "book", in(2), with(tx), second), row(rf, "", by("no"))}, ""},
 	} {
 		_, _, err := journal.Salvage(numbered(append([]journal.Entry{start()}, c.was...)))

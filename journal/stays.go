@@ -1,0 +1,88 @@
+package journal
+
+import "slices"
+
+// stays reports whether an operation stays that code may have begun because of what is done
+// anew, since no idempotency key would keep it from being made a second time: a step whose
+// result is in a transaction of the application's, and a child of a branch that had only
+// heard of something, which would be another run with keys of its own. What was undone does
+// not stay, and what undoes a step is done whenever that is.
+func (s *salvage) stays(r *salvaged) bool {
+	if r == nil || r.again || r.phase == PhaseUndo {
+		return false
+	}
+	first, end := &s.entries[r.first], &s.entries[r.end]
+	if first.Kind == ChildStarted {
+		return r.first < s.unheard[first.Op.Scope] && !s.calledOff(r) && !s.isGone(first)
+	}
+	return end.Kind == StepCompleted && end.Detail != nil && end.Detail.Tx
+}
+
+// isGone reports whether an entry has begun a child that is begun anew.
+func (s *salvage) isGone(e *Entry) bool {
+	return e.Kind == ChildStarted && e.Detail != nil && slices.Contains(s.gone, e.Detail.Other)
+}
+
+// findNeeded finds the scopes in which such operations are, and those that these stand for.
+func (s *salvage) findNeeded() {
+	s.needed = map[int64]bool{}
+	for op, r := range s.ops {
+		if s.stays(r) {
+			s.need(op.Scope)
+		}
+	}
+}
+
+func (s *salvage) need(scope int64) {
+	for ; scope > 0 && s.places[scope] != nil && !s.needed[scope]; scope = s.places[scope].in {
+		s.needed[scope] = true
+		s.need(s.places[scope].stands)
+	}
+}
+
+// isNeeded reports whether an entry is of an operation that stays, or opens a scope of one.
+// The end of a child that failed is left out.
+func (s *salvage) isNeeded(e *Entry) bool {
+	if e.Kind == ScopeOpened || e.Kind == CleanupPlanned {
+		return s.needed[e.Seq]
+	}
+	if e.Kind == ChildCompleted && e.fails() {
+		return false
+	}
+	return e.isOperation() && s.stays(s.ops[e.Op])
+}
+
+// mistakable returns an error where an operation stays that would else be done anew, and its
+// name, or that of a scope around it, occurs again: what is done anew may ask for that name
+// more often than before, and would be taken for another one.
+func (s *salvage) mistakable() error {
+	times := map[Op]int{}
+	for i := range s.entries {
+		if e := &s.entries[i]; !e.Kind.IsFact() {
+			name := e.Op
+			name.Occ = 0
+			times[name] = max(times[name], e.Op.Occ)
+		}
+	}
+	for i := range s.entries {
+		e := &s.entries[i]
+		name := e.Op
+		name.Occ = 0
+		if times[name] < 2 || !s.isNeeded(e) || s.holds(i, e) {
+			continue
+		}
+		what, did := "step ", "has a transaction that committed"
+		switch e.Kind {
+		case ChildStarted, ChildCompleted:
+			what, did = "child ", "has begun"
+		case ScopeOpened, CleanupPlanned:
+			what, did = "scope ", "has a transaction that committed, or a child that has begun,"
+		}
+		return &Error{
+			Code: CodeWrongState, Op: "salvage",
+			Message: what + s.bases[e.Op.Scope] + e.Op.String() + " " + did + " after something had failed, and its name occurs more than once: a retry could take it for another one",
+			Hint:    "start a new run for what is left to do, and give each of them a Key from now on",
+		}
+	}
+	return nil
+}
