@@ -332,6 +332,92 @@ func TestARetryKeepsTheChildrenOfABranchThatHasHeard(t *testing.T) {
 	}
 }
 
+// What the end of a run has given up, or the cancellation of a branch, goes on in the retry:
+// a child that was open, which ends with its parent or does not, and a step.
+//
+// spec: F-18, P-4
+func TestARetryGoesOnWithWhatWasGivenUp(t *testing.T) {
+	o := newOuting()
+	tidy := func(ctx context.Context) error {
+		return perdure.Finally(ctx, "tidy", func(ctx context.Context) error {
+			_, err := perdure.Step(ctx, "tidy", o.step("tidy"))
+			return err
+		})
+	}
+	await := func(ctx context.Context) (int, error) {
+		c := o.child.Child(ctx, 7)
+		if err := perdure.Sleep(ctx, time.Minute); err != nil {
+			return 0, err
+		}
+		if _, err := perdure.Step(ctx, "own", o.step("own"), perdure.NoRetry); err != nil {
+			return 0, err
+		}
+		return c.Await(ctx)
+	}
+	// A branch that the code cancels, and then makes good for, when its own step has failed.
+	cancels := func(ctx context.Context, do func(ctx context.Context) (int, error)) (int, error) {
+		b := perdure.Go(ctx, "branch", do)
+		if err := perdure.Sleep(ctx, time.Minute); err != nil {
+			return 0, err
+		}
+		if _, err := perdure.Step(ctx, "own", o.step("own"), perdure.NoRetry); err != nil {
+			b.Cancel(ctx, "own has failed")
+			_, sorry := perdure.Step(ctx, "sorry", o.step("sorry"))
+			return 0, errors.Join(err, sorry)
+		}
+		return b.Await(ctx)
+	}
+	for name, code := range map[string]func(ctx context.Context, _ int) (int, error){
+		"a child that nobody awaits any more": func(ctx context.Context, _ int) (int, error) { return await(ctx) },
+		"a child while it is tidied up": func(ctx context.Context, _ int) (int, error) {
+			if err := tidy(ctx); err != nil {
+				return 0, err
+			}
+			return await(ctx)
+		},
+		"a child of a branch": func(ctx context.Context, _ int) (int, error) {
+			return cancels(ctx, func(ctx context.Context) (int, error) { return o.child.Child(ctx, 7).Await(ctx) })
+		},
+		"a wait in a branch of a branch": func(ctx context.Context, _ int) (int, error) {
+			return cancels(ctx, func(ctx context.Context) (int, error) {
+				return perdure.Go(ctx, "deep", func(ctx context.Context) (int, error) { return 8, perdure.Sleep(ctx, time.Hour) }).Await(ctx)
+			})
+		},
+		"a step of a branch": func(ctx context.Context, _ int) (int, error) {
+			return cancels(ctx, func(ctx context.Context) (int, error) {
+				return perdure.Step(ctx, "slow", func(ctx context.Context) (int, error) {
+					select {
+					case <-ctx.Done():
+					case <-time.After(time.Hour):
+					}
+					return 8, ctx.Err()
+				})
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parent := perdure.Define("gives-up", code)
+			inBothModes(t, func(t *testing.T, w *world) {
+				o.breaks("own")
+				ends(t, begin(t, w, parent, 7, perdure.ID("x")), "own is broken")
+				children := w.childrenOf("x")
+				o.breaks()
+				time.Sleep(time.Minute)
+				again := retry(t, w, parent, "x")
+				time.Sleep(2 * time.Minute)
+				for _, child := range append(children, w.childrenOf("x")...) {
+					w.sendGo(t, child)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 1000*time.Hour)
+				defer cancel()
+				if out, err := again.Result(ctx); out != 8 || err != nil {
+					t.Errorf("it gives %d, %v", out, err)
+				}
+			}, parent, o.child)
+		})
+	}
+}
+
 // A child that is not there any more cannot be gone on with; one that never began is begun.
 //
 // spec: F-18, P-4

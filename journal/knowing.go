@@ -38,8 +38,8 @@ func (s *salvage) knowsOfChildren(scope int64) int {
 // findKnowing finds that for every scope. Code knows of a failure in its own branch, and in
 // the branches that it has opened, since it awaits these. Of a failure beside it the code
 // knows only if it has heard of something there (findHeard). A scope without a goroutine
-// knows what the code that opened it knows. Before, it finds what they would know if none
-// had heard of anything.
+// knows what the code that opened it knows. It is found twice: as if no
+// branch had heard of anything, which is in unheard, and with what they had heard.
 func (s *salvage) findKnowing() {
 	s.learnFrom(func() {})
 	s.unheard = map[int64]int{}
@@ -63,7 +63,7 @@ func (s *salvage) learnFrom(heard func()) {
 	for i := s.cut; i < s.over; i++ {
 		e := &s.entries[i]
 		if p := s.places[opened[e.Op]]; e.Kind == ScopeCancelled && p != nil {
-			p.until = min(p.until, i)
+			p.until = min(p.until, s.stopsOf(i, opened[e.Op]))
 		}
 		if e.fails() && !s.isDealtWith(i) {
 			s.failures = append(s.failures, i)
@@ -73,6 +73,23 @@ func (s *salvage) learnFrom(heard func()) {
 	for i := range s.entries {
 		s.settle(i)
 	}
+}
+
+// stopsOf returns where the stops begin that the cancellation of a branch was recorded with:
+// what it has ended in that branch comes before it.
+func (s *salvage) stopsOf(i int, branch int64) int {
+	for i > 1 && s.entries[i-1].isStop() && s.isWithin(s.entries[i-1].Op.Scope, branch) {
+		i--
+	}
+	return i
+}
+
+// isWithin reports whether a scope is another one, or in it.
+func (s *salvage) isWithin(scope, of int64) bool {
+	for scope != of && s.places[scope] != nil && scope != 0 {
+		scope = s.places[scope].in
+	}
+	return scope == of
 }
 
 // findHeard finds the branches that have learned of something outside them since things

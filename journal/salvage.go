@@ -20,8 +20,8 @@ import (
 // Each branch has a cut of its own: where its code may have begun to act on what is done
 // anew. Of the run's own code it is where things began to go wrong; of a branch in which
 // something failed then or later, where that did; of a branch beside, where the end began
-// or the branch was cancelled, or had learned of something that began outside it: an entry that
-// says so (Detail.Heard). What code shares by itself, in a variable of a closure, say, no
+// or the branch was cancelled (what that has ended in it comes after the cut), or had learned
+// of something that began outside it: an entry that says so (Detail.Heard). What code shares by itself, in a variable of a closure, say, no
 // entry tells; a retry takes such a branch for one that does not know.
 //
 // Kept is what was recorded before the cut, failures that the code has dealt with
@@ -55,7 +55,8 @@ import (
 //
 // It returns an error of CodeWrongState where such a step or child has a name that occurs
 // more than once, without a key, or is in a scope like that: what is done anew before it may
-// change which occurrence it is.
+// change which occurrence it is. What it would keep is returned with that error, since the
+// children in there may turn out to be of anew.
 func Salvage(entries []Entry, anew ...RunID) (kept []Entry, redone []string, err error) {
 	if len(entries) == 0 {
 		return nil, nil, nil
@@ -72,10 +73,7 @@ func Salvage(entries []Entry, anew ...RunID) (kept []Entry, redone []string, err
 	s.undo()
 	s.restart()
 	s.findNeeded()
-	if err := s.mistakable(); err != nil {
-		return nil, nil, err
-	}
-	return s.keep(), s.redone(), nil
+	return s.keep(), s.redone(), s.mistakable()
 }
 
 type salvage struct {
@@ -113,7 +111,7 @@ func (s *salvage) findCut() {
 	closing := slices.IndexFunc(s.entries, func(e Entry) bool { return e.Kind == RunClosing })
 	if s.cut = closing; closing < 0 {
 		closing, s.cut = end, end
-		for s.cut > 1 && (s.entries[s.cut-1].Kind == StepCancelled || s.entries[s.cut-1].Kind == ScopeCancelled) {
+		for s.cut > 1 && s.entries[s.cut-1].isStop() {
 			s.cut-- // by the end
 		}
 	}
@@ -252,6 +250,18 @@ func (e *Entry) endsOperation() bool {
 		return true
 	case ChildStarted: // whose end nobody waits for
 		return e.Detail != nil && e.Detail.Policy == ChildDetached
+	}
+	return false
+}
+
+// isStop reports whether the entry says that the cancellation of something around it has
+// ended what it belongs to, or its own code, in a call that a replay makes again.
+func (e *Entry) isStop() bool {
+	switch e.Kind {
+	case ScopeCancelled:
+		return true
+	case StepCancelled, TimerCancelled, WaitEnded:
+		return e.Detail == nil || !e.Detail.ByWait && !e.Detail.ByMessage()
 	}
 	return false
 }
@@ -465,9 +475,7 @@ func (s *salvage) holds(i int, e *Entry) bool {
 	r := s.ops[e.Op]
 	base := s.bases[e.Op.Scope]
 	switch {
-	case s.left[e.Op], s.voided[e.Op.Scope], e.Kind == ScopeCancelled && s.reopened[e.Op]:
-		return false
-	case s.anew[base] && base != "" && e.Kind != ScopeOpened && e.Kind != CleanupPlanned: // all of it is the TCC's
+	case s.left[e.Op], s.isDropped(e), e.Kind == ScopeCancelled && s.reopened[e.Op]:
 		return false
 	case s.anew[base] && e.isOfPhase():
 		return false
@@ -481,6 +489,13 @@ func (s *salvage) holds(i int, e *Entry) bool {
 		return i < s.knows(e.Op.Scope) && !s.anew[base]
 	}
 	return i < s.knows(e.Op.Scope) && e.isNote()
+}
+
+// isDropped reports whether an entry is in the clean-up of a branch that goes on again, or
+// of a TCC that begins from the top.
+func (s *salvage) isDropped(e *Entry) bool {
+	base := s.bases[e.Op.Scope]
+	return s.voided[e.Op.Scope] || s.anew[base] && base != "" && e.Kind != ScopeOpened && e.Kind != CleanupPlanned
 }
 
 // counts reports whether an entry of an operation is in the new journal.

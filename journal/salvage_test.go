@@ -258,6 +258,45 @@ func TestSalvage(t *testing.T) {
 			},
 			want: []string{"ScopeOpened one", "ScopeOpened deep in 2", "StepCompleted b in 3"},
 		},
+		"what the cancellation of a branch has ended is done anew with it": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "one", with(branch)), row(journal.ScopeOpened, "deep", in(2), with(branch)), row(ss, "x", in(2)), row(journal.WaitStarted, "paid", in(3)), row(journal.ChildStarted, "pack", in(3)),
+				row(journal.TimerRegistered, "soon", in(3)), row(ss, "mine"), row(sf, "a", failing("no")), row(journal.StepCancelled, "mine", cancelled), row(journal.StepCancelled, "x", in(2), cancelled),
+				row(journal.ScopeCancelled, "deep", in(2), cancelled), row(journal.WaitEnded, "paid", in(3), cancelled), row(journal.WaitEnded, "pack", in(3), cancelled), row(journal.TimerCancelled, "soon", in(3), cancelled),
+				row(journal.ScopeCancelled, "one", cancelled), row(sc, "sorry"), row(rf, "", by("no")),
+			},
+			want: []string{"ScopeOpened one", "ScopeOpened deep in 2", "ChildStarted pack in 3"},
+		},
+		"a child that nobody waits for any more goes on": {
+			was: []journal.Entry{
+				row(journal.CleanupPlanned, "unlock"), row(journal.ChildStarted, "pack"), row(journal.ScopeOpened, "in", with(branch)), row(sf, "a", failing("no")), row(sc, "reads", in(4), with(heard)),
+				row(journal.ChildStarted, "mail", in(4)), row(journal.RunClosing, "", with(func(d *journal.Detail) { d.Outcome = journal.Failed })), row(journal.WaitEnded, "pack", cancelled),
+				row(journal.WaitEnded, "mail", in(4), cancelled), row(journal.ScopeCancelled, "in", cancelled), row(sc, "x", in(2)), row(rf, "", by("no")),
+			},
+			want: []string{"CleanupPlanned unlock", "ChildStarted pack", "ScopeOpened in", "ChildStarted mail in 4"},
+		},
+		"a child that failed in a gate that had heard goes on": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "gate:x", with(branch)), row(sf, "a", failing("no")), row(sc, "reads", in(2), with(heard)), row(journal.ChildStarted, "pack", in(2)),
+				row(journal.ChildCompleted, "pack", in(2), failing("no box")), row(sf, "x", failing("no box")), row(rf, "", by("no")),
+			},
+			want: []string{"ScopeOpened gate:x", "ChildStarted pack in 2"},
+		},
+		"no child stays of a clean-up that is planned again": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "gate:x", with(branch)), row(journal.ScopeOpened, "deep", in(2), with(branch)), row(journal.CleanupPlanned, "off", in(3)), row(sf, "s", in(2), failing("no")),
+				row(journal.ScopeCancelled, "deep", in(2), cancelled), row(sc, "reads", in(4), with(heard)), row(journal.ChildStarted, "refund", in(4)), row(journal.ChildCompleted, "refund", in(4)), row(sf, "x", failing("no")),
+				row(rf, "", by("no")),
+			},
+			want: []string{"ScopeOpened gate:x", "ScopeOpened deep in 2", "CleanupPlanned off in 3"},
+		},
+		"no child stays of a TCC that begins from the top": {
+			was: []journal.Entry{
+				row(journal.ScopeOpened, "book", with(branch)), row(ss, "try:a", in(2), phase("TRY")), row(sc, "try:a", in(2), phase("TRY")), row(sf, "x", failing("no")), row(sc, "reads", in(2), with(heard)),
+				row(journal.ChildStarted, "inside", in(2)), row(sc, "cancel:a", in(2), phase("CANCEL")), row(rf, "", by("no")),
+			},
+			want: []string{"ScopeOpened book"}, redone: []string{"book/a"},
+		},
 		"a scope without a goroutine knows what that one does which has opened it": {
 			was: []journal.Entry{
 				row(journal.ScopeOpened, "plain"), row(journal.ScopeOpened, "branch", with(branch)), row(journal.ScopeOpened, "plain", in(3)), row(ss, "a"), row(sf, "a", failing("no")),
@@ -495,6 +534,28 @@ func TestSalvageRefusesTransactionsThatMayBeMistaken(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && (journal.CodeOf(err) != journal.CodeWrongState || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+// What would be kept is returned with the refusal, so that the caller sees which children
+// there are. If these are begun anew, nothing is refused.
+//
+// spec: P-4, F-18
+func TestSalvageShowsTheChildrenOfWhatItRefuses(t *testing.T) {
+	other := func(id journal.RunID) func(*journal.Entry) {
+		return with(func(d *journal.Detail) { d.Other = id })
+	}
+	second := func(e *journal.Entry) { e.Op.Occ = 2 }
+	was := numbered([]journal.Entry{
+		start(), row(journal.ScopeOpened, "in", with(branch)), row(sf, "a", failing("no")), row(sc, "reads", in(2), with(heard)),
+		row(journal.ChildStarted, "pack", in(2), other("one")), row(journal.ChildStarted, "pack", in(2), other("two"), second), row(rf, "", by("no")),
+	})
+	kept, _, err := journal.Salvage(was)
+	if got := shown(kept)[1:]; journal.CodeOf(err) != journal.CodeWrongState || !slices.Equal(got, []string{"ScopeOpened in", "ChildStarted pack in 2", "ChildStarted pack#2 in 2"}) {
+		t.Errorf("it keeps %v, %v", got, err)
+	}
+	if kept, _, err = journal.Salvage(was, "one", "two"); err != nil || !slices.Equal(shown(kept)[1:], []string{"ScopeOpened in"}) {
+		t.Errorf("with both begun anew it keeps %v, %v", shown(kept), err)
 	}
 }
 

@@ -4,18 +4,25 @@ import "slices"
 
 // stays reports whether an operation stays that code may have begun because of what is done
 // anew, since no idempotency key would keep it from being made a second time: a step whose
-// result is in a transaction of the application's, and a child of a branch that had only
-// heard of something, which would be another run with keys of its own. What was undone does
-// not stay, and what undoes a step is done whenever that is.
+// result is in a transaction of the application's, and a child whose branch knew of nothing
+// but what it had heard. Begun again, that would be another run with keys of its own. What
+// was undone does not stay, and what undoes a step is done whenever that is.
 func (s *salvage) stays(r *salvaged) bool {
-	if r == nil || r.again || r.phase == PhaseUndo {
+	if r == nil || r.phase == PhaseUndo {
 		return false
 	}
 	first, end := &s.entries[r.first], &s.entries[r.end]
 	if first.Kind == ChildStarted {
-		return r.first < s.unheard[first.Op.Scope] && !s.calledOff(r) && !s.isGone(first)
+		return s.hadHeard(r) && !r.undone && !s.calledOff(r) && !s.isGone(first) && !s.isDropped(first)
 	}
-	return end.Kind == StepCompleted && end.Detail != nil && end.Detail.Tx
+	return !r.again && end.Kind == StepCompleted && end.Detail != nil && end.Detail.Tx
+}
+
+// hadHeard reports whether an operation began when its branch knew of what is done anew, and
+// would not have known but for what it had heard.
+func (s *salvage) hadHeard(r *salvaged) bool {
+	scope := s.entries[r.first].Op.Scope
+	return r.first >= s.knows(scope) && r.first < s.unheard[scope]
 }
 
 // isGone reports whether an entry has begun a child that is begun anew.
@@ -41,15 +48,17 @@ func (s *salvage) need(scope int64) {
 }
 
 // isNeeded reports whether an entry is of an operation that stays, or opens a scope of one.
-// The end of a child that failed is left out.
+// Of a child these are its start and an end that it came to well: one that failed, or that
+// nobody waits for any more, is gone on with.
 func (s *salvage) isNeeded(e *Entry) bool {
-	if e.Kind == ScopeOpened || e.Kind == CleanupPlanned {
+	r := s.ops[e.Op]
+	switch {
+	case e.Kind == ScopeOpened, e.Kind == CleanupPlanned:
 		return s.needed[e.Seq]
-	}
-	if e.Kind == ChildCompleted && e.fails() {
+	case !e.isOperation() || !s.stays(r):
 		return false
 	}
-	return e.isOperation() && s.stays(s.ops[e.Op])
+	return s.entries[r.first].Kind != ChildStarted || e.Kind == ChildStarted || e.Kind == ChildCompleted && !e.fails()
 }
 
 // mistakable returns an error where an operation stays that would else be done anew, and its

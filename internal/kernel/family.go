@@ -28,14 +28,8 @@ func (f *family) retry(ctx context.Context, old journal.Head) error {
 	if err != nil {
 		return err
 	}
-	kept, redone, err := f.salvage(entries)
-	if err != nil {
-		return err
-	}
+	kept, redone, refused := f.salvage(entries)
 	children := openChildren(kept)
-	if len(children) == 0 {
-		return f.add(old, entries, kept, redone)
-	}
 	lines, err := f.desk.lines(ctx, children)
 	if err != nil {
 		return err
@@ -64,9 +58,10 @@ func (f *family) retry(ctx context.Context, old journal.Head) error {
 		}
 	}
 	if anew != nil {
-		if kept, redone, err = f.salvage(entries, anew...); err != nil {
-			return err
-		}
+		kept, redone, refused = f.salvage(entries, anew...)
+	}
+	if refused != nil {
+		return refused
 	}
 	if err := f.add(old, entries, kept, redone); err != nil {
 		return err
