@@ -90,15 +90,16 @@ type announcer struct {
 	mine   map[int64]bool             // what is held, and what was told while it is being read
 	told   []int64                    // those of them that were told
 	rooms  map[*Listener]*room        // of those that have something to hear
-	behind map[journal.Number]int64   // of runs of which something found no place, up to where
-	heard  map[int64][]*Listener      // of an end that others have yet to hear of
+	behind map[journal.Number]gap     // of runs of which something found no place
+	opened []journal.Number           // of those that the reading has found a place for in part
+	parts  map[int64]*part            // of ends that some have no place for, or had none
 	reads  bool
 }
 
 func newAnnouncer(k *Kernel, stop, calls context.Context) *announcer {
 	return &announcer{
 		k: k, stop: stop, calls: calls, known: map[string]bool{}, rooms: map[*Listener]*room{},
-		lines: map[journal.Number]*follow{}, mine: map[int64]bool{}, behind: map[journal.Number]int64{}, heard: map[int64][]*Listener{},
+		lines: map[journal.Number]*follow{}, mine: map[int64]bool{}, behind: map[journal.Number]gap{}, parts: map[int64]*part{},
 	}
 }
 
@@ -115,7 +116,15 @@ func (k *Kernel) announce(stop, calls context.Context) {
 		defer t.Stop()
 		sweep = t.C
 	}
-	for a.look() {
+	for {
+		select {
+		case <-k.inherits: // first, since it is older
+			a.again()
+		default:
+		}
+		if !a.look() {
+			return
+		}
 		select {
 		case <-k.owing:
 		case <-k.inherits:
@@ -175,7 +184,7 @@ func (a *announcer) look() bool {
 // read hands on what is owed of those workflows, with numbers above after; until enough,
 // asked with the next number, where that is not nil.
 func (a *announcer) read(names []string, after, upTo int64, enough func(number int64) bool) bool {
-	wait := 10 * time.Millisecond
+	wait, since := 10*time.Millisecond, after
 	for more := len(names) > 0 && after < upTo; more; {
 		claimed, err := a.k.store.Claim(context.Background(), store.Claim{
 			Engine: a.k.engine, Now: time.Now(), Owed: owedPage, After: after, Workflows: names,
@@ -198,7 +207,7 @@ func (a *announcer) read(names []string, after, upTo int64, enough func(number i
 			}
 			after = o.Number
 			a.after = max(a.after, after)
-			a.hand(o)
+			a.hand(o, since)
 		}
 	}
 	return true
@@ -220,33 +229,30 @@ func (a *announcer) pause(wait *time.Duration) bool {
 }
 
 // hand has an entry told, if there is a place for it, after what is owed of its run
-// already.
-func (a *announcer) hand(o store.Owed) {
+// already. It was read by a reading of what comes after since.
+func (a *announcer) hand(o store.Owed, since int64) {
 	who := a.audience(o)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.mine[o.Number] {
 		return
 	}
-	if t, now := a.admit(o, who); now {
+	if t := a.admit(o, who, since); t != nil {
 		go a.tellRun(t)
 	}
 }
 
 // tellRun tells what is owed of one run, beginning with t. What it could not tell,
 // and what follows that, is for the next engine.
-func (a *announcer) tellRun(t telling) {
-	for more := true; more; {
-		if !a.tell(t) {
-			return
-		}
-		t, more = a.done(t)
+func (a *announcer) tellRun(t *telling) {
+	for t != nil && a.tell(t) {
+		t = a.done(t)
 	}
 }
 
 // tell tells of one entry and acknowledges it. It gives false where the engine
 // stops first. An event is told until its subscriber takes it.
-func (a *announcer) tell(t telling) bool {
+func (a *announcer) tell(t *telling) bool {
 	if t.Entry.Kind != journal.EventEmitted {
 		return a.try(t, a.tellEnd) == nil
 	}
@@ -271,14 +277,15 @@ func (a *announcer) tell(t telling) bool {
 
 var errStopping = errors.New("kernel: the engine stops")
 
-// try tells of one entry and, where that succeeds, acknowledges it. As with the
+// try tells of one entry and, where that succeeds and nobody else is to hear of it,
+// acknowledges it. As with the
 // body of a step, an engine that stops waits for it.
-func (a *announcer) try(t telling, call func(telling) error) error {
+func (a *announcer) try(t *telling, call func(*telling) error) error {
 	if a.stop.Err() != nil || !a.k.fly() {
 		return errStopping
 	}
 	defer a.k.land()
-	if err := call(t); err != nil || len(t.rest) > 0 {
+	if err := call(t); err != nil || !a.isTold(t) {
 		return err
 	}
 	l := &letter{k: a.k, changes: []store.Change{{Told: []int64{t.Number}}}, done: make(chan struct{})}
@@ -313,7 +320,7 @@ func (a *announcer) slotsOf(l *Listener) chan struct{} {
 }
 
 // tellEnd calls the listeners. What they make of it changes nothing.
-func (a *announcer) tellEnd(o telling) error {
+func (a *announcer) tellEnd(o *telling) error {
 	end := End{
 		Head: o.Head, Outcome: Outcome{Data: o.Entry.Data, Failure: o.Entry.Failure(), Detail: o.Entry.Detail},
 		payload: sync.OnceValues(func() ([]byte, error) { return a.k.lastPayload(o.Head.Number) }),
@@ -334,7 +341,7 @@ func (a *announcer) tellEnd(o telling) error {
 			}
 			heard := err == nil || a.calls.Err() == nil // one that was cut off is told again
 			if heard {
-				a.hasHeard(o.Head.Number, l)
+				a.hasHeard(o, l)
 			}
 			told <- heard
 		}()
@@ -350,7 +357,7 @@ func (a *announcer) tellEnd(o telling) error {
 }
 
 // publish hands an event to the subscriber.
-func (a *announcer) publish(o telling) error {
+func (a *announcer) publish(o *telling) error {
 	subscriber := a.k.subscription()
 	slots := a.slotsOf(nil)
 	if !a.enter(slots) {

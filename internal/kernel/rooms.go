@@ -11,8 +11,9 @@ import (
 // is bounded, and each has its own: a broker that does not answer fills the room of the
 // subscriber, and listeners hear on. What finds no place stays in the store. The announcer
 // reads on past it, keeps in mind where it began, and reads it again once half of the
-// room is free. An end that some listeners have a place for is told to these at once, and
-// a listener that has heard of an end has its place back while others are still called.
+// room is free. An end that some listeners have a place for is told to these at once, and to
+// each other one when that has a place, whether the first ones have returned or not. A
+// listener that has heard of an end has its place back while others are still called.
 //
 // Of one run all is told in order. So what follows something that found no place waits
 // with it, and what is in line behind something that is being told takes a place in the
@@ -26,7 +27,7 @@ type room struct {
 const (
 	owedPage   = 200     // read at a time
 	maxHeld    = 1000    // held in a room
-	maxSkipped = 100_000 // runs that wait for a place, and ends that some have heard; above it nothing is read
+	maxSkipped = 100_000 // runs of which something waits for a place; above it nothing is read
 	tellers    = 16      // calls of one listener, or of the subscriber, at a time
 )
 
@@ -34,14 +35,26 @@ const (
 type telling struct {
 	store.Owed
 	who   []*Listener // that it is told to; nil is the subscriber
-	rest  []*Listener // that have no place for it now
 	lanes []*Listener // in whose rooms it has a place
+}
+
+// A part is an end that not all of its listeners are told at the same time.
+type part struct {
+	all, begun, heard []*Listener
 }
 
 // A follow is what is to be told of one run after that which is being told.
 type follow struct {
-	lanes []*Listener // of what is being told
-	next  []telling
+	now  *telling
+	next []*telling
+}
+
+// A gap is what of a run waits in the store: nothing before from, and nothing that was read
+// after upTo. A reading that began within it does not know what comes before, so it passes
+// by all of it. One that began before it has the entries in their order.
+type gap struct {
+	from, upTo int64
+	open       bool // the reading that goes on has found a place for what came before from
 }
 
 // roomOf returns the room of a listener; nil is the subscriber. It is called with the lock.
@@ -105,99 +118,173 @@ func (a *announcer) audience(o store.Owed) []*Listener {
 	return a.k.listening(o.Head)
 }
 
-// admit finds places for an entry, and reports whether it has its turn at once: else it is
-// in line, or waits in the store. It is called with the lock.
-func (a *announcer) admit(o store.Owed, who []*Listener) (t telling, now bool) {
+// admit finds places for an entry that was read by a reading of what comes after since, and
+// returns it if it has its turn at once: else it is in line, or waits in the store. It is
+// called with the lock.
+func (a *announcer) admit(o store.Owed, all []*Listener, since int64) *telling {
 	run := o.Head.Number
-	if last, waits := a.behind[run]; waits && o.Number > last {
-		a.behind[run] = o.Number
-		return t, false
+	if g, waits := a.behind[run]; waits && (o.Number > g.upTo || since >= g.from) {
+		g.upTo = max(g.upTo, o.Number)
+		a.behind[run] = g
+		return nil
 	}
-	who = slices.DeleteFunc(slices.Clone(who), func(l *Listener) bool { return slices.Contains(a.heard[o.Number], l) })
+	who := all
+	if p := a.parts[o.Number]; p != nil {
+		if all, who = p.all, without(p.all, p.begun...); len(who) == 0 {
+			return nil
+		}
+	}
+	t := &telling{Owed: o, who: who, lanes: who}
 	in := a.lines[run]
-	t = telling{Owed: o, who: who, lanes: who}
 	if in != nil {
-		t.lanes = in.lanes
+		t.lanes = in.now.lanes
 	}
 	missing := a.full(t.lanes)
 	a.miss(missing, o.Number)
+	if len(missing) > 0 {
+		a.behind[run] = gap{from: o.Number, upTo: o.Number}
+		if in != nil || len(missing) == len(who) {
+			return nil
+		}
+		t.who = without(who, missing...)
+		t.lanes = t.who
+	} else {
+		a.closeGap(run, o.Number)
+	}
+	a.take(t.lanes)
 	switch {
-	case len(missing) > 0 && (in != nil || len(missing) == len(who)):
-		a.behind[run] = o.Number
-		return t, false
-	case len(missing) > 0:
-		a.behind[run] = o.Number
-		t.who = slices.DeleteFunc(who, func(l *Listener) bool { return slices.Contains(missing, l) })
-		t.lanes, t.rest = t.who, missing
-	case a.behind[run] == o.Number:
-		delete(a.behind, run)
+	case len(t.who) < len(all):
+		a.begin(t, all)
+		return t
+	case in != nil:
+		a.mine[o.Number] = true
+		in.next = append(in.next, t)
+		return nil
 	}
 	a.mine[o.Number] = true
-	a.take(t.lanes)
-	if in != nil {
-		in.next = append(in.next, t)
-		return t, false
-	}
-	a.lines[run] = &follow{lanes: t.lanes}
-	return t, true
+	a.lines[run] = &follow{now: t}
+	return t
 }
 
-// done gives up the places of an entry that was told, and gives what is to be told next
-// of its run.
-func (a *announcer) done(t telling) (next telling, more bool) {
+// closeGap records that an entry that has waited does not any more.
+func (a *announcer) closeGap(run journal.Number, number int64) {
+	switch g, waits := a.behind[run]; {
+	case !waits || number < g.from:
+	case number == g.upTo:
+		delete(a.behind, run)
+	default:
+		a.behind[run] = gap{from: number + 1, upTo: g.upTo, open: true}
+		a.opened = append(a.opened, run)
+	}
+}
+
+// passed records how far a reading came that has closed gaps in part: up to a number, or to
+// the end of what had been read before.
+func (a *announcer) passed(upTo int64) {
+	for _, run := range a.opened {
+		switch g := a.behind[run]; {
+		case !g.open:
+		case g.upTo < upTo: // what was to follow is not owed any more
+			delete(a.behind, run)
+		default:
+			a.behind[run] = gap{from: max(g.from, upTo), upTo: g.upTo}
+		}
+	}
+	a.opened = nil
+}
+
+// begin has an end told to some of those who are to hear of it.
+func (a *announcer) begin(t *telling, all []*Listener) {
+	p := a.parts[t.Number]
+	if p == nil {
+		p = &part{all: all}
+		a.parts[t.Number] = p
+	}
+	p.begun = append(p.begun, t.who...)
+}
+
+// without returns the listeners but for some of them.
+func without(all []*Listener, some ...*Listener) []*Listener {
+	return slices.DeleteFunc(slices.Clone(all), func(l *Listener) bool { return slices.Contains(some, l) })
+}
+
+// hasHeard gives back the place of a listener that has heard of an end.
+func (a *announcer) hasHeard(t *telling, l *Listener) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	t.lanes = without(t.lanes, l)
+	a.free([]*Listener{l})
+}
+
+// isTold reports whether all have heard of what was told to some of them now.
+func (a *announcer) isTold(t *telling) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.parts[t.Number]
+	if p == nil {
+		return true
+	}
+	p.heard = append(p.heard, t.who...)
+	return len(p.heard) == len(p.all)
+}
+
+// done gives up the places of an entry that was told, and returns what is to be told next
+// of its run, if anything.
+func (a *announcer) done(t *telling) *telling {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.free(t.lanes)
+	if p := a.parts[t.Number]; p != nil {
+		if len(p.heard) == len(p.all) {
+			delete(a.parts, t.Number)
+			a.forget(t.Number)
+		}
+		return nil
+	}
+	a.forget(t.Number)
 	run := t.Head.Number
-	if a.reads && len(t.rest) == 0 { // it may have been read before it was told
-		a.told = append(a.told, t.Number)
-	} else {
-		delete(a.mine, t.Number)
-	}
-	if len(t.rest) > 0 {
-		a.heard[t.Number] = append(a.heard[t.Number], t.who...)
-		a.miss(t.rest, t.Number)
-	} else {
-		delete(a.heard, t.Number)
-	}
 	in := a.lines[run]
 	delete(a.lines, run)
-	a.free(in.lanes)
 	if len(in.next) == 0 {
-		return telling{}, false
+		return nil
 	}
-	return a.advance(in.next)
+	return a.advance(run, in.next)
+}
+
+// forget records that an entry was told. While entries are read it may have been read
+// before that.
+func (a *announcer) forget(number int64) {
+	if a.reads {
+		a.mine[number] = true
+		a.told = append(a.told, number)
+	} else {
+		delete(a.mine, number)
+	}
 }
 
 // advance gives the first in line its turn, if there is a place for it in the rooms of those
 // who are to hear of it. If there is none, all that are in line wait in the store.
-func (a *announcer) advance(line []telling) (next telling, more bool) {
-	next = line[0]
-	run := next.Head.Number
+func (a *announcer) advance(run journal.Number, line []*telling) *telling {
+	next, last, rest := line[0], line[len(line)-1], line[1:]
 	a.leave(next)
-	if next, more = a.admit(next.Owed, next.who); more {
-		a.lines[run].next = line[1:]
-		return next, true
+	t := a.admit(next.Owed, next.who, next.Number-1)
+	if in := a.lines[run]; in != nil {
+		in.next = rest
+		return t
 	}
-	for _, t := range line[1:] {
-		a.leave(t)
-		a.behind[run] = t.Number
+	for _, waits := range rest {
+		a.leave(waits)
 	}
-	return telling{}, false
+	g := a.behind[run]
+	g.upTo = max(g.upTo, last.Number)
+	a.behind[run] = g
+	return t
 }
 
 // leave takes an entry out of the line.
-func (a *announcer) leave(t telling) {
+func (a *announcer) leave(t *telling) {
 	delete(a.mine, t.Number)
 	a.free(t.lanes)
-}
-
-// hasHeard gives back the place of a listener that has heard of an end.
-func (a *announcer) hasHeard(run journal.Number, l *Listener) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	in := a.lines[run]
-	in.lanes = slices.DeleteFunc(slices.Clone(in.lanes), func(other *Listener) bool { return other == l })
-	a.free([]*Listener{l})
 }
 
 // catchUp reads again what found no place in rooms that have some now.
@@ -212,18 +299,22 @@ func (a *announcer) catchUp(names []string) bool {
 	a.mu.Unlock()
 	for _, r := range rooms {
 		a.mu.Lock()
-		from := r.behind - 1
+		from, upTo := r.behind-1, a.after+1
 		r.behind = 0
 		a.mu.Unlock()
-		if !a.read(names, from, a.after, func(number int64) bool {
+		goesOn := a.read(names, from, a.after, func(number int64) bool {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			if r.behind == 0 {
 				return false
 			}
-			r.behind = min(r.behind, number)
+			r.behind, upTo = min(r.behind, number), number
 			return true
-		}) {
+		})
+		a.mu.Lock()
+		a.passed(upTo)
+		a.mu.Unlock()
+		if !goesOn {
 			return false
 		}
 	}
@@ -237,7 +328,7 @@ func (a *announcer) catchUp(names []string) bool {
 func (a *announcer) crowded() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.behind)+len(a.heard) >= maxSkipped
+	return len(a.behind) >= maxSkipped
 }
 
 // again has everything read anew.

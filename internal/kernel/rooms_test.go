@@ -4,53 +4,159 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
 
-// An owing is a store that owes one end of each of its runs, by their numbers.
+// An owing is a store that owes something, by numbers.
 type owing struct {
 	store.Store
-	runs  int64
+	owed  []store.Owed
 	asked func(after int64)
 }
 
 func (o owing) Claim(_ context.Context, c store.Claim) (out store.Claimed, err error) {
-	o.asked(c.After)
-	for n := c.After + 1; n <= o.runs && len(out.Owed) < c.Owed; n++ {
-		h := journal.Head{Number: journal.Number(n), ID: journal.RunID(fmt.Sprint(n)), Workflow: "w", Status: journal.Completed}
-		out.Owed = append(out.Owed, store.Owed{Number: n, Head: h, Entry: journal.Entry{Kind: journal.RunCompleted}})
-		out.More = n < o.runs
+	if o.asked != nil {
+		o.asked(c.After)
+	}
+	for _, e := range o.owed {
+		switch {
+		case e.Number <= c.After:
+		case len(out.Owed) == c.Owed:
+			out.More = true
+			return out, nil
+		default:
+			out.Owed = append(out.Owed, e)
+		}
 	}
 	return out, nil
 }
 
-// While a room is caught up on, an end that is further on finds no place in it: others have
-// heard of that end just now. What lies between is read again then.
+// owes returns an entry of a run that is owed.
+func owes(run, number int64, kind journal.Kind) store.Owed {
+	h := journal.Head{Number: journal.Number(run), ID: journal.RunID(fmt.Sprint(run)), Workflow: "w", Status: journal.Completed}
+	return store.Owed{Number: number, Head: h, Entry: journal.Entry{Kind: kind, Detail: &journal.Detail{}}}
+}
+
+// announcing returns the announcer of a kernel with listeners of a workflow, whose own loop
+// does not run.
+func announcing(t *testing.T, o owing, listeners ...*Listener) *announcer {
+	k := newKernel(o, Config{}, newShared())
+	k.add(&Workflow{Name: "w", Listeners: listeners})
+	k.Subscribe(func(context.Context, Event) error { return nil })
+	a := newAnnouncer(k, t.Context(), t.Context())
+	a.known["w"] = true
+	return a
+}
+
+// hold sets how much a room holds.
+func (a *announcer) hold(l *Listener, held int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.roomOf(l).held = held
+}
+
+// While a room is caught up on, an end that is further on finds no place in it: it was in
+// line behind an event until now. What lies between is read again then.
 //
 // spec: L-18
 func TestCatchingUpPassesOverNothing(t *testing.T) {
 	const runs = 3 * owedPage
-	l := NewListener("w", nil, func(context.Context, End) error { return nil })
+	l := NewListener("w", nil, nil)
 	var a *announcer
-	o := owing{runs: runs, asked: func(after int64) {
+	o := owing{asked: func(after int64) {
 		if after == owedPage {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			a.miss([]*Listener{l}, runs)
 		}
 	}}
-	k := newKernel(o, Config{}, newShared())
-	k.draining = true // nothing is told: what has a place keeps it
-	k.add(&Workflow{Name: "w", Listeners: []*Listener{l}})
-	a = newAnnouncer(k, t.Context(), t.Context())
+	for n := range int64(runs) {
+		o.owed = append(o.owed, owes(n+1, n+1, journal.RunCompleted))
+	}
+	a = announcing(t, o, l)
+	a.k.draining = true // nothing is told: what has a place keeps it
 	a.after = runs
 	a.miss([]*Listener{l}, 1)
-	a.catchUp(k.names())
+	a.catchUp(a.k.names())
 	for n := range int64(runs) {
 		if r := a.rooms[l]; !a.mine[n+1] && (r.behind == 0 || n+1 < r.behind) {
 			t.Fatalf("number %d has no place, and the room is read again from %d on", n+1, r.behind)
 		}
 	}
+}
+
+// An event waits for its broker, and the end of its run behind it. A listener's room is read
+// again from a place between the two: the end does not pass the event.
+//
+// spec: L-18, R-29
+func TestCatchingUpOnOneRoomKeepsTheOrderOfRuns(t *testing.T) {
+	l := NewListener("w", nil, nil)
+	a := announcing(t, owing{owed: []store.Owed{
+		owes(7, 10, journal.EventEmitted), owes(7, 12, journal.EventEmitted), owes(8, 15, journal.RunCompleted), owes(7, 20, journal.RunCompleted),
+	}}, l)
+	a.k.draining = true
+	a.hold(nil, maxHeld)
+	a.hold(l, maxHeld)
+	a.look()
+	a.hold(l, 1)
+	a.look()
+	if !a.mine[15] || a.mine[10] || a.mine[12] || a.mine[20] {
+		t.Fatalf("with room for the listener, and none for the broker, there are places for %v", a.mine)
+	}
+	a.hold(nil, maxHeld-1) // one more, and the room is as it was
+	a.rooms[nil].behind = 0
+	a.read(a.k.names(), 9, a.after, func(number int64) bool { return number > 10 })
+	a.passed(12)
+	if !a.mine[10] || a.mine[12] || a.mine[20] {
+		t.Fatalf("with one place for the broker there are places for %v", a.mine)
+	}
+	a.hold(nil, 1)
+	a.miss([]*Listener{nil}, 12)
+	a.catchUp(a.k.names())
+	if !a.mine[12] || !a.mine[20] || len(a.behind) > 0 {
+		t.Fatalf("with room for all there are places for %v, and %v wait", a.mine, a.behind)
+	}
+	if in := a.lines[7]; len(in.next) != 2 || in.now.Number != 10 || in.next[0].Number != 12 || in.next[1].Number != 20 {
+		t.Errorf("in line are %v", in)
+	}
+}
+
+// A listener that had no place for an end hears of it once it has one, though another one,
+// which had a place at once, does not return. The end is acknowledged when both have heard.
+//
+// spec: L-18
+func TestAnEndIsToldToEachListenerThatHasAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		let := make(chan struct{})
+		heard := 0
+		stuck := NewListener("w", nil, func(context.Context, End) error { <-let; return nil })
+		late := NewListener("w", nil, func(context.Context, End) error { heard++; return nil })
+		a := announcing(t, owing{owed: []store.Owed{owes(1, 1, journal.RunCompleted)}}, stuck, late)
+		a.hold(late, maxHeld)
+		a.look()
+		synctest.Wait()
+		a.hold(late, 1)
+		a.look()
+		synctest.Wait()
+		if heard != 1 {
+			t.Fatalf("the listener with a place has heard %d times", heard)
+		}
+		a.look()
+		a.again()
+		a.look()
+		synctest.Wait()
+		if n := len(a.k.lanes[0].dirty); heard != 1 || n != 0 {
+			t.Errorf("it has heard %d times, and %d ends are acknowledged", heard, n)
+		}
+		close(let)
+		synctest.Wait()
+		if n := len(a.k.lanes[0].dirty); n != 1 {
+			t.Errorf("all have heard, and %d ends are acknowledged", n)
+		}
+		close(a.k.dead) // nobody commits it
+		synctest.Wait()
+	})
 }
