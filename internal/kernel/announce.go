@@ -84,21 +84,23 @@ type announcer struct {
 	calls context.Context // of listeners; ends when the engine does not wait for them any more
 	after int64           // what is owed up to this number was read, of the workflows known
 	known map[string]bool
+	most  int // held in a room
+	page  int // read at a time
 
-	mu     sync.Mutex
-	lines  map[journal.Number]*follow // of each run that is being told of
-	mine   map[int64]bool             // what is held, and what was told while it is being read
-	told   []int64                    // those of them that were told
-	rooms  map[*Listener]*room        // of those that have something to hear
-	behind map[journal.Number]gap     // of runs of which something found no place
-	opened []journal.Number           // of those that the reading has found a place for in part
-	parts  map[int64]*part            // of ends that some have no place for, or had none
-	reads  bool
+	mu      sync.Mutex
+	lines   map[journal.Number]*follow // of each run that is being told of
+	mine    map[int64]bool             // what is held, and what was told while it is being read
+	told    []int64                    // those of them that were told
+	rooms   map[*Listener]*room        // of those that have something to hear
+	behind  map[journal.Number]gap     // of runs of which something found no place
+	reading int64                      // how many readings there were, this one included
+	parts   map[int64]*part            // of ends that some have no place for, or had none
+	reads   bool
 }
 
 func newAnnouncer(k *Kernel, stop, calls context.Context) *announcer {
 	return &announcer{
-		k: k, stop: stop, calls: calls, known: map[string]bool{}, rooms: map[*Listener]*room{},
+		k: k, stop: stop, calls: calls, known: map[string]bool{}, most: maxHeld, page: owedPage, rooms: map[*Listener]*room{},
 		lines: map[journal.Number]*follow{}, mine: map[int64]bool{}, behind: map[journal.Number]gap{}, parts: map[int64]*part{},
 	}
 }
@@ -185,9 +187,12 @@ func (a *announcer) look() bool {
 // asked with the next number, where that is not nil.
 func (a *announcer) read(names []string, after, upTo int64, enough func(number int64) bool) bool {
 	wait, since := 10*time.Millisecond, after
+	a.mu.Lock()
+	a.reading++
+	a.mu.Unlock()
 	for more := len(names) > 0 && after < upTo; more; {
 		claimed, err := a.k.store.Claim(context.Background(), store.Claim{
-			Engine: a.k.engine, Now: time.Now(), Owed: owedPage, After: after, Workflows: names,
+			Engine: a.k.engine, Now: time.Now(), Owed: a.page, After: after, Workflows: names,
 		})
 		if err != nil {
 			if final(err) || !a.pause(&wait) {

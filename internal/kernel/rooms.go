@@ -34,8 +34,10 @@ const (
 // A telling is an entry that is owed, on its way.
 type telling struct {
 	store.Owed
-	who   []*Listener // that it is told to; nil is the subscriber
-	lanes []*Listener // in whose rooms it has a place
+	who    []*Listener // that it is told to; nil is the subscriber
+	lanes  []*Listener // in whose rooms it has a place
+	inPart bool        // others are told of it by another one
+	isLast bool        // of these: all have heard
 }
 
 // A part is an end that not all of its listeners are told at the same time.
@@ -49,12 +51,13 @@ type follow struct {
 	next []*telling
 }
 
-// A gap is what of a run waits in the store: nothing before from, and nothing that was read
-// after upTo. A reading that began within it does not know what comes before, so it passes
-// by all of it. One that began before it has the entries in their order.
+// A gap is where entries of one run wait in the store: none before from, and none after last
+// of those that were read. A reading that begins within the gap does not know what waits
+// before, so it takes nothing of the run. One that has found no place for from takes nothing
+// that follows.
 type gap struct {
-	from, upTo int64
-	open       bool // the reading that goes on has found a place for what came before from
+	from, last int64
+	missed     int64 // the reading that has found no place for from
 }
 
 // roomOf returns the room of a listener; nil is the subscriber. It is called with the lock.
@@ -70,7 +73,7 @@ func (a *announcer) roomOf(l *Listener) *room {
 // full returns those of the listeners whose rooms are.
 func (a *announcer) full(lanes []*Listener) (out []*Listener) {
 	for _, l := range lanes {
-		if a.roomOf(l).held >= maxHeld {
+		if a.roomOf(l).held >= a.most {
 			out = append(out, l)
 		}
 	}
@@ -90,7 +93,7 @@ func (a *announcer) free(lanes []*Listener) {
 		r := a.roomOf(l)
 		r.held--
 		switch {
-		case r.behind != 0 && r.held <= maxHeld/2:
+		case r.behind != 0 && r.held <= a.most/2:
 			a.k.owe()
 		case r.behind == 0 && r.held == 0:
 			delete(a.rooms, l)
@@ -104,7 +107,7 @@ func (a *announcer) miss(lanes []*Listener, number int64) {
 		if r := a.roomOf(l); r.behind == 0 || number < r.behind {
 			r.behind = number
 		}
-		if a.roomOf(l).held <= maxHeld/2 { // it has become free meanwhile
+		if a.roomOf(l).held <= a.most/2 { // it has become free meanwhile
 			a.k.owe()
 		}
 	}
@@ -123,8 +126,9 @@ func (a *announcer) audience(o store.Owed) []*Listener {
 // called with the lock.
 func (a *announcer) admit(o store.Owed, all []*Listener, since int64) *telling {
 	run := o.Head.Number
-	if g, waits := a.behind[run]; waits && (o.Number > g.upTo || since >= g.from) {
-		g.upTo = max(g.upTo, o.Number)
+	g, waits := a.behind[run]
+	if waits && (o.Number > g.last || since >= g.from || o.Number > g.from && g.missed == a.reading) {
+		g.last = max(g.last, o.Number)
 		a.behind[run] = g
 		return nil
 	}
@@ -142,7 +146,7 @@ func (a *announcer) admit(o store.Owed, all []*Listener, since int64) *telling {
 	missing := a.full(t.lanes)
 	a.miss(missing, o.Number)
 	if len(missing) > 0 {
-		a.behind[run] = gap{from: o.Number, upTo: o.Number}
+		a.behind[run] = gap{from: o.Number, last: max(o.Number, g.last), missed: a.reading}
 		if in != nil || len(missing) == len(who) {
 			return nil
 		}
@@ -170,27 +174,29 @@ func (a *announcer) admit(o store.Owed, all []*Listener, since int64) *telling {
 func (a *announcer) closeGap(run journal.Number, number int64) {
 	switch g, waits := a.behind[run]; {
 	case !waits || number < g.from:
-	case number == g.upTo:
+	case number >= g.last:
 		delete(a.behind, run)
 	default:
-		a.behind[run] = gap{from: number + 1, upTo: g.upTo, open: true}
-		a.opened = append(a.opened, run)
+		g.from = number + 1
+		a.behind[run] = g
 	}
 }
 
-// passed records how far a reading came that has closed gaps in part: up to a number, or to
-// the end of what had been read before.
-func (a *announcer) passed(upTo int64) {
-	for _, run := range a.opened {
-		switch g := a.behind[run]; {
-		case !g.open:
-		case g.upTo < upTo: // what was to follow is not owed any more
+// passed records that a reading has come from one number to another: nothing waits in between
+// but for what it has found no place for.
+func (a *announcer) passed(since, upTo int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for run, g := range a.behind {
+		switch {
+		case g.missed == a.reading, since >= g.from, g.from >= upTo:
+		case g.last < upTo: // what was to follow is not owed any more
 			delete(a.behind, run)
 		default:
-			a.behind[run] = gap{from: max(g.from, upTo), upTo: g.upTo}
+			g.from = upTo
+			a.behind[run] = g
 		}
 	}
-	a.opened = nil
 }
 
 // begin has an end told to some of those who are to hear of it.
@@ -201,6 +207,7 @@ func (a *announcer) begin(t *telling, all []*Listener) {
 		a.parts[t.Number] = p
 	}
 	p.begun = append(p.begun, t.who...)
+	t.inPart = true
 }
 
 // without returns the listeners but for some of them.
@@ -220,12 +227,13 @@ func (a *announcer) hasHeard(t *telling, l *Listener) {
 func (a *announcer) isTold(t *telling) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	p := a.parts[t.Number]
-	if p == nil {
+	if !t.inPart {
 		return true
 	}
+	p := a.parts[t.Number]
 	p.heard = append(p.heard, t.who...)
-	return len(p.heard) == len(p.all)
+	t.isLast = len(p.heard) == len(p.all)
+	return t.isLast
 }
 
 // done gives up the places of an entry that was told, and returns what is to be told next
@@ -234,8 +242,8 @@ func (a *announcer) done(t *telling) *telling {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.free(t.lanes)
-	if p := a.parts[t.Number]; p != nil {
-		if len(p.heard) == len(p.all) {
+	if t.inPart {
+		if t.isLast {
 			delete(a.parts, t.Number)
 			a.forget(t.Number)
 		}
@@ -276,7 +284,7 @@ func (a *announcer) advance(run journal.Number, line []*telling) *telling {
 		a.leave(waits)
 	}
 	g := a.behind[run]
-	g.upTo = max(g.upTo, last.Number)
+	g.last = max(g.last, last.Number)
 	a.behind[run] = g
 	return t
 }
@@ -292,7 +300,7 @@ func (a *announcer) catchUp(names []string) bool {
 	a.mu.Lock()
 	var rooms []*room
 	for _, r := range a.rooms {
-		if r.behind != 0 && r.held <= maxHeld/2 {
+		if r.behind != 0 && r.held <= a.most/2 {
 			rooms = append(rooms, r)
 		}
 	}
@@ -311,12 +319,10 @@ func (a *announcer) catchUp(names []string) bool {
 			r.behind, upTo = min(r.behind, number), number
 			return true
 		})
-		a.mu.Lock()
-		a.passed(upTo)
-		a.mu.Unlock()
 		if !goesOn {
 			return false
 		}
+		a.passed(from, upTo)
 	}
 	if len(rooms) > 0 && !a.crowded() {
 		a.k.owe() // what is beyond may not have been read

@@ -88,42 +88,6 @@ func TestCatchingUpPassesOverNothing(t *testing.T) {
 	}
 }
 
-// An event waits for its broker, and the end of its run behind it. A listener's room is read
-// again from a place between the two: the end does not pass the event.
-//
-// spec: L-18, R-29
-func TestCatchingUpOnOneRoomKeepsTheOrderOfRuns(t *testing.T) {
-	l := NewListener("w", nil, nil)
-	a := announcing(t, owing{owed: []store.Owed{
-		owes(7, 10, journal.EventEmitted), owes(7, 12, journal.EventEmitted), owes(8, 15, journal.RunCompleted), owes(7, 20, journal.RunCompleted),
-	}}, l)
-	a.k.draining = true
-	a.hold(nil, maxHeld)
-	a.hold(l, maxHeld)
-	a.look()
-	a.hold(l, 1)
-	a.look()
-	if !a.mine[15] || a.mine[10] || a.mine[12] || a.mine[20] {
-		t.Fatalf("with room for the listener, and none for the broker, there are places for %v", a.mine)
-	}
-	a.hold(nil, maxHeld-1) // one more, and the room is as it was
-	a.rooms[nil].behind = 0
-	a.read(a.k.names(), 9, a.after, func(number int64) bool { return number > 10 })
-	a.passed(12)
-	if !a.mine[10] || a.mine[12] || a.mine[20] {
-		t.Fatalf("with one place for the broker there are places for %v", a.mine)
-	}
-	a.hold(nil, 1)
-	a.miss([]*Listener{nil}, 12)
-	a.catchUp(a.k.names())
-	if !a.mine[12] || !a.mine[20] || len(a.behind) > 0 {
-		t.Fatalf("with room for all there are places for %v, and %v wait", a.mine, a.behind)
-	}
-	if in := a.lines[7]; len(in.next) != 2 || in.now.Number != 10 || in.next[0].Number != 12 || in.next[1].Number != 20 {
-		t.Errorf("in line are %v", in)
-	}
-}
-
 // A listener that had no place for an end hears of it once it has one, though another one,
 // which had a place at once, does not return. The end is acknowledged when both have heard.
 //
