@@ -131,10 +131,12 @@ func (c *Client) Resume(ctx context.Context, id string) error { return c.runs.Re
 // counts that. What ended well is not done again. While a child is being cancelled the
 // code is conflict, and where one that failed is not here any more, not_found.
 //
-// A run in another status gives an [Error] of code wrong_state. So do one in which a
+// A run in another status gives an [Error] of code wrong_state. So does a run in which a
 // [StepTx] committed after a failure, or a branch began a child after it had heard of
-// something, while its name occurs more than once without a [Key], and one after which another run has had the workflow ID; while that is open, the code is conflict. A
-// run that was retried already gives the run which that made, and [Run.New] is false.
+// something, if the name of that step or child occurs more than once without a [Key]. So does
+// one after which another run has had the workflow ID; while that is open, the code is
+// conflict. A run that was retried already gives the run which that made, and [Run.New] is
+// false.
 func (c *Client) Retry(ctx context.Context, id string) (*RawRun, error) {
 	s, err := c.desk.Retry(ctx, id)
 	if err != nil {

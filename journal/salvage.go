@@ -21,8 +21,9 @@ import (
 // anew. Of the run's own code it is where things began to go wrong; of a branch in which
 // something failed then or later, where that did; of a branch beside, where the end began
 // or the branch was cancelled (what that has ended in it comes after the cut), or had learned
-// of something that began outside it: an entry that says so (Detail.Heard). What code shares by itself, in a variable of a closure, say, no
-// entry tells; a retry takes such a branch for one that does not know.
+// of something that began outside it: an entry that says so (Detail.Heard). What code shares
+// by itself, in a variable of a closure, say, no entry tells; a retry takes such a branch for
+// one that does not know.
 //
 // Kept is what was recorded before the cut, failures that the code has dealt with
 // included, and after it the results of what was going on there and ended well. What

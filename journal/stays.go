@@ -2,11 +2,11 @@ package journal
 
 import "slices"
 
-// stays reports whether an operation stays that code may have begun because of what is done
-// anew, since no idempotency key would keep it from being made a second time: a step whose
-// result is in a transaction of the application's, and a child whose branch knew of nothing
-// but what it had heard. Begun again, that would be another run with keys of its own. What
-// was undone does not stay, and what undoes a step is done whenever that is.
+// stays reports whether an operation stays whatever its code knew, because no idempotency key
+// keeps its effect from being made twice. There are two such operations. One is a step whose
+// result is in a transaction of the application. The other is a child of a branch that knew
+// only by hearing: a second child is another run, with keys of its own. An operation that was
+// undone does not stay, nor does one that undoes a step.
 func (s *salvage) stays(r *salvaged) bool {
 	if r == nil || r.phase == PhaseUndo {
 		return false
@@ -18,8 +18,8 @@ func (s *salvage) stays(r *salvaged) bool {
 	return !r.again && end.Kind == StepCompleted && end.Detail != nil && end.Detail.Tx
 }
 
-// hadHeard reports whether an operation began when its branch knew of what is done anew, and
-// would not have known but for what it had heard.
+// hadHeard reports whether the branch of an operation knew of what is done anew when the
+// operation began, and only by hearing.
 func (s *salvage) hadHeard(r *salvaged) bool {
 	scope := s.entries[r.first].Op.Scope
 	return r.first >= s.knows(scope) && r.first < s.unheard[scope]
@@ -48,8 +48,8 @@ func (s *salvage) need(scope int64) {
 }
 
 // isNeeded reports whether an entry is of an operation that stays, or opens a scope of one.
-// Of a child these are its start and an end that it came to well: one that failed, or that
-// nobody waits for any more, is gone on with.
+// Of a child that stays, only its start and a good end are needed. Any other end is left out,
+// so that the retry waits for the child again.
 func (s *salvage) isNeeded(e *Entry) bool {
 	r := s.ops[e.Op]
 	switch {

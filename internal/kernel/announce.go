@@ -86,6 +86,7 @@ type announcer struct {
 	known map[string]bool
 	most  int // held in a room
 	page  int // read at a time
+	skips int // runs of which something waits for a place
 
 	mu      sync.Mutex
 	lines   map[journal.Number]*follow // of each run that is being told of
@@ -100,7 +101,7 @@ type announcer struct {
 
 func newAnnouncer(k *Kernel, stop, calls context.Context) *announcer {
 	return &announcer{
-		k: k, stop: stop, calls: calls, known: map[string]bool{}, most: maxHeld, page: owedPage, rooms: map[*Listener]*room{},
+		k: k, stop: stop, calls: calls, known: map[string]bool{}, most: maxHeld, page: owedPage, skips: maxSkipped, rooms: map[*Listener]*room{},
 		lines: map[journal.Number]*follow{}, mine: map[int64]bool{}, behind: map[journal.Number]gap{}, parts: map[int64]*part{},
 	}
 }
@@ -282,8 +283,7 @@ func (a *announcer) tell(t *telling) bool {
 
 var errStopping = errors.New("kernel: the engine stops")
 
-// try tells of one entry and, where that succeeds and nobody else is to hear of it,
-// acknowledges it. As with the
+// try tells of one entry. When all have heard of the entry, try acknowledges it. As with the
 // body of a step, an engine that stops waits for it.
 func (a *announcer) try(t *telling, call func(*telling) error) error {
 	if a.stop.Err() != nil || !a.k.fly() {

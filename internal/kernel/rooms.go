@@ -334,7 +334,7 @@ func (a *announcer) catchUp(names []string) bool {
 func (a *announcer) crowded() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.behind) >= maxSkipped
+	return len(a.behind) >= a.skips
 }
 
 // again has everything read anew.
