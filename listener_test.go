@@ -60,6 +60,25 @@ func (e *ears) statuses() []journal.Status {
 	return out
 }
 
+// A stuck listener answers to nothing until it is let go, and then hears.
+type stuck struct {
+	ears
+	let       chan struct{}
+	now, most int // calls at a time
+}
+
+func (s *stuck) hear(ctx context.Context, end perdure.Ended) error {
+	s.mu.Lock()
+	s.now++
+	s.most = max(s.most, s.now)
+	s.mu.Unlock()
+	<-s.let
+	s.mu.Lock()
+	s.now--
+	s.mu.Unlock()
+	return s.ears.hear(ctx, end)
+}
+
 // worldWith gives an empty database with an engine of those options.
 func worldWith(t *testing.T, o perdure.Options, workflows ...perdure.Definition) *world {
 	t.Helper()
@@ -487,21 +506,9 @@ func TestAListenerThatBlocksHoldsUpNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const runs = 300
 		var e ears
-		let := make(chan struct{})
-		var mu sync.Mutex
-		blocked, most := 0, 0
+		slow := stuck{let: make(chan struct{})}
 		wf := perdure.Define("w", func(context.Context, int) (int, error) { return 1, nil },
-			perdure.Listener{Call: func(context.Context, perdure.Ended) error {
-				mu.Lock()
-				blocked++
-				most = max(most, blocked)
-				mu.Unlock()
-				<-let
-				mu.Lock()
-				blocked--
-				mu.Unlock()
-				return nil
-			}}, perdure.Listener{Call: e.hear})
+			perdure.Listener{Call: slow.hear}, perdure.Listener{Call: e.hear})
 		w := worldWith(t, perdure.Options{}, wf)
 		for i := range runs {
 			if _, err := wf.Start(t.Context(), w.eng, i, perdure.ID(fmt.Sprint("r", i))); err != nil {
@@ -515,13 +522,13 @@ func TestAListenerThatBlocksHoldsUpNobodyElse(t *testing.T) {
 		if info, err := w.db.Info(t.Context()); err != nil || info.Owed != runs {
 			t.Errorf("%d ends are owed while a listener has not heard of any, %v", info.Owed, err)
 		}
-		close(let)
+		close(slow.let)
 		time.Sleep(time.Hour)
 		if info, err := w.db.Info(t.Context()); err != nil || info.Owed != 0 {
 			t.Errorf("%d ends are owed still, %v", info.Owed, err)
 		}
-		if most != 16 {
-			t.Errorf("a listener was called for %d runs at a time, want 16", most)
+		if slow.most != 16 {
+			t.Errorf("a listener was called for %d runs at a time, want 16", slow.most)
 		}
 		w.end()
 		for id, n := range e.times() {

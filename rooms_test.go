@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,24 +86,12 @@ func TestASilentListenerSilencesNeitherOthersNorTheBroker(t *testing.T) {
 	for name, events := range map[string][]string{"ends": nil, "events and ends": {"a"}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var slow, other ears
+				var other ears
 				var s subscriber
-				let := make(chan struct{})
-				var mu sync.Mutex
-				now, most := 0, 0
+				slow := stuck{let: make(chan struct{})}
 				wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 					return perdure.Step(ctx, "s", emits(nil, events...))
-				}, perdure.Listener{Call: func(ctx context.Context, end perdure.Ended) error {
-					mu.Lock()
-					now++
-					most = max(most, now)
-					mu.Unlock()
-					<-let
-					mu.Lock()
-					now--
-					mu.Unlock()
-					return slow.hear(ctx, end)
-				}}, perdure.Listener{Call: other.hear})
+				}, perdure.Listener{Call: slow.hear}, perdure.Listener{Call: other.hear})
 				w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, wf)
 				defer func() { w.end() }()
 				started(t, w, wf, 3*many)
@@ -115,12 +102,12 @@ func TestASilentListenerSilencesNeitherOthersNorTheBroker(t *testing.T) {
 				if n := runtime.NumGoroutine(); n > 2*many {
 					t.Errorf("%d goroutines while one listener is silent", n)
 				}
-				close(let)
+				close(slow.let)
 				time.Sleep(time.Hour)
 				once(t, "the slow listener", slow.times(), 3*many)
 				once(t, "the other listener", other.times(), 3*many)
-				if most != 16 {
-					t.Errorf("%d calls at a time, want 16", most)
+				if slow.most != 16 {
+					t.Errorf("%d calls at a time, want 16", slow.most)
 				}
 				nothingOwed(t, w)
 				w.end()
