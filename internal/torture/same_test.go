@@ -85,8 +85,7 @@ func TestTheSameProgramComesToTheSame(t *testing.T) {
 	if err := registered(); err != nil {
 		t.Fatal(err)
 	}
-	var alone, together atomic.Int64
-	most := 10
+	larger, most := 0, 10
 	var beside []*program.Program
 	for range 8 {
 		beside = append(beside, &program.Program{Flow: "code", End: "returns", Body: program.Block{{ID: 1, Kind: program.Loop, Way: "spread", N: 20}}})
@@ -96,8 +95,12 @@ func TestTheSameProgramComesToTheSame(t *testing.T) {
 		if !p.Calm() {
 			continue
 		}
+		var alone, together atomic.Int64
 		want := comesTo(t, p, slow{largest: &alone})
 		got := map[string][]string{"group": comesTo(t, p, slow{takes: 5 * time.Millisecond, largest: &together}, beside...)}
+		if together.Load() > alone.Load() {
+			larger++
+		}
 		for change, variant := range p.Variants() {
 			got[change] = comesTo(t, variant, slow{largest: &alone})
 		}
@@ -110,7 +113,7 @@ func TestTheSameProgramComesToTheSame(t *testing.T) {
 			break
 		}
 	}
-	if together.Load() <= alone.Load() {
-		t.Errorf("the largest group has %d changes, and %d where the program is alone", together.Load(), alone.Load())
+	if larger == 0 {
+		t.Error("no program was in a larger group with others than alone")
 	}
 }

@@ -194,6 +194,10 @@ type bench struct {
 // told is in front of the run ID, in the label of a call of a listener.
 const told = "told/"
 
+// refused is in the message of a failure for which the store refused what the engine gave
+// it. No program asks for that, and another attempt must not hide it.
+const refused = "store: refused: "
+
 // Judge says what is wrong.
 func Judge(e Evidence) []string {
 	b := &bench{Evidence: e, runs: map[journal.RunID]*Run{}, byID: map[string][]*Run{}, calls: map[string][]Call{}, told: map[string]bool{}, held: map[string]int64{}, retried: map[string]bool{}}
@@ -235,6 +239,11 @@ func (b *bench) journals() {
 	for _, r := range b.Runs {
 		for _, bad := range r.Bad {
 			b.wrong("run %s of %s: %s", r.Head.ID, r.Head.WorkflowID, bad)
+		}
+		for _, e := range r.Entries {
+			if f := e.Failure(); f != nil && strings.Contains(f.Message, refused) {
+				b.wrong("run %s of %s: entry %d: %s", r.Head.ID, r.Head.WorkflowID, e.Seq, f.Message)
+			}
 		}
 		if !r.Head.Status.IsTerminal() && !strings.HasPrefix(r.Head.Workflow, "perdure.") {
 			b.wrong("run %s of %s has not ended: it is %v, %s", r.Head.ID, r.Head.WorkflowID, r.Head.Status, r.Head.Cause)

@@ -3,6 +3,7 @@ package judge
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -70,7 +71,11 @@ func TestJudgeSeesWhatIsWrong(t *testing.T) {
 			call(e, func(*Call) {})
 			call(e, func(c *Call) { c.After, c.Number = c.Label, 9 })
 		},
-		"the world never gave":          func(e *Evidence) { e.Calls[0].Gave = 6 },
+		"the world never gave": func(e *Evidence) { e.Calls[0].Gave = 6 },
+		"store: refused: odd": func(e *Evidence) {
+			why := &journal.Failure{Message: (&store.DataError{Err: errors.New("odd")}).Error()}
+			e.Runs[0].Entries[1].Detail = &journal.Detail{Failure: why} // a later attempt has succeeded
+		},
 		"which is not there":            func(e *Evidence) { call(e, func(c *Call) { c.Run = "gone" }) },
 		"gave other facts":              func(e *Evidence) { e.Cases[0].Want.Facts = []string{"tx1 failed"} },
 		"acknowledged 1 times, taken 0": func(e *Evidence) { e.Cases[0].Acked = []program.Message{{To: "p", Name: "s", Value: 3}} },

@@ -203,6 +203,11 @@ func (p *player) tx(ctx context.Context, op *program.Op) error {
 	after, number := p.after()
 	child := op.ChildID(p.in.ID, p.in.Round)
 	n, err := perdure.StepTx(ctx, op.Name(), p.money, func(ctx context.Context, tx *sql.Tx) (int64, error) {
+		if op.Way == "locks" { // from the beginning what SQLite has one lock for
+			if _, err := tx.ExecContext(ctx, `delete from torture_money where label = ''`); err != nil {
+				return 0, err
+			}
+		}
 		n, err := p.call(ctx, label, after, number)
 		if err != nil {
 			return 0, err

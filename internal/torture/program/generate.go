@@ -47,6 +47,9 @@ func Generate(seed uint64, l Limits) *Program {
 	}
 	p.Start = m.start(Starts)
 	p.Body = m.block(1, 2+m.IntN(5))
+	if m.IntN(4) == 0 {
+		p.Body = append(p.Body, m.rush())
+	}
 	if m.broken {
 		return p // it is retried: what an operator does beside that is in other programs
 	}
@@ -134,6 +137,29 @@ func (m *maker) op(depth int) *Op {
 		m.within--
 	}
 	return o
+}
+
+// rush makes children that do steps at one time, so that groups are large and runs are told
+// of one while the next one is committed; and beside these, steps in transactions, which
+// begin between the two.
+func (m *maker) rush() *Op {
+	one := func(kind Kind, way string, n int, bodies ...Block) *Op {
+		m.next++
+		return &Op{ID: m.next, Kind: kind, Way: way, N: n, Bodies: bodies}
+	}
+	var children []Block
+	for i := range 24 {
+		bodies := []Block{{one(Loop, "keyed", 8)}, {one(Loop, "counted", 8)}}
+		if m.limits.Tx && i%4 == 0 {
+			var b Block
+			for range 4 {
+				b = append(b, one(Tx, "locks", 1), one(Loop, "counted", 2))
+			}
+			bodies = append(bodies, b)
+		}
+		children = append(children, Block{one(Child, "await", 1, Block{one(Branches, "await", 1, bodies...)})})
+	}
+	return one(Branches, "await", 1, children...)
 }
 
 func (m *maker) kind(depth int) Kind {

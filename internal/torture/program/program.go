@@ -41,7 +41,7 @@ var Ways = map[Kind][]string{
 	Step:     {"plain", "odd", "caught", "once", "big", "late", "parking", "unencodable", "announced", "around"},
 	Loop:     {"keyed", "counted", "spread"},
 	Async:    {"await", "state", "cancel", "caught"},
-	Tx:       {"plain", "big", "barrier", "start", "send", "fails", "panics"},
+	Tx:       {"plain", "big", "barrier", "start", "send", "fails", "panics", "locks"},
 	Branches: {"await", "all", "any", "none", "completed", "set", "cancel"},
 	Shared:   {"slept", "stepped", "busy"},
 	Blocked:  {"mutex", "pipe"},
