@@ -62,7 +62,7 @@ func (o *operation) try(announced bool) {
 			d = &journal.Detail{Declared: true}
 		}
 		e := journal.Entry{Kind: journal.StepStarted, Op: o.id, Detail: o.mark(d)}
-		if r.head.Status == journal.Waiting {
+		if r.status() == journal.Waiting {
 			e.Status = journal.Running
 		}
 		if o.tries > 1 {
@@ -466,7 +466,7 @@ func (s StepInfo) Run() journal.Head {
 	r := s.a.op.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.head
+	return r.head()
 }
 
 // eventNote is the name of an event that workflow code has emitted.
@@ -532,7 +532,7 @@ func (s StepInfo) IdempotencyKey() string {
 // that this one retries, since when it was not undone.
 func (s StepInfo) Keys() journal.RunID {
 	r := s.a.op.run
-	return cmp.Or(r.start.KeysOf(s.Of()), r.head.ID)
+	return cmp.Or(r.start.KeysOf(s.Of()), r.head().ID)
 }
 
 // once is the operation as if it occurred once.

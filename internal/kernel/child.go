@@ -88,7 +88,7 @@ func (o *operation) create(c Child, spill journal.Number) error {
 	o.child = journal.MakeRunID(r.k.database(), n)
 	head := journal.Head{
 		Number: n, ID: o.child, WorkflowID: c.ID, Workflow: c.Workflow, Pattern: c.Pattern,
-		Status: journal.Pending, Wake: now, Created: now, Chain: n, Parent: r.head.Number, Keep: c.Keep,
+		Status: journal.Pending, Wake: now, Created: now, Chain: n, Parent: r.number(), Keep: c.Keep,
 		Retain: r.k.retention(c.Workflow),
 	}
 	if c.ID == "" {
@@ -108,7 +108,7 @@ func (o *operation) create(c Child, spill journal.Number) error {
 		f := &journal.Failure{
 			Code: journal.CodeConflict, Message: "the workflow ID " + head.WorkflowID + " of child " + o.path() + " is held by another run",
 		}
-		change.Else = []store.Post{{Run: r.head.Number, Message: childEnded(o.child, o.child, journal.Failed, Outcome{Failure: f}, 0)}}
+		change.Else = []store.Post{{Run: r.number(), Message: childEnded(o.child, o.child, journal.Failed, Outcome{Failure: f}, 0)}}
 	}
 	r.append(journal.Entry{Kind: journal.ChildStarted, Op: o.id, Detail: &journal.Detail{Other: o.child, Policy: c.Policy}})
 	r.send(outgoing{create: change})
@@ -145,7 +145,7 @@ func (f *Operation) CancelChild(ctx context.Context, reason string) error {
 	}
 	_, err := TakeNote(ctx, Note{
 		Kind: journal.ValueRecorded, Name: "cancel:" + o.id.Name, Key: o.id.Key,
-		Detail: &journal.Detail{Reason: reason, Other: o.child}, post: asksCancel(o.run.head.ID, o.child, n, reason),
+		Detail: &journal.Detail{Reason: reason, Other: o.child}, post: asksCancel(o.run.head().ID, o.child, n, reason),
 	})
 	return err
 }
@@ -158,7 +158,7 @@ func endsWith(policy string, status journal.Status) bool {
 // endChild has the child of an operation cancelled.
 func (r *run) endChild(child journal.RunID, why string) {
 	if n, ok := child.Number(r.k.database()); ok {
-		r.send(outgoing{post: asksCancel(r.head.ID, child, n, why)})
+		r.send(outgoing{post: asksCancel(r.head().ID, child, n, why)})
 	}
 }
 

@@ -351,14 +351,14 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 		return
 	}
 	trials, suspect := k.tried(c)
-	if r.seq > c.Last { // it is resumed
+	if r.last() > c.Last { // it is resumed
 		trials, suspect = 0, false
 	}
-	retrying := r.head.Status == journal.Waiting && r.head.Cause != "" // its code failed last
-	r.head.Cause = ""
-	record := r.head.Status == journal.Pending || retrying || r.memo.build != k.cfg.Build
+	retrying := r.status() == journal.Waiting && r.head().Cause != "" // its code failed last
+	r.because("")
+	record := r.status() == journal.Pending || retrying || r.memo.build != k.cfg.Build
 	if record {
-		r.implied = r.implied || r.def.CleansUp && r.head.Status == journal.Pending
+		r.implied = r.implied || r.def.CleansUp && r.status() == journal.Pending
 	}
 	r.begin(trials, suspect, record)
 }
@@ -371,7 +371,7 @@ func (r *run) leaveBroken() {
 	if r.overdue() {
 		return
 	}
-	if !parked(r.head) {
+	if !parked(r.head()) {
 		r.suspendWith(d)
 		return
 	}
@@ -383,7 +383,7 @@ func (r *run) leaveBroken() {
 			r.release()
 		case e.Kind == journal.ResumeAsked:
 			d.Mail = e.Seq
-			r.inbox.remove(e.Seq, r.seq+1)
+			r.inbox.remove(e.Seq, r.last()+1)
 			r.suspendWith(d)
 		default:
 			own := *e
@@ -458,7 +458,7 @@ func (r *run) goesOn() bool {
 			return false
 		case e.Kind == journal.ResumeAsked:
 			number := e.Seq
-			r.inbox.remove(number, r.seq+1)
+			r.inbox.remove(number, r.last()+1)
 			r.append(journal.Entry{Kind: journal.RunResumed, Status: r.active(), Detail: &journal.Detail{Mail: number}})
 			return true
 		case r.endsAs() == 0 && r.decided() == 0 && r.cleansUp():
@@ -483,11 +483,11 @@ func (r *run) cleansUp() bool {
 // release gives the run back as it was claimed. One that is parked is due again
 // only for its overall timeout.
 func (r *run) release() {
-	wake := r.head.Wake
-	if parked(r.head) {
+	wake := r.head().Wake
+	if parked(r.head()) {
 		wake = r.deadline()
 	}
-	r.leaveHead(r.head.Status, r.head.Cause, wake)
+	r.leaveHead(r.status(), r.head().Cause, wake)
 	r.append(journal.Entry{Kind: journal.StatusChanged})
 	r.asksRest()
 	r.yieldHead()
@@ -495,15 +495,15 @@ func (r *run) release() {
 
 // yield gives the run back with that status, as due at once.
 func (r *run) yield(s journal.Status) {
-	r.leaveHead(s, "", r.head.Created)
+	r.leaveHead(s, "", r.head().Created)
 	r.yieldHead()
 }
 
 // yieldHead ends the residence with the head that it has now.
 func (r *run) yieldHead() {
-	r.pending[len(r.pending)-1].Status, r.headSeq = r.head.Status, r.seq
+	r.writeHead()
 	r.leave()
-	r.seal(r.seq)
+	r.sealAll()
 	r.whenDurable(effect{do: r.k.look})
 }
 
@@ -534,7 +534,7 @@ func (r *run) deadline() time.Time {
 	if r.def == nil || r.def.Timeout <= 0 || r.endsAs() != 0 || r.decided() != 0 {
 		return time.Time{}
 	}
-	return r.head.Created.Add(r.def.Timeout)
+	return r.head().Created.Add(r.def.Timeout)
 }
 
 // admit makes r resident. It gives false where the engine has stopped meanwhile.
@@ -544,7 +544,7 @@ func (k *Kernel) admit(r *run) bool {
 	if k.ended || k.err != nil {
 		return false
 	}
-	k.resident[r.head.Number] = r
+	k.resident[r.number()] = r
 	k.reserved = max(k.reserved-1, 0)
 	return true
 }
@@ -554,13 +554,13 @@ func (k *Kernel) admit(r *run) bool {
 func (k *Kernel) forget(r *run) {
 	k.memos.Add(-r.bytes)
 	k.mu.Lock()
-	if k.resident[r.head.Number] == r {
-		delete(k.resident, r.head.Number)
+	if k.resident[r.number()] == r {
+		delete(k.resident, r.number())
 	}
 	queued := k.queued
 	k.mu.Unlock()
 	if _, _, ended := r.ending(); ended {
-		k.hasEnded(r.head.Number)
+		k.hasEnded(r.number())
 	}
 	if queued {
 		k.look()

@@ -95,7 +95,7 @@ func (r *run) finish(last journal.Entry, why string, end *journal.Error, outside
 	if c := r.closing; c != nil {
 		switch {
 		case outside:
-		case r.holder != nil && r.holder.cleanup != nil: // what it has cleaned up makes another end of it
+		case r.holder() != nil && r.holder().cleanup != nil: // what it has cleaned up makes another end of it
 			c.last = last
 		default:
 			c.deliver()
@@ -113,7 +113,7 @@ func (r *run) finish(last journal.Entry, why string, end *journal.Error, outside
 		d.Outcome = last.Status
 		c.last.Detail = &journal.Detail{Failure: d.Failure, Reason: d.Reason}
 		r.closing = c
-		r.facts.push(fact{r.outside(journal.Entry{Kind: journal.RunClosing, Detail: &d}), c})
+		r.push(r.outside(journal.Entry{Kind: journal.RunClosing, Detail: &d}), c)
 		if r.root.state != isNew {
 			r.dispatch()
 		}
@@ -135,7 +135,7 @@ func (c *closing) does(p *cleanup) bool {
 	for in.branch.state == isOver && in.parent != nil {
 		in = in.parent
 	}
-	cut := in.branch != c.run.holder && in.branch.state != isOver
+	cut := in.branch != c.run.holder() && in.branch.state != isOver
 	return p.always || cut || c.last.Status == journal.Cancelled || c.last.Status == journal.TimedOut
 }
 
@@ -165,7 +165,7 @@ func (r *run) resumeClosing(e *journal.Entry) {
 		run: r, why: why, end: &journal.Error{Code: f.Code, Message: f.Message},
 		last: journal.Entry{Kind: kind, Status: e.Detail.Outcome, Detail: &journal.Detail{Failure: f, Reason: e.Detail.Reason}},
 	}
-	r.facts.push(fact{e.Seq, r.closing})
+	r.push(e.Seq, r.closing)
 }
 
 // deliver lets workflow code hear that the run ends.
@@ -241,10 +241,9 @@ func (c *cleaning) next() {
 		b.workflow(func() { failure = p.body(context.WithValue(r.cleaning.ctx, contextKey{}, s)) })
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.endBranch(b, nil, failure)
+		b.returned(nil, failure)
 	}
-	r.branches = append(r.branches, b)
-	r.ready = append(r.ready, b)
+	r.add(b, false)
 }
 
 // ended goes on after a clean-up. One that failed keeps no other from running.

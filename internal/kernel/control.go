@@ -22,7 +22,7 @@ func (k *Kernel) live(n journal.Number) Live {
 	k.mu.Lock()
 	r := k.resident[n]
 	for a := range k.abandoned {
-		if a.op.run.head.Number == n {
+		if a.op.run.number() == n {
 			l.Abandoned = append(l.Abandoned, a.op.path())
 		}
 	}
@@ -278,7 +278,7 @@ func (r *run) refusedBy() error {
 // asked gives the head by which a command is judged: for one that ends the run,
 // with the status that it will have, or that says so, where that is decided.
 func (r *run) asked(ends bool) journal.Head {
-	h := r.head
+	h := r.head()
 	if s := cmp.Or(r.endsAs(), r.decided()); ends && s != 0 {
 		h.Status = s
 	}

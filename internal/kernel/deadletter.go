@@ -111,14 +111,14 @@ func (r *run) letter(n journal.Number, id string, l Letter, spill journal.Number
 			Number: n, ID: journal.MakeRunID(r.k.database(), n), WorkflowID: id, Workflow: LetterWorkflow,
 			Status: journal.Pending, Wake: now, Created: now, Chain: n,
 		},
-		Else: []store.Post{news(id, "failed/"+string(r.head.ID), News{Failed: l.Again})},
+		Else: []store.Post{news(id, "failed/"+string(r.head().ID), News{Failed: l.Again})},
 	}
 }
 
 // letterID is the workflow ID of the dead letter about a step of this scope: the same
 // for all runs that retry one another.
 func (s *scope) letterID(step, key string) string {
-	id := LetterWorkflow + ":" + string(journal.MakeRunID(s.run.k.database(), s.run.head.Chain)) + ":"
+	id := LetterWorkflow + ":" + string(journal.MakeRunID(s.run.k.database(), s.run.head().Chain)) + ":"
 	if key == "" && s.path == "" && len(id)+len(step) <= journal.MaxName {
 		return id + step
 	}
@@ -165,8 +165,8 @@ func (r *run) settle(status journal.Status) {
 		case journal.ContinuedAsNew, journal.Canceled, journal.Compensated: // nothing is left of what has failed
 			done = true
 		}
-		p := news(id, "ended/"+string(r.head.ID), News{Ended: &Settled{
-			Run: r.head.ID, Status: status.String(), Failure: r.result.Failure, Done: done,
+		p := news(id, "ended/"+string(r.head().ID), News{Ended: &Settled{
+			Run: r.head().ID, Status: status.String(), Failure: r.result.Failure, Done: done,
 		}})
 		r.send(outgoing{post: &p})
 	}
@@ -190,9 +190,9 @@ func (r *run) lettered(e *journal.Entry) {
 func (r *run) keeps(status journal.Status) time.Duration {
 	open := len(r.letters) > 0 || r.start != nil && len(r.start.Letters) > 0
 	if !open || status.IsSuccess() || status == journal.ContinuedAsNew {
-		return r.head.Keep
+		return r.head().Keep
 	}
-	return max(r.head.Keep, r.k.cfg.KeepLettered)
+	return max(r.head().Keep, r.k.cfg.KeepLettered)
 }
 
 // isOwnWorkflow says whether a workflow is one that an engine has by itself.
@@ -208,7 +208,7 @@ func About(ctx context.Context) (journal.Head, []byte, error) {
 	r := s.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h := r.head
+	h := r.head()
 	h.Status = cmp.Or(r.phase, journal.Running)
 	return h, r.input, nil
 }

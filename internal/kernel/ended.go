@@ -126,7 +126,7 @@ func waited(ctx context.Context, h journal.Head) error {
 func (r *run) ending() (journal.Head, Outcome, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.head, r.result, r.end != nil && r.refusal == nil && r.durable == r.seq
+	return r.head(), r.result, r.end != nil && r.refusal == nil && r.allDurable()
 }
 
 func (s *shared) awaitEnd(n journal.Number) *ending {

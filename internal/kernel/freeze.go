@@ -22,7 +22,7 @@ func (r *run) freeze(d *journal.Detail) {
 		return
 	}
 	r.frozen = true
-	r.head.Cause = suspended(d.Reason)
+	r.because(suspended(d.Reason))
 	r.outside(journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Detail: d})
 	r.flush()
 }
@@ -45,15 +45,14 @@ func (r *run) stayFrozen() {
 		return
 	}
 	r.flush()
-	if r.holder != nil || r.executing() > 0 {
+	if r.holder() != nil || r.executing() > 0 {
 		return
 	}
-	r.leaveHead(journal.Suspended, r.head.Cause, r.deadline())
+	r.leaveHead(journal.Suspended, r.head().Cause, r.deadline())
 	r.append(journal.Entry{Kind: journal.StatusChanged, Status: journal.Suspended})
-	r.headSeq = r.seq
 	r.asksRest()
 	r.leave()
-	r.seal(r.seq)
+	r.sealAll()
 }
 
 // thaw lets a frozen run go on: attempts that had to wait begin, times that have come
@@ -64,7 +63,7 @@ func (r *run) thaw(mail int64) {
 		d = &journal.Detail{Mail: mail}
 	}
 	r.frozen = false
-	r.head.Cause = ""
+	r.because("")
 	r.outside(journal.Entry{Kind: journal.RunResumed, Status: r.active(), Detail: d})
 	held := r.heldBack
 	r.heldBack = nil

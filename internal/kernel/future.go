@@ -42,7 +42,7 @@ func (s *scope) owns(o *operation) error {
 		return nil
 	}
 	return &journal.Error{
-		Code: journal.CodeMisuse, Op: "wait", Message: "the future belongs to run " + string(o.run.head.ID),
+		Code: journal.CodeMisuse, Op: "wait", Message: "the future belongs to run " + string(o.run.head().ID),
 		Hint: "a future is used by the workflow that made it; what another run came to is its result",
 	}
 }
@@ -54,8 +54,8 @@ func (f *Operation) State() (Outcome, bool) {
 	r := o.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.holder != nil {
-		r.holder.scope.hears(o)
+	if r.holder() != nil {
+		r.holder().scope.hears(o)
 	}
 	if !o.delivered {
 		return Outcome{}, false
@@ -141,11 +141,7 @@ func (r *run) stopCancelled(reason string) {
 			in.deliver()
 		}
 	}
-	for _, b := range r.branches {
-		if b.scope.cancelled() != nil {
-			r.unpark(b)
-		}
-	}
+	r.unparkThose(func(b *branch) bool { return b.scope.cancelled() != nil })
 }
 
 // shut records that a branch was cancelled.
@@ -231,6 +227,15 @@ func (w *Set) Close() {
 	w.w.close()
 }
 
+// A waitset is what a branch waits for: one operation or several. Operations
+// that end are added to done in the order in which their facts are delivered.
+type waitset struct {
+	b    *branch
+	done []*operation
+	ops  []*operation // that it is a watcher of
+	end  *operation   // the end of the context of the wait; nil without
+}
+
 // wait gives a set of operations; those that have ended are in it in the order
 // in which they did.
 func (s *scope) wait(ops []*operation) *waitset {
@@ -264,7 +269,7 @@ func (w *waitset) until(ctx context.Context, s *scope, of journal.Op) {
 // next parks the branch until one of the set has ended.
 func (w *waitset) next(s *scope) (*operation, error) {
 	for len(w.done) == 0 {
-		s.run.park(w.b)
+		w.b.park()
 		if err := s.ended(); err != nil {
 			return nil, err
 		}

@@ -45,7 +45,7 @@ func (s *scope) learns(by *operation) {
 	case by == nil:
 		s.branch.heard++
 	default:
-		s.run.marks(by.id, hearing{})
+		s.run.mark(by.id, hearing{})
 	}
 }
 
@@ -76,26 +76,30 @@ func (b *branch) tells(op journal.Op, rec *record) {
 	switch {
 	case b.told == b.heard:
 	case rec == nil || rec.ended == nil && rec.attempt == 0 && len(rec.once) > 0: // a retry has left nothing else of it
-		b.run.marks(op, hearing{b, b.heard})
+		b.run.mark(op, hearing{b, b.heard})
 	default:
 		b.told = b.heard
 	}
 }
 
-func (r *run) marks(op journal.Op, h hearing) {
-	if r.heard == nil {
-		r.heard = map[journal.Op]hearing{}
+// marks are the operations whose next entry says that their branch has heard something, or
+// that the body of a step has. They are guarded by their run's mu.
+type marks map[journal.Op]hearing
+
+func (m *marks) add(op journal.Op, h hearing) {
+	if *m == nil {
+		*m = marks{}
 	}
-	r.heard[op] = h
+	(*m)[op] = h
 }
 
-// heardOf returns the detail of an entry that is appended, marked if it is to be.
-func (r *run) heardOf(e *journal.Entry) *journal.Detail {
-	h, ok := r.heard[e.Op]
+// of returns the detail of an entry that is appended, marked if it is to be.
+func (m marks) of(e *journal.Entry) *journal.Detail {
+	h, ok := m[e.Op]
 	if !ok {
 		return e.Detail
 	}
-	delete(r.heard, e.Op)
+	delete(m, e.Op)
 	if h.b != nil {
 		h.b.told = max(h.b.told, h.n)
 	}

@@ -182,7 +182,7 @@ func (in *inbox) untaken(messages []journal.Entry) []journal.Entry {
 // the lock.
 func (r *run) receive(messages ...journal.Entry) {
 	for _, e := range messages {
-		e.Run = r.head.Number
+		e.Run = r.number()
 		if r.inbox.add(e) && !r.gone() {
 			r.arrived(&e)
 		}
@@ -302,7 +302,7 @@ func (r *run) readCommands() bool {
 func (r *run) ask(messages store.Range, then func([]journal.Entry)) {
 	r.fetching++
 	go func() {
-		found, err := r.k.loadMessages(r.head.Number, messages)
+		found, err := r.k.loadMessages(r.number(), messages)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.fetching--
@@ -346,8 +346,7 @@ func (r *run) mayCommand(e *journal.Entry) bool {
 	if e.Kind != journal.TimerCancelled {
 		return true
 	}
-	isOut := func(b *branch) bool { return b.state == isOutside || b.state == isNew }
-	return r.holder == nil && (r.memo == nil || !slices.ContainsFunc(r.branches, isOut) || !r.memo.timerAhead(e.Op.Key))
+	return r.holder() == nil && (r.memo == nil || !r.anyAhead() || !r.memo.timerAhead(e.Op.Key))
 }
 
 // command does what a message of the engine's own asks for, where it can be done now; the
@@ -360,7 +359,7 @@ func (r *run) command(e *journal.Entry) {
 	if d == nil {
 		d = &journal.Detail{}
 	}
-	r.inbox.remove(e.Seq, r.seq+1)
+	r.inbox.remove(e.Seq, r.last()+1)
 	done := false
 	switch e.Kind {
 	case journal.CancelAsked:
@@ -368,7 +367,7 @@ func (r *run) command(e *journal.Entry) {
 			r.cancel(d.Reason, e.Seq, true)
 		}
 	case journal.SuspendAsked:
-		if done = errors.Is(maySuspend("", r.head), errOpen); done {
+		if done = errors.Is(maySuspend("", r.head()), errOpen); done {
 			r.takeSuspends()
 			r.freeze(&journal.Detail{Reason: suspended(d.Reason), Mail: e.Seq})
 		}
@@ -380,7 +379,7 @@ func (r *run) command(e *journal.Entry) {
 		done = r.cancelTimer(e.Op.Key, d.Reason, e.Seq)
 	}
 	if !done {
-		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.head.Status, Detail: &journal.Detail{Mail: e.Seq}})
+		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{Mail: e.Seq}})
 	}
 }
 
@@ -393,7 +392,7 @@ func (r *run) takeSuspends() {
 			return
 		}
 		number := e.Seq
-		r.inbox.remove(number, r.seq+1)
-		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.head.Status, Detail: &journal.Detail{Mail: number}})
+		r.inbox.remove(number, r.last()+1)
+		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{Mail: number}})
 	}
 }

@@ -56,8 +56,8 @@ func InfoOf(ctx context.Context) (RunInfo, error) {
 		s.learns(by)
 	}
 	i := RunInfo{
-		RunID: r.head.ID, WorkflowID: r.head.WorkflowID, Workflow: r.head.Workflow, Pattern: r.head.Pattern, Status: r.head.Status,
-		Payload: r.payload, Attributes: maps.Clone(r.attributes), Started: r.head.Created, Steps: append([]string(nil), r.names...),
+		RunID: r.head().ID, WorkflowID: r.head().WorkflowID, Workflow: r.head().Workflow, Pattern: r.head().Pattern, Status: r.status(),
+		Payload: r.payload, Attributes: maps.Clone(r.attributes), Started: r.head().Created, Steps: append([]string(nil), r.names...),
 		Scope: s.path,
 	}
 	if !r.gone() { // what it waits for beside, and what it will set, its code has not seen
@@ -100,11 +100,11 @@ func (r *run) readPayload() error {
 	if seq == 0 {
 		return nil
 	}
-	r.reading++
+	r.reads(1)
 	r.mu.Unlock()
-	data, err := r.k.fetch(r.head.Number, seq)
+	data, err := r.k.fetch(r.number(), seq)
 	r.mu.Lock()
-	r.reading--
+	r.reads(-1)
 	if err != nil {
 		return unavailable("payload", err)
 	}
@@ -217,7 +217,7 @@ func finishRun(ctx context.Context, what call, end func(*run) *journal.Error) er
 // clean-up, before it runs.
 func (r *run) tellReplayed(ended bool) {
 	m := r.memo
-	if m == nil || m.strict || m.retried || r.lent {
+	if m == nil || m.strict || m.retried || r.lent() {
 		return
 	}
 	for _, rec := range m.unused() {
@@ -275,7 +275,7 @@ func (r *run) tell(c *store.Change) {
 	}
 	if r.unheard {
 		r.unheard = false
-		r.k.tellStart(&r.head)
+		r.k.tellStart(r.head())
 	}
 	for i := range c.Entries {
 		e := &c.Entries[i]
@@ -313,7 +313,7 @@ func kindOf(e *journal.Entry) observe.Kind {
 func (k *Kernel) tellMade(cs []store.Change) {
 	for i := range cs {
 		if c := &cs[i]; c.Create && c.Verdict == store.Written {
-			k.tellStart(c.Head)
+			k.tellStart(*c.Head)
 		}
 	}
 }
@@ -334,7 +334,7 @@ func (r *run) tellTaken(cs []store.Change) {
 }
 
 // tellStart tells observers that a run was started.
-func (k *Kernel) tellStart(h *journal.Head) {
+func (k *Kernel) tellStart(h journal.Head) {
 	if k.cfg.Observers.Wants(observe.RunStarted) {
 		k.observe(observe.Notice{
 			Kind: observe.RunStarted, At: h.Created, Run: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
@@ -391,7 +391,7 @@ func (r *run) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice {
 		n.Step = path
 	}
 	if kind == observe.RunEnded {
-		n.Took = max(e.At.Sub(r.head.Created), 0) // a successor may begin just after now
+		n.Took = max(e.At.Sub(r.head().Created), 0) // a successor may begin just after now
 	}
 	d := e.Detail
 	if d == nil {

@@ -92,7 +92,7 @@ type Kernel struct {
 	again   bool        // the engine had another kernel before
 	lanes   []*pipeline // a run is always on the same
 	gate    gate
-	buffers sync.Pool // of *[]journal.Entry
+	buffers buffers
 	late    lateness
 	lends   lending
 

@@ -30,11 +30,11 @@ type openTurn struct {
 
 const keptTurn = 0
 
-// watch has a turn of r looked at later. It is called with the run's lock.
-func (l *lateness) watch(r *run, turn int64) {
+// watch has a turn looked at later. It is called with the run's lock.
+func (l *lateness) watch(t openTurn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.turns = append(l.turns, openTurn{r, turn})
+	l.turns = append(l.turns, t)
 	if len(l.turns) > 1 {
 		return
 	}
@@ -52,7 +52,7 @@ func (l *lateness) look() {
 	l.turns, l.spare = l.spare[:0], nil
 	l.mu.Unlock()
 	for _, t := range turns {
-		t.run.sealLate(t.turn)
+		t.seal()
 	}
 	clear(turns)
 	l.mu.Lock()
@@ -60,40 +60,62 @@ func (l *lateness) look() {
 	l.mu.Unlock()
 }
 
-// sealLate seals what came before the holder's own entries, where that turn still
+// A keeping says which results are not sealed yet, so that others may share their commit.
+//
+// Invariant: while upTo is not 0, entries up to it may be unsealed, and somebody looks at
+// them at latest 2×lateAfter after since. It is guarded by its run's mu.
+type keeping struct {
+	upTo  int64 // 0 for none
+	since time.Time
+}
+
+// begin keeps what is appended and not sealed, unless something is kept already. It reports
+// whether it does.
+func (p *keeping) begin(seq int64) bool {
+	if p.upTo != 0 {
+		return false
+	}
+	p.upTo, p.since = seq, time.Now()
+	return true
+}
+
+// isAny reports whether something is kept.
+func (p *keeping) isAny() bool { return p.upTo != 0 }
+
+// isYoung reports whether what is kept may be kept longer.
+func (p *keeping) isYoung() bool { return time.Since(p.since) < lateAfter }
+
+// end keeps nothing any more. It returns up to where something was.
+func (p *keeping) end() (upTo int64) {
+	upTo, p.upTo = p.upTo, 0
+	return upTo
+}
+
+// seal seals what came before the holder's own entries, where the turn still
 // goes on or something is kept.
-func (r *run) sealLate(turn int64) {
+func (t openTurn) seal() {
+	r := t.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.left:
-	case turn == keptTurn && time.Since(r.heldAt) < lateAfter: // the timer was another one's
-		r.k.late.watch(r, keptTurn)
-	case turn == keptTurn:
-		if r.held > r.sealed {
+	case t.turn == keptTurn && r.kept.isYoung(): // the timer was another one's
+		r.k.late.watch(t)
+	case t.turn == keptTurn:
+		if !r.isSealed(r.kept.end()) {
 			r.flush()
 		}
-		r.held = 0
 		r.keepLonger()
-	case r.holder != nil && r.turn == turn:
+	case r.holder() != nil && r.turn() == t.turn:
 		r.flush()
 	}
 }
 
-// flush seals everything but what the turn that goes on has appended.
-func (r *run) flush() {
-	if r.holder == nil {
-		r.seal(r.seq)
-	} else {
-		r.seal(r.opened)
-	}
-}
-
-// keep says whether to wait for more before what was appended is sealed: the results
+// keep reports whether to wait for more before what was appended is sealed: the results
 // of steps that have begun together, and that nothing waits for but the workflow's
 // code, share a commit where they come at once.
 func (r *run) keep() bool {
-	if r.inFlight == 0 || len(r.effects) > 0 || len(r.outgoing) > 0 || r.tentative != 0 || r.gone() {
+	if r.inFlight == 0 || r.waited() || r.isTentative() || r.gone() {
 		return false
 	}
 	r.keepLonger()
@@ -102,8 +124,7 @@ func (r *run) keep() bool {
 
 // keepLonger has what is kept looked at later.
 func (r *run) keepLonger() {
-	if r.held == 0 && r.seq > r.sealed {
-		r.held, r.heldAt = r.seq, time.Now()
-		r.k.late.watch(r, keptTurn)
+	if !r.isSealed(r.last()) && r.kept.begin(r.last()) {
+		r.k.late.watch(openTurn{r, keptTurn})
 	}
 }

@@ -106,9 +106,8 @@ func (l *lending) took(d time.Duration) {
 
 // contend watches a holder that keeps others from going on.
 func (r *run) contend() {
-	if !r.watched {
-		r.watched = true
-		r.k.lends.watch(longTurn{openTurn: openTurn{r, r.turn}, since: time.Now()})
+	if r.watch() {
+		r.k.lends.watch(longTurn{openTurn: openTurn{r, r.turn()}, since: time.Now()})
 	}
 }
 
@@ -117,30 +116,30 @@ func (r *run) contend() {
 func (r *run) suspects(t *longTurn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.watched = false
+	r.unwatch()
 	switch {
 	case !r.contended():
 		return false
-	case r.turn != t.turn:
+	case r.turn() != t.turn:
 		r.contend()
 		return false
-	case time.Since(t.since) < lendAfter, r.reading > 0, len(r.holder.wake) > 0: // the last: it has not run yet
+	case time.Since(t.since) < lendAfter, r.isReading(), len(r.holder().wake) > 0: // the last: it has not run yet
 		r.watchOn(*t)
 		return false
 	}
-	t.holder = r.holder
+	t.holder = r.holder()
 	return true
 }
 
 func (r *run) watchOn(t longTurn) {
-	r.watched = true
+	r.watch()
 	r.k.lends.watch(t)
 }
 
 // contended reports whether the holder keeps others of the run from going on.
 func (r *run) contended() bool {
-	return r.holder != nil &&
-		(len(r.ready) > 0 || !r.facts.empty() || len(r.effects) > 0 || r.open.timer() != nil || r.tentative > r.sealed)
+	return r.holder() != nil &&
+		(r.canGoOn() || r.open.timer() != nil || r.blocksTurn())
 }
 
 // judge lends the turn of a holder that blocks outside the engine. A system call, or a lock,
@@ -150,10 +149,10 @@ func (r *run) judge(t longTurn, is whereabouts) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.watched || !r.contended():
-	case r.turn == t.turn && (is == blocked || is == inBrief && t.brief):
+	case r.isWatched() || !r.contended():
+	case r.turn() == t.turn && (is == blocked || is == inBrief && t.brief):
 		r.lend()
-	case r.turn == t.turn:
+	case r.turn() == t.turn:
 		t.brief = is == inBrief || is == unknown && t.brief
 		r.watchOn(t)
 	default:
@@ -164,10 +163,8 @@ func (r *run) judge(t longTurn, is whereabouts) {
 // lend takes the turn from a holder that blocks outside the engine, and lets
 // the others go on. It gets in line again at its next durable operation.
 func (r *run) lend() {
-	b := r.holder
-	b.state = isOutside
-	if !r.lent && !r.gone() {
-		r.lent = true
+	b, first := r.turns.lend(r.gone())
+	if first {
 		at := "before its first durable operation"
 		if !b.at.IsZero() {
 			at = "after " + b.scope.show(b.at)

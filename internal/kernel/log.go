@@ -1,16 +1,16 @@
 package kernel
 
 import (
-	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
 
-// A log is a run's journal on its way to the store. Entries are appended, then
-// sealed, then durable, each in order of sequence:
+// A log is a run's journal on its way to the store.
+// Entries are appended, then sealed, then durable, each in order of sequence:
 //
 //	durable ≤ sealed ≤ seq
 //
@@ -23,26 +23,26 @@ import (
 // and is kept where the turn is dropped. Once the holder has appended, a result
 // from outside shares the fate of the turn.
 //
-// The log is guarded by its run's mu.
+// A log performs nothing but effects whose time has come. It tells who calls it when the
+// pipeline is to take the run. It is guarded by its run's mu.
 type log struct {
-	seq, sealed, durable int64
-	lastAt               time.Time       // of the entry that was appended last
-	pending              []journal.Entry // (last taken, seq]
-	effects              []effect        // in order of after
-	outgoing             []outgoing      // in order of after
-	queued               bool            // the pipeline has the run
-	head                 journal.Head    // as of seq
-	headSeq              int64           // the entry that changed the head; 0 when the store has it
-	create               bool            // the head is not in the store yet
-	since                time.Time       // see store.Change
-	rests                bool            // the head that waits to be written ends the residence
+	standing
+	reservation
 
-	onWay     int           // changes that were taken and not answered; two while a group is told and the next one is committed
-	refuses   int           // those of them that follow refused entries: the store refuses them too
-	keeper    *attempt      // whose transaction it goes with; see transact.go
-	tentative int64         // the result of the keeper, while it may still be taken back; else 0
-	slot      int64         // where the next entry goes instead of the end; else 0
-	stirred   chan struct{} // closed when any of this has changed; nil while nobody waits
+	gate    *gate    // counts the bytes that are not durable
+	buffers *buffers // for entries
+
+	seq, sealed, durable, opened int64
+	lastAt                       time.Time       // of the entry that was appended last
+	pending                      []journal.Entry // (last taken, seq]
+	effects                      []effect        // in order of after
+	outgoing                     []outgoing      // in order of after
+	marks                        marks           // operations whose next entry is to be marked
+	slot                         int64           // where the next entry goes instead of the end; else 0
+
+	queued  bool // the pipeline has the run
+	onWay   int  // changes that were taken and not answered; two while a group is told and the next one is committed
+	refuses int  // those of them that follow refused entries: the store refuses them too
 }
 
 // An outgoing is what becomes durable with the entry after, and not before: a
@@ -62,95 +62,6 @@ type effect struct {
 	do    func()
 }
 
-// append adds an entry and gives its sequence.
-func (r *run) append(e journal.Entry) int64 {
-	e.Detail = r.heardOf(&e)
-	if seq := r.slot; seq != 0 {
-		r.slot = 0
-		r.replace(seq, e)
-		return seq
-	}
-	r.seq++
-	e.Run, e.Seq, e.At = r.head.Number, r.seq, time.Now()
-	r.lastAt = e.At
-	if r.pending == nil {
-		r.pending = r.k.buffer()
-	}
-	r.pending = append(r.pending, e)
-	if e.Status != 0 {
-		r.head.Status, r.headSeq = e.Status, r.seq
-	}
-	r.k.gate.count(int64(e.Size()))
-	return r.seq
-}
-
-// outside adds an entry that no goroutine of the run appends: a result, a
-// timeout, a checkpoint. While a turn that has appended nothing is going on,
-// the entry need not wait for its end.
-func (r *run) outside(e journal.Entry) int64 {
-	seq := r.append(e)
-	if r.opened == seq-1 {
-		r.opened = seq
-	}
-	return seq
-}
-
-// restate records that the run's status is s from here on, in the entry that
-// was appended last where it has not been taken yet.
-func (r *run) restate(s journal.Status) {
-	if r.head.Status == s {
-		return
-	}
-	if n := len(r.pending); n > 0 && !setsPhase(&r.pending[n-1]) {
-		r.pending[n-1].Status = s
-		r.head.Status, r.headSeq = s, r.seq
-		return
-	}
-	r.append(journal.Entry{Kind: journal.StatusChanged, Status: s})
-}
-
-// setsPhase says whether an entry records the status that workflow code has set, and not
-// where its run was besides.
-func setsPhase(e *journal.Entry) bool {
-	return e.Kind == journal.ValueRecorded && (e.Status.IsDecided() || e.Status == journal.Running || e.Status == journal.Trying) &&
-		e.Status != journal.CompensationFailed
-}
-
-// seal lets the pipeline take everything up to seq.
-func (r *run) seal(seq int64) {
-	if seq <= r.sealed {
-		return
-	}
-	r.sealed = seq
-	r.stir()
-	r.push()
-}
-
-// push has the pipeline take what is sealed, and the head.
-func (r *run) push() {
-	if !r.queued {
-		r.queued = true
-		r.k.lane(r.head.Number).push(r)
-	}
-}
-
-// send gives a message, or a new run, to the group of the last entry.
-func (r *run) send(o outgoing) {
-	o.after = r.seq
-	r.outgoing = append(r.outgoing, o)
-}
-
-// whenDurable does e when everything appended so far is durable; at once, on
-// this goroutine and with the lock held, where it is.
-func (r *run) whenDurable(e effect) {
-	e.after = r.seq
-	if e.after > r.durable {
-		r.effects = append(r.effects, e)
-		return
-	}
-	e.run()
-}
-
 func (e effect) run() {
 	if e.begin != nil {
 		e.begin.begin()
@@ -159,200 +70,338 @@ func (e effect) run() {
 	e.do()
 }
 
-// take implements source. The run's own change is the first.
-func (r *run) take(cs []store.Change, rows, bytes *int, first bool) ([]store.Change, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.kept() {
-		r.queued = false
-		return cs, true
-	}
-	return r.gather(cs, rows, bytes, first)
+// newLog returns a log that goes on behind an entry that is durable; 0 for none.
+func newLog(h journal.Head, last int64, g *gate, b *buffers) log {
+	return log{standing: standingAs(h), gate: g, buffers: b, seq: last, sealed: last, durable: last}
 }
 
-// gather is take, with the lock.
-func (r *run) gather(cs []store.Change, rows, bytes *int, first bool) ([]store.Change, bool) {
-	n := len(r.pending) - int(r.seq-r.sealed)
+// last returns the sequence of the entry that was appended last.
+func (l *log) last() int64 { return l.seq }
+
+// lastTime returns when that was.
+func (l *log) lastTime() time.Time { return l.lastAt }
+
+// isSealed reports whether an entry is sealed.
+func (l *log) isSealed(seq int64) bool { return seq <= l.sealed }
+
+// isDurable reports whether an entry is durable.
+func (l *log) isDurable(seq int64) bool { return seq <= l.durable }
+
+// lastDurable returns the last entry that is durable.
+func (l *log) lastDurable() int64 { return l.durable }
+
+// allDurable reports whether every entry is durable.
+func (l *log) allDurable() bool { return l.durable == l.seq }
+
+// noneDurable reports whether nothing is in the store yet.
+func (l *log) noneDurable() bool { return l.durable == 0 }
+
+// mark has the next entry of an operation marked.
+func (l *log) mark(op journal.Op, h hearing) { l.marks.add(op, h) }
+
+// writeHead has the head written with the entry that was appended last.
+func (l *log) writeHead() {
+	l.pending[len(l.pending)-1].Status = l.head().Status
+	l.become(l.head().Status, l.seq)
+}
+
+// reserve gives the log to an attempt. It reports false while the pipeline has something of
+// it, or another attempt has it.
+func (l *log) reserve(a *attempt) bool { return l.onWay == 0 && l.keep(a) }
+
+// append adds an entry and returns its sequence.
+func (l *log) append(e journal.Entry) int64 {
+	e.Detail = l.marks.of(&e)
+	if seq := l.slot; seq != 0 {
+		l.slot = 0
+		l.replace(seq, e)
+		return seq
+	}
+	l.seq++
+	e.Run, e.Seq, e.At = l.number(), l.seq, time.Now()
+	l.lastAt = e.At
+	if l.pending == nil {
+		l.pending = l.buffers.get()
+	}
+	l.pending = append(l.pending, e)
+	if e.Status != 0 {
+		l.become(e.Status, l.seq)
+	}
+	l.gate.count(int64(e.Size()))
+	return l.seq
+}
+
+// outside adds an entry that no goroutine of the run appends: a result, a
+// timeout, a checkpoint. While a turn that has appended nothing is going on,
+// the entry need not wait for its end.
+func (l *log) outside(e journal.Entry) int64 {
+	seq := l.append(e)
+	if l.opened == seq-1 {
+		l.opened = seq
+	}
+	return seq
+}
+
+// restate records that the run's status is s from here on, in the entry that
+// was appended last where it has not been taken yet.
+func (l *log) restate(s journal.Status) {
+	if l.head().Status == s {
+		return
+	}
+	if n := len(l.pending); n > 0 && !setsPhase(&l.pending[n-1]) {
+		l.pending[n-1].Status = s
+		l.become(s, l.seq)
+		return
+	}
+	l.append(journal.Entry{Kind: journal.StatusChanged, Status: s})
+}
+
+// beginTurn begins a turn. It reports whether entries from before it are not sealed .
+func (l *log) beginTurn() bool {
+	l.opened = l.seq
+	return l.seq > l.sealed
+}
+
+// beforeTurn returns the last entry that does not belong to the turn that goes on.
+func (l *log) beforeTurn() int64 { return l.opened }
+
+// sealTo lets the pipeline take everything up to seq. It reports whether that is news.
+func (l *log) sealTo(seq int64) bool {
+	if seq <= l.sealed {
+		return false
+	}
+	l.sealed = seq
+	l.stir()
+	return true
+}
+
+// queue notes that the pipeline has the run. It reports whether it has not had it.
+func (l *log) queue() (first bool) {
+	first = !l.queued
+	l.queued = true
+	return first
+}
+
+// unqueue notes that the pipeline has taken nothing.
+func (l *log) unqueue() { l.queued = false }
+
+// unappend drops what the turn in progress has appended.
+func (l *log) unappend() {
+	drop := int(l.seq - max(l.opened, l.sealed))
+	if drop <= 0 {
+		return
+	}
+	keep := len(l.pending) - drop
+	l.gate.count(-int64(sizeOf(l.pending[keep:])))
+	l.pending = l.pending[:keep]
+	l.seq -= int64(drop)
+	l.outgoing = slices.DeleteFunc(l.outgoing, func(o outgoing) bool { return o.after > l.seq })
+}
+
+// send gives a message, or a new run, to the group of the last entry.
+func (l *log) send(o outgoing) {
+	o.after = l.seq
+	l.outgoing = append(l.outgoing, o)
+}
+
+// whenDurable does e when everything appended so far is durable; at once, on
+// this goroutine and with the lock held, where it is.
+func (l *log) whenDurable(e effect) {
+	e.after = l.seq
+	if e.after > l.durable {
+		l.effects = append(l.effects, e)
+		return
+	}
+	e.run()
+}
+
+// waited reports whether something but workflow code waits for an entry to be durable.
+func (l *log) waited() bool { return len(l.effects) > 0 || len(l.outgoing) > 0 }
+
+// gather appends what is sealed to cs, as source.take does. The run's own change is the
+// first.
+func (l *log) gather(cs []store.Change, rows, bytes *int, first bool) ([]store.Change, bool) {
+	n := len(l.pending) - int(l.seq-l.sealed)
 	if n < 0 { // it was dropped: what came before it was refused
-		r.queued = false
+		l.queued = false
 		return cs, true
 	}
 	out := 0
-	for out < len(r.outgoing) && r.outgoing[out].after <= r.sealed {
+	for out < len(l.outgoing) && l.outgoing[out].after <= l.sealed {
 		out++
 	}
-	size := 0
-	for i := range r.pending[:n] {
-		size += r.pending[i].Size()
-	}
+	size := sizeOf(l.pending[:n])
 	if !first && (n+out > *rows || size > *bytes) {
 		return cs, false
 	}
 	*rows -= n + out
 	*bytes -= size
-	r.queued = false
-	c := store.Change{Run: r.head.Number, Create: r.create, Since: r.since, Entries: r.pending[:n:n]}
-	rest := r.pending[n:]
-	r.pending = nil
+	l.queued = false
+	c := store.Change{Entries: l.pending[:n:n]}
+	l.into(&c, l.sealed)
+	rest := l.pending[n:]
+	l.pending = nil
 	if len(rest) > 0 {
-		r.pending = append(r.k.buffer(), rest...)
-	}
-	if r.headSeq != 0 && r.headSeq <= r.sealed || r.create || r.rests {
-		head := r.head
-		c.Head, c.Rest, r.headSeq, r.create, r.rests = &head, r.rests, 0, false, false
+		l.pending = append(l.buffers.get(), rest...)
 	}
 	if len(c.Entries) == 0 && c.Head == nil {
 		return cs, true
 	}
-	r.onWay++
+	l.onWay++
 	at := len(cs)
 	cs = append(cs, c)
-	for _, o := range r.outgoing[:out] {
+	for _, o := range l.outgoing[:out] {
 		if o.post != nil {
 			cs[at].Posts = append(cs[at].Posts, *o.post)
 		} else {
 			cs = append(cs, *o.create)
 		}
 	}
-	r.outgoing = slices.Delete(r.outgoing, 0, out)
+	l.outgoing = slices.Delete(l.outgoing, 0, out)
 	return cs, true
-}
-
-// committed implements source. Observers hear first: what begins once an entry is
-// durable, and tells them of it, comes after that entry.
-func (r *run) committed(cs []store.Change) {
-	c := &cs[0]
-	r.k.gate.count(-int64(sizeOf(c.Entries)))
-	if !c.Create || c.Verdict == store.Written {
-		r.tell(c)
-		r.k.tellMade(cs[1:])
-		r.tellTaken(cs[1:])
-	}
-	r.mu.Lock()
-	r.answered()
-	if c.Create && c.Verdict != store.Written {
-		r.found, r.verdict = c.Found, c.Verdict
-		r.leave()
-		r.mu.Unlock()
-		r.depart()
-		return
-	}
-	if n := len(c.Entries); n > 0 {
-		r.durable = c.Entries[n-1].Seq
-	}
-	r.weigh(false)
-	if r.fetching == 0 {
-		r.inbox.settled(r.durable)
-	}
-	if c.Create && c.Found.Mail > r.inbox.mail {
-		r.inbox.saw(c.Found.Mail) // it has found messages
-	}
-	if c.Rest {
-		r.rested(c)
-	}
-	due := 0
-	for due < len(r.effects) && r.effects[due].after <= r.durable {
-		due++
-	}
-	var few [4]effect
-	effects := append(few[:0], r.effects[:due]...)
-	r.effects = r.effects[:copy(r.effects, r.effects[due:])]
-	gone, again := r.over() && r.durable == r.seq, r.again
-	if c.Create && !gone && !r.overdue() {
-		r.hold(r.root)
-	}
-	r.mu.Unlock()
-	for i := range c.Entries {
-		if d := c.Entries[i].Detail; d != nil && d.Tell {
-			r.k.owe()
-			break
-		}
-	}
-	for _, e := range effects {
-		e.run()
-	}
-	if gone {
-		r.depart()
-		if again {
-			go r.k.takeAgain(r.head.Number)
-		}
-	} else if c.Create {
-		close(r.begun)
-	}
-	r.k.sent(cs)
-	r.k.recycle(c.Entries)
 }
 
 // answered counts what was on its way and is not any more. It reports whether that follows
 // entries which were refused.
-func (r *run) answered() (follows bool) {
-	r.onWay--
-	r.stir()
-	if follows = r.refuses > 0; follows {
-		r.refuses--
+func (l *log) answered() (follows bool) {
+	l.onWay--
+	l.stir()
+	if follows = l.refuses > 0; follows {
+		l.refuses--
 	}
 	return follows
 }
 
-func sizeOf(entries []journal.Entry) int {
-	size := 0
-	for i := range entries {
-		size += entries[i].Size()
+// stableTo notes that these entries are durable.
+func (l *log) stableTo(entries []journal.Entry) {
+	if n := len(entries); n > 0 {
+		l.durable = entries[n-1].Seq
 	}
-	return size
 }
+
+// takeEffects adds the effects to which nothing durable is missing any more.
+func (l *log) takeEffects(due []effect) []effect {
+	n := 0
+	for n < len(l.effects) && l.effects[n].after <= l.durable {
+		n++
+	}
+	due = append(due, l.effects[:n]...)
+	l.effects = l.effects[:copy(l.effects, l.effects[n:])]
+	return due
+}
+
+// dropEffects drops the effects that wait: the run leaves memory.
+func (l *log) dropEffects() { l.effects = nil }
+
+// drop drops everything that is not on its way: the store refuses what comes before it.
+func (l *log) drop() {
+	l.refuses = l.onWay
+	l.gate.count(-int64(sizeOf(l.pending)))
+	l.pending, l.outgoing, l.effects = nil, nil, nil
+}
+
+// reopen has the log go on behind the last durable entry.
+func (l *log) reopen() {
+	l.seq, l.sealed = l.durable, l.durable
+	l.standing.reopen() // where it was to end
+}
+
+// blocksTurn reports whether something waits for the turn to end: an effect, or a result
+// that is tentative.
+func (l *log) blocksTurn() bool { return len(l.effects) > 0 || l.isLater(l.sealed) }
+
+// tentatively makes the entry of a proposal tentative that was appended last: the result. It
+// reports whether that may be sealed at once, since no turn has appended anything.
+func (l *log) tentatively(w *proposal) bool {
+	w.seq = l.seq
+	l.hold(w.seq)
+	return l.opened == l.seq
+}
+
+// propose takes what is sealed once the result of a proposal is. It reports false where
+// the turn was dropped with the result.
+func (l *log) propose(w *proposal, result *journal.Entry) bool {
+	i := w.seq - (l.seq - int64(len(l.pending))) - 1
+	if l.sealed < w.seq || i < 0 || i >= int64(len(l.pending)) || l.pending[i].Kind != result.Kind || l.pending[i].Op != result.Op {
+		l.certain()
+		return false
+	}
+	rows, bytes := groupRows, groupBytes
+	w.headSeq, w.outgoing = l.writtenWith(), slices.Clone(l.outgoing)
+	w.changes, _ = l.gather(nil, &rows, &bytes, true)
+	w.outgoing = w.outgoing[:len(w.outgoing)-len(l.outgoing)]
+	return true
+}
+
+// withdraw takes a proposal back. Where nothing was appended after the result, it drops
+// what the attempt has appended, and reports true.
+func (l *log) withdraw(w *proposal) (dropped bool) {
+	l.answered()
+	l.certain()
+	c := &w.changes[0]
+	l.pending = append(c.Entries, l.pending...)
+	l.outgoing = append(w.outgoing, l.outgoing...)
+	l.takeBack(c, w.headSeq)
+	if l.seq == w.seq {
+		l.cut(w.first)
+		return true
+	}
+	for seq := w.first; seq < w.seq; seq++ { // events that have not happened
+		l.replace(seq, journal.Entry{Kind: journal.StatusChanged})
+	}
+	return false
+}
+
+// putAt has the next entry take the place of one that is not taken.
+func (l *log) putAt(seq int64) { l.slot = seq }
+
+// cut drops the entries from a sequence on, which are sealed and were not taken.
+func (l *log) cut(from int64) {
+	keep := len(l.pending) - int(l.seq-from+1)
+	l.gate.count(-int64(sizeOf(l.pending[keep:])))
+	l.pending = l.pending[:keep:keep]
+	l.seq = from - 1
+	l.sealed, l.opened = min(l.sealed, l.seq), min(l.opened, l.seq)
+	for i := range l.effects {
+		l.effects[i].after = min(l.effects[i].after, l.seq)
+	}
+	for i := range l.outgoing {
+		l.outgoing[i].after = min(l.outgoing[i].after, l.seq)
+	}
+}
+
+// replace puts another entry in the place of one that is not taken.
+func (l *log) replace(seq int64, e journal.Entry) {
+	old := &l.pending[len(l.pending)-int(l.seq-seq)-1]
+	if old.Detail != nil && old.Detail.Heard {
+		e.Detail = heard(e.Detail)
+	}
+	e.Run, e.Seq, e.At = l.number(), seq, time.Now()
+	l.lastAt = e.At
+	l.gate.count(int64(e.Size()) - int64(old.Size()))
+	*old = e
+}
+
+// buffers keeps buffers of entries that are durable and told.
+type buffers struct{ pool sync.Pool } // of *[]journal.Entry
 
 // keptBuffer is the largest buffer of entries that is kept for others.
 const keptBuffer = 64
 
-// buffer gives an empty buffer of entries.
-func (k *Kernel) buffer() []journal.Entry {
-	if b, ok := k.buffers.Get().(*[]journal.Entry); ok {
+// get returns an empty buffer of entries.
+func (b *buffers) get() []journal.Entry {
+	if b, ok := b.pool.Get().(*[]journal.Entry); ok {
 		return *b
 	}
 	return make([]journal.Entry, 0, 2)
 }
 
-// recycle keeps the buffer of entries that are durable and told.
-func (k *Kernel) recycle(entries []journal.Entry) {
+// put takes a buffer back.
+func (b *buffers) put(entries []journal.Entry) {
 	if cap(entries) == 0 || cap(entries) > keptBuffer {
 		return
 	}
 	clear(entries)
 	entries = entries[:0]
-	k.buffers.Put(&entries)
-}
-
-// refused implements source. A run whose data the store refuses goes back to
-// what is durable and is parked there; where even that is refused, it is left
-// as it is for the next engine.
-func (r *run) refused(cs []store.Change, err error) {
-	c := &cs[0]
-	r.k.gate.count(-int64(sizeOf(c.Entries)))
-	r.mu.Lock()
-	if r.answered() {
-		r.mu.Unlock()
-		return
-	}
-	r.refuses = r.onWay
-	first := r.refusal == nil
-	r.refusal = err
-	r.leave()
-	r.k.gate.count(-int64(sizeOf(r.pending)))
-	r.pending, r.outgoing, r.effects = nil, nil, nil
-	if c.Create || !first || !refusal(err) {
-		r.mu.Unlock()
-		r.depart()
-		return
-	}
-	r.seq, r.sealed = r.durable, r.durable
-	r.end, r.head.Ended, r.head.Last = nil, time.Time{}, 0 // where it was to end
-	r.suspend(err.Error(), nil)
-	r.mu.Unlock()
-}
-
-// refusal says whether err blames the data that was to be committed.
-func refusal(err error) bool {
-	var data *store.DataError
-	return errors.As(err, &data)
+	b.pool.Put(&entries)
 }

@@ -23,7 +23,7 @@ func aRun(t *testing.T) *run {
 func (r *run) group() []store.Change {
 	r.mu.Lock()
 	r.append(journal.Entry{Kind: journal.StatusChanged})
-	r.seal(r.seq)
+	r.sealAll()
 	r.mu.Unlock()
 	rows, bytes := groupRows, groupBytes
 	cs, _ := r.take(nil, &rows, &bytes, true)
@@ -41,7 +41,7 @@ func TestStepTxKeepsEntriesBesideIt(t *testing.T) {
 		a := &attempt{op: &operation{run: r}, ctx: t.Context()}
 		a.op.attempt = a
 		began := make(chan bool, 1)
-		go func() { began <- r.reserve(a) }()
+		go func() { began <- a.reserve() }()
 		for _, group := range [][]store.Change{one, two} {
 			synctest.Wait()
 			if len(began) > 0 {
@@ -49,8 +49,8 @@ func TestStepTxKeepsEntriesBesideIt(t *testing.T) {
 			}
 			r.committed(group)
 		}
-		if !<-began || r.durable != 2 {
-			t.Errorf("the transaction does not begin, and %d entries are durable", r.durable)
+		if !<-began || !r.isDurable(2) {
+			t.Errorf("the transaction does not begin, and %d entries are on their way", r.onWay)
 		}
 	})
 }

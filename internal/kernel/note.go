@@ -45,7 +45,7 @@ func TakeNote(ctx context.Context, n Note) (Outcome, error) {
 	}
 	e := &journal.Entry{Kind: n.Kind, Status: n.Status, Op: op, Detail: n.Detail}
 	if n.Kind == journal.EventEmitted {
-		n.Detail.Message = string(r.head.ID) + "/" + s.path + op.String()
+		n.Detail.Message = string(r.head().ID) + "/" + s.path + op.String()
 	}
 	if rec != nil && rec.ended != nil {
 		e = rec.ended
@@ -68,7 +68,7 @@ func (s *scope) produce(n Note, e *journal.Entry) *journal.Failure {
 		var d []byte
 		var f *journal.Failure
 		spill := journal.Number(0)
-		r.withoutLock(s.branch, func() {
+		s.branch.withoutLock(func() {
 			if d, f = n.Produce(); f == nil && n.Kind != journal.AttributeSet { // a store looks for its value
 				spill, f = r.spillOver(n.Name, &d)
 			}
@@ -134,6 +134,13 @@ func (r *run) noted(e *journal.Entry) {
 			r.attributes[e.Op.Name] = string(e.Data)
 		}
 	}
+}
+
+// setsPhase reports whether an entry records the status that workflow code has set, and not
+// where its run was besides.
+func setsPhase(e *journal.Entry) bool {
+	return e.Kind == journal.ValueRecorded && (e.Status.IsDecided() || e.Status == journal.Running || e.Status == journal.Trying) &&
+		e.Status != journal.CompensationFailed
 }
 
 // enters has the run be in a phase of its pattern. Where it was in one that its timeout

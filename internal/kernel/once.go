@@ -49,7 +49,7 @@ func (s StepInfo) Once(key string, produce func() ([]byte, error)) ([]byte, erro
 		case c.known:
 			r.mu.Unlock()
 			if c.stored != 0 {
-				return r.k.fetch(r.head.Number, c.stored)
+				return r.k.fetch(r.number(), c.stored)
 			}
 			return c.data, nil
 		}

@@ -179,7 +179,7 @@ func (o *operation) recorded(e *journal.Entry) {
 			return
 		}
 	}
-	o.run.facts.push(fact{e.Seq, o})
+	o.run.push(e.Seq, o)
 }
 
 // cancellation is the failure that the operation has by e, where that is a
@@ -237,8 +237,8 @@ func (o *operation) conclude(e journal.Entry) {
 		o.outcome.Failure = o.cancellation(&e)
 	}
 	seq := r.outside(e)
-	o.outcome.At = r.lastAt
-	r.facts.push(fact{seq, o})
+	o.outcome.At = r.lastTime()
+	r.push(seq, o)
 }
 
 // close ends what the operation had going on.
@@ -263,8 +263,7 @@ func (o *operation) deliver() {
 		return
 	}
 	r := o.run
-	r.deliveries++
-	o.delivered, o.order = true, r.deliveries
+	o.delivered, o.order = true, r.deliver()
 	for _, e := range o.writes {
 		r.noted(e)
 	}
@@ -285,10 +284,9 @@ func (o *operation) deliver() {
 // await parks the branch until o is delivered, and gives its outcome: also where the
 // scope is cancelled when that is a success already, so that it can be undone.
 func (s *scope) await(o *operation) (Outcome, error) {
-	r, b := s.run, s.branch
-	o.waiter = b
+	o.waiter = s.branch
 	for !o.delivered {
-		r.park(b)
+		s.branch.park()
 		if err := s.ended(); err != nil && (!o.settled || o.outcome.Failure != nil) {
 			return Outcome{}, err
 		} else if err != nil {
@@ -305,7 +303,7 @@ func (s *scope) payload(o *operation) (Outcome, error) {
 	if o.outcome.stored == 0 {
 		return o.outcome, nil
 	}
-	r.reading++
+	r.reads(1)
 	durable := s.durable(o.outcome.stored)
 	r.mu.Unlock()
 	if durable != nil {
@@ -314,10 +312,10 @@ func (s *scope) payload(o *operation) (Outcome, error) {
 		case <-r.done:
 		}
 	}
-	data, err := r.k.fetch(r.head.Number, o.outcome.stored)
+	data, err := r.k.fetch(r.number(), o.outcome.stored)
 	r.mu.Lock()
-	r.reading--
-	r.turn++ // who watches how long it lasts begins anew
+	r.reads(-1)
+	r.renumber() // who watches how long it lasts begins anew
 	r.stay()
 	if err != nil {
 		r.unreadable(err)
@@ -330,12 +328,12 @@ func (s *scope) payload(o *operation) (Outcome, error) {
 // must not wait for otherwise; nil where it is.
 func (s *scope) durable(seq int64) <-chan struct{} {
 	r := s.run
-	if seq <= r.durable {
+	if r.isDurable(seq) {
 		return nil
 	}
 	done := make(chan struct{})
 	r.whenDurable(effect{do: func() { close(done) }})
-	r.seal(r.seq)
+	r.sealAll()
 	return done
 }
 

@@ -55,12 +55,11 @@ func (r *run) spillOver(what string, data *[]byte) (journal.Number, *journal.Fai
 		return r.k.spillOver(what, data)
 	}
 	r.mu.Lock()
-	r.spilling++
-	r.stir()
+	r.spills(1)
 	r.mu.Unlock()
 	defer func() {
 		r.mu.Lock()
-		r.spilling--
+		r.spills(-1)
 		r.mu.Unlock()
 	}()
 	return r.k.spillOver(what, data)

@@ -82,7 +82,7 @@ func (r *run) peek(l Look) ([]journal.Entry, error) {
 	}
 	for i := range messages {
 		if m := &messages[i]; m.Spill != 0 && m.Data == nil {
-			data, err := r.k.fetchMessage(r.head.Number, m.Seq)
+			data, err := r.k.fetchMessage(r.number(), m.Seq)
 			if err != nil {
 				return nil, err
 			}
@@ -97,7 +97,7 @@ func (r *run) peek(l Look) ([]journal.Entry, error) {
 func (r *run) untaken(l Look) ([]journal.Entry, error) {
 	var out []journal.Entry
 	for from := int64(0); ; {
-		messages, err := r.k.loadMessages(r.head.Number, store.Range{Name: l.Name, From: from, Limit: peekPage})
+		messages, err := r.k.loadMessages(r.number(), store.Range{Name: l.Name, From: from, Limit: peekPage})
 		if err != nil {
 			return nil, err
 		}
@@ -145,7 +145,7 @@ func TakeMessage(ctx context.Context, number int64) (bool, error) {
 	}
 	e := journal.Entry{Kind: journal.ValueRecorded, Op: op}
 	if name != "" {
-		r.inbox.remove(number, r.seq+1)
+		r.inbox.remove(number, r.last()+1)
 		e.Detail = &journal.Detail{Mail: number, Reason: name}
 	}
 	r.append(e)
@@ -163,12 +163,12 @@ func (s *scope) signalOf(number int64) (string, error) {
 	if !r.inbox.partial() {
 		return "", nil
 	}
-	r.reading++
+	r.reads(1)
 	r.fetching++
 	r.mu.Unlock()
-	messages, err := r.k.loadMessages(r.head.Number, store.Range{From: number, Limit: 1})
+	messages, err := r.k.loadMessages(r.number(), store.Range{From: number, Limit: 1})
 	r.mu.Lock()
-	r.reading--
+	r.reads(-1)
 	r.fetching--
 	r.stay()
 	if err != nil {

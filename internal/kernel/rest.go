@@ -27,21 +27,11 @@ import (
 // know: no goroutine of it can go on, no step is in flight, nothing is being
 // read, and no wait can be ended by a context that the author made.
 func (r *run) mayRest() bool {
-	if r.gone() || r.holder != nil || r.tentative != 0 || len(r.ready) > 0 || !r.facts.empty() ||
-		r.inFlight > 0 || r.fetching > 0 || r.reading > 0 || r.pinned > 0 || r.waits == 0 {
+	if r.gone() || r.holder() != nil || r.isTentative() || r.canGoOn() ||
+		r.inFlight > 0 || r.fetching > 0 || r.isReading() || r.pinned > 0 || r.waits == 0 {
 		return false
 	}
 	return r.allParked()
-}
-
-// allParked reports whether no goroutine of the run does anything.
-func (r *run) allParked() bool {
-	for _, b := range r.branches {
-		if b.state != isParked {
-			return false
-		}
-	}
-	return true
 }
 
 // considerRest lets a run rest that may: at once where it will wait long, else
@@ -79,16 +69,15 @@ func (r *run) rest() {
 	if r.timeout != nil {
 		r.timeout.Stop()
 	}
-	r.leaveHead(r.head.Status, r.head.Cause, r.nextDue())
+	r.leaveHead(r.status(), r.head().Cause, r.nextDue())
 	r.asksRest()
-	r.push()
+	r.enlist()
 }
 
 // asksRest has the head that is to be written leave memory only if the run has
 // seen every message.
 func (r *run) asksRest() {
-	r.head.Mail = r.inbox.seen
-	r.rests = !r.create // nobody has sent anything to a run that is not there yet
+	r.restHead(r.inbox.seen)
 }
 
 // rested takes the store's verdict on a rest. It is called with the lock.
@@ -106,8 +95,8 @@ func (r *run) rested(c *store.Change) {
 	}
 	if taken || c.Verdict != store.Mail {
 		r.leave()
-		if c.Verdict != store.Mail && !r.head.Wake.IsZero() {
-			r.k.wakeBy(r.head.Wake)
+		if c.Verdict != store.Mail && !r.head().Wake.IsZero() {
+			r.k.wakeBy(r.head().Wake)
 		}
 		return
 	}
@@ -115,7 +104,7 @@ func (r *run) rested(c *store.Change) {
 		r.again = true
 		return
 	}
-	r.head.Owner = r.k.engine
+	r.own(r.k.engine)
 	for o := r.operations; o != nil; o = o.older {
 		if o.timer != nil {
 			o.arm()
@@ -146,7 +135,7 @@ func (r *run) awaits() bool {
 // counts.
 func (k *Kernel) takeAfter(r *run) {
 	<-r.done
-	k.takeAgain(r.head.Number)
+	k.takeAgain(r.number())
 }
 
 // takeAgain begins another residence of a run that the store has left to this

@@ -42,6 +42,7 @@ type run struct {
 	mu sync.Mutex
 	log
 	turns
+	kept        keeping
 	inbox       inbox
 	input       []byte
 	stored      bool              // the input is still in the store
@@ -49,14 +50,13 @@ type run struct {
 	payloadSeq  int64             // the entry that has the payload, where it is still in the store; else 0
 	attributes  map[string]string // search attributes
 	variables   map[string]*journal.Entry
-	frozen      bool                   // suspended, and steps in flight go on
-	heldBack    []*operation           // whose attempts may begin when it is not frozen any more
-	keys        map[string]bool        // idempotency keys that it has used
-	claims      map[string]*attempt    // that have added such a key
-	versions    map[string]int         // of changes, as decided
-	changed     bool                   // its code has set the payload or search attributes
-	heard       map[journal.Op]hearing // operations whose next entry is to be marked
-	phase       journal.Status         // that its code has set, by the entry phaseAt; else 0
+	frozen      bool                // suspended, and steps in flight go on
+	heldBack    []*operation        // whose attempts may begin when it is not frozen any more
+	keys        map[string]bool     // idempotency keys that it has used
+	claims      map[string]*attempt // that have added such a key
+	versions    map[string]int      // of changes, as decided
+	changed     bool                // its code has set the payload or search attributes
+	phase       journal.Status      // that its code has set, by the entry phaseAt; else 0
 	phaseAt     int64
 	letters     map[string]bool // dead letters that it has written
 	failures    []failedOp      // that its code has seen
@@ -108,7 +108,7 @@ type run struct {
 // newRun gives the residence of the run with that head.
 func (k *Kernel) newRun(head journal.Head, def *Workflow, m *memo) *run {
 	r := &run{k: k, def: def, memo: m, begun: make(chan struct{}), done: make(chan struct{})}
-	r.head = head
+	r.log = newLog(head, r.recorded(), &k.gate, &k.buffers)
 	if def != nil {
 		r.phase = def.First
 	}
@@ -117,10 +117,7 @@ func (k *Kernel) newRun(head journal.Head, def *Workflow, m *memo) *run {
 	r.root = &branch{run: r, scope: s, wake: make(chan struct{}, 1)}
 	s.branch = r.root
 	r.root.body = func() { r.execute(context.WithValue(r.ctx, contextKey{}, s)) }
-	r.branches = append(r.branches, r.root)
-	if m != nil {
-		r.seq, r.sealed, r.durable = m.last, m.last, m.last
-	}
+	r.add(r.root, true)
 	return r
 }
 
@@ -129,14 +126,14 @@ func (r *run) execute(ctx context.Context) {
 	input := r.input
 	if r.stored {
 		var err error
-		if input, err = r.k.fetch(r.head.Number, 1); err != nil {
+		if input, err = r.k.fetch(r.number(), 1); err != nil {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.stay()
 			if r.end == nil {
 				r.unreadable(err)
 			}
-			r.endGoroutine(r.root)
+			r.root.end()
 			return
 		}
 		r.mu.Lock()
@@ -154,7 +151,7 @@ func (r *run) execute(ctx context.Context) {
 	defer r.mu.Unlock()
 	r.stay()
 	if r.root.state == isOutside {
-		r.rejoin(r.root)
+		r.root.rejoin()
 		r.stay()
 	}
 	switch {
@@ -164,12 +161,12 @@ func (r *run) execute(ctx context.Context) {
 	default:
 		r.returned(data, spill, failure)
 	}
-	r.endGoroutine(r.root)
+	r.root.end()
 }
 
 // returned ends the run by what its function returned.
 func (r *run) returned(data []byte, spill journal.Number, failure *journal.Failure) {
-	if r.memo != nil && !r.lent {
+	if r.memo != nil && !r.lent() {
 		if err := r.memo.closing(0); err != nil {
 			r.mismatch(err)
 		}
@@ -234,7 +231,7 @@ func kindOfEnd(s journal.Status) journal.Kind {
 
 // decide keeps how the run will have ended, unless that is decided.
 func (r *run) decide(out Outcome) {
-	if r.closing == nil || r.holder != nil && r.holder.cleanup != nil {
+	if r.closing == nil || r.holder() != nil && r.holder().cleanup != nil {
 		r.result = out
 	}
 }
@@ -281,9 +278,8 @@ func (r *run) terminate(e journal.Entry, why string, end *journal.Error) *journa
 		r.timeout.Stop()
 	}
 	r.end = end
-	r.leaveHead(e.Status, "", time.Time{})
-	r.head.Ended, r.head.Last, r.head.Keep = later(time.Now(), r.head.Created), r.seq+1, r.keeps(e.Status)
-	if r.k.tells(r.head) {
+	r.endHead(e.Status, r.last()+1, r.keeps(e.Status))
+	if r.k.tells(r.head()) {
 		d := journal.Detail{}
 		if e.Detail != nil {
 			d = *e.Detail
@@ -292,14 +288,14 @@ func (r *run) terminate(e journal.Entry, why string, end *journal.Error) *journa
 		e.Detail = &d
 	}
 	r.append(e)
-	if r.head.Parent != 0 && e.Kind != journal.RunContinued {
-		child := journal.MakeRunID(r.k.database(), r.head.Chain)
+	if r.head().Parent != 0 && e.Kind != journal.RunContinued {
+		child := journal.MakeRunID(r.k.database(), r.head().Chain)
 		r.send(outgoing{post: &store.Post{
-			Run: r.head.Parent, Follow: store.FollowRetry, Message: childEnded(child, r.head.ID, e.Status, r.result, e.Spill),
+			Run: r.head().Parent, Follow: store.FollowRetry, Message: childEnded(child, r.head().ID, e.Status, r.result, e.Spill),
 		}})
 	}
 	r.settle(e.Status)
-	r.seal(r.seq)
+	r.sealAll()
 	return end
 }
 
@@ -349,8 +345,8 @@ func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
 		journal.Entry{Kind: journal.RunContinued, Status: journal.ContinuedAsNew, Detail: &journal.Detail{Other: id}},
 		"workflow continued as new", &journal.Error{Code: journal.CodeCompleted, Message: "the workflow has continued as new"})
 	now := time.Now()
-	created := later(now, r.head.Ended.Add(1)) // by which the successor is the newer one, whatever the clocks of nodes say
-	start := &journal.Detail{Build: r.k.cfg.Build, Other: r.head.ID, Attributes: r.attributes, Began: r.head.Created, Ended: r.head.Ended}
+	created := later(now, r.head().Ended.Add(1)) // by which the successor is the newer one, whatever the clocks of nodes say
+	start := &journal.Detail{Build: r.k.cfg.Build, Other: r.head().ID, Attributes: r.attributes, Began: r.head().Created, Ended: r.head().Ended}
 	if r.start != nil {
 		start.Headers = r.start.Headers
 	}
@@ -361,7 +357,7 @@ func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
 	if spill != 0 {
 		entries[0].Data = nil
 	}
-	h := r.head
+	h := r.head()
 	r.send(outgoing{create: &store.Change{Run: n, Create: true, From: h.Number, Entries: entries, Head: &journal.Head{
 		Number: n, ID: id, WorkflowID: h.WorkflowID, Workflow: h.Workflow, Pattern: h.Pattern,
 		Status: journal.Pending, Wake: now, Created: created, Chain: h.Chain, Parent: h.Parent, Keep: h.Keep,
@@ -388,11 +384,6 @@ func (r *run) ongoing() []*operation {
 	return out
 }
 
-// leaveHead is how the head of a run looks that nobody executes.
-func (r *run) leaveHead(s journal.Status, cause string, wake time.Time) {
-	r.head.Status, r.head.Cause, r.head.Owner, r.head.Wake = s, cause, 0, wake
-}
-
 // suspended is why an operator suspended a run; never empty, since a run with a
 // cause is not woken by messages.
 func suspended(reason string) string {
@@ -417,13 +408,13 @@ func (r *run) suspendAt(op journal.Op, d *journal.Detail) {
 	}
 	wake := r.deadline()
 	if r.inbox.find(unparks) != nil { // it came while nothing could be done
-		wake = r.head.Created
+		wake = r.head().Created
 	}
 	r.leaveHead(journal.Suspended, suspended(d.Reason), wake)
 	r.append(journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Op: op, Detail: d})
 	r.asksRest()
 	r.leave()
-	r.seal(r.seq)
+	r.sealAll()
 }
 
 // mismatch parks the run because its code does not fit its journal, and ends
@@ -443,25 +434,11 @@ func (r *run) unreadable(err error) {
 	runtime.Goexit()
 }
 
-// unappend drops what the turn in progress has appended.
-func (r *run) unappend() {
-	drop := int(r.seq - max(r.opened, r.sealed))
-	if drop <= 0 {
-		return
-	}
-	for i := range r.pending[len(r.pending)-drop:] {
-		r.k.gate.count(-int64(r.pending[len(r.pending)-drop+i].Size()))
-	}
-	r.pending = r.pending[:len(r.pending)-drop]
-	r.seq -= int64(drop)
-	r.outgoing = slices.DeleteFunc(r.outgoing, func(o outgoing) bool { return o.after > r.seq })
-}
-
 // panicked has the run's code replayed later, from the journal: the run leaves
 // memory and is due again after a while. It keeps its finished steps.
 func (r *run) panicked(f *journal.Failure) {
 	failures := 1
-	if r.memo != nil && r.seq == r.entered {
+	if r.memo != nil && r.last() == r.entered {
 		failures = r.memo.failures + 1
 	}
 	after, again := r.def.Panics(failures)
@@ -481,7 +458,7 @@ func (r *run) panicked(f *journal.Failure) {
 		Detail: &journal.Detail{Failure: f, Failures: failures, Due: due},
 	})
 	r.leave()
-	r.seal(r.seq)
+	r.sealAll()
 	r.whenDurable(effect{do: func() { r.k.wakeBy(due) }})
 }
 
@@ -522,16 +499,9 @@ func (r *run) depart() {
 	if r.timeout != nil {
 		r.timeout.Stop()
 	}
-	r.effects = nil
+	r.dropEffects()
 	r.stop(cause)
-	for _, b := range r.branches {
-		if b.state == isParked {
-			r.unpark(b)
-		}
-	}
-	r.branches = slices.DeleteFunc(r.branches, func(b *branch) bool { return b.state == isNew })
-	r.ready = slices.DeleteFunc(r.ready, func(b *branch) bool { return b.state == isNew })
-	if len(r.ready) > 0 {
+	if r.unparkAll() {
 		r.dispatch()
 	}
 	r.mu.Unlock()
@@ -596,7 +566,7 @@ func (r *run) recordOf(op journal.Op) *record {
 // notice gives a notice about the run.
 func (r *run) notice(kind observe.Kind) observe.Notice {
 	return observe.Notice{
-		Kind: kind, At: time.Now(), Run: string(r.head.ID), WorkflowID: r.head.WorkflowID,
-		Workflow: r.head.Workflow, Pattern: r.head.Pattern.String(),
+		Kind: kind, At: time.Now(), Run: string(r.head().ID), WorkflowID: r.head().WorkflowID,
+		Workflow: r.head().Workflow, Pattern: r.head().Pattern.String(),
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 )
@@ -126,7 +125,7 @@ func (s *scope) enter(what call) error {
 	r, b := s.run, s.branch
 	r.stay()
 	for b.state == isOutside { // it may be lent again before this goroutine has the lock
-		r.rejoin(b)
+		b.rejoin()
 		r.stay()
 	}
 	if err := s.ended(); err != nil {
@@ -397,42 +396,11 @@ func Go(ctx context.Context, n Naming, body func(context.Context) ([]byte, *jour
 		b.workflow(func() { data, failure = body(context.WithValue(own, contextKey{}, in)) })
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.endBranch(b, data, failure)
+		b.returned(data, failure)
 	}
-	r.branches = append(r.branches, b)
-	r.ready = append(r.ready, b)
+	r.add(b, false)
 	r.contend()
 	return (*Operation)(o), nil
-}
-
-// endBranch takes the value that a branch returned.
-func (r *run) endBranch(b *branch, data []byte, failure *journal.Failure) {
-	r.stay()
-	for b.state == isOutside { // it may be lent again before this goroutine has the lock
-		r.rejoin(b)
-		r.stay()
-	}
-	if b.cleanup != nil && r.end == nil {
-		b.cleanup.ended(failure)
-		r.endGoroutine(b)
-		return
-	}
-	if r.end == nil && b.scope.cancelled() == nil {
-		if r.memo != nil && !r.lent {
-			if err := r.memo.closing(b.scope.id); err != nil {
-				r.mismatch(err)
-			}
-		}
-		if c := failure.OwnClass(); c != nil && c.Class == journal.ClassPark {
-			r.suspend(c.Message, failure)
-			runtime.Goexit()
-		}
-		b.op.outcome = Outcome{Data: data, Failure: failure}
-		b.op.deliver()
-		b.scope.unused = func() { b.op.cancel(errBranchReturned) }
-		b.scope.use(0)
-	}
-	r.endGoroutine(b)
 }
 
 // use counts operations that are not over, and ends the context of a branch that
@@ -444,53 +412,4 @@ func (s *scope) use(n int) {
 			s.unused()
 		}
 	}
-}
-
-// endGoroutine takes a branch off the run and passes the turn on.
-func (r *run) endGoroutine(b *branch) {
-	held := b.state == isHolder
-	b.state = isOver
-	for i, x := range r.branches {
-		if x == b {
-			r.branches = append(r.branches[:i], r.branches[i+1:]...)
-			break
-		}
-	}
-	if held {
-		r.endTurn()
-		r.dispatch()
-	}
-}
-
-// main is the goroutine of a branch. What the body leaves open is closed here:
-// a panic is kept and the run's code is replayed later (L-16 of the spec);
-// Goexit of the engine's own making ends the goroutine and nothing else.
-func (b *branch) main() {
-	r := b.run
-	guard.Run(b.body, func(abort *guard.Abort) {
-		if abort == nil {
-			return
-		}
-		var f *journal.Failure
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if !r.gone() { // else the engine itself has ended the goroutine
-			r.mu.Unlock()
-			f = abortFailure("the workflow", abort)
-			r.mu.Lock()
-		}
-		if f != nil && !r.gone() {
-			r.panicked(f)
-		}
-		r.endGoroutine(b)
-	})
-}
-
-// abortFailure describes how code ended that did not return.
-func abortFailure(who string, a *guard.Abort) *journal.Failure {
-	f := &journal.Failure{Code: journal.CodePanic, Stack: a.Stack(), Message: who + " called runtime.Goexit"}
-	if !a.Exited {
-		f.Message = who + " panicked: " + a.Text()
-	}
-	return f
 }

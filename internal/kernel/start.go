@@ -47,7 +47,7 @@ func (k *Kernel) start(ctx context.Context, s Start) (Started, error) {
 		return Started{}, err
 	}
 	r.mu.Lock()
-	r.seal(r.seq)
+	r.sealAll()
 	r.mu.Unlock()
 	select {
 	case <-r.begun:
@@ -88,10 +88,11 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 		head.Status = def.First
 	}
 	r := k.newRun(head, def, nil)
-	r.create = true
+	since := time.Time{}
 	if s.Dedup > 0 {
-		r.since = now.Add(-s.Dedup)
+		since = now.Add(-s.Dedup)
 	}
+	r.beginNew(since)
 	r.input, r.payload = s.Input, s.Input
 	r.attributes = s.Attributes
 	r.start = &journal.Detail{Build: k.cfg.Build, Headers: s.Headers, Attributes: s.Attributes}
@@ -101,7 +102,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	} else {
 		r.implied, r.start.CleansUp, r.start.Layers = def.CleansUp, def.CleansUp, def.Layers
 	}
-	e := journal.Entry{Kind: journal.RunStarted, Status: r.head.Status, Data: s.Input, Spill: spill, Detail: r.start}
+	e := journal.Entry{Kind: journal.RunStarted, Status: r.status(), Data: s.Input, Spill: spill, Detail: r.start}
 	if spill != 0 {
 		e.Data = nil
 	}
@@ -120,7 +121,7 @@ func (k *Kernel) room(r *run) bool {
 		k.queued = true
 		return false
 	}
-	k.resident[r.head.Number] = r
+	k.resident[r.number()] = r
 	return true
 }
 
@@ -145,14 +146,14 @@ func (k *Kernel) started(op string, s Start, r *run) (Started, error) {
 	switch {
 	case refusal(r.refusal):
 		return Started{}, &journal.Error{Code: journal.CodeInvalid, Op: op, Message: "the store refuses it", Err: r.refusal}
-	case r.durable == 0 && r.verdict == store.Written:
+	case r.noneDurable() && r.verdict == store.Written:
 		return Started{}, k.stopped(op, unsureStart, againStart)
 	case r.verdict == store.Taken:
 		return Started{}, taken(op, s.ID, r.found)
 	case r.verdict == store.Exists:
 		return Started{Head: r.found, run: k.residentRun(r.found.Number)}, nil
 	}
-	return Started{Head: r.head, New: true, run: r}, nil
+	return Started{Head: r.head(), New: true, run: r}, nil
 }
 
 // outcome reads how a run ended from its last entry.

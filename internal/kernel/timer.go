@@ -104,7 +104,7 @@ func (r *run) openTimers() []journal.Entry {
 	var out []journal.Entry
 	add := func(op journal.Op, due time.Time) {
 		if op.Scope == 0 {
-			out = append(out, journal.Entry{Kind: journal.TimerRegistered, Op: op, Detail: &journal.Detail{Due: due, Other: r.head.ID}})
+			out = append(out, journal.Entry{Kind: journal.TimerRegistered, Op: op, Detail: &journal.Detail{Due: due, Other: r.head().ID}})
 		}
 	}
 	for o := r.operations; o != nil; o = o.older {

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/perdure/perdure/internal/guard"
@@ -68,9 +67,9 @@ func (s StepInfo) Join(tx Tx) error {
 // transact makes an attempt in a transaction, anew where it came to nothing because
 // the store did not answer.
 func (o *operation) transact(a *attempt) {
-	defer o.run.giveBack(a)
+	defer a.giveBack()
 	a.tellBegun()
-	for o.run.reserve(a) {
+	for a.reserve() {
 		if !o.tryTx(a) {
 			return
 		}
@@ -156,7 +155,7 @@ func (a *attempt) commitTx(tx *userTx, data []byte) (failure *journal.Failure, a
 		return nil, false, true
 	}
 	tx.rollback(a.ctx) // which does nothing to one that has ended
-	tries, happened, lost := k.resolve(r.head.Number, w.seq, sent, err)
+	tries, happened, lost := k.resolve(r.number(), w.seq, sent, err)
 	switch {
 	case lost != nil: // the next engine finds out
 		r.mu.Lock()
@@ -213,15 +212,6 @@ func (k *Kernel) resolve(run journal.Number, seq int64, sent bool, why error) (t
 	return tries, happened, err
 }
 
-// A proposal is what of a run goes with a transaction.
-type proposal struct {
-	changes    []store.Change
-	outgoing   []outgoing
-	headSeq    int64
-	first, seq int64 // the entries of the attempt: its events and its result
-	data       []byte
-}
-
 // propose appends the result, and takes what is sealed once that is. It gives nil
 // where the attempt was given up.
 func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
@@ -232,7 +222,7 @@ func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
 	if o.attempt != a || r.gone() {
 		return nil
 	}
-	w := &proposal{first: r.seq + 1, data: data}
+	w := &proposal{first: r.last() + 1, data: data}
 	o.emit(a)
 	e := journal.Entry{Kind: journal.StepCompleted, Op: o.id, Data: data, Spill: spill, Took: time.Since(a.began)}
 	d := &journal.Detail{Tx: true}
@@ -240,32 +230,26 @@ func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
 		d.Attempt = a.n
 	}
 	e.Detail = o.mark(d)
-	w.seq = r.outside(e)
-	o.outcome.At = r.lastAt
-	o.settled, r.tentative = true, w.seq
-	if r.holder == nil || r.opened == r.seq {
-		r.seal(r.seq)
+	r.outside(e)
+	o.outcome.At = r.lastTime()
+	o.settled = true
+	if free := r.tentatively(w); free || r.holder() == nil {
+		r.sealAll()
 	}
-	for r.sealed < w.seq && !r.left { // workflow code has the turn, and has appended something
-		if r.spilling > 0 { // it may wait for this transaction
-			r.seal(r.seq)
+	for !r.isSealed(w.seq) && !r.left { // workflow code has the turn, and has appended something
+		if r.mayBreak() { // it may wait for this transaction
+			r.sealAll()
 			break
 		}
 		r.contend()
-		if !r.await(r.done) {
+		if !a.await(r.done) {
 			break
 		}
 	}
-	i := w.seq - (r.seq - int64(len(r.pending))) - 1
-	if r.sealed < w.seq || i < 0 || i >= int64(len(r.pending)) || r.pending[i].Kind != e.Kind || r.pending[i].Op != e.Op {
-		r.tentative = 0
+	if !r.propose(w, &e) {
 		r.leave() // the turn was dropped with it
 		return nil
 	}
-	rows, bytes := groupRows, groupBytes
-	w.headSeq, w.outgoing = r.headSeq, slices.Clone(r.outgoing)
-	w.changes, _ = r.gather(nil, &rows, &bytes, true)
-	w.outgoing = w.outgoing[:len(w.outgoing)-len(r.outgoing)]
 	return w
 }
 
@@ -279,9 +263,9 @@ func (a *attempt) accept(w *proposal) {
 	r.mu.Unlock()
 	r.committed(w.changes) // before anything that was appended after it
 	r.mu.Lock()
-	r.tentative = 0
+	r.certain()
 	if !r.gone() {
-		r.facts.push(fact{w.seq, o})
+		r.push(w.seq, o)
 		r.dispatch()
 	}
 	r.mu.Unlock()
@@ -313,22 +297,10 @@ func (a *attempt) withdraw(w *proposal, failure *journal.Failure, again bool, ne
 			a.landed()
 		}
 	}()
-	r.answered()
-	r.tentative, o.settled = 0, false
-	a.won, o.writes = false, nil
-	c := &w.changes[0]
-	r.pending = append(c.Entries, r.pending...)
-	r.outgoing = append(w.outgoing, r.outgoing...)
-	if c.Head != nil {
-		r.headSeq, r.rests = max(r.headSeq, w.headSeq), r.rests || c.Rest
-	}
-	if r.seq == w.seq {
-		r.cut(w.first)
+	o.settled, a.won, o.writes = false, false, nil
+	if r.withdraw(w) {
 		r.dispatch()
 		return false
-	}
-	for seq := w.first; seq < w.seq; seq++ { // events that have not happened
-		r.replace(seq, journal.Entry{Kind: journal.StatusChanged})
 	}
 	switch over := r.gone() || o.scope.cancelled() != nil || o.ctx.Err() != nil; {
 	case !over && again, r.left && r.end == nil: // it is made again, here or in the next residence
@@ -336,7 +308,7 @@ func (a *attempt) withdraw(w *proposal, failure *journal.Failure, again bool, ne
 		r.dispatch()
 		return false
 	case !over:
-		r.slot = w.seq // for what is recorded of the failure
+		r.putAt(w.seq) // for what is recorded of the failure
 		o.failed(a, failure, next)
 	case r.gone(): // what it has ended with counts it as settled
 		r.replace(w.seq, journal.Entry{
@@ -345,50 +317,24 @@ func (a *attempt) withdraw(w *proposal, failure *journal.Failure, again bool, ne
 		o.close()
 		o.settled = true
 	default:
-		r.slot = w.seq
+		r.putAt(w.seq)
 		o.settle(journal.Entry{Kind: journal.StepFailed, Took: time.Since(a.began), Detail: &journal.Detail{Attempt: a.n, Failure: failure}})
 	}
 	return true
 }
 
-// cut drops the entries from a sequence on, which are sealed and were not taken.
-func (r *run) cut(from int64) {
-	keep := len(r.pending) - int(r.seq-from+1)
-	r.k.gate.count(-int64(sizeOf(r.pending[keep:])))
-	r.pending = r.pending[:keep:keep]
-	r.seq = from - 1
-	r.sealed, r.opened = min(r.sealed, r.seq), min(r.opened, r.seq)
-	for i := range r.effects {
-		r.effects[i].after = min(r.effects[i].after, r.seq)
-	}
-	for i := range r.outgoing {
-		r.outgoing[i].after = min(r.outgoing[i].after, r.seq)
-	}
-}
-
-// replace puts another entry in the place of one that is not taken.
-func (r *run) replace(seq int64, e journal.Entry) {
-	old := &r.pending[len(r.pending)-int(r.seq-seq)-1]
-	if old.Detail != nil && old.Detail.Heard {
-		e.Detail = heard(e.Detail)
-	}
-	e.Run, e.Seq, e.At = r.head.Number, seq, time.Now()
-	r.lastAt = e.At
-	r.k.gate.count(int64(e.Size()) - int64(old.Size()))
-	*old = e
-}
-
-// reserve makes the run's log that of an attempt, until giveBack, when the pipeline has nothing of it
-// and no other attempt has it. It gives false where the attempt is given up before.
-func (r *run) reserve(a *attempt) bool {
+// reserve has the run's log go with the attempt's transaction, until giveBack, when the
+// pipeline has nothing of it and no other attempt has it. It reports false where the attempt
+// is given up before.
+func (a *attempt) reserve() bool {
+	r := a.op.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for a.op.attempt == a && !r.gone() {
-		if r.onWay == 0 && (r.keeper == a || !r.kept()) {
-			r.keeper = a
+		if r.reserve(a) {
 			return true
 		}
-		if !r.await(a.ctx.Done()) {
+		if !a.await(a.ctx.Done()) {
 			break
 		}
 	}
@@ -396,28 +342,20 @@ func (r *run) reserve(a *attempt) bool {
 }
 
 // giveBack ends what reserve has begun.
-func (r *run) giveBack(a *attempt) {
+func (a *attempt) giveBack() {
+	r := a.op.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.keeper == a {
-		r.keeper = nil
-		r.stir()
-		r.push()
+	if r.giveBack(a) {
+		r.enlist()
 	}
 }
 
-// kept says whether the log is that of an attempt. One that was given up has it no more.
-func (r *run) kept() bool {
-	return r.keeper != nil && (r.keeper.op.attempt == r.keeper || r.tentative != 0)
-}
-
-// await waits without the lock until something about the log has changed. It gives
-// false when that is over, or the engine is dead.
-func (r *run) await(over <-chan struct{}) bool {
-	if r.stirred == nil {
-		r.stirred = make(chan struct{})
-	}
-	stirred := r.stirred
+// await waits without the run's lock until something about the log has changed. It
+// reports false when that is over, or the engine is dead.
+func (a *attempt) await(over <-chan struct{}) bool {
+	r := a.op.run
+	stirred := r.changes()
 	r.mu.Unlock()
 	defer r.mu.Lock()
 	select {
@@ -427,12 +365,4 @@ func (r *run) await(over <-chan struct{}) bool {
 	case <-r.k.dead:
 	}
 	return false
-}
-
-// stir wakes who waits in await.
-func (r *run) stir() {
-	if r.stirred != nil {
-		close(r.stirred)
-		r.stirred = nil
-	}
 }

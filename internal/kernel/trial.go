@@ -76,7 +76,7 @@ func (r *run) begin(trials int, suspect, record bool) {
 
 // call calls the code.
 func (r *run) call() {
-	r.entered = r.seq
+	r.entered = r.last()
 	r.hold(r.root)
 	r.commands()
 }
@@ -84,7 +84,7 @@ func (r *run) call() {
 // claim is the record of a claim, the trial of that number if it is above 0.
 func (r *run) claim(trial int) journal.Entry {
 	d := &journal.Detail{Build: r.k.cfg.Build, Engine: r.k.engine, CleansUp: r.implied, Attempt: trial}
-	if r.head.Status == journal.Pending { // it begins
+	if r.status() == journal.Pending { // it begins
 		d.Layers = r.def.Layers
 	}
 	return journal.Entry{Kind: journal.RunClaimed, Status: r.active(), Detail: d}
@@ -145,7 +145,7 @@ func (r *run) try() {
 		return // it tells when it departs
 	}
 	r.tried = r.append(r.claim(r.tries + 1))
-	r.seal(r.seq)
+	r.sealAll()
 	r.whenDurable(effect{do: func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -165,7 +165,7 @@ func (r *run) try() {
 // weigh ends a trial once something later is durable, or the run has left.
 func (r *run) weigh(left bool) {
 	switch {
-	case r.trial == onTrial && (left || r.durable > r.tried):
+	case r.trial == onTrial && (left || r.isDurable(r.tried+1)):
 		r.trial = noTrial
 		r.acquitted()
 	case r.trial == awaiting && left:
@@ -177,8 +177,8 @@ func (r *run) weigh(left bool) {
 // acquit records that the run has not killed this engine: its code has come to where it
 // waits, its trial has lasted long, or the engine stops.
 func (r *run) acquit() {
-	if r.trial == onTrial && r.seq == r.tried && !r.gone() {
-		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.head.Status})
+	if r.trial == onTrial && r.last() == r.tried && !r.gone() {
+		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.status()})
 		r.flush()
 	}
 }

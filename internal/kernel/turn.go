@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"runtime"
 	"slices"
-	"time"
 
 	"github.com/perdure/perdure/journal"
 )
@@ -27,50 +26,182 @@ import (
 // With free goroutines instead, a crash while branches collect results in a
 // shared slice makes later steps book one item twice and another never.
 //
-// It is guarded by its run's mu.
+// Invariants: the holder is the only branch whose state is isHolder. A branch is
+// in line if and only if its state is isReady, or isNew until its first turn. Facts
+// are queued in the order of their sequences, and nothing is delivered while
+// somebody holds the turn or is in line.
+//
+// It is guarded by its run's mu. It decides who is next, and starts and wakes nobody:
+// that is dispatch.
 type turns struct {
-	holder     *branch // nil while every branch is parked
-	turn       int64   // counts turns
-	opened     int64   // what was appended before the turn's own entries
-	ready      []*branch
+	on         *branch // the holder; nil while every branch is parked
+	count      int64   // of turns
+	line       []*branch
 	facts      facts
 	branches   []*branch // that have begun and not ended, and those that will
 	deliveries int64     // operations delivered so far
 	watched    bool      // somebody is to look at a turn that keeps others from going on
-	lent       bool      // order is no longer promised
-	held       int64     // up to this, entries that were kept for others to join them are sealed soon; 0 without
-	heldAt     time.Time // since when
+	unordered  bool      // a turn was lent: order is no longer promised
 	caughtUp   bool      // code has gone as far as it can without what is not recorded
-	spilling   int       // payloads that the engine makes durable for workflow code: what a turn has appended may be sealed meanwhile
 	reading    int       // payloads that the engine reads for the holder, which is no reason to lend
 }
 
-// branchState says whether a branch may call durable operations.
-type branchState uint8
+// holder returns the branch that has the turn, or nil.
+func (t *turns) holder() *branch { return t.on }
 
-const (
-	isNew     branchState = iota // waits for its first turn
-	isHolder                     // has the turn
-	isParked                     // waits in a durable operation
-	isReady                      // could go on and waits for the turn
-	isOutside                    // its turn was lent while it blocked outside the engine
-	isOver                       // has returned
-)
+// turn returns the number of the turn that goes on, or was the last.
+func (t *turns) turn() int64 { return t.count }
 
-// A branch is one goroutine of a run: the workflow function itself, or what Go
-// started.
-type branch struct {
-	run   *run
-	scope *scope
-	state branchState
-	wake  chan struct{} // gets one value each time the branch is given the turn
-	body  func()        // what the goroutine does; it returns with the turn or by Goexit
-	op    *operation    // that ends with the branch; nil for the root
-	at    journal.Op    // its last durable operation, for people
+// lent reports whether order is no longer promised.
+func (t *turns) lent() bool { return t.unordered }
 
-	cleanup *cleanup // that it does; nil for others
+// isReading reports whether the engine reads something for the holder.
+func (t *turns) isReading() bool { return t.reading > 0 }
 
-	heard, told int // how often it has learned of something outside it, and of how much of that its entries tell
+// reads counts payloads that the engine reads for the holder: one more, or one less.
+func (t *turns) reads(n int) { t.reading += n }
+
+// renumber begins the turn anew for who watches how long it lasts.
+func (t *turns) renumber() { t.count++ }
+
+// canGoOn reports whether a branch is in line, or a fact waits.
+func (t *turns) canGoOn() bool { return len(t.line) > 0 || !t.facts.empty() }
+
+// add adds a branch. It is in line for its first turn, unless it begins later.
+func (t *turns) add(b *branch, later bool) {
+	t.branches = append(t.branches, b)
+	if !later {
+		t.line = append(t.line, b)
+	}
+}
+
+// remove takes a branch off that is over.
+func (t *turns) remove(b *branch) {
+	for i, x := range t.branches {
+		if x == b {
+			t.branches = append(t.branches[:i], t.branches[i+1:]...)
+			return
+		}
+	}
+}
+
+// lineUp makes a branch ready that could go on.
+func (t *turns) lineUp(b *branch) {
+	b.state = isReady
+	t.line = append(t.line, b)
+}
+
+// unpark makes a parked branch ready.
+func (t *turns) unpark(b *branch) {
+	if b.state == isParked {
+		t.lineUp(b)
+	}
+}
+
+// unparkThose makes the parked branches ready for which is holds.
+func (t *turns) unparkThose(is func(*branch) bool) {
+	for _, b := range t.branches {
+		if is(b) {
+			t.unpark(b)
+		}
+	}
+}
+
+// unparkAll makes every parked branch ready, and drops those that have not begun. It
+// reports whether any is in line.
+func (t *turns) unparkAll() bool {
+	t.unparkThose(func(*branch) bool { return true })
+	isNew := func(b *branch) bool { return b.state == isNew }
+	t.branches = slices.DeleteFunc(t.branches, isNew)
+	t.line = slices.DeleteFunc(t.line, isNew)
+	return len(t.line) > 0
+}
+
+// allParked reports whether no goroutine of the run does anything.
+func (t *turns) allParked() bool {
+	for _, b := range t.branches {
+		if b.state != isParked {
+			return false
+		}
+	}
+	return true
+}
+
+// anyAhead reports whether code that is replayed may go on without a turn being given:
+// it blocks outside the engine, or has not begun.
+func (t *turns) anyAhead() bool {
+	return slices.ContainsFunc(t.branches, func(b *branch) bool { return b.state == isOutside || b.state == isNew })
+}
+
+// push queues something recorded that workflow code does not know yet.
+func (t *turns) push(seq int64, what interface{ deliver() }) { t.facts.push(fact{seq, what}) }
+
+// next takes the first in line, or else the next fact; both are nil where there is
+// neither. Facts wait while they are held.
+func (t *turns) next(held bool) (*branch, interface{ deliver() }) {
+	if len(t.line) > 0 {
+		b := t.line[0]
+		t.line = t.line[:copy(t.line, t.line[1:])]
+		return b, nil
+	}
+	if held || t.facts.empty() {
+		return nil, nil
+	}
+	return nil, t.facts.pop()
+}
+
+// give gives b the turn. It reports whether its goroutine has begun: it is to be woken,
+// or else started.
+func (t *turns) give(b *branch) (begun bool) {
+	begun = b.state != isNew
+	t.on = b
+	t.count++
+	b.state = isHolder
+	return begun
+}
+
+// free leaves nobody holding the turn.
+func (t *turns) free() { t.on = nil }
+
+// lend takes the turn from a holder that blocks outside the engine. It gives it, and
+// reports whether order was promised until now.
+func (t *turns) lend(over bool) (b *branch, first bool) {
+	b = t.on
+	b.state = isOutside
+	first = !t.unordered && !over
+	t.unordered = t.unordered || first
+	return b, first
+}
+
+// watch notes that somebody is to look at the turn. It reports whether nobody was.
+func (t *turns) watch() (first bool) {
+	first = !t.watched
+	t.watched = true
+	return first
+}
+
+// unwatch notes that somebody looks now. It reports whether anybody was to.
+func (t *turns) unwatch() (was bool) {
+	was = t.watched
+	t.watched = false
+	return was
+}
+
+// isWatched reports whether somebody is to look at the turn.
+func (t *turns) isWatched() bool { return t.watched }
+
+// deliver counts a delivery and returns its place among them.
+func (t *turns) deliver() int64 {
+	t.deliveries++
+	return t.deliveries
+}
+
+// catchUp notes that code has gone as far as it can without what is not recorded. It
+// reports whether that is news.
+func (t *turns) catchUp() (first bool) {
+	first = !t.caughtUp
+	t.caughtUp = true
+	return first
 }
 
 // A fact is something recorded that workflow code does not know yet: mostly the
@@ -78,186 +209,6 @@ type branch struct {
 type fact struct {
 	seq  int64
 	what interface{ deliver() }
-}
-
-// hold gives b the turn. Its goroutine is started, woken, or is the caller.
-func (r *run) hold(b *branch) {
-	r.holder = b
-	r.turn++
-	r.opened = r.seq
-	if r.seq > r.sealed && r.held == 0 {
-		r.k.late.watch(r, r.turn)
-	}
-	begun := b.state != isNew
-	b.state = isHolder
-	if !begun {
-		go b.main()
-		return
-	}
-	b.wake <- struct{}{}
-}
-
-// endTurn leaves nobody holding the turn. What it appended is sealed, unless it can
-// wait for more.
-func (r *run) endTurn() {
-	r.holder = nil
-	if !r.left && !r.keep() {
-		r.seal(r.seq)
-	}
-}
-
-// dispatch gives the turn to the next branch that can go on, delivering facts
-// until there is one. It does nothing while somebody has the turn.
-func (r *run) dispatch() {
-	if r.frozen && !r.gone() {
-		r.stayFrozen()
-		return
-	}
-	if r.trial == awaiting && !r.gone() {
-		r.commands()
-		r.flush()
-		return
-	}
-	if r.holder != nil {
-		r.contend()
-		return
-	}
-	for {
-		if len(r.ready) > 0 {
-			b := r.ready[0]
-			r.ready = r.ready[:copy(r.ready, r.ready[1:])]
-			if r.hold(b); len(r.ready) > 0 || !r.facts.empty() {
-				r.contend()
-			}
-			return
-		}
-		if r.tentative != 0 { // what comes after it must wait
-			return
-		}
-		if !r.facts.empty() {
-			r.facts.pop().deliver()
-			continue
-		}
-		if r.fire() {
-			continue
-		}
-		r.commands()
-		if r.frozen {
-			return
-		}
-		if len(r.ready) == 0 && r.facts.empty() {
-			r.idle()
-			return
-		}
-	}
-}
-
-// idle says what the run waits for, lets what was appended outside of turns
-// become durable, and lets a run that only waits leave memory.
-func (r *run) idle() {
-	if r.gone() {
-		return
-	}
-	if !r.caughtUp {
-		r.caughtUp = true
-		r.tellReplayed(false)
-	}
-	r.tellStatus()
-	if r.trial == onTrial && r.inFlight == 0 && r.allParked() {
-		r.acquit()
-	}
-	if !r.keep() {
-		r.seal(r.seq)
-	}
-	r.seek()
-	r.considerRest()
-}
-
-// tellStatus records where the run is, that goes on or waits: in the phase of its pattern,
-// if it has one.
-func (r *run) tellStatus() {
-	phase := r.phase
-	if phase == journal.Running {
-		phase = 0
-	}
-	waits := r.head.Status == journal.Suspended || r.head.Status == journal.CompensationFailed
-	switch {
-	case r.inFlight > 0:
-		if waits || r.head.Status == journal.Waiting || r.head.Status == journal.Running {
-			r.restate(cmp.Or(phase, journal.Running))
-		}
-	case r.deciding > 0 && phase == journal.Compensating:
-		r.restate(journal.CompensationFailed)
-	case r.deciding > 0:
-		r.restate(journal.Suspended)
-	case r.waits > 0 && (waits || r.head.Status == journal.Running):
-		r.restate(cmp.Or(phase, journal.Waiting))
-	}
-}
-
-// park gives the turn up until b is made ready and gets it again. It is called
-// and returns with the lock. Where the run has left memory meanwhile, it ends
-// the goroutine.
-func (r *run) park(b *branch) {
-	b.state = isParked
-	r.endTurn()
-	r.dispatch()
-	r.mu.Unlock()
-	<-b.wake
-	r.mu.Lock()
-	r.stay()
-}
-
-// stay ends the calling goroutine of the run where the run has left memory.
-// The language gives no way to end a goroutine without running its deferred
-// functions, so they run; durable calls in them come here again.
-func (r *run) stay() {
-	if r.left {
-		runtime.Goexit()
-	}
-}
-
-// unpark makes a parked branch ready.
-func (r *run) unpark(b *branch) {
-	if b.state == isParked {
-		b.state = isReady
-		r.ready = append(r.ready, b)
-	}
-}
-
-// rejoin waits for the turn after it was lent away.
-func (r *run) rejoin(b *branch) {
-	b.state = isReady
-	r.ready = append(r.ready, b)
-	r.dispatch()
-	r.mu.Unlock()
-	<-b.wake
-	r.mu.Lock()
-}
-
-// withoutLock calls workflow code for a branch that has the turn: without the
-// lock, which is held again when the code panics or ends its goroutine. When it
-// has returned, the branch has the turn, and the run may have ended.
-func (r *run) withoutLock(b *branch, code func()) {
-	func() {
-		r.mu.Unlock()
-		defer r.mu.Lock()
-		b.workflow(code)
-	}()
-	r.stay()
-	for b.state == isOutside {
-		r.rejoin(b)
-		r.stay()
-	}
-}
-
-// A waitset is what a branch waits for: one operation or several. Operations
-// that end are added to done in the order in which their facts are delivered.
-type waitset struct {
-	b    *branch
-	done []*operation
-	ops  []*operation // that it is a watcher of
-	end  *operation   // the end of the context of the wait; nil without
 }
 
 // facts are outcomes that are recorded and not delivered, by sequence. Live ones
@@ -286,4 +237,121 @@ func (f *facts) pop() interface{ deliver() } {
 	f.queue[f.first].what = nil
 	f.first++
 	return what
+}
+
+// hold gives b the turn. Its goroutine is started, woken, or is the caller.
+func (r *run) hold(b *branch) {
+	begun := r.give(b)
+	if r.beginTurn() && !r.kept.isAny() {
+		r.k.late.watch(openTurn{r, r.turn()})
+	}
+	if !begun {
+		go b.main()
+		return
+	}
+	b.wake <- struct{}{}
+}
+
+// endTurn leaves nobody holding the turn. What it appended is sealed, unless it can
+// wait for more.
+func (r *run) endTurn() {
+	r.free()
+	if !r.left && !r.keep() {
+		r.sealAll()
+	}
+}
+
+// dispatch gives the turn to the next branch that can go on, delivering facts
+// until there is one. It does nothing while somebody has the turn.
+func (r *run) dispatch() {
+	if r.frozen && !r.gone() {
+		r.stayFrozen()
+		return
+	}
+	if r.trial == awaiting && !r.gone() {
+		r.commands()
+		r.flush()
+		return
+	}
+	if r.holder() != nil {
+		r.contend()
+		return
+	}
+	for {
+		b, f := r.next(r.isTentative())
+		switch {
+		case b != nil:
+			if r.hold(b); r.canGoOn() {
+				r.contend()
+			}
+			return
+		case r.isTentative(): // what comes after it must wait
+			return
+		case f != nil:
+			f.deliver()
+			continue
+		}
+		if r.fire() {
+			continue
+		}
+		r.commands()
+		if r.frozen {
+			return
+		}
+		if !r.canGoOn() {
+			r.idle()
+			return
+		}
+	}
+}
+
+// idle says what the run waits for, lets what was appended outside of turns
+// become durable, and lets a run that only waits leave memory.
+func (r *run) idle() {
+	if r.gone() {
+		return
+	}
+	if r.catchUp() {
+		r.tellReplayed(false)
+	}
+	r.tellStatus()
+	if r.trial == onTrial && r.inFlight == 0 && r.allParked() {
+		r.acquit()
+	}
+	if !r.keep() {
+		r.sealAll()
+	}
+	r.seek()
+	r.considerRest()
+}
+
+// tellStatus records where the run is, that goes on or waits: in the phase of its pattern,
+// if it has one.
+func (r *run) tellStatus() {
+	phase := r.phase
+	if phase == journal.Running {
+		phase = 0
+	}
+	waits := r.status() == journal.Suspended || r.status() == journal.CompensationFailed
+	switch {
+	case r.inFlight > 0:
+		if waits || r.status() == journal.Waiting || r.status() == journal.Running {
+			r.restate(cmp.Or(phase, journal.Running))
+		}
+	case r.deciding > 0 && phase == journal.Compensating:
+		r.restate(journal.CompensationFailed)
+	case r.deciding > 0:
+		r.restate(journal.Suspended)
+	case r.waits > 0 && (waits || r.status() == journal.Running):
+		r.restate(cmp.Or(phase, journal.Waiting))
+	}
+}
+
+// stay ends the calling goroutine of the run where the run has left memory.
+// The language gives no way to end a goroutine without running its deferred
+// functions, so they run; durable calls in them come here again.
+func (r *run) stay() {
+	if r.left {
+		runtime.Goexit()
+	}
 }

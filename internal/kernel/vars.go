@@ -128,11 +128,11 @@ func (r *run) valueOf(e *journal.Entry) ([]byte, error) {
 		return e.Data, nil
 	}
 	r.mu.Lock()
-	r.reading++
+	r.reads(1)
 	r.mu.Unlock()
-	data, err := r.k.fetch(r.head.Number, seq)
+	data, err := r.k.fetch(r.number(), seq)
 	r.mu.Lock()
-	r.reading--
+	r.reads(-1)
 	r.mu.Unlock()
 	if err != nil {
 		return nil, unavailable("variable "+e.Detail.Variable, err)

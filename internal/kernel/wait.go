@@ -305,10 +305,9 @@ func (o *operation) offer() {
 		if !o.settled && !r.gone() {
 			o.pick(b)
 		}
-		r.endGoroutine(b)
+		b.end()
 	}
-	r.branches = append(r.branches, b)
-	r.ready = append(r.ready, b)
+	r.add(b, false)
 }
 
 // pick takes the first message that matches. Where there is none, it ends a wait
@@ -348,10 +347,10 @@ func (o *operation) pick(b *branch) {
 func (o *operation) matches(b *branch, m *journal.Entry) bool {
 	r := o.run
 	var ok bool
-	r.withoutLock(b, func() {
+	b.withoutLock(func() {
 		data, err := m.Data, error(nil)
 		if data == nil && m.Spill != 0 {
-			data, err = r.k.fetchMessage(r.head.Number, m.Seq)
+			data, err = r.k.fetchMessage(r.number(), m.Seq)
 		}
 		ok = err == nil && o.match(data)
 	})
@@ -361,7 +360,7 @@ func (o *operation) matches(b *branch, m *journal.Entry) bool {
 // consume takes a message: the run's journal has it from now on.
 func (o *operation) consume(m *journal.Entry) {
 	r := o.run
-	r.inbox.remove(m.Seq, r.seq+1)
+	r.inbox.remove(m.Seq, r.last()+1)
 	d := &journal.Detail{Mail: m.Seq}
 	if m.Detail != nil {
 		own := *m.Detail
@@ -373,7 +372,7 @@ func (o *operation) consume(m *journal.Entry) {
 		kind = journal.ChildCompleted
 	}
 	if m.Spill != 0 && m.Data == nil {
-		o.outcome.stored = r.seq + 1
+		o.outcome.stored = r.last() + 1
 	}
 	o.settle(journal.Entry{Kind: kind, Data: m.Data, Spill: m.Spill, Detail: d})
 }

@@ -1,0 +1,107 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/types"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// kernel is the package whose value types are listed below.
+const kernel = "internal/kernel"
+
+// homes has the value types of the kernel, each with the one file that touches its fields.
+// What such a type promises is written beside its fields, and can be checked by reading
+// that file.
+var homes = map[string]string{
+	"log":         "log.go",
+	"standing":    "head.go",
+	"reservation": "reservation.go",
+	"keeping":     "late.go",
+	"turns":       "turn.go",
+}
+
+func roomRules() []rule {
+	return []rule{
+		{
+			name: "rooms/fields of the kernel's value types are touched in their own file", check: strayFields,
+			bad: map[string]string{
+				kernel + "/log.go": "package kernel\nimport \"time\"\ntype log struct { seq int64; at time.Time }\nfunc (l *log) last() int64 { return l.seq }",
+				kernel + "/run.go": `package kernel
+type run struct { log; other int }
+func (r *run) a() { r.seq++ }
+func (r *run) b() log { return log{seq: 1} }
+func (r *run) c() (int64, int) { return r.last(), r.other }
+func (r *run) d() bool { return r.log.at.IsZero() }`,
+			},
+			want: []string{"run.go:3: seq of log", "run.go:4: seq of log", "run.go:6: at of log", "turns is in the table"},
+			fine: []string{"run.go:5", "kernel/log.go:"},
+		},
+	}
+}
+
+// strayFields finds fields of the value types that another file touches.
+func strayFields(h *house) (found []string) {
+	r := h.rooms[kernel]
+	if r == nil {
+		return nil
+	}
+	uses := map[*ast.Ident]types.Object{}
+	pkg := (&checker{house: h, std: importer.Default(), done: map[string]*types.Package{}}).check(r, &types.Info{Uses: uses})
+	owner := map[types.Object]string{}
+	for _, name := range slices.Sorted(maps.Keys(homes)) {
+		t := pkg.Scope().Lookup(name)
+		if t == nil {
+			found = append(found, name+" is in the table of value types and not in "+kernel+": take it off")
+			continue
+		}
+		if s, ok := t.Type().Underlying().(*types.Struct); ok {
+			for i := range s.NumFields() {
+				owner[s.Field(i)] = name
+			}
+		}
+	}
+	for at, field := range uses {
+		home := homes[owner[field]]
+		if in := path.Base(h.fset.Position(at.Pos()).Filename); home != "" && in != home {
+			found = append(found, fmt.Sprintf("%s: %s of %s is touched outside %s: ask a method there, which can keep what the type promises",
+				h.at(at), field.Name(), owner[field], home))
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// A checker finds the types of packages of a house. It bears what does not compile.
+type checker struct {
+	house *house
+	std   types.Importer
+	done  map[string]*types.Package
+}
+
+func (c *checker) check(r *room, info *types.Info) *types.Package {
+	var files []*ast.File
+	for _, f := range r.code() {
+		files = append(files, f.File)
+	}
+	conf := types.Config{Importer: c, Error: func(error) {}}
+	pkg, _ := conf.Check(r.path, c.house.fset, files, info)
+	return pkg
+}
+
+// Import implements types.Importer.
+func (c *checker) Import(p string) (*types.Package, error) {
+	in, own := strings.CutPrefix(p, module+"/")
+	r := c.house.rooms[in]
+	if !own || r == nil {
+		return c.std.Import(p)
+	}
+	if c.done[in] == nil {
+		c.done[in] = c.check(r, nil)
+	}
+	return c.done[in], nil
+}

@@ -1,0 +1,146 @@
+package kernel
+
+import (
+	"errors"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A run meets the pipeline here: it is pushed when something of its log is sealed, gives
+// that to a group, and hears what became of it.
+
+// seal lets the pipeline take everything up to seq.
+func (r *run) seal(seq int64) {
+	if r.sealTo(seq) {
+		r.enlist()
+	}
+}
+
+// sealAll lets the pipeline take everything that was appended.
+func (r *run) sealAll() { r.seal(r.last()) }
+
+// flush seals everything but what the turn that goes on has appended.
+func (r *run) flush() {
+	if r.holder() == nil {
+		r.sealAll()
+	} else {
+		r.seal(r.beforeTurn())
+	}
+}
+
+// enlist has the pipeline take what is sealed, and the head.
+func (r *run) enlist() {
+	if r.queue() {
+		r.k.lane(r.number()).push(r)
+	}
+}
+
+// take implements source. The run's own change is the first.
+func (r *run) take(cs []store.Change, rows, bytes *int, first bool) ([]store.Change, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.isReserved() {
+		r.unqueue()
+		return cs, true
+	}
+	return r.gather(cs, rows, bytes, first)
+}
+
+// committed implements source. Observers hear first: what begins once an entry is
+// durable, and tells them of it, comes after that entry.
+func (r *run) committed(cs []store.Change) {
+	c := &cs[0]
+	r.k.gate.count(-int64(sizeOf(c.Entries)))
+	if !c.Create || c.Verdict == store.Written {
+		r.tell(c)
+		r.k.tellMade(cs[1:])
+		r.tellTaken(cs[1:])
+	}
+	r.mu.Lock()
+	r.answered()
+	if c.Create && c.Verdict != store.Written {
+		r.found, r.verdict = c.Found, c.Verdict
+		r.leave()
+		r.mu.Unlock()
+		r.depart()
+		return
+	}
+	r.stableTo(c.Entries)
+	r.weigh(false)
+	if r.fetching == 0 {
+		r.inbox.settled(r.lastDurable())
+	}
+	if c.Create && c.Found.Mail > r.inbox.mail {
+		r.inbox.saw(c.Found.Mail) // it has found messages
+	}
+	if c.Rest {
+		r.rested(c)
+	}
+	var few [4]effect
+	effects := r.takeEffects(few[:0])
+	gone, again := r.over() && r.allDurable(), r.again
+	if c.Create && !gone && !r.overdue() {
+		r.hold(r.root)
+	}
+	r.mu.Unlock()
+	for i := range c.Entries {
+		if d := c.Entries[i].Detail; d != nil && d.Tell {
+			r.k.owe()
+			break
+		}
+	}
+	for _, e := range effects {
+		e.run()
+	}
+	if gone {
+		r.depart()
+		if again {
+			go r.k.takeAgain(r.number())
+		}
+	} else if c.Create {
+		close(r.begun)
+	}
+	r.k.sent(cs)
+	r.k.buffers.put(c.Entries)
+}
+
+// refused implements source. A run whose data the store refuses goes back to
+// what is durable and is parked there; where even that is refused, it is left
+// as it is for the next engine.
+func (r *run) refused(cs []store.Change, err error) {
+	c := &cs[0]
+	r.k.gate.count(-int64(sizeOf(c.Entries)))
+	r.mu.Lock()
+	if r.answered() {
+		r.mu.Unlock()
+		return
+	}
+	first := r.refusal == nil
+	r.refusal = err
+	r.leave()
+	r.drop()
+	if c.Create || !first || !refusal(err) {
+		r.mu.Unlock()
+		r.depart()
+		return
+	}
+	r.reopen()
+	r.end = nil // where it was to end
+	r.suspend(err.Error(), nil)
+	r.mu.Unlock()
+}
+
+// refusal reports whether err blames the data that was to be committed.
+func refusal(err error) bool {
+	var data *store.DataError
+	return errors.As(err, &data)
+}
+
+func sizeOf(entries []journal.Entry) int {
+	size := 0
+	for i := range entries {
+		size += entries[i].Size()
+	}
+	return size
+}

@@ -1,0 +1,92 @@
+package kernel
+
+import (
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A standing is the head of a run: the one row of it that lists and claims read.
+//
+// Invariants: now is the head as of the last entry of the log. If the store does not have
+// it, seqOf is the entry that changed it, and the head is written with the change that has
+// this entry: neither before, nor after it. The head of a run that is not in the store yet
+// goes with the first change.
+//
+// It is guarded by its run's mu. The number, the IDs, the workflow, and what the run was
+// started with never change.
+type standing struct {
+	now    journal.Head
+	seqOf  int64     // the entry that changed it; 0 when the store has it
+	create bool      // it is not in the store yet
+	since  time.Time // see store.Change
+	rests  bool      // what waits to be written ends the residence
+}
+
+// standingAs returns the head as the store has it.
+func standingAs(h journal.Head) standing { return standing{now: h} }
+
+// beginNew has the run created with its first change. A run of its workflow ID that has
+// ended since counts as the same; zero for none.
+func (s *standing) beginNew(since time.Time) { s.create, s.since = true, since }
+
+// number returns the number of the run.
+func (s *standing) number() journal.Number { return s.now.Number }
+
+// status returns the status as of the last entry.
+func (s *standing) status() journal.Status { return s.now.Status }
+
+// head returns the head as of the last entry.
+func (s *standing) head() journal.Head { return s.now }
+
+// leaveHead is how the head of a run looks that nobody executes.
+func (s *standing) leaveHead(status journal.Status, cause string, wake time.Time) {
+	s.now.Status, s.now.Cause, s.now.Owner, s.now.Wake = status, cause, 0, wake
+}
+
+// endHead is how the head of a run looks that ends with that entry.
+func (s *standing) endHead(status journal.Status, last int64, keep time.Duration) {
+	s.leaveHead(status, "", time.Time{})
+	s.now.Ended, s.now.Last, s.now.Keep = later(time.Now(), s.now.Created), last, keep
+}
+
+// own has the head say again that the engine executes the run.
+func (s *standing) own(e journal.EngineID) { s.now.Owner = e }
+
+// because sets the cause of the status.
+func (s *standing) because(cause string) { s.now.Cause = cause }
+
+// restHead has the head that is to be written leave memory only if the run has seen all
+// messages up to that one, which are all that there are.
+func (s *standing) restHead(seen int64) {
+	s.now.Mail = seen
+	s.rests = !s.create // nobody has sent anything to a run that is not there yet
+}
+
+// become notes that an entry has changed the status.
+func (s *standing) become(status journal.Status, seq int64) { s.now.Status, s.seqOf = status, seq }
+
+// reopen has the run not have ended.
+func (s *standing) reopen() { s.now.Ended, s.now.Last = time.Time{}, 0 }
+
+// into puts the head into a change with the entries up to that one, if it is to be
+// written with these.
+func (s *standing) into(c *store.Change, sealed int64) {
+	c.Run, c.Create, c.Since = s.now.Number, s.create, s.since
+	if s.seqOf != 0 && s.seqOf <= sealed || s.create || s.rests {
+		head := s.now
+		c.Head, c.Rest, s.seqOf, s.create, s.rests = &head, s.rests, 0, false, false
+	}
+}
+
+// takeBack has the head written once more that was in a change, as the entry of that
+// sequence changed it.
+func (s *standing) takeBack(c *store.Change, seq int64) {
+	if c.Head != nil {
+		s.seqOf, s.rests = max(s.seqOf, seq), s.rests || c.Rest
+	}
+}
+
+// writtenWith returns the entry that the head is to be written with; 0 for none.
+func (s *standing) writtenWith() int64 { return s.seqOf }

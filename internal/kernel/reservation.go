@@ -1,0 +1,94 @@
+package kernel
+
+import (
+	"github.com/perdure/perdure/store"
+)
+
+// A reservation has the log of a run go with the transaction of an attempt; see transact.go.
+//
+// Invariants: while an attempt is the keeper and has not been given up, the pipeline takes
+// nothing of the run. While tentative is not 0, the entry of that sequence is the result of
+// the keeper, it is known to no other than the transaction, and no fact is delivered.
+//
+// It is guarded by its run's mu.
+type reservation struct {
+	keeper    *attempt
+	tentative int64         // its result, while that may still be taken back; else 0
+	spilling  int           // payloads that are made durable for workflow code: what a turn has appended may be sealed meanwhile
+	stirred   chan struct{} // closed when any of this has changed, or something about the log; nil while nobody waits
+}
+
+// keep gives the log to an attempt. It reports false where another one has it.
+func (v *reservation) keep(a *attempt) bool {
+	if v.keeper != a && v.isReserved() {
+		return false
+	}
+	v.keeper = a
+	return true
+}
+
+// giveBack ends what reserve has begun. It reports whether the attempt had the log.
+func (v *reservation) giveBack(a *attempt) bool {
+	if v.keeper != a {
+		return false
+	}
+	v.keeper = nil
+	v.stir()
+	return true
+}
+
+// isReserved reports whether the log is that of an attempt. One that was given up has it
+// no more.
+func (v *reservation) isReserved() bool {
+	return v.keeper != nil && (v.keeper.op.attempt == v.keeper || v.tentative != 0)
+}
+
+// changes returns a channel that is closed when something has changed that an attempt may
+// wait for.
+func (v *reservation) changes() <-chan struct{} {
+	if v.stirred == nil {
+		v.stirred = make(chan struct{})
+	}
+	return v.stirred
+}
+
+// stir wakes who waits for a change.
+func (v *reservation) stir() {
+	if v.stirred != nil {
+		close(v.stirred)
+		v.stirred = nil
+	}
+}
+
+// spills counts payloads that are made durable for workflow code: one more, or one less.
+func (v *reservation) spills(n int) {
+	v.spilling += n
+	if n > 0 {
+		v.stir()
+	}
+}
+
+// isTentative reports whether a result may still be taken back.
+func (v *reservation) isTentative() bool { return v.tentative != 0 }
+
+// certain ends that a result is tentative.
+func (v *reservation) certain() { v.tentative = 0 }
+
+// isLater reports whether the result is tentative, and later than an entry.
+func (v *reservation) isLater(seq int64) bool { return v.tentative > seq }
+
+// mayBreak reports whether what a turn has appended may be sealed before it ends: the
+// holder may wait for the transaction.
+func (v *reservation) mayBreak() bool { return v.spilling > 0 }
+
+// hold makes the entry of that sequence tentative.
+func (v *reservation) hold(seq int64) { v.tentative = seq }
+
+// A proposal is what of a run goes with a transaction.
+type proposal struct {
+	changes    []store.Change
+	outgoing   []outgoing
+	headSeq    int64
+	first, seq int64 // the entries of the attempt: its events and its result
+	data       []byte
+}
