@@ -23,6 +23,8 @@ var homes = map[string]string{
 	"reservation": "reservation.go",
 	"keeping":     "late.go",
 	"turns":       "turn.go",
+	"operations":  "operations.go",
+	"waits":       "waits.go",
 }
 
 func roomRules() []rule {

@@ -47,13 +47,13 @@ type attempt struct {
 func (o *operation) try(announced bool) {
 	r := o.run
 	o.tries++
-	o.attempt = &o.first
+	a := &o.first
 	if o.tries > 1 {
-		o.attempt = new(attempt)
+		a = new(attempt)
 	}
-	*o.attempt = attempt{op: o, n: o.tries, announced: announced}
-	r.inFlight++
-	o.begun()
+	*a = attempt{op: o, n: o.tries, announced: announced}
+	r.operations.fly(o, a)
+	o.run.operations.begin(o)
 	if announced {
 		var d *journal.Detail
 		if o.tries > 1 {
@@ -88,10 +88,9 @@ func (o *operation) again(rec *record) {
 		return
 	}
 	o.tries++
-	o.begun()
+	o.run.operations.begin(o)
 	a := &attempt{op: o, n: o.tries, began: rec.began.Add(before - o.work.Timeout)}
-	o.attempt = a
-	o.run.inFlight++
+	o.run.operations.fly(o, a)
 	o.failed(a, a.timeoutFailure(), o.next(a.n, a.timeoutFailure()))
 }
 
@@ -221,8 +220,7 @@ func (a *attempt) returned(data []byte, failure *journal.Failure) {
 	} else if current {
 		o.failed(a, failure, next)
 	} else if o.attempt == a { // the run leaves: it has not to be given up any more
-		o.attempt = nil
-		r.inFlight--
+		r.operations.land(o)
 	}
 	r.mu.Unlock()
 	if current {
@@ -299,16 +297,14 @@ func (o *operation) failed(a *attempt, failure *journal.Failure, next upshot) {
 	d := &journal.Detail{Attempt: a.n, Failure: failure}
 	if c := failure.ClassOf(); c != nil && c.Class == journal.ClassPark {
 		r.append(journal.Entry{Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.mark(d)})
-		o.attempt = nil
-		r.inFlight--
+		r.operations.land(o)
 		r.suspend(c.Message, failure)
 		return
 	}
 	if next.again {
 		d.Due = time.Now().Add(next.after).Round(0)
 		r.outside(journal.Entry{Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.mark(d)})
-		o.attempt = nil
-		r.inFlight--
+		r.operations.land(o)
 		o.backOff(d.Due)
 		r.flush()
 		r.dispatch()

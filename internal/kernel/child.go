@@ -51,7 +51,7 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 		return nil, "", err
 	}
 	op, rec := s.ask(asked{c.Name, c.Key, isChild, c.Change, false})
-	o := &operation{run: r, scope: s, id: op, class: isChild, from: childName, policy: c.Policy}
+	o := &operation{run: r, scope: s, id: op, class: isChild, want: want{from: childName}, policy: c.Policy}
 	if rec != nil {
 		o.child, o.policy = rec.other, rec.policy
 		if rec.ended != nil {
@@ -65,8 +65,8 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 		o.settled, o.delivered = true, true
 		return (*Operation)(o), o.child, nil
 	}
-	r.track(o)
-	o.begun()
+	r.operations.track(o)
+	o.run.operations.begin(o)
 	if o.listen(nil); !o.settled {
 		o.wait()
 		if rec != nil && r.memo.retried {

@@ -33,7 +33,7 @@ func (k *Kernel) live(n journal.Number) Live {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l.Resident = true
-	for _, o := range r.running() {
+	for _, o := range r.operations.running() {
 		if o.attempt != nil && !o.attempt.began.IsZero() {
 			l.Running = append(l.Running, o.path())
 		}

@@ -14,7 +14,7 @@ import (
 
 // freeze suspends the run.
 func (r *run) freeze(d *journal.Detail) {
-	if r.executing() == 0 {
+	if r.operations.executing() == 0 {
 		r.suspendWith(d)
 		return
 	}
@@ -27,17 +27,6 @@ func (r *run) freeze(d *journal.Detail) {
 	r.flush()
 }
 
-// executing counts the attempts whose bodies are being executed.
-func (r *run) executing() int {
-	n := 0
-	for o := r.operations; o != nil; o = o.older {
-		if o.attempt != nil && !o.attempt.began.IsZero() {
-			n++
-		}
-	}
-	return n
-}
-
 // stayFrozen is what a frozen run does instead of going on.
 func (r *run) stayFrozen() {
 	r.commands()
@@ -45,7 +34,7 @@ func (r *run) stayFrozen() {
 		return
 	}
 	r.flush()
-	if r.holder() != nil || r.executing() > 0 {
+	if r.holder() != nil || r.operations.executing() > 0 {
 		return
 	}
 	r.leaveHead(journal.Suspended, r.head().Cause, r.deadline())
@@ -72,12 +61,7 @@ func (r *run) thaw(mail int64) {
 			r.whenDurable(effect{begin: o})
 		}
 	}
-	for o := r.operations; o != nil; o = o.older {
-		if o.timer != nil {
-			o.timer.Stop()
-			o.arm()
-		}
-	}
+	r.operations.startTimers()
 	r.lookAgain()
 	r.flush()
 	r.dispatch()

@@ -129,7 +129,7 @@ func (o *operation) cancelBranch(reason string) {
 // stopCancelled ends what goes on in scopes that were cancelled, in the order of
 // the starts, and lets their branches hear of it.
 func (r *run) stopCancelled(reason string) {
-	for _, in := range r.ongoing() {
+	for _, in := range r.operations.ongoing() {
 		switch {
 		case in.scope.cancelled() == nil:
 		case in.held:
@@ -262,7 +262,7 @@ func (w *waitset) until(ctx context.Context, s *scope, of journal.Op) {
 		o.recorded(rec.ended)
 		return
 	}
-	s.run.track(o)
+	s.run.operations.track(o)
 	o.heed(ctx)
 }
 

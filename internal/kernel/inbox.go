@@ -221,7 +221,7 @@ func (r *run) arrived(e *journal.Entry) {
 		return
 	}
 	r.fetching++
-	for o := range r.open.of(addressOf(e)) {
+	for o := range r.waits.of(addressOf(e)) {
 		if o.wants(e) {
 			o.offer()
 		}
@@ -235,14 +235,8 @@ func (r *run) arrived(e *journal.Entry) {
 // lookAgain has every open wait look into the inbox, the one that has waited longest
 // first. The run stays in memory until all of them have, and its caller dispatches then.
 func (r *run) lookAgain() {
-	var waits []*operation
-	for o := r.operations; o != nil; o = o.older {
-		if o.forMessage && !o.settled {
-			waits = append(waits, o)
-		}
-	}
 	r.fetching++
-	for _, o := range slices.Backward(waits) {
+	for _, o := range r.operations.forMessage() {
 		o.offer()
 	}
 	r.fetching--
@@ -253,7 +247,7 @@ func (r *run) lookAgain() {
 // name. It is called when no code of the run can go on.
 func (r *run) seek() {
 	in := &r.inbox
-	if !in.partial() || r.forMessages == 0 || r.fetching > 0 {
+	if !in.partial() || !r.waits.anyForMessage() || r.fetching > 0 {
 		return
 	}
 	asked := in.mail
@@ -264,7 +258,7 @@ func (r *run) seek() {
 		})
 		return
 	}
-	for o := r.operations; o != nil; o = o.older {
+	for o := range r.operations.all() {
 		if !o.forMessage || o.settled || in.searched(o.from) {
 			continue
 		}
@@ -376,7 +370,10 @@ func (r *run) command(e *journal.Entry) {
 			r.thaw(e.Seq)
 		}
 	case journal.TimerCancelled:
-		done = r.cancelTimer(e.Op.Key, d.Reason, e.Seq)
+		o := r.operations.timer(e.Op.Key)
+		if done = o != nil; done {
+			o.settle(journal.Entry{Kind: journal.TimerCancelled, Detail: &journal.Detail{Reason: d.Reason, Mail: e.Seq}})
+		}
 	}
 	if !done {
 		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{Mail: e.Seq}})

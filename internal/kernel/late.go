@@ -115,7 +115,7 @@ func (t openTurn) seal() {
 // of steps that have begun together, and that nothing waits for but the workflow's
 // code, share a commit where they come at once.
 func (r *run) keep() bool {
-	if r.inFlight == 0 || r.waited() || r.isTentative() || r.gone() {
+	if !r.operations.flies() || r.waited() || r.isTentative() || r.gone() {
 		return false
 	}
 	r.keepLonger()

@@ -139,7 +139,7 @@ func (r *run) watchOn(t longTurn) {
 // contended reports whether the holder keeps others of the run from going on.
 func (r *run) contended() bool {
 	return r.holder() != nil &&
-		(r.canGoOn() || r.open.timer() != nil || r.blocksTurn())
+		(r.canGoOn() || r.waits.timer() != nil || r.blocksTurn())
 }
 
 // judge lends the turn of a holder that blocks outside the engine. A system call, or a lock,

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"time"
@@ -73,20 +72,9 @@ type operation struct {
 	once         map[string]*checkpoint
 	writes       []*journal.Entry // of its body, which count when it is delivered
 
-	timer      *time.Timer   // until due; nil while none runs
-	due        time.Time     // of the next attempt, a timer, a time limit; zero without
-	waits      bool          // it is counted among what the run waits for
-	place      int           // among those that wait for a time
-	inLine     *list.Element // among those that wait for such a message
-	forMessage bool          // it ends with a message
-	from       string        // the name of that message
-	match      func([]byte) bool
-	trying     bool          // match is to look into the inbox
-	seen       int64         // messages up to this one do not match
-	expired    bool          // its time is over
-	child      journal.RunID // of a child
-	policy     string        // of a child
-	choices    []string      // of an operator
+	want
+	child  journal.RunID // of a child
+	policy string        // of a child
 
 	settled   bool
 	held      bool // workflow code cancelled it: delivered by the call that did
@@ -137,7 +125,7 @@ func (s *scope) begin(ctx context.Context, step Step, c class) *operation {
 		o.recorded(rec.ended)
 		return o
 	}
-	r.track(o)
+	r.operations.track(o)
 	if rec != nil {
 		for key, e := range rec.once {
 			o.remember(key, e.Data, storedAt(e))
@@ -149,7 +137,7 @@ func (s *scope) begin(ctx context.Context, step Step, c class) *operation {
 		o.makeFirst()
 	case rec.failed:
 		o.tries = rec.attempt
-		o.begun()
+		o.run.operations.begin(o)
 		o.backOff(rec.due)
 	default: // an engine died during this attempt: it is made again, under its number
 		o.tries = rec.attempt - 1
@@ -174,8 +162,8 @@ func (o *operation) recorded(e *journal.Entry) {
 		o.outcome.Failure = f
 		if !e.Detail.ByWait && !e.Detail.ByMessage() {
 			o.held = true
-			o.begun()
-			o.run.track(o)
+			o.run.operations.begin(o)
+			o.run.operations.track(o)
 			return
 		}
 	}
@@ -207,14 +195,6 @@ func (o *operation) cancelled(d *journal.Detail) *journal.Failure {
 	return &journal.Failure{Code: journal.CodeCancelled, Message: what + o.path() + " cancelled: " + d.Reason}
 }
 
-// begun gives the operation its place in the order of starts.
-func (o *operation) begun() {
-	if o.start == 0 {
-		o.run.started++
-		o.start = o.run.started
-	}
-}
-
 // settle records the outcome and lets workflow code hear of it. It is called with
 // the lock by whoever found it out.
 func (o *operation) settle(e journal.Entry) {
@@ -244,17 +224,14 @@ func (o *operation) conclude(e journal.Entry) {
 // close ends what the operation had going on.
 func (o *operation) close() {
 	r := o.run
-	if a := o.attempt; a != nil {
-		o.attempt = nil
-		r.inFlight--
-	}
+	r.operations.land(o)
 	o.waited()
 	if o.ignore != nil {
 		o.ignore()
 		o.ignore = nil
-		r.pinned--
+		r.operations.pin(-1)
 	}
-	r.untrack(o)
+	r.operations.untrack(o)
 }
 
 // deliver lets workflow code see the outcome.
@@ -270,7 +247,7 @@ func (o *operation) deliver() {
 	if o.outcome.Failure != nil {
 		r.failed(o)
 	}
-	r.untrack(o)
+	r.operations.untrack(o)
 	if o.waiter != nil {
 		r.unpark(o.waiter)
 	}

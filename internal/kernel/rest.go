@@ -28,7 +28,7 @@ import (
 // read, and no wait can be ended by a context that the author made.
 func (r *run) mayRest() bool {
 	if r.gone() || r.holder() != nil || r.isTentative() || r.canGoOn() ||
-		r.inFlight > 0 || r.fetching > 0 || r.isReading() || r.pinned > 0 || r.waits == 0 {
+		!r.operations.mayLeave() || r.fetching > 0 || r.isReading() || !r.waits.any() {
 		return false
 	}
 	return r.allParked()
@@ -43,9 +43,9 @@ func (r *run) considerRest() {
 	linger, due := r.k.cfg.Linger, r.nextDue()
 	switch {
 	case !due.IsZero() && time.Until(due) <= 0: // it goes on now
-	case linger <= 0, r.deciding > 0, r.k.full():
+	case linger <= 0, r.waits.anyDecision(), r.k.full():
 		r.rest()
-	case r.forMessages == 0 && time.Until(due) > linger:
+	case !r.waits.anyForMessage() && time.Until(due) > linger:
 		r.rest()
 	default:
 		r.k.lingers.add(r, time.Now().Add(linger))
@@ -55,17 +55,13 @@ func (r *run) considerRest() {
 // nextDue is when the run goes on by itself: at its next timer, retry or time
 // limit, or when its overall timeout passes. Zero is never.
 func (r *run) nextDue() time.Time {
-	return earlier(r.deadline(), r.open.next())
+	return earlier(r.deadline(), r.waits.next())
 }
 
 // rest asks the store to let the run leave memory.
 func (r *run) rest() {
 	r.resting, r.awake = true, make(chan struct{})
-	for o := r.operations; o != nil; o = o.older {
-		if o.timer != nil {
-			o.timer.Stop()
-		}
-	}
+	r.operations.stopTimers()
 	if r.timeout != nil {
 		r.timeout.Stop()
 	}
@@ -105,11 +101,7 @@ func (r *run) rested(c *store.Change) {
 		return
 	}
 	r.own(r.k.engine)
-	for o := r.operations; o != nil; o = o.older {
-		if o.timer != nil {
-			o.arm()
-		}
-	}
+	r.operations.startTimers()
 	if r.overdue() {
 		return
 	}

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,58 +41,51 @@ type run struct {
 	mu sync.Mutex
 	log
 	turns
-	kept        keeping
-	inbox       inbox
-	input       []byte
-	stored      bool              // the input is still in the store
-	payload     []byte            // the input, or what replaced it
-	payloadSeq  int64             // the entry that has the payload, where it is still in the store; else 0
-	attributes  map[string]string // search attributes
-	variables   map[string]*journal.Entry
-	frozen      bool                // suspended, and steps in flight go on
-	heldBack    []*operation        // whose attempts may begin when it is not frozen any more
-	keys        map[string]bool     // idempotency keys that it has used
-	claims      map[string]*attempt // that have added such a key
-	versions    map[string]int      // of changes, as decided
-	changed     bool                // its code has set the payload or search attributes
-	phase       journal.Status      // that its code has set, by the entry phaseAt; else 0
-	phaseAt     int64
-	letters     map[string]bool // dead letters that it has written
-	failures    []failedOp      // that its code has seen
-	start       *journal.Detail // of the run's first entry
-	operations  *operation      // a list of those that are not over, the newest first
-	open        openWaits
-	started     int64        // operations that have begun, for the order of their starts
-	inFlight    int          // attempts that are executed or about to be
-	waits       int          // operations that wait for a time or a message
-	forMessages int          // those of them that wait for a message
-	deciding    int          // those of them that wait for an operator
-	pinned      int          // operations that a context of the author's may end
-	fetching    int          // questions to the store about the inbox, and about children
-	adopted     []*operation // children of an earlier run whose ends are to be asked for
-	adopting    bool         // somebody asks
-	trying      int          // waits whose predicate is about to look into the inbox
-	cleanups    []*cleanup   // in the order in which they were planned
-	implied     bool         // the first of them has no record: see journal.ImpliedCleanup
-	cleaning    cleanings
-	closing     *closing      // the run is to end, and cleans up; nil while it is not
-	resting     bool          // it has asked to leave memory
-	again       bool          // it was parked, and must be looked at again
-	claimed     bool          // while it was about to leave: see awaits
-	awake       chan struct{} // closed when that is decided
-	lingers     bool          // it is among those that rest after a while
-	idleSince   time.Time     // that while ends then
-	names       []string
-	named       map[string]bool // where there are more than a few
-	paths       map[int64]shown // of the scopes, where somebody observes
-	unheard     bool            // a client has made it, and observers have not heard
-	timeout     *time.Timer
-	bytes       int64            // of the journal that it was claimed with
-	broken      *journal.Failure // why that cannot be replayed; nil where it can
-	trial       trialState
-	tries       int    // trials that were before
-	tried       int64  // the record of the trial
-	acquitted   func() // ends it
+	kept       keeping
+	inbox      inbox
+	input      []byte
+	stored     bool              // the input is still in the store
+	payload    []byte            // the input, or what replaced it
+	payloadSeq int64             // the entry that has the payload, where it is still in the store; else 0
+	attributes map[string]string // search attributes
+	variables  map[string]*journal.Entry
+	frozen     bool                // suspended, and steps in flight go on
+	heldBack   []*operation        // whose attempts may begin when it is not frozen any more
+	keys       map[string]bool     // idempotency keys that it has used
+	claims     map[string]*attempt // that have added such a key
+	versions   map[string]int      // of changes, as decided
+	changed    bool                // its code has set the payload or search attributes
+	phase      journal.Status      // that its code has set, by the entry phaseAt; else 0
+	phaseAt    int64
+	letters    map[string]bool // dead letters that it has written
+	failures   []failedOp      // that its code has seen
+	start      *journal.Detail // of the run's first entry
+	operations operations
+	waits      waits
+	fetching   int          // questions to the store about the inbox, and about children
+	adopted    []*operation // children of an earlier run whose ends are to be asked for
+	adopting   bool         // somebody asks
+	cleanups   []*cleanup   // in the order in which they were planned
+	implied    bool         // the first of them has no record: see journal.ImpliedCleanup
+	cleaning   cleanings
+	closing    *closing      // the run is to end, and cleans up; nil while it is not
+	resting    bool          // it has asked to leave memory
+	again      bool          // it was parked, and must be looked at again
+	claimed    bool          // while it was about to leave: see awaits
+	awake      chan struct{} // closed when that is decided
+	lingers    bool          // it is among those that rest after a while
+	idleSince  time.Time     // that while ends then
+	names      []string
+	named      map[string]bool // where there are more than a few
+	paths      map[int64]shown // of the scopes, where somebody observes
+	unheard    bool            // a client has made it, and observers have not heard
+	timeout    *time.Timer
+	bytes      int64            // of the journal that it was claimed with
+	broken     *journal.Failure // why that cannot be replayed; nil where it can
+	trial      trialState
+	tries      int    // trials that were before
+	tried      int64  // the record of the trial
+	acquitted  func() // ends it
 
 	end      *journal.Error // the termination error once the run is over
 	entered  int64          // the last entry when the code began here
@@ -259,7 +251,7 @@ func (r *run) timeOut() *journal.Error {
 // hear of it, when the records are durable. With the record go the messages to
 // the parent and to children.
 func (r *run) terminate(e journal.Entry, why string, end *journal.Error) *journal.Error {
-	for _, o := range r.running() {
+	for _, o := range r.operations.running() {
 		switch o.class {
 		case isScope:
 			r.append(journal.Entry{Kind: journal.ScopeCancelled, Op: o.id, Detail: &journal.Detail{Reason: why}})
@@ -366,24 +358,6 @@ func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
 	return end
 }
 
-// running gives the operations that have begun and are not over, in the order
-// of their starts.
-func (r *run) running() []*operation {
-	return slices.DeleteFunc(r.ongoing(), func(o *operation) bool { return o.settled })
-}
-
-// ongoing gives them with those whose cancellation is recorded and not delivered.
-func (r *run) ongoing() []*operation {
-	var out []*operation
-	for o := r.operations; o != nil; o = o.older {
-		if (!o.settled || o.held) && o.start > 0 {
-			out = append(out, o)
-		}
-	}
-	slices.SortFunc(out, func(a, b *operation) int { return cmp.Compare(a.start, b.start) })
-	return out
-}
-
 // suspended is why an operator suspended a run; never empty, since a run with a
 // cause is not woken by messages.
 func suspended(reason string) string {
@@ -486,7 +460,7 @@ func (r *run) depart() {
 	if r.end != nil && !r.left {
 		cause = r.end
 	}
-	for o := r.operations; o != nil; o = o.older {
+	for o := range r.operations.all() {
 		if o.timer != nil {
 			o.timer.Stop()
 		}
@@ -507,32 +481,6 @@ func (r *run) depart() {
 	r.mu.Unlock()
 	r.k.forget(r)
 	close(r.done)
-}
-
-// track counts an operation among those that are not over.
-func (r *run) track(o *operation) {
-	if o.older = r.operations; o.older != nil {
-		o.older.newer = o
-	}
-	r.operations = o
-	o.scope.use(1)
-}
-
-// untrack takes an operation off, if it is there.
-func (r *run) untrack(o *operation) {
-	switch {
-	case o.newer != nil:
-		o.newer.older = o.older
-	case r.operations == o:
-		r.operations = o.older
-	default:
-		return
-	}
-	if o.older != nil {
-		o.older.newer = o.newer
-	}
-	o.newer, o.older = nil, nil
-	o.scope.use(-1)
 }
 
 // called keeps the name of a step that workflow code has run.

@@ -385,9 +385,8 @@ func Go(ctx context.Context, n Naming, body func(context.Context) ([]byte, *jour
 		in.ctx, in.done = base, base.Done()
 	}
 	o := &operation{run: r, scope: s, id: s.branch.at, class: isScope, opened: in, cancel: cancel}
-	r.started++
-	o.start = r.started
-	r.track(o)
+	r.operations.begin(o)
+	r.operations.track(o)
 	b := &branch{run: r, scope: in, wake: make(chan struct{}, 1), op: o}
 	in.branch = b
 	b.body = func() {

@@ -51,8 +51,8 @@ func (s *scope) setTimer(ctx context.Context, t Timer) *operation {
 		o.recorded(rec.ended)
 		return o
 	}
-	r.track(o)
-	o.begun()
+	r.operations.track(o)
+	o.run.operations.begin(o)
 	o.heed(ctx)
 	switch {
 	case rec != nil:
@@ -77,23 +77,11 @@ func (r *run) fire() bool {
 		return false
 	}
 	fired := false
-	for o := r.open.timer(); o != nil; o = r.open.timer() {
+	for o := r.waits.timer(); o != nil; o = r.waits.timer() {
 		o.conclude(journal.Entry{Kind: journal.TimerFired})
 		fired = true
 	}
 	return fired
-}
-
-// cancelTimer ends the open timer of that path, by a message of that number. It
-// gives false where there is none.
-func (r *run) cancelTimer(path, reason string, mail int64) bool {
-	for o := r.operations; o != nil; o = o.older {
-		if o.class == isTimer && !o.settled && o.path() == path {
-			o.settle(journal.Entry{Kind: journal.TimerCancelled, Detail: &journal.Detail{Reason: reason, Mail: mail}})
-			return true
-		}
-	}
-	return false
 }
 
 // openTimers gives the named timers that have not fired, with their times: those
@@ -107,7 +95,7 @@ func (r *run) openTimers() []journal.Entry {
 			out = append(out, journal.Entry{Kind: journal.TimerRegistered, Op: op, Detail: &journal.Detail{Due: due, Other: r.head().ID}})
 		}
 	}
-	for o := r.operations; o != nil; o = o.older {
+	for o := range r.operations.all() {
 		if o.class == isTimer && !o.settled && o.id.Name != SleepName {
 			add(o.id, o.due)
 		}

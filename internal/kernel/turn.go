@@ -315,7 +315,7 @@ func (r *run) idle() {
 		r.tellReplayed(false)
 	}
 	r.tellStatus()
-	if r.trial == onTrial && r.inFlight == 0 && r.allParked() {
+	if r.trial == onTrial && !r.operations.flies() && r.allParked() {
 		r.acquit()
 	}
 	if !r.keep() {
@@ -334,15 +334,15 @@ func (r *run) tellStatus() {
 	}
 	waits := r.status() == journal.Suspended || r.status() == journal.CompensationFailed
 	switch {
-	case r.inFlight > 0:
+	case r.operations.flies():
 		if waits || r.status() == journal.Waiting || r.status() == journal.Running {
 			r.restate(cmp.Or(phase, journal.Running))
 		}
-	case r.deciding > 0 && phase == journal.Compensating:
+	case r.waits.anyDecision() && phase == journal.Compensating:
 		r.restate(journal.CompensationFailed)
-	case r.deciding > 0:
+	case r.waits.anyDecision():
 		r.restate(journal.Suspended)
-	case r.waits > 0 && (waits || r.status() == journal.Running):
+	case r.waits.any() && (waits || r.status() == journal.Running):
 		r.restate(cmp.Or(phase, journal.Waiting))
 	}
 }

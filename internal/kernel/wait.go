@@ -51,13 +51,13 @@ func Receive(ctx context.Context, w Wait) (Outcome, error) {
 func (s *scope) waitFor(ctx context.Context, w Wait) (*operation, error) {
 	r := s.run
 	op, rec := s.ask(asked{w.Name, w.Key, isSignal, w.Change, false})
-	o := &operation{run: r, scope: s, id: op, class: isSignal, match: w.Match, from: w.Name}
+	o := &operation{run: r, scope: s, id: op, class: isSignal, want: want{match: w.Match, from: w.Name}}
 	if rec != nil && rec.ended != nil {
 		o.recorded(rec.ended)
 		return o, nil
 	}
-	r.track(o)
-	o.begun()
+	r.operations.track(o)
+	o.run.operations.begin(o)
 	o.heed(ctx)
 	if rec != nil {
 		o.due = rec.due
@@ -122,12 +122,12 @@ func Decide(ctx context.Context, d Decision) (Decided, error) {
 	r := s.run
 	defer r.mu.Unlock()
 	op, rec := s.ask(asked{d.Name, d.Key, isDecision, d.Change, false})
-	o := &operation{run: r, scope: s, id: op, class: isDecision, from: d.Name, choices: d.Choices}
+	o := &operation{run: r, scope: s, id: op, class: isDecision, want: want{from: d.Name, choices: d.Choices}}
 	if rec != nil && rec.ended != nil {
 		o.recorded(rec.ended)
 	} else {
-		r.track(o)
-		o.begun()
+		r.operations.track(o)
+		o.run.operations.begin(o)
 		o.heed(ctx)
 		if rec == nil {
 			r.append(journal.Entry{Kind: journal.DecisionSought, Op: op, Detail: &journal.Detail{Reason: d.Reason, Choices: d.Choices}})
@@ -155,7 +155,7 @@ func Decide(ctx context.Context, d Decision) (Decided, error) {
 // such an operation cannot leave memory: the engine does not know when ctx ends.
 func (o *operation) heed(ctx context.Context) {
 	if o.scope.foreign(ctx) {
-		o.run.pinned++
+		o.run.operations.pin(1)
 		o.ignore = context.AfterFunc(ctx, func() { o.contextEnded(ctx) })
 	}
 }
@@ -166,7 +166,7 @@ func (o *operation) heed(ctx context.Context) {
 func (o *operation) listen(b *branch) {
 	o.forMessage = true
 	o.run.inbox.scanAgain()
-	if o.run.trying > 0 {
+	if o.run.waits.anyTries() {
 		o.offer()
 		return
 	}
@@ -176,15 +176,7 @@ func (o *operation) listen(b *branch) {
 // wait counts the operation among those that the run waits for, and sets its
 // timer.
 func (o *operation) wait() {
-	o.waits = true
-	o.run.waits++
-	if o.forMessage {
-		o.run.forMessages++
-	}
-	if o.class == isDecision {
-		o.run.deciding++
-	}
-	o.run.open.add(o)
+	o.run.waits.add(o)
 	if !o.due.IsZero() {
 		o.arm()
 	}
@@ -196,18 +188,7 @@ func (o *operation) waited() {
 		o.timer.Stop()
 		o.timer = nil
 	}
-	if !o.waits {
-		return
-	}
-	o.waits = false
-	o.run.waits--
-	if o.forMessage {
-		o.run.forMessages--
-	}
-	if o.class == isDecision {
-		o.run.deciding--
-	}
-	o.run.open.remove(o)
+	o.run.waits.remove(o)
 }
 
 // arm sets the timer of an operation that has a time.
@@ -290,18 +271,18 @@ func (o *operation) offer() {
 	if o.settled || o.trying || r.gone() {
 		return
 	}
-	if o.match == nil && r.trying == 0 {
+	if o.match == nil && !r.waits.anyTries() {
 		o.pick(nil)
 		return
 	}
 	o.trying = true
-	r.trying++
+	r.waits.tries(1)
 	b := &branch{run: r, scope: o.scope, wake: make(chan struct{}, 1), at: o.id}
 	b.body = func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		o.trying = false
-		r.trying--
+		r.waits.tries(-1)
 		if !o.settled && !r.gone() {
 			o.pick(b)
 		}

@@ -9,14 +9,41 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// An openWaits finds the operations of a run that wait, by the message or the time that
+// The waits of a run are its operations that wait for a time or a message, found by what
 // they wait for: a run may have 100,000 of them, and neither a message nor a timer costs a
-// look at all. An operation is in it from its wait to its waited. It is guarded by its
-// run's mu.
-type openWaits struct {
-	forMessage map[address]*list.List // of *operation, the one that has waited longest first
-	timers     dues
-	limits     dues // of waits for messages, and when steps are tried again
+// look at all.
+//
+// Invariants: an operation is among them from its wait to its waited. The counts are those
+// of the operations that are. trying is the number of those whose predicate is about to
+// look into the inbox: while there is one, others that want to look get in line.
+//
+// It is guarded by its run's mu.
+type waits struct {
+	count    int
+	messages int // that wait for a message
+	deciding int // that wait for an operator
+	trying   int
+
+	byAddress map[address]*list.List // of *operation, the one that has waited longest first
+	timers    dues
+	limits    dues // of waits for messages, and when steps are tried again
+}
+
+// A want is what an operation waits for: a time, a message, or both.
+type want struct {
+	due        time.Time   // of the next attempt, a timer, a time limit; zero without
+	timer      *time.Timer // until due; nil while none runs
+	forMessage bool        // it ends with a message
+	from       string      // the name of that message
+	match      func([]byte) bool
+	trying     bool     // match is to look into the inbox
+	seen       int64    // messages up to this one do not match
+	expired    bool     // its time is over
+	choices    []string // of an operator
+
+	waits  bool          // it is among the waits of the run
+	place  int           // among those that wait for a time
+	inLine *list.Element // among those that wait for such a message
 }
 
 // An address says which messages an operation waits for.
@@ -43,28 +70,37 @@ func (o *operation) address() address {
 	return address{journal.SignalReceived, o.from}
 }
 
-func (w *openWaits) add(o *operation) {
+// add adds an operation.
+func (w *waits) add(o *operation) {
+	o.waits = true
+	w.counts(o, 1)
 	if o.forMessage {
-		if w.forMessage == nil {
-			w.forMessage = map[address]*list.List{}
+		if w.byAddress == nil {
+			w.byAddress = map[address]*list.List{}
 		}
 		at := o.address()
-		if w.forMessage[at] == nil {
-			w.forMessage[at] = list.New()
+		if w.byAddress[at] == nil {
+			w.byAddress[at] = list.New()
 		}
-		o.inLine = w.forMessage[at].PushBack(o)
+		o.inLine = w.byAddress[at].PushBack(o)
 	}
 	if !o.due.IsZero() {
 		heap.Push(w.dues(o), o)
 	}
 }
 
-func (w *openWaits) remove(o *operation) {
+// remove takes an operation off, if it is among them.
+func (w *waits) remove(o *operation) {
+	if !o.waits {
+		return
+	}
+	o.waits = false
+	w.counts(o, -1)
 	if o.inLine != nil {
 		at := o.address()
-		line := w.forMessage[at]
+		line := w.byAddress[at]
 		if line.Remove(o.inLine); line.Len() == 0 {
-			delete(w.forMessage, at)
+			delete(w.byAddress, at)
 		}
 		o.inLine = nil
 	}
@@ -73,11 +109,37 @@ func (w *openWaits) remove(o *operation) {
 	}
 }
 
+func (w *waits) counts(o *operation, n int) {
+	w.count += n
+	if o.forMessage {
+		w.messages += n
+	}
+	if o.class == isDecision {
+		w.deciding += n
+	}
+}
+
+// any reports whether something waits.
+func (w *waits) any() bool { return w.count > 0 }
+
+// anyForMessage reports whether something waits for a message.
+func (w *waits) anyForMessage() bool { return w.messages > 0 }
+
+// anyDecision reports whether something waits for an operator.
+func (w *waits) anyDecision() bool { return w.deciding > 0 }
+
+// tries counts waits whose predicate is about to look into the inbox: one more, or one
+// less.
+func (w *waits) tries(n int) { w.trying += n }
+
+// anyTries reports whether there is one.
+func (w *waits) anyTries() bool { return w.trying > 0 }
+
 // of returns the operations that wait for messages of that address, the one that has
 // waited longest first.
-func (w *openWaits) of(at address) func(yield func(*operation) bool) {
+func (w *waits) of(at address) func(yield func(*operation) bool) {
 	return func(yield func(*operation) bool) {
-		line := w.forMessage[at]
+		line := w.byAddress[at]
 		if line == nil {
 			return
 		}
@@ -92,18 +154,18 @@ func (w *openWaits) of(at address) func(yield func(*operation) bool) {
 }
 
 // next returns when the first operation goes on by itself; zero is never.
-func (w *openWaits) next() time.Time { return earlier(w.timers.first(), w.limits.first()) }
+func (w *waits) next() time.Time { return earlier(w.timers.first(), w.limits.first()) }
 
 // timer returns the first timer whose time has come, of several at one time the one that
 // was set first; nil where there is none.
-func (w *openWaits) timer() *operation {
+func (w *waits) timer() *operation {
 	if len(w.timers) == 0 || time.Until(w.timers[0].due) > 0 {
 		return nil
 	}
 	return w.timers[0]
 }
 
-func (w *openWaits) dues(o *operation) *dues {
+func (w *waits) dues(o *operation) *dues {
 	if o.class == isTimer {
 		return &w.timers
 	}

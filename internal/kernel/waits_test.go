@@ -20,7 +20,7 @@ func TestOpenWaitsAreFoundByMessageAndTime(t *testing.T) {
 	t.Log("seed", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	noon := time.Date(2001, 2, 3, 12, 0, 0, 0, time.UTC)
-	var w openWaits
+	var w waits
 	var all []*operation // in the order in which they began
 	for i := range int64(2000) {
 		if len(all) > 0 && random.IntN(3) == 0 {
@@ -28,7 +28,7 @@ func TestOpenWaitsAreFoundByMessageAndTime(t *testing.T) {
 			w.remove(all[gone])
 			all = slices.Delete(all, gone, gone+1)
 		} else {
-			o := &operation{class: isTimer, start: i + 1, due: noon.Add(time.Duration(random.IntN(50)) * time.Hour)}
+			o := &operation{class: isTimer, start: i + 1, want: want{due: noon.Add(time.Duration(random.IntN(50)) * time.Hour)}}
 			if random.IntN(2) == 0 {
 				o.class, o.forMessage, o.from = isSignal, true, fmt.Sprint("s", random.IntN(5))
 				if random.IntN(2) == 0 {
@@ -62,8 +62,8 @@ func TestOpenWaitsAreFoundByMessageAndTime(t *testing.T) {
 	for _, o := range all {
 		w.remove(o)
 	}
-	if len(w.forMessage)+len(w.timers)+len(w.limits) != 0 {
-		t.Errorf("%d, %d and %d are left", len(w.forMessage), len(w.timers), len(w.limits))
+	if len(w.byAddress)+len(w.timers)+len(w.limits) != 0 {
+		t.Errorf("%d, %d and %d are left", len(w.byAddress), len(w.timers), len(w.limits))
 	}
 }
 
@@ -71,10 +71,10 @@ func TestOpenWaitsAreFoundByMessageAndTime(t *testing.T) {
 //
 // spec: B-3
 func TestAWaitMayLeaveTheLineWhileItIsGoneThrough(t *testing.T) {
-	var w openWaits
+	var w waits
 	var line []*operation
 	for range 10 {
-		o := &operation{class: isSignal, forMessage: true, from: "s"}
+		o := &operation{class: isSignal, want: want{forMessage: true, from: "s"}}
 		w.add(o)
 		line = append(line, o)
 	}
@@ -86,7 +86,7 @@ func TestAWaitMayLeaveTheLineWhileItIsGoneThrough(t *testing.T) {
 		w.remove(o)
 		seen++
 	}
-	if seen != len(line) || w.forMessage[address{journal.SignalReceived, "s"}] != (*list.List)(nil) {
+	if seen != len(line) || w.byAddress[address{journal.SignalReceived, "s"}] != (*list.List)(nil) {
 		t.Errorf("%d of %d were seen", seen, len(line))
 	}
 }
