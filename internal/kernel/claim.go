@@ -412,7 +412,7 @@ func (k *Kernel) residentOf(c *store.Run, def *Workflow) *run {
 		e := &c.Entries[i]
 		r.bytes += int64(e.Size())
 		if e.Kind == journal.DeadLettered {
-			r.lettered(e)
+			r.letters.note(e)
 		}
 	}
 	k.memos.Add(r.bytes)
@@ -420,11 +420,12 @@ func (k *Kernel) residentOf(c *store.Run, def *Workflow) *run {
 		!slices.ContainsFunc(c.Entries, func(e journal.Entry) bool { return e.Status != journal.Pending && e.Status != 0 })
 	if len(c.Entries) > 0 {
 		first := &c.Entries[0]
-		r.input, r.stored = first.Data, storedAt(first) != 0
-		r.payload, r.payloadSeq, r.start = first.Data, storedAt(first), first.Detail
-		if first.Detail != nil {
-			r.attributes = first.Detail.Attributes
+		r.start = first.Detail
+		attributes := map[string]string(nil)
+		if r.start != nil {
+			attributes = r.start.Attributes
 		}
+		r.values.begin(first.Data, storedAt(first), attributes)
 	}
 	return r
 }
@@ -459,9 +460,9 @@ func (r *run) goesOn() bool {
 		case e.Kind == journal.ResumeAsked:
 			number := e.Seq
 			r.inbox.remove(number, r.last()+1)
-			r.append(journal.Entry{Kind: journal.RunResumed, Status: r.active(), Detail: &journal.Detail{Mail: number}})
+			r.append(journal.Entry{Kind: journal.RunResumed, Status: r.values.active(), Detail: &journal.Detail{Mail: number}})
 			return true
-		case r.endsAs() == 0 && r.decided() == 0 && r.cleansUp():
+		case r.endsAs() == 0 && r.values.decided() == 0 && r.cleansUp():
 			return true
 		}
 		own := *e
@@ -531,7 +532,7 @@ func (r *run) overdue() bool {
 // deadline is when the overall timeout passes; zero without one, or where something is
 // decided that it would undo.
 func (r *run) deadline() time.Time {
-	if r.def == nil || r.def.Timeout <= 0 || r.endsAs() != 0 || r.decided() != 0 {
+	if r.def == nil || r.def.Timeout <= 0 || r.endsAs() != 0 || r.values.decided() != 0 {
 		return time.Time{}
 	}
 	return r.head().Created.Add(r.def.Timeout)
@@ -598,7 +599,7 @@ func (k *Kernel) residence(ctx context.Context, n journal.Number, open func(jour
 	c := &claimed.Runs[0]
 	def := k.Lookup(c.Head.Workflow)
 	r := k.residentOf(c, def)
-	todo := open(c.Head) && (r.decided() == 0 || open(r.asked(runs)))
+	todo := open(c.Head) && (r.values.decided() == 0 || open(r.asked(runs)))
 	if !todo || runs && def != nil && r.cleansUp() {
 		k.memos.Add(-r.bytes)
 		k.adopt(c, todo && open(r.asked(runs)))

@@ -80,7 +80,7 @@ func (e *Engine) Resume(ctx context.Context, id string) error {
 				r.thaw(0)
 			} else {
 				r.append(journal.Entry{Kind: journal.RunResumed})
-				r.yield(r.active())
+				r.yield(r.values.active())
 			}
 			r.whenDurable(effect{do: func() { resumed.Store(true) }})
 		},
@@ -229,14 +229,14 @@ func (r *run) carryOut(op string, judge judge, ends bool, do func(*run)) (<-chan
 	closes := ends && r.end == nil && r.endsAs() != 0
 	if closes && r.def == nil && !r.over() {
 		if r.closing != nil {
-			r.yield(r.active()) // to an engine that knows its workflow
+			r.yield(r.values.active()) // to an engine that knows its workflow
 		} else {
 			r.release()
 		}
 	}
-	decided := ends && r.end == nil && !closes && r.decided() != 0
+	decided := ends && r.end == nil && !closes && r.values.decided() != 0
 	switch {
-	case decided && r.phaseAt <= r.recorded(): // which is durable
+	case decided && r.values.isPhaseIn(r.recorded()): // which is durable
 		return nil, judge(op, r.asked(ends))
 	case r.over() && closes:
 		return r.done, judge(op, r.asked(ends))
@@ -249,15 +249,6 @@ func (r *run) carryOut(op string, judge judge, ends bool, do func(*run)) (<-chan
 		return done, judge(op, r.asked(ends))
 	}
 	return nil, judge(op, r.asked(ends))
-}
-
-// active is the status that the run's code has set last, also where it is replayed and
-// has not come to that yet.
-func (r *run) active() journal.Status {
-	if m := r.memo; m != nil && m.phaseAt > r.phaseAt {
-		return m.phase
-	}
-	return cmp.Or(r.phase, journal.Running)
 }
 
 // recorded is up to where the run's journal was when it was claimed.
@@ -279,18 +270,8 @@ func (r *run) refusedBy() error {
 // with the status that it will have, or that says so, where that is decided.
 func (r *run) asked(ends bool) journal.Head {
 	h := r.head()
-	if s := cmp.Or(r.endsAs(), r.decided()); ends && s != 0 {
+	if s := cmp.Or(r.endsAs(), r.values.decided()); ends && s != 0 {
 		h.Status = s
 	}
 	return h
-}
-
-// decided is the status of a run that carries out what it has decided, also where it
-// waits for an operator meanwhile; else 0.
-func (r *run) decided() journal.Status {
-	s := r.active()
-	if !s.IsDecided() {
-		return 0
-	}
-	return s
 }

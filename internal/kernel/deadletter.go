@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -150,49 +149,81 @@ func lettersOf(entries []journal.Entry) []string {
 	return own
 }
 
-// settle tells the dead letters that the run was to settle how it ends. One that it has
-// written again knows; where it has written others, these are in the place of the old.
-func (r *run) settle(status journal.Status) {
-	if r.start == nil {
-		return
-	}
-	for _, id := range r.start.Letters {
-		if r.letters[id] {
-			continue
-		}
-		done := status.IsSuccess() || len(r.letters) > 0
-		switch status {
-		case journal.ContinuedAsNew, journal.Canceled, journal.Compensated: // nothing is left of what has failed
-			done = true
-		}
-		p := news(id, "ended/"+string(r.head().ID), News{Ended: &Settled{
-			Run: r.head().ID, Status: status.String(), Failure: r.result.Failure, Done: done,
-		}})
-		r.send(outgoing{post: &p})
-	}
+// letters are the dead letters that a run has to do with.
+//
+// Invariants: written has those that the journal says that the run has written, and seen
+// the last failures that workflow code has seen, in the order in which it did. They are
+// guarded by their run's mu.
+type letters struct {
+	written map[string]bool
+	seen    []failedOp
 }
 
-// lettered keeps which dead letters the run has written.
-func (r *run) lettered(e *journal.Entry) {
+// note takes in which dead letters an entry has written.
+func (l *letters) note(e *journal.Entry) {
 	if e.Detail == nil {
 		return
 	}
 	for _, id := range e.Detail.Letters {
-		if r.letters == nil {
-			r.letters = map[string]bool{}
+		if l.written == nil {
+			l.written = map[string]bool{}
 		}
-		r.letters[id] = true
+		l.written[id] = true
 	}
 }
 
-// keeps gives for how long the run is kept that ends so: one that a dead letter is about
-// is there for who retries it.
-func (r *run) keeps(status journal.Status) time.Duration {
-	open := len(r.letters) > 0 || r.start != nil && len(r.start.Letters) > 0
+// keep returns for how long a run is kept that ends so: own, or longer where a dead letter is
+// about it, for who retries it.
+func (l *letters) keep(start *journal.Detail, status journal.Status, own, lettered time.Duration) time.Duration {
+	open := len(l.written) > 0 || start != nil && len(start.Letters) > 0
 	if !open || status.IsSuccess() || status == journal.ContinuedAsNew {
-		return r.head().Keep
+		return own
 	}
-	return max(r.head().Keep, r.k.cfg.KeepLettered)
+	return max(own, lettered)
+}
+
+// settle returns what the dead letters that a run was to settle hear of its end. One that it
+// has written again knows; where it has written others, these are in the place of the old.
+func (l *letters) settle(run journal.RunID, start *journal.Detail, status journal.Status, f *journal.Failure) (out []store.Post) {
+	if start == nil {
+		return nil
+	}
+	for _, id := range start.Letters {
+		if l.written[id] {
+			continue
+		}
+		done := status.IsSuccess() || len(l.written) > 0
+		switch status {
+		case journal.ContinuedAsNew, journal.Canceled, journal.Compensated: // nothing is left of what has failed
+			done = true
+		}
+		out = append(out, news(id, "ended/"+string(run), News{Ended: &Settled{Run: run, Status: status.String(), Failure: f, Done: done}}))
+	}
+	return out
+}
+
+// failed notes that workflow code has seen an operation fail.
+func (l *letters) failed(o *operation) {
+	if c := o.class; c != isStep && c != isAsync && c != isChild {
+		return
+	}
+	if len(l.seen) == keptFailures {
+		l.seen = slices.Delete(l.seen, 0, 1)
+	}
+	l.seen = append(l.seen, failedOp{o.id, o.outcome.Failure})
+}
+
+// by returns the operation that a failure came from, else the last one that has failed.
+func (l *letters) by(f *journal.Failure) journal.Op {
+	if len(l.seen) == 0 {
+		return journal.Op{}
+	}
+	for _, failed := range slices.Backward(l.seen) {
+		if f.CameFrom(failed.failure) {
+			return failed.op
+		}
+	}
+	return l.seen[len(l.seen)-1].op
 }
 
 // isOwnWorkflow says whether a workflow is one that an engine has by itself.
@@ -209,8 +240,9 @@ func About(ctx context.Context) (journal.Head, []byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := r.head()
-	h.Status = cmp.Or(r.phase, journal.Running)
-	return h, r.input, nil
+	h.Status = r.values.knownStatus()
+	input, _ := r.values.startInput()
+	return h, input, nil
 }
 
 // Within is the path of what ctx is in, with a slash: of a clean-up that of where it was
@@ -243,25 +275,6 @@ func FailedBy(ctx context.Context, f *journal.Failure) (name, key string) {
 	r := s.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.failures) == 0 {
-		return "", ""
-	}
-	for _, failed := range slices.Backward(r.failures) {
-		if f.CameFrom(failed.failure) {
-			return failed.op.Name, failed.op.Key
-		}
-	}
-	last := r.failures[len(r.failures)-1]
-	return last.op.Name, last.op.Key
-}
-
-// failed keeps that workflow code has seen an operation fail.
-func (r *run) failed(o *operation) {
-	if c := o.class; c != isStep && c != isAsync && c != isChild {
-		return
-	}
-	if len(r.failures) == keptFailures {
-		r.failures = slices.Delete(r.failures, 0, 1)
-	}
-	r.failures = append(r.failures, failedOp{o.id, o.outcome.Failure})
+	op := r.letters.by(f)
+	return op.Name, op.Key
 }

@@ -53,7 +53,7 @@ func (r *run) thaw(mail int64) {
 	}
 	r.frozen = false
 	r.because("")
-	r.outside(journal.Entry{Kind: journal.RunResumed, Status: r.active(), Detail: d})
+	r.outside(journal.Entry{Kind: journal.RunResumed, Status: r.values.active(), Detail: d})
 	held := r.heldBack
 	r.heldBack = nil
 	for _, o := range held {

@@ -52,7 +52,7 @@ func (s *scope) learns(by *operation) {
 // setOwn reports whether the scope's branch has set all those variables, itself.
 func (s *scope) setOwn(names []string) bool {
 	for _, name := range names {
-		e := s.run.variables[name]
+		e := s.run.values.variable(name)
 		if e == nil || !slices.Contains(s.around(), e.Op.Scope) {
 			return false
 		}

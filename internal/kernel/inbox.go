@@ -357,7 +357,7 @@ func (r *run) command(e *journal.Entry) {
 	done := false
 	switch e.Kind {
 	case journal.CancelAsked:
-		if done = r.endsAs() == 0 && r.decided() == 0; done {
+		if done = r.endsAs() == 0 && r.values.decided() == 0; done {
 			r.cancel(d.Reason, e.Seq, true)
 		}
 	case journal.SuspendAsked:

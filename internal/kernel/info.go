@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"strconv"
@@ -49,19 +48,20 @@ func InfoOf(ctx context.Context) (RunInfo, error) {
 	r := s.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.readPayload(); err != nil {
+	payload, err := r.readPayload()
+	if err != nil {
 		return RunInfo{}, err
 	}
-	if r.changed {
+	if r.values.isChanged() {
 		s.learns(by)
 	}
 	i := RunInfo{
 		RunID: r.head().ID, WorkflowID: r.head().WorkflowID, Workflow: r.head().Workflow, Pattern: r.head().Pattern, Status: r.status(),
-		Payload: r.payload, Attributes: maps.Clone(r.attributes), Started: r.head().Created, Steps: append([]string(nil), r.names...),
+		Payload: payload, Attributes: maps.Clone(r.values.searchAttributes()), Started: r.head().Created, Steps: r.values.stepNames(),
 		Scope: s.path,
 	}
 	if !r.gone() { // what it waits for beside, and what it will set, its code has not seen
-		i.Status = cmp.Or(r.phase, journal.Running)
+		i.Status = r.values.knownStatus()
 	}
 	if d := r.start; d != nil {
 		i.Headers, i.Predecessor, i.PredecessorBegan, i.PredecessorEnded = maps.Clone(d.Headers), d.Other, d.Began, d.Ended
@@ -93,12 +93,12 @@ func (k *Kernel) wholeJournal(run journal.Number) (entries []journal.Entry, err 
 	return entries, err
 }
 
-// readPayload fetches the payload where it is still in the store. It is called,
-// and returns, with the lock.
-func (r *run) readPayload() error {
-	seq := r.payloadSeq
+// readPayload returns the payload, and fetches it where it is still in the store. It is
+// called, and returns, with the lock.
+func (r *run) readPayload() ([]byte, error) {
+	data, seq := r.values.lastPayload()
 	if seq == 0 {
-		return nil
+		return data, nil
 	}
 	r.reads(1)
 	r.mu.Unlock()
@@ -106,12 +106,11 @@ func (r *run) readPayload() error {
 	r.mu.Lock()
 	r.reads(-1)
 	if err != nil {
-		return unavailable("payload", err)
+		return nil, unavailable("payload", err)
 	}
-	if r.payloadSeq == seq {
-		r.payload, r.payloadSeq = data, 0
-	}
-	return nil
+	r.values.fetchedPayload(data, seq)
+	data, _ = r.values.lastPayload()
+	return data, nil
 }
 
 // Leaving says whether the run of ctx leaves memory without having ended.

@@ -3,7 +3,6 @@ package kernel
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -111,28 +110,9 @@ func (r *run) noted(e *journal.Entry) {
 			r.enters(e)
 		}
 	case journal.DeadLettered:
-		r.lettered(e)
-	case journal.VariableSet:
-		setVariable(&r.variables, e)
-	case journal.KeyAdded:
-		if r.keys == nil {
-			r.keys = map[string]bool{}
-		}
-		r.keys[string(e.Data)] = true
-	case journal.PayloadSet:
-		r.changed = true
-		r.payload, r.payloadSeq = e.Data, storedAt(e)
-	case journal.AttributeSet:
-		r.changed = true
-		r.attributes = maps.Clone(r.attributes)
-		if r.attributes == nil {
-			r.attributes = map[string]string{}
-		}
-		if e.Data == nil {
-			delete(r.attributes, e.Op.Name)
-		} else {
-			r.attributes[e.Op.Name] = string(e.Data)
-		}
+		r.letters.note(e)
+	default:
+		r.values.note(e)
 	}
 }
 
@@ -146,9 +126,9 @@ func setsPhase(e *journal.Entry) bool {
 // enters has the run be in a phase of its pattern. Where it was in one that its timeout
 // could not end, it can again.
 func (r *run) enters(e *journal.Entry) {
-	before := r.decided()
-	r.phase, r.phaseAt = e.Status, e.Seq
-	if before == 0 || r.decided() != 0 || r.gone() {
+	before := r.values.decided()
+	r.values.enter(e)
+	if before == 0 || r.values.decided() != 0 || r.gone() {
 		return
 	}
 	if r.timeout != nil {
@@ -168,7 +148,7 @@ func Version(ctx context.Context, change string, max int) (int, error) {
 	}
 	r := s.run
 	defer r.mu.Unlock()
-	if known, ok := r.versions[change]; ok {
+	if known, ok := r.values.version(change); ok {
 		r.mustKnow(change, known, max)
 		return known, nil
 	}
@@ -182,13 +162,13 @@ func Version(ctx context.Context, change string, max int) (int, error) {
 		case rec != nil:
 			v = rec.ended.Detail.Version
 			r.mustKnow(change, v, max)
-			r.know(change, v)
+			r.values.know(change, v)
 			return v, nil
 		case m.unasked(s.id) != nil:
 			v = 0
 		}
 	}
-	r.know(change, v)
+	r.values.know(change, v)
 	r.append(journal.Entry{Kind: journal.VersionMarked, Op: op, Detail: &journal.Detail{Version: v}})
 	return v, nil
 }
@@ -203,10 +183,3 @@ func (r *run) mustKnow(change string, version, max int) {
 
 // versionKey tells versions apart from what the author calls by the same name.
 const versionKey = ownNames + "version"
-
-func (r *run) know(change string, version int) {
-	if r.versions == nil {
-		r.versions = map[string]int{}
-	}
-	r.versions[change] = version
-}

@@ -119,7 +119,7 @@ func (s *scope) begin(ctx context.Context, step Step, c class) *operation {
 	if step.Next == nil {
 		o.work.Next = r.def.Next
 	}
-	r.called(step.Name)
+	r.values.called(step.Name)
 	if rec != nil && rec.ended != nil {
 		o.writes = rec.writes
 		o.recorded(rec.ended)
@@ -245,7 +245,7 @@ func (o *operation) deliver() {
 		r.noted(e)
 	}
 	if o.outcome.Failure != nil {
-		r.failed(o)
+		r.letters.failed(o)
 	}
 	r.operations.untrack(o)
 	if o.waiter != nil {

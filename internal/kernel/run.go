@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -43,22 +42,10 @@ type run struct {
 	turns
 	kept       keeping
 	inbox      inbox
-	input      []byte
-	stored     bool              // the input is still in the store
-	payload    []byte            // the input, or what replaced it
-	payloadSeq int64             // the entry that has the payload, where it is still in the store; else 0
-	attributes map[string]string // search attributes
-	variables  map[string]*journal.Entry
-	frozen     bool                // suspended, and steps in flight go on
-	heldBack   []*operation        // whose attempts may begin when it is not frozen any more
-	keys       map[string]bool     // idempotency keys that it has used
-	claims     map[string]*attempt // that have added such a key
-	versions   map[string]int      // of changes, as decided
-	changed    bool                // its code has set the payload or search attributes
-	phase      journal.Status      // that its code has set, by the entry phaseAt; else 0
-	phaseAt    int64
-	letters    map[string]bool // dead letters that it has written
-	failures   []failedOp      // that its code has seen
+	values     values
+	frozen     bool         // suspended, and steps in flight go on
+	heldBack   []*operation // whose attempts may begin when it is not frozen any more
+	letters    letters
 	start      *journal.Detail // of the run's first entry
 	operations operations
 	waits      waits
@@ -68,15 +55,13 @@ type run struct {
 	cleanups   []*cleanup   // in the order in which they were planned
 	implied    bool         // the first of them has no record: see journal.ImpliedCleanup
 	cleaning   cleanings
-	closing    *closing      // the run is to end, and cleans up; nil while it is not
-	resting    bool          // it has asked to leave memory
-	again      bool          // it was parked, and must be looked at again
-	claimed    bool          // while it was about to leave: see awaits
-	awake      chan struct{} // closed when that is decided
-	lingers    bool          // it is among those that rest after a while
-	idleSince  time.Time     // that while ends then
-	names      []string
-	named      map[string]bool // where there are more than a few
+	closing    *closing        // the run is to end, and cleans up; nil while it is not
+	resting    bool            // it has asked to leave memory
+	again      bool            // it was parked, and must be looked at again
+	claimed    bool            // while it was about to leave: see awaits
+	awake      chan struct{}   // closed when that is decided
+	lingers    bool            // it is among those that rest after a while
+	idleSince  time.Time       // that while ends then
 	paths      map[int64]shown // of the scopes, where somebody observes
 	unheard    bool            // a client has made it, and observers have not heard
 	timeout    *time.Timer
@@ -101,9 +86,11 @@ type run struct {
 func (k *Kernel) newRun(head journal.Head, def *Workflow, m *memo) *run {
 	r := &run{k: k, def: def, memo: m, begun: make(chan struct{}), done: make(chan struct{})}
 	r.log = newLog(head, r.recorded(), &k.gate, &k.buffers)
+	first := journal.Status(0)
 	if def != nil {
-		r.phase = def.First
+		first = def.First
 	}
+	r.values = newValues(first, m)
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	s := &scope{run: r, ctx: r.ctx, done: r.ctx.Done()}
 	r.root = &branch{run: r, scope: s, wake: make(chan struct{}, 1)}
@@ -115,10 +102,10 @@ func (k *Kernel) newRun(head journal.Head, def *Workflow, m *memo) *run {
 
 // execute is what the root branch does: the workflow function, from the top.
 func (r *run) execute(ctx context.Context) {
-	input := r.input
-	if r.stored {
+	input, seq := r.values.startInput()
+	if seq != 0 {
 		var err error
-		if input, err = r.k.fetch(r.number(), 1); err != nil {
+		if input, err = r.k.fetch(r.number(), seq); err != nil {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.stay()
@@ -129,7 +116,7 @@ func (r *run) execute(ctx context.Context) {
 			return
 		}
 		r.mu.Lock()
-		r.input, r.stored = input, false
+		r.values.fetchedInput(input)
 		r.mu.Unlock()
 	}
 	var data []byte
@@ -270,7 +257,7 @@ func (r *run) terminate(e journal.Entry, why string, end *journal.Error) *journa
 		r.timeout.Stop()
 	}
 	r.end = end
-	r.endHead(e.Status, r.last()+1, r.keeps(e.Status))
+	r.endHead(e.Status, r.last()+1, r.letters.keep(r.start, e.Status, r.head().Keep, r.k.cfg.KeepLettered))
 	if r.k.tells(r.head()) {
 		d := journal.Detail{}
 		if e.Detail != nil {
@@ -286,7 +273,9 @@ func (r *run) terminate(e journal.Entry, why string, end *journal.Error) *journa
 			Run: r.head().Parent, Follow: store.FollowRetry, Message: childEnded(child, r.head().ID, e.Status, r.result, e.Spill),
 		}})
 	}
-	r.settle(e.Status)
+	for _, p := range r.letters.settle(r.head().ID, r.start, e.Status, r.result.Failure) {
+		r.send(outgoing{post: &p})
+	}
 	r.sealAll()
 	return end
 }
@@ -338,7 +327,7 @@ func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
 		"workflow continued as new", &journal.Error{Code: journal.CodeCompleted, Message: "the workflow has continued as new"})
 	now := time.Now()
 	created := later(now, r.head().Ended.Add(1)) // by which the successor is the newer one, whatever the clocks of nodes say
-	start := &journal.Detail{Build: r.k.cfg.Build, Other: r.head().ID, Attributes: r.attributes, Began: r.head().Created, Ended: r.head().Ended}
+	start := &journal.Detail{Build: r.k.cfg.Build, Other: r.head().ID, Attributes: r.values.searchAttributes(), Began: r.head().Created, Ended: r.head().Ended}
 	if r.start != nil {
 		start.Headers = r.start.Headers
 	}
@@ -482,27 +471,6 @@ func (r *run) depart() {
 	r.k.forget(r)
 	close(r.done)
 }
-
-// called keeps the name of a step that workflow code has run.
-func (r *run) called(name string) {
-	if len(r.names) < fewNames && slices.Contains(r.names, name) || r.named[name] {
-		return
-	}
-	r.names = append(r.names, name)
-	if len(r.names) < fewNames {
-		return
-	}
-	if r.named == nil {
-		r.named = map[string]bool{}
-		for _, n := range r.names {
-			r.named[n] = true
-		}
-	}
-	r.named[name] = true
-}
-
-// fewNames are looked through faster than looked up.
-const fewNames = 16
 
 func (r *run) recordOf(op journal.Op) *record {
 	if r.memo == nil {

@@ -93,8 +93,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 		since = now.Add(-s.Dedup)
 	}
 	r.beginNew(since)
-	r.input, r.payload = s.Input, s.Input
-	r.attributes = s.Attributes
+	r.values.begin(s.Input, 0, s.Attributes)
 	r.start = &journal.Detail{Build: k.cfg.Build, Headers: s.Headers, Attributes: s.Attributes}
 	if def == nil || !k.room(r) {
 		r.leaveHead(journal.Pending, "", now)

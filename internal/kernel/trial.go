@@ -87,7 +87,7 @@ func (r *run) claim(trial int) journal.Entry {
 	if r.status() == journal.Pending { // it begins
 		d.Layers = r.def.Layers
 	}
-	return journal.Entry{Kind: journal.RunClaimed, Status: r.active(), Detail: d}
+	return journal.Entry{Kind: journal.RunClaimed, Status: r.values.active(), Detail: d}
 }
 
 // add gives a suspect its place in line: whoever has had the fewest trials is first. It

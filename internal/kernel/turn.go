@@ -328,10 +328,7 @@ func (r *run) idle() {
 // tellStatus records where the run is, that goes on or waits: in the phase of its pattern,
 // if it has one.
 func (r *run) tellStatus() {
-	phase := r.phase
-	if phase == journal.Running {
-		phase = 0
-	}
+	phase := r.values.ownPhase()
 	waits := r.status() == journal.Suspended || r.status() == journal.CompensationFailed
 	switch {
 	case r.operations.flies():

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/perdure/perdure/journal"
@@ -79,7 +78,7 @@ func variables(ctx context.Context, names []string) (*run, map[string]*journal.E
 		if !s.setOwn(names) {
 			s.learns(nil)
 		}
-		return s.run, named(s.run.variables, names), nil
+		return s.run, s.run.values.variablesOf(names), nil
 	}
 	r := a.op.run
 	r.mu.Lock()
@@ -87,7 +86,7 @@ func variables(ctx context.Context, names []string) (*run, map[string]*journal.E
 	if !a.op.scope.setOwn(names) {
 		a.op.scope.learns(a.op)
 	}
-	entries := named(r.variables, names)
+	entries := r.values.variablesOf(names)
 	for i := range a.writes {
 		e := &a.writes[i]
 		if e.Kind == journal.VariableSet && (len(names) == 0 || slices.Contains(names, e.Detail.Variable)) {
@@ -95,30 +94,6 @@ func variables(ctx context.Context, names []string) (*run, map[string]*journal.E
 		}
 	}
 	return r, entries, nil
-}
-
-// named returns the entries of those names, or all where there are no names.
-func named(all map[string]*journal.Entry, names []string) map[string]*journal.Entry {
-	if len(names) == 0 {
-		return maps.Clone(all)
-	}
-	out := make(map[string]*journal.Entry, len(names))
-	for _, name := range names {
-		if e := all[name]; e != nil {
-			out[name] = e
-		}
-	}
-	return out
-}
-
-func setVariable(all *map[string]*journal.Entry, e *journal.Entry) {
-	if *all == nil {
-		*all = map[string]*journal.Entry{}
-	}
-	(*all)[e.Detail.Variable] = e
-	if e.Data == nil && e.Spill == 0 {
-		delete(*all, e.Detail.Variable)
-	}
 }
 
 // valueOf gives the payload of an entry that may be in the store still.
@@ -157,13 +132,10 @@ func AddKey(ctx context.Context, key string) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a.op.scope.learns(a.op)
-	if r.keys[key] || r.claims[key].holds() {
+	if r.values.hasKey(key, true) {
 		return false, nil
 	}
-	if r.claims == nil {
-		r.claims = map[string]*attempt{}
-	}
-	r.claims[key] = a
+	r.values.claimKey(key, a)
 	e.Detail = &journal.Detail{ByStep: true}
 	a.writes = append(a.writes, e)
 	return true, nil
@@ -180,7 +152,7 @@ func HasKey(ctx context.Context, key string) (bool, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		a.op.scope.learns(a.op)
-		return r.keys[key] || r.claims[key].holds(), nil
+		return r.values.hasKey(key, true), nil
 	}
 	s, err := inside(ctx, call{verb: "keys"})
 	if err != nil {
@@ -188,5 +160,5 @@ func HasKey(ctx context.Context, key string) (bool, error) {
 	}
 	defer s.run.mu.Unlock()
 	s.learns(nil)
-	return s.run.keys[key], nil
+	return s.run.values.hasKey(key, false), nil
 }

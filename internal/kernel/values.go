@@ -1,0 +1,220 @@
+package kernel
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/perdure/perdure/journal"
+)
+
+// The values of a run are what it began with, and what its code and the bodies of its
+// steps have set since.
+//
+// Invariants: they are a fold of the entries that workflow code knows of, live as on
+// replay: what a body has set is noted when its result is delivered. A payload that is in
+// rows of its own is fetched when it is asked for first; the sequence beside it is then 0.
+// The phase is what code has set; where code is replayed and has not come to the last one
+// that is recorded, the recorded one counts for the run, and not for its code.
+//
+// They are guarded by their run's mu.
+type values struct {
+	input      []byte
+	inputSeq   int64             // the entry that has it, where it is still in the store; else 0
+	payload    []byte            // the input, or what replaced it
+	payloadSeq int64             // likewise
+	attributes map[string]string // search attributes
+	changed    bool              // code has set the payload or search attributes
+	variables  map[string]*journal.Entry
+	keys       map[string]bool     // idempotency keys that it has used
+	claims     map[string]*attempt // that have added such a key
+	versions   map[string]int      // of changes, as decided
+
+	phase      journal.Status // that code has set, by the entry phaseAt; else 0
+	phaseAt    int64
+	recorded   journal.Status // that the journal says that it has set last, by the entry recordedAt
+	recordedAt int64
+
+	steps []string        // names of those that code has run, in order
+	known map[string]bool // them, where there are more than a few
+}
+
+// newValues returns those of a run that begins in a phase, or of which a journal is known.
+func newValues(first journal.Status, m *memo) values {
+	v := values{phase: first}
+	if m != nil {
+		v.recorded, v.recordedAt = m.phase, m.phaseAt
+	}
+	return v
+}
+
+// begin notes what the run was started with; inputSeq is 1 where the input is still in the
+// store, else 0.
+func (v *values) begin(input []byte, inputSeq int64, attributes map[string]string) {
+	v.input, v.inputSeq, v.payload, v.payloadSeq, v.attributes = input, inputSeq, input, inputSeq, attributes
+}
+
+// startInput returns the input of the run, and the entry to fetch it by; 0 where it is
+// there.
+func (v *values) startInput() ([]byte, int64) { return v.input, v.inputSeq }
+
+// fetchedInput takes the input in that was in the store.
+func (v *values) fetchedInput(data []byte) { v.input, v.inputSeq = data, 0 }
+
+// lastPayload returns the payload, and the entry to fetch it by; 0 where it is there.
+func (v *values) lastPayload() ([]byte, int64) { return v.payload, v.payloadSeq }
+
+// fetchedPayload takes a payload in that was in the store, unless it was replaced.
+func (v *values) fetchedPayload(data []byte, seq int64) {
+	if v.payloadSeq == seq {
+		v.payload, v.payloadSeq = data, 0
+	}
+}
+
+// searchAttributes returns the search attributes, which are not to be changed.
+func (v *values) searchAttributes() map[string]string { return v.attributes }
+
+// isChanged reports whether code has set the payload or search attributes.
+func (v *values) isChanged() bool { return v.changed }
+
+// note takes an entry in that sets one of the values.
+func (v *values) note(e *journal.Entry) {
+	switch e.Kind {
+	case journal.VariableSet:
+		setVariable(&v.variables, e)
+	case journal.KeyAdded:
+		if v.keys == nil {
+			v.keys = map[string]bool{}
+		}
+		v.keys[string(e.Data)] = true
+	case journal.PayloadSet:
+		v.changed = true
+		v.payload, v.payloadSeq = e.Data, storedAt(e)
+	case journal.AttributeSet:
+		v.changed = true
+		v.attributes = maps.Clone(v.attributes)
+		if v.attributes == nil {
+			v.attributes = map[string]string{}
+		}
+		if e.Data == nil {
+			delete(v.attributes, e.Op.Name)
+		} else {
+			v.attributes[e.Op.Name] = string(e.Data)
+		}
+	}
+}
+
+// variable returns the entry that has set a variable, or nil.
+func (v *values) variable(name string) *journal.Entry { return v.variables[name] }
+
+// variablesOf returns the entries of those names, or all where there are no names.
+func (v *values) variablesOf(names []string) map[string]*journal.Entry {
+	if len(names) == 0 {
+		return maps.Clone(v.variables)
+	}
+	out := make(map[string]*journal.Entry, len(names))
+	for _, name := range names {
+		if e := v.variables[name]; e != nil {
+			out[name] = e
+		}
+	}
+	return out
+}
+
+// setVariable sets or removes the variable that an entry is about.
+func setVariable(all *map[string]*journal.Entry, e *journal.Entry) {
+	if *all == nil {
+		*all = map[string]*journal.Entry{}
+	}
+	(*all)[e.Detail.Variable] = e
+	if e.Data == nil && e.Spill == 0 {
+		delete(*all, e.Detail.Variable)
+	}
+}
+
+// hasKey reports whether an idempotency key is used: to workflow code a recorded one
+// counts, to the body of a step also one that another body is about to record.
+func (v *values) hasKey(key string, inBody bool) bool {
+	return v.keys[key] || inBody && v.claims[key].holds()
+}
+
+// claimKey gives an attempt a key that it is about to record.
+func (v *values) claimKey(key string, a *attempt) {
+	if v.claims == nil {
+		v.claims = map[string]*attempt{}
+	}
+	v.claims[key] = a
+}
+
+// version returns the version of a change, and whether it is known.
+func (v *values) version(change string) (int, bool) {
+	n, ok := v.versions[change]
+	return n, ok
+}
+
+// know takes the version of a change in.
+func (v *values) know(change string, version int) {
+	if v.versions == nil {
+		v.versions = map[string]int{}
+	}
+	v.versions[change] = version
+}
+
+// enter sets the phase, by an entry.
+func (v *values) enter(e *journal.Entry) { v.phase, v.phaseAt = e.Status, e.Seq }
+
+// knownStatus returns the status as workflow code knows it.
+func (v *values) knownStatus() journal.Status { return cmp.Or(v.phase, journal.Running) }
+
+// ownPhase returns the phase that is another status than RUNNING, or 0.
+func (v *values) ownPhase() journal.Status {
+	if v.phase == journal.Running {
+		return 0
+	}
+	return v.phase
+}
+
+// active returns the status that the run's code has set last, also where it is replayed
+// and has not come to that yet.
+func (v *values) active() journal.Status {
+	if v.recordedAt > v.phaseAt {
+		return v.recorded
+	}
+	return v.knownStatus()
+}
+
+// decided returns the status of a run that carries out what it has decided, also where it
+// waits for an operator meanwhile; else 0.
+func (v *values) decided() journal.Status {
+	if s := v.active(); s.IsDecided() {
+		return s
+	}
+	return 0
+}
+
+// isPhaseIn reports whether the phase was set by an entry up to that one.
+func (v *values) isPhaseIn(last int64) bool { return v.phaseAt <= last }
+
+// called notes the name of a step that code has run.
+func (v *values) called(name string) {
+	if len(v.steps) < fewNames && slices.Contains(v.steps, name) || v.known[name] {
+		return
+	}
+	v.steps = append(v.steps, name)
+	if len(v.steps) < fewNames {
+		return
+	}
+	if v.known == nil {
+		v.known = map[string]bool{}
+		for _, n := range v.steps {
+			v.known[n] = true
+		}
+	}
+	v.known[name] = true
+}
+
+// stepNames returns the names of the steps that code has run, in order.
+func (v *values) stepNames() []string { return slices.Clone(v.steps) }
+
+// fewNames are looked through faster than looked up.
+const fewNames = 16
