@@ -24,6 +24,8 @@ var homes = map[string]string{
 	"keeping":     "late.go",
 	"turns":       "turn.go",
 	"operations":  "operations.go",
+	"residence":   "residence.go",
+	"ending":      "closing.go",
 	"values":      "values.go",
 	"letters":     "deadletter.go",
 	"waits":       "waits.go",

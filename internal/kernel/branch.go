@@ -108,12 +108,12 @@ func (b *branch) returned(data []byte, failure *journal.Failure) {
 		b.rejoin()
 		r.stay()
 	}
-	if b.cleanup != nil && r.end == nil {
+	if b.cleanup != nil && r.ended() == nil {
 		b.cleanup.ended(failure)
 		b.end()
 		return
 	}
-	if r.end == nil && b.scope.cancelled() == nil {
+	if r.ended() == nil && b.scope.cancelled() == nil {
 		if r.memo != nil && !r.lent() {
 			if err := r.memo.closing(b.scope.id); err != nil {
 				r.mismatch(err)

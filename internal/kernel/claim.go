@@ -341,7 +341,7 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 	}
 	if e := r.memo.ends; e != nil && !isOwn(e) {
 		r.resumeClosing(e)
-	} else if r.overdue() && !r.cleansUp() {
+	} else if r.overdue() && !r.ending.cleansUp() {
 		return
 	}
 	if parked(c.Head) && !forced && !r.goesOn() {
@@ -358,7 +358,7 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 	r.because("")
 	record := r.status() == journal.Pending || retrying || r.memo.build != k.cfg.Build
 	if record {
-		r.implied = r.implied || r.def.CleansUp && r.status() == journal.Pending
+		r.ending.imply(r.def.CleansUp && r.status() == journal.Pending)
 	}
 	r.begin(trials, suspect, record)
 }
@@ -397,7 +397,7 @@ func (k *Kernel) residentOf(c *store.Run, def *Workflow) *run {
 	m := newMemo(c.Entries, k.cfg.Build)
 	m.last = c.Last
 	r := k.newRun(c.Head, def, m)
-	r.implied = m.planned[journal.ImpliedCleanup]
+	r.ending.imply(m.planned[journal.ImpliedCleanup])
 	r.inbox.begin(c.Head.Mail, c.Inbox, c.More)
 	if c.More || c.Err != nil && c.Head.Mail > 0 { // of a damaged run no messages come with it
 		commands, err := k.loadMessages(c.Head.Number, store.Range{Name: controlName})
@@ -406,7 +406,8 @@ func (k *Kernel) residentOf(c *store.Run, def *Workflow) *run {
 		}
 	}
 	if r.broken = broken(c); r.broken != nil {
-		r.implied, m.planned, m.ends = false, nil, nil
+		r.ending = newEnding(m)
+		m.planned, m.ends = nil, nil
 	}
 	for i := range c.Entries {
 		e := &c.Entries[i]
@@ -448,7 +449,7 @@ func parked(h journal.Head) bool { return h.Status == journal.Suspended && h.Cau
 // goesOn says whether a run that is parked goes on, by what is in its inbox or
 // because it is about to end.
 func (r *run) goesOn() bool {
-	if r.closing != nil && (r.memo.ends == nil || r.memo.ends.Seq > r.memo.suspended) {
+	if r.ending.closing() != nil && (r.memo.ends == nil || r.memo.ends.Seq > r.memo.suspended) {
 		return true
 	}
 	for !r.gone() {
@@ -462,7 +463,7 @@ func (r *run) goesOn() bool {
 			r.inbox.remove(number, r.last()+1)
 			r.append(journal.Entry{Kind: journal.RunResumed, Status: r.values.active(), Detail: &journal.Detail{Mail: number}})
 			return true
-		case r.endsAs() == 0 && r.values.decided() == 0 && r.cleansUp():
+		case r.ending.as() == 0 && r.values.decided() == 0 && r.ending.cleansUp():
 			return true
 		}
 		own := *e
@@ -476,17 +477,12 @@ func unparks(e *journal.Entry) bool {
 	return e.Kind == journal.CancelAsked || e.Kind == journal.ResumeAsked
 }
 
-// cleansUp says whether the run has something to do before it is cancelled.
-func (r *run) cleansUp() bool {
-	return r.implied || len(r.cleanups) > 0 || r.cleaning.open > 0 || r.memo != nil && len(r.memo.planned) > 0
-}
-
 // release gives the run back as it was claimed. One that is parked is due again
 // only for its overall timeout.
 func (r *run) release() {
 	wake := r.head().Wake
 	if parked(r.head()) {
-		wake = r.deadline()
+		wake = r.due()
 	}
 	r.leaveHead(r.status(), r.head().Cause, wake)
 	r.append(journal.Entry{Kind: journal.StatusChanged})
@@ -511,15 +507,15 @@ func (r *run) yieldHead() {
 // overdue ends a run whose overall timeout has passed, or sets the timer that
 // will.
 func (r *run) overdue() bool {
-	deadline := r.deadline()
+	deadline := r.due()
 	if deadline.IsZero() {
 		return false
 	}
 	if time.Until(deadline) <= 0 {
-		r.timeOut()
+		r.finish(timedOut(), true)
 		return true
 	}
-	r.timeout = time.AfterFunc(r.k.until(deadline), func() {
+	r.deadline.set(r.k.until(deadline), func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if !r.gone() && !r.overdue() {
@@ -529,10 +525,10 @@ func (r *run) overdue() bool {
 	return false
 }
 
-// deadline is when the overall timeout passes; zero without one, or where something is
+// due is when the overall timeout passes; zero without one, or where something is
 // decided that it would undo.
-func (r *run) deadline() time.Time {
-	if r.def == nil || r.def.Timeout <= 0 || r.endsAs() != 0 || r.values.decided() != 0 {
+func (r *run) due() time.Time {
+	if r.def == nil || r.def.Timeout <= 0 || r.ending.as() != 0 || r.values.decided() != 0 {
 		return time.Time{}
 	}
 	return r.head().Created.Add(r.def.Timeout)
@@ -560,7 +556,7 @@ func (k *Kernel) forget(r *run) {
 	}
 	queued := k.queued
 	k.mu.Unlock()
-	if _, _, ended := r.ending(); ended {
+	if _, _, ended := r.howEnded(); ended {
 		k.hasEnded(r.number())
 	}
 	if queued {
@@ -600,7 +596,7 @@ func (k *Kernel) residence(ctx context.Context, n journal.Number, open func(jour
 	def := k.Lookup(c.Head.Workflow)
 	r := k.residentOf(c, def)
 	todo := open(c.Head) && (r.values.decided() == 0 || open(r.asked(runs)))
-	if !todo || runs && def != nil && r.cleansUp() {
+	if !todo || runs && def != nil && r.ending.cleansUp() {
 		k.memos.Add(-r.bytes)
 		k.adopt(c, todo && open(r.asked(runs)))
 		return k.residentRun(n), nil

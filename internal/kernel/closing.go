@@ -26,21 +26,125 @@ type cleanup struct {
 // have.
 type cleaning struct {
 	run  *run
+	ctx  context.Context
 	left []*cleanup
 	by   *journal.Failure // why the branch was cancelled; nil for the run's own
 }
 
-// cleanings are those of a run that go on.
-type cleanings struct {
-	open int
-	ctx  context.Context // of all clean-ups; nil before the first one
-	stop context.CancelCauseFunc
+// An ending is what is known of how a run will end, and of what it cleans up before.
+//
+// Invariants: clean-ups are in the order in which they were planned; the first is implied
+// where it has no record. While way is set, the run is to end so, and nothing from outside
+// makes another end of it. open counts the cleanings that go on: the run has not ended before
+// it is 0. The result is that of the end that was decided last.
+//
+// It is guarded by its run's mu.
+type ending struct {
+	memo     *memo // nil for a run that was started here
+	cleanups []*cleanup
+	implied  bool // see journal.ImpliedCleanup
+	open     int
+	ctx      context.Context // of all clean-ups; nil before the first one
+	cancel   context.CancelCauseFunc
+	way      *closing // nil while it is not to end
+	result   Outcome
 }
 
-// end ends the context of clean-ups.
-func (c *cleanings) end(cause error) {
-	if c.stop != nil {
-		c.stop(cause)
+// newEnding returns that of a run whose journal is known, if it has one.
+func newEnding(m *memo) ending { return ending{memo: m} }
+
+// imply notes that the first clean-up has no record, if so.
+func (n *ending) imply(is bool) { n.implied = n.implied || is }
+
+// isImplied reports whether the first clean-up has no record.
+func (n *ending) isImplied() bool { return n.implied }
+
+// outcome returns what the run has ended with, or will as far as that is decided.
+func (n *ending) outcome() Outcome { return n.result }
+
+// closing returns the end that the run cleans up for; nil where it does not.
+func (n *ending) closing() *closing { return n.way }
+
+// decide keeps how the run will have ended, unless that is decided. A clean-up may decide
+// otherwise.
+func (n *ending) decide(out Outcome, byCleanup bool) {
+	if n.way == nil || byCleanup {
+		n.result = out
+	}
+}
+
+// as is the status that the run will end with, where that is decided; else 0.
+func (n *ending) as() journal.Status {
+	switch {
+	case n.way != nil:
+		return n.way.last.Status
+	case n.memo != nil && n.memo.ends != nil:
+		return n.memo.ends.Detail.Outcome
+	}
+	return 0
+}
+
+// endsChild reports whether a child with that policy is cancelled whose operation the code
+// cancels, or the end of the run.
+func (n *ending) endsChild(policy string) bool {
+	if n.way == nil {
+		return policy != ChildDetached
+	}
+	return endsWith(policy, n.way.last.Status)
+}
+
+// cleansUp reports whether the run has something to do before it is cancelled.
+func (n *ending) cleansUp() bool {
+	return n.implied || len(n.cleanups) > 0 || n.open > 0 || n.memo != nil && len(n.memo.planned) > 0
+}
+
+// begins notes an end that the run's own code has come to. It reports whether that is to be
+// recorded: something is cleaned up, and the journal does not say so yet.
+func (n *ending) begins(c *closing) bool {
+	n.way = c
+	return (n.memo == nil || n.memo.ends == nil) && (n.open > 0 || slices.ContainsFunc(n.cleanups, c.does))
+}
+
+// left returns the clean-ups to be done for an end.
+func (n *ending) left(c *closing) []*cleanup {
+	return slices.DeleteFunc(slices.Clone(n.cleanups), func(p *cleanup) bool { return !c.does(p) })
+}
+
+// takeOf takes the clean-ups out that were planned in a scope.
+func (n *ending) takeOf(in *scope) (left []*cleanup) {
+	n.cleanups = slices.DeleteFunc(n.cleanups, func(p *cleanup) bool {
+		is := p.in.isWithin(in)
+		if is {
+			left = append(left, p)
+		}
+		return is
+	})
+	return left
+}
+
+// clean counts a cleaning that begins. It returns the context of its clean-ups, which ends
+// with none that they come of.
+func (n *ending) clean(of context.Context) context.Context {
+	if n.ctx == nil {
+		n.ctx, n.cancel = context.WithCancelCause(context.WithoutCancel(of))
+	}
+	n.open++
+	return n.ctx
+}
+
+// cleaned counts a cleaning that has ended. It returns the end that the run comes to now, if
+// any.
+func (n *ending) cleaned() *closing {
+	if n.open--; n.open == 0 && n.way != nil && n.way.delivered {
+		return n.way
+	}
+	return nil
+}
+
+// stop ends the context of clean-ups.
+func (n *ending) stop(cause error) {
+	if n.cancel != nil {
+		n.cancel(cause)
 	}
 }
 
@@ -55,11 +159,8 @@ func (c *cleanings) end(cause error) {
 // the same two operations. Of an end that the code itself came to, the record only says
 // which; the code comes to it again.
 type closing struct {
-	run  *run
-	last journal.Entry // the terminal record
-	why  string
-	end  *journal.Error
-
+	run *run
+	termination
 	delivered bool
 	over      *journal.Failure // what the run's scope was cancelled by, once it is
 }
@@ -75,7 +176,7 @@ func Plan(ctx context.Context, n Naming, always bool, body func(context.Context)
 	r := s.run
 	defer r.mu.Unlock()
 	c := &cleanup{in: s, path: s.path + n.Name, id: journal.ImpliedCleanup, always: always, body: body}
-	if !r.implied || len(r.cleanups) > 0 {
+	if !r.ending.implied || len(r.ending.cleanups) > 0 {
 		op, rec := s.ask(asked{n.Name, n.Key, isCleanup, n.Change, false})
 		c.path = s.show(op)
 		if rec != nil {
@@ -84,47 +185,46 @@ func Plan(ctx context.Context, n Naming, always bool, body func(context.Context)
 			c.id = r.append(journal.Entry{Kind: journal.CleanupPlanned, Op: op})
 		}
 	}
-	r.cleanups = append(r.cleanups, c)
+	r.ending.cleanups = append(r.ending.cleanups, c)
 	return nil
 }
 
-// finish ends the run by that terminal record, after its clean-ups if it has
-// some; outside says that it was not the run's own code that came to it. It gives
-// the termination error.
-func (r *run) finish(last journal.Entry, why string, end *journal.Error, outside bool) *journal.Error {
-	if c := r.closing; c != nil {
+// finish brings the run to an end, after its clean-ups if it has some; outside says that it
+// was not the run's own code that came to it. It returns the termination error.
+func (r *run) finish(t termination, outside bool) *journal.Error {
+	r.ending.decide(t.out, r.holder() != nil && r.holder().cleanup != nil)
+	if c := r.ending.way; c != nil {
 		switch {
 		case outside:
 		case r.holder() != nil && r.holder().cleanup != nil: // what it has cleaned up makes another end of it
-			c.last = last
+			c.last = t.last
 		default:
 			c.deliver()
 		}
 		return c.end
 	}
 	r.frozen = false // it ends, also where it was suspended
-	c := &closing{run: r, last: last, why: why, end: end}
+	c := &closing{run: r, termination: t}
 	switch {
-	case outside && r.endsAs() != 0: // its code comes to the end that is recorded
-	case last.Kind == journal.RunContinued, !r.cleansUp():
-		return r.terminate(last, why, end)
+	case outside && r.ending.as() != 0: // its code comes to the end that is recorded
+	case t.last.Kind == journal.RunContinued, !r.ending.cleansUp():
+		r.terminate(t)
 	case outside:
-		d := *last.Detail
-		d.Outcome = last.Status
+		d := *t.last.Detail
+		d.Outcome = t.last.Status
 		c.last.Detail = &journal.Detail{Failure: d.Failure, Reason: d.Reason}
-		r.closing = c
+		r.ending.way = c
 		r.push(r.outside(journal.Entry{Kind: journal.RunClosing, Detail: &d}), c)
 		if r.root.state != isNew {
 			r.dispatch()
 		}
 	default:
-		r.closing = c
-		if (r.memo == nil || r.memo.ends == nil) && (r.cleaning.open > 0 || slices.ContainsFunc(r.cleanups, c.does)) {
-			r.append(journal.Entry{Kind: journal.RunClosing, Detail: &journal.Detail{Outcome: last.Status}})
+		if r.ending.begins(c) {
+			r.append(journal.Entry{Kind: journal.RunClosing, Detail: &journal.Detail{Outcome: t.last.Status}})
 		}
 		c.deliver()
 	}
-	return end
+	return t.end
 }
 
 // does reports whether a clean-up is one for such an end: by its kind, or since the end
@@ -139,17 +239,6 @@ func (c *closing) does(p *cleanup) bool {
 	return p.always || cut || c.last.Status == journal.Cancelled || c.last.Status == journal.TimedOut
 }
 
-// endsAs is the status that the run will end with, where that is decided; else 0.
-func (r *run) endsAs() journal.Status {
-	switch {
-	case r.closing != nil:
-		return r.closing.last.Status
-	case r.memo != nil && r.memo.ends != nil:
-		return r.memo.ends.Detail.Outcome
-	}
-	return 0
-}
-
 // isOwn says whether the code itself came to an end that is recorded.
 func isOwn(e *journal.Entry) bool { return e.Detail.Failure == nil }
 
@@ -160,12 +249,12 @@ func (r *run) resumeClosing(e *journal.Entry) {
 		kind, why = journal.RunTimedOut, "workflow timed out"
 	}
 	f := e.Detail.Failure
-	r.result = Outcome{Failure: f}
-	r.closing = &closing{
-		run: r, why: why, end: &journal.Error{Code: f.Code, Message: f.Message},
+	r.ending.result = Outcome{Failure: f}
+	r.ending.way = &closing{run: r, termination: termination{
+		why: why, end: &journal.Error{Code: f.Code, Message: f.Message},
 		last: journal.Entry{Kind: kind, Status: e.Detail.Outcome, Detail: &journal.Detail{Failure: f, Reason: e.Detail.Reason}},
-	}
-	r.push(e.Seq, r.closing)
+	}}
+	r.push(e.Seq, r.ending.way)
 }
 
 // deliver lets workflow code hear that the run ends.
@@ -175,27 +264,18 @@ func (c *closing) deliver() {
 	}
 	c.delivered = true
 	r := c.run
-	left := slices.DeleteFunc(slices.Clone(r.cleanups), func(p *cleanup) bool { return !c.does(p) })
+	left := r.ending.left(c)
 	c.over = &journal.Failure{Code: c.end.Code, Message: c.end.Message}
 	r.root.scope.over = c.over
 	r.stopCancelled(c.why)
-	if r.timeout != nil {
-		r.timeout.Stop()
-	}
+	r.deadline.stop()
 	r.whenDurable(effect{do: func() { r.stop(c.end) }})
 	r.clean(left, nil)
 }
 
 // cleanBranch begins the clean-ups that were planned in a branch, which was cancelled.
 func (r *run) cleanBranch(in *scope) {
-	var left []*cleanup
-	r.cleanups = slices.DeleteFunc(r.cleanups, func(p *cleanup) bool {
-		is := p.in.isWithin(in)
-		if is {
-			left = append(left, p)
-		}
-		return is
-	})
+	left := r.ending.takeOf(in)
 	if len(left) > 0 {
 		r.clean(left, in.over)
 	}
@@ -213,11 +293,7 @@ func (s *scope) isWithin(other *scope) bool {
 
 // clean begins a cleaning.
 func (r *run) clean(left []*cleanup, by *journal.Failure) {
-	if r.cleaning.ctx == nil {
-		r.cleaning.ctx, r.cleaning.stop = context.WithCancelCause(context.WithoutCancel(r.ctx))
-	}
-	r.cleaning.open++
-	c := &cleaning{run: r, left: left, by: by}
+	c := &cleaning{run: r, ctx: r.ending.clean(r.ctx), left: left, by: by}
 	c.next()
 }
 
@@ -225,20 +301,20 @@ func (r *run) clean(left []*cleanup, by *journal.Failure) {
 func (c *cleaning) next() {
 	r := c.run
 	if len(c.left) == 0 {
-		if r.cleaning.open--; r.cleaning.open == 0 && r.closing != nil && r.closing.delivered {
-			r.terminate(r.closing.last, r.closing.why, r.closing.end)
+		if end := r.ending.cleaned(); end != nil {
+			r.terminate(end.termination)
 		}
 		return
 	}
 	p := c.left[len(c.left)-1]
 	c.left, p.of = c.left[:len(c.left)-1], c
-	s := &scope{run: r, id: p.id, path: p.path + "/", base: p.in.base, ctx: r.cleaning.ctx, done: r.cleaning.ctx.Done(), cause: c.by}
+	s := &scope{run: r, id: p.id, path: p.path + "/", base: p.in.base, ctx: c.ctx, done: c.ctx.Done(), cause: c.by}
 	r.name(s)
 	b := &branch{run: r, scope: s, wake: make(chan struct{}, 1), cleanup: p}
 	s.branch = b
 	b.body = func() {
 		var failure *journal.Failure
-		b.workflow(func() { failure = p.body(context.WithValue(r.cleaning.ctx, contextKey{}, s)) })
+		b.workflow(func() { failure = p.body(context.WithValue(c.ctx, contextKey{}, s)) })
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		b.returned(nil, failure)

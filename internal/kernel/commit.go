@@ -60,8 +60,7 @@ func (r *run) committed(cs []store.Change) {
 	r.mu.Lock()
 	r.answered()
 	if c.Create && c.Verdict != store.Written {
-		r.found, r.verdict = c.Found, c.Verdict
-		r.leave()
+		r.answer(c.Verdict, c.Found)
 		r.mu.Unlock()
 		r.depart()
 		return
@@ -79,7 +78,7 @@ func (r *run) committed(cs []store.Change) {
 	}
 	var few [4]effect
 	effects := r.takeEffects(few[:0])
-	gone, again := r.over() && r.allDurable(), r.again
+	gone, again := r.over() && r.allDurable(), r.mustReturn()
 	if c.Create && !gone && !r.overdue() {
 		r.hold(r.root)
 	}
@@ -116,9 +115,7 @@ func (r *run) refused(cs []store.Change, err error) {
 		r.mu.Unlock()
 		return
 	}
-	first := r.refusal == nil
-	r.refusal = err
-	r.leave()
+	first := r.refuse(err)
 	r.drop()
 	if c.Create || !first || !refusal(err) {
 		r.mu.Unlock()
@@ -126,7 +123,7 @@ func (r *run) refused(cs []store.Change, err error) {
 		return
 	}
 	r.reopen()
-	r.end = nil // where it was to end
+	r.reprieve() // where it was to end
 	r.suspend(err.Error(), nil)
 	r.mu.Unlock()
 }

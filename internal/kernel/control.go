@@ -48,7 +48,7 @@ func (k *Kernel) live(n journal.Number) Live {
 func (e *Engine) Cancel(ctx context.Context, id, reason string) error {
 	return e.order(ctx, order{
 		op: "cancel " + id, id: id, judge: mayCancel, ends: true, kind: journal.CancelAsked, reason: reason,
-		do: func(r *run) { r.cancel(reason, 0, true) },
+		do: func(r *run) { r.finish(cancelledBy(reason, 0), true) },
 	})
 }
 
@@ -203,7 +203,10 @@ func (k *Kernel) order(ctx context.Context, o order) error {
 			}
 			return k.stopped(o.op, "it may or may not be done", "")
 		}
-		if why := r.refusedBy(); refusal(why) {
+		r.mu.Lock()
+		why := r.refusedBy()
+		r.mu.Unlock()
+		if refusal(why) {
 			return &journal.Error{Code: journal.CodeInvalid, Op: o.op, Message: "the store refuses it", Err: why}
 		}
 		if !errors.Is(err, errOpen) {
@@ -219,22 +222,22 @@ func (k *Kernel) order(ctx context.Context, o order) error {
 func (r *run) carryOut(op string, judge judge, ends bool, do func(*run)) (<-chan struct{}, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.resting {
-		return r.awake, errOpen
+	if decided := r.decides(); decided != nil {
+		return decided, errOpen
 	}
 	did := !r.gone() && errors.Is(judge(op, r.asked(ends)), errOpen)
 	if did {
 		do(r)
 	}
-	closes := ends && r.end == nil && r.endsAs() != 0
+	closes := ends && r.ended() == nil && r.ending.as() != 0
 	if closes && r.def == nil && !r.over() {
-		if r.closing != nil {
+		if r.ending.closing() != nil {
 			r.yield(r.values.active()) // to an engine that knows its workflow
 		} else {
 			r.release()
 		}
 	}
-	decided := ends && r.end == nil && !closes && r.values.decided() != 0
+	decided := ends && r.ended() == nil && !closes && r.values.decided() != 0
 	switch {
 	case decided && r.values.isPhaseIn(r.recorded()): // which is durable
 		return nil, judge(op, r.asked(ends))
@@ -259,18 +262,11 @@ func (r *run) recorded() int64 {
 	return r.memo.last
 }
 
-// refusedBy gives the store's refusal of what the run has appended, or nil.
-func (r *run) refusedBy() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.refusal
-}
-
 // asked gives the head by which a command is judged: for one that ends the run,
 // with the status that it will have, or that says so, where that is decided.
 func (r *run) asked(ends bool) journal.Head {
 	h := r.head()
-	if s := cmp.Or(r.endsAs(), r.values.decided()); ends && s != 0 {
+	if s := cmp.Or(r.ending.as(), r.values.decided()); ends && s != 0 {
 		h.Status = s
 	}
 	return h

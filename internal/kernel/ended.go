@@ -15,9 +15,9 @@ import (
 // says so. Where others have the store too, one goroutine asks for all whose end is
 // waited for: when the store's watcher has heard something, and now and then.
 
-// An ending is what those wait for who want the end of a run that is not in
+// An awaitedEnd is what those wait for who want the end of a run that is not in
 // memory.
-type ending struct {
+type awaitedEnd struct {
 	run     journal.Number
 	ended   chan struct{} // closed when the run has ended
 	waiters int
@@ -31,7 +31,7 @@ func (e *Engine) Wait(ctx context.Context, s Started) (journal.Head, Outcome, er
 		if err := e.await(ctx, s.run.done, s.run.k, s.Head); err != nil {
 			return journal.Head{}, Outcome{}, err
 		}
-		if head, out, ended := s.run.ending(); ended && head.Status != journal.ContinuedAsNew {
+		if head, out, ended := s.run.howEnded(); ended && head.Status != journal.ContinuedAsNew {
 			return head, out, nil
 		}
 	}
@@ -122,19 +122,19 @@ func waited(ctx context.Context, h journal.Head) error {
 	}
 }
 
-// ending tells how a run has ended in this residence, if it has.
-func (r *run) ending() (journal.Head, Outcome, bool) {
+// howEnded tells how a run has ended in this residence, if it has.
+func (r *run) howEnded() (journal.Head, Outcome, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.head(), r.result, r.end != nil && r.refusal == nil && r.allDurable()
+	return r.head(), r.ending.outcome(), r.ended() != nil && r.refusedBy() == nil && r.allDurable()
 }
 
-func (s *shared) awaitEnd(n journal.Number) *ending {
+func (s *shared) awaitEnd(n journal.Number) *awaitedEnd {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.ends[n]
 	if e == nil {
-		e = &ending{run: n, ended: make(chan struct{})}
+		e = &awaitedEnd{run: n, ended: make(chan struct{})}
 		s.ends[n] = e
 	}
 	e.waiters++
@@ -145,7 +145,7 @@ func (s *shared) awaitEnd(n journal.Number) *ending {
 }
 
 // awaited says that one of those who wait does so no more.
-func (s *shared) awaited(e *ending) {
+func (s *shared) awaited(e *awaitedEnd) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.waiters--; e.waiters == 0 && s.ends[e.run] == e {

@@ -105,7 +105,7 @@ func (o *operation) stop(reason string) {
 	case isTimer:
 		kind = journal.TimerCancelled
 	}
-	if o.class == isChild && (o.run.closing == nil && o.policy != ChildDetached || o.run.closing != nil && endsWith(o.policy, o.run.closing.last.Status)) {
+	if o.class == isChild && o.run.ending.endsChild(o.policy) {
 		o.run.endChild(o.child, reason)
 	}
 	d := o.mark(&journal.Detail{Reason: reason})

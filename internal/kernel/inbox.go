@@ -357,8 +357,8 @@ func (r *run) command(e *journal.Entry) {
 	done := false
 	switch e.Kind {
 	case journal.CancelAsked:
-		if done = r.endsAs() == 0 && r.values.decided() == 0; done {
-			r.cancel(d.Reason, e.Seq, true)
+		if done = r.ending.as() == 0 && r.values.decided() == 0; done {
+			r.finish(cancelledBy(d.Reason, e.Seq), true)
 		}
 	case journal.SuspendAsked:
 		if done = errors.Is(maySuspend("", r.head()), errOpen); done {

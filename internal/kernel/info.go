@@ -121,7 +121,7 @@ func Leaving(ctx context.Context) bool {
 	}
 	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
-	return s.run.left
+	return s.run.hasLeft()
 }
 
 // EndingBy gives how the run of ctx, a clean-up, will end; nil where it has not failed.
@@ -134,7 +134,7 @@ func EndingBy(ctx context.Context) (*journal.Failure, error) {
 	if top := s.top(); top.cause != nil {
 		return top.cause, nil
 	}
-	return s.run.result.Failure, nil
+	return s.run.ending.outcome().Failure, nil
 }
 
 // top is the outermost of the scopes that one is in.
@@ -155,7 +155,7 @@ func EndingAs(ctx context.Context) (journal.Status, error) {
 	if s.top().cause != nil {
 		return journal.Cancelled, nil
 	}
-	if c := s.run.closing; c != nil {
+	if c := s.run.ending.closing(); c != nil {
 		return c.last.Status, nil
 	}
 	return 0, &journal.Error{Code: journal.CodeMisuse, Op: "ending", Message: "called outside a clean-up"}
@@ -175,12 +175,12 @@ func Over(ctx context.Context) error {
 
 // Fail ends the run of ctx as FAILED with f. It gives the termination error.
 func Fail(ctx context.Context, f *journal.Failure) error {
-	return finishRun(ctx, call{verb: "fail"}, func(r *run) *journal.Error { return r.fail(f) })
+	return finishRun(ctx, call{verb: "fail"}, func(r *run) *journal.Error { return r.finish(failedBy(f), false) })
 }
 
 // CancelRun ends the run of ctx as CANCELLED. It gives the termination error.
 func CancelRun(ctx context.Context, reason string) error {
-	return finishRun(ctx, call{verb: "cancel"}, func(r *run) *journal.Error { return r.cancel(reason, 0, false) })
+	return finishRun(ctx, call{verb: "cancel"}, func(r *run) *journal.Error { return r.finish(cancelledBy(reason, 0), false) })
 }
 
 // EndRun ends the run of ctx with that status, output and failure. It gives the
@@ -195,7 +195,7 @@ func EndRun(ctx context.Context, status journal.Status, data []byte, f *journal.
 	if failure != nil {
 		return &journal.Error{Code: failure.Code, Op: what.String(), Message: failure.Message}
 	}
-	return finishRun(ctx, what, func(r *run) *journal.Error { return r.endAs(status, data, spill, f) })
+	return finishRun(ctx, what, func(r *run) *journal.Error { return r.finish(endedAs(status, data, spill, f), false) })
 }
 
 func finishRun(ctx context.Context, what call, end func(*run) *journal.Error) error {

@@ -240,13 +240,13 @@ func (k *Kernel) drain() {
 func (k *Kernel) leaveAll() {
 	for _, r := range k.residents() {
 		r.mu.Lock()
-		if r.end == nil && !r.left {
+		if !r.over() {
 			r.acquit()
 			r.flush()
 			r.leave()
 		}
 		r.stop(ErrUnloaded)
-		r.cleaning.end(ErrUnloaded)
+		r.ending.stop(ErrUnloaded)
 		r.mu.Unlock()
 	}
 }

@@ -98,7 +98,7 @@ func (t openTurn) seal() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.left:
+	case r.hasLeft():
 	case t.turn == keptTurn && r.kept.isYoung(): // the timer was another one's
 		r.k.late.watch(t)
 	case t.turn == keptTurn:

@@ -38,7 +38,7 @@ func TakeNote(ctx context.Context, n Note) (Outcome, error) {
 	r := s.run
 	defer r.mu.Unlock()
 	op, rec := s.ask(asked{name: n.Name, key: n.Key, class: isNote, inert: n.inert()})
-	if c := r.closing; rec == nil && n.Status.IsDecided() && c != nil && !c.delivered { // how it ends is decided already
+	if c := r.ending.closing(); rec == nil && n.Status.IsDecided() && c != nil && !c.delivered { // how it ends is decided already
 		c.deliver()
 		return Outcome{}, c.end
 	}
@@ -131,9 +131,7 @@ func (r *run) enters(e *journal.Entry) {
 	if before == 0 || r.values.decided() != 0 || r.gone() {
 		return
 	}
-	if r.timeout != nil {
-		r.timeout.Stop()
-	}
+	r.deadline.stop()
 	r.overdue()
 }
 

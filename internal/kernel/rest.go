@@ -55,16 +55,14 @@ func (r *run) considerRest() {
 // nextDue is when the run goes on by itself: at its next timer, retry or time
 // limit, or when its overall timeout passes. Zero is never.
 func (r *run) nextDue() time.Time {
-	return earlier(r.deadline(), r.waits.next())
+	return earlier(r.due(), r.waits.next())
 }
 
 // rest asks the store to let the run leave memory.
 func (r *run) rest() {
-	r.resting, r.awake = true, make(chan struct{})
+	r.startRest()
 	r.operations.stopTimers()
-	if r.timeout != nil {
-		r.timeout.Stop()
-	}
+	r.deadline.stop()
 	r.leaveHead(r.status(), r.head().Cause, r.nextDue())
 	r.asksRest()
 	r.enlist()
@@ -78,26 +76,15 @@ func (r *run) asksRest() {
 
 // rested takes the store's verdict on a rest. It is called with the lock.
 func (r *run) rested(c *store.Change) {
-	gone := r.left
-	if r.resting {
-		r.resting = false
-		close(r.awake)
-	}
-	// Where a claim has given it meanwhile, the store had let it go. Whatever it says
-	// now, another engine may have had the run in between.
-	taken := r.claimed && (c.Verdict != store.Mail || r.k.lease.period > 0 && !gone)
-	if r.claimed = false; taken {
+	refused := c.Verdict == store.Mail
+	stays, taken := r.residence.rested(refused, r.k.lease.period > 0)
+	if taken {
 		r.whenDurable(effect{do: func() { go r.k.takeAfter(r) }})
 	}
-	if taken || c.Verdict != store.Mail {
-		r.leave()
-		if c.Verdict != store.Mail && !r.head().Wake.IsZero() {
-			r.k.wakeBy(r.head().Wake)
-		}
-		return
+	if wake := r.head().Wake; !refused && !wake.IsZero() {
+		r.k.wakeBy(wake)
 	}
-	if gone { // it was parked, or the engine stops
-		r.again = true
+	if !stays {
 		return
 	}
 	r.own(r.k.engine)
@@ -111,15 +98,6 @@ func (r *run) rested(c *store.Change) {
 		r.lookAgain()
 		r.dispatch()
 	}
-}
-
-// awaits notes that a claim has given, or may have, a run that is about to leave
-// this engine: the store has let it go, and the run has not heard of that. When it
-// has left, it is taken again. It gives false where the run does not wait to hear.
-// It is called with the lock.
-func (r *run) awaits() bool {
-	r.claimed = r.claimed || r.resting
-	return r.resting
 }
 
 // takeAfter begins the next residence of a run when the one before is over. By then
@@ -171,11 +149,9 @@ type lingering struct {
 // add has a run looked at later; one that is in the queue already is looked at
 // then. It is called with the run's lock.
 func (l *lingers) add(r *run, at time.Time) {
-	r.idleSince = at
-	if r.lingers {
+	if !r.linger(at) {
 		return
 	}
-	r.lingers = true
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = append(l.queue, lingering{r, at})
@@ -207,11 +183,11 @@ func (l *lingers) restUntil(t time.Time) {
 	l.mu.Unlock()
 	for _, d := range due {
 		d.run.mu.Lock()
-		d.run.lingers = false
+		until := d.run.endLinger()
 		switch {
 		case !d.run.mayRest():
-		case d.run.idleSince.After(t):
-			l.add(d.run, d.run.idleSince)
+		case until.After(t):
+			l.add(d.run, until)
 		default:
 			d.run.rest()
 		}

@@ -243,11 +243,11 @@ func (r *run) advise(kind observe.Kind, path, reason string) {
 // ended gives the termination error where the run, the scope or one that it is
 // in is over.
 func (s *scope) ended() error {
-	if s.run.end != nil {
-		return s.run.end
+	if end := s.run.ended(); end != nil {
+		return end
 	}
 	if f := s.cancelled(); f != nil {
-		if c := s.run.closing; c != nil && f == c.over {
+		if c := s.run.ending.closing(); c != nil && f == c.over {
 			return c.end
 		}
 		return &journal.Error{Code: f.Code, Message: f.Message}

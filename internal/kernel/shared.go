@@ -17,11 +17,11 @@ type shared struct {
 	workflows  map[string]*Workflow
 	listeners  []*Listener
 	subscriber func(context.Context, Event) error // nil for none
-	ends       map[journal.Number]*ending         // of runs that somebody waits for
+	ends       map[journal.Number]*awaitedEnd     // of runs that somebody waits for
 }
 
 func newShared() *shared {
-	return &shared{asking: make(chan struct{}, 1), workflows: map[string]*Workflow{}, ends: map[journal.Number]*ending{}}
+	return &shared{asking: make(chan struct{}, 1), workflows: map[string]*Workflow{}, ends: map[journal.Number]*awaitedEnd{}}
 }
 
 // add adds a workflow. It gives false on a name that is known.

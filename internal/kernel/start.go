@@ -97,16 +97,17 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	r.start = &journal.Detail{Build: k.cfg.Build, Headers: s.Headers, Attributes: s.Attributes}
 	if def == nil || !k.room(r) {
 		r.leaveHead(journal.Pending, "", now)
-		r.left = true
+		r.leave()
 	} else {
-		r.implied, r.start.CleansUp, r.start.Layers = def.CleansUp, def.CleansUp, def.Layers
+		r.ending.imply(def.CleansUp)
+		r.start.CleansUp, r.start.Layers = def.CleansUp, def.Layers
 	}
 	e := journal.Entry{Kind: journal.RunStarted, Status: r.status(), Data: s.Input, Spill: spill, Detail: r.start}
 	if spill != 0 {
 		e.Data = nil
 	}
 	r.append(e)
-	if r.left {
+	if r.hasLeft() {
 		r.whenDurable(effect{do: k.look}) // a slot may have become free, or the workflow known, meanwhile
 	}
 	return r, nil
@@ -142,15 +143,16 @@ func (k *Kernel) admitted(ctx context.Context) error {
 func (k *Kernel) started(op string, s Start, r *run) (Started, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	verdict, found := r.startedAs()
 	switch {
-	case refusal(r.refusal):
-		return Started{}, &journal.Error{Code: journal.CodeInvalid, Op: op, Message: "the store refuses it", Err: r.refusal}
-	case r.noneDurable() && r.verdict == store.Written:
+	case refusal(r.refusedBy()):
+		return Started{}, &journal.Error{Code: journal.CodeInvalid, Op: op, Message: "the store refuses it", Err: r.refusedBy()}
+	case r.noneDurable() && verdict == store.Written:
 		return Started{}, k.stopped(op, unsureStart, againStart)
-	case r.verdict == store.Taken:
-		return Started{}, taken(op, s.ID, r.found)
-	case r.verdict == store.Exists:
-		return Started{Head: r.found, run: k.residentRun(r.found.Number)}, nil
+	case verdict == store.Taken:
+		return Started{}, taken(op, s.ID, found)
+	case verdict == store.Exists:
+		return Started{Head: found, run: k.residentRun(found.Number)}, nil
 	}
 	return Started{Head: r.head(), New: true, run: r}, nil
 }

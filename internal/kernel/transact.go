@@ -236,7 +236,7 @@ func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
 	if free := r.tentatively(w); free || r.holder() == nil {
 		r.sealAll()
 	}
-	for !r.isSealed(w.seq) && !r.left { // workflow code has the turn, and has appended something
+	for !r.isSealed(w.seq) && !r.hasLeft() { // workflow code has the turn, and has appended something
 		if r.mayBreak() { // it may wait for this transaction
 			r.sealAll()
 			break
@@ -303,7 +303,7 @@ func (a *attempt) withdraw(w *proposal, failure *journal.Failure, again bool, ne
 		return false
 	}
 	switch over := r.gone() || o.scope.cancelled() != nil || o.ctx.Err() != nil; {
-	case !over && again, r.left && r.end == nil: // it is made again, here or in the next residence
+	case !over && again, r.hasLeft() && r.ended() == nil: // it is made again, here or in the next residence
 		r.replace(w.seq, journal.Entry{Kind: journal.StatusChanged})
 		r.dispatch()
 		return false

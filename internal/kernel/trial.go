@@ -83,7 +83,7 @@ func (r *run) call() {
 
 // claim is the record of a claim, the trial of that number if it is above 0.
 func (r *run) claim(trial int) journal.Entry {
-	d := &journal.Detail{Build: r.k.cfg.Build, Engine: r.k.engine, CleansUp: r.implied, Attempt: trial}
+	d := &journal.Detail{Build: r.k.cfg.Build, Engine: r.k.engine, CleansUp: r.ending.isImplied(), Attempt: trial}
 	if r.status() == journal.Pending { // it begins
 		d.Layers = r.def.Layers
 	}

@@ -256,7 +256,7 @@ func (r *run) hold(b *branch) {
 // wait for more.
 func (r *run) endTurn() {
 	r.free()
-	if !r.left && !r.keep() {
+	if !r.hasLeft() && !r.keep() {
 		r.sealAll()
 	}
 }
@@ -348,7 +348,7 @@ func (r *run) tellStatus() {
 // The language gives no way to end a goroutine without running its deferred
 // functions, so they run; durable calls in them come here again.
 func (r *run) stay() {
-	if r.left {
+	if r.hasLeft() {
 		runtime.Goexit()
 	}
 }
