@@ -140,10 +140,7 @@ func (o *operation) execute() {
 	r := o.run
 	r.mu.Lock()
 	a := o.attempt
-	if a != nil && r.frozen {
-		r.holdBack(o)
-	}
-	if a == nil || r.frozen || r.gone() {
+	if frozen := r.holdBack(o); a == nil || frozen || r.gone() {
 		r.mu.Unlock()
 		r.k.land()
 		return

@@ -166,20 +166,49 @@ func (r *run) endChild(child journal.RunID, why string) {
 // it may have told that one. What ends from now on tells this one. It is called with the
 // lock.
 func (r *run) adopt(o *operation) {
-	if r.adopted = append(r.adopted, o); len(r.adopted) == 1 && !r.adopting {
-		r.adopting = true
-		r.fetching++
+	if r.adoption.add(o) {
+		r.inbox.hold()
 		go r.askAfterChildren()
 	}
 }
+
+// An adoption is the children that an earlier run of the chain has begun, whose ends are
+// to be asked for.
+//
+// Invariant: while it has children, or their ends are on their way, somebody asks, and only
+// one. It is guarded by its run's mu.
+type adoption struct {
+	children []*operation
+	asking   bool
+}
+
+// add adds a child. It reports whether somebody is to ask.
+func (d *adoption) add(o *operation) (first bool) {
+	d.children = append(d.children, o)
+	first = !d.asking
+	d.asking = true
+	return first
+}
+
+// take takes the children whose ends are to be asked for.
+func (d *adoption) take() []*operation {
+	some := d.children
+	d.children = nil
+	return some
+}
+
+// end notes that nobody asks any more.
+func (d *adoption) end() { d.asking = false }
 
 // askAfterChildren asks for all those whose code has come to them meanwhile.
 func (r *run) askAfterChildren() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for !r.gone() && len(r.adopted) > 0 {
-		some := r.adopted
-		r.adopted = nil
+	for !r.gone() {
+		some := r.adoption.take()
+		if len(some) == 0 {
+			break
+		}
 		r.mu.Unlock()
 		ends, err := r.k.endsOf(some)
 		r.mu.Lock()
@@ -197,8 +226,8 @@ func (r *run) askAfterChildren() {
 			}
 		}
 	}
-	r.adopting = false
-	r.fetching--
+	r.adoption.end()
+	r.inbox.letGo()
 	if !r.gone() {
 		r.dispatch()
 	}

@@ -203,7 +203,7 @@ func (r *run) finish(t termination, outside bool) *journal.Error {
 		}
 		return c.end
 	}
-	r.frozen = false // it ends, also where it was suspended
+	r.lift() // it ends, also where it was suspended
 	c := &closing{run: r, termination: t}
 	switch {
 	case outside && r.ending.as() != 0: // its code comes to the end that is recorded

@@ -67,11 +67,9 @@ func (r *run) committed(cs []store.Change) {
 	}
 	r.stableTo(c.Entries)
 	r.weigh(false)
-	if r.fetching == 0 {
-		r.inbox.settled(r.lastDurable())
-	}
-	if c.Create && c.Found.Mail > r.inbox.mail {
-		r.inbox.saw(c.Found.Mail) // it has found messages
+	r.inbox.settled(r.lastDurable())
+	if c.Create {
+		r.inbox.found(c.Found.Mail)
 	}
 	if c.Rest {
 		r.rested(c)

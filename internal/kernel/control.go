@@ -76,7 +76,7 @@ func (e *Engine) Resume(ctx context.Context, id string) error {
 		},
 		do: func(r *run) {
 			asked.Store(true)
-			if r.frozen {
+			if r.isFrozen() {
 				r.thaw(0)
 			} else {
 				r.append(journal.Entry{Kind: journal.RunResumed})

@@ -12,16 +12,50 @@ import (
 // to is recorded. When the last one has ended, the run leaves memory. Where it is resumed
 // before, it thaws in place, and takes up what has come meanwhile.
 
+// A freezing says whether a run is frozen.
+//
+// Invariant: an attempt that was to begin while the run is frozen is held back, and begins
+// when it thaws. It is guarded by its run's mu.
+type freezing struct {
+	on   bool
+	held []*operation // whose attempts are held back
+}
+
+// isFrozen reports whether the run is suspended while steps in flight go on.
+func (z *freezing) isFrozen() bool { return z.on }
+
+// solidify freezes the run.
+func (z *freezing) solidify() { z.on = true }
+
+// hold keeps an attempt of a frozen run from beginning. It reports whether the run is
+// frozen.
+func (z *freezing) holdBack(o *operation) bool {
+	if z.on && o.attempt != nil && !slices.Contains(z.held, o) {
+		z.held = append(z.held, o)
+	}
+	return z.on
+}
+
+// lift ends that the run is frozen: it comes to its end.
+func (z *freezing) lift() { z.on = false }
+
+// melt ends that the run is frozen. It returns the operations whose attempts may begin now.
+func (z *freezing) melt() []*operation {
+	held := z.held
+	z.on, z.held = false, nil
+	return held
+}
+
 // freeze suspends the run.
 func (r *run) freeze(d *journal.Detail) {
 	if r.operations.executing() == 0 {
 		r.suspendWith(d)
 		return
 	}
-	if r.gone() || r.frozen {
+	if r.gone() || r.isFrozen() {
 		return
 	}
-	r.frozen = true
+	r.solidify()
 	r.because(suspended(d.Reason))
 	r.outside(journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Detail: d})
 	r.flush()
@@ -30,7 +64,7 @@ func (r *run) freeze(d *journal.Detail) {
 // stayFrozen is what a frozen run does instead of going on.
 func (r *run) stayFrozen() {
 	r.commands()
-	if !r.frozen || r.gone() {
+	if !r.isFrozen() || r.gone() {
 		return
 	}
 	r.flush()
@@ -51,11 +85,9 @@ func (r *run) thaw(mail int64) {
 	if mail != 0 {
 		d = &journal.Detail{Mail: mail}
 	}
-	r.frozen = false
+	held := r.melt()
 	r.because("")
 	r.outside(journal.Entry{Kind: journal.RunResumed, Status: r.values.active(), Detail: d})
-	held := r.heldBack
-	r.heldBack = nil
 	for _, o := range held {
 		if o.attempt != nil {
 			r.whenDurable(effect{begin: o})
@@ -65,11 +97,4 @@ func (r *run) thaw(mail int64) {
 	r.lookAgain()
 	r.flush()
 	r.dispatch()
-}
-
-// holdBack keeps an attempt of a frozen run from beginning.
-func (r *run) holdBack(o *operation) {
-	if !slices.Contains(r.heldBack, o) {
-		r.heldBack = append(r.heldBack, o)
-	}
 }

@@ -38,8 +38,31 @@ type inbox struct {
 	page   []journal.Entry  // messages of one name after whole
 	scans  map[string]int64 // by name: up to where pages have come
 	begun  int64            // how often the scans were begun anew
+	asking int              // questions to the store, and looks into the inbox, on their way: the run stays in memory
 	taking map[int64]int64  // by number the entries that take messages and may not be durable, as far as a question to the store can tell
 }
+
+// hold counts a question to the store, or a look into the inbox, that is on its way.
+func (in *inbox) hold() { in.asking++ }
+
+// letGo counts one that is over.
+func (in *inbox) letGo() { in.asking-- }
+
+// isHeld reports whether one is on its way.
+func (in *inbox) isHeld() bool { return in.asking > 0 }
+
+// known is up to where every command is known.
+func (in *inbox) known() int64 { return in.seen }
+
+// found takes in how many messages a new run has found.
+func (in *inbox) found(mail int64) {
+	if mail > in.mail {
+		in.saw(mail)
+	}
+}
+
+// isTaken reports whether a message was taken by an entry that may not be durable.
+func (in *inbox) isTaken(number int64) bool { return in.taking[number] != 0 }
 
 // begin fills the inbox of a run that was claimed.
 func (in *inbox) begin(mail int64, messages []journal.Entry, more bool) {
@@ -154,8 +177,11 @@ func (in *inbox) remove(number, seq int64) {
 }
 
 // settled forgets which messages were taken by entries up to that one, which are
-// durable: the store gives them no more.
+// durable: the store gives them no more. What is asked already may still have them.
 func (in *inbox) settled(durable int64) {
+	if in.asking > 0 {
+		return
+	}
 	maps.DeleteFunc(in.taking, func(_, seq int64) bool { return seq <= durable })
 }
 
@@ -217,10 +243,10 @@ func (r *run) arrived(e *journal.Entry) {
 		r.command(e)
 		return
 	}
-	if r.frozen {
+	if r.isFrozen() {
 		return
 	}
-	r.fetching++
+	r.inbox.hold()
 	for o := range r.waits.of(addressOf(e)) {
 		if o.wants(e) {
 			o.offer()
@@ -229,17 +255,17 @@ func (r *run) arrived(e *journal.Entry) {
 			break
 		}
 	}
-	r.fetching--
+	r.inbox.letGo()
 }
 
 // lookAgain has every open wait look into the inbox, the one that has waited longest
 // first. The run stays in memory until all of them have, and its caller dispatches then.
 func (r *run) lookAgain() {
-	r.fetching++
+	r.inbox.hold()
 	for _, o := range r.operations.forMessage() {
 		o.offer()
 	}
-	r.fetching--
+	r.inbox.letGo()
 }
 
 // seek asks the store for messages that are not in memory, where a wait may be
@@ -247,7 +273,7 @@ func (r *run) lookAgain() {
 // name. It is called when no code of the run can go on.
 func (r *run) seek() {
 	in := &r.inbox
-	if !in.partial() || !r.waits.anyForMessage() || r.fetching > 0 {
+	if !in.partial() || !r.waits.anyForMessage() || r.inbox.isHeld() {
 		return
 	}
 	asked := in.mail
@@ -294,12 +320,12 @@ func (r *run) readCommands() bool {
 // ask asks the store for untaken messages and calls then with the lock. The run
 // stays in memory meanwhile.
 func (r *run) ask(messages store.Range, then func([]journal.Entry)) {
-	r.fetching++
+	r.inbox.hold()
 	go func() {
 		found, err := r.k.loadMessages(r.number(), messages)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.fetching--
+		r.inbox.letGo()
 		if r.gone() {
 			return
 		}
@@ -366,7 +392,7 @@ func (r *run) command(e *journal.Entry) {
 			r.freeze(&journal.Detail{Reason: suspended(d.Reason), Mail: e.Seq})
 		}
 	case journal.ResumeAsked:
-		if done = r.frozen; done {
+		if done = r.isFrozen(); done {
 			r.thaw(e.Seq)
 		}
 	case journal.TimerCancelled:

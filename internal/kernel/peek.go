@@ -67,11 +67,11 @@ func Peek(ctx context.Context, l Look) ([]journal.Entry, error) {
 func (r *run) peek(l Look) ([]journal.Entry, error) {
 	r.mu.Lock()
 	messages, partial := l.cut(r.inbox.signals(l.Name)), r.inbox.partial()
-	r.fetching++
+	r.inbox.hold()
 	r.mu.Unlock()
 	defer func() {
 		r.mu.Lock()
-		r.fetching--
+		r.inbox.letGo()
 		r.mu.Unlock()
 	}()
 	if partial {
@@ -164,12 +164,12 @@ func (s *scope) signalOf(number int64) (string, error) {
 		return "", nil
 	}
 	r.reads(1)
-	r.fetching++
+	r.inbox.hold()
 	r.mu.Unlock()
 	messages, err := r.k.loadMessages(r.number(), store.Range{From: number, Limit: 1})
 	r.mu.Lock()
 	r.reads(-1)
-	r.fetching--
+	r.inbox.letGo()
 	r.stay()
 	if err != nil {
 		return "", err

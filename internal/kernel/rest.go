@@ -28,7 +28,7 @@ import (
 // read, and no wait can be ended by a context that the author made.
 func (r *run) mayRest() bool {
 	if r.gone() || r.holder() != nil || r.isTentative() || r.canGoOn() ||
-		!r.operations.mayLeave() || r.fetching > 0 || r.isReading() || !r.waits.any() {
+		!r.operations.mayLeave() || r.inbox.isHeld() || r.isReading() || !r.waits.any() {
 		return false
 	}
 	return r.allParked()
@@ -71,7 +71,7 @@ func (r *run) rest() {
 // asksRest has the head that is to be written leave memory only if the run has
 // seen every message.
 func (r *run) asksRest() {
-	r.restHead(r.inbox.seen)
+	r.restHead(r.inbox.known())
 }
 
 // rested takes the store's verdict on a rest. It is called with the lock.

@@ -40,18 +40,15 @@ type run struct {
 	log
 	turns
 	residence
-	kept       keeping
-	inbox      inbox
-	values     values
-	frozen     bool         // suspended, and steps in flight go on
-	heldBack   []*operation // whose attempts may begin when it is not frozen any more
+	kept   keeping
+	inbox  inbox
+	values values
+	freezing
 	letters    letters
 	start      *journal.Detail // of the run's first entry
 	operations operations
 	waits      waits
-	fetching   int          // questions to the store about the inbox, and about children
-	adopted    []*operation // children of an earlier run whose ends are to be asked for
-	adopting   bool         // somebody asks
+	adoption   adoption
 	ending     ending
 	deadline   alarm            // of the overall timeout
 	paths      map[int64]shown  // of the scopes, where somebody observes

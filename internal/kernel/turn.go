@@ -264,7 +264,7 @@ func (r *run) endTurn() {
 // dispatch gives the turn to the next branch that can go on, delivering facts
 // until there is one. It does nothing while somebody has the turn.
 func (r *run) dispatch() {
-	if r.frozen && !r.gone() {
+	if r.isFrozen() && !r.gone() {
 		r.stayFrozen()
 		return
 	}
@@ -295,7 +295,7 @@ func (r *run) dispatch() {
 			continue
 		}
 		r.commands()
-		if r.frozen {
+		if r.isFrozen() {
 			return
 		}
 		if !r.canGoOn() {

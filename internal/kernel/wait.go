@@ -212,7 +212,7 @@ func (o *operation) elapsed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case o.timer == nil || o.settled || r.frozen || r.gone():
+	case o.timer == nil || o.settled || r.isFrozen() || r.gone():
 	case time.Until(o.due) > 0:
 		o.arm()
 	case o.class == isTimer:
@@ -231,13 +231,13 @@ func (o *operation) elapsed() {
 // by now, which the store is asked for first.
 func (o *operation) expire() {
 	r := o.run
-	r.fetching++
+	r.inbox.hold()
 	o.timer = nil
 	go func() {
 		err := r.k.persist(r.k.collect)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.fetching--
+		r.inbox.letGo()
 		if err != nil || o.settled || r.gone() {
 			return
 		}
