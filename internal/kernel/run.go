@@ -55,12 +55,7 @@ type run struct {
 	unheard    bool             // a client has made it, and observers have not heard
 	bytes      int64            // of the journal that it was claimed with
 	broken     *journal.Failure // why that cannot be replayed; nil where it can
-	trial      trialState
-	tries      int    // trials that were before
-	tried      int64  // the record of the trial
-	acquitted  func() // ends it
-
-	entered int64 // the last entry when the code began here
+	trial      trial
 }
 
 // newRun gives the residence of the run with that head.
@@ -204,7 +199,7 @@ func (r *run) unreadable(err error) {
 // memory and is due again after a while. It keeps its finished steps.
 func (r *run) panicked(f *journal.Failure) {
 	failures := 1
-	if r.memo != nil && r.last() == r.entered {
+	if r.memo != nil && r.trial.isIdle(r.last()) {
 		failures = r.memo.failures + 1
 	}
 	after, again := r.def.Panics(failures)

@@ -37,6 +37,58 @@ const (
 	onTrial
 )
 
+// A trial says where a run stands that may kill its engines, and where its code began.
+//
+// Invariants: a run that is awaiting is in line, and its code is not called; one that is on
+// trial has record as the entry that says so, which was durable before its code was called.
+// It is guarded by its run's mu, but for before, which never changes while the run is in
+// line.
+type trial struct {
+	state   trialState
+	before  int   // trials that were before
+	record  int64 // the record of the trial
+	limit   alarm
+	entered int64 // the last entry when the code began here
+}
+
+// isAwaiting reports whether the run is in line.
+func (t *trial) isAwaiting() bool { return t.state == awaiting }
+
+// isOn reports whether the trial goes on.
+func (t *trial) isOn() bool { return t.state == onTrial }
+
+// await puts the run in line.
+func (t *trial) await() { t.state = awaiting }
+
+// recordAs notes the record of the trial.
+func (t *trial) recordAs(seq int64) { t.record = seq }
+
+// start notes that the trial goes on, and has f called when it has lasted long.
+func (t *trial) start(f func()) {
+	t.state = onTrial
+	t.limit.set(trialLimit, f)
+}
+
+// end ends the trial where the run has left, or something later than its record is durable.
+// It reports whether it has.
+func (t *trial) end(left bool, durable int64) bool {
+	if t.state == noTrial || !left && (t.state == awaiting || durable <= t.record) {
+		return false
+	}
+	t.state = noTrial
+	t.limit.stop()
+	return true
+}
+
+// mayAcquit reports whether the run has recorded nothing since its trial has begun.
+func (t *trial) mayAcquit(last int64) bool { return t.state == onTrial && last == t.record }
+
+// enter notes where the code begins.
+func (t *trial) enter(last int64) { t.entered = last }
+
+// isIdle reports whether the code has recorded nothing since it began.
+func (t *trial) isIdle(last int64) bool { return last == t.entered }
+
 // trials has the suspects of an engine. Its lock is taken after a run's.
 type trials struct {
 	mu      sync.Mutex
@@ -63,8 +115,9 @@ func (r *run) begin(trials int, suspect, record bool) {
 		r.suspend(fmt.Sprintf("%d engines in a row died while executing it, the last %d while no other suspect was executed", shared+trials, trials), nil)
 		return
 	}
-	if r.tries = trials; suspect && r.k.trials.add(r) {
-		r.trial = awaiting
+	r.trial.before = trials
+	if suspect && r.k.trials.add(r) {
+		r.trial.await()
 		r.commands()
 		return
 	}
@@ -76,7 +129,7 @@ func (r *run) begin(trials int, suspect, record bool) {
 
 // call calls the code.
 func (r *run) call() {
-	r.entered = r.last()
+	r.trial.enter(r.last())
 	r.hold(r.root)
 	r.commands()
 }
@@ -100,7 +153,7 @@ func (t *trials) add(r *run) bool {
 	if len(t.waiting) > k.cfg.Capacity/2 {
 		return false
 	}
-	at := slices.IndexFunc(t.waiting, func(w *run) bool { return w.tries > r.tries })
+	at := slices.IndexFunc(t.waiting, func(w *run) bool { return w.trial.before > r.trial.before })
 	if at < 0 {
 		at = len(t.waiting)
 	}
@@ -141,10 +194,10 @@ func (t *trials) over(r *run) {
 func (r *run) try() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.gone() || r.trial != awaiting {
+	if r.gone() || !r.trial.isAwaiting() {
 		return // it tells when it departs
 	}
-	r.tried = r.append(r.claim(r.tries + 1))
+	r.trial.recordAs(r.append(r.claim(r.trial.before + 1)))
 	r.sealAll()
 	r.whenDurable(effect{do: func() {
 		r.mu.Lock()
@@ -152,24 +205,18 @@ func (r *run) try() {
 		if r.gone() {
 			return
 		}
-		r.trial = onTrial
-		limit := time.AfterFunc(trialLimit, r.passesLimit)
-		r.acquitted = func() {
-			limit.Stop()
-			r.k.trials.over(r)
-		}
+		r.trial.start(func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.acquit()
+		})
 		r.call()
 	}})
 }
 
 // weigh ends a trial once something later is durable, or the run has left.
 func (r *run) weigh(left bool) {
-	switch {
-	case r.trial == onTrial && (left || r.isDurable(r.tried+1)):
-		r.trial = noTrial
-		r.acquitted()
-	case r.trial == awaiting && left:
-		r.trial = noTrial
+	if r.trial.end(left, r.lastDurable()) {
 		r.k.trials.over(r)
 	}
 }
@@ -177,14 +224,8 @@ func (r *run) weigh(left bool) {
 // acquit records that the run has not killed this engine: its code has come to where it
 // waits, its trial has lasted long, or the engine stops.
 func (r *run) acquit() {
-	if r.trial == onTrial && r.last() == r.tried && !r.gone() {
+	if r.trial.mayAcquit(r.last()) && !r.gone() {
 		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.status()})
 		r.flush()
 	}
-}
-
-func (r *run) passesLimit() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.acquit()
 }

@@ -268,7 +268,7 @@ func (r *run) dispatch() {
 		r.stayFrozen()
 		return
 	}
-	if r.trial == awaiting && !r.gone() {
+	if r.trial.isAwaiting() && !r.gone() {
 		r.commands()
 		r.flush()
 		return
@@ -315,7 +315,7 @@ func (r *run) idle() {
 		r.tellReplayed(false)
 	}
 	r.tellStatus()
-	if r.trial == onTrial && !r.operations.flies() && r.allParked() {
+	if r.trial.isOn() && !r.operations.flies() && r.allParked() {
 		r.acquit()
 	}
 	if !r.keep() {
