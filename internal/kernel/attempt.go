@@ -295,7 +295,7 @@ func (o *operation) failed(a *attempt, failure *journal.Failure, next upshot) {
 	if c := failure.ClassOf(); c != nil && c.Class == journal.ClassPark {
 		r.append(journal.Entry{Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.mark(d)})
 		r.operations.land(o)
-		r.suspend(c.Message, failure)
+		r.suspend(&journal.Detail{Reason: c.Message, Failure: failure})
 		return
 	}
 	if next.again {

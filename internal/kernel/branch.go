@@ -1,7 +1,10 @@
 package kernel
 
 import (
+	"context"
+	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/journal"
@@ -53,10 +56,80 @@ func (b *branch) main() {
 			r.mu.Lock()
 		}
 		if f != nil && !r.gone() {
-			r.panicked(f)
+			b.panicked(f)
 		}
 		b.end()
 	})
+}
+
+// execute is what the root branch does: the workflow function, from the top.
+func (b *branch) execute(ctx context.Context) {
+	r := b.run
+	input, seq := r.values.startInput()
+	if seq != 0 {
+		var err error
+		if input, err = r.k.fetch(r.number(), seq); err != nil {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.stay()
+			if r.ended() == nil {
+				b.unreadable(err)
+			}
+			b.end()
+			return
+		}
+		r.mu.Lock()
+		r.values.fetchedInput(input)
+		r.mu.Unlock()
+	}
+	var data []byte
+	var failure *journal.Failure
+	b.workflow(func() { data, failure = r.def.Body(ctx, input) })
+	spill := journal.Number(0)
+	if failure == nil {
+		spill, failure = b.scope.spillOver("the output", &data)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stay()
+	if b.state == isOutside {
+		b.rejoin()
+		r.stay()
+	}
+	switch {
+	case r.ended() != nil:
+	case r.ending.closing() != nil: // what it returns does not count any more
+		r.ending.closing().deliver()
+	default:
+		b.concludes(data, spill, failure)
+	}
+	b.end()
+}
+
+// concludes ends the run by what its function returned.
+func (b *branch) concludes(data []byte, spill journal.Number, failure *journal.Failure) {
+	r := b.run
+	if r.memo != nil && !r.lent() {
+		if err := r.memo.closing(0); err != nil {
+			b.mismatch(err)
+		}
+		r.tellReplayed(true)
+	}
+	if failure == nil {
+		r.finish(completedWith(data, spill), false)
+		return
+	}
+	if c := failure.OwnClass(); c != nil {
+		switch c.Class {
+		case journal.ClassRetry:
+			b.panicked(failure)
+			return
+		case journal.ClassPark:
+			r.suspend(&journal.Detail{Reason: c.Message, Failure: failure})
+			return
+		}
+	}
+	r.finish(failedBy(failure), false)
 }
 
 // park gives the turn up until the branch is made ready and gets it again. It is called
@@ -116,11 +189,11 @@ func (b *branch) returned(data []byte, failure *journal.Failure) {
 	if r.ended() == nil && b.scope.cancelled() == nil {
 		if r.memo != nil && !r.lent() {
 			if err := r.memo.closing(b.scope.id); err != nil {
-				r.mismatch(err)
+				b.mismatch(err)
 			}
 		}
 		if c := failure.OwnClass(); c != nil && c.Class == journal.ClassPark {
-			r.suspend(c.Message, failure)
+			r.suspend(&journal.Detail{Reason: c.Message, Failure: failure})
 			runtime.Goexit()
 		}
 		b.op.outcome = Outcome{Data: data, Failure: failure}
@@ -150,4 +223,57 @@ func abortFailure(who string, a *guard.Abort) *journal.Failure {
 		f.Message = who + " panicked: " + a.Text()
 	}
 	return f
+}
+
+// mismatch parks the run because its code does not fit its journal, and ends
+// the calling goroutine. What this turn appended is dropped.
+func (b *branch) mismatch(err error) {
+	r := b.run
+	r.unappend()
+	r.suspend(&journal.Detail{
+		Reason:  "nondeterministic: " + err.Error(),
+		Failure: &journal.Failure{Code: journal.CodeNondeterministic, Message: err.Error()},
+	})
+	runtime.Goexit()
+}
+
+// unreadable parks the run because a payload of its journal cannot be read, and
+// ends the calling goroutine.
+func (b *branch) unreadable(err error) {
+	b.run.suspend(unreadable(err))
+	runtime.Goexit()
+}
+
+// unreadable says of a run that it is parked because something of it cannot be read.
+func unreadable(err error) *journal.Detail {
+	return &journal.Detail{Reason: err.Error(), Failure: &journal.Failure{Code: journal.CodeCorrupt, Message: err.Error()}}
+}
+
+// panicked has the run's code replayed later, from the journal: the run leaves
+// memory and is due again after a while. It keeps its finished steps.
+func (b *branch) panicked(f *journal.Failure) {
+	r := b.run
+	failures := 1
+	if r.memo != nil && r.trial.isIdle(r.last()) {
+		failures = r.memo.failures + 1
+	}
+	after, again := r.def.Panics(failures)
+	if !again {
+		r.suspend(&journal.Detail{
+			Reason: fmt.Sprintf("its code failed %d times in a row: %s", failures, f.Message), Failure: f, Failures: failures,
+		})
+		return
+	}
+	due := time.Now().Add(after).Round(0)
+	if deadline := r.due(); !deadline.IsZero() && deadline.Before(due) {
+		due = deadline
+	}
+	r.leaveHead(journal.Waiting, f.Message, due)
+	r.append(journal.Entry{
+		Kind: journal.RunRetrying, Status: journal.Waiting,
+		Detail: &journal.Detail{Failure: f, Failures: failures, Due: due},
+	})
+	r.leave()
+	r.sealAll()
+	r.whenDurable(effect{do: func() { r.k.wakeBy(due) }})
 }

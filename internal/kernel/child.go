@@ -41,7 +41,7 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 		return nil, "", err
 	}
 	r := s.run
-	spill, failure := r.spillOver("the input", &c.Input)
+	spill, failure := s.spillOver("the input", &c.Input)
 	if failure != nil {
 		return nil, "", &journal.Error{Code: failure.Code, Op: what.String(), Message: failure.Message}
 	}
@@ -155,11 +155,13 @@ func endsWith(policy string, status journal.Status) bool {
 	return policy == ChildEnds || policy == ChildStays && status == journal.Cancelled
 }
 
-// endChild has the child of an operation cancelled.
-func (r *run) endChild(child journal.RunID, why string) {
-	if n, ok := child.Number(r.k.database()); ok {
-		r.send(outgoing{post: asksCancel(r.head().ID, child, n, why)})
+// cancelOf has a child of a run cancelled; it is empty where that has no number here.
+func cancelOf(r *run, child journal.RunID, why string) outgoing {
+	n, ok := child.Number(r.k.database())
+	if !ok {
+		return outgoing{}
 	}
+	return outgoing{post: asksCancel(r.head().ID, child, n, why)}
 }
 
 // adopt asks the store how a child has ended that an earlier run of the chain has begun:

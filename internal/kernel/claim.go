@@ -372,7 +372,7 @@ func (r *run) leaveBroken() {
 		return
 	}
 	if !parked(r.head()) {
-		r.suspendWith(d)
+		r.suspend(d)
 		return
 	}
 	for !r.gone() {
@@ -384,7 +384,7 @@ func (r *run) leaveBroken() {
 		case e.Kind == journal.ResumeAsked:
 			d.Mail = e.Seq
 			r.inbox.remove(e.Seq, r.last()+1)
-			r.suspendWith(d)
+			r.suspend(d)
 		default:
 			own := *e
 			r.command(&own)

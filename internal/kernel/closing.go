@@ -267,17 +267,17 @@ func (c *closing) deliver() {
 	left := r.ending.left(c)
 	c.over = &journal.Failure{Code: c.end.Code, Message: c.end.Message}
 	r.root.scope.over = c.over
-	r.stopCancelled(c.why)
+	r.root.scope.stop(c.why)
 	r.deadline.stop()
 	r.whenDurable(effect{do: func() { r.stop(c.end) }})
-	r.clean(left, nil)
+	clean(r, left, nil)
 }
 
-// cleanBranch begins the clean-ups that were planned in a branch, which was cancelled.
-func (r *run) cleanBranch(in *scope) {
-	left := r.ending.takeOf(in)
+// cleanUp begins the clean-ups that were planned in the scope, which was cancelled.
+func (s *scope) cleanUp() {
+	left := s.run.ending.takeOf(s)
 	if len(left) > 0 {
-		r.clean(left, in.over)
+		clean(s.run, left, s.over)
 	}
 }
 
@@ -292,7 +292,7 @@ func (s *scope) isWithin(other *scope) bool {
 }
 
 // clean begins a cleaning.
-func (r *run) clean(left []*cleanup, by *journal.Failure) {
+func clean(r *run, left []*cleanup, by *journal.Failure) {
 	c := &cleaning{run: r, ctx: r.ending.clean(r.ctx), left: left, by: by}
 	c.next()
 }

@@ -122,7 +122,7 @@ func (r *run) refused(cs []store.Change, err error) {
 	}
 	r.reopen()
 	r.reprieve() // where it was to end
-	r.suspend(err.Error(), nil)
+	r.suspend(&journal.Detail{Reason: err.Error()})
 	r.mu.Unlock()
 }
 

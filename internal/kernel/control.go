@@ -239,7 +239,7 @@ func (r *run) carryOut(op string, judge judge, ends bool, do func(*run)) (<-chan
 	}
 	decided := ends && r.ended() == nil && !closes && r.values.decided() != 0
 	switch {
-	case decided && r.values.isPhaseIn(r.recorded()): // which is durable
+	case decided && r.values.isPhaseIn(r.memo.reaches()): // which is durable
 		return nil, judge(op, r.asked(ends))
 	case r.over() && closes:
 		return r.done, judge(op, r.asked(ends))
@@ -252,14 +252,6 @@ func (r *run) carryOut(op string, judge judge, ends bool, do func(*run)) (<-chan
 		return done, judge(op, r.asked(ends))
 	}
 	return nil, judge(op, r.asked(ends))
-}
-
-// recorded is up to where the run's journal was when it was claimed.
-func (r *run) recorded() int64 {
-	if r.memo == nil {
-		return 0
-	}
-	return r.memo.last
 }
 
 // asked gives the head by which a command is judged: for one that ends the run,

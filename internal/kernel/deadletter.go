@@ -66,7 +66,7 @@ func DeadLetter(ctx context.Context, l Letter) error {
 		return err
 	}
 	r := s.run
-	spill, failure := r.spillOver("the dead letter", &l.Data)
+	spill, failure := s.spillOver("the dead letter", &l.Data)
 	if failure != nil {
 		return &journal.Error{Code: failure.Code, Op: what.String(), Message: failure.Message}
 	}
@@ -85,7 +85,7 @@ func DeadLetter(ctx context.Context, l Letter) error {
 		return noNumber(what.String(), err)
 	}
 	id := s.letterID(l.Step, l.Key)
-	c := r.letter(n, id, l, spill)
+	c := newLetter(r, n, id, l, spill)
 	e := journal.Entry{Kind: journal.DeadLettered, Op: op, Detail: &journal.Detail{
 		Failure: l.Failure, Other: c.Head.ID, Letters: []string{id},
 	}}
@@ -95,8 +95,8 @@ func DeadLetter(ctx context.Context, l Letter) error {
 	return nil
 }
 
-// letter makes the run of a dead letter.
-func (r *run) letter(n journal.Number, id string, l Letter, spill journal.Number) *store.Change {
+// newLetter makes the run of a dead letter.
+func newLetter(r *run, n journal.Number, id string, l Letter, spill journal.Number) *store.Change {
 	now := time.Now()
 	start := journal.Entry{
 		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: l.Data, Spill: spill,

@@ -107,12 +107,17 @@ func (r *run) terminate(t termination) {
 			o.stop(t.why)
 		case isChild:
 			if endsWith(o.policy, e.Status) {
-				r.endChild(o.child, t.why)
+				r.send(cancelOf(r, o.child, t.why))
 			}
 		}
 	}
-	if r.memo != nil {
-		r.terminateRecorded(e.Status, t.why)
+	steps, children := r.memo.leftOpen(e.Status)
+	for _, rec := range steps {
+		d := &journal.Detail{Reason: t.why, Async: rec.class == isAsync}
+		r.append(journal.Entry{Kind: journal.StepCancelled, Op: rec.op, Detail: d})
+	}
+	for _, rec := range children {
+		r.send(cancelOf(r, rec.other, t.why))
 	}
 	r.deadline.stop()
 	r.endBy(t.end)
@@ -139,20 +144,6 @@ func (r *run) terminate(t termination) {
 	r.sealAll()
 }
 
-// terminateRecorded ends what the journal says goes on and the code of this
-// residence has not asked for.
-func (r *run) terminateRecorded(status journal.Status, why string) {
-	for _, rec := range r.memo.open() {
-		d := &journal.Detail{Reason: why, Async: rec.class == isAsync}
-		r.append(journal.Entry{Kind: journal.StepCancelled, Op: rec.op, Detail: d})
-	}
-	for _, rec := range r.memo.order {
-		if rec.class == isChild && !rec.asked && rec.ended == nil && endsWith(rec.policy, status) {
-			r.endChild(rec.other, why)
-		}
-	}
-}
-
 // ContinueAsNew ends the run of ctx and has a successor go on with that input
 // under the same workflow ID, from its beginning and with an empty journal. In
 // the same commit it gets the messages that nobody has taken and the named timers
@@ -163,7 +154,7 @@ func ContinueAsNew(ctx context.Context, input []byte) error {
 	if err != nil {
 		return err
 	}
-	spill, failure := s.run.spillOver("the input", &input)
+	spill, failure := s.spillOver("the input", &input)
 	if failure != nil {
 		return &journal.Error{Code: failure.Code, Op: what.String(), Message: failure.Message}
 	}
@@ -180,7 +171,7 @@ func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
 		return &journal.Error{Code: journal.CodeStopped, Op: "continue as new", Err: err}
 	}
 	id := journal.MakeRunID(r.k.database(), n)
-	timers := r.openTimers()
+	timers := r.operations.openTimers(r.memo, r.head().ID)
 	end := &journal.Error{Code: journal.CodeCompleted, Message: "the workflow has continued as new"}
 	r.terminate(termination{
 		last: journal.Entry{Kind: journal.RunContinued, Status: journal.ContinuedAsNew, Detail: &journal.Detail{Other: id}},

@@ -49,7 +49,7 @@ func (z *freezing) melt() []*operation {
 // freeze suspends the run.
 func (r *run) freeze(d *journal.Detail) {
 	if r.operations.executing() == 0 {
-		r.suspendWith(d)
+		r.suspend(d)
 		return
 	}
 	if r.gone() || r.isFrozen() {

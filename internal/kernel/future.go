@@ -106,7 +106,7 @@ func (o *operation) stop(reason string) {
 		kind = journal.TimerCancelled
 	}
 	if o.class == isChild && o.run.ending.endsChild(o.policy) {
-		o.run.endChild(o.child, reason)
+		o.run.send(cancelOf(o.run, o.child, reason))
 	}
 	d := o.mark(&journal.Detail{Reason: reason})
 	o.outcome = Outcome{Failure: o.cancelled(d)}
@@ -120,15 +120,16 @@ func (o *operation) stop(reason string) {
 func (o *operation) cancelBranch(reason string) {
 	r := o.run
 	o.opened.over = &journal.Failure{Code: journal.CodeCancelled, Message: "branch " + o.path() + " cancelled: " + reason}
-	r.stopCancelled(reason)
+	o.opened.stop(reason)
 	o.shut(reason)
-	r.cleanBranch(o.opened)
+	o.opened.cleanUp()
 	r.whenDurable(effect{do: func() { o.cancel(errStepCancelled) }})
 }
 
-// stopCancelled ends what goes on in scopes that were cancelled, in the order of
-// the starts, and lets their branches hear of it.
-func (r *run) stopCancelled(reason string) {
+// stop ends what goes on in the scope, which was cancelled, in the order of the starts, and
+// lets its branches hear of it.
+func (s *scope) stop(reason string) {
+	r := s.run
 	for _, in := range r.operations.ongoing() {
 		switch {
 		case in.scope.cancelled() == nil:
@@ -147,7 +148,7 @@ func (r *run) stopCancelled(reason string) {
 // shut records that a branch was cancelled.
 func (o *operation) shut(reason string) {
 	o.outcome.Failure = o.opened.cancelled()
-	if rec := o.run.recordOf(o.id); rec == nil || rec.ended == nil {
+	if rec := o.run.memo.recordOf(o.id); rec == nil || rec.ended == nil {
 		o.run.append(journal.Entry{Kind: journal.ScopeCancelled, Op: o.id, Detail: &journal.Detail{Reason: reason}})
 	}
 	o.deliver()

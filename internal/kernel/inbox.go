@@ -331,7 +331,7 @@ func (r *run) ask(messages store.Range, then func([]journal.Entry)) {
 		}
 		var corrupt *journal.CorruptError
 		if errors.As(err, &corrupt) {
-			r.suspend(err.Error(), &journal.Failure{Code: journal.CodeCorrupt, Message: err.Error()})
+			r.suspend(unreadable(err))
 			return
 		}
 		if err != nil { // the engine is over, as its next claim will tell it

@@ -191,7 +191,7 @@ func EndRun(ctx context.Context, status journal.Status, data []byte, f *journal.
 	if err != nil {
 		return err
 	}
-	spill, failure := s.run.spillOver("the output", &data)
+	spill, failure := s.spillOver("the output", &data)
 	if failure != nil {
 		return &journal.Error{Code: failure.Code, Op: what.String(), Message: failure.Message}
 	}

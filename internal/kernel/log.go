@@ -198,8 +198,11 @@ func (l *log) unappend() {
 	l.outgoing = slices.DeleteFunc(l.outgoing, func(o outgoing) bool { return o.after > l.seq })
 }
 
-// send gives a message, or a new run, to the group of the last entry.
+// send gives a message, or a new run, to the group of the last entry, if there is one.
 func (l *log) send(o outgoing) {
+	if o.post == nil && o.create == nil {
+		return
+	}
 	o.after = l.seq
 	l.outgoing = append(l.outgoing, o)
 }

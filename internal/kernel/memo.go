@@ -380,16 +380,40 @@ func (m *memo) unused() []*record {
 	return out
 }
 
-// open gives the steps that are recorded as begun and have no terminal record,
-// in the order in which they began, without those that code has asked for.
-func (m *memo) open() []*record {
-	var out []*record
+// leftOpen returns the steps that are recorded as begun and have no terminal record, in the
+// order in which they began, and the children that are to be cancelled where the run ends
+// so: without those that code has asked for.
+func (m *memo) leftOpen(status journal.Status) (steps, children []*record) {
+	if m == nil {
+		return nil, nil
+	}
 	for _, r := range m.order {
-		if !r.asked && r.ended == nil && (r.attempt > 0 || r.once != nil) {
-			out = append(out, r)
+		switch {
+		case r.asked || r.ended != nil:
+		case r.attempt > 0 || r.once != nil:
+			steps = append(steps, r)
+		case r.class == isChild && endsWith(r.policy, status):
+			children = append(children, r)
 		}
 	}
-	return out
+	return steps, children
+}
+
+// reaches is up to where the journal was when the run was claimed; 0 for a new run, which
+// has no memo.
+func (m *memo) reaches() int64 {
+	if m == nil {
+		return 0
+	}
+	return m.last
+}
+
+// recordOf returns what is recorded of an operation, or nil.
+func (m *memo) recordOf(op journal.Op) *record {
+	if m == nil {
+		return nil
+	}
+	return m.ops[op]
 }
 
 // timerAhead reports whether a timer of that path is recorded as open that code has not

@@ -69,7 +69,7 @@ func (s *scope) produce(n Note, e *journal.Entry) *journal.Failure {
 		spill := journal.Number(0)
 		s.branch.withoutLock(func() {
 			if d, f = n.Produce(); f == nil && n.Kind != journal.AttributeSet { // a store looks for its value
-				spill, f = r.spillOver(n.Name, &d)
+				spill, f = s.spillOver(n.Name, &d)
 			}
 		})
 		if f != nil {
@@ -106,8 +106,14 @@ func (s *scope) fails(e *journal.Entry, f *journal.Failure) bool {
 func (r *run) noted(e *journal.Entry) {
 	switch e.Kind {
 	case journal.ValueRecorded:
-		if setsPhase(e) {
-			r.enters(e)
+		if !setsPhase(e) {
+			return
+		}
+		before := r.values.decided()
+		r.values.enter(e)
+		if before != 0 && r.values.decided() == 0 && !r.gone() { // its timeout can end it again
+			r.deadline.stop()
+			r.overdue()
 		}
 	case journal.DeadLettered:
 		r.letters.note(e)
@@ -123,18 +129,6 @@ func setsPhase(e *journal.Entry) bool {
 		e.Status != journal.CompensationFailed
 }
 
-// enters has the run be in a phase of its pattern. Where it was in one that its timeout
-// could not end, it can again.
-func (r *run) enters(e *journal.Entry) {
-	before := r.values.decided()
-	r.values.enter(e)
-	if before == 0 || r.values.decided() != 0 || r.gone() {
-		return
-	}
-	r.deadline.stop()
-	r.overdue()
-}
-
 // Version gives the number that is recorded for a change, and decides it where
 // none is: 0 where code that ran before the change has recorded something that
 // is not asked for yet, else max.
@@ -147,7 +141,7 @@ func Version(ctx context.Context, change string, max int) (int, error) {
 	r := s.run
 	defer r.mu.Unlock()
 	if known, ok := r.values.version(change); ok {
-		r.mustKnow(change, known, max)
+		s.mustKnow(change, known, max)
 		return known, nil
 	}
 	op := journal.Op{Name: change, Key: versionKey, Occ: 1}
@@ -156,10 +150,10 @@ func Version(ctx context.Context, change string, max int) (int, error) {
 		rec, err := m.ask(op, isVersion)
 		switch {
 		case err != nil:
-			r.mismatch(err)
+			s.branch.mismatch(err)
 		case rec != nil:
 			v = rec.ended.Detail.Version
-			r.mustKnow(change, v, max)
+			s.mustKnow(change, v, max)
 			r.values.know(change, v)
 			return v, nil
 		case m.unasked(s.id) != nil:
@@ -173,9 +167,9 @@ func Version(ctx context.Context, change string, max int) (int, error) {
 
 // mustKnow suspends the run where newer code than this decided on a change. A build that
 // knows it goes on when the run is resumed.
-func (r *run) mustKnow(change string, version, max int) {
+func (s *scope) mustKnow(change string, version, max int) {
 	if version > max {
-		r.mismatch(fmt.Errorf("the run has version %d of %q, this build knows up to %d: an older build has taken up a newer run; resume it once a newer build runs", version, change, max))
+		s.branch.mismatch(fmt.Errorf("the run has version %d of %q, this build knows up to %d: an older build has taken up a newer run; resume it once a newer build runs", version, change, max))
 	}
 }
 

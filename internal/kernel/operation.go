@@ -295,7 +295,7 @@ func (s *scope) payload(o *operation) (Outcome, error) {
 	r.renumber() // who watches how long it lasts begins anew
 	r.stay()
 	if err != nil {
-		r.unreadable(err)
+		s.branch.unreadable(err)
 	}
 	o.outcome.Data, o.outcome.stored = data, 0
 	return o.outcome, nil

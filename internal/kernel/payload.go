@@ -50,7 +50,8 @@ func (k *Kernel) spillOver(what string, data *[]byte) (journal.Number, *journal.
 
 // spillOver is that of workflow code, which has the turn. It may wait for a lock that a
 // transaction of the run has, and that one for the turn: see propose.
-func (r *run) spillOver(what string, data *[]byte) (journal.Number, *journal.Failure) {
+func (s *scope) spillOver(what string, data *[]byte) (journal.Number, *journal.Failure) {
+	r := s.run
 	if len(*data) <= r.k.cfg.SpillOver {
 		return r.k.spillOver(what, data)
 	}

@@ -3,8 +3,6 @@ package kernel
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
@@ -61,7 +59,7 @@ type run struct {
 // newRun gives the residence of the run with that head.
 func (k *Kernel) newRun(head journal.Head, def *Workflow, m *memo) *run {
 	r := &run{k: k, def: def, memo: m, begun: make(chan struct{}), done: make(chan struct{})}
-	r.log = newLog(head, r.recorded(), &k.gate, &k.buffers)
+	r.log = newLog(head, m.reaches(), &k.gate, &k.buffers)
 	first := journal.Status(0)
 	if def != nil {
 		first = def.First
@@ -72,77 +70,9 @@ func (k *Kernel) newRun(head journal.Head, def *Workflow, m *memo) *run {
 	s := &scope{run: r, ctx: r.ctx, done: r.ctx.Done()}
 	r.root = &branch{run: r, scope: s, wake: make(chan struct{}, 1)}
 	s.branch = r.root
-	r.root.body = func() { r.execute(context.WithValue(r.ctx, contextKey{}, s)) }
+	r.root.body = func() { r.root.execute(context.WithValue(r.ctx, contextKey{}, s)) }
 	r.add(r.root, true)
 	return r
-}
-
-// execute is what the root branch does: the workflow function, from the top.
-func (r *run) execute(ctx context.Context) {
-	input, seq := r.values.startInput()
-	if seq != 0 {
-		var err error
-		if input, err = r.k.fetch(r.number(), seq); err != nil {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.stay()
-			if r.ended() == nil {
-				r.unreadable(err)
-			}
-			r.root.end()
-			return
-		}
-		r.mu.Lock()
-		r.values.fetchedInput(input)
-		r.mu.Unlock()
-	}
-	var data []byte
-	var failure *journal.Failure
-	r.root.workflow(func() { data, failure = r.def.Body(ctx, input) })
-	spill := journal.Number(0)
-	if failure == nil {
-		spill, failure = r.spillOver("the output", &data)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stay()
-	if r.root.state == isOutside {
-		r.root.rejoin()
-		r.stay()
-	}
-	switch {
-	case r.ended() != nil:
-	case r.ending.closing() != nil: // what it returns does not count any more
-		r.ending.closing().deliver()
-	default:
-		r.returned(data, spill, failure)
-	}
-	r.root.end()
-}
-
-// returned ends the run by what its function returned.
-func (r *run) returned(data []byte, spill journal.Number, failure *journal.Failure) {
-	if r.memo != nil && !r.lent() {
-		if err := r.memo.closing(0); err != nil {
-			r.mismatch(err)
-		}
-		r.tellReplayed(true)
-	}
-	if failure == nil {
-		r.finish(completedWith(data, spill), false)
-		return
-	}
-	if c := failure.OwnClass(); c != nil {
-		switch c.Class {
-		case journal.ClassRetry:
-			r.panicked(failure)
-			return
-		case journal.ClassPark:
-			r.suspend(c.Message, failure)
-			return
-		}
-	}
-	r.finish(failedBy(failure), false)
 }
 
 // suspended is why an operator suspended a run; never empty, since a run with a
@@ -156,11 +86,7 @@ func suspended(reason string) string {
 
 // suspend parks the run: it waits for an operator. But for this mark nothing is
 // written, and what is in flight is given up.
-func (r *run) suspend(cause string, f *journal.Failure) {
-	r.suspendWith(&journal.Detail{Reason: cause, Failure: f})
-}
-
-func (r *run) suspendWith(d *journal.Detail) { r.suspendAt(journal.Op{}, d) }
+func (r *run) suspend(d *journal.Detail) { r.suspendAt(journal.Op{}, d) }
 
 // suspendAt parks the run because of an operation.
 func (r *run) suspendAt(op journal.Op, d *journal.Detail) {
@@ -176,51 +102,6 @@ func (r *run) suspendAt(op journal.Op, d *journal.Detail) {
 	r.asksRest()
 	r.leave()
 	r.sealAll()
-}
-
-// mismatch parks the run because its code does not fit its journal, and ends
-// the calling goroutine. What this turn appended is dropped.
-func (r *run) mismatch(err error) {
-	r.unappend()
-	r.suspend("nondeterministic: "+err.Error(), &journal.Failure{
-		Code: journal.CodeNondeterministic, Message: err.Error(),
-	})
-	runtime.Goexit()
-}
-
-// unreadable parks the run because a payload of its journal cannot be read, and
-// ends the calling goroutine.
-func (r *run) unreadable(err error) {
-	r.suspend(err.Error(), &journal.Failure{Code: journal.CodeCorrupt, Message: err.Error()})
-	runtime.Goexit()
-}
-
-// panicked has the run's code replayed later, from the journal: the run leaves
-// memory and is due again after a while. It keeps its finished steps.
-func (r *run) panicked(f *journal.Failure) {
-	failures := 1
-	if r.memo != nil && r.trial.isIdle(r.last()) {
-		failures = r.memo.failures + 1
-	}
-	after, again := r.def.Panics(failures)
-	if !again {
-		r.suspendWith(&journal.Detail{
-			Reason: fmt.Sprintf("its code failed %d times in a row: %s", failures, f.Message), Failure: f, Failures: failures,
-		})
-		return
-	}
-	due := time.Now().Add(after).Round(0)
-	if deadline := r.due(); !deadline.IsZero() && deadline.Before(due) {
-		due = deadline
-	}
-	r.leaveHead(journal.Waiting, f.Message, due)
-	r.append(journal.Entry{
-		Kind: journal.RunRetrying, Status: journal.Waiting,
-		Detail: &journal.Detail{Failure: f, Failures: failures, Due: due},
-	})
-	r.leave()
-	r.sealAll()
-	r.whenDurable(effect{do: func() { r.k.wakeBy(due) }})
 }
 
 // depart takes the run out of memory when everything it recorded is durable, or
@@ -252,13 +133,6 @@ func (r *run) depart() {
 	r.mu.Unlock()
 	r.k.forget(r)
 	close(r.done)
-}
-
-func (r *run) recordOf(op journal.Op) *record {
-	if r.memo == nil {
-		return nil
-	}
-	return r.memo.ops[op]
 }
 
 // notice gives a notice about the run.

@@ -175,7 +175,7 @@ func (s *scope) ask(q asked) (journal.Op, *record) {
 	}
 	rec, err := m.ask(op, q.class)
 	if err != nil {
-		s.run.mismatch(err)
+		s.branch.mismatch(err)
 	}
 	if rec == nil {
 		if ahead := m.ahead(op.Scope, q.class); ahead != nil {

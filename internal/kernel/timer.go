@@ -88,20 +88,20 @@ func (r *run) fire() bool {
 // that code has asked for, and those that are recorded. The successor counts
 // occurrences of a name from the beginning, so those that are left are numbered
 // anew.
-func (r *run) openTimers() []journal.Entry {
+func (s *operations) openTimers(m *memo, of journal.RunID) []journal.Entry {
 	var out []journal.Entry
 	add := func(op journal.Op, due time.Time) {
 		if op.Scope == 0 {
-			out = append(out, journal.Entry{Kind: journal.TimerRegistered, Op: op, Detail: &journal.Detail{Due: due, Other: r.head().ID}})
+			out = append(out, journal.Entry{Kind: journal.TimerRegistered, Op: op, Detail: &journal.Detail{Due: due, Other: of}})
 		}
 	}
-	for o := range r.operations.all() {
+	for o := range s.all() {
 		if o.class == isTimer && !o.settled && o.id.Name != SleepName {
 			add(o.id, o.due)
 		}
 	}
-	if r.memo != nil {
-		for _, rec := range r.memo.order {
+	if m != nil {
+		for _, rec := range m.order {
 			if rec.class == isTimer && !rec.asked && rec.ended == nil && rec.op.Name != SleepName {
 				add(rec.op, rec.due)
 			}

@@ -112,7 +112,9 @@ func (k *Kernel) tried(c *store.Run) (trials int, suspect bool) {
 // with the lock.
 func (r *run) begin(trials int, suspect, record bool) {
 	if shared := r.k.suspects(); suspect && shared+trials >= r.k.cfg.MaxCrashes {
-		r.suspend(fmt.Sprintf("%d engines in a row died while executing it, the last %d while no other suspect was executed", shared+trials, trials), nil)
+		r.suspend(&journal.Detail{Reason: fmt.Sprintf(
+			"%d engines in a row died while executing it, the last %d while no other suspect was executed", shared+trials, trials,
+		)})
 		return
 	}
 	r.trial.before = trials
