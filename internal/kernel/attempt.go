@@ -399,7 +399,7 @@ func (a *attempt) abandon(cause error) {
 	k.abandoned[a] = struct{}{}
 	k.mu.Unlock()
 	k.land()
-	n := a.op.run.notice(observe.StepAbandoned)
+	n := a.op.run.observed.notice(observe.StepAbandoned)
 	n.Step, n.Attempt = a.op.path(), a.n
 	a.op.run.whenDurable(effect{do: func() {
 		if cause != nil && a.cancel != nil {
@@ -419,7 +419,7 @@ func (a *attempt) late(failure *journal.Failure) {
 	if !known {
 		k.land()
 	}
-	n := a.op.run.notice(observe.LateResult)
+	n := a.op.run.observed.notice(observe.LateResult)
 	n.Step, n.Attempt = a.op.path(), a.n
 	if failure != nil {
 		n.Err = failure.Message
@@ -525,7 +525,7 @@ func (s StepInfo) IdempotencyKey() string {
 // that this one retries, since when it was not undone.
 func (s StepInfo) Keys() journal.RunID {
 	r := s.a.op.run
-	return cmp.Or(r.start.KeysOf(s.Of()), r.head().ID)
+	return cmp.Or(r.start.KeysOf(s.Of()), r.id())
 }
 
 // once is the operation as if it occurred once.
@@ -546,7 +546,7 @@ func (s StepInfo) Of() string {
 
 // Progress tells observers how far the step is. It is not kept.
 func (s StepInfo) Progress(what string) {
-	n := s.a.op.run.notice(observe.StepProgressed)
+	n := s.a.op.run.observed.notice(observe.StepProgressed)
 	n.Step, n.Attempt, n.Reason = s.a.op.path(), s.a.n, what
 	s.a.op.run.k.observe(n)
 }

@@ -113,7 +113,7 @@ func (b *branch) concludes(data []byte, spill journal.Number, failure *journal.F
 		if err := r.memo.closing(0); err != nil {
 			b.mismatch(err)
 		}
-		r.tellReplayed(true)
+		r.observed.tellReplayed(true)
 	}
 	if failure == nil {
 		r.finish(completedWith(data, spill), false)

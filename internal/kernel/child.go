@@ -145,7 +145,7 @@ func (f *Operation) CancelChild(ctx context.Context, reason string) error {
 	}
 	_, err := TakeNote(ctx, Note{
 		Kind: journal.ValueRecorded, Name: "cancel:" + o.id.Name, Key: o.id.Key,
-		Detail: &journal.Detail{Reason: reason, Other: o.child}, post: asksCancel(o.run.head().ID, o.child, n, reason),
+		Detail: &journal.Detail{Reason: reason, Other: o.child}, post: asksCancel(o.run.id(), o.child, n, reason),
 	})
 	return err
 }
@@ -161,7 +161,7 @@ func cancelOf(r *run, child journal.RunID, why string) outgoing {
 	if !ok {
 		return outgoing{}
 	}
-	return outgoing{post: asksCancel(r.head().ID, child, n, why)}
+	return outgoing{post: asksCancel(r.id(), child, n, why)}
 }
 
 // adopt asks the store how a child has ended that an earlier run of the chain has begun:

@@ -417,8 +417,10 @@ func (k *Kernel) residentOf(c *store.Run, def *Workflow) *run {
 		}
 	}
 	k.memos.Add(r.bytes)
-	r.unheard = c.Head.Status == journal.Pending && c.Head.Number.Engine() != k.engine &&
-		!slices.ContainsFunc(c.Entries, func(e journal.Entry) bool { return e.Status != journal.Pending && e.Status != 0 })
+	begun := func(e journal.Entry) bool { return e.Status != journal.Pending && e.Status != 0 }
+	if c.Head.Status == journal.Pending && c.Head.Number.Engine() != k.engine && !slices.ContainsFunc(c.Entries, begun) {
+		r.observed.isNews()
+	}
 	if len(c.Entries) > 0 {
 		first := &c.Entries[0]
 		r.start = first.Detail
@@ -492,7 +494,7 @@ func (r *run) release() {
 
 // yield gives the run back with that status, as due at once.
 func (r *run) yield(s journal.Status) {
-	r.leaveHead(s, "", r.head().Created)
+	r.leaveHead(s, "", r.created())
 	r.yieldHead()
 }
 
@@ -531,7 +533,7 @@ func (r *run) due() time.Time {
 	if r.def == nil || r.def.Timeout <= 0 || r.ending.as() != 0 || r.values.decided() != 0 {
 		return time.Time{}
 	}
-	return r.head().Created.Add(r.def.Timeout)
+	return r.created().Add(r.def.Timeout)
 }
 
 // admit makes r resident. It gives false where the engine has stopped meanwhile.

@@ -309,7 +309,7 @@ func (c *cleaning) next() {
 	p := c.left[len(c.left)-1]
 	c.left, p.of = c.left[:len(c.left)-1], c
 	s := &scope{run: r, id: p.id, path: p.path + "/", base: p.in.base, ctx: c.ctx, done: c.ctx.Done(), cause: c.by}
-	r.name(s)
+	r.observed.name(s)
 	b := &branch{run: r, scope: s, wake: make(chan struct{}, 1), cleanup: p}
 	s.branch = b
 	b.body = func() {
@@ -326,7 +326,7 @@ func (c *cleaning) next() {
 func (p *cleanup) ended(f *journal.Failure) {
 	r := p.in.run
 	if f != nil {
-		n := r.notice(observe.CleanupFailed)
+		n := r.observed.notice(observe.CleanupFailed)
 		n.Step, n.Err = p.path, f.Message
 		go r.k.observe(n)
 	}

@@ -53,9 +53,9 @@ func (r *run) committed(cs []store.Change) {
 	c := &cs[0]
 	r.k.gate.count(-int64(sizeOf(c.Entries)))
 	if !c.Create || c.Verdict == store.Written {
-		r.tell(c)
+		r.observed.tell(c)
 		r.k.tellMade(cs[1:])
-		r.tellTaken(cs[1:])
+		r.observed.tellTaken(cs[1:])
 	}
 	r.mu.Lock()
 	r.answered()

@@ -110,7 +110,7 @@ func newLetter(r *run, n journal.Number, id string, l Letter, spill journal.Numb
 			Number: n, ID: journal.MakeRunID(r.k.database(), n), WorkflowID: id, Workflow: LetterWorkflow,
 			Status: journal.Pending, Wake: now, Created: now, Chain: n,
 		},
-		Else: []store.Post{news(id, "failed/"+string(r.head().ID), News{Failed: l.Again})},
+		Else: []store.Post{news(id, "failed/"+string(r.id()), News{Failed: l.Again})},
 	}
 }
 

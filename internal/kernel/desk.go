@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -512,4 +513,11 @@ func (d *Desk) Deliver(ctx context.Context, number int64, id string) (Delivery, 
 		return Delivery{}, err
 	}
 	return d.deliver(ctx, op, func(office) (*store.Post, error) { return &store.Post{Run: h.Number, Unrouted: number}, nil })
+}
+
+func quote(s string) string {
+	if len(s) > 80 {
+		s = s[:80] + "…"
+	}
+	return strconv.Quote(s)
 }

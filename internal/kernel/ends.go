@@ -135,10 +135,10 @@ func (r *run) terminate(t termination) {
 	if r.head().Parent != 0 && e.Kind != journal.RunContinued {
 		child := journal.MakeRunID(r.k.database(), r.head().Chain)
 		r.send(outgoing{post: &store.Post{
-			Run: r.head().Parent, Follow: store.FollowRetry, Message: childEnded(child, r.head().ID, e.Status, out, e.Spill),
+			Run: r.head().Parent, Follow: store.FollowRetry, Message: childEnded(child, r.id(), e.Status, out, e.Spill),
 		}})
 	}
-	for _, p := range r.letters.settle(r.head().ID, r.start, e.Status, out.Failure) {
+	for _, p := range r.letters.settle(r.id(), r.start, e.Status, out.Failure) {
 		r.send(outgoing{post: &p})
 	}
 	r.sealAll()
@@ -171,7 +171,7 @@ func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
 		return &journal.Error{Code: journal.CodeStopped, Op: "continue as new", Err: err}
 	}
 	id := journal.MakeRunID(r.k.database(), n)
-	timers := r.operations.openTimers(r.memo, r.head().ID)
+	timers := r.operations.openTimers(r.memo, r.id())
 	end := &journal.Error{Code: journal.CodeCompleted, Message: "the workflow has continued as new"}
 	r.terminate(termination{
 		last: journal.Entry{Kind: journal.RunContinued, Status: journal.ContinuedAsNew, Detail: &journal.Detail{Other: id}},
@@ -179,7 +179,7 @@ func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
 	})
 	now := time.Now()
 	created := later(now, r.head().Ended.Add(1)) // by which the successor is the newer one, whatever the clocks of nodes say
-	start := &journal.Detail{Build: r.k.cfg.Build, Other: r.head().ID, Attributes: r.values.searchAttributes(), Began: r.head().Created, Ended: r.head().Ended}
+	start := &journal.Detail{Build: r.k.cfg.Build, Other: r.id(), Attributes: r.values.searchAttributes(), Began: r.created(), Ended: r.head().Ended}
 	if r.start != nil {
 		start.Headers = r.start.Headers
 	}

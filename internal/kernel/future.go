@@ -42,7 +42,7 @@ func (s *scope) owns(o *operation) error {
 		return nil
 	}
 	return &journal.Error{
-		Code: journal.CodeMisuse, Op: "wait", Message: "the future belongs to run " + string(o.run.head().ID),
+		Code: journal.CodeMisuse, Op: "wait", Message: "the future belongs to run " + string(o.run.id()),
 		Hint: "a future is used by the workflow that made it; what another run came to is its result",
 	}
 }

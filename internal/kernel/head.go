@@ -14,8 +14,8 @@ import (
 // this entry: neither before, nor after it. The head of a run that is not in the store yet
 // goes with the first change.
 //
-// It is guarded by its run's mu. The number, the IDs, the workflow, and what the run was
-// started with never change.
+// It is guarded by its run's mu, but for what never changes: number, id, created and
+// identity may be asked for without.
 type standing struct {
 	now    journal.Head
 	seqOf  int64     // the entry that changed it; 0 when the store has it
@@ -33,6 +33,21 @@ func (s *standing) beginNew(since time.Time) { s.create, s.since = true, since }
 
 // number returns the number of the run.
 func (s *standing) number() journal.Number { return s.now.Number }
+
+// id returns the run ID.
+func (s *standing) id() journal.RunID { return s.now.ID }
+
+// created returns when the run was started.
+func (s *standing) created() time.Time { return s.now.Created }
+
+// identity returns the head with what never changes of it, alone.
+func (s *standing) identity() journal.Head {
+	h := &s.now
+	return journal.Head{
+		Number: h.Number, ID: h.ID, WorkflowID: h.WorkflowID, Workflow: h.Workflow, Pattern: h.Pattern,
+		Created: h.Created, Chain: h.Chain, Parent: h.Parent,
+	}
+}
 
 // status returns the status as of the last entry.
 func (s *standing) status() journal.Status { return s.now.Status }

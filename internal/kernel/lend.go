@@ -169,7 +169,7 @@ func (r *run) lend() {
 		if !b.at.IsZero() {
 			at = "after " + b.scope.show(b.at)
 		}
-		n := r.notice(observe.TurnLent)
+		n := r.observed.notice(observe.TurnLent)
 		n.Step, n.Reason = b.scope.path, "the workflow blocks outside the engine "+at+": the order of what its branches do is no longer the same on replay"
 		go r.k.observe(n)
 	}

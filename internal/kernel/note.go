@@ -44,7 +44,7 @@ func TakeNote(ctx context.Context, n Note) (Outcome, error) {
 	}
 	e := &journal.Entry{Kind: n.Kind, Status: n.Status, Op: op, Detail: n.Detail}
 	if n.Kind == journal.EventEmitted {
-		n.Detail.Message = string(r.head().ID) + "/" + s.path + op.String()
+		n.Detail.Message = string(r.id()) + "/" + s.path + op.String()
 	}
 	if rec != nil && rec.ended != nil {
 		e = rec.ended

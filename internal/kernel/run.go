@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/perdure/perdure/journal"
-	"github.com/perdure/perdure/observe"
 )
 
 // ErrUnloaded is the cause of a run's context when the run leaves this engine's
@@ -48,9 +46,8 @@ type run struct {
 	waits      waits
 	adoption   adoption
 	ending     ending
-	deadline   alarm            // of the overall timeout
-	paths      map[int64]shown  // of the scopes, where somebody observes
-	unheard    bool             // a client has made it, and observers have not heard
+	deadline   alarm // of the overall timeout
+	observed   observed
 	bytes      int64            // of the journal that it was claimed with
 	broken     *journal.Failure // why that cannot be replayed; nil where it can
 	trial      trial
@@ -66,6 +63,7 @@ func (k *Kernel) newRun(head journal.Head, def *Workflow, m *memo) *run {
 	}
 	r.values = newValues(first, m)
 	r.ending = newEnding(m)
+	r.observed.run = r
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	s := &scope{run: r, ctx: r.ctx, done: r.ctx.Done()}
 	r.root = &branch{run: r, scope: s, wake: make(chan struct{}, 1)}
@@ -95,7 +93,7 @@ func (r *run) suspendAt(op journal.Op, d *journal.Detail) {
 	}
 	wake := r.due()
 	if r.inbox.find(unparks) != nil { // it came while nothing could be done
-		wake = r.head().Created
+		wake = r.created()
 	}
 	r.leaveHead(journal.Suspended, suspended(d.Reason), wake)
 	r.append(journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Op: op, Detail: d})
@@ -133,12 +131,4 @@ func (r *run) depart() {
 	r.mu.Unlock()
 	r.k.forget(r)
 	close(r.done)
-}
-
-// notice gives a notice about the run.
-func (r *run) notice(kind observe.Kind) observe.Notice {
-	return observe.Notice{
-		Kind: kind, At: time.Now(), Run: string(r.head().ID), WorkflowID: r.head().WorkflowID,
-		Workflow: r.head().Workflow, Pattern: r.head().Pattern.String(),
-	}
 }

@@ -199,7 +199,7 @@ func (s *scope) add(op journal.Op, q asked, ahead *record) {
 		r.append(journal.Entry{Kind: journal.OperationAdded, Op: op})
 	default:
 		r.unappend()
-		r.advise(observe.ReplayDiffered, s.show(op), observe.OperationNew)
+		r.observed.advise(observe.ReplayDiffered, s.show(op), observe.OperationNew)
 		cause := fmt.Sprintf("this build's code has %s %q, which is not recorded; an older build has recorded %s %q as entry %d, which this code has not asked for yet",
 			q.class, s.show(op), ahead.class, s.show(ahead.op), ahead.first)
 		r.suspendAt(op, &journal.Detail{
@@ -226,18 +226,11 @@ func (s *scope) advise(op journal.Op, key string, rec *record) {
 		return
 	}
 	for _, added := range r.memo.added(s.id) {
-		r.advise(observe.ReplayDiffered, s.show(added), observe.OperationNew)
+		r.observed.advise(observe.ReplayDiffered, s.show(added), observe.OperationNew)
 	}
 	if op.Occ > 1 && key == "" {
-		r.advise(observe.KeyAdvised, s.show(op), "another build replays an occurrence of a name: give it a key")
+		r.observed.advise(observe.KeyAdvised, s.show(op), "another build replays an occurrence of a name: give it a key")
 	}
-}
-
-// advise tells of an operation without waiting for who is told.
-func (r *run) advise(kind observe.Kind, path, reason string) {
-	n := r.notice(kind)
-	n.Step, n.Reason = path, reason
-	go r.k.observe(n)
 }
 
 // ended gives the termination error where the run, the scope or one that it is
@@ -345,23 +338,9 @@ func (s *scope) open(n Naming, branch bool) (*scope, error) {
 		}
 		in.id = r.append(e)
 	}
-	r.name(in)
+	r.observed.name(in)
 	return in, nil
 }
-
-// name keeps how a scope is shown, where somebody observes.
-func (r *run) name(s *scope) {
-	if r.k.cfg.Observers == nil {
-		return
-	}
-	if r.paths == nil {
-		r.paths = map[int64]shown{}
-	}
-	r.paths[s.id] = shown{s.path, s.base}
-}
-
-// A shown is how what is done in a scope is shown, and what it is about.
-type shown struct{ path, base string }
 
 // Go runs body as a branch of the workflow, on a goroutine and with a scope of
 // its own, and gives the operation that ends with it.

@@ -312,7 +312,7 @@ func (r *run) idle() {
 		return
 	}
 	if r.catchUp() {
-		r.tellReplayed(false)
+		r.observed.tellReplayed(false)
 	}
 	r.tellStatus()
 	if r.trial.isOn() && !r.operations.flies() && r.allParked() {

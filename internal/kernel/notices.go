@@ -1,0 +1,278 @@
+package kernel
+
+import (
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store"
+)
+
+// An observed tells observers of a run what has become durable of it, and what another build
+// makes of its journal.
+//
+// Invariants: paths has every scope that code has come to, if somebody observes. Entries are
+// told by the pipeline, in their order and without the run's mu, which guards the paths; what
+// is told beside them is no promise. unheard is the pipeline's alone.
+type observed struct {
+	run     *run
+	paths   map[int64]shown // of the scopes
+	unheard bool            // a client has made the run, and observers have not heard of it
+}
+
+// A shown is how what is done in a scope is shown, and what it is about.
+type shown struct{ path, base string }
+
+// isNews notes that observers have not heard that the run was started.
+func (v *observed) isNews() { v.unheard = true }
+
+// name keeps how a scope is shown, where somebody observes.
+func (v *observed) name(s *scope) {
+	r := v.run
+	if r.k.cfg.Observers == nil {
+		return
+	}
+	if v.paths == nil {
+		v.paths = map[int64]shown{}
+	}
+	v.paths[s.id] = shown{s.path, s.base}
+}
+
+// notice returns a notice about the run.
+func (v *observed) notice(kind observe.Kind) observe.Notice {
+	h := v.run.identity()
+	return observe.Notice{
+		Kind: kind, At: time.Now(), Run: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow, Pattern: h.Pattern.String(),
+	}
+}
+
+// advise tells of an operation without waiting for who is told.
+func (v *observed) advise(kind observe.Kind, path, reason string) {
+	n := v.notice(kind)
+	n.Step, n.Reason = path, reason
+	go v.run.k.observe(n)
+}
+
+// tellReplayed tells what another build makes of the journal: when its code first
+// waits for what is not recorded, and when it ends. A replay that goes as the run
+// went has asked for everything by then. Of code that stands at an operation of
+// its own nobody knows what it will ask for that is recorded further on; nor of a
+// clean-up, before it runs.
+func (v *observed) tellReplayed(ended bool) {
+	r := v.run
+	m := r.memo
+	if m == nil || m.strict || m.retried || r.lent() {
+		return
+	}
+	for _, rec := range m.unused() {
+		in := rec.op.Scope
+		s := m.scope(in)
+		for _, op := range m.added(in) {
+			s.stands = true
+			v.advise(observe.ReplayDiffered, v.paths[in].path+op.String(), observe.OperationNew)
+		}
+		if s.opener != nil && !s.opener.asked { // that one is told
+			continue
+		}
+		open := rec.moved || s.stands && rec.place > s.reached
+		if rec.told || m.planned[in] || open && !ended {
+			continue
+		}
+		rec.told = true
+		if !r.gone() {
+			r.outside(journal.Entry{Kind: journal.OperationUnused, Op: rec.op})
+		}
+		v.advise(observe.ReplayDiffered, v.paths[in].path+rec.op.String(), observe.OperationUnused)
+	}
+}
+
+// noticeOf says which notice tells of an entry of a kind; those that tell
+// nothing to observers are left out.
+var noticeOf = map[journal.Kind]observe.Kind{
+	journal.RunStarted: observe.RunStarted, journal.RunClaimed: observe.RunClaimed,
+	journal.RunCompleted: observe.RunEnded, journal.RunFailed: observe.RunEnded,
+	journal.RunCancelled: observe.RunEnded, journal.RunTimedOut: observe.RunEnded,
+	journal.RunSuspended: observe.RunParked, journal.RunResumed: observe.RunResumed,
+	journal.RunRetrying: observe.RunRetrying, journal.RunContinued: observe.RunContinued,
+	journal.StepStarted: observe.StepStarted, journal.StepSkipped: observe.StepSkipped,
+	journal.StepCompleted: observe.StepSucceeded, journal.StepFailed: observe.StepFailed,
+	journal.StepTimedOut: observe.StepFailed, journal.StepRetrying: observe.StepRetrying,
+	journal.StepCancelled:  observe.StepCancelled,
+	journal.SignalConsumed: observe.SignalDelivered, journal.TimerFired: observe.TimerFired,
+	journal.ChildStarted: observe.ChildStarted, journal.ChildCompleted: observe.ChildEnded,
+	journal.DecisionSought:      observe.RunParked,
+	journal.CompensationStarted: observe.CompensationStarted, journal.StepCompensated: observe.StepCompensated,
+	journal.CompensationFailure: observe.CompensationFailed,
+	journal.PhaseStarted:        observe.PhaseStarted, journal.PhaseCompleted: observe.PhaseCompleted,
+	journal.PhaseFailed: observe.PhaseFailed, journal.DeadLettered: observe.DeadLettered,
+}
+
+// ofParticipant says which notice tells the same of a TCC's participant.
+var ofParticipant = map[observe.Kind]observe.Kind{
+	observe.StepStarted: observe.ParticipantStarted, observe.StepSucceeded: observe.ParticipantSucceeded, observe.StepFailed: observe.ParticipantFailed,
+}
+
+// tell tells observers of the entries of a change, which are durable.
+func (v *observed) tell(c *store.Change) {
+	r := v.run
+	if r.k.cfg.Observers == nil {
+		return
+	}
+	if v.unheard {
+		v.unheard = false
+		r.k.tellStart(r.identity())
+	}
+	for i := range c.Entries {
+		e := &c.Entries[i]
+		kind := kindOf(e)
+		if kind == "" || !r.k.cfg.Observers.Wants(kind) {
+			continue
+		}
+		r.k.observe(v.noticeOf(kind, e))
+	}
+}
+
+// kindOf says which notice tells of an entry; empty where none does.
+func kindOf(e *journal.Entry) observe.Kind {
+	kind, d := noticeOf[e.Kind], e.Detail
+	switch {
+	case d == nil:
+	case e.Kind == journal.StepSkipped && d.Reason == journal.Duplicate:
+		return observe.StepDuplicate
+	case e.Kind == journal.PhaseStarted && d.Phase == journal.PhaseComposition:
+		return observe.CompositionStarted
+	case d.Phase == journal.PhaseComposition:
+		return observe.CompositionEnded
+	case e.Kind == journal.SignalConsumed && len(d.Choices) > 0: // the answer to a DecisionSought
+		return observe.RunResumed
+	case e.Kind == journal.ValueRecorded && d.Mail != 0:
+		return observe.SignalDelivered
+	case d.Phase != "" && d.Phase != journal.PhaseUndo && ofParticipant[kind] != "":
+		return ofParticipant[kind]
+	}
+	return kind
+}
+
+// tellMade tells observers of the runs that a group has made: children, successors,
+// and those that are started with a signal.
+func (k *Kernel) tellMade(cs []store.Change) {
+	for i := range cs {
+		if c := &cs[i]; c.Create && c.Verdict == store.Written {
+			k.tellStart(*c.Head)
+		}
+	}
+}
+
+// tellTaken tells observers of detached children that were not started, because
+// another run holds their workflow ID: nobody else hears of them.
+func (v *observed) tellTaken(cs []store.Change) {
+	r := v.run
+	for i := range cs {
+		c := &cs[i]
+		if !c.Create || c.Verdict == store.Written || len(c.Else) > 0 || !r.k.cfg.Observers.Wants(observe.ChildEnded) {
+			continue
+		}
+		n := v.notice(observe.ChildEnded)
+		n.Other, n.Reason = string(c.Head.ID), journal.Failed.String()
+		n.Err = taken("child", c.Head.WorkflowID, c.Found).Error()
+		r.k.observe(n)
+	}
+}
+
+// tellStart tells observers that a run was started.
+func (k *Kernel) tellStart(h journal.Head) {
+	if k.cfg.Observers.Wants(observe.RunStarted) {
+		k.observe(observe.Notice{
+			Kind: observe.RunStarted, At: h.Created, Run: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
+			Pattern: h.Pattern.String(), Status: journal.Pending.String(),
+		})
+	}
+	if h.Pattern == journal.PatternTCC && k.cfg.Observers.Wants(observe.PhaseStarted) { // it begins with its first phase
+		k.observe(observe.Notice{
+			Kind: observe.PhaseStarted, At: h.Created, Run: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
+			Pattern: h.Pattern.String(), Status: journal.Trying.String(), Phase: journal.PhaseTry,
+		})
+	}
+}
+
+// tellBegun tells observers that an attempt begins which has no record of its own.
+func (a *attempt) tellBegun() {
+	r := a.op.run
+	kind := observe.StepStarted
+	if phase := a.op.work.Phase; phase != "" && phase != journal.PhaseUndo {
+		kind = observe.ParticipantStarted
+	}
+	if a.announced || !r.k.cfg.Observers.Wants(kind) {
+		return
+	}
+	n := r.observed.notice(kind)
+	n.Phase = a.op.work.Phase
+	n.At, n.Step, n.Attempt = a.began, a.op.path(), a.n
+	r.k.observe(n)
+}
+
+// noticeOf gives the notice of that kind about an entry.
+func (v *observed) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice {
+	r := v.run
+	n := v.notice(kind)
+	n.At, n.Took = e.At, e.Took
+	if e.Status != 0 {
+		n.Status = e.Status.String()
+	}
+	path := ""
+	if !e.Op.IsZero() {
+		path = v.pathOf(e)
+	}
+	switch kind {
+	case observe.SignalDelivered:
+		n.Signal = e.Op.Name
+		if e.Kind == journal.ValueRecorded {
+			n.Signal = e.Detail.Reason
+		}
+	case observe.TimerFired:
+		n.Timer = path
+	case observe.StepStarted, observe.StepSucceeded, observe.StepFailed, observe.StepRetrying, observe.StepCancelled,
+		observe.ParticipantStarted, observe.ParticipantSucceeded, observe.ParticipantFailed:
+		n.Step, n.Attempt = path, e.Attempt()
+	default:
+		n.Step = path
+	}
+	if kind == observe.RunEnded {
+		n.Took = max(e.At.Sub(r.created()), 0) // a successor may begin just after now
+	}
+	d := e.Detail
+	if d == nil {
+		return n
+	}
+	n.Due, n.Reason, n.Phase, n.Other = d.Due, d.Reason, d.Phase, string(d.Other)
+	n.Attempt = max(n.Attempt, d.Attempt, d.Failures)
+	switch kind {
+	case observe.ChildEnded:
+		n.Reason = d.Outcome.String()
+	case observe.SignalDelivered:
+		n.Reason = ""
+	}
+	if f := d.Failure; f != nil {
+		n.Err = f.Message
+		c := f.ClassOf()
+		n.Benign = c != nil && c.Class == journal.ClassBenign
+	}
+	return n
+}
+
+// pathOf shows the operation of an entry with the scopes it is in; of a fact what it is
+// about.
+func (v *observed) pathOf(e *journal.Entry) string {
+	r := v.run
+	op, in := e.Op, shown{}
+	if op.Scope != 0 {
+		r.mu.Lock()
+		in = v.paths[op.Scope]
+		r.mu.Unlock()
+	}
+	if e.Kind.IsFact() {
+		op.Occ = 1
+		return in.base + op.String()
+	}
+	return in.path + op.String()
+}
