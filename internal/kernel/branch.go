@@ -274,6 +274,6 @@ func (b *branch) panicked(f *journal.Failure) {
 		Detail: &journal.Detail{Failure: f, Failures: failures, Due: due},
 	})
 	r.leave()
-	r.sealAll()
+	r.seal()
 	r.whenDurable(effect{do: func() { r.k.wakeBy(due) }})
 }

@@ -70,7 +70,7 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 	if o.listen(nil); !o.settled {
 		o.wait()
 		if rec != nil && r.memo.retried {
-			r.adopt(o)
+			r.adoption.add(o)
 		}
 	}
 	return (*Operation)(o), o.child, nil
@@ -164,32 +164,29 @@ func cancelOf(r *run, child journal.RunID, why string) outgoing {
 	return outgoing{post: asksCancel(r.id(), child, n, why)}
 }
 
-// adopt asks the store how a child has ended that an earlier run of the chain has begun:
-// it may have told that one. What ends from now on tells this one. It is called with the
-// lock.
-func (r *run) adopt(o *operation) {
-	if r.adoption.add(o) {
-		r.inbox.hold()
-		go r.askAfterChildren()
-	}
-}
-
 // An adoption is the children that an earlier run of the chain has begun, whose ends are
 // to be asked for.
 //
 // Invariant: while it has children, or their ends are on their way, somebody asks, and only
 // one. It is guarded by its run's mu.
 type adoption struct {
+	run      *run
 	children []*operation
 	asking   bool
 }
 
-// add adds a child. It reports whether somebody is to ask.
-func (d *adoption) add(o *operation) (first bool) {
+func newAdoption(r *run) adoption { return adoption{run: r} }
+
+// add asks the store how a child has ended: it may have told the earlier run. What ends from
+// now on tells this one. It is called with the lock.
+func (d *adoption) add(o *operation) {
 	d.children = append(d.children, o)
-	first = !d.asking
+	if d.asking {
+		return
+	}
 	d.asking = true
-	return first
+	d.run.inbox.hold()
+	go d.ask()
 }
 
 // take takes the children whose ends are to be asked for.
@@ -202,12 +199,13 @@ func (d *adoption) take() []*operation {
 // end notes that nobody asks any more.
 func (d *adoption) end() { d.asking = false }
 
-// askAfterChildren asks for all those whose code has come to them meanwhile.
-func (r *run) askAfterChildren() {
+// ask asks for all those whose code has come to them meanwhile.
+func (d *adoption) ask() {
+	r := d.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for !r.gone() {
-		some := r.adoption.take()
+		some := d.take()
 		if len(some) == 0 {
 			break
 		}
@@ -228,7 +226,7 @@ func (r *run) askAfterChildren() {
 			}
 		}
 	}
-	r.adoption.end()
+	d.end()
 	r.inbox.letGo()
 	if !r.gone() {
 		r.dispatch()

@@ -488,21 +488,15 @@ func (r *run) release() {
 	}
 	r.leaveHead(r.status(), r.head().Cause, wake)
 	r.append(journal.Entry{Kind: journal.StatusChanged})
-	r.asksRest()
-	r.yieldHead()
+	r.restHead(r.inbox.known())
+	r.yield()
 }
 
-// yield gives the run back with that status, as due at once.
-func (r *run) yield(s journal.Status) {
-	r.leaveHead(s, "", r.created())
-	r.yieldHead()
-}
-
-// yieldHead ends the residence with the head that it has now.
-func (r *run) yieldHead() {
+// yield ends the residence with the head that it has now.
+func (r *run) yield() {
 	r.writeHead()
 	r.leave()
-	r.sealAll()
+	r.seal()
 	r.whenDurable(effect{do: r.k.look})
 }
 

@@ -10,22 +10,19 @@ import (
 // A run meets the pipeline here: it is pushed when something of its log is sealed, gives
 // that to a group, and hears what became of it.
 
-// seal lets the pipeline take everything up to seq.
-func (r *run) seal(seq int64) {
-	if r.sealTo(seq) {
+// seal lets the pipeline take everything that was appended.
+func (r *run) seal() {
+	if r.sealTo(r.last()) {
 		r.enlist()
 	}
 }
 
-// sealAll lets the pipeline take everything that was appended.
-func (r *run) sealAll() { r.seal(r.last()) }
-
 // flush seals everything but what the turn that goes on has appended.
 func (r *run) flush() {
 	if r.holder() == nil {
-		r.sealAll()
-	} else {
-		r.seal(r.beforeTurn())
+		r.seal()
+	} else if r.sealTo(r.beforeTurn()) {
+		r.enlist()
 	}
 }
 
@@ -66,7 +63,9 @@ func (r *run) committed(cs []store.Change) {
 		return
 	}
 	r.stableTo(c.Entries)
-	r.weigh(false)
+	if r.trial.end(false, r.lastDurable()) {
+		r.k.trials.over(r)
+	}
 	r.inbox.settled(r.lastDurable())
 	if c.Create {
 		r.inbox.found(c.Found.Mail)

@@ -80,7 +80,8 @@ func (e *Engine) Resume(ctx context.Context, id string) error {
 				r.thaw(0)
 			} else {
 				r.append(journal.Entry{Kind: journal.RunResumed})
-				r.yield(r.values.active())
+				r.leaveHead(r.values.active(), "", r.created()) // it is due at once
+				r.yield()
 			}
 			r.whenDurable(effect{do: func() { resumed.Store(true) }})
 		},
@@ -232,7 +233,8 @@ func (r *run) carryOut(op string, judge judge, ends bool, do func(*run)) (<-chan
 	closes := ends && r.ended() == nil && r.ending.as() != 0
 	if closes && r.def == nil && !r.over() {
 		if r.ending.closing() != nil {
-			r.yield(r.values.active()) // to an engine that knows its workflow
+			r.leaveHead(r.values.active(), "", r.created()) // to an engine that knows its workflow
+			r.yield()
 		} else {
 			r.release()
 		}

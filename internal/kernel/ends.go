@@ -141,7 +141,7 @@ func (r *run) terminate(t termination) {
 	for _, p := range r.letters.settle(r.id(), r.start, e.Status, out.Failure) {
 		r.send(outgoing{post: &p})
 	}
-	r.sealAll()
+	r.seal()
 }
 
 // ContinueAsNew ends the run of ctx and has a successor go on with that input

@@ -73,9 +73,9 @@ func (r *run) stayFrozen() {
 	}
 	r.leaveHead(journal.Suspended, r.head().Cause, r.due())
 	r.append(journal.Entry{Kind: journal.StatusChanged, Status: journal.Suspended})
-	r.asksRest()
+	r.restHead(r.inbox.known())
 	r.leave()
-	r.sealAll()
+	r.seal()
 }
 
 // thaw lets a frozen run go on: attempts that had to wait begin, times that have come

@@ -105,7 +105,7 @@ func (t openTurn) seal() {
 		if !r.isSealed(r.kept.end()) {
 			r.flush()
 		}
-		r.keepLonger()
+		t.keep()
 	case r.holder() != nil && r.turn() == t.turn:
 		r.flush()
 	}
@@ -118,13 +118,13 @@ func (r *run) keep() bool {
 	if !r.operations.flies() || r.waited() || r.isTentative() || r.gone() {
 		return false
 	}
-	r.keepLonger()
+	openTurn{r, keptTurn}.keep()
 	return true
 }
 
-// keepLonger has what is kept looked at later.
-func (r *run) keepLonger() {
-	if !r.isSealed(r.last()) && r.kept.begin(r.last()) {
-		r.k.late.watch(openTurn{r, keptTurn})
+// keep has what is kept looked at later. It is called with the run's lock.
+func (t openTurn) keep() {
+	if r := t.run; !r.isSealed(r.last()) && r.kept.begin(r.last()) {
+		r.k.late.watch(t)
 	}
 }

@@ -63,9 +63,10 @@ func (l *lending) look() {
 	turns := l.turns
 	l.turns = nil
 	l.mu.Unlock()
-	suspects := map[uintptr]longTurn{}
-	for _, t := range turns {
-		if t.run.suspects(&t) {
+	suspects := map[uintptr]*longTurn{}
+	for i := range turns {
+		t := &turns[i]
+		if t.suspect() {
 			suspects[reflect.ValueOf(t.holder).Pointer()] = t
 		}
 	}
@@ -79,7 +80,7 @@ func (l *lending) look() {
 		l.took(time.Since(began))
 	}
 	for at, t := range suspects {
-		t.run.judge(t, found[at])
+		t.judge(found[at])
 	}
 }
 
@@ -111,60 +112,63 @@ func (r *run) contend() {
 	}
 }
 
-// suspects reports whether the holder of a turn may block outside the engine. Where
+// suspect reports whether the holder of the turn may block outside the engine. Where
 // it may later, it is watched further.
-func (r *run) suspects(t *longTurn) bool {
+func (t *longTurn) suspect() bool {
+	r := t.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unwatch()
 	switch {
-	case !r.contended():
+	case !t.contended():
 		return false
 	case r.turn() != t.turn:
 		r.contend()
 		return false
 	case time.Since(t.since) < lendAfter, r.isReading(), len(r.holder().wake) > 0: // the last: it has not run yet
-		r.watchOn(*t)
+		t.watchOn()
 		return false
 	}
 	t.holder = r.holder()
 	return true
 }
 
-func (r *run) watchOn(t longTurn) {
-	r.watch()
-	r.k.lends.watch(t)
+// watchOn has the turn looked at again. It is called with the run's lock.
+func (t *longTurn) watchOn() {
+	t.run.watch()
+	t.run.k.lends.watch(*t)
 }
 
 // contended reports whether the holder keeps others of the run from going on.
-func (r *run) contended() bool {
-	return r.holder() != nil &&
-		(r.canGoOn() || r.waits.timer() != nil || r.blocksTurn())
+func (t *longTurn) contended() bool {
+	r := t.run
+	return r.holder() != nil && (r.canGoOn() || r.waits.timer() != nil || r.blocksTurn())
 }
 
 // judge lends the turn of a holder that blocks outside the engine. A system call, or a lock,
 // counts where two dumps have found the holder in one: one that is short may seem long on
 // a busy machine, and who has the lock may wait for a processor.
-func (r *run) judge(t longTurn, is whereabouts) {
+func (t *longTurn) judge(is whereabouts) {
+	r := t.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.isWatched() || !r.contended():
+	case r.isWatched() || !t.contended():
 	case r.turn() == t.turn && (is == blocked || is == inBrief && t.brief):
-		r.lend()
+		r.holder().lend()
 	case r.turn() == t.turn:
 		t.brief = is == inBrief || is == unknown && t.brief
-		r.watchOn(t)
+		t.watchOn()
 	default:
 		r.contend()
 	}
 }
 
-// lend takes the turn from a holder that blocks outside the engine, and lets
+// lend takes the turn from a branch that blocks outside the engine, and lets
 // the others go on. It gets in line again at its next durable operation.
-func (r *run) lend() {
-	b, first := r.turns.lend(r.gone())
-	if first {
+func (b *branch) lend() {
+	r := b.run
+	if r.turns.lend(r.gone()) {
 		at := "before its first durable operation"
 		if !b.at.IsZero() {
 			at = "after " + b.scope.show(b.at)
@@ -214,7 +218,7 @@ const (
 )
 
 // find returns what the goroutines of branches do, by address, as a dump has it.
-func find(dump []byte, wanted map[uintptr]longTurn) map[uintptr]whereabouts {
+func find(dump []byte, wanted map[uintptr]*longTurn) map[uintptr]whereabouts {
 	found := map[uintptr]whereabouts{}
 	for at := 0; ; {
 		i := bytes.Index(dump[at:], []byte(ofWorkflow))

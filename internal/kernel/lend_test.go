@@ -39,11 +39,11 @@ func TestWhereaboutsOfHolders(t *testing.T) {
 		"calls the engine's client":  {"select", kernel + "(*Engine).await()\n" + kernel + "(*Engine).Wait()\n", blocked},
 	} {
 		dump := others + "goroutine 7 [" + c.header + "]:\n" + c.top + workflow + closure + marker + below
-		if got := find([]byte(dump), map[uintptr]longTurn{42: {}})[42]; got != c.want {
+		if got := find([]byte(dump), map[uintptr]*longTurn{42: {}})[42]; got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
-	if got := find([]byte(others), map[uintptr]longTurn{42: {}})[42]; got != unknown {
+	if got := find([]byte(others), map[uintptr]*longTurn{42: {}})[42]; got != unknown {
 		t.Errorf("of one that is not there: %v", got)
 	}
 }

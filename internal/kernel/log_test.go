@@ -23,7 +23,7 @@ func aRun(t *testing.T) *run {
 func (r *run) group() []store.Change {
 	r.mu.Lock()
 	r.append(journal.Entry{Kind: journal.StatusChanged})
-	r.sealAll()
+	r.seal()
 	r.mu.Unlock()
 	rows, bytes := groupRows, groupBytes
 	cs, _ := r.take(nil, &rows, &bytes, true)

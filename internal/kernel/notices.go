@@ -23,6 +23,8 @@ type observed struct {
 // A shown is how what is done in a scope is shown, and what it is about.
 type shown struct{ path, base string }
 
+func newObserved(r *run) observed { return observed{run: r} }
+
 // isNews notes that observers have not heard that the run was started.
 func (v *observed) isNews() { v.unheard = true }
 

@@ -310,7 +310,7 @@ func (s *scope) durable(seq int64) <-chan struct{} {
 	}
 	done := make(chan struct{})
 	r.whenDurable(effect{do: func() { close(done) }})
-	r.sealAll()
+	r.seal()
 	return done
 }
 

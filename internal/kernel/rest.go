@@ -64,14 +64,8 @@ func (r *run) rest() {
 	r.operations.stopTimers()
 	r.deadline.stop()
 	r.leaveHead(r.status(), r.head().Cause, r.nextDue())
-	r.asksRest()
-	r.enlist()
-}
-
-// asksRest has the head that is to be written leave memory only if the run has
-// seen every message.
-func (r *run) asksRest() {
 	r.restHead(r.inbox.known())
+	r.enlist()
 }
 
 // rested takes the store's verdict on a rest. It is called with the lock.

@@ -63,7 +63,7 @@ func (k *Kernel) newRun(head journal.Head, def *Workflow, m *memo) *run {
 	}
 	r.values = newValues(first, m)
 	r.ending = newEnding(m)
-	r.observed.run = r
+	r.observed, r.adoption = newObserved(r), newAdoption(r)
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	s := &scope{run: r, ctx: r.ctx, done: r.ctx.Done()}
 	r.root = &branch{run: r, scope: s, wake: make(chan struct{}, 1)}
@@ -97,9 +97,9 @@ func (r *run) suspendAt(op journal.Op, d *journal.Detail) {
 	}
 	r.leaveHead(journal.Suspended, suspended(d.Reason), wake)
 	r.append(journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Op: op, Detail: d})
-	r.asksRest()
+	r.restHead(r.inbox.known())
 	r.leave()
-	r.sealAll()
+	r.seal()
 }
 
 // depart takes the run out of memory when everything it recorded is durable, or
@@ -111,7 +111,9 @@ func (r *run) depart() {
 		r.mu.Unlock()
 		return
 	}
-	r.weigh(true)
+	if r.trial.end(true, r.lastDurable()) {
+		r.k.trials.over(r)
+	}
 	for o := range r.operations.all() {
 		if o.timer != nil {
 			o.timer.Stop()

@@ -47,7 +47,7 @@ func (k *Kernel) start(ctx context.Context, s Start) (Started, error) {
 		return Started{}, err
 	}
 	r.mu.Lock()
-	r.sealAll()
+	r.seal()
 	r.mu.Unlock()
 	select {
 	case <-r.begun:

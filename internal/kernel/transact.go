@@ -234,11 +234,11 @@ func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
 	o.outcome.At = r.lastTime()
 	o.settled = true
 	if free := r.tentatively(w); free || r.holder() == nil {
-		r.sealAll()
+		r.seal()
 	}
 	for !r.isSealed(w.seq) && !r.hasLeft() { // workflow code has the turn, and has appended something
 		if r.mayBreak() { // it may wait for this transaction
-			r.sealAll()
+			r.seal()
 			break
 		}
 		r.contend()

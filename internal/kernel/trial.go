@@ -178,7 +178,7 @@ func (t *trials) next() {
 	if len(t.waiting) > 0 {
 		t.on = t.waiting[0]
 		t.waiting = slices.Delete(t.waiting, 0, 1)
-		go t.on.try()
+		go t.try(t.on)
 	}
 }
 
@@ -192,15 +192,24 @@ func (t *trials) over(r *run) {
 	}
 }
 
+// acquit records that the run has not killed this engine: its code has come to where it
+// waits, its trial has lasted long, or the engine stops.
+func (r *run) acquit() {
+	if r.trial.mayAcquit(r.last()) && !r.gone() {
+		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.status()})
+		r.flush()
+	}
+}
+
 // try records the trial of a suspect, and then calls its code.
-func (r *run) try() {
+func (t *trials) try(r *run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.gone() || !r.trial.isAwaiting() {
 		return // it tells when it departs
 	}
 	r.trial.recordAs(r.append(r.claim(r.trial.before + 1)))
-	r.sealAll()
+	r.seal()
 	r.whenDurable(effect{do: func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -214,20 +223,4 @@ func (r *run) try() {
 		})
 		r.call()
 	}})
-}
-
-// weigh ends a trial once something later is durable, or the run has left.
-func (r *run) weigh(left bool) {
-	if r.trial.end(left, r.lastDurable()) {
-		r.k.trials.over(r)
-	}
-}
-
-// acquit records that the run has not killed this engine: its code has come to where it
-// waits, its trial has lasted long, or the engine stops.
-func (r *run) acquit() {
-	if r.trial.mayAcquit(r.last()) && !r.gone() {
-		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.status()})
-		r.flush()
-	}
 }

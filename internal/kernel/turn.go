@@ -163,14 +163,13 @@ func (t *turns) give(b *branch) (begun bool) {
 // free leaves nobody holding the turn.
 func (t *turns) free() { t.on = nil }
 
-// lend takes the turn from a holder that blocks outside the engine. It gives it, and
-// reports whether order was promised until now.
-func (t *turns) lend(over bool) (b *branch, first bool) {
-	b = t.on
-	b.state = isOutside
+// lend takes the turn from a holder that blocks outside the engine. It reports whether order
+// was promised until now; of a run that is over it does not matter any more.
+func (t *turns) lend(over bool) (first bool) {
+	t.on.state = isOutside
 	first = !t.unordered && !over
 	t.unordered = t.unordered || first
-	return b, first
+	return first
 }
 
 // watch notes that somebody is to look at the turn. It reports whether nobody was.
@@ -257,7 +256,7 @@ func (r *run) hold(b *branch) {
 func (r *run) endTurn() {
 	r.free()
 	if !r.hasLeft() && !r.keep() {
-		r.sealAll()
+		r.seal()
 	}
 }
 
@@ -319,7 +318,7 @@ func (r *run) idle() {
 		r.acquit()
 	}
 	if !r.keep() {
-		r.sealAll()
+		r.seal()
 	}
 	r.seek()
 	r.considerRest()
