@@ -1,10 +1,8 @@
 package kernel
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -152,7 +150,8 @@ func (k *Kernel) handOver(mail []store.Run) {
 	for i := range mail {
 		if r := k.residentRun(mail[i].Head.Number); r != nil {
 			r.mu.Lock()
-			r.given(&mail[i])
+			r.receive(mail[i].Inbox...)
+			r.learn(mail[i].Head.Mail)
 			r.mu.Unlock()
 		}
 	}
@@ -305,231 +304,6 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// adopt begins the residence of a claimed run: its journal is replayed, unless
-// it has to be parked or is parked already. Forced, its code runs all the same.
-func (k *Kernel) adopt(c *store.Run, forced bool) {
-	if r := k.residentRun(c.Head.Number); r != nil {
-		r.mu.Lock()
-		waits := r.awaits()
-		r.mu.Unlock()
-		if waits {
-			return
-		}
-	}
-	def := k.Lookup(c.Head.Workflow)
-	if c.Head.Retain == "" { // who started it did not know the workflow
-		c.Head.Retain = k.retention(c.Head.Workflow)
-	}
-	if def != nil && c.Head.Status == journal.Pending && c.Head.Pattern == journal.PatternWorkflow { // likewise
-		c.Head.Pattern = def.Pattern
-	}
-	r := k.residentOf(c, def)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !k.admit(r) {
-		r.stop(ErrUnloaded)
-		return
-	}
-	close(r.begun)
-	switch {
-	case def == nil: // claimed for a command that never came
-		r.release()
-		return
-	case r.broken != nil:
-		r.leaveBroken()
-		return
-	}
-	if e := r.memo.ends; e != nil && !isOwn(e) {
-		r.resumeClosing(e)
-	} else if r.overdue() && !r.ending.cleansUp() {
-		return
-	}
-	if parked(c.Head) && !forced && !r.goesOn() {
-		if !r.gone() {
-			r.release()
-		}
-		return
-	}
-	trials, suspect := k.tried(c)
-	if r.last() > c.Last { // it is resumed
-		trials, suspect = 0, false
-	}
-	retrying := r.status() == journal.Waiting && r.head().Cause != "" // its code failed last
-	r.because("")
-	record := r.status() == journal.Pending || retrying || r.memo.build != k.cfg.Build
-	if record {
-		r.ending.imply(r.def.CleansUp && r.status() == journal.Pending)
-	}
-	r.begin(trials, suspect, record)
-}
-
-// leaveBroken gives back a run whose journal cannot be read, parked. It does what its
-// messages ask for: a cancel ends it without cleaning up, for its code cannot be
-// replayed; and a resume parks it again, now that its journal was tried once more.
-func (r *run) leaveBroken() {
-	d := &journal.Detail{Reason: r.broken.Message, Failure: r.broken}
-	if r.overdue() {
-		return
-	}
-	if !parked(r.head()) {
-		r.suspend(d)
-		return
-	}
-	for !r.gone() {
-		r.takeSuspends()
-		e := r.inbox.find(unparks)
-		switch {
-		case e == nil:
-			r.release()
-		case e.Kind == journal.ResumeAsked:
-			d.Mail = e.Seq
-			r.inbox.remove(e.Seq, r.last()+1)
-			r.suspend(d)
-		default:
-			own := *e
-			r.command(&own)
-		}
-	}
-}
-
-// residentOf gives the residence of a claimed run.
-func (k *Kernel) residentOf(c *store.Run, def *Workflow) *run {
-	m := newMemo(c.Entries, k.cfg.Build)
-	m.last = c.Last
-	r := k.newRun(c.Head, def, m)
-	r.ending.imply(m.planned[journal.ImpliedCleanup])
-	r.inbox.begin(c.Head.Mail, c.Inbox, c.More)
-	if c.More || c.Err != nil && c.Head.Mail > 0 { // of a damaged run no messages come with it
-		commands, err := k.loadMessages(c.Head.Number, store.Range{Name: controlName})
-		if c.Err = cmp.Or(c.Err, err); err == nil {
-			r.inbox.merge(commands)
-		}
-	}
-	if r.broken = broken(c); r.broken != nil {
-		r.ending = newEnding(m)
-		m.planned, m.ends = nil, nil
-	}
-	for i := range c.Entries {
-		e := &c.Entries[i]
-		r.bytes += int64(e.Size())
-		if e.Kind == journal.DeadLettered {
-			r.letters.note(e)
-		}
-	}
-	k.memos.Add(r.bytes)
-	begun := func(e journal.Entry) bool { return e.Status != journal.Pending && e.Status != 0 }
-	if c.Head.Status == journal.Pending && c.Head.Number.Engine() != k.engine && !slices.ContainsFunc(c.Entries, begun) {
-		r.observed.isNews()
-	}
-	if len(c.Entries) > 0 {
-		first := &c.Entries[0]
-		r.start = first.Detail
-		attributes := map[string]string(nil)
-		if r.start != nil {
-			attributes = r.start.Attributes
-		}
-		r.values.begin(first.Data, storedAt(first), attributes)
-	}
-	return r
-}
-
-// broken says why the journal of a run cannot be replayed; nil where it can.
-func broken(c *store.Run) *journal.Failure {
-	switch {
-	case c.Err != nil:
-		return &journal.Failure{Code: journal.CodeCorrupt, Message: c.Err.Error()}
-	case len(c.Entries) == 0 || c.Entries[0].Kind != journal.RunStarted:
-		return &journal.Failure{Code: journal.CodeCorrupt, Message: "its journal does not begin with its start"}
-	}
-	return nil
-}
-
-// parked says whether a run waits to be resumed. One that waits for a decision is
-// SUSPENDED too, but without a cause: its code goes on by itself.
-func parked(h journal.Head) bool { return h.Status == journal.Suspended && h.Cause != "" }
-
-// goesOn says whether a run that is parked goes on, by what is in its inbox or
-// because it is about to end.
-func (r *run) goesOn() bool {
-	if r.ending.closing() != nil && (r.memo.ends == nil || r.memo.ends.Seq > r.memo.suspended) {
-		return true
-	}
-	for !r.gone() {
-		r.takeSuspends()
-		e := r.inbox.find(unparks)
-		switch {
-		case e == nil:
-			return false
-		case e.Kind == journal.ResumeAsked:
-			number := e.Seq
-			r.inbox.remove(number, r.last()+1)
-			r.append(journal.Entry{Kind: journal.RunResumed, Status: r.values.active(), Detail: &journal.Detail{Mail: number}})
-			return true
-		case r.ending.as() == 0 && r.values.decided() == 0 && r.ending.cleansUp():
-			return true
-		}
-		own := *e
-		r.command(&own) // it ends the run, or changes nothing
-	}
-	return false
-}
-
-// unparks says whether a message lets a parked run go on.
-func unparks(e *journal.Entry) bool {
-	return e.Kind == journal.CancelAsked || e.Kind == journal.ResumeAsked
-}
-
-// release gives the run back as it was claimed. One that is parked is due again
-// only for its overall timeout.
-func (r *run) release() {
-	wake := r.head().Wake
-	if parked(r.head()) {
-		wake = r.due()
-	}
-	r.leaveHead(r.status(), r.head().Cause, wake)
-	r.append(journal.Entry{Kind: journal.StatusChanged})
-	r.restHead(r.inbox.known())
-	r.yield()
-}
-
-// yield ends the residence with the head that it has now.
-func (r *run) yield() {
-	r.writeHead()
-	r.leave()
-	r.seal()
-	r.whenDurable(effect{do: r.k.look})
-}
-
-// overdue ends a run whose overall timeout has passed, or sets the timer that
-// will.
-func (r *run) overdue() bool {
-	deadline := r.due()
-	if deadline.IsZero() {
-		return false
-	}
-	if time.Until(deadline) <= 0 {
-		r.finish(timedOut(), true)
-		return true
-	}
-	r.deadline.set(r.k.until(deadline), func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if !r.gone() && !r.overdue() {
-			return
-		}
-	})
-	return false
-}
-
-// due is when the overall timeout passes; zero without one, or where something is
-// decided that it would undo.
-func (r *run) due() time.Time {
-	if r.def == nil || r.def.Timeout <= 0 || r.ending.as() != 0 || r.values.decided() != 0 {
-		return time.Time{}
-	}
-	return r.created().Add(r.def.Timeout)
-}
-
 // admit makes r resident. It gives false where the engine has stopped meanwhile.
 func (k *Kernel) admit(r *run) bool {
 	k.mu.Lock()
@@ -590,7 +364,7 @@ func (k *Kernel) residence(ctx context.Context, n journal.Number, open func(jour
 	}
 	c := &claimed.Runs[0]
 	def := k.Lookup(c.Head.Workflow)
-	r := k.residentOf(c, def)
+	r, _ := k.residentOf(c, def)
 	todo := open(c.Head) && (r.values.decided() == 0 || open(r.asked(runs)))
 	if !todo || runs && def != nil && r.ending.cleansUp() {
 		k.memos.Add(-r.bytes)

@@ -56,6 +56,9 @@ func newEnding(m *memo) ending { return ending{memo: m} }
 // imply notes that the first clean-up has no record, if so.
 func (n *ending) imply(is bool) { n.implied = n.implied || is }
 
+// resume goes on with an end that is recorded and not reached.
+func (n *ending) resume(c *closing) { n.way, n.result = c, c.out }
+
 // isImplied reports whether the first clean-up has no record.
 func (n *ending) isImplied() bool { return n.implied }
 
@@ -237,24 +240,6 @@ func (c *closing) does(p *cleanup) bool {
 	}
 	cut := in.branch != c.run.holder() && in.branch.state != isOver
 	return p.always || cut || c.last.Status == journal.Cancelled || c.last.Status == journal.TimedOut
-}
-
-// isOwn says whether the code itself came to an end that is recorded.
-func isOwn(e *journal.Entry) bool { return e.Detail.Failure == nil }
-
-// resumeClosing goes on with an end that is recorded and not reached.
-func (r *run) resumeClosing(e *journal.Entry) {
-	kind, why := journal.RunCancelled, "workflow cancelled: "+e.Detail.Reason
-	if e.Detail.Outcome == journal.TimedOut {
-		kind, why = journal.RunTimedOut, "workflow timed out"
-	}
-	f := e.Detail.Failure
-	r.ending.result = Outcome{Failure: f}
-	r.ending.way = &closing{run: r, termination: termination{
-		why: why, end: &journal.Error{Code: f.Code, Message: f.Message},
-		last: journal.Entry{Kind: kind, Status: e.Detail.Outcome, Detail: &journal.Detail{Failure: f, Reason: e.Detail.Reason}},
-	}}
-	r.push(e.Seq, r.ending.way)
 }
 
 // deliver lets workflow code hear that the run ends.

@@ -94,7 +94,7 @@ func (r *run) thaw(mail int64) {
 		}
 	}
 	r.operations.startTimers()
-	r.lookAgain()
+	r.inbox.offerAll(r.operations.forMessage())
 	r.flush()
 	r.dispatch()
 }

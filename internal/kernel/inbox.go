@@ -3,6 +3,7 @@ package kernel
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 
@@ -204,13 +205,42 @@ func (in *inbox) untaken(messages []journal.Entry) []journal.Entry {
 	})
 }
 
+// offer offers a message that has just come to operations, until one has taken it. The run
+// stays in memory meanwhile.
+func (in *inbox) offer(e *journal.Entry, to iter.Seq[*operation]) {
+	in.hold()
+	for o := range to {
+		if o.wants(e) {
+			o.offer()
+		}
+		if in.taking[e.Seq] != 0 {
+			break
+		}
+	}
+	in.letGo()
+}
+
+// offerAll has operations look into the inbox. The run stays in memory until all of them have,
+// and its caller dispatches then.
+func (in *inbox) offerAll(to []*operation) {
+	in.hold()
+	for _, o := range to {
+		o.offer()
+	}
+	in.letGo()
+}
+
 // receive hands messages over that were posted to the run. It is called with
 // the lock.
 func (r *run) receive(messages ...journal.Entry) {
 	for _, e := range messages {
 		e.Run = r.number()
-		if r.inbox.add(e) && !r.gone() {
-			r.arrived(&e)
+		switch {
+		case !r.inbox.add(e) || r.gone():
+		case e.Op.Name == controlName:
+			command{r, e}.do()
+		case !r.isFrozen():
+			r.inbox.offer(&e, r.waits.of(addressOf(&e)))
 		}
 	}
 	if r.gone() {
@@ -218,13 +248,6 @@ func (r *run) receive(messages ...journal.Entry) {
 	}
 	r.readCommands()
 	r.dispatch()
-}
-
-// given hands over what a claim gave of the run's inbox. It is called with the
-// lock.
-func (r *run) given(c *store.Run) {
-	r.receive(c.Inbox...)
-	r.learn(c.Head.Mail)
 }
 
 // learn says that the run was sent so many messages, which it may not have been
@@ -235,37 +258,6 @@ func (r *run) learn(mail int64) {
 	if !r.gone() && r.readCommands() {
 		r.dispatch()
 	}
-}
-
-// arrived acts on a message that has just come.
-func (r *run) arrived(e *journal.Entry) {
-	if e.Op.Name == controlName {
-		r.command(e)
-		return
-	}
-	if r.isFrozen() {
-		return
-	}
-	r.inbox.hold()
-	for o := range r.waits.of(addressOf(e)) {
-		if o.wants(e) {
-			o.offer()
-		}
-		if r.inbox.taking[e.Seq] != 0 {
-			break
-		}
-	}
-	r.inbox.letGo()
-}
-
-// lookAgain has every open wait look into the inbox, the one that has waited longest
-// first. The run stays in memory until all of them have, and its caller dispatches then.
-func (r *run) lookAgain() {
-	r.inbox.hold()
-	for _, o := range r.operations.forMessage() {
-		o.offer()
-	}
-	r.inbox.letGo()
 }
 
 // seek asks the store for messages that are not in memory, where a wait may be
@@ -280,7 +272,7 @@ func (r *run) seek() {
 	if len(in.kept) < maxKept {
 		r.ask(store.Range{From: in.whole + 1, Limit: store.InboxPage}, func(messages []journal.Entry) {
 			in.refilled(messages, asked)
-			r.lookAgain()
+			in.offerAll(r.operations.forMessage())
 		})
 		return
 	}
@@ -293,7 +285,7 @@ func (r *run) seek() {
 			if begun == in.begun {
 				in.scanned(name, messages, asked)
 			}
-			r.lookAgain()
+			in.offerAll(r.operations.forMessage())
 		})
 		return
 	}
@@ -342,80 +334,4 @@ func (r *run) ask(messages store.Range, then func([]journal.Entry)) {
 		r.learn(lastOf(found))
 		r.dispatch()
 	}()
-}
-
-// commands does what the engine's own messages in the inbox ask for.
-func (r *run) commands() {
-	for !r.gone() {
-		e := r.inbox.find(func(e *journal.Entry) bool {
-			return e.Op.Name == controlName && r.mayCommand(e)
-		})
-		if e == nil {
-			return
-		}
-		own := *e
-		r.command(&own)
-	}
-}
-
-// mayCommand reports whether what a message of the engine's own asks for can be done now.
-// To cancel a timer waits until no code can go on, and where code blocks outside the
-// engine or has not begun, and the timer is recorded, until that code has gone on: code
-// that is replayed may not have come to the timer yet.
-func (r *run) mayCommand(e *journal.Entry) bool {
-	if e.Kind != journal.TimerCancelled {
-		return true
-	}
-	return r.holder() == nil && (r.memo == nil || !r.anyAhead() || !r.memo.timerAhead(e.Op.Key))
-}
-
-// command does what a message of the engine's own asks for, where it can be done now; the
-// entry that does it takes the message.
-func (r *run) command(e *journal.Entry) {
-	if !r.mayCommand(e) {
-		return
-	}
-	d := e.Detail
-	if d == nil {
-		d = &journal.Detail{}
-	}
-	r.inbox.remove(e.Seq, r.last()+1)
-	done := false
-	switch e.Kind {
-	case journal.CancelAsked:
-		if done = r.ending.as() == 0 && r.values.decided() == 0; done {
-			r.finish(cancelledBy(d.Reason, e.Seq), true)
-		}
-	case journal.SuspendAsked:
-		if done = errors.Is(maySuspend("", r.head()), errOpen); done {
-			r.takeSuspends()
-			r.freeze(&journal.Detail{Reason: suspended(d.Reason), Mail: e.Seq})
-		}
-	case journal.ResumeAsked:
-		if done = r.isFrozen(); done {
-			r.thaw(e.Seq)
-		}
-	case journal.TimerCancelled:
-		o := r.operations.timer(e.Op.Key)
-		if done = o != nil; done {
-			o.settle(journal.Entry{Kind: journal.TimerCancelled, Detail: &journal.Detail{Reason: d.Reason, Mail: e.Seq}})
-		}
-	}
-	if !done {
-		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{Mail: e.Seq}})
-	}
-}
-
-// takeSuspends takes what asks for what is so already, or will be at once: up to
-// where the run is asked to go on.
-func (r *run) takeSuspends() {
-	for {
-		e := r.inbox.find(func(e *journal.Entry) bool { return e.Kind == journal.SuspendAsked || e.Kind == journal.ResumeAsked })
-		if e == nil || e.Kind == journal.ResumeAsked {
-			return
-		}
-		number := e.Seq
-		r.inbox.remove(number, r.last()+1)
-		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{Mail: number}})
-	}
 }

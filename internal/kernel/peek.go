@@ -34,13 +34,13 @@ func (l Look) cut(messages []journal.Entry) []journal.Entry {
 // what it returns is recorded; in the body of a step it is what is there now.
 func Peek(ctx context.Context, l Look) ([]journal.Entry, error) {
 	if a, ok := ctx.Value(contextKey{}).(*attempt); ok {
-		return a.op.run.peek(l)
+		return l.at(a.op.run)
 	}
 	out, err := TakeNote(ctx, Note{Kind: journal.ValueRecorded, Name: ownNames + "inbox", Key: l.Name, Produce: func() ([]byte, *journal.Failure) {
 		s, err := scopeOf(ctx, call{"peek", l.Name})
 		if err == nil {
 			var messages []journal.Entry
-			if messages, err = s.run.peek(l); err == nil {
+			if messages, err = l.at(s.run); err == nil {
 				data, err := json.Marshal(messages)
 				if err == nil {
 					return data, nil
@@ -62,9 +62,9 @@ func Peek(ctx context.Context, l Look) ([]journal.Entry, error) {
 	return messages, nil
 }
 
-// peek returns signals that the run has not taken. Payloads and messages that are
+// at returns signals that a run has not taken. Payloads and messages that are
 // not in memory are read.
-func (r *run) peek(l Look) ([]journal.Entry, error) {
+func (l Look) at(r *run) ([]journal.Entry, error) {
 	r.mu.Lock()
 	messages, partial := l.cut(r.inbox.signals(l.Name)), r.inbox.partial()
 	r.inbox.hold()
@@ -76,7 +76,7 @@ func (r *run) peek(l Look) ([]journal.Entry, error) {
 	}()
 	if partial {
 		var err error
-		if messages, err = r.untaken(l); err != nil {
+		if messages, err = l.untaken(r); err != nil {
 			return nil, err
 		}
 	}
@@ -92,9 +92,9 @@ func (r *run) peek(l Look) ([]journal.Entry, error) {
 	return messages, nil
 }
 
-// untaken reads signals that the run has not taken. The store may not know yet of some
+// untaken reads signals that a run has not taken. The store may not know yet of some
 // that it has.
-func (r *run) untaken(l Look) ([]journal.Entry, error) {
+func (l Look) untaken(r *run) ([]journal.Entry, error) {
 	var out []journal.Entry
 	for from := int64(0); ; {
 		messages, err := r.k.loadMessages(r.number(), store.Range{Name: l.Name, From: from, Limit: peekPage})

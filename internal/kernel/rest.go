@@ -89,7 +89,7 @@ func (r *run) rested(c *store.Change) {
 	r.commands()
 	r.learn(c.Found.Mail)
 	if !r.gone() {
-		r.lookAgain()
+		r.inbox.offerAll(r.operations.forMessage())
 		r.dispatch()
 	}
 }

@@ -48,8 +48,7 @@ type run struct {
 	ending     ending
 	deadline   alarm // of the overall timeout
 	observed   observed
-	bytes      int64            // of the journal that it was claimed with
-	broken     *journal.Failure // why that cannot be replayed; nil where it can
+	bytes      int64 // of the journal that it was claimed with
 	trial      trial
 }
 

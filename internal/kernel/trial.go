@@ -1,13 +1,11 @@
 package kernel
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/perdure/perdure/journal"
-	"github.com/perdure/perdure/store"
 )
 
 // A run may kill its engines: it takes all memory, say. The store counts the deaths in a
@@ -57,6 +55,9 @@ func (t *trial) isAwaiting() bool { return t.state == awaiting }
 // isOn reports whether the trial goes on.
 func (t *trial) isOn() bool { return t.state == onTrial }
 
+// comesAfter notes how many trials were before.
+func (t *trial) comesAfter(trials int) { t.before = trials }
+
 // await puts the run in line.
 func (t *trial) await() { t.state = awaiting }
 
@@ -98,52 +99,6 @@ type trials struct {
 
 // suspects is after how many deaths a run is a suspect.
 func (k *Kernel) suspects() int { return max(k.cfg.MaxCrashes/suspectShare, 1) }
-
-// tried reports whether a claimed run is a suspect, and after how many trials in a row.
-func (k *Kernel) tried(c *store.Run) (trials int, suspect bool) {
-	last := &c.Entries[len(c.Entries)-1]
-	if last.Kind == journal.RunClaimed && last.Detail != nil && last.Detail.Attempt > 0 {
-		return last.Detail.Attempt, true
-	}
-	return 0, c.Head.Crashes >= k.suspects() && last.Kind != journal.RunResumed
-}
-
-// begin calls the code of a claimed run; that of a suspect when it is tried. It is called
-// with the lock.
-func (r *run) begin(trials int, suspect, record bool) {
-	if shared := r.k.suspects(); suspect && shared+trials >= r.k.cfg.MaxCrashes {
-		r.suspend(&journal.Detail{Reason: fmt.Sprintf(
-			"%d engines in a row died while executing it, the last %d while no other suspect was executed", shared+trials, trials,
-		)})
-		return
-	}
-	r.trial.before = trials
-	if suspect && r.k.trials.add(r) {
-		r.trial.await()
-		r.commands()
-		return
-	}
-	if record {
-		r.append(r.claim(0))
-	}
-	r.call()
-}
-
-// call calls the code.
-func (r *run) call() {
-	r.trial.enter(r.last())
-	r.hold(r.root)
-	r.commands()
-}
-
-// claim is the record of a claim, the trial of that number if it is above 0.
-func (r *run) claim(trial int) journal.Entry {
-	d := &journal.Detail{Build: r.k.cfg.Build, Engine: r.k.engine, CleansUp: r.ending.isImplied(), Attempt: trial}
-	if r.status() == journal.Pending { // it begins
-		d.Layers = r.def.Layers
-	}
-	return journal.Entry{Kind: journal.RunClaimed, Status: r.values.active(), Detail: d}
-}
 
 // add gives a suspect its place in line: whoever has had the fewest trials is first. It
 // reports false where too many wait already, for they keep slots from others. It is

@@ -1,0 +1,311 @@
+package kernel
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// An arrival is a run that was claimed and whose residence begins: its journal is read, and
+// its code is called from the top, unless there is a reason not to.
+type arrival struct {
+	run     *run
+	claimed *store.Run
+}
+
+// adopt begins the residence of a claimed run: its journal is replayed, unless
+// it has to be parked or is parked already. Forced, its code runs all the same.
+func (k *Kernel) adopt(c *store.Run, forced bool) {
+	if r := k.residentRun(c.Head.Number); r != nil {
+		r.mu.Lock()
+		waits := r.awaits()
+		r.mu.Unlock()
+		if waits {
+			return
+		}
+	}
+	def := k.Lookup(c.Head.Workflow)
+	if c.Head.Retain == "" { // who started it did not know the workflow
+		c.Head.Retain = k.retention(c.Head.Workflow)
+	}
+	if def != nil && c.Head.Status == journal.Pending && c.Head.Pattern == journal.PatternWorkflow { // likewise
+		c.Head.Pattern = def.Pattern
+	}
+	r, broken := k.residentOf(c, def)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !k.admit(r) {
+		r.stop(ErrUnloaded)
+		return
+	}
+	close(r.begun)
+	switch a := (arrival{r, c}); {
+	case def == nil: // claimed for a command that never came
+		r.release()
+	case broken != nil:
+		a.leave(broken)
+	case a.goesOn(forced):
+		a.begin()
+	}
+}
+
+// goesOn reports whether the code of the run is to be called; else it has ended, or is given
+// back. Forced, the code of a run that is parked is called all the same.
+func (a arrival) goesOn(forced bool) bool {
+	r := a.run
+	if e := r.memo.ends; e != nil && !isOwn(e) {
+		a.resumeEnding(e)
+	} else if r.overdue() && !r.ending.cleansUp() {
+		return false
+	}
+	if parked(a.claimed.Head) && !forced && !a.unparks() {
+		if !r.gone() {
+			r.release()
+		}
+		return false
+	}
+	return true
+}
+
+// residentOf returns the residence of a claimed run, and why its journal cannot be replayed,
+// if so.
+func (k *Kernel) residentOf(c *store.Run, def *Workflow) (r *run, broken *journal.Failure) {
+	m := newMemo(c.Entries, k.cfg.Build)
+	m.last = c.Last
+	r = k.newRun(c.Head, def, m)
+	r.ending.imply(m.planned[journal.ImpliedCleanup])
+	r.inbox.begin(c.Head.Mail, c.Inbox, c.More)
+	if c.More || c.Err != nil && c.Head.Mail > 0 { // of a damaged run no messages come with it
+		commands, err := k.loadMessages(c.Head.Number, store.Range{Name: controlName})
+		if c.Err = cmp.Or(c.Err, err); err == nil {
+			r.inbox.merge(commands)
+		}
+	}
+	if broken = brokenBy(c); broken != nil {
+		r.ending = newEnding(m)
+		m.planned, m.ends = nil, nil
+	}
+	for i := range c.Entries {
+		e := &c.Entries[i]
+		r.bytes += int64(e.Size())
+		if e.Kind == journal.DeadLettered {
+			r.letters.note(e)
+		}
+	}
+	k.memos.Add(r.bytes)
+	begun := func(e journal.Entry) bool { return e.Status != journal.Pending && e.Status != 0 }
+	if c.Head.Status == journal.Pending && c.Head.Number.Engine() != k.engine && !slices.ContainsFunc(c.Entries, begun) {
+		r.observed.isNews()
+	}
+	if len(c.Entries) > 0 {
+		first := &c.Entries[0]
+		r.start = first.Detail
+		attributes := map[string]string(nil)
+		if r.start != nil {
+			attributes = r.start.Attributes
+		}
+		r.values.begin(first.Data, storedAt(first), attributes)
+	}
+	return r, broken
+}
+
+// brokenBy says why the journal of a run cannot be replayed; nil where it can.
+func brokenBy(c *store.Run) *journal.Failure {
+	switch {
+	case c.Err != nil:
+		return &journal.Failure{Code: journal.CodeCorrupt, Message: c.Err.Error()}
+	case len(c.Entries) == 0 || c.Entries[0].Kind != journal.RunStarted:
+		return &journal.Failure{Code: journal.CodeCorrupt, Message: "its journal does not begin with its start"}
+	}
+	return nil
+}
+
+// parked says whether a run waits to be resumed. One that waits for a decision is
+// SUSPENDED too, but without a cause: its code goes on by itself.
+func parked(h journal.Head) bool { return h.Status == journal.Suspended && h.Cause != "" }
+
+// leave gives back a run whose journal cannot be read, parked. It does what its
+// messages ask for: a cancel ends it without cleaning up, for its code cannot be
+// replayed; and a resume parks it again, now that its journal was tried once more.
+func (a arrival) leave(broken *journal.Failure) {
+	r := a.run
+	d := &journal.Detail{Reason: broken.Message, Failure: broken}
+	if r.overdue() {
+		return
+	}
+	if !parked(r.head()) {
+		r.suspend(d)
+		return
+	}
+	for !r.gone() {
+		r.takeSuspends()
+		e := r.inbox.find(unparks)
+		switch {
+		case e == nil:
+			r.release()
+		case e.Kind == journal.ResumeAsked:
+			d.Mail = e.Seq
+			r.inbox.remove(e.Seq, r.last()+1)
+			r.suspend(d)
+		default:
+			command{r, *e}.do()
+		}
+	}
+}
+
+// unparks reports whether the run, which is parked, goes on, by what is in its inbox or
+// because it is about to end.
+func (a arrival) unparks() bool {
+	r := a.run
+	if r.ending.closing() != nil && (r.memo.ends == nil || r.memo.ends.Seq > r.memo.suspended) {
+		return true
+	}
+	for !r.gone() {
+		r.takeSuspends()
+		e := r.inbox.find(unparks)
+		switch {
+		case e == nil:
+			return false
+		case e.Kind == journal.ResumeAsked:
+			number := e.Seq
+			r.inbox.remove(number, r.last()+1)
+			r.append(journal.Entry{Kind: journal.RunResumed, Status: r.values.active(), Detail: &journal.Detail{Mail: number}})
+			return true
+		case r.ending.as() == 0 && r.values.decided() == 0 && r.ending.cleansUp():
+			return true
+		}
+		command{r, *e}.do() // it ends the run, or changes nothing
+	}
+	return false
+}
+
+// begin calls the code of a claimed run; that of a suspect when it is tried. It is called
+// with the lock.
+func (a arrival) begin() {
+	r := a.run
+	trials, suspect := r.k.tried(a.claimed)
+	if r.last() > a.claimed.Last { // it is resumed
+		trials, suspect = 0, false
+	}
+	retrying := r.status() == journal.Waiting && r.head().Cause != "" // its code failed last
+	r.because("")
+	record := r.status() == journal.Pending || retrying || r.memo.build != r.k.cfg.Build
+	if record {
+		r.ending.imply(r.def.CleansUp && r.status() == journal.Pending)
+	}
+	if shared := r.k.suspects(); suspect && shared+trials >= r.k.cfg.MaxCrashes {
+		r.suspend(&journal.Detail{Reason: fmt.Sprintf(
+			"%d engines in a row died while executing it, the last %d while no other suspect was executed", shared+trials, trials,
+		)})
+		return
+	}
+	r.trial.comesAfter(trials)
+	if suspect && r.k.trials.add(r) {
+		r.trial.await()
+		r.commands()
+		return
+	}
+	if record {
+		r.append(r.claim(0))
+	}
+	r.call()
+}
+
+// resumeEnding goes on with an end that is recorded and not reached.
+func (a arrival) resumeEnding(e *journal.Entry) {
+	r := a.run
+	kind, why := journal.RunCancelled, "workflow cancelled: "+e.Detail.Reason
+	if e.Detail.Outcome == journal.TimedOut {
+		kind, why = journal.RunTimedOut, "workflow timed out"
+	}
+	f := e.Detail.Failure
+	c := &closing{run: r, termination: termination{
+		why: why, end: &journal.Error{Code: f.Code, Message: f.Message}, out: Outcome{Failure: f},
+		last: journal.Entry{Kind: kind, Status: e.Detail.Outcome, Detail: &journal.Detail{Failure: f, Reason: e.Detail.Reason}},
+	}}
+	r.ending.resume(c)
+	r.push(e.Seq, c)
+}
+
+// isOwn says whether the code itself came to an end that is recorded.
+func isOwn(e *journal.Entry) bool { return e.Detail.Failure == nil }
+
+// call calls the code.
+func (r *run) call() {
+	r.trial.enter(r.last())
+	r.hold(r.root)
+	r.commands()
+}
+
+// claim is the record of a claim, the trial of that number if it is above 0.
+func (r *run) claim(trial int) journal.Entry {
+	d := &journal.Detail{Build: r.k.cfg.Build, Engine: r.k.engine, CleansUp: r.ending.isImplied(), Attempt: trial}
+	if r.status() == journal.Pending { // it begins
+		d.Layers = r.def.Layers
+	}
+	return journal.Entry{Kind: journal.RunClaimed, Status: r.values.active(), Detail: d}
+}
+
+// tried reports whether a claimed run is a suspect, and after how many trials in a row.
+func (k *Kernel) tried(c *store.Run) (trials int, suspect bool) {
+	last := &c.Entries[len(c.Entries)-1]
+	if last.Kind == journal.RunClaimed && last.Detail != nil && last.Detail.Attempt > 0 {
+		return last.Detail.Attempt, true
+	}
+	return 0, c.Head.Crashes >= k.suspects() && last.Kind != journal.RunResumed
+}
+
+// release gives the run back as it was claimed. One that is parked is due again
+// only for its overall timeout.
+func (r *run) release() {
+	wake := r.head().Wake
+	if parked(r.head()) {
+		wake = r.due()
+	}
+	r.leaveHead(r.status(), r.head().Cause, wake)
+	r.append(journal.Entry{Kind: journal.StatusChanged})
+	r.restHead(r.inbox.known())
+	r.yield()
+}
+
+// yield ends the residence with the head that it has now.
+func (r *run) yield() {
+	r.writeHead()
+	r.leave()
+	r.seal()
+	r.whenDurable(effect{do: r.k.look})
+}
+
+// overdue ends a run whose overall timeout has passed, or sets the timer that
+// will.
+func (r *run) overdue() bool {
+	deadline := r.due()
+	if deadline.IsZero() {
+		return false
+	}
+	if time.Until(deadline) <= 0 {
+		r.finish(timedOut(), true)
+		return true
+	}
+	r.deadline.set(r.k.until(deadline), func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.gone() && !r.overdue() {
+			return
+		}
+	})
+	return false
+}
+
+// due is when the overall timeout passes; zero without one, or where something is
+// decided that it would undo.
+func (r *run) due() time.Time {
+	if r.def == nil || r.def.Timeout <= 0 || r.ending.as() != 0 || r.values.decided() != 0 {
+		return time.Time{}
+	}
+	return r.created().Add(r.def.Timeout)
+}

@@ -1,0 +1,96 @@
+package kernel
+
+import (
+	"errors"
+
+	"github.com/perdure/perdure/journal"
+)
+
+// A command is a message of the engine's own in the inbox of a run: to cancel, suspend or
+// resume it, or to cancel one of its timers. Operators and other processes send them, and
+// only the owner of the run carries them out, by an entry that takes the message.
+type command struct {
+	run *run
+	journal.Entry
+}
+
+// may reports whether what the command asks for can be done now.
+// To cancel a timer waits until no code can go on, and where code blocks outside the
+// engine or has not begun, and the timer is recorded, until that code has gone on: code
+// that is replayed may not have come to the timer yet.
+func (c command) may() bool {
+	if c.Kind != journal.TimerCancelled {
+		return true
+	}
+	r := c.run
+	return r.holder() == nil && (r.memo == nil || !r.anyAhead() || !r.memo.timerAhead(c.Op.Key))
+}
+
+// do does what the command asks for, where that can be done now; the
+// entry that does it takes the message.
+func (c command) do() {
+	if !c.may() {
+		return
+	}
+	r, d := c.run, c.Detail
+	if d == nil {
+		d = &journal.Detail{}
+	}
+	r.inbox.remove(c.Seq, r.last()+1)
+	done := false
+	switch c.Kind {
+	case journal.CancelAsked:
+		if done = r.ending.as() == 0 && r.values.decided() == 0; done {
+			r.finish(cancelledBy(d.Reason, c.Seq), true)
+		}
+	case journal.SuspendAsked:
+		if done = errors.Is(maySuspend("", r.head()), errOpen); done {
+			r.takeSuspends()
+			r.freeze(&journal.Detail{Reason: suspended(d.Reason), Mail: c.Seq})
+		}
+	case journal.ResumeAsked:
+		if done = r.isFrozen(); done {
+			r.thaw(c.Seq)
+		}
+	case journal.TimerCancelled:
+		o := r.operations.timer(c.Op.Key)
+		if done = o != nil; done {
+			o.settle(journal.Entry{Kind: journal.TimerCancelled, Detail: &journal.Detail{Reason: d.Reason, Mail: c.Seq}})
+		}
+	}
+	if !done {
+		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{Mail: c.Seq}})
+	}
+}
+
+// unparks says whether a message lets a parked run go on.
+func unparks(e *journal.Entry) bool {
+	return e.Kind == journal.CancelAsked || e.Kind == journal.ResumeAsked
+}
+
+// commands does what the engine's own messages in the inbox ask for.
+func (r *run) commands() {
+	for !r.gone() {
+		e := r.inbox.find(func(e *journal.Entry) bool {
+			return e.Op.Name == controlName && command{r, *e}.may()
+		})
+		if e == nil {
+			return
+		}
+		command{r, *e}.do()
+	}
+}
+
+// takeSuspends takes what asks for what is so already, or will be at once: up to
+// where the run is asked to go on.
+func (r *run) takeSuspends() {
+	for {
+		e := r.inbox.find(func(e *journal.Entry) bool { return e.Kind == journal.SuspendAsked || e.Kind == journal.ResumeAsked })
+		if e == nil || e.Kind == journal.ResumeAsked {
+			return
+		}
+		number := e.Seq
+		r.inbox.remove(number, r.last()+1)
+		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{Mail: number}})
+	}
+}
