@@ -212,7 +212,7 @@ func (a arrival) begin() {
 	if record {
 		r.append(r.claim(0))
 	}
-	r.call()
+	r.root.call()
 }
 
 // resumeEnding goes on with an end that is recorded and not reached.
@@ -233,13 +233,6 @@ func (a arrival) resumeEnding(e *journal.Entry) {
 
 // isOwn says whether the code itself came to an end that is recorded.
 func isOwn(e *journal.Entry) bool { return e.Detail.Failure == nil }
-
-// call calls the code.
-func (r *run) call() {
-	r.trial.enter(r.last())
-	r.hold(r.root)
-	r.commands()
-}
 
 // claim is the record of a claim, the trial of that number if it is above 0.
 func (r *run) claim(trial int) journal.Entry {

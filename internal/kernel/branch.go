@@ -106,6 +106,14 @@ func (b *branch) execute(ctx context.Context) {
 	b.end()
 }
 
+// call calls the code of the run, whose root this is.
+func (b *branch) call() {
+	r := b.run
+	r.trial.enter(r.last())
+	r.hold(b)
+	r.commands()
+}
+
 // concludes ends the run by what its function returned.
 func (b *branch) concludes(data []byte, spill journal.Number, failure *journal.Failure) {
 	r := b.run

@@ -46,7 +46,7 @@ func InfoOf(ctx context.Context) (RunInfo, error) {
 	r := s.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	payload, err := r.readPayload()
+	payload, err := s.payloadNow()
 	if err != nil {
 		return RunInfo{}, err
 	}
@@ -91,9 +91,10 @@ func (k *Kernel) wholeJournal(run journal.Number) (entries []journal.Entry, err 
 	return entries, err
 }
 
-// readPayload returns the payload, and fetches it where it is still in the store. It is
+// payloadNow returns the payload of the run, and fetches it where it is still in the store. It is
 // called, and returns, with the lock.
-func (r *run) readPayload() ([]byte, error) {
+func (s *scope) payloadNow() ([]byte, error) {
+	r := s.run
 	data, seq := r.values.lastPayload()
 	if seq == 0 {
 		return data, nil

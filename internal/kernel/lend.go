@@ -106,9 +106,9 @@ func (l *lending) took(d time.Duration) {
 }
 
 // contend watches a holder that keeps others from going on.
-func (r *run) contend() {
+func (l *lending) contend(r *run) {
 	if r.watch() {
-		r.k.lends.watch(longTurn{openTurn: openTurn{r, r.turn()}, since: time.Now()})
+		l.watch(longTurn{openTurn: openTurn{r, r.turn()}, since: time.Now()})
 	}
 }
 
@@ -123,7 +123,7 @@ func (t *longTurn) suspect() bool {
 	case !t.contended():
 		return false
 	case r.turn() != t.turn:
-		r.contend()
+		r.k.lends.contend(r)
 		return false
 	case time.Since(t.since) < lendAfter, r.isReading(), len(r.holder().wake) > 0: // the last: it has not run yet
 		t.watchOn()
@@ -160,7 +160,7 @@ func (t *longTurn) judge(is whereabouts) {
 		t.brief = is == inBrief || is == unknown && t.brief
 		t.watchOn()
 	default:
-		r.contend()
+		r.k.lends.contend(r)
 	}
 }
 

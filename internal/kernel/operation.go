@@ -106,7 +106,7 @@ func Async(ctx context.Context, step Step) (*Operation, error) {
 	r := s.run
 	defer r.mu.Unlock()
 	o := s.begin(ctx, step, isAsync)
-	r.contend()
+	r.k.lends.contend(r)
 	return (*Operation)(o), nil
 }
 

@@ -40,7 +40,7 @@ func (r *run) considerRest() {
 	if !r.mayRest() {
 		return
 	}
-	linger, due := r.k.cfg.Linger, r.nextDue()
+	linger, due := r.k.cfg.Linger, earlier(r.due(), r.waits.next())
 	switch {
 	case !due.IsZero() && time.Until(due) <= 0: // it goes on now
 	case linger <= 0, r.waits.anyDecision(), r.k.full():
@@ -52,18 +52,12 @@ func (r *run) considerRest() {
 	}
 }
 
-// nextDue is when the run goes on by itself: at its next timer, retry or time
-// limit, or when its overall timeout passes. Zero is never.
-func (r *run) nextDue() time.Time {
-	return earlier(r.due(), r.waits.next())
-}
-
 // rest asks the store to let the run leave memory.
 func (r *run) rest() {
 	r.startRest()
 	r.operations.stopTimers()
 	r.deadline.stop()
-	r.leaveHead(r.status(), r.head().Cause, r.nextDue())
+	r.leaveHead(r.status(), r.head().Cause, earlier(r.due(), r.waits.next()))
 	r.restHead(r.inbox.known())
 	r.enlist()
 }

@@ -377,7 +377,7 @@ func Go(ctx context.Context, n Naming, body func(context.Context) ([]byte, *jour
 		b.returned(data, failure)
 	}
 	r.add(b, false)
-	r.contend()
+	r.k.lends.contend(r)
 	return (*Operation)(o), nil
 }
 

@@ -241,7 +241,7 @@ func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
 			r.seal()
 			break
 		}
-		r.contend()
+		r.k.lends.contend(r)
 		if !a.await(r.done) {
 			break
 		}

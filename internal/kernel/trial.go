@@ -176,6 +176,6 @@ func (t *trials) try(r *run) {
 			defer r.mu.Unlock()
 			r.acquit()
 		})
-		r.call()
+		r.root.call()
 	}})
 }

@@ -273,7 +273,7 @@ func (r *run) dispatch() {
 		return
 	}
 	if r.holder() != nil {
-		r.contend()
+		r.k.lends.contend(r)
 		return
 	}
 	for {
@@ -281,7 +281,7 @@ func (r *run) dispatch() {
 		switch {
 		case b != nil:
 			if r.hold(b); r.canGoOn() {
-				r.contend()
+				r.k.lends.contend(r)
 			}
 			return
 		case r.isTentative(): // what comes after it must wait

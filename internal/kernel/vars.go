@@ -47,13 +47,13 @@ func (a *attempt) write(e journal.Entry) {
 // set: those of the names that are there, or all where there are no names. It copies no
 // others.
 func Variables(ctx context.Context, names ...string) (map[string][]byte, error) {
-	r, entries, err := variables(ctx, names)
+	s, entries, err := variables(ctx, names)
 	if err != nil {
 		return nil, err
 	}
 	out := make(map[string][]byte, len(entries))
 	for name, e := range entries {
-		if out[name], err = r.valueOf(e); err != nil {
+		if out[name], err = s.valueOf(e); err != nil {
 			return nil, err
 		}
 	}
@@ -67,7 +67,7 @@ func Variable(ctx context.Context, name string) ([]byte, bool, error) {
 	return data, found, err
 }
 
-func variables(ctx context.Context, names []string) (*run, map[string]*journal.Entry, error) {
+func variables(ctx context.Context, names []string) (*scope, map[string]*journal.Entry, error) {
 	a, ok := ctx.Value(contextKey{}).(*attempt)
 	if !ok {
 		s, err := inside(ctx, call{verb: "variables"})
@@ -78,7 +78,7 @@ func variables(ctx context.Context, names []string) (*run, map[string]*journal.E
 		if !s.setOwn(names) {
 			s.learns(nil)
 		}
-		return s.run, s.run.values.variablesOf(names), nil
+		return s, s.run.values.variablesOf(names), nil
 	}
 	r := a.op.run
 	r.mu.Lock()
@@ -93,11 +93,12 @@ func variables(ctx context.Context, names []string) (*run, map[string]*journal.E
 			setVariable(&entries, e)
 		}
 	}
-	return r, entries, nil
+	return a.op.scope, entries, nil
 }
 
 // valueOf gives the payload of an entry that may be in the store still.
-func (r *run) valueOf(e *journal.Entry) ([]byte, error) {
+func (s *scope) valueOf(e *journal.Entry) ([]byte, error) {
+	r := s.run
 	seq := storedAt(e)
 	if seq == 0 {
 		return e.Data, nil
