@@ -24,6 +24,7 @@ var homes = map[string]string{
 	"keeping":     "late.go",
 	"turns":       "turn.go",
 	"operations":  "operations.go",
+	"activity":    "activity.go",
 	"observed":    "notices.go",
 	"trial":       "trial.go",
 	"inbox":       "inbox.go",

@@ -96,7 +96,7 @@ func (k *Kernel) residentOf(c *store.Run, def *Workflow) (r *run, broken *journa
 			r.letters.note(e)
 		}
 	}
-	k.memos.Add(r.bytes)
+	k.weigh(r.bytes)
 	begun := func(e journal.Entry) bool { return e.Status != journal.Pending && e.Status != 0 }
 	if c.Head.Status == journal.Pending && c.Head.Number.Engine() != k.engine && !slices.ContainsFunc(c.Entries, begun) {
 		r.observed.isNews()

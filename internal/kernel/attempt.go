@@ -112,26 +112,7 @@ func (o *operation) fly() {
 
 // fly counts a step body that begins. It gives false when none may.
 func (k *Kernel) fly() bool {
-	if !k.holds() {
-		return false
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.draining || k.err != nil {
-		return false
-	}
-	k.flying++
-	return true
-}
-
-// land counts a step body that has returned or was given up.
-func (k *Kernel) land() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.flying--
-	if k.draining && k.flying == 0 {
-		close(k.landed)
-	}
+	return k.holds() && k.takeOff()
 }
 
 // execute is the goroutine of an attempt. A panic, or runtime.Goexit, in the
@@ -395,10 +376,7 @@ func (a *attempt) abandon(cause error) {
 			a.cancel(cmp.Or(cause, errStepCancelled))
 		}
 	}
-	k.mu.Lock()
-	k.abandoned[a] = struct{}{}
-	k.mu.Unlock()
-	k.land()
+	k.giveUp(a)
 	n := a.op.run.observed.notice(observe.StepAbandoned)
 	n.Step, n.Attempt = a.op.path(), a.n
 	a.op.run.whenDurable(effect{do: func() {
@@ -412,13 +390,7 @@ func (a *attempt) abandon(cause error) {
 // late discards what an attempt returned that was given up.
 func (a *attempt) late(failure *journal.Failure) {
 	k := a.op.run.k
-	k.mu.Lock()
-	_, known := k.abandoned[a]
-	delete(k.abandoned, a)
-	k.mu.Unlock()
-	if !known {
-		k.land()
-	}
+	k.returned(a)
 	n := a.op.run.observed.notice(observe.LateResult)
 	n.Step, n.Attempt = a.op.path(), a.n
 	if failure != nil {

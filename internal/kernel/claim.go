@@ -59,9 +59,7 @@ func (k *Kernel) claimLoop(ctx context.Context) {
 
 // rest waits for a reason to claim.
 func (k *Kernel) rest(ctx context.Context) bool {
-	k.mu.Lock()
-	wake := k.wakeAt
-	k.mu.Unlock()
+	wake := k.dueAt()
 	left := k.cfg.Sweep
 	if !wake.IsZero() && !k.cfg.SweepOnly {
 		until := time.Until(wake)
@@ -91,12 +89,7 @@ func (k *Kernel) rest(ctx context.Context) bool {
 
 // wakeBy makes sure that the claim loop looks at that time at the latest.
 func (k *Kernel) wakeBy(t time.Time) {
-	k.mu.Lock()
-	before := k.wakeAt
-	k.wakeAt = earlier(before, t)
-	sooner := k.wakeAt != before
-	k.mu.Unlock()
-	if sooner {
+	if k.isDueBy(t) {
 		k.look()
 	}
 }
@@ -105,16 +98,11 @@ func (k *Kernel) wakeBy(t time.Time) {
 // whether there are more at once.
 func (k *Kernel) claimDue() (again bool, err error) {
 	names := k.names()
-	k.mu.Lock()
-	room := max(min(k.cfg.Capacity-len(k.resident), k.batch()), 0)
-	if k.memos.Load() > int64(k.cfg.MaxResident) {
-		room = 0
+	most := k.batch()
+	if k.isHeavy(k.cfg.MaxResident) || len(names) == 0 {
+		most = 0
 	}
-	if k.err != nil || k.draining || len(names) == 0 {
-		room = 0
-	}
-	k.queued, k.wakeAt, k.reserved = room == 0, time.Time{}, room
-	k.mu.Unlock()
+	room := k.reserve(most)
 	defer k.unreserve()
 	if room == 0 {
 		k.evict()
@@ -132,17 +120,8 @@ func (k *Kernel) claimDue() (again bool, err error) {
 		k.adopt(&claimed.Runs[i], false)
 	}
 	k.handOver(claimed.Mail)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.wakeAt = earlier(k.wakeAt, claimed.Next)
+	k.isDueBy(claimed.Next)
 	return claimed.More && room > 0, nil
-}
-
-// unreserve gives back the slots that a claim has not filled.
-func (k *Kernel) unreserve() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.reserved = 0
 }
 
 // handOver gives runs the messages that others have posted to them.
@@ -304,28 +283,11 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// admit makes r resident. It gives false where the engine has stopped meanwhile.
-func (k *Kernel) admit(r *run) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.ended || k.err != nil {
-		return false
-	}
-	k.resident[r.number()] = r
-	k.reserved = max(k.reserved-1, 0)
-	return true
-}
-
 // forget takes r out of memory, wakes those who wait for its end elsewhere, and
 // claims a run that waits for the slot.
 func (k *Kernel) forget(r *run) {
-	k.memos.Add(-r.bytes)
-	k.mu.Lock()
-	if k.resident[r.number()] == r {
-		delete(k.resident, r.number())
-	}
-	queued := k.queued
-	k.mu.Unlock()
+	k.weigh(-r.bytes)
+	queued := k.dismiss(r)
 	if _, _, ended := r.howEnded(); ended {
 		k.hasEnded(r.number())
 	}
@@ -354,7 +316,7 @@ func (k *Kernel) residence(ctx context.Context, n journal.Number, open func(jour
 	if err != nil {
 		if over(err) && !errors.Is(err, store.ErrClosed) {
 			k.fenced("claim", err)
-			return nil, k.err
+			return nil, k.cause()
 		}
 		k.look()
 		return nil, unavailable("claim", err)
@@ -367,7 +329,7 @@ func (k *Kernel) residence(ctx context.Context, n journal.Number, open func(jour
 	r, _ := k.residentOf(c, def)
 	todo := open(c.Head) && (r.values.decided() == 0 || open(r.asked(runs)))
 	if !todo || runs && def != nil && r.ending.cleansUp() {
-		k.memos.Add(-r.bytes)
+		k.weigh(-r.bytes)
 		k.adopt(c, todo && open(r.asked(runs)))
 		return k.residentRun(n), nil
 	}

@@ -18,15 +18,7 @@ type Live struct {
 
 // live tells what the engine has of a run in memory.
 func (k *Kernel) live(n journal.Number) Live {
-	var l Live
-	k.mu.Lock()
-	r := k.resident[n]
-	for a := range k.abandoned {
-		if a.op.run.number() == n {
-			l.Abandoned = append(l.Abandoned, a.op.path())
-		}
-	}
-	k.mu.Unlock()
+	l, r := Live{Abandoned: k.givenUp(n)}, k.residentRun(n)
 	if r == nil {
 		return l
 	}
@@ -200,7 +192,7 @@ func (k *Kernel) order(ctx context.Context, o order) error {
 			return &journal.Error{Code: journal.CodeUnavailable, Op: o.op, Message: "the store has not answered: it may or may not be done", Err: context.Cause(ctx)}
 		case <-k.dead:
 			if k.lost() {
-				return k.err // which has it asked again
+				return k.cause() // which has it asked again
 			}
 			return k.stopped(o.op, "it may or may not be done", "")
 		}

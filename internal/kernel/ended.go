@@ -103,7 +103,7 @@ func (e *Engine) await(ctx context.Context, ch <-chan struct{}, of *Kernel, h jo
 		case <-changed:
 		case <-k.dead:
 			if !k.lost() {
-				return k.err
+				return k.cause()
 			}
 			select {
 			case <-ch:

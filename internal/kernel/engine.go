@@ -89,7 +89,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			return <-served
 		} else if k == nil && ctx.Err() == nil { // the store was closed
 			k, _ = e.current()
-			return k.err
+			return k.cause()
 		} else if k == nil {
 			return nil
 		}

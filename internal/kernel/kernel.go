@@ -87,6 +87,7 @@ type Workflow struct {
 type Kernel struct {
 	Desk
 	*shared
+	activity
 	cfg     Config
 	lease   lease
 	again   bool        // the engine had another kernel before
@@ -102,7 +103,6 @@ type Kernel struct {
 	counter  atomic.Int64     // numbers that this engine has given out
 	letters  atomic.Uint64    // sent so far, by turns on each lane
 	engine   journal.EngineID // set before ready
-	memos    atomic.Int64     // bytes of journals of resident runs
 	lingers  lingers
 	trials   trials
 	owing    chan struct{} // asks the announcer to look now
@@ -112,18 +112,6 @@ type Kernel struct {
 	unsure    bool         // a claim failed: the store may have given us runs; under claiming
 	asked     atomic.Int64 // calls of collect
 	collected int64        // of which so many are served; under claiming
-
-	mu        sync.Mutex
-	err       error
-	draining  bool
-	ended     bool          // no further residence begins
-	flying    int           // step bodies, and what is told, that are being executed
-	landed    chan struct{} // closed when draining and flying is 0
-	resident  map[journal.Number]*run
-	abandoned map[*attempt]struct{}
-	reserved  int  // slots for what is being claimed
-	queued    bool // runs wait for a slot
-	wakeAt    time.Time
 }
 
 // newKernel gives a kernel that executes nothing before it has joined.
@@ -131,9 +119,9 @@ func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 	k := &Kernel{
 		cfg: cfg, shared: all, claiming: lock.New(), lease: lease{born: time.Now(), renews: lock.New()}, owing: make(chan struct{}, 1), inherits: make(chan struct{}, 1),
 		ready: make(chan struct{}), nudge: make(chan struct{}, 1), dead: make(chan struct{}),
-		landed: make(chan struct{}), resident: map[journal.Number]*run{}, abandoned: map[*attempt]struct{}{},
 	}
 	k.Desk = Desk{store: s, keep: cfg.KeepPosts, build: cfg.Build, maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver, house: k}
+	k.activity = newActivity(cfg.Capacity, k.dead)
 	k.gate.limit = int64(cfg.MaxPending)
 	for range lanesOf(s) {
 		k.lanes = append(k.lanes, newPipeline(k.commit, k.observe))
@@ -183,9 +171,7 @@ func (k *Kernel) serve(ctx context.Context) error {
 	})
 	loops.Wait()
 	given.Stop()
-	k.mu.Lock()
-	k.ended = true
-	k.mu.Unlock()
+	k.end()
 	k.leaveAll()
 	for _, r := range k.residents() {
 		r.depart()
@@ -220,16 +206,11 @@ func (k *Kernel) join(ctx context.Context) (again bool, err error) {
 // drain lets steps in flight end, begins no new ones, and returns when all have
 // ended or the time is up.
 func (k *Kernel) drain() {
-	k.mu.Lock()
-	k.draining = true
-	if k.flying == 0 {
-		close(k.landed)
-	}
-	k.mu.Unlock()
+	landed := k.drains()
 	t := time.NewTimer(k.cfg.Drain)
 	defer t.Stop()
 	select {
-	case <-k.landed:
+	case <-landed:
 	case <-t.C:
 	case <-k.dead:
 	}
@@ -260,7 +241,7 @@ const leaveTries = 5
 func (k *Kernel) leave() error {
 	select {
 	case <-k.dead:
-		return k.err
+		return k.cause()
 	default:
 	}
 	wait := 10 * time.Millisecond
@@ -277,19 +258,6 @@ func (k *Kernel) leave() error {
 		return unavailable("leave", err)
 	}
 	return nil
-}
-
-// die says that nothing may be written or begun any more. Only the first cause
-// counts; it says whether this is it.
-func (k *Kernel) die(err error) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.err != nil {
-		return false
-	}
-	k.err = err
-	close(k.dead)
-	return true
 }
 
 // running waits for the engine to have joined. It fails when the engine has
@@ -311,12 +279,11 @@ func (k *Kernel) running(ctx context.Context, op string) error {
 			Hint: "call Run on a goroutine of its own",
 		}
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.err != nil {
-		return k.err
+	err, draining := k.state()
+	if err != nil {
+		return err
 	}
-	if k.draining {
+	if draining {
 		return &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the engine is stopping", Hint: "ask another one"}
 	}
 	return nil
@@ -369,22 +336,6 @@ func (k *Kernel) number() (journal.Number, error) {
 func (k *Kernel) heard() {
 	k.look()
 	k.recheck()
-}
-
-func (k *Kernel) residents() []*run {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	all := make([]*run, 0, len(k.resident))
-	for _, r := range k.resident {
-		all = append(all, r)
-	}
-	return all
-}
-
-func (k *Kernel) residentRun(n journal.Number) *run {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.resident[n]
 }
 
 // look asks the claim loop to look for due runs now.

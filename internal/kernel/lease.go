@@ -82,10 +82,7 @@ func (k *Kernel) isIdle() bool {
 	if known <= 0 {
 		known = store.IdleLeases * k.lease.period
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.resident) == 0 && k.reserved == 0 &&
-		(k.wakeAt.IsZero() || time.Until(k.wakeAt) > known)
+	return k.activity.isIdle(known)
 }
 
 // shortened notes that a claim asked for at a time has made the engine an owner, and
@@ -184,9 +181,7 @@ func (k *Kernel) lose(why error) {
 
 // lost says whether the engine has come to its end by losing its lease.
 func (k *Kernel) lost() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return errors.Is(k.err, errLost)
+	return errors.Is(k.cause(), errLost)
 }
 
 // keepLease renews the lease until ctx ends or the engine is dead. When that of
@@ -287,13 +282,12 @@ func jitter(tries int) time.Duration {
 
 // stopped says that the engine has come to its end while something was asked of it.
 func (k *Kernel) stopped(op, what, hint string) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	why := k.cause()
 	e := &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the engine has stopped: " + what, Hint: hint}
-	if errors.Is(k.err, errLost) { // as its cause it would say that nothing is done
+	if errors.Is(why, errLost) { // as its cause it would say that nothing is done
 		e.Code, e.Message = journal.CodeUnavailable, "the engine has lost its lease: "+what
 		return e
 	}
-	e.Err = k.err
+	e.Err = why
 	return e
 }

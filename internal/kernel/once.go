@@ -99,7 +99,7 @@ func (s StepInfo) produce(c *checkpoint, key string, produce func() ([]byte, err
 	case <-r.done:
 		return nil, &journal.Error{Code: journal.CodeCancelled, Op: "once " + key, Message: "the run left this engine"}
 	case <-r.k.dead:
-		return nil, r.k.err
+		return nil, r.k.cause()
 	}
 	r.mu.Lock()
 	c.data, c.known, recorded = data, true, true

@@ -43,7 +43,7 @@ func (r *run) considerRest() {
 	linger, due := r.k.cfg.Linger, earlier(r.due(), r.waits.next())
 	switch {
 	case !due.IsZero() && time.Until(due) <= 0: // it goes on now
-	case linger <= 0, r.waits.anyDecision(), r.k.full():
+	case linger <= 0, r.waits.anyDecision(), r.k.isFull():
 		r.rest()
 	case !r.waits.anyForMessage() && time.Until(due) > linger:
 		r.rest()
@@ -114,13 +114,6 @@ func (k *Kernel) takeAgain(n journal.Number) {
 	}
 }
 
-// stops says whether no residence may begin any more.
-func (k *Kernel) stops() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.draining || k.err != nil
-}
-
 // lingers has the runs that will rest when they have waited for a while. One
 // timer serves all of them.
 type lingers struct {
@@ -181,13 +174,6 @@ func (l *lingers) restUntil(t time.Time) {
 		}
 		d.run.mu.Unlock()
 	}
-}
-
-// full says whether runs wait for a slot.
-func (k *Kernel) full() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.queued
 }
 
 // evict lets all runs rest that may, since others need their places.

@@ -38,7 +38,7 @@ func (k *Kernel) purge(ctx context.Context) (runs, messages int, err error) {
 	}
 	for {
 		if !k.holds() {
-			return runs, messages, k.err
+			return runs, messages, k.cause()
 		}
 		p, err := k.store.Purge(ctx, store.Purge{Engine: k.engine, Now: time.Now(), Unsaid: k.unsaid()})
 		if err != nil {

@@ -113,18 +113,6 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	return r, nil
 }
 
-// room makes r resident where there is a slot for it.
-func (k *Kernel) room(r *run) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.resident)+k.reserved >= k.cfg.Capacity {
-		k.queued = true
-		return false
-	}
-	k.resident[r.number()] = r
-	return true
-}
-
 // admitted waits until there is room for what is not yet durable.
 func (k *Kernel) admitted(ctx context.Context) error {
 	let := make(chan struct{})
@@ -135,7 +123,7 @@ func (k *Kernel) admitted(ctx context.Context) error {
 	case <-ctx.Done():
 		return &journal.Error{Code: journal.CodeUnavailable, Op: "start", Message: "the engine has more to write than it may keep in memory", Err: context.Cause(ctx)}
 	case <-k.dead:
-		return k.err
+		return k.cause()
 	}
 }
 

@@ -274,14 +274,7 @@ func (a *attempt) accept(w *proposal) {
 
 // landed counts an attempt that is over, given up or not.
 func (a *attempt) landed() {
-	k := a.op.run.k
-	k.mu.Lock()
-	_, known := k.abandoned[a]
-	delete(k.abandoned, a)
-	k.mu.Unlock()
-	if !known {
-		k.land()
-	}
+	a.op.run.k.returned(a)
 	a.cancel(errStepReturned)
 }
 

@@ -1,0 +1,256 @@
+package kernel
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+)
+
+// An activity is what a kernel has in memory and executes, and whether it may go on.
+//
+// Invariants: err is set once, and nothing begins after it; nor does it while the kernel is
+// draining, and no residence begins once it has ended. Residences and the slots reserved for a
+// claim together are at most capacity, but for single runs that were claimed for a command.
+// flying counts the step bodies, and what is told, that are executed and not given up; landed
+// is closed when the kernel is draining and flying is 0. wakeAt is when a run is due, as far
+// as is known.
+//
+// mu is the kernel's lock: it is taken after every run's.
+type activity struct {
+	capacity int
+	over     chan struct{} // closed when err is set
+	memos    atomic.Int64  // bytes of journals of resident runs
+
+	mu        sync.Mutex
+	err       error
+	draining  bool
+	ended     bool
+	flying    int
+	landed    chan struct{}
+	resident  map[journal.Number]*run
+	abandoned map[*attempt]struct{} // given up, and still executed
+	reserved  int                   // slots for what is being claimed
+	queued    bool                  // runs wait for a slot
+	wakeAt    time.Time
+}
+
+func newActivity(capacity int, dead chan struct{}) activity {
+	return activity{
+		capacity: capacity, over: dead, landed: make(chan struct{}), resident: map[journal.Number]*run{}, abandoned: map[*attempt]struct{}{},
+	}
+}
+
+// die notes why nothing may be written or begun any more. Only the first cause counts; it
+// reports whether this is it.
+func (a *activity) die(err error) (first bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if first = a.err == nil; first {
+		a.err = err
+		close(a.over)
+	}
+	return first
+}
+
+// cause returns why nothing may be written or begun any more; nil while it may.
+func (a *activity) cause() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err
+}
+
+// state returns why nothing may be asked of the kernel any more, and whether it is told to
+// stop.
+func (a *activity) state() (err error, draining bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err, a.draining
+}
+
+// stops reports whether no residence may begin any more.
+func (a *activity) stops() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.draining || a.err != nil
+}
+
+// drains has nothing begin any more. It returns a channel that is closed when nothing is
+// executed.
+func (a *activity) drains() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.draining = true
+	if a.flying == 0 {
+		close(a.landed)
+	}
+	return a.landed
+}
+
+// end has no further residence begin.
+func (a *activity) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = true
+}
+
+// takeOff counts a step body that begins. It reports false when none may.
+func (a *activity) takeOff() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.draining || a.err != nil {
+		return false
+	}
+	a.flying++
+	return true
+}
+
+// land counts a step body that has returned or was given up.
+func (a *activity) land() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.flying--
+	if a.draining && a.flying == 0 {
+		close(a.landed)
+	}
+}
+
+// giveUp counts an attempt as landed that goes on until its goroutine returns.
+func (a *activity) giveUp(t *attempt) {
+	a.mu.Lock()
+	a.abandoned[t] = struct{}{}
+	a.mu.Unlock()
+	a.land()
+}
+
+// returned counts an attempt as landed whose goroutine returns, unless it was given up.
+func (a *activity) returned(t *attempt) {
+	a.mu.Lock()
+	_, known := a.abandoned[t]
+	delete(a.abandoned, t)
+	a.mu.Unlock()
+	if !known {
+		a.land()
+	}
+}
+
+// givenUp returns the paths of the attempts of a run that were given up and go on.
+func (a *activity) givenUp(n journal.Number) (paths []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for t := range a.abandoned {
+		if t.op.run.number() == n {
+			paths = append(paths, t.op.path())
+		}
+	}
+	return paths
+}
+
+// residents returns the runs that are in memory.
+func (a *activity) residents() []*run {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := make([]*run, 0, len(a.resident))
+	for _, r := range a.resident {
+		all = append(all, r)
+	}
+	return all
+}
+
+// residentRun returns the residence of a run, or nil.
+func (a *activity) residentRun(n journal.Number) *run {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.resident[n]
+}
+
+// admit makes a run resident that was claimed. It reports false where the engine has stopped
+// meanwhile.
+func (a *activity) admit(r *run) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended || a.err != nil {
+		return false
+	}
+	a.resident[r.number()] = r
+	a.reserved = max(a.reserved-1, 0)
+	return true
+}
+
+// room makes a new run resident where there is a slot for it.
+func (a *activity) room(r *run) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.resident)+a.reserved >= a.capacity {
+		a.queued = true
+		return false
+	}
+	a.resident[r.number()] = r
+	return true
+}
+
+// dismiss takes a run out of memory. It reports whether others wait for its slot.
+func (a *activity) dismiss(r *run) (queued bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.resident[r.number()] == r {
+		delete(a.resident, r.number())
+	}
+	return a.queued
+}
+
+// reserve keeps slots for what is claimed, at most so many. When nothing is known to be due
+// any more, the claim says when something is.
+func (a *activity) reserve(most int) (slots int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.err == nil && !a.draining {
+		slots = max(min(a.capacity-len(a.resident), most), 0)
+	}
+	a.queued, a.wakeAt, a.reserved = slots == 0, time.Time{}, slots
+	return slots
+}
+
+// unreserve gives back the slots that a claim has not filled.
+func (a *activity) unreserve() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reserved = 0
+}
+
+// isFull reports whether runs wait for a slot.
+func (a *activity) isFull() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.queued
+}
+
+// isIdle reports whether nothing is here, and nothing is due for so long.
+func (a *activity) isIdle(known time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.resident) == 0 && a.reserved == 0 && (a.wakeAt.IsZero() || time.Until(a.wakeAt) > known)
+}
+
+// dueAt returns when a run is due, as far as is known; zero for never.
+func (a *activity) dueAt() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.wakeAt
+}
+
+// isDueBy notes that a run is due then. It reports whether that is sooner than was known.
+func (a *activity) isDueBy(t time.Time) (sooner bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := a.wakeAt
+	a.wakeAt = earlier(before, t)
+	return a.wakeAt != before
+}
+
+// weigh counts bytes of journals in memory, or takes them away.
+func (a *activity) weigh(bytes int64) { a.memos.Add(bytes) }
+
+// isHeavy reports whether more than so many bytes of journals are in memory.
+func (a *activity) isHeavy(most int) bool { return a.memos.Load() > int64(most) }
