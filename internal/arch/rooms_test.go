@@ -24,6 +24,7 @@ var homes = map[string]string{
 	"keeping":     "late.go",
 	"turns":       "turn.go",
 	"operations":  "operations.go",
+	"claims":      "claim.go",
 	"activity":    "activity.go",
 	"observed":    "notices.go",
 	"trial":       "trial.go",

@@ -19,7 +19,8 @@ type arrival struct {
 
 // adopt begins the residence of a claimed run: its journal is replayed, unless
 // it has to be parked or is parked already. Forced, its code runs all the same.
-func (k *Kernel) adopt(c *store.Run, forced bool) {
+func (q *claims) adopt(c *store.Run, forced bool) {
+	k := q.k
 	if r := k.residentRun(c.Head.Number); r != nil {
 		r.mu.Lock()
 		waits := r.awaits()
@@ -53,27 +54,10 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 	}
 }
 
-// goesOn reports whether the code of the run is to be called; else it has ended, or is given
-// back. Forced, the code of a run that is parked is called all the same.
-func (a arrival) goesOn(forced bool) bool {
-	r := a.run
-	if e := r.memo.ends; e != nil && !isOwn(e) {
-		a.resumeEnding(e)
-	} else if r.overdue() && !r.ending.cleansUp() {
-		return false
-	}
-	if parked(a.claimed.Head) && !forced && !a.unparks() {
-		if !r.gone() {
-			r.release()
-		}
-		return false
-	}
-	return true
-}
-
 // residentOf returns the residence of a claimed run, and why its journal cannot be replayed,
 // if so.
-func (k *Kernel) residentOf(c *store.Run, def *Workflow) (r *run, broken *journal.Failure) {
+func (q *claims) residentOf(c *store.Run, def *Workflow) (r *run, broken *journal.Failure) {
+	k := q.k
 	m := newMemo(c.Entries, k.cfg.Build)
 	m.last = c.Last
 	r = k.newRun(c.Head, def, m)
@@ -111,6 +95,24 @@ func (k *Kernel) residentOf(c *store.Run, def *Workflow) (r *run, broken *journa
 		r.values.begin(first.Data, storedAt(first), attributes)
 	}
 	return r, broken
+}
+
+// goesOn reports whether the code of the run is to be called; else it has ended, or is given
+// back. Forced, the code of a run that is parked is called all the same.
+func (a arrival) goesOn(forced bool) bool {
+	r := a.run
+	if e := r.memo.ends; e != nil && !isOwn(e) {
+		a.resumeEnding(e)
+	} else if r.overdue() && !r.ending.cleansUp() {
+		return false
+	}
+	if parked(a.claimed.Head) && !forced && !a.unparks() {
+		if !r.gone() {
+			r.release()
+		}
+		return false
+	}
+	return true
 }
 
 // brokenBy says why the journal of a run cannot be replayed; nil where it can.
@@ -244,7 +246,8 @@ func (r *run) claim(trial int) journal.Entry {
 }
 
 // tried reports whether a claimed run is a suspect, and after how many trials in a row.
-func (k *Kernel) tried(c *store.Run) (trials int, suspect bool) {
+func (q *claims) tried(c *store.Run) (trials int, suspect bool) {
+	k := q.k
 	last := &c.Entries[len(c.Entries)-1]
 	if last.Kind == journal.RunClaimed && last.Detail != nil && last.Detail.Attempt > 0 {
 		return last.Detail.Attempt, true

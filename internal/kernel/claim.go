@@ -3,12 +3,42 @@ package kernel
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
+	"github.com/perdure/perdure/internal/lock"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
 )
+
+// A claims takes up runs that nobody has. It is the one door for a run that crashed, one that
+// another engine left, and one whose time has come or that has got a message.
+//
+// Invariants: claiming is held from a claim until its runs are resident, so who holds it knows
+// of every run whether it is here. It is taken before any run's lock. unsure is set while the
+// store may have given runs to this engine that it has not got: no claim is made before they
+// are found.
+type claims struct {
+	k     *Kernel
+	nudge chan struct{} // asks the loop to look now
+
+	claiming  lock.Lock
+	unsure    bool
+	asked     atomic.Int64 // calls of collect
+	collected int64        // of which so many are served
+}
+
+func newClaims(k *Kernel) claims {
+	return claims{k: k, nudge: make(chan struct{}, 1), claiming: lock.New()}
+}
+
+// claimed calls f when the runs of a claim that is on its way are resident.
+func (q *claims) claimed(f func()) {
+	q.claiming.Lock()
+	defer q.claiming.Unlock()
+	f()
+}
 
 // How many runs one claim takes at most: few where other engines may have room too,
 // so that they share what is due.
@@ -17,7 +47,8 @@ const (
 	sharedBatch = 100
 )
 
-func (k *Kernel) batch() int {
+func (q *claims) batch() int {
+	k := q.k
 	if k.lease.period > 0 {
 		return sharedBatch
 	}
@@ -30,7 +61,8 @@ func (k *Kernel) batch() int {
 // has a reason to: at the start, when a run is due, when a slot is free that a run
 // waits for, when another process may have written. Beside that it sweeps: once
 // in a while it asks without a reason.
-func (k *Kernel) claimLoop(ctx context.Context) {
+func (q *claims) claimLoop(ctx context.Context) {
+	k := q.k
 	wait, tries := 10*time.Millisecond, 1
 	for {
 		again, err := k.claimDue()
@@ -58,7 +90,8 @@ func (k *Kernel) claimLoop(ctx context.Context) {
 }
 
 // rest waits for a reason to claim.
-func (k *Kernel) rest(ctx context.Context) bool {
+func (q *claims) rest(ctx context.Context) bool {
+	k := q.k
 	wake := k.dueAt()
 	left := k.cfg.Sweep
 	if !wake.IsZero() && !k.cfg.SweepOnly {
@@ -78,7 +111,7 @@ func (k *Kernel) rest(ctx context.Context) bool {
 	}
 	select {
 	case <-due:
-	case <-k.nudge:
+	case <-q.nudge:
 	case <-ctx.Done():
 		return false
 	case <-k.dead:
@@ -88,7 +121,8 @@ func (k *Kernel) rest(ctx context.Context) bool {
 }
 
 // wakeBy makes sure that the claim loop looks at that time at the latest.
-func (k *Kernel) wakeBy(t time.Time) {
+func (q *claims) wakeBy(t time.Time) {
+	k := q.k
 	if k.isDueBy(t) {
 		k.look()
 	}
@@ -96,7 +130,8 @@ func (k *Kernel) wakeBy(t time.Time) {
 
 // claimDue takes up at most as many due runs as there is room for. It says
 // whether there are more at once.
-func (k *Kernel) claimDue() (again bool, err error) {
+func (q *claims) claimDue() (again bool, err error) {
+	k := q.k
 	names := k.names()
 	most := k.batch()
 	if k.isHeavy(k.cfg.MaxResident) || len(names) == 0 {
@@ -107,8 +142,8 @@ func (k *Kernel) claimDue() (again bool, err error) {
 	if room == 0 {
 		k.evict()
 	}
-	k.claiming.Lock()
-	defer k.claiming.Unlock()
+	q.claiming.Lock()
+	defer q.claiming.Unlock()
 	if err := k.reclaim(); err != nil {
 		return false, err
 	}
@@ -125,7 +160,8 @@ func (k *Kernel) claimDue() (again bool, err error) {
 }
 
 // handOver gives runs the messages that others have posted to them.
-func (k *Kernel) handOver(mail []store.Run) {
+func (q *claims) handOver(mail []store.Run) {
+	k := q.k
 	for i := range mail {
 		if r := k.residentRun(mail[i].Head.Number); r != nil {
 			r.mu.Lock()
@@ -139,21 +175,22 @@ func (k *Kernel) handOver(mail []store.Run) {
 // collect asks the store for messages that others have posted to the runs of
 // this engine, and hands them over. Those who ask while one question is on its way
 // share the next.
-func (k *Kernel) collect() error {
-	mine := k.asked.Add(1)
-	k.claiming.Lock()
-	defer k.claiming.Unlock()
-	if k.collected >= mine {
+func (q *claims) collect() error {
+	k := q.k
+	mine := q.asked.Add(1)
+	q.claiming.Lock()
+	defer q.claiming.Unlock()
+	if q.collected >= mine {
 		return nil
 	}
-	upTo := k.asked.Load()
+	upTo := q.asked.Load()
 	if err := k.reclaim(); err != nil {
 		return err
 	}
 	claimed, err := k.claim(store.Claim{})
 	if err == nil {
 		k.handOver(claimed.Mail)
-		k.collected = upTo
+		q.collected = upTo
 		k.wakeBy(claimed.Next)
 	}
 	return err
@@ -161,7 +198,8 @@ func (k *Kernel) collect() error {
 
 // sent tells runs of this engine what a group has posted to them, and looks for
 // runs that it has made or woken.
-func (k *Kernel) sent(cs []store.Change) {
+func (q *claims) sent(cs []store.Change) {
+	k := q.k
 	look := false
 	for i := range cs {
 		c := &cs[i]
@@ -177,7 +215,7 @@ func (k *Kernel) sent(cs []store.Change) {
 			case p.To.Owner == 0, p.Unrouted != 0: // what was moved has to be asked for
 				look = true
 			case p.To.Owner == k.engine:
-				k.bring(p)
+				q.hand(p)
 			}
 		}
 	}
@@ -186,9 +224,10 @@ func (k *Kernel) sent(cs []store.Change) {
 	}
 }
 
-// bring hands a message to the run of this engine that it is for. Where that is
+// hand hands a message to the run of this engine that it is for. Where that is
 // being claimed just now, it waits until it is resident.
-func (k *Kernel) bring(p *store.Post) {
+func (q *claims) hand(p *store.Post) {
+	k := q.k
 	m := p.Message
 	m.Seq = p.Number
 	if r := k.residentRun(p.To.Number); r != nil {
@@ -198,9 +237,8 @@ func (k *Kernel) bring(p *store.Post) {
 		return
 	}
 	go func() {
-		k.claiming.Lock()
-		r := k.residentRun(p.To.Number)
-		k.claiming.Unlock()
+		var r *run
+		q.claimed(func() { r = k.residentRun(p.To.Number) })
 		if r != nil {
 			r.mu.Lock()
 			r.receive(m)
@@ -211,14 +249,15 @@ func (k *Kernel) bring(p *store.Post) {
 
 // claim asks the store for runs. Where it fails, the store may have given them
 // all the same, and messages of runs that are here.
-func (k *Kernel) claim(c store.Claim) (store.Claimed, error) {
+func (q *claims) claim(c store.Claim) (store.Claimed, error) {
+	k := q.k
 	if !k.holds() {
 		return store.Claimed{}, store.ErrFenced
 	}
 	c.Engine, c.Now = k.engine, time.Now()
 	claimed, err := k.store.Claim(context.Background(), c)
 	if err != nil {
-		k.unsure = true
+		q.unsure = true
 	}
 	for i := range claimed.Runs {
 		claimed.Runs[i].CutOff() // what a driver has overlooked is not run past either
@@ -231,8 +270,9 @@ func (k *Kernel) claim(c store.Claim) (store.Claimed, error) {
 
 // reclaim finds the runs that a claim of unknown outcome may have given, and
 // begins their residence. Those that are here learn what they were sent.
-func (k *Kernel) reclaim() error {
-	if !k.unsure {
+func (q *claims) reclaim() error {
+	k := q.k
+	if !q.unsure {
 		return nil
 	}
 	f := store.Filter{Owner: k.engine, Limit: store.MaxLimit}
@@ -260,7 +300,7 @@ func (k *Kernel) reclaim() error {
 			}
 		}
 		if next == 0 {
-			k.unsure = false
+			q.unsure = false
 			return nil
 		}
 		f.After = next
@@ -283,32 +323,20 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// forget takes r out of memory, wakes those who wait for its end elsewhere, and
-// claims a run that waits for the slot.
-func (k *Kernel) forget(r *run) {
-	k.weigh(-r.bytes)
-	queued := k.dismiss(r)
-	if _, _, ended := r.howEnded(); ended {
-		k.hasEnded(r.number())
-	}
-	if queued {
-		k.look()
-	}
-}
-
 // residence gives the residence of a run for a command: the one that it has, or
 // one made to write a mark; nil where neither can be had now. open says of the
 // run as it was claimed whether there is still something to do; where there is
 // not, it goes on as any claimed run. One that cleans up before it ends has to go
 // on too where the command ends it (runs).
-func (k *Kernel) residence(ctx context.Context, n journal.Number, open func(journal.Head) bool, runs bool) (*run, error) {
+func (q *claims) residence(ctx context.Context, n journal.Number, open func(journal.Head) bool, runs bool) (*run, error) {
+	k := q.k
 	if r := k.residentRun(n); r != nil {
 		return r, nil // which waits for no claim: that may wait for what the run holds
 	}
-	if !k.claiming.LockOr(ctx.Done(), nil) {
+	if !q.claiming.LockOr(ctx.Done(), nil) {
 		return nil, unavailable("claim", context.Cause(ctx))
 	}
-	defer k.claiming.Unlock()
+	defer q.claiming.Unlock()
 	if r := k.residentRun(n); r != nil {
 		return r, nil
 	}
@@ -339,4 +367,54 @@ func (k *Kernel) residence(ctx context.Context, n journal.Number, open func(jour
 	}
 	close(r.begun)
 	return r, nil
+}
+
+// takeAfter begins the next residence of a run when the one before is over. By then
+// a command may have begun it, and that may be over too: what the store says now
+// counts.
+func (q *claims) takeAfter(r *run) {
+	k := q.k
+	<-r.done
+	k.takeAgain(r.number())
+}
+
+// takeAgain begins another residence of a run that the store has left to this
+// engine although it was given back.
+func (q *claims) takeAgain(n journal.Number) {
+	k := q.k
+	q.claiming.Lock()
+	defer q.claiming.Unlock()
+	if k.stops() || k.residentRun(n) != nil {
+		return
+	}
+	claimed, err := k.claim(store.Claim{Run: n})
+	if err != nil {
+		k.look() // it is found then
+		return
+	}
+	for i := range claimed.Runs {
+		k.adopt(&claimed.Runs[i], false)
+	}
+}
+
+// look asks the claim loop to look for due runs now.
+func (q *claims) look() {
+	select {
+	case q.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// forget takes r out of memory, wakes those who wait for its end elsewhere, and
+// claims a run that waits for the slot.
+func (q *claims) forget(r *run) {
+	k := q.k
+	k.weigh(-r.bytes)
+	queued := k.dismiss(r)
+	if _, _, ended := r.howEnded(); ended {
+		k.hasEnded(r.number())
+	}
+	if queued {
+		k.look()
+	}
 }

@@ -88,6 +88,7 @@ type Kernel struct {
 	Desk
 	*shared
 	activity
+	claims
 	cfg     Config
 	lease   lease
 	again   bool        // the engine had another kernel before
@@ -98,7 +99,6 @@ type Kernel struct {
 	lends   lending
 
 	ready    chan struct{}    // closed when the engine has joined, or never will
-	nudge    chan struct{}    // asks the claim loop to look now
 	dead     chan struct{}    // closed when the engine must not go on; err says why
 	counter  atomic.Int64     // numbers that this engine has given out
 	letters  atomic.Uint64    // sent so far, by turns on each lane
@@ -108,19 +108,16 @@ type Kernel struct {
 	owing    chan struct{} // asks the announcer to look now
 	inherits chan struct{} // and from the beginning
 
-	claiming  lock.Lock    // held from a claim until its runs are resident
-	unsure    bool         // a claim failed: the store may have given us runs; under claiming
-	asked     atomic.Int64 // calls of collect
-	collected int64        // of which so many are served; under claiming
 }
 
 // newKernel gives a kernel that executes nothing before it has joined.
 func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 	k := &Kernel{
-		cfg: cfg, shared: all, claiming: lock.New(), lease: lease{born: time.Now(), renews: lock.New()}, owing: make(chan struct{}, 1), inherits: make(chan struct{}, 1),
-		ready: make(chan struct{}), nudge: make(chan struct{}, 1), dead: make(chan struct{}),
+		cfg: cfg, shared: all, lease: lease{born: time.Now(), renews: lock.New()}, owing: make(chan struct{}, 1), inherits: make(chan struct{}, 1),
+		ready: make(chan struct{}), dead: make(chan struct{}),
 	}
 	k.Desk = Desk{store: s, keep: cfg.KeepPosts, build: cfg.Build, maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver, house: k}
+	k.claims = newClaims(k)
 	k.activity = newActivity(cfg.Capacity, k.dead)
 	k.gate.limit = int64(cfg.MaxPending)
 	for range lanesOf(s) {
@@ -336,14 +333,6 @@ func (k *Kernel) number() (journal.Number, error) {
 func (k *Kernel) heard() {
 	k.look()
 	k.recheck()
-}
-
-// look asks the claim loop to look for due runs now.
-func (k *Kernel) look() {
-	select {
-	case k.nudge <- struct{}{}:
-	default:
-	}
 }
 
 // commit is the pipeline's environment: it sends one group and says what became

@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
 
@@ -85,32 +84,6 @@ func (r *run) rested(c *store.Change) {
 	if !r.gone() {
 		r.inbox.offerAll(r.operations.forMessage())
 		r.dispatch()
-	}
-}
-
-// takeAfter begins the next residence of a run when the one before is over. By then
-// a command may have begun it, and that may be over too: what the store says now
-// counts.
-func (k *Kernel) takeAfter(r *run) {
-	<-r.done
-	k.takeAgain(r.number())
-}
-
-// takeAgain begins another residence of a run that the store has left to this
-// engine although it was given back.
-func (k *Kernel) takeAgain(n journal.Number) {
-	k.claiming.Lock()
-	defer k.claiming.Unlock()
-	if k.stops() || k.residentRun(n) != nil {
-		return
-	}
-	claimed, err := k.claim(store.Claim{Run: n})
-	if err != nil {
-		k.look() // it is found then
-		return
-	}
-	for i := range claimed.Runs {
-		k.adopt(&claimed.Runs[i], false)
 	}
 }
 

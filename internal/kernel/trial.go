@@ -115,15 +115,13 @@ func (t *trials) add(r *run) bool {
 		at = len(t.waiting)
 	}
 	t.waiting = slices.Insert(t.waiting, at, r)
-	go func() {
-		k.claiming.Lock()
-		defer k.claiming.Unlock()
+	go k.claimed(func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.on == nil {
 			t.next()
 		}
-	}()
+	})
 	return true
 }
 
