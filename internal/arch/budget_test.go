@@ -3,6 +3,7 @@ package arch
 import (
 	"fmt"
 	"go/ast"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 
 const (
 	maxMethods  = 8   // of an interface
+	maxFields   = 30  // of a type, its own: what it embeds counts as one
+	maxOwn      = 45  // methods of a type, its own
 	maxLines    = 800 // of a file that is no test
 	maxFunction = 70  // lines of all functions but the longest hundredth
 	maxHello    = 29  // lines of the first program
@@ -27,6 +30,17 @@ func budgetRules() []rule {
 type Wide interface { Narrow; A(); B(); C(); D(); E(); F(); error }
 type Narrow interface { G(); H() }`},
 			want: []string{"a/a.go:2: Wide has 9 methods"},
+		},
+		{
+			name: "budget/types have at most 30 fields and 45 methods of their own", check: wideTypes,
+			bad: map[string]string{
+				"a/a.go": "package a\ntype wide struct { " + strings.Repeat("A, B, C int;", 10) + " inner }\ntype inner struct{ D int }\ntype fine struct { " +
+					strings.Repeat("A int;", 30) + " }\ntype busy int\n" + strings.Repeat("func (*busy) m() {}\n", 46),
+				"a/a_test.go":  "package a\nfunc (fine) m() {}",
+				"journal/j.go": "package journal\ntype Detail struct { " + strings.Repeat("A int;", 44) + " }",
+			},
+			want: []string{"a/a.go:2: wide has 31 fields", "a/a.go:5: busy has 46 methods", "journal/j.go:2: Detail has 44 fields", "journal.Snapshot is in the list of wide types and is not wide"},
+			fine: []string{"a/a.go:3", "a/a.go:4"},
 		},
 		{
 			name: "budget/files have at most 800 lines", check: longFiles,
@@ -96,6 +110,78 @@ func methods(i *ast.InterfaceType, types map[string]*ast.InterfaceType) int {
 		}
 	}
 	return n
+}
+
+// A width is how many fields and methods of its own a type may have.
+type width struct{ fields, methods int }
+
+// wide has the types that are wider than the budget: the words of a record with many kinds,
+// and drivers and players with a method for each thing that they can do. None may grow, and
+// none may be added: find the parts of a type that promise something by themselves.
+var wide = map[string]width{
+	"journal.Detail":        {43, maxOwn},
+	"journal.Snapshot":      {34, maxOwn},
+	"store/memory.data":     {maxFields, 46},
+	"store/postgres.Store":  {maxFields, 55},
+	"store/sqlite.Store":    {maxFields, 47},
+	"store/storetest.world": {maxFields, 67},
+}
+
+func wideTypes(h *house) (found []string) {
+	narrow := maps.Clone(wide)
+	for _, r := range h.sorted() {
+		types, own := map[string]ast.Node{}, map[string]width{}
+		for _, f := range r.code() {
+			for _, d := range f.Decls {
+				countOwn(d, types, own)
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(types)) {
+			may, w, in := width{maxFields, maxOwn}, own[name], r.path+"."+name
+			if w.fields > may.fields || w.methods > may.methods {
+				delete(narrow, in)
+			}
+			if as, known := wide[in]; known {
+				may = as
+			}
+			switch at := h.at(types[name]); {
+			case w.fields > may.fields:
+				found = append(found, fmt.Sprintf("%s: %s has %d fields, at most %d: find the parts that promise something by themselves, and give each a type and a file", at, name, w.fields, may.fields))
+			case w.methods > may.methods:
+				found = append(found, fmt.Sprintf("%s: %s has %d methods, at most %d: find what they are about, and give that a type and a file", at, name, w.methods, may.methods))
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(narrow)) {
+		found = append(found, name+" is in the list of wide types and is not wide: take it off")
+	}
+	return found
+}
+
+// countOwn adds the types of a declaration to types, and what fields and methods it gives them
+// to own.
+func countOwn(d ast.Decl, types map[string]ast.Node, own map[string]width) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Recv != nil {
+			w := own[receiver(d)]
+			w.methods++
+			own[receiver(d)] = w
+		}
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			t, ok := s.(*ast.TypeSpec)
+			if !ok {
+				continue
+			}
+			types[t.Name.Name] = t
+			if fields, ok := t.Type.(*ast.StructType); ok {
+				w := own[t.Name.Name]
+				w.fields += fields.Fields.NumFields()
+				own[t.Name.Name] = w
+			}
+		}
+	}
 }
 
 func longFiles(h *house) (found []string) {

@@ -24,6 +24,8 @@ var homes = map[string]string{
 	"keeping":     "late.go",
 	"turns":       "turn.go",
 	"operations":  "operations.go",
+	"lanes":       "pipeline.go",
+	"outbox":      "announce.go",
 	"claims":      "claim.go",
 	"activity":    "activity.go",
 	"observed":    "notices.go",

@@ -10,7 +10,6 @@ import (
 
 	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/journal"
-	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
 )
 
@@ -70,8 +69,31 @@ func (l *Listener) wants(h journal.Head) bool {
 
 // tells says whether somebody is owed that end: only of a workflow that is known
 // here, since what is owed of another is told by who knows it.
-func (k *Kernel) tells(h journal.Head) bool {
-	return k.Lookup(h.Workflow) != nil && len(k.listening(h)) > 0
+func (s *shared) tells(h journal.Head) bool {
+	return s.Lookup(h.Workflow) != nil && len(s.listening(h)) > 0
+}
+
+// An outbox asks the announcer to read what is owed.
+type outbox struct {
+	fresh chan struct{} // to go on
+	stale chan struct{} // to begin anew
+}
+
+func newOutbox() outbox { return outbox{make(chan struct{}, 1), make(chan struct{}, 1)} }
+
+// owe asks it to look now.
+func (x *outbox) owe() { signal(x.fresh) }
+
+// inherit asks it to read again from the beginning: what an engine that is gone has left
+// untold may have any number.
+func (x *outbox) inherit() { signal(x.stale) }
+
+// signal makes sure that a channel with room for one value has one.
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
 }
 
 // An announcer reads what is owed and has it told. What is owed of one run is told
@@ -106,11 +128,11 @@ func newAnnouncer(k *Kernel, stop, calls context.Context) *announcer {
 	}
 }
 
-// announce tells what is owed, until stop ends.
-func (k *Kernel) announce(stop, calls context.Context) {
-	a := newAnnouncer(k, stop, calls)
+// run tells what is owed, until it is to stop.
+func (a *announcer) run() {
+	k := a.k
 	select {
-	case <-k.owing: // it looks anyway
+	case <-k.fresh: // it looks anyway
 	default:
 	}
 	var sweep <-chan time.Time
@@ -121,7 +143,7 @@ func (k *Kernel) announce(stop, calls context.Context) {
 	}
 	for {
 		select {
-		case <-k.inherits: // first, since it is older
+		case <-k.stale: // first, since it is older
 			a.again()
 		default:
 		}
@@ -129,33 +151,16 @@ func (k *Kernel) announce(stop, calls context.Context) {
 			return
 		}
 		select {
-		case <-k.owing:
-		case <-k.inherits:
+		case <-k.fresh:
+		case <-k.stale:
 			a.again()
 		case <-sweep: // an engine may have left, or another one have taken over
 			a.again()
-		case <-stop.Done():
+		case <-a.stop.Done():
 			return
 		case <-k.dead:
 			return
 		}
-	}
-}
-
-// inherit asks the announcer to read again from the beginning: what an engine that is
-// gone has left untold may have any number.
-func (k *Kernel) inherit() {
-	select {
-	case k.inherits <- struct{}{}:
-	default:
-	}
-}
-
-// owe asks the announcer to look now.
-func (k *Kernel) owe() {
-	select {
-	case k.owing <- struct{}{}:
-	default:
 	}
 }
 
@@ -294,7 +299,7 @@ func (a *announcer) try(t *telling, call func(*telling) error) error {
 		return err
 	}
 	l := &letter{k: a.k, changes: []store.Change{{Told: []int64{t.Number}}}, done: make(chan struct{})}
-	a.k.anyLane().push(l)
+	a.k.lanes.any().push(l)
 	select {
 	case <-l.done:
 	case <-a.k.dead:
@@ -382,37 +387,3 @@ func (a *announcer) publish(o *telling) error {
 
 // ListenerFailed tells observers that what was told of a step, in its run, has failed.
 func (s StepInfo) ListenerFailed(err error) { s.a.op.run.k.listenerFailed(s.Run(), err) }
-
-func (k *Kernel) listenerFailed(h journal.Head, err error) {
-	text := guard.Text(err)
-	if a := guard.AbortOf(err); a != nil {
-		text += "\n" + a.Stack()
-	}
-	k.observe(observe.Notice{
-		Kind: observe.ListenerFailed, At: time.Now(), Run: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
-		Pattern: h.Pattern.String(), Status: h.Status.String(), Err: text,
-	})
-}
-
-// lastPayload gives the payload that a run had last: its input, or what replaced
-// it. It waits as long as the store does not answer.
-func (k *Kernel) lastPayload(run journal.Number) ([]byte, error) {
-	var entries []journal.Entry
-	err := k.persist(func() (err error) {
-		entries, err = k.store.Load(context.Background(), run, store.Range{})
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range slices.Backward(entries) {
-		switch {
-		case e.Kind != journal.PayloadSet && e.Kind != journal.RunStarted:
-		case storedAt(&e) != 0:
-			return k.fetch(run, e.Seq)
-		default:
-			return e.Data, nil
-		}
-	}
-	return nil, nil
-}

@@ -141,12 +141,12 @@ func tellAtRandom(t *testing.T, seed uint64) {
 	if u.random.IntN(2) == 0 {
 		a.skips = 3
 	}
-	go k.lanes[0].loop()
-	defer k.lanes[0].stop()
+	go k.lanes.all[0].loop()
+	defer k.lanes.all[0].stop()
 	emits := u.random.IntN(10)
 	looks := func() bool {
 		select {
-		case <-k.owing:
+		case <-k.fresh:
 			return a.look()
 		default:
 			return false

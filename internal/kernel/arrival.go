@@ -19,8 +19,7 @@ type arrival struct {
 
 // adopt begins the residence of a claimed run: its journal is replayed, unless
 // it has to be parked or is parked already. Forced, its code runs all the same.
-func (q *claims) adopt(c *store.Run, forced bool) {
-	k := q.k
+func (k *Kernel) adopt(c *store.Run, forced bool) {
 	if r := k.residentRun(c.Head.Number); r != nil {
 		r.mu.Lock()
 		waits := r.awaits()
@@ -56,8 +55,7 @@ func (q *claims) adopt(c *store.Run, forced bool) {
 
 // residentOf returns the residence of a claimed run, and why its journal cannot be replayed,
 // if so.
-func (q *claims) residentOf(c *store.Run, def *Workflow) (r *run, broken *journal.Failure) {
-	k := q.k
+func (k *Kernel) residentOf(c *store.Run, def *Workflow) (r *run, broken *journal.Failure) {
 	m := newMemo(c.Entries, k.cfg.Build)
 	m.last = c.Last
 	r = k.newRun(c.Head, def, m)
@@ -189,7 +187,7 @@ func (a arrival) unparks() bool {
 // with the lock.
 func (a arrival) begin() {
 	r := a.run
-	trials, suspect := r.k.tried(a.claimed)
+	trials, suspect := r.k.cfg.tried(a.claimed)
 	if r.last() > a.claimed.Last { // it is resumed
 		trials, suspect = 0, false
 	}
@@ -199,7 +197,7 @@ func (a arrival) begin() {
 	if record {
 		r.ending.imply(r.def.CleansUp && r.status() == journal.Pending)
 	}
-	if shared := r.k.suspects(); suspect && shared+trials >= r.k.cfg.MaxCrashes {
+	if shared := r.k.cfg.suspects(); suspect && shared+trials >= r.k.cfg.MaxCrashes {
 		r.suspend(&journal.Detail{Reason: fmt.Sprintf(
 			"%d engines in a row died while executing it, the last %d while no other suspect was executed", shared+trials, trials,
 		)})
@@ -245,16 +243,6 @@ func (r *run) claim(trial int) journal.Entry {
 	return journal.Entry{Kind: journal.RunClaimed, Status: r.values.active(), Detail: d}
 }
 
-// tried reports whether a claimed run is a suspect, and after how many trials in a row.
-func (q *claims) tried(c *store.Run) (trials int, suspect bool) {
-	k := q.k
-	last := &c.Entries[len(c.Entries)-1]
-	if last.Kind == journal.RunClaimed && last.Detail != nil && last.Detail.Attempt > 0 {
-		return last.Detail.Attempt, true
-	}
-	return 0, c.Head.Crashes >= k.suspects() && last.Kind != journal.RunResumed
-}
-
 // release gives the run back as it was claimed. One that is parked is due again
 // only for its overall timeout.
 func (r *run) release() {
@@ -287,7 +275,7 @@ func (r *run) overdue() bool {
 		r.finish(timedOut(), true)
 		return true
 	}
-	r.deadline.set(r.k.until(deadline), func() {
+	r.deadline.set(r.k.cfg.until(deadline), func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if !r.gone() && !r.overdue() {

@@ -188,7 +188,7 @@ func (a *attempt) returned(data []byte, failure *journal.Failure) {
 		data, failure = nil, a.timeoutFailure()
 	}
 	if failure == nil {
-		spill, failure = r.k.spillOver("the result of step "+o.path(), &data)
+		spill, failure = r.k.persistPayload("the result of step "+o.path(), &data)
 	}
 	next := o.next(a.n, failure)
 	r.mu.Lock()

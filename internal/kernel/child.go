@@ -268,7 +268,7 @@ func (k *Kernel) endsOf(children []*operation) ([]journal.Entry, error) {
 	})
 	for i := range out {
 		if err == nil && len(out[i].Data) > 0 {
-			out[i].Spill, _ = k.spillOver("the output of child "+string(ids[i]), &out[i].Data)
+			out[i].Spill, _ = k.persistPayload("the output of child "+string(ids[i]), &out[i].Data)
 		}
 	}
 	return out, err

@@ -140,7 +140,7 @@ func (q *claims) claimDue() (again bool, err error) {
 	room := k.reserve(most)
 	defer k.unreserve()
 	if room == 0 {
-		k.evict()
+		k.lingers.restUntil(time.Now().Add(k.cfg.Linger)) // all that may rest: others need their places
 	}
 	q.claiming.Lock()
 	defer q.claiming.Unlock()
@@ -263,7 +263,7 @@ func (q *claims) claim(c store.Claim) (store.Claimed, error) {
 		claimed.Runs[i].CutOff() // what a driver has overlooked is not run past either
 	}
 	if err == nil {
-		k.shortened(c.Now, &claimed)
+		k.lease.shortened(c.Now, &claimed)
 	}
 	return claimed, err
 }

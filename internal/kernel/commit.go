@@ -29,7 +29,7 @@ func (r *run) flush() {
 // enlist has the pipeline take what is sealed, and the head.
 func (r *run) enlist() {
 	if r.queue() {
-		r.k.lane(r.number()).push(r)
+		r.k.lanes.of(r.number()).push(r)
 	}
 }
 

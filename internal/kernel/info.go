@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/journal"
-	"github.com/perdure/perdure/store"
 )
 
 // RunInfo is what workflow code can learn of its run.
@@ -80,15 +79,6 @@ func JournalOf(ctx context.Context) (journal.Head, []journal.Entry, error) {
 		return head, nil, unavailable("report", err)
 	}
 	return head, entries, nil
-}
-
-// wholeJournal reads the journal of a run with its payloads.
-func (k *Kernel) wholeJournal(run journal.Number) (entries []journal.Entry, err error) {
-	err = k.persist(func() error {
-		entries, err = k.store.Load(context.Background(), run, store.Range{Payloads: true})
-		return err
-	})
-	return entries, err
 }
 
 // payloadNow returns the payload of the run, and fetches it where it is still in the store. It is

@@ -89,39 +89,38 @@ type Kernel struct {
 	*shared
 	activity
 	claims
+	observers
+	patient
+	outbox
 	cfg     Config
 	lease   lease
-	again   bool        // the engine had another kernel before
-	lanes   []*pipeline // a run is always on the same
+	again   bool // the engine had another kernel before
+	lanes   lanes
 	gate    gate
 	buffers buffers
 	late    lateness
 	lends   lending
 
-	ready    chan struct{}    // closed when the engine has joined, or never will
-	dead     chan struct{}    // closed when the engine must not go on; err says why
-	counter  atomic.Int64     // numbers that this engine has given out
-	letters  atomic.Uint64    // sent so far, by turns on each lane
-	engine   journal.EngineID // set before ready
-	lingers  lingers
-	trials   trials
-	owing    chan struct{} // asks the announcer to look now
-	inherits chan struct{} // and from the beginning
-
+	ready   chan struct{}    // closed when the engine has joined, or never will
+	dead    chan struct{}    // closed when the engine must not go on; err says why
+	counter atomic.Int64     // numbers that this engine has given out
+	engine  journal.EngineID // set before ready
+	lingers lingers
+	trials  trials
 }
 
 // newKernel gives a kernel that executes nothing before it has joined.
 func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 	k := &Kernel{
-		cfg: cfg, shared: all, lease: lease{born: time.Now(), renews: lock.New()}, owing: make(chan struct{}, 1), inherits: make(chan struct{}, 1),
+		cfg: cfg, shared: all, lease: lease{born: time.Now(), renews: lock.New()},
 		ready: make(chan struct{}), dead: make(chan struct{}),
 	}
 	k.Desk = Desk{store: s, keep: cfg.KeepPosts, build: cfg.Build, maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver, house: k}
-	k.claims = newClaims(k)
+	k.claims, k.patient, k.outbox, k.observers = newClaims(k), patient{k}, newOutbox(), observers{cfg.Observers}
 	k.activity = newActivity(cfg.Capacity, k.dead)
 	k.gate.limit = int64(cfg.MaxPending)
 	for range lanesOf(s) {
-		k.lanes = append(k.lanes, newPipeline(k.commit, k.observe))
+		k.lanes.add(newPipeline(k.commit, k.observe))
 	}
 	return k
 }
@@ -132,14 +131,12 @@ func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 // the runs over. It is called once, after it has joined.
 func (k *Kernel) serve(ctx context.Context) error {
 	var loops sync.WaitGroup
-	for _, lane := range k.lanes {
-		loops.Go(lane.loop)
-	}
+	k.lanes.run(&loops)
 	beside, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var others sync.WaitGroup
 	if w, ok := k.store.(store.Watcher); ok {
-		others.Go(func() { w.Watch(beside, k.heard) })
+		others.Go(func() { w.Watch(beside, func() { k.look(); k.recheck() }) }) // when another process has written
 	}
 	keep, letGo := context.WithCancel(context.WithoutCancel(ctx))
 	defer letGo()
@@ -149,7 +146,7 @@ func (k *Kernel) serve(ctx context.Context) error {
 	}
 	calls, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
-	others.Go(func() { k.announce(beside, calls) })
+	others.Go(newAnnouncer(k, beside, calls).run)
 	others.Go(func() { k.cleanUp(beside) })
 	k.claimLoop(ctx)
 	cancel()
@@ -157,9 +154,7 @@ func (k *Kernel) serve(ctx context.Context) error {
 	k.drain()
 	hangUp()
 	k.leaveAll()
-	for _, lane := range k.lanes {
-		lane.stop()
-	}
+	k.lanes.stop()
 	given := time.AfterFunc(max(k.cfg.Drain, time.Second), func() {
 		k.die(&journal.Error{
 			Code: journal.CodeUnavailable, Op: "run", Message: "the engine had to stop while the store did not answer",
@@ -195,7 +190,7 @@ func (k *Kernel) join(ctx context.Context) (again bool, err error) {
 	}
 	k.engine = claimed.Engine
 	k.db.Store(&info.Database)
-	k.extend(sent, &claimed)
+	k.lease.extend(sent, &claimed, func() { k.holds() })
 	close(k.ready)
 	return false, nil
 }
@@ -317,22 +312,9 @@ func lanesOf(s store.Store) int {
 	return 1
 }
 
-// lane gives the pipeline of a run. Between runs the only order is cause and effect:
-// what follows from a group is pushed when it is durable.
-func (k *Kernel) lane(n journal.Number) *pipeline { return k.lanes[int64(n)%int64(len(k.lanes))] }
-
-// anyLane gives a pipeline for what is no run's.
-func (k *Kernel) anyLane() *pipeline { return k.lanes[k.letters.Add(1)%uint64(len(k.lanes))] }
-
 // number gives a number that nobody has.
 func (k *Kernel) number() (journal.Number, error) {
 	return journal.MakeNumber(k.engine, k.counter.Add(1))
-}
-
-// heard is called when another process has written.
-func (k *Kernel) heard() {
-	k.look()
-	k.recheck()
 }
 
 // commit is the pipeline's environment: it sends one group and says what became
@@ -354,7 +336,10 @@ func (k *Kernel) commit(g *store.Group) error {
 		case errors.As(err, &data):
 			return err
 		case held(err):
-			return k.unlessDead(err)
+			if !k.lives() {
+				return store.ErrClosed
+			}
+			return err
 		case over(err):
 			k.fenced("commit", err)
 			return err
@@ -366,35 +351,3 @@ func (k *Kernel) commit(g *store.Group) error {
 		}
 	}
 }
-
-// unlessDead returns err, or what is final where the engine is dead.
-func (k *Kernel) unlessDead(err error) error {
-	if !k.lives() {
-		return store.ErrClosed
-	}
-	return err
-}
-
-// recovered tells that the store answers again, where it did not at once.
-func (k *Kernel) recovered(tries int) {
-	if tries > 1 {
-		k.observe(observe.Notice{Kind: observe.StoreRecovered, At: time.Now(), Attempt: tries})
-	}
-}
-
-// pause waits before the store is tried again, longer each time and at most a
-// second. It gives false when the engine is dead.
-func (k *Kernel) pause(wait *time.Duration) bool {
-	t := time.NewTimer(*wait)
-	defer t.Stop()
-	*wait = min(2**wait, time.Second)
-	select {
-	case <-t.C:
-		return true
-	case <-k.dead:
-		return false
-	}
-}
-
-// observe passes a notice on.
-func (k *Kernel) observe(n observe.Notice) { k.cfg.Observers.Tell(n) }

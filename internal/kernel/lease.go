@@ -50,11 +50,11 @@ var errLost = errors.New("kernel: the lease is lost")
 
 // extend notes the lease that was asked for at a time. Where a claim was answered since,
 // that may have come after it in the store, and have made it a short one.
-func (k *Kernel) extend(sent time.Time, c *store.Claimed) {
+func (l *lease) extend(sent time.Time, c *store.Claimed, over func()) {
 	if c.Lease <= 0 {
 		return
 	}
-	l, length := &k.lease, c.Lease
+	length := c.Lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.period > 0 && !l.owns.Before(sent) {
@@ -64,7 +64,7 @@ func (k *Kernel) extend(sent time.Time, c *store.Claimed) {
 	l.until.Store(int64(end.Sub(l.born)))
 	if l.over == nil {
 		l.period, l.nudge = c.Lease, make(chan struct{}, 1)
-		l.over = time.AfterFunc(time.Until(end), func() { k.holds() })
+		l.over = time.AfterFunc(time.Until(end), over)
 		return
 	}
 	l.idle.Store(length > l.period)
@@ -87,11 +87,10 @@ func (k *Kernel) isIdle() bool {
 
 // shortened notes that a claim asked for at a time has made the engine an owner, and
 // has the lease renewed.
-func (k *Kernel) shortened(sent time.Time, c *store.Claimed) {
+func (l *lease) shortened(sent time.Time, c *store.Claimed) {
 	if c.Lease <= 0 {
 		return
 	}
-	l := &k.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.owns = time.Now()
@@ -259,7 +258,7 @@ func (k *Kernel) renew(ctx context.Context, timeout time.Duration, idle bool) (s
 	if !k.holds() { // it was asked for too late
 		return store.Claimed{}, store.ErrFenced
 	}
-	k.extend(sent, &c)
+	k.lease.extend(sent, &c, func() { k.holds() })
 	return c, nil
 }
 

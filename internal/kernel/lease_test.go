@@ -33,7 +33,7 @@ func TestALeaseLapsesByTheEnginesOwnClock(t *testing.T) {
 					}
 				}
 				for range 2 { // it begins anew
-					k.extend(time.Now(), &store.Claimed{Lease: lease})
+					k.lease.extend(time.Now(), &store.Claimed{Lease: lease}, func() { k.holds() })
 					if late {
 						k.lease.over.Stop()
 					}
@@ -63,16 +63,16 @@ func TestLateAnswerMakesNoLeaseLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &Kernel{dead: make(chan struct{})}
 		k.lease.born = time.Now()
-		k.extend(time.Now(), &store.Claimed{Lease: time.Second})
+		k.lease.extend(time.Now(), &store.Claimed{Lease: time.Second}, func() { k.holds() })
 		defer k.lease.over.Stop()
 		sent := time.Now()
-		k.shortened(sent, &store.Claimed{Lease: time.Second})
-		k.extend(sent, &store.Claimed{Lease: store.IdleLeases * time.Second})
+		k.lease.shortened(sent, &store.Claimed{Lease: time.Second})
+		k.lease.extend(sent, &store.Claimed{Lease: store.IdleLeases * time.Second}, func() { k.holds() })
 		if until := time.Duration(k.lease.until.Load()); until > time.Second || k.lease.idle.Load() {
 			t.Errorf("the engine goes on for %v, idle: %v", until, k.lease.idle.Load())
 		}
 		time.Sleep(100 * time.Millisecond)
-		k.extend(time.Now(), &store.Claimed{Lease: store.IdleLeases * time.Second})
+		k.lease.extend(time.Now(), &store.Claimed{Lease: store.IdleLeases * time.Second}, func() { k.holds() })
 		if until := time.Duration(k.lease.until.Load()); until < 5*time.Second || !k.lease.idle.Load() {
 			t.Errorf("a renewal after it: the engine goes on for %v, idle: %v", until, k.lease.idle.Load())
 		}
@@ -101,8 +101,8 @@ func TestRenewalsComeOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowRenewals{Store: memory.NewShared(time.Second)}
 		k := newKernel(s, Config{}, newShared())
-		k.extend(time.Now(), &store.Claimed{Lease: time.Second})
-		k.extend(time.Now(), &store.Claimed{Lease: store.IdleLeases * time.Second})
+		k.lease.extend(time.Now(), &store.Claimed{Lease: time.Second}, func() { k.holds() })
+		k.lease.extend(time.Now(), &store.Claimed{Lease: store.IdleLeases * time.Second}, func() { k.holds() })
 		defer k.lease.over.Stop()
 		var all sync.WaitGroup
 		all.Go(func() { _, _, _ = k.renewOnTime(t.Context(), time.Second) })
@@ -136,8 +136,8 @@ func TestTheEndOfAnEngineWaitsForNoStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k := newKernel(silent{memory.NewShared(time.Second)}, Config{}, newShared())
-				k.extend(time.Now(), &store.Claimed{Lease: 30 * time.Second})
-				k.extend(time.Now(), &store.Claimed{Lease: store.IdleLeases * 30 * time.Second})
+				k.lease.extend(time.Now(), &store.Claimed{Lease: 30 * time.Second}, func() { k.holds() })
+				k.lease.extend(time.Now(), &store.Claimed{Lease: store.IdleLeases * 30 * time.Second}, func() { k.holds() })
 				for range 12 {
 					go k.awake(context.Background())
 				}
@@ -191,7 +191,7 @@ func TestAnObserverOfATakeOverMayStartARun(t *testing.T) {
 		}
 		all := observe.NewSet([]observe.Observer{{Kinds: []observe.Kind{observe.EngineFallen}, See: see}})
 		k = newKernel(fallen{memory.NewShared(time.Second)}, Config{Observers: all}, newShared())
-		k.extend(time.Now(), &store.Claimed{Lease: time.Second})
+		k.lease.extend(time.Now(), &store.Claimed{Lease: time.Second}, func() { k.holds() })
 		defer k.lease.over.Stop()
 		go func() { _, _, _ = k.renewOnTime(t.Context(), time.Second) }()
 		synctest.Wait()

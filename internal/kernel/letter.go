@@ -66,7 +66,7 @@ func (k *Kernel) submit(ctx context.Context, op string, cs []store.Change) ([]st
 		return nil, err
 	}
 	l := &letter{k: k, changes: cs, done: make(chan struct{})}
-	k.anyLane().push(l)
+	k.lanes.any().push(l)
 	select {
 	case <-l.done:
 	case <-ctx.Done():
@@ -89,7 +89,7 @@ func (k *Kernel) submit(ctx context.Context, op string, cs []store.Change) ([]st
 
 // spill implements office.
 func (k *Kernel) spill(what string, data *[]byte) (journal.Number, *journal.Failure) {
-	n, f := k.spillOver(what, data)
+	n, f := k.persistPayload(what, data)
 	if n != 0 {
 		*data = nil
 	}

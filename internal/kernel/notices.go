@@ -3,6 +3,7 @@ package kernel
 import (
 	"time"
 
+	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
@@ -155,16 +156,6 @@ func kindOf(e *journal.Entry) observe.Kind {
 	return kind
 }
 
-// tellMade tells observers of the runs that a group has made: children, successors,
-// and those that are started with a signal.
-func (k *Kernel) tellMade(cs []store.Change) {
-	for i := range cs {
-		if c := &cs[i]; c.Create && c.Verdict == store.Written {
-			k.tellStart(*c.Head)
-		}
-	}
-}
-
 // tellTaken tells observers of detached children that were not started, because
 // another run holds their workflow ID: nobody else hears of them.
 func (v *observed) tellTaken(cs []store.Change) {
@@ -178,22 +169,6 @@ func (v *observed) tellTaken(cs []store.Change) {
 		n.Other, n.Reason = string(c.Head.ID), journal.Failed.String()
 		n.Err = taken("child", c.Head.WorkflowID, c.Found).Error()
 		r.k.observe(n)
-	}
-}
-
-// tellStart tells observers that a run was started.
-func (k *Kernel) tellStart(h journal.Head) {
-	if k.cfg.Observers.Wants(observe.RunStarted) {
-		k.observe(observe.Notice{
-			Kind: observe.RunStarted, At: h.Created, Run: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
-			Pattern: h.Pattern.String(), Status: journal.Pending.String(),
-		})
-	}
-	if h.Pattern == journal.PatternTCC && k.cfg.Observers.Wants(observe.PhaseStarted) { // it begins with its first phase
-		k.observe(observe.Notice{
-			Kind: observe.PhaseStarted, At: h.Created, Run: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
-			Pattern: h.Pattern.String(), Status: journal.Trying.String(), Phase: journal.PhaseTry,
-		})
 	}
 }
 
@@ -277,4 +252,54 @@ func (v *observed) pathOf(e *journal.Entry) string {
 		return in.base + op.String()
 	}
 	return in.path + op.String()
+}
+
+// observers are those of a kernel, if any: they are told what is no run's own.
+type observers struct{ set *observe.Set }
+
+// observe passes a notice on.
+func (v observers) observe(n observe.Notice) { v.set.Tell(n) }
+
+// recovered tells that the store answers again, where it did not at once.
+func (v observers) recovered(tries int) {
+	if tries > 1 {
+		v.observe(observe.Notice{Kind: observe.StoreRecovered, At: time.Now(), Attempt: tries})
+	}
+}
+
+func (v observers) listenerFailed(h journal.Head, err error) {
+	text := guard.Text(err)
+	if a := guard.AbortOf(err); a != nil {
+		text += "\n" + a.Stack()
+	}
+	v.observe(observe.Notice{
+		Kind: observe.ListenerFailed, At: time.Now(), Run: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
+		Pattern: h.Pattern.String(), Status: h.Status.String(), Err: text,
+	})
+}
+
+// tellMade tells observers of the runs that a group has made: children, successors,
+// and those that are started with a signal.
+func (v observers) tellMade(cs []store.Change) {
+	for i := range cs {
+		if c := &cs[i]; c.Create && c.Verdict == store.Written {
+			v.tellStart(*c.Head)
+		}
+	}
+}
+
+// tellStart tells observers that a run was started.
+func (v observers) tellStart(h journal.Head) {
+	if v.set.Wants(observe.RunStarted) {
+		v.observe(observe.Notice{
+			Kind: observe.RunStarted, At: h.Created, Run: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
+			Pattern: h.Pattern.String(), Status: journal.Pending.String(),
+		})
+	}
+	if h.Pattern == journal.PatternTCC && v.set.Wants(observe.PhaseStarted) { // it begins with its first phase
+		v.observe(observe.Notice{
+			Kind: observe.PhaseStarted, At: h.Created, Run: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
+			Pattern: h.Pattern.String(), Status: journal.Trying.String(), Phase: journal.PhaseTry,
+		})
+	}
 }

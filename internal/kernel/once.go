@@ -76,7 +76,7 @@ func (s StepInfo) produce(c *checkpoint, key string, produce func() ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	spill, failure := r.k.spillOver("checkpoint "+key, &data)
+	spill, failure := r.k.persistPayload("checkpoint "+key, &data)
 	if failure != nil {
 		return nil, &journal.Error{Code: failure.Code, Op: "once " + key, Message: failure.Message}
 	}

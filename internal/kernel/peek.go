@@ -114,17 +114,6 @@ func (l Look) untaken(r *run) ([]journal.Entry, error) {
 	}
 }
 
-// loadMessages reads untaken messages of a run. It waits as long as the store does
-// not answer.
-func (k *Kernel) loadMessages(run journal.Number, r store.Range) (messages []journal.Entry, err error) {
-	r.Inbox = true
-	err = k.persist(func() error {
-		messages, err = k.store.Load(context.Background(), run, r)
-		return err
-	})
-	return messages, err
-}
-
 // TakeMessage takes the signal of that number out of the inbox, and gives false
 // where the run has no such signal, or somebody has taken it.
 func TakeMessage(ctx context.Context, number int64) (bool, error) {

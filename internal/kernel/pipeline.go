@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
 )
@@ -264,3 +265,34 @@ func (p *pipeline) halve(part batch, done *batch) {
 		p.halve(other, done)
 	}
 }
+
+// lanes are the pipelines of a kernel: as many as the store gains by.
+//
+// Invariant: a run is always on the same. Between runs the only order is cause and effect:
+// what follows from a group is pushed when it is durable.
+type lanes struct {
+	all  []*pipeline
+	sent atomic.Uint64 // letters so far
+}
+
+func (l *lanes) add(p *pipeline) { l.all = append(l.all, p) }
+
+// run has the pipelines commit until they are stopped.
+func (l *lanes) run(loops *sync.WaitGroup) {
+	for _, p := range l.all {
+		loops.Go(p.loop)
+	}
+}
+
+// stop stops the pipelines.
+func (l *lanes) stop() {
+	for _, p := range l.all {
+		p.stop()
+	}
+}
+
+// of returns the pipeline of a run.
+func (l *lanes) of(n journal.Number) *pipeline { return l.all[int64(n)%int64(len(l.all))] }
+
+// any returns a pipeline for what is no run's, by turns.
+func (l *lanes) any() *pipeline { return l.all[l.sent.Add(1)%uint64(len(l.all))] }

@@ -148,8 +148,3 @@ func (l *lingers) restUntil(t time.Time) {
 		d.run.mu.Unlock()
 	}
 }
-
-// evict lets all runs rest that may, since others need their places.
-func (k *Kernel) evict() {
-	k.lingers.restUntil(time.Now().Add(k.cfg.Linger))
-}

@@ -22,25 +22,20 @@ func (k *Kernel) retention(workflow string) journal.Retention {
 	return k.cfg.Retain
 }
 
-// unsaid returns the retentions of the workflows that the engine knows.
-func (k *Kernel) unsaid() map[string]journal.Retention {
-	out := map[string]journal.Retention{}
-	for _, name := range k.names() {
-		out[name] = k.retention(name)
-	}
-	return out
-}
-
 // purge removes what is kept no longer, in small slices.
 func (k *Kernel) purge(ctx context.Context) (runs, messages int, err error) {
 	if err := k.running(ctx, "purge"); err != nil {
 		return 0, 0, err
 	}
+	unsaid := map[string]journal.Retention{}
+	for _, name := range k.names() {
+		unsaid[name] = k.retention(name)
+	}
 	for {
 		if !k.holds() {
 			return runs, messages, k.cause()
 		}
-		p, err := k.store.Purge(ctx, store.Purge{Engine: k.engine, Now: time.Now(), Unsaid: k.unsaid()})
+		p, err := k.store.Purge(ctx, store.Purge{Engine: k.engine, Now: time.Now(), Unsaid: unsaid})
 		if err != nil {
 			return runs, messages, unavailable("purge", err)
 		}

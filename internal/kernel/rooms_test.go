@@ -112,12 +112,12 @@ func TestAnEndIsToldToEachListenerThatHasAPlace(t *testing.T) {
 		a.again()
 		a.look()
 		synctest.Wait()
-		if n := len(a.k.lanes[0].dirty); heard != 1 || n != 0 {
+		if n := len(a.k.lanes.all[0].dirty); heard != 1 || n != 0 {
 			t.Errorf("it has heard %d times, and %d ends are acknowledged", heard, n)
 		}
 		close(let)
 		synctest.Wait()
-		if n := len(a.k.lanes[0].dirty); n != 1 {
+		if n := len(a.k.lanes.all[0].dirty); n != 1 {
 			t.Errorf("all have heard, and %d ends are acknowledged", n)
 		}
 		close(a.k.dead) // nobody commits it

@@ -70,7 +70,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	if err != nil {
 		return nil, &journal.Error{Code: journal.CodeStopped, Op: op, Err: err}
 	}
-	spill, failure := k.spillOver("the input", &s.Input)
+	spill, failure := k.persistPayload("the input", &s.Input)
 	if failure != nil {
 		return nil, &journal.Error{Code: failure.Code, Op: op, Message: failure.Message}
 	}

@@ -181,37 +181,6 @@ func (a *attempt) commitTx(tx *userTx, data []byte) (failure *journal.Failure, a
 	return failure, again, done
 }
 
-// settleTx waits until the store answers, and with that for all transactions of this
-// engine to be over. It says how often it asked.
-func (k *Kernel) settleTx() (tries int, err error) {
-	err = k.persist(func() error {
-		tries++
-		if !k.holds() {
-			return store.ErrFenced
-		}
-		return k.store.Commit(context.Background(), &store.Group{Engine: k.engine, Now: time.Now(), Again: true})
-	})
-	return tries, err
-}
-
-// resolve finds out whether an entry is there whose transaction ended with an error;
-// where it was not sent, it is not. It gives an error where this engine will not know.
-func (k *Kernel) resolve(run journal.Number, seq int64, sent bool, why error) (tries int, happened bool, err error) {
-	if final(why) && !refusal(why) {
-		err = why
-	} else if tries, err = k.settleTx(); err == nil && sent {
-		err = k.persist(func() error {
-			entries, err := k.store.Load(context.Background(), run, store.Range{From: seq, Limit: 1})
-			happened = len(entries) > 0
-			return err
-		})
-	}
-	if err != nil && final(err) {
-		k.fenced("commit", err)
-	}
-	return tries, happened, err
-}
-
 // propose appends the result, and takes what is sealed once that is. It gives nil
 // where the attempt was given up.
 func (a *attempt) propose(data []byte, spill journal.Number) *proposal {

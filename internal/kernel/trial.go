@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
 )
 
 // A run may kill its engines: it takes all memory, say. The store counts the deaths in a
@@ -98,7 +99,16 @@ type trials struct {
 }
 
 // suspects is after how many deaths a run is a suspect.
-func (k *Kernel) suspects() int { return max(k.cfg.MaxCrashes/suspectShare, 1) }
+func (c *Config) suspects() int { return max(c.MaxCrashes/suspectShare, 1) }
+
+// tried reports whether a claimed run is a suspect, and after how many trials in a row.
+func (c *Config) tried(claimed *store.Run) (trials int, suspect bool) {
+	last := &claimed.Entries[len(claimed.Entries)-1]
+	if last.Kind == journal.RunClaimed && last.Detail != nil && last.Detail.Attempt > 0 {
+		return last.Detail.Attempt, true
+	}
+	return 0, claimed.Head.Crashes >= c.suspects() && last.Kind != journal.RunResumed
+}
 
 // add gives a suspect its place in line: whoever has had the fewest trials is first. It
 // reports false where too many wait already, for they keep slots from others. It is

@@ -192,15 +192,15 @@ func (o *operation) waited() {
 }
 
 // arm sets the timer of an operation that has a time.
-func (o *operation) arm() { o.timer = time.AfterFunc(o.run.k.until(o.due), o.elapsed) }
+func (o *operation) arm() { o.timer = time.AfterFunc(o.run.k.cfg.until(o.due), o.elapsed) }
 
 // until is how long to wait before the wall clock is looked at again for that time:
 // a sweep at most, since timers do not notice that the clock was put forward, or
 // that the machine slept.
-func (k *Kernel) until(due time.Time) time.Duration {
+func (c *Config) until(due time.Time) time.Duration {
 	left := max(time.Until(due), 0)
-	if k.cfg.Sweep > 0 {
-		left = min(left, k.cfg.Sweep)
+	if c.Sweep > 0 {
+		left = min(left, c.Sweep)
 	}
 	return left
 }
