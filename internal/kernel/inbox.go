@@ -62,9 +62,6 @@ func (in *inbox) found(mail int64) {
 	}
 }
 
-// isTaken reports whether a message was taken by an entry that may not be durable.
-func (in *inbox) isTaken(number int64) bool { return in.taking[number] != 0 }
-
 // begin fills the inbox of a run that was claimed.
 func (in *inbox) begin(mail int64, messages []journal.Entry, more bool) {
 	in.saw(mail)

@@ -168,7 +168,7 @@ func (t *longTurn) judge(is whereabouts) {
 // the others go on. It gets in line again at its next durable operation.
 func (b *branch) lend() {
 	r := b.run
-	if r.turns.lend(r.gone()) {
+	if r.lendTurn(r.gone()) {
 		at := "before its first durable operation"
 		if !b.at.IsZero() {
 			at = "after " + b.scope.show(b.at)

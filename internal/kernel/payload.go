@@ -39,7 +39,7 @@ func (s *scope) spillOver(what string, data *[]byte) (journal.Number, *journal.F
 // payload goes with them too: what is made durable beside it may wait for its lock.
 func (a *attempt) spillOver(what string, data []byte) (journal.Number, *journal.Failure) {
 	if k := a.op.run.k; a.op.work.Tx {
-		return k.Desk.bring(what, data, k.number)
+		return k.bring(what, data, k.number)
 	}
 	return a.op.run.k.persistPayload(what, &data)
 }

@@ -163,9 +163,9 @@ func (t *turns) give(b *branch) (begun bool) {
 // free leaves nobody holding the turn.
 func (t *turns) free() { t.on = nil }
 
-// lend takes the turn from a holder that blocks outside the engine. It reports whether order
+// lendTurn takes the turn from a holder that blocks outside the engine. It reports whether order
 // was promised until now; of a run that is over it does not matter any more.
-func (t *turns) lend(over bool) (first bool) {
+func (t *turns) lendTurn(over bool) (first bool) {
 	t.on.state = isOutside
 	first = !t.unordered && !over
 	t.unordered = t.unordered || first
