@@ -24,6 +24,7 @@ var homes = map[string]string{
 	"keeping":     "late.go",
 	"turns":       "turn.go",
 	"operations":  "operations.go",
+	"alarm":       "deadline.go",
 	"lanes":       "pipeline.go",
 	"outbox":      "announce.go",
 	"claims":      "claim.go",

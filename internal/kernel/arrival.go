@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -241,55 +240,4 @@ func (r *run) claim(trial int) journal.Entry {
 		d.Layers = r.def.Layers
 	}
 	return journal.Entry{Kind: journal.RunClaimed, Status: r.values.active(), Detail: d}
-}
-
-// release gives the run back as it was claimed. One that is parked is due again
-// only for its overall timeout.
-func (r *run) release() {
-	wake := r.head().Wake
-	if parked(r.head()) {
-		wake = r.due()
-	}
-	r.leaveHead(r.status(), r.head().Cause, wake)
-	r.append(journal.Entry{Kind: journal.StatusChanged})
-	r.restHead(r.inbox.known())
-	r.yield()
-}
-
-// yield ends the residence with the head that it has now.
-func (r *run) yield() {
-	r.writeHead()
-	r.leave()
-	r.seal()
-	r.whenDurable(effect{do: r.k.look})
-}
-
-// overdue ends a run whose overall timeout has passed, or sets the timer that
-// will.
-func (r *run) overdue() bool {
-	deadline := r.due()
-	if deadline.IsZero() {
-		return false
-	}
-	if time.Until(deadline) <= 0 {
-		r.finish(timedOut(), true)
-		return true
-	}
-	r.deadline.set(r.k.cfg.until(deadline), func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if !r.gone() && !r.overdue() {
-			return
-		}
-	})
-	return false
-}
-
-// due is when the overall timeout passes; zero without one, or where something is
-// decided that it would undo.
-func (r *run) due() time.Time {
-	if r.def == nil || r.def.Timeout <= 0 || r.ending.as() != 0 || r.values.decided() != 0 {
-		return time.Time{}
-	}
-	return r.created().Add(r.def.Timeout)
 }

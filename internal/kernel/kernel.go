@@ -7,13 +7,16 @@
 //
 //   - memo, a pure function of the journal: what has already happened;
 //   - pipeline, the only writer: makes what happens next durable;
-//   - run, the execution between the two: its log, its turns, its operations;
+//   - run, the execution between the two: one lock around value types, each of which has a
+//     file and says what it promises (log, turns, operations, waits, inbox, values, ending,
+//     residence and a few more);
 //   - Kernel, which starts runs, takes over those that others left, and stops.
 //
 // Around them is an Engine: where a kernel loses its right to write, it has another
 // one go on.
 //
-// DESIGN.md beside this file argues the hard parts.
+// DESIGN.md beside this file argues the hard parts, lists the value types, and says in which
+// order the files are read.
 package kernel
 
 import (

@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A log is a run's journal on its way to the store.
-// Entries are appended, then sealed, then durable, each in order of sequence:
+// A log is a run's journal on its way to the store. Entries are appended, then
+// sealed, then durable, each in order of sequence:
 //
 //	durable ≤ sealed ≤ seq
 //
@@ -101,8 +101,8 @@ func (l *log) mark(op journal.Op, h hearing) { l.marks.add(op, h) }
 
 // writeHead has the head written with the entry that was appended last.
 func (l *log) writeHead() {
-	l.pending[len(l.pending)-1].Status = l.head().Status
-	l.become(l.head().Status, l.seq)
+	l.pending[len(l.pending)-1].Status = l.status()
+	l.become(l.status(), l.seq)
 }
 
 // reserve gives the log to an attempt. It reports false while the pipeline has something of
@@ -145,7 +145,7 @@ func (l *log) outside(e journal.Entry) int64 {
 // restate records that the run's status is s from here on, in the entry that
 // was appended last where it has not been taken yet.
 func (l *log) restate(s journal.Status) {
-	if l.head().Status == s {
+	if l.status() == s {
 		return
 	}
 	if n := len(l.pending); n > 0 && !setsPhase(&l.pending[n-1]) {
@@ -156,7 +156,7 @@ func (l *log) restate(s journal.Status) {
 	l.append(journal.Entry{Kind: journal.StatusChanged, Status: s})
 }
 
-// beginTurn begins a turn. It reports whether entries from before it are not sealed .
+// beginTurn begins a turn. It reports whether entries from before it are not sealed.
 func (l *log) beginTurn() bool {
 	l.opened = l.seq
 	return l.seq > l.sealed

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
 
@@ -85,6 +86,27 @@ func (r *run) rested(c *store.Change) {
 		r.inbox.offerAll(r.operations.forMessage())
 		r.dispatch()
 	}
+}
+
+// release gives the run back as it was claimed. One that is parked is due again
+// only for its overall timeout.
+func (r *run) release() {
+	wake := r.head().Wake
+	if parked(r.head()) {
+		wake = r.due()
+	}
+	r.leaveHead(r.status(), r.head().Cause, wake)
+	r.append(journal.Entry{Kind: journal.StatusChanged})
+	r.restHead(r.inbox.known())
+	r.yield()
+}
+
+// yield ends the residence with the head that it has now.
+func (r *run) yield() {
+	r.writeHead()
+	r.leave()
+	r.seal()
+	r.whenDurable(effect{do: r.k.look})
 }
 
 // lingers has the runs that will rest when they have waited for a while. One

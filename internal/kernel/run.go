@@ -13,43 +13,40 @@ import (
 var ErrUnloaded = errors.New("perdure: the run left this engine's memory")
 
 // A run is one residence of a run in this engine: from its start or claim until
-// it ends or leaves. Once end is set or left is true, it is decided that the
-// residence is over, and nothing may be appended any more. Once it has departed
-// and done is closed, that decision is durable or never will be: contexts have
-// ended and waiters hear.
+// it ends or leaves; see residence.
 //
-// Everything in it is guarded by mu, except what never
-// changes after newRun. The lock is taken before the kernel's and the
-// pipeline's, never after.
+// Everything in it is guarded by mu, except what never changes after newRun. The lock
+// is taken before the kernel's and the pipeline's, never after. What it knows is in
+// value types, each of which has a file and says there what it promises; the run asks
+// them, and does what they answer.
 type run struct {
-	k    *Kernel
-	def  *Workflow // nil where the engine only writes a mark
-	memo *memo     // nil for a run that was started here
-	ctx  context.Context
-	stop context.CancelCauseFunc
-	root *branch
+	k     *Kernel
+	def   *Workflow // nil where the engine only writes a mark
+	memo  *memo     // nil for a run that was started here
+	ctx   context.Context
+	stop  context.CancelCauseFunc
+	root  *branch
+	begun chan struct{}   // closed when a new run is durable
+	done  chan struct{}   // closed when the residence is over
+	start *journal.Detail // of the run's first entry
+	bytes int64           // of the journal that it was claimed with
 
-	begun chan struct{} // closed when a new run is durable
-	done  chan struct{} // closed when the residence is over
-
-	mu sync.Mutex
-	log
-	turns
-	residence
-	kept   keeping
-	inbox  inbox
-	values values
-	freezing
-	letters    letters
-	start      *journal.Detail // of the run's first entry
-	operations operations
-	waits      waits
-	adoption   adoption
-	ending     ending
-	deadline   alarm // of the overall timeout
-	observed   observed
-	bytes      int64 // of the journal that it was claimed with
-	trial      trial
+	mu         sync.Mutex
+	log                   // what it records, on its way to the store
+	kept       keeping    // results of it that others may join
+	turns                 // who may run workflow code
+	residence             // from when to when it is here
+	freezing              // it is suspended, and steps in flight go on
+	operations operations // that have begun and are not over
+	waits      waits      // those of them that wait
+	inbox      inbox      // messages that it has not taken
+	values     values     // that it began with, and that its code has set
+	letters    letters    // its dead letters
+	adoption   adoption   // of children that an earlier run has begun
+	ending     ending     // how it will end
+	deadline   alarm      // of the overall timeout
+	trial      trial      // whether it kills its engines
+	observed   observed   // what observers hear of it
 }
 
 // newRun gives the residence of the run with that head.

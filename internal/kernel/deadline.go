@@ -1,0 +1,47 @@
+package kernel
+
+import "time"
+
+// An alarm is a timer that may be set: that of a run's overall timeout, or of its trial. It is
+// guarded by its run's mu.
+type alarm struct{ timer *time.Timer }
+
+// set has f called after a while. It replaces what was set before.
+func (a *alarm) set(after time.Duration, f func()) { a.timer = time.AfterFunc(after, f) }
+
+// stop ends it, if it is set.
+func (a *alarm) stop() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+}
+
+// overdue ends a run whose overall timeout has passed, or sets the timer that
+// will.
+func (r *run) overdue() bool {
+	deadline := r.due()
+	if deadline.IsZero() {
+		return false
+	}
+	if time.Until(deadline) <= 0 {
+		r.finish(timedOut(), true)
+		return true
+	}
+	r.deadline.set(r.k.cfg.until(deadline), func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.gone() && !r.overdue() {
+			return
+		}
+	})
+	return false
+}
+
+// due is when the overall timeout passes; zero without one, or where something is
+// decided that it would undo.
+func (r *run) due() time.Time {
+	if r.def == nil || r.def.Timeout <= 0 || r.ending.as() != 0 || r.values.decided() != 0 {
+		return time.Time{}
+	}
+	return r.created().Add(r.def.Timeout)
+}
