@@ -32,14 +32,22 @@ type Narrow interface { G(); H() }`},
 			want: []string{"a/a.go:2: Wide has 9 methods"},
 		},
 		{
-			name: "budget/types have at most 30 fields and 45 methods of their own", check: wideTypes,
+			name:  "budget/types have at most 30 fields and 45 methods of their own",
+			check: wideTypes,
 			bad: map[string]string{
-				"a/a.go": "package a\ntype wide struct { " + strings.Repeat("A, B, C int;", 10) + " inner }\ntype inner struct{ D int }\ntype fine struct { " +
-					strings.Repeat("A int;", 30) + " }\ntype busy int\n" + strings.Repeat("func (*busy) m() {}\n", 46),
-				"a/a_test.go":  "package a\nfunc (fine) m() {}",
-				"journal/j.go": "package journal\ntype Detail struct { " + strings.Repeat("A int;", 44) + " }",
+				"a/a.go": "package a\ntype wide struct { " + strings.Repeat("A, B, C int;", 10) + " in }\n" +
+					"type in struct{ D int }\n" +
+					"type fine struct { " + strings.Repeat("A int;", 30) + " }\n" +
+					"type busy int\n" + strings.Repeat("func (*busy) m() {}\n", 46),
+				"a/a_test.go": "package a\nfunc (fine) m() {}",
+				"journal/j.go": "package journal\n" +
+					"type Detail struct { " + strings.Repeat("A int;", 44) + " }",
 			},
-			want: []string{"a/a.go:2: wide has 31 fields", "a/a.go:5: busy has 46 methods", "journal/j.go:2: Detail has 44 fields", "journal.Snapshot is in the list of wide types and is not wide"},
+			want: []string{
+				"a/a.go:2: wide has 31 fields", "a/a.go:5: busy has 46 methods",
+				"journal/j.go:2: Detail has 44 fields",
+				"journal.Snapshot is in the list of wide types and is not wide",
+			},
 			fine: []string{"a/a.go:3", "a/a.go:4"},
 		},
 		{
@@ -146,9 +154,15 @@ func wideTypes(h *house) (found []string) {
 			}
 			switch at := h.at(types[name]); {
 			case w.fields > may.fields:
-				found = append(found, fmt.Sprintf("%s: %s has %d fields, at most %d: find the parts that promise something by themselves, and give each a type and a file", at, name, w.fields, may.fields))
+				found = append(found, fmt.Sprintf(
+					"%s: %s has %d fields, at most %d: find the parts that promise something "+
+						"by themselves, and give each a type and a file",
+					at, name, w.fields, may.fields))
 			case w.methods > may.methods:
-				found = append(found, fmt.Sprintf("%s: %s has %d methods, at most %d: find what they are about, and give that a type and a file", at, name, w.methods, may.methods))
+				found = append(found, fmt.Sprintf(
+					"%s: %s has %d methods, at most %d: find what they are about, and give that "+
+						"a type and a file",
+					at, name, w.methods, may.methods))
 			}
 		}
 	}

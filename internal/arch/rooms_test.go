@@ -44,9 +44,13 @@ var homes = map[string]string{
 func roomRules() []rule {
 	return []rule{
 		{
-			name: "rooms/fields of the kernel's value types are touched in their own file", check: strayFields,
+			name:  "rooms/fields of the kernel's value types are touched in their own file",
+			check: strayFields,
 			bad: map[string]string{
-				kernel + "/log.go": "package kernel\nimport \"time\"\ntype log struct { seq int64; at time.Time }\nfunc (l *log) last() int64 { return l.seq }",
+				kernel + "/log.go": `package kernel
+import "time"
+type log struct { seq int64; at time.Time }
+func (l *log) last() int64 { return l.seq }`,
 				kernel + "/run.go": `package kernel
 type run struct { log; other int }
 func (r *run) a() { r.seq++ }
@@ -54,7 +58,10 @@ func (r *run) b() log { return log{seq: 1} }
 func (r *run) c() (int64, int) { return r.last(), r.other }
 func (r *run) d() bool { return r.log.at.IsZero() }`,
 			},
-			want: []string{"run.go:3: seq of log", "run.go:4: seq of log", "run.go:6: at of log", "turns is in the table"},
+			want: []string{
+				"run.go:3: seq of log", "run.go:4: seq of log", "run.go:6: at of log",
+				"turns is in the table",
+			},
 			fine: []string{"run.go:5", "kernel/log.go:"},
 		},
 	}
@@ -67,12 +74,13 @@ func strayFields(h *house) (found []string) {
 		return nil
 	}
 	uses := map[*ast.Ident]types.Object{}
-	pkg := (&checker{house: h, std: importer.Default(), done: map[string]*types.Package{}}).check(r, &types.Info{Uses: uses})
+	c := &checker{house: h, std: importer.Default(), done: map[string]*types.Package{}}
+	pkg := c.check(r, &types.Info{Uses: uses})
 	owner := map[types.Object]string{}
 	for _, name := range slices.Sorted(maps.Keys(homes)) {
 		t := pkg.Scope().Lookup(name)
 		if t == nil {
-			found = append(found, name+" is in the table of value types and not in "+kernel+": take it off")
+			found = append(found, name+" is in the table and not in "+kernel+": take it off")
 			continue
 		}
 		if s, ok := t.Type().Underlying().(*types.Struct); ok {
@@ -84,7 +92,9 @@ func strayFields(h *house) (found []string) {
 	for at, field := range uses {
 		home := homes[owner[field]]
 		if in := path.Base(h.fset.Position(at.Pos()).Filename); home != "" && in != home {
-			found = append(found, fmt.Sprintf("%s: %s of %s is touched outside %s: ask a method there, which can keep what the type promises",
+			found = append(found, fmt.Sprintf(
+				"%s: %s of %s is touched outside %s: ask a method there, which can keep what the "+
+					"type promises",
 				h.at(at), field.Name(), owner[field], home))
 		}
 	}

@@ -38,7 +38,8 @@ type activity struct {
 
 func newActivity(capacity int, dead chan struct{}) activity {
 	return activity{
-		capacity: capacity, over: dead, landed: make(chan struct{}), resident: map[journal.Number]*run{}, abandoned: map[*attempt]struct{}{},
+		capacity: capacity, over: dead, landed: make(chan struct{}),
+		resident: map[journal.Number]*run{}, abandoned: map[*attempt]struct{}{},
 	}
 }
 
@@ -230,7 +231,8 @@ func (a *activity) isFull() bool {
 func (a *activity) isIdle(known time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.resident) == 0 && a.reserved == 0 && (a.wakeAt.IsZero() || time.Until(a.wakeAt) > known)
+	return len(a.resident) == 0 && a.reserved == 0 &&
+		(a.wakeAt.IsZero() || time.Until(a.wakeAt) > known)
 }
 
 // dueAt returns when a run is due, as far as is known; zero for never.

@@ -79,7 +79,8 @@ func (k *Kernel) residentOf(c *store.Run, def *Workflow) (r *run, broken *journa
 	}
 	k.weigh(r.bytes)
 	begun := func(e journal.Entry) bool { return e.Status != journal.Pending && e.Status != 0 }
-	if c.Head.Status == journal.Pending && c.Head.Number.Engine() != k.engine && !slices.ContainsFunc(c.Entries, begun) {
+	isPending := c.Head.Status == journal.Pending && !slices.ContainsFunc(c.Entries, begun)
+	if isPending && c.Head.Number.Engine() != k.engine {
 		r.observed.isNews()
 	}
 	if len(c.Entries) > 0 {
@@ -172,7 +173,10 @@ func (a arrival) unparks() bool {
 		case e.Kind == journal.ResumeAsked:
 			number := e.Seq
 			r.inbox.remove(number, r.last()+1)
-			r.append(journal.Entry{Kind: journal.RunResumed, Status: r.values.active(), Detail: &journal.Detail{Mail: number}})
+			r.append(journal.Entry{
+				Kind: journal.RunResumed, Status: r.values.active(),
+				Detail: &journal.Detail{Mail: number},
+			})
 			return true
 		case r.ending.as() == 0 && r.values.decided() == 0 && r.ending.cleansUp():
 			return true
@@ -198,7 +202,8 @@ func (a arrival) begin() {
 	}
 	if shared := r.k.cfg.suspects(); suspect && shared+trials >= r.k.cfg.MaxCrashes {
 		r.suspend(&journal.Detail{Reason: fmt.Sprintf(
-			"%d engines in a row died while executing it, the last %d while no other suspect was executed", shared+trials, trials,
+			"%d engines in a row died while executing it, the last %d while no other suspect was executed",
+			shared+trials, trials,
 		)})
 		return
 	}
@@ -235,7 +240,9 @@ func isOwn(e *journal.Entry) bool { return e.Detail.Failure == nil }
 
 // claim is the record of a claim, the trial of that number if it is above 0.
 func (r *run) claim(trial int) journal.Entry {
-	d := &journal.Detail{Build: r.k.cfg.Build, Engine: r.k.engine, CleansUp: r.ending.isImplied(), Attempt: trial}
+	d := &journal.Detail{
+		Build: r.k.cfg.Build, Engine: r.k.engine, CleansUp: r.ending.isImplied(), Attempt: trial,
+	}
 	if r.status() == journal.Pending { // it begins
 		d.Layers = r.def.Layers
 	}

@@ -254,7 +254,10 @@ func (b *branch) unreadable(err error) {
 
 // unreadable says of a run that it is parked because something of it cannot be read.
 func unreadable(err error) *journal.Detail {
-	return &journal.Detail{Reason: err.Error(), Failure: &journal.Failure{Code: journal.CodeCorrupt, Message: err.Error()}}
+	return &journal.Detail{
+		Reason:  err.Error(),
+		Failure: &journal.Failure{Code: journal.CodeCorrupt, Message: err.Error()},
+	}
 }
 
 // panicked has the run's code replayed later, from the journal: the run leaves

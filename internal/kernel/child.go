@@ -51,7 +51,9 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 		return nil, "", err
 	}
 	op, rec := s.ask(asked{c.Name, c.Key, isChild, c.Change, false})
-	o := &operation{run: r, scope: s, id: op, class: isChild, want: want{from: childName}, policy: c.Policy}
+	o := &operation{
+		run: r, scope: s, id: op, class: isChild, want: want{from: childName}, policy: c.Policy,
+	}
 	if rec != nil {
 		o.child, o.policy = rec.other, rec.policy
 		if rec.ended != nil {
@@ -108,7 +110,10 @@ func (o *operation) create(c Child, spill journal.Number) error {
 		f := &journal.Failure{
 			Code: journal.CodeConflict, Message: "the workflow ID " + head.WorkflowID + " of child " + o.path() + " is held by another run",
 		}
-		change.Else = []store.Post{{Run: r.number(), Message: childEnded(o.child, o.child, journal.Failed, Outcome{Failure: f}, 0)}}
+		change.Else = []store.Post{{
+			Run:     r.number(),
+			Message: childEnded(o.child, o.child, journal.Failed, Outcome{Failure: f}, 0),
+		}}
 	}
 	r.append(journal.Entry{Kind: journal.ChildStarted, Op: o.id, Detail: &journal.Detail{Other: o.child, Policy: c.Policy}})
 	r.send(outgoing{create: change})
@@ -145,7 +150,8 @@ func (f *Operation) CancelChild(ctx context.Context, reason string) error {
 	}
 	_, err := TakeNote(ctx, Note{
 		Kind: journal.ValueRecorded, Name: "cancel:" + o.id.Name, Key: o.id.Key,
-		Detail: &journal.Detail{Reason: reason, Other: o.child}, post: asksCancel(o.run.id(), o.child, n, reason),
+		Detail: &journal.Detail{Reason: reason, Other: o.child},
+		post:   asksCancel(o.run.id(), o.child, n, reason),
 	})
 	return err
 }

@@ -140,7 +140,8 @@ func (q *claims) claimDue() (again bool, err error) {
 	room := k.reserve(most)
 	defer k.unreserve()
 	if room == 0 {
-		k.lingers.restUntil(time.Now().Add(k.cfg.Linger)) // all that may rest: others need their places
+		// all that may rest: others need their places
+		k.lingers.restUntil(time.Now().Add(k.cfg.Linger))
 	}
 	q.claiming.Lock()
 	defer q.claiming.Unlock()
@@ -328,7 +329,9 @@ func later(a, b time.Time) time.Time {
 // run as it was claimed whether there is still something to do; where there is
 // not, it goes on as any claimed run. One that cleans up before it ends has to go
 // on too where the command ends it (runs).
-func (q *claims) residence(ctx context.Context, n journal.Number, open func(journal.Head) bool, runs bool) (*run, error) {
+func (q *claims) residence(
+	ctx context.Context, n journal.Number, open func(journal.Head) bool, runs bool,
+) (*run, error) {
 	k := q.k
 	if r := k.residentRun(n); r != nil {
 		return r, nil // which waits for no claim: that may wait for what the run holds

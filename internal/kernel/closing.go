@@ -98,14 +98,16 @@ func (n *ending) endsChild(policy string) bool {
 
 // cleansUp reports whether the run has something to do before it is cancelled.
 func (n *ending) cleansUp() bool {
-	return n.implied || len(n.cleanups) > 0 || n.open > 0 || n.memo != nil && len(n.memo.planned) > 0
+	return n.implied || len(n.cleanups) > 0 || n.open > 0 ||
+		n.memo != nil && len(n.memo.planned) > 0
 }
 
 // begins notes an end that the run's own code has come to. It reports whether that is to be
 // recorded: something is cleaned up, and the journal does not say so yet.
 func (n *ending) begins(c *closing) bool {
 	n.way = c
-	return (n.memo == nil || n.memo.ends == nil) && (n.open > 0 || slices.ContainsFunc(n.cleanups, c.does))
+	isRecorded := n.memo != nil && n.memo.ends != nil
+	return !isRecorded && (n.open > 0 || slices.ContainsFunc(n.cleanups, c.does))
 }
 
 // left returns the clean-ups to be done for an end.
@@ -195,11 +197,12 @@ func Plan(ctx context.Context, n Naming, always bool, body func(context.Context)
 // finish brings the run to an end, after its clean-ups if it has some; outside says that it
 // was not the run's own code that came to it. It returns the termination error.
 func (r *run) finish(t termination, outside bool) *journal.Error {
-	r.ending.decide(t.out, r.holder() != nil && r.holder().cleanup != nil)
+	byCleanup := r.holder() != nil && r.holder().cleanup != nil
+	r.ending.decide(t.out, byCleanup)
 	if c := r.ending.way; c != nil {
 		switch {
 		case outside:
-		case r.holder() != nil && r.holder().cleanup != nil: // what it has cleaned up makes another end of it
+		case byCleanup: // what it has cleaned up makes another end of it
 			c.last = t.last
 		default:
 			c.deliver()
@@ -223,7 +226,9 @@ func (r *run) finish(t termination, outside bool) *journal.Error {
 		}
 	default:
 		if r.ending.begins(c) {
-			r.append(journal.Entry{Kind: journal.RunClosing, Detail: &journal.Detail{Outcome: t.last.Status}})
+			r.append(journal.Entry{
+				Kind: journal.RunClosing, Detail: &journal.Detail{Outcome: t.last.Status},
+			})
 		}
 		c.deliver()
 	}
@@ -293,7 +298,10 @@ func (c *cleaning) next() {
 	}
 	p := c.left[len(c.left)-1]
 	c.left, p.of = c.left[:len(c.left)-1], c
-	s := &scope{run: r, id: p.id, path: p.path + "/", base: p.in.base, ctx: c.ctx, done: c.ctx.Done(), cause: c.by}
+	s := &scope{
+		run: r, id: p.id, path: p.path + "/", base: p.in.base, ctx: c.ctx, done: c.ctx.Done(),
+		cause: c.by,
+	}
 	r.observed.name(s)
 	b := &branch{run: r, scope: s, wake: make(chan struct{}, 1), cleanup: p}
 	s.branch = b

@@ -55,11 +55,16 @@ func (c command) do() {
 	case journal.TimerCancelled:
 		o := r.operations.timer(c.Op.Key)
 		if done = o != nil; done {
-			o.settle(journal.Entry{Kind: journal.TimerCancelled, Detail: &journal.Detail{Reason: d.Reason, Mail: c.Seq}})
+			o.settle(journal.Entry{
+				Kind:   journal.TimerCancelled,
+				Detail: &journal.Detail{Reason: d.Reason, Mail: c.Seq},
+			})
 		}
 	}
 	if !done {
-		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{Mail: c.Seq}})
+		r.outside(journal.Entry{
+			Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{Mail: c.Seq},
+		})
 	}
 }
 
@@ -91,6 +96,8 @@ func (r *run) takeSuspends() {
 		}
 		number := e.Seq
 		r.inbox.remove(number, r.last()+1)
-		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{Mail: number}})
+		r.outside(journal.Entry{
+			Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{Mail: number},
+		})
 	}
 }

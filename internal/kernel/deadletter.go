@@ -117,7 +117,8 @@ func newLetter(r *run, n journal.Number, id string, l Letter, spill journal.Numb
 // letterID is the workflow ID of the dead letter about a step of this scope: the same
 // for all runs that retry one another.
 func (s *scope) letterID(step, key string) string {
-	id := LetterWorkflow + ":" + string(journal.MakeRunID(s.run.k.database(), s.run.head().Chain)) + ":"
+	chain := journal.MakeRunID(s.run.k.database(), s.run.head().Chain)
+	id := LetterWorkflow + ":" + string(chain) + ":"
 	if key == "" && s.path == "" && len(id)+len(step) <= journal.MaxName {
 		return id + step
 	}
@@ -174,7 +175,9 @@ func (l *letters) note(e *journal.Entry) {
 
 // keep returns for how long a run is kept that ends so: own, or longer where a dead letter is
 // about it, for who retries it.
-func (l *letters) keep(start *journal.Detail, status journal.Status, own, lettered time.Duration) time.Duration {
+func (l *letters) keep(
+	start *journal.Detail, status journal.Status, own, lettered time.Duration,
+) time.Duration {
 	open := len(l.written) > 0 || start != nil && len(start.Letters) > 0
 	if !open || status.IsSuccess() || status == journal.ContinuedAsNew {
 		return own
@@ -184,7 +187,9 @@ func (l *letters) keep(start *journal.Detail, status journal.Status, own, letter
 
 // settle returns what the dead letters that a run was to settle hear of its end. One that it
 // has written again knows; where it has written others, these are in the place of the old.
-func (l *letters) settle(run journal.RunID, start *journal.Detail, status journal.Status, f *journal.Failure) (out []store.Post) {
+func (l *letters) settle(
+	run journal.RunID, start *journal.Detail, status journal.Status, f *journal.Failure,
+) (out []store.Post) {
 	if start == nil {
 		return nil
 	}
@@ -197,7 +202,8 @@ func (l *letters) settle(run journal.RunID, start *journal.Detail, status journa
 		case journal.ContinuedAsNew, journal.Canceled, journal.Compensated: // nothing is left of what has failed
 			done = true
 		}
-		out = append(out, news(id, "ended/"+string(run), News{Ended: &Settled{Run: run, Status: status.String(), Failure: f, Done: done}}))
+		ended := &Settled{Run: run, Status: status.String(), Failure: f, Done: done}
+		out = append(out, news(id, "ended/"+string(run), News{Ended: ended}))
 	}
 	return out
 }

@@ -19,8 +19,10 @@ type termination struct {
 // completedWith is the end of a run whose function has returned.
 func completedWith(data []byte, spill journal.Number) termination {
 	return termination{
-		last: withPayload(journal.Entry{Kind: journal.RunCompleted, Status: journal.Completed}, data, spill),
-		why:  "workflow completed", out: Outcome{Data: data},
+		last: withPayload(
+			journal.Entry{Kind: journal.RunCompleted, Status: journal.Completed}, data, spill,
+		),
+		why: "workflow completed", out: Outcome{Data: data},
 		end: &journal.Error{Code: journal.CodeCompleted, Message: "the workflow has returned"},
 	}
 }
@@ -36,14 +38,20 @@ func withPayload(e journal.Entry, data []byte, spill journal.Number) journal.Ent
 // failedBy is the end of a run that is FAILED with that failure.
 func failedBy(f *journal.Failure) termination {
 	return termination{
-		last: journal.Entry{Kind: journal.RunFailed, Status: journal.Failed, Detail: &journal.Detail{Failure: f}},
-		why:  "workflow failed: " + f.Message, out: Outcome{Failure: f},
-		end: &journal.Error{Code: journal.CodeFailed, Message: "the workflow has failed: " + f.Message},
+		last: journal.Entry{
+			Kind: journal.RunFailed, Status: journal.Failed, Detail: &journal.Detail{Failure: f},
+		},
+		why: "workflow failed: " + f.Message, out: Outcome{Failure: f},
+		end: &journal.Error{
+			Code: journal.CodeFailed, Message: "the workflow has failed: " + f.Message,
+		},
 	}
 }
 
 // endedAs is the end of a run with that status, output and failure.
-func endedAs(status journal.Status, data []byte, spill journal.Number, f *journal.Failure) termination {
+func endedAs(
+	status journal.Status, data []byte, spill journal.Number, f *journal.Failure,
+) termination {
 	e := withPayload(journal.Entry{Kind: kindOfEnd(status), Status: status}, data, spill)
 	if f != nil {
 		e.Detail = &journal.Detail{Failure: f, Reason: f.Message}
@@ -86,8 +94,11 @@ func cancelledBy(reason string, mail int64) termination {
 func timedOut() termination {
 	f := &journal.Failure{Code: journal.CodeTimedOut, Message: "workflow timed out"}
 	return termination{
-		last: journal.Entry{Kind: journal.RunTimedOut, Status: journal.TimedOut, Detail: &journal.Detail{Failure: f}},
-		why:  f.Message, out: Outcome{Failure: f},
+		last: journal.Entry{
+			Kind: journal.RunTimedOut, Status: journal.TimedOut,
+			Detail: &journal.Detail{Failure: f},
+		},
+		why: f.Message, out: Outcome{Failure: f},
 		end: &journal.Error{Code: journal.CodeTimedOut, Message: f.Message},
 	}
 }
@@ -102,7 +113,9 @@ func (r *run) terminate(t termination) {
 	for _, o := range r.operations.running() {
 		switch o.class {
 		case isScope:
-			r.append(journal.Entry{Kind: journal.ScopeCancelled, Op: o.id, Detail: &journal.Detail{Reason: t.why}})
+			r.append(journal.Entry{
+				Kind: journal.ScopeCancelled, Op: o.id, Detail: &journal.Detail{Reason: t.why},
+			})
 		case isStep, isAsync:
 			o.stop(t.why)
 		case isChild:
@@ -121,7 +134,10 @@ func (r *run) terminate(t termination) {
 	}
 	r.deadline.stop()
 	r.endBy(t.end)
-	r.endHead(e.Status, r.last()+1, r.letters.keep(r.start, e.Status, r.head().Keep, r.k.cfg.KeepLettered))
+	r.endHead(
+		e.Status, r.last()+1,
+		r.letters.keep(r.start, e.Status, r.head().Keep, r.k.cfg.KeepLettered),
+	)
 	if r.k.tells(r.head()) {
 		d := journal.Detail{}
 		if e.Detail != nil {
@@ -135,7 +151,8 @@ func (r *run) terminate(t termination) {
 	if r.head().Parent != 0 && e.Kind != journal.RunContinued {
 		child := journal.MakeRunID(r.k.database(), r.head().Chain)
 		r.send(outgoing{post: &store.Post{
-			Run: r.head().Parent, Follow: store.FollowRetry, Message: childEnded(child, r.id(), e.Status, out, e.Spill),
+			Run: r.head().Parent, Follow: store.FollowRetry,
+			Message: childEnded(child, r.id(), e.Status, out, e.Spill),
 		}})
 	}
 	for _, p := range r.letters.settle(r.id(), r.start, e.Status, out.Failure) {
@@ -174,12 +191,19 @@ func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
 	timers := r.operations.openTimers(r.memo, r.id())
 	end := &journal.Error{Code: journal.CodeCompleted, Message: "the workflow has continued as new"}
 	r.terminate(termination{
-		last: journal.Entry{Kind: journal.RunContinued, Status: journal.ContinuedAsNew, Detail: &journal.Detail{Other: id}},
-		why:  "workflow continued as new", end: end,
+		last: journal.Entry{
+			Kind: journal.RunContinued, Status: journal.ContinuedAsNew,
+			Detail: &journal.Detail{Other: id},
+		},
+		why: "workflow continued as new", end: end,
 	})
 	now := time.Now()
-	created := later(now, r.head().Ended.Add(1)) // by which the successor is the newer one, whatever the clocks of nodes say
-	start := &journal.Detail{Build: r.k.cfg.Build, Other: r.id(), Attributes: r.values.searchAttributes(), Began: r.created(), Ended: r.head().Ended}
+	// by which the successor is the newer one, whatever the clocks of nodes say
+	created := later(now, r.head().Ended.Add(1))
+	start := &journal.Detail{
+		Build: r.k.cfg.Build, Other: r.id(), Attributes: r.values.searchAttributes(),
+		Began: r.created(), Ended: r.head().Ended,
+	}
 	if r.start != nil {
 		start.Headers = r.start.Headers
 	}

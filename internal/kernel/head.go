@@ -44,8 +44,8 @@ func (s *standing) created() time.Time { return s.now.Created }
 func (s *standing) identity() journal.Head {
 	h := &s.now
 	return journal.Head{
-		Number: h.Number, ID: h.ID, WorkflowID: h.WorkflowID, Workflow: h.Workflow, Pattern: h.Pattern,
-		Created: h.Created, Chain: h.Chain, Parent: h.Parent,
+		Number: h.Number, ID: h.ID, WorkflowID: h.WorkflowID, Workflow: h.Workflow,
+		Pattern: h.Pattern, Created: h.Created, Chain: h.Chain, Parent: h.Parent,
 	}
 }
 

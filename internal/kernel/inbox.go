@@ -29,7 +29,7 @@ const maxKept = 4 * store.InboxPage
 // The run may leave memory only if it has been sent nothing that it does not know
 // of: the store compares how far that is, seen, with the number of the last message.
 //
-// It is guarded by its run's mu.
+// While something is asked, the run stays in memory. It is guarded by its run's mu.
 type inbox struct {
 	mail   int64            // the last message that was posted, as far as is known
 	seen   int64            // up to this one every command is known: seen ≤ asked ≤ mail
@@ -39,8 +39,8 @@ type inbox struct {
 	page   []journal.Entry  // messages of one name after whole
 	scans  map[string]int64 // by name: up to where pages have come
 	begun  int64            // how often the scans were begun anew
-	asking int              // questions to the store, and looks into the inbox, on their way: the run stays in memory
-	taking map[int64]int64  // by number the entries that take messages and may not be durable, as far as a question to the store can tell
+	asking int              // questions to the store, and looks into the inbox, on their way
+	taking map[int64]int64  // by number the entries that take messages and may not be durable
 }
 
 // hold counts a question to the store, or a look into the inbox, that is on its way.

@@ -52,10 +52,11 @@ func InfoOf(ctx context.Context) (RunInfo, error) {
 	if r.values.isChanged() {
 		s.learns(by)
 	}
+	h := r.head()
 	i := RunInfo{
-		RunID: r.id(), WorkflowID: r.head().WorkflowID, Workflow: r.head().Workflow, Pattern: r.head().Pattern, Status: r.status(),
-		Payload: payload, Attributes: maps.Clone(r.values.searchAttributes()), Started: r.created(), Steps: r.values.stepNames(),
-		Scope: s.path,
+		RunID: h.ID, WorkflowID: h.WorkflowID, Workflow: h.Workflow, Pattern: h.Pattern,
+		Status: h.Status, Payload: payload, Attributes: maps.Clone(r.values.searchAttributes()),
+		Started: h.Created, Steps: r.values.stepNames(), Scope: s.path,
 	}
 	if !r.gone() { // what it waits for beside, and what it will set, its code has not seen
 		i.Status = r.values.knownStatus()
@@ -164,12 +165,18 @@ func Over(ctx context.Context) error {
 
 // Fail ends the run of ctx as FAILED with f. It gives the termination error.
 func Fail(ctx context.Context, f *journal.Failure) error {
-	return finishRun(ctx, call{verb: "fail"}, func(r *run) *journal.Error { return r.finish(failedBy(f), false) })
+	return finishRun(
+		ctx, call{verb: "fail"},
+		func(r *run) *journal.Error { return r.finish(failedBy(f), false) },
+	)
 }
 
 // CancelRun ends the run of ctx as CANCELLED. It gives the termination error.
 func CancelRun(ctx context.Context, reason string) error {
-	return finishRun(ctx, call{verb: "cancel"}, func(r *run) *journal.Error { return r.finish(cancelledBy(reason, 0), false) })
+	return finishRun(
+		ctx, call{verb: "cancel"},
+		func(r *run) *journal.Error { return r.finish(cancelledBy(reason, 0), false) },
+	)
 }
 
 // EndRun ends the run of ctx with that status, output and failure. It gives the
@@ -184,7 +191,10 @@ func EndRun(ctx context.Context, status journal.Status, data []byte, f *journal.
 	if failure != nil {
 		return &journal.Error{Code: failure.Code, Op: what.String(), Message: failure.Message}
 	}
-	return finishRun(ctx, what, func(r *run) *journal.Error { return r.finish(endedAs(status, data, spill, f), false) })
+	return finishRun(
+		ctx, what,
+		func(r *run) *journal.Error { return r.finish(endedAs(status, data, spill, f), false) },
+	)
 }
 
 func finishRun(ctx context.Context, what call, end func(*run) *journal.Error) error {

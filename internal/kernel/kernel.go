@@ -119,7 +119,8 @@ func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 		ready: make(chan struct{}), dead: make(chan struct{}),
 	}
 	k.Desk = Desk{store: s, keep: cfg.KeepPosts, build: cfg.Build, maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver, house: k}
-	k.claims, k.patient, k.outbox, k.observers = newClaims(k), patient{k}, newOutbox(), observers{cfg.Observers}
+	k.claims, k.patient = newClaims(k), patient{k}
+	k.outbox, k.observers = newOutbox(), observers{cfg.Observers}
 	k.activity = newActivity(cfg.Capacity, k.dead)
 	k.gate.limit = int64(cfg.MaxPending)
 	for range lanesOf(s) {
@@ -139,7 +140,8 @@ func (k *Kernel) serve(ctx context.Context) error {
 	defer cancel()
 	var others sync.WaitGroup
 	if w, ok := k.store.(store.Watcher); ok {
-		others.Go(func() { w.Watch(beside, func() { k.look(); k.recheck() }) }) // when another process has written
+		// when another process has written
+		others.Go(func() { w.Watch(beside, func() { k.look(); k.recheck() }) })
 	}
 	keep, letGo := context.WithCancel(context.WithoutCancel(ctx))
 	defer letGo()

@@ -67,12 +67,16 @@ func TestLateAnswerMakesNoLeaseLong(t *testing.T) {
 		defer k.lease.over.Stop()
 		sent := time.Now()
 		k.lease.shortened(sent, &store.Claimed{Lease: time.Second})
-		k.lease.extend(sent, &store.Claimed{Lease: store.IdleLeases * time.Second}, func() { k.holds() })
+		k.lease.extend(
+			sent, &store.Claimed{Lease: store.IdleLeases * time.Second}, func() { k.holds() },
+		)
 		if until := time.Duration(k.lease.until.Load()); until > time.Second || k.lease.idle.Load() {
 			t.Errorf("the engine goes on for %v, idle: %v", until, k.lease.idle.Load())
 		}
 		time.Sleep(100 * time.Millisecond)
-		k.lease.extend(time.Now(), &store.Claimed{Lease: store.IdleLeases * time.Second}, func() { k.holds() })
+		k.lease.extend(
+			time.Now(), &store.Claimed{Lease: store.IdleLeases * time.Second}, func() { k.holds() },
+		)
 		if until := time.Duration(k.lease.until.Load()); until < 5*time.Second || !k.lease.idle.Load() {
 			t.Errorf("a renewal after it: the engine goes on for %v, idle: %v", until, k.lease.idle.Load())
 		}
@@ -102,7 +106,9 @@ func TestRenewalsComeOneAfterTheOther(t *testing.T) {
 		s := &slowRenewals{Store: memory.NewShared(time.Second)}
 		k := newKernel(s, Config{}, newShared())
 		k.lease.extend(time.Now(), &store.Claimed{Lease: time.Second}, func() { k.holds() })
-		k.lease.extend(time.Now(), &store.Claimed{Lease: store.IdleLeases * time.Second}, func() { k.holds() })
+		k.lease.extend(
+			time.Now(), &store.Claimed{Lease: store.IdleLeases * time.Second}, func() { k.holds() },
+		)
 		defer k.lease.over.Stop()
 		var all sync.WaitGroup
 		all.Go(func() { _, _, _ = k.renewOnTime(t.Context(), time.Second) })
@@ -136,8 +142,13 @@ func TestTheEndOfAnEngineWaitsForNoStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k := newKernel(silent{memory.NewShared(time.Second)}, Config{}, newShared())
-				k.lease.extend(time.Now(), &store.Claimed{Lease: 30 * time.Second}, func() { k.holds() })
-				k.lease.extend(time.Now(), &store.Claimed{Lease: store.IdleLeases * 30 * time.Second}, func() { k.holds() })
+				k.lease.extend(
+					time.Now(), &store.Claimed{Lease: 30 * time.Second}, func() { k.holds() },
+				)
+				k.lease.extend(
+					time.Now(), &store.Claimed{Lease: store.IdleLeases * 30 * time.Second},
+					func() { k.holds() },
+				)
 				for range 12 {
 					go k.awake(context.Background())
 				}

@@ -125,8 +125,8 @@ func (t *longTurn) suspect() bool {
 	case r.turn() != t.turn:
 		r.k.lends.contend(r)
 		return false
-	case time.Since(t.since) < lendAfter, r.isReading(), len(r.holder().wake) > 0: // the last: it has not run yet
-		t.watchOn()
+	case time.Since(t.since) < lendAfter, r.isReading(), len(r.holder().wake) > 0:
+		t.watchOn() // the last: it has not run yet
 		return false
 	}
 	t.holder = r.holder()

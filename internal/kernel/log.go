@@ -23,6 +23,8 @@ import (
 // and is kept where the turn is dropped. Once the holder has appended, a result
 // from outside shares the fate of the turn.
 //
+// Two changes may be on their way: one is told while the next one is committed.
+//
 // A log performs nothing but effects whose time has come. It tells who calls it when the
 // pipeline is to take the run. It is guarded by its run's mu.
 type log struct {
@@ -38,10 +40,10 @@ type log struct {
 	effects                      []effect        // in order of after
 	outgoing                     []outgoing      // in order of after
 	marks                        marks           // operations whose next entry is to be marked
-	slot                         int64           // where the next entry goes instead of the end; else 0
+	slot                         int64           // where the next entry goes; else 0: at the end
 
 	queued  bool // the pipeline has the run
-	onWay   int  // changes that were taken and not answered; two while a group is told and the next one is committed
+	onWay   int  // changes that were taken and not answered
 	refuses int  // those of them that follow refused entries: the store refuses them too
 }
 
@@ -325,7 +327,9 @@ func (l *log) tentatively(w *proposal) bool {
 // the turn was dropped with the result.
 func (l *log) propose(w *proposal, result *journal.Entry) bool {
 	i := w.seq - (l.seq - int64(len(l.pending))) - 1
-	if l.sealed < w.seq || i < 0 || i >= int64(len(l.pending)) || l.pending[i].Kind != result.Kind || l.pending[i].Op != result.Op {
+	is := i >= 0 && i < int64(len(l.pending)) &&
+		l.pending[i].Kind == result.Kind && l.pending[i].Op == result.Op
+	if l.sealed < w.seq || !is {
 		l.certain()
 		return false
 	}

@@ -38,7 +38,8 @@ func TakeNote(ctx context.Context, n Note) (Outcome, error) {
 	r := s.run
 	defer r.mu.Unlock()
 	op, rec := s.ask(asked{name: n.Name, key: n.Key, class: isNote, inert: n.inert()})
-	if c := r.ending.closing(); rec == nil && n.Status.IsDecided() && c != nil && !c.delivered { // how it ends is decided already
+	// how it ends is decided already
+	if c := r.ending.closing(); rec == nil && n.Status.IsDecided() && c != nil && !c.delivered {
 		c.deliver()
 		return Outcome{}, c.end
 	}
@@ -169,7 +170,10 @@ func Version(ctx context.Context, change string, max int) (int, error) {
 // knows it goes on when the run is resumed.
 func (s *scope) mustKnow(change string, version, max int) {
 	if version > max {
-		s.branch.mismatch(fmt.Errorf("the run has version %d of %q, this build knows up to %d: an older build has taken up a newer run; resume it once a newer build runs", version, change, max))
+		s.branch.mismatch(fmt.Errorf(
+			"the run has version %d of %q, this build knows up to %d: an older build has taken up a newer run; resume it once a newer build runs",
+			version, change, max,
+		))
 	}
 }
 

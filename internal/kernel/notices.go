@@ -45,7 +45,8 @@ func (v *observed) name(s *scope) {
 func (v *observed) notice(kind observe.Kind) observe.Notice {
 	h := v.run.identity()
 	return observe.Notice{
-		Kind: kind, At: time.Now(), Run: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow, Pattern: h.Pattern.String(),
+		Kind: kind, At: time.Now(), Run: string(h.ID), WorkflowID: h.WorkflowID,
+		Workflow: h.Workflow, Pattern: h.Pattern.String(),
 	}
 }
 
@@ -296,7 +297,8 @@ func (v observers) tellStart(h journal.Head) {
 			Pattern: h.Pattern.String(), Status: journal.Pending.String(),
 		})
 	}
-	if h.Pattern == journal.PatternTCC && v.set.Wants(observe.PhaseStarted) { // it begins with its first phase
+	// it begins with its first phase
+	if h.Pattern == journal.PatternTCC && v.set.Wants(observe.PhaseStarted) {
 		v.observe(observe.Notice{
 			Kind: observe.PhaseStarted, At: h.Created, Run: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
 			Pattern: h.Pattern.String(), Status: journal.Trying.String(), Phase: journal.PhaseTry,

@@ -144,7 +144,9 @@ func (p patient) lastPayload(run journal.Number) ([]byte, error) {
 
 // loadMessages reads untaken messages of a run. It waits as long as the store does
 // not answer.
-func (p patient) loadMessages(run journal.Number, r store.Range) (messages []journal.Entry, err error) {
+func (p patient) loadMessages(
+	run journal.Number, r store.Range,
+) (messages []journal.Entry, err error) {
 	k := p.k
 	r.Inbox = true
 	err = k.persist(func() error {
@@ -183,7 +185,9 @@ func (p patient) settleTx() (tries int, err error) {
 
 // resolve finds out whether an entry is there whose transaction ended with an error;
 // where it was not sent, it is not. It gives an error where this engine will not know.
-func (p patient) resolve(run journal.Number, seq int64, sent bool, why error) (tries int, happened bool, err error) {
+func (p patient) resolve(
+	run journal.Number, seq int64, sent bool, why error,
+) (tries int, happened bool, err error) {
 	k := p.k
 	if final(why) && !refusal(why) {
 		err = why

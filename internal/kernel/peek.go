@@ -97,7 +97,9 @@ func (l Look) at(r *run) ([]journal.Entry, error) {
 func (l Look) untaken(r *run) ([]journal.Entry, error) {
 	var out []journal.Entry
 	for from := int64(0); ; {
-		messages, err := r.k.loadMessages(r.number(), store.Range{Name: l.Name, From: from, Limit: peekPage})
+		messages, err := r.k.loadMessages(
+			r.number(), store.Range{Name: l.Name, From: from, Limit: peekPage},
+		)
 		if err != nil {
 			return nil, err
 		}

@@ -14,8 +14,8 @@ import (
 type reservation struct {
 	keeper    *attempt
 	tentative int64         // its result, while that may still be taken back; else 0
-	spilling  int           // payloads that are made durable for workflow code: what a turn has appended may be sealed meanwhile
-	stirred   chan struct{} // closed when any of this has changed, or something about the log; nil while nobody waits
+	spilling  int           // payloads that are made durable for workflow code, which waits
+	stirred   chan struct{} // closed when this or the log has changed; nil while nobody waits
 }
 
 // keep gives the log to an attempt. It reports false where another one has it.

@@ -229,7 +229,10 @@ func (s *scope) advise(op journal.Op, key string, rec *record) {
 		r.observed.advise(observe.ReplayDiffered, s.show(added), observe.OperationNew)
 	}
 	if op.Occ > 1 && key == "" {
-		r.observed.advise(observe.KeyAdvised, s.show(op), "another build replays an occurrence of a name: give it a key")
+		r.observed.advise(
+			observe.KeyAdvised, s.show(op),
+			"another build replays an occurrence of a name: give it a key",
+		)
 	}
 }
 

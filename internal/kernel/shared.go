@@ -21,7 +21,10 @@ type shared struct {
 }
 
 func newShared() *shared {
-	return &shared{asking: make(chan struct{}, 1), workflows: map[string]*Workflow{}, ends: map[journal.Number]*awaitedEnd{}}
+	return &shared{
+		asking: make(chan struct{}, 1), workflows: map[string]*Workflow{},
+		ends: map[journal.Number]*awaitedEnd{},
+	}
 }
 
 // add adds a workflow. It gives false on a name that is known.

@@ -102,7 +102,9 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 		r.ending.imply(def.CleansUp)
 		r.start.CleansUp, r.start.Layers = def.CleansUp, def.Layers
 	}
-	e := journal.Entry{Kind: journal.RunStarted, Status: r.status(), Data: s.Input, Spill: spill, Detail: r.start}
+	e := journal.Entry{
+		Kind: journal.RunStarted, Status: r.status(), Data: s.Input, Spill: spill, Detail: r.start,
+	}
 	if spill != 0 {
 		e.Data = nil
 	}
@@ -134,7 +136,9 @@ func (k *Kernel) started(op string, s Start, r *run) (Started, error) {
 	verdict, found := r.startedAs()
 	switch {
 	case refusal(r.refusedBy()):
-		return Started{}, &journal.Error{Code: journal.CodeInvalid, Op: op, Message: "the store refuses it", Err: r.refusedBy()}
+		return Started{}, &journal.Error{
+			Code: journal.CodeInvalid, Op: op, Message: "the store refuses it", Err: r.refusedBy(),
+		}
 	case r.noneDurable() && verdict == store.Written:
 		return Started{}, k.stopped(op, unsureStart, againStart)
 	case verdict == store.Taken:

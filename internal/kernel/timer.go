@@ -92,7 +92,10 @@ func (s *operations) openTimers(m *memo, of journal.RunID) []journal.Entry {
 	var out []journal.Entry
 	add := func(op journal.Op, due time.Time) {
 		if op.Scope == 0 {
-			out = append(out, journal.Entry{Kind: journal.TimerRegistered, Op: op, Detail: &journal.Detail{Due: due, Other: of}})
+			out = append(out, journal.Entry{
+				Kind: journal.TimerRegistered, Op: op,
+				Detail: &journal.Detail{Due: due, Other: of},
+			})
 		}
 	}
 	for o := range s.all() {

@@ -205,7 +205,8 @@ func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
 	if free := r.tentatively(w); free || r.holder() == nil {
 		r.seal()
 	}
-	for !r.isSealed(w.seq) && !r.hasLeft() { // workflow code has the turn, and has appended something
+	// workflow code has the turn, and has appended something
+	for !r.isSealed(w.seq) && !r.hasLeft() {
 		if r.mayBreak() { // it may wait for this transaction
 			r.seal()
 			break
@@ -265,7 +266,8 @@ func (a *attempt) withdraw(w *proposal, failure *journal.Failure, again bool, ne
 		return false
 	}
 	switch over := r.gone() || o.scope.cancelled() != nil || o.ctx.Err() != nil; {
-	case !over && again, r.hasLeft() && r.ended() == nil: // it is made again, here or in the next residence
+	case !over && again, r.hasLeft() && r.ended() == nil:
+		// it is made again, here or in the next residence
 		r.replace(w.seq, journal.Entry{Kind: journal.StatusChanged})
 		r.dispatch()
 		return false

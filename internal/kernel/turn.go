@@ -130,7 +130,9 @@ func (t *turns) allParked() bool {
 // anyAhead reports whether code that is replayed may go on without a turn being given:
 // it blocks outside the engine, or has not begun.
 func (t *turns) anyAhead() bool {
-	return slices.ContainsFunc(t.branches, func(b *branch) bool { return b.state == isOutside || b.state == isNew })
+	return slices.ContainsFunc(
+		t.branches, func(b *branch) bool { return b.state == isOutside || b.state == isNew },
+	)
 }
 
 // push queues something recorded that workflow code does not know yet.

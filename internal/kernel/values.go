@@ -51,7 +51,9 @@ func newValues(first journal.Status, m *memo) values {
 // begin notes what the run was started with; inputSeq is 1 where the input is still in the
 // store, else 0.
 func (v *values) begin(input []byte, inputSeq int64, attributes map[string]string) {
-	v.input, v.inputSeq, v.payload, v.payloadSeq, v.attributes = input, inputSeq, input, inputSeq, attributes
+	v.input, v.inputSeq = input, inputSeq
+	v.payload, v.payloadSeq = input, inputSeq
+	v.attributes = attributes
 }
 
 // startInput returns the input of the run, and the entry to fetch it by; 0 where it is

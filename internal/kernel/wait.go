@@ -51,7 +51,9 @@ func Receive(ctx context.Context, w Wait) (Outcome, error) {
 func (s *scope) waitFor(ctx context.Context, w Wait) (*operation, error) {
 	r := s.run
 	op, rec := s.ask(asked{w.Name, w.Key, isSignal, w.Change, false})
-	o := &operation{run: r, scope: s, id: op, class: isSignal, want: want{match: w.Match, from: w.Name}}
+	o := &operation{
+		run: r, scope: s, id: op, class: isSignal, want: want{match: w.Match, from: w.Name},
+	}
 	if rec != nil && rec.ended != nil {
 		o.recorded(rec.ended)
 		return o, nil
@@ -122,7 +124,9 @@ func Decide(ctx context.Context, d Decision) (Decided, error) {
 	r := s.run
 	defer r.mu.Unlock()
 	op, rec := s.ask(asked{d.Name, d.Key, isDecision, d.Change, false})
-	o := &operation{run: r, scope: s, id: op, class: isDecision, want: want{from: d.Name, choices: d.Choices}}
+	o := &operation{
+		run: r, scope: s, id: op, class: isDecision, want: want{from: d.Name, choices: d.Choices},
+	}
 	if rec != nil && rec.ended != nil {
 		o.recorded(rec.ended)
 	} else {

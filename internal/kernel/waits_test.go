@@ -28,7 +28,10 @@ func TestOpenWaitsAreFoundByMessageAndTime(t *testing.T) {
 			w.remove(all[gone])
 			all = slices.Delete(all, gone, gone+1)
 		} else {
-			o := &operation{class: isTimer, start: i + 1, want: want{due: noon.Add(time.Duration(random.IntN(50)) * time.Hour)}}
+			o := &operation{
+				class: isTimer, start: i + 1,
+				want: want{due: noon.Add(time.Duration(random.IntN(50)) * time.Hour)},
+			}
 			if random.IntN(2) == 0 {
 				o.class, o.forMessage, o.from = isSignal, true, fmt.Sprint("s", random.IntN(5))
 				if random.IntN(2) == 0 {
