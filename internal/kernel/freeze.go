@@ -24,10 +24,10 @@ type freezing struct {
 // isFrozen reports whether the run is suspended while steps in flight go on.
 func (z *freezing) isFrozen() bool { return z.on }
 
-// solidify freezes the run.
-func (z *freezing) solidify() { z.on = true }
+// setFrozen freezes the run.
+func (z *freezing) setFrozen() { z.on = true }
 
-// hold keeps an attempt of a frozen run from beginning. It reports whether the run is
+// holdBack keeps an attempt of a frozen run from beginning. It reports whether the run is
 // frozen.
 func (z *freezing) holdBack(o *operation) bool {
 	if z.on && o.attempt != nil && !slices.Contains(z.held, o) {
@@ -39,8 +39,8 @@ func (z *freezing) holdBack(o *operation) bool {
 // lift ends that the run is frozen: it comes to its end.
 func (z *freezing) lift() { z.on = false }
 
-// melt ends that the run is frozen. It returns the operations whose attempts may begin now.
-func (z *freezing) melt() []*operation {
+// takeHeld ends that the run is frozen. It returns the operations whose attempts may begin now.
+func (z *freezing) takeHeld() []*operation {
 	held := z.held
 	z.on, z.held = false, nil
 	return held
@@ -55,7 +55,7 @@ func (r *run) freeze(d *journal.Detail) {
 	if r.gone() || r.isFrozen() {
 		return
 	}
-	r.solidify()
+	r.setFrozen()
 	r.because(suspended(d.Reason))
 	r.outside(journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Detail: d})
 	r.flush()
@@ -85,7 +85,7 @@ func (r *run) thaw(mail int64) {
 	if mail != 0 {
 		d = &journal.Detail{Mail: mail}
 	}
-	held := r.melt()
+	held := r.takeHeld()
 	r.because("")
 	r.outside(journal.Entry{Kind: journal.RunResumed, Status: r.values.active(), Detail: d})
 	for _, o := range held {

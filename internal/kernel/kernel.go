@@ -90,24 +90,25 @@ type Workflow struct {
 type Kernel struct {
 	Desk
 	*shared
-	activity
-	claims
-	observers
-	patient
-	outbox
+	activity  // what it has in memory and executes
+	claims    // how it takes up runs
+	retrier   // asks the store until it answers
+	observers // hear what becomes durable
+	outbox    // has told what is owed
+
 	cfg     Config
+	again   bool             // the engine had another kernel before
+	ready   chan struct{}    // closed when the engine has joined, or never will
+	dead    chan struct{}    // closed when the engine must not go on; its cause says why
+	engine  journal.EngineID // set before ready
+	counter atomic.Int64     // numbers that this engine has given out
+
 	lease   lease
-	again   bool // the engine had another kernel before
 	lanes   lanes
 	gate    gate
 	buffers buffers
 	late    lateness
 	lends   lending
-
-	ready   chan struct{}    // closed when the engine has joined, or never will
-	dead    chan struct{}    // closed when the engine must not go on; err says why
-	counter atomic.Int64     // numbers that this engine has given out
-	engine  journal.EngineID // set before ready
 	lingers lingers
 	trials  trials
 }
@@ -119,7 +120,7 @@ func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 		ready: make(chan struct{}), dead: make(chan struct{}),
 	}
 	k.Desk = Desk{store: s, keep: cfg.KeepPosts, build: cfg.Build, maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver, house: k}
-	k.claims, k.patient = newClaims(k), patient{k}
+	k.claims, k.retrier = newClaims(k), retrier{k}
 	k.outbox, k.observers = newOutbox(), observers{cfg.Observers}
 	k.activity = newActivity(cfg.Capacity, k.dead)
 	k.gate.limit = int64(cfg.MaxPending)

@@ -11,14 +11,14 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A patient asks the store for a kernel, again and again while the store does not answer, as
+// A retrier asks the store for a kernel, and tries again while the store does not answer, as
 // long as the kernel lives. What it is told meanwhile is for observers only.
-type patient struct{ k *Kernel }
+type retrier struct{ k *Kernel }
 
 // persist calls f until it succeeds or fails for good. It gives up when the
 // engine is dead.
-func (p patient) persist(f func() error) error {
-	k := p.k
+func (a retrier) persist(f func() error) error {
+	k := a.k
 	wait := 10 * time.Millisecond
 	for tries := 1; ; tries++ {
 		err := f()
@@ -36,8 +36,8 @@ func (p patient) persist(f func() error) error {
 
 // pause waits before the store is tried again, longer each time and at most a
 // second. It gives false when the engine is dead.
-func (p patient) pause(wait *time.Duration) bool {
-	k := p.k
+func (a retrier) pause(wait *time.Duration) bool {
+	k := a.k
 	t := time.NewTimer(*wait)
 	defer t.Stop()
 	*wait = min(2**wait, time.Second)
@@ -67,8 +67,8 @@ func over(err error) bool {
 // persistPayload makes a payload durable that is too large for its entry, and gives
 // the number that the entry names it by: 0 where it fits. It waits as long as
 // the store does not answer.
-func (p patient) persistPayload(what string, data *[]byte) (journal.Number, *journal.Failure) {
-	k := p.k
+func (a retrier) persistPayload(what string, data *[]byte) (journal.Number, *journal.Failure) {
+	k := a.k
 	if f := tooLarge(what, *data, k.cfg.MaxPayload); f != nil {
 		*data = nil
 		return 0, f
@@ -93,8 +93,8 @@ func (p patient) persistPayload(what string, data *[]byte) (journal.Number, *jou
 
 // fetch gives a spilled payload by the entry that names it. It waits as long as
 // the store does not answer.
-func (p patient) fetch(run journal.Number, seq int64) (data []byte, err error) {
-	k := p.k
+func (a retrier) fetch(run journal.Number, seq int64) (data []byte, err error) {
+	k := a.k
 	err = k.persist(func() error {
 		entries, err := k.store.Load(context.Background(), run, store.Range{From: seq, Limit: 1, Payloads: true})
 		if err == nil && len(entries) == 0 {
@@ -109,8 +109,8 @@ func (p patient) fetch(run journal.Number, seq int64) (data []byte, err error) {
 }
 
 // wholeJournal reads the journal of a run with its payloads.
-func (p patient) wholeJournal(run journal.Number) (entries []journal.Entry, err error) {
-	k := p.k
+func (a retrier) wholeJournal(run journal.Number) (entries []journal.Entry, err error) {
+	k := a.k
 	err = k.persist(func() error {
 		entries, err = k.store.Load(context.Background(), run, store.Range{Payloads: true})
 		return err
@@ -120,8 +120,8 @@ func (p patient) wholeJournal(run journal.Number) (entries []journal.Entry, err 
 
 // lastPayload gives the payload that a run had last: its input, or what replaced
 // it. It waits as long as the store does not answer.
-func (p patient) lastPayload(run journal.Number) ([]byte, error) {
-	k := p.k
+func (a retrier) lastPayload(run journal.Number) ([]byte, error) {
+	k := a.k
 	var entries []journal.Entry
 	err := k.persist(func() (err error) {
 		entries, err = k.store.Load(context.Background(), run, store.Range{})
@@ -144,10 +144,10 @@ func (p patient) lastPayload(run journal.Number) ([]byte, error) {
 
 // loadMessages reads untaken messages of a run. It waits as long as the store does
 // not answer.
-func (p patient) loadMessages(
+func (a retrier) loadMessages(
 	run journal.Number, r store.Range,
 ) (messages []journal.Entry, err error) {
-	k := p.k
+	k := a.k
 	r.Inbox = true
 	err = k.persist(func() error {
 		messages, err = k.store.Load(context.Background(), run, r)
@@ -157,8 +157,8 @@ func (p patient) loadMessages(
 }
 
 // fetchMessage gives the payload of a message that nobody has taken.
-func (p patient) fetchMessage(run journal.Number, number int64) ([]byte, error) {
-	k := p.k
+func (a retrier) fetchMessage(run journal.Number, number int64) ([]byte, error) {
+	k := a.k
 	messages, err := k.loadMessages(run, store.Range{From: number, Limit: 1, Payloads: true})
 	if err == nil && (len(messages) == 0 || messages[0].Seq != number) {
 		err = &journal.CorruptError{Run: run, Seq: number, Reason: "the message is not there"}
@@ -171,8 +171,8 @@ func (p patient) fetchMessage(run journal.Number, number int64) ([]byte, error) 
 
 // settleTx waits until the store answers, and with that for all transactions of this
 // engine to be over. It says how often it asked.
-func (p patient) settleTx() (tries int, err error) {
-	k := p.k
+func (a retrier) settleTx() (tries int, err error) {
+	k := a.k
 	err = k.persist(func() error {
 		tries++
 		if !k.holds() {
@@ -185,10 +185,10 @@ func (p patient) settleTx() (tries int, err error) {
 
 // resolve finds out whether an entry is there whose transaction ended with an error;
 // where it was not sent, it is not. It gives an error where this engine will not know.
-func (p patient) resolve(
+func (a retrier) resolve(
 	run journal.Number, seq int64, sent bool, why error,
 ) (tries int, happened bool, err error) {
-	k := p.k
+	k := a.k
 	if final(why) && !refusal(why) {
 		err = why
 	} else if tries, err = k.settleTx(); err == nil && sent {
