@@ -38,6 +38,14 @@ const (
 	isOver                       // has returned
 )
 
+// call calls the code of the run, whose root this is.
+func (b *branch) call() {
+	r := b.run
+	r.trial.enter(r.last())
+	r.hold(b)
+	r.commands()
+}
+
 // main is the goroutine of a branch. What the body leaves open is closed here:
 // a panic is kept and the run's code is replayed later (L-16 of the spec);
 // Goexit of the engine's own making ends the goroutine and nothing else.
@@ -106,14 +114,6 @@ func (b *branch) execute(ctx context.Context) {
 	b.end()
 }
 
-// call calls the code of the run, whose root this is.
-func (b *branch) call() {
-	r := b.run
-	r.trial.enter(r.last())
-	r.hold(b)
-	r.commands()
-}
-
 // concludes ends the run by what its function returned.
 func (b *branch) concludes(data []byte, spill journal.Number, failure *journal.Failure) {
 	r := b.run
@@ -138,47 +138,6 @@ func (b *branch) concludes(data []byte, spill journal.Number, failure *journal.F
 		}
 	}
 	r.finish(failedBy(failure), false)
-}
-
-// park gives the turn up until the branch is made ready and gets it again. It is called
-// and returns with the lock. Where the run has left memory meanwhile, it ends
-// the goroutine.
-func (b *branch) park() {
-	r := b.run
-	b.state = isParked
-	r.endTurn()
-	r.dispatch()
-	r.mu.Unlock()
-	<-b.wake
-	r.mu.Lock()
-	r.stay()
-}
-
-// rejoin waits for the turn after it was lent away.
-func (b *branch) rejoin() {
-	r := b.run
-	r.lineUp(b)
-	r.dispatch()
-	r.mu.Unlock()
-	<-b.wake
-	r.mu.Lock()
-}
-
-// withoutLock calls workflow code for the branch, which has the turn: without the
-// lock, which is held again when the code panics or ends its goroutine. When it
-// has returned, the branch has the turn, and the run may have ended.
-func (b *branch) withoutLock(code func()) {
-	r := b.run
-	func() {
-		r.mu.Unlock()
-		defer r.mu.Lock()
-		b.workflow(code)
-	}()
-	r.stay()
-	for b.state == isOutside {
-		b.rejoin()
-		r.stay()
-	}
 }
 
 // returned takes the value that the body of a branch returned.
@@ -224,13 +183,45 @@ func (b *branch) end() {
 	}
 }
 
-// abortFailure describes how code ended that did not return.
-func abortFailure(who string, a *guard.Abort) *journal.Failure {
-	f := &journal.Failure{Code: journal.CodePanic, Stack: a.Stack(), Message: who + " called runtime.Goexit"}
-	if !a.Exited {
-		f.Message = who + " panicked: " + a.Text()
+// park gives the turn up until the branch is made ready and gets it again. It is called
+// and returns with the lock. Where the run has left memory meanwhile, it ends
+// the goroutine.
+func (b *branch) park() {
+	r := b.run
+	b.state = isParked
+	r.endTurn()
+	r.dispatch()
+	r.mu.Unlock()
+	<-b.wake
+	r.mu.Lock()
+	r.stay()
+}
+
+// rejoin waits for the turn after it was lent away.
+func (b *branch) rejoin() {
+	r := b.run
+	r.lineUp(b)
+	r.dispatch()
+	r.mu.Unlock()
+	<-b.wake
+	r.mu.Lock()
+}
+
+// withoutLock calls workflow code for the branch, which has the turn: without the
+// lock, which is held again when the code panics or ends its goroutine. When it
+// has returned, the branch has the turn, and the run may have ended.
+func (b *branch) withoutLock(code func()) {
+	r := b.run
+	func() {
+		r.mu.Unlock()
+		defer r.mu.Lock()
+		b.workflow(code)
+	}()
+	r.stay()
+	for b.state == isOutside {
+		b.rejoin()
+		r.stay()
 	}
-	return f
 }
 
 // mismatch parks the run because its code does not fit its journal, and ends
@@ -287,4 +278,13 @@ func (b *branch) panicked(f *journal.Failure) {
 	r.leave()
 	r.seal()
 	r.whenDurable(effect{do: func() { r.k.wakeBy(due) }})
+}
+
+// abortFailure describes how code ended that did not return.
+func abortFailure(who string, a *guard.Abort) *journal.Failure {
+	f := &journal.Failure{Code: journal.CodePanic, Stack: a.Stack(), Message: who + " called runtime.Goexit"}
+	if !a.Exited {
+		f.Message = who + " panicked: " + a.Text()
+	}
+	return f
 }

@@ -83,14 +83,14 @@ func (q *claims) claimLoop(ctx context.Context) {
 		if again {
 			continue
 		}
-		if !k.rest(ctx) {
+		if !q.reason(ctx) {
 			return
 		}
 	}
 }
 
-// rest waits for a reason to claim.
-func (q *claims) rest(ctx context.Context) bool {
+// reason waits for a reason to claim. It reports false where there will be none.
+func (q *claims) reason(ctx context.Context) bool {
 	k := q.k
 	wake := k.dueAt()
 	left := k.cfg.Sweep
@@ -118,6 +118,14 @@ func (q *claims) rest(ctx context.Context) bool {
 		return false
 	}
 	return true
+}
+
+// look asks the claim loop to look for due runs now.
+func (q *claims) look() {
+	select {
+	case q.nudge <- struct{}{}:
+	default:
+	}
 }
 
 // wakeBy makes sure that the claim loop looks at that time at the latest.
@@ -308,22 +316,6 @@ func (q *claims) reclaim() error {
 	}
 }
 
-// earlier gives the earlier one of two times; the zero time is never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// later returns the later one of two times.
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
-
 // residence gives the residence of a run for a command: the one that it has, or
 // one made to write a mark; nil where neither can be had now. open says of the
 // run as it was claimed whether there is still something to do; where there is
@@ -397,14 +389,6 @@ func (q *claims) takeAgain(n journal.Number) {
 	}
 	for i := range claimed.Runs {
 		k.adopt(&claimed.Runs[i], false)
-	}
-}
-
-// look asks the claim loop to look for due runs now.
-func (q *claims) look() {
-	select {
-	case q.nudge <- struct{}{}:
-	default:
 	}
 }
 

@@ -45,3 +45,19 @@ func (r *run) due() time.Time {
 	}
 	return r.created().Add(r.def.Timeout)
 }
+
+// earlier gives the earlier one of two times; the zero time is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// later returns the later one of two times.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
