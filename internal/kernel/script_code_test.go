@@ -27,11 +27,12 @@ type code struct {
 // define makes the workflow of a line.
 func define(w *world, of *engine, l line) *kernel.Workflow {
 	first, _ := journal.ParseStatus(l.opts["first"])
-	panics, _ := strconv.Atoi(l.opts["panics"])
 	wf := &kernel.Workflow{
-		Name: l.word(1), First: first, ByName: l.says("by-name"), Timeout: duration(l.opts["timeout"]),
-		CleansUp: l.says("cleans-up"), Retain: journal.Retention(l.opts["retain"]), Next: policy(l),
-		Panics: func(n int) (time.Duration, bool) { return time.Second << (n - 1), n < panics },
+		Name: l.word(1), First: first, Timeout: l.time("timeout"), Next: policy(l),
+		ByName: l.says("by-name"), CleansUp: l.says("cleans-up"),
+		Panics: func(n int) (time.Duration, bool) {
+			return time.Second << (n - 1), n < l.number("panics", 0)
+		},
 	}
 	if l.opts["tells"] != "" {
 		wf.Listeners = append(wf.Listeners, w.listener(of, line{words: []string{l.opts["tells"]}}))
@@ -39,7 +40,8 @@ func define(w *world, of *engine, l line) *kernel.Workflow {
 	wf.Body = func(ctx context.Context, input []byte) ([]byte, *journal.Failure) {
 		i, _ := kernel.InfoOf(ctx)
 		w.mu.Lock()
-		c := &code{w: w, of: of, run: w.named(string(i.RunID)), futures: map[string]*kernel.Operation{}}
+		c := &code{w: w, of: of, futures: map[string]*kernel.Operation{}}
+		c.run = w.named(string(i.RunID))
 		w.mu.Unlock()
 		if input != nil {
 			c.seen = append(c.seen, shortened(input))
@@ -63,8 +65,9 @@ func define(w *world, of *engine, l line) *kernel.Workflow {
 
 // policy is that of a line for steps that fail: tries=3 retry=1s.
 func policy(l line) func(int, *journal.Failure) (time.Duration, bool) {
-	tries, _ := strconv.Atoi(l.opts["tries"])
-	return func(n int, _ *journal.Failure) (time.Duration, bool) { return duration(l.opts["retry"]), n < tries }
+	return func(n int, _ *journal.Failure) (time.Duration, bool) {
+		return l.time("retry"), n < l.number("tries", 0)
+	}
 }
 
 var errReturned = errors.New("the code returns")
@@ -75,7 +78,9 @@ type failed struct{ *journal.Failure }
 func (f failed) Error() string { return f.Message }
 
 func failureOf(err error) *journal.Failure {
-	if f, ok := err.(failed); ok {
+	if err == nil {
+		return nil
+	} else if f, ok := err.(failed); ok {
 		return f.Failure
 	}
 	return &journal.Failure{Code: journal.CodeOf(err), Message: err.Error()}
@@ -130,12 +135,10 @@ func (c *code) operate(ctx context.Context, l line) (string, error) {
 	case "async":
 		return begun(kernel.Async(ctx, c.step(l)))
 	case "go":
-		return begun(kernel.Go(ctx, kernel.Naming{Name: name}, func(ctx context.Context) ([]byte, *journal.Failure) {
-			if err := c.do(ctx, l.body); err != nil {
-				return nil, failureOf(err)
-			}
-			return []byte("done"), nil
-		}))
+		branch := func(ctx context.Context) ([]byte, *journal.Failure) {
+			return []byte("done"), failureOf(c.do(ctx, l.body))
+		}
+		return begun(kernel.Go(ctx, kernel.Naming{Name: name}, branch))
 	case "scope":
 		in, err := kernel.Open(ctx, kernel.Naming{Name: name})
 		if err == nil {
@@ -175,7 +178,8 @@ func (c *code) operate(ctx context.Context, l line) (string, error) {
 		return fmt.Sprint(ok), err
 	case "child":
 		o, _, err := kernel.StartChild(ctx, kernel.Child{
-			Name: name, Workflow: l.opts["of"], ID: l.opts["id"], Policy: l.opts["policy"], Input: l.data(2),
+			Name: name, Workflow: l.opts["of"], ID: l.opts["id"], Input: l.data(2),
+			Policy: l.opts["policy"],
 		})
 		return begun(o, err)
 	case "decide":
@@ -190,17 +194,21 @@ func (c *code) operate(ctx context.Context, l line) (string, error) {
 // state carries out an operation that concerns the run itself.
 func (c *code) state(ctx context.Context, l line, name string) (string, error) {
 	status, _ := journal.ParseStatus(name)
-	note := kernel.Note{Name: name, Produce: func() ([]byte, *journal.Failure) { return l.data(2), nil }}
-	kinds := map[string]journal.Kind{
-		"value": journal.ValueRecorded, "attribute": journal.AttributeSet, "payload": journal.PayloadSet,
+	note := func(kind journal.Kind, status journal.Status) (string, error) {
+		return seen(kernel.TakeNote(ctx, kernel.Note{
+			Kind: kind, Name: name, Status: status,
+			Produce: func() ([]byte, *journal.Failure) { return l.data(2), nil },
+		}))
 	}
 	switch l.verb {
-	case "value", "attribute", "payload":
-		note.Kind = kinds[l.verb]
-		return seen(kernel.TakeNote(ctx, note))
+	case "value":
+		return note(journal.ValueRecorded, 0)
+	case "attribute":
+		return note(journal.AttributeSet, 0)
+	case "payload":
+		return note(journal.PayloadSet, 0)
 	case "status":
-		note.Name, note.Kind, note.Status = "status", journal.ValueRecorded, status
-		return seen(kernel.TakeNote(ctx, note))
+		return note(journal.ValueRecorded, status)
 	case "set":
 		return "", kernel.SetVariable(ctx, name, l.data(2))
 	case "get":
@@ -219,17 +227,16 @@ func (c *code) state(ctx context.Context, l line, name string) (string, error) {
 		}
 		return strconv.Itoa(v), err
 	case "plan":
-		return "", kernel.Plan(ctx, kernel.Naming{Name: name}, l.says("always"), func(ctx context.Context) *journal.Failure {
+		cleanup := func(ctx context.Context) *journal.Failure {
 			end, _ := kernel.EndingAs(ctx)
 			c.w.note(c.of, "clean-up "+name+" of "+c.run, " begins, the end is "+end.String())
-			if err := c.do(ctx, l.body); err != nil {
-				return failureOf(err)
-			}
-			return nil
-		})
+			return failureOf(c.do(ctx, l.body))
+		}
+		return "", kernel.Plan(ctx, kernel.Naming{Name: name}, l.says("always"), cleanup)
 	case "dead-letter":
 		return "", kernel.DeadLetter(ctx, kernel.Letter{
-			Step: name, Failure: &journal.Failure{Message: "boom"}, Data: []byte("letter"), Again: []byte(`"again"`),
+			Step: name, Failure: &journal.Failure{Message: "boom"},
+			Data: []byte("letter"), Again: []byte(`"again"`),
 		})
 	case "info":
 		i, err := kernel.InfoOf(ctx)
@@ -278,7 +285,7 @@ func (c *code) each(ctx context.Context, names []string) (string, error) {
 }
 
 func (l line) wait() kernel.Wait {
-	w := kernel.Wait{Name: l.word(1), Within: duration(l.opts["within"])}
+	w := kernel.Wait{Name: l.word(1), Within: l.time("within")}
 	if want := l.opts["match"]; want != "" {
 		w.Match = func(data []byte) bool { return string(data) == want }
 	}
@@ -296,13 +303,11 @@ func peek(ctx context.Context, name string) (string, error) {
 
 func (c *code) step(l line) kernel.Step {
 	s := kernel.Step{Name: l.word(1), Key: l.opts["key"], Work: kernel.Work{
-		Announced: l.says("announced"), Timeout: duration(l.opts["timeout"]), Tx: l.says("tx"), Phase: l.opts["phase"],
+		Announced: l.says("announced"), Tx: l.says("tx"), Timeout: l.time("timeout"),
+		Phase: l.opts["phase"],
 		Body: func(ctx context.Context) ([]byte, *journal.Failure) {
 			data, err := c.body(ctx, l)
-			if err != nil {
-				return nil, failureOf(err)
-			}
-			return data, nil
+			return data, failureOf(err)
 		},
 	}}
 	s.Was, s.Added = l.opts["was"], l.says("added")
@@ -337,12 +342,10 @@ func (c *code) body(ctx context.Context, l line) ([]byte, error) {
 	if err := c.record(ctx, s, l, name); err != nil {
 		return nil, err
 	}
-	fails, _ := strconv.Atoi(l.opts["fails"])
-	size, _ := strconv.Atoi(l.opts["size"])
-	switch {
-	case n <= fails:
+	switch size := l.number("size", 0); {
+	case n <= l.number("fails", 0):
 		class := journal.Class(l.opts["class"])
-		return nil, failed{&journal.Failure{Message: "boom", Class: class, After: duration(l.opts["after"])}}
+		return nil, failed{&journal.Failure{Message: "boom", Class: class, After: l.time("after")}}
 	case l.says("panics"):
 		panic("boom")
 	case size > 0:
@@ -364,7 +367,7 @@ func (c *code) passTime(ctx context.Context, l line, name string) error {
 		if how := c.w.hold(own, name); how != "" {
 			return errors.New(how)
 		}
-	} else if takes := duration(l.opts["takes"]); takes > 0 {
+	} else if takes := l.time("takes"); takes > 0 {
 		select {
 		case <-time.After(takes):
 		case <-own.Done():
@@ -394,7 +397,8 @@ func (c *code) record(ctx context.Context, s kernel.StepInfo, l line, name strin
 		err = errors.Join(err, failed)
 	}
 	if event := l.opts["emits"]; event != "" {
-		err = errors.Join(err, kernel.Emit(ctx, journal.Detail{Event: event}, []byte(s.IdempotencyKey())))
+		key := []byte(s.IdempotencyKey())
+		err = errors.Join(err, kernel.Emit(ctx, journal.Detail{Event: event}, key))
 	}
 	if l.opts["starts"] != "" {
 		_, err = c.of.Start(ctx, kernel.Start{Workflow: l.opts["starts"]})

@@ -50,7 +50,7 @@ func (w *world) command(l line) string {
 	name := l.word(1)
 	switch l.verb {
 	case "store":
-		w.db = memory.NewShared(duration(l.opts["lease"]))
+		w.db = memory.NewShared(l.time("lease"))
 	case "workflow": // for engines that are there, and for later ones instead of the old one
 		w.defined = slices.DeleteFunc(w.defined, func(old line) bool { return old.word(1) == name })
 		w.defined = append(w.defined, l)
@@ -94,7 +94,7 @@ func (w *world) command(l line) string {
 func (w *world) call(l line) {
 	u := w.user(l.opts["by"])
 	ctx, cancel := w.Context(), func() {}
-	if patience := duration(l.opts["patience"]); patience > 0 {
+	if patience := l.time("patience"); patience > 0 {
 		ctx, cancel = context.WithTimeout(ctx, patience)
 	}
 	go func() {
@@ -122,7 +122,7 @@ func (w *world) user(name string) user {
 
 func (u user) call(ctx context.Context, l line) (string, error) {
 	id, second := l.word(1), l.word(2)
-	start := kernel.Start{Workflow: id, ID: second, Input: l.data(3), Dedup: duration(l.opts["dedup"])}
+	start := kernel.Start{Workflow: id, ID: second, Input: l.data(3), Dedup: l.time("dedup")}
 	signal := kernel.Signal{ID: id, Name: second, Data: l.data(3), Key: l.opts["key"]}
 	switch l.verb {
 	case "start":
@@ -138,7 +138,8 @@ func (u user) call(ctx context.Context, l line) (string, error) {
 	case "signal":
 		return delivery(u.Signal(ctx, signal))
 	case "signal-with-start":
-		return delivery(u.SignalWithStart(ctx, kernel.Signal{Name: l.word(3), Data: l.data(4)}, kernel.Start{Workflow: id, ID: second}))
+		start.Input, signal.Name, signal.Data = nil, l.word(3), l.data(4)
+		return delivery(u.SignalWithStart(ctx, signal, start))
 	case "cancel":
 		return "done", u.Cancel(ctx, id, "enough")
 	case "suspend":
@@ -148,7 +149,7 @@ func (u user) call(ctx context.Context, l line) (string, error) {
 	case "cancel-timer":
 		return "done", u.CancelTimer(ctx, id, second, "not needed")
 	case "decide":
-		return "done", u.Decide(ctx, id, second, kernel.Decided{Choice: l.word(3), Reason: "I say so"})
+		return "done", u.Decide(ctx, id, second, kernel.Decided{Choice: l.word(3)})
 	case "retry":
 		return started(u.Retry(ctx, id))
 	case "deliver":
@@ -213,25 +214,19 @@ func (w *world) begin(l line) {
 	e := &engine{name: l.word(1), done: make(chan error, 1)}
 	e.life, e.die = context.WithCancel(context.Background())
 	e.tape = &tape{w.db.Beside(), w, e}
-	number := func(option string, instead int) int {
-		if n, err := strconv.Atoi(l.opts[option]); err == nil {
-			return n
-		}
-		return instead
-	}
 	see := func(n observe.Notice) {
 		if w.observed[n.Kind] {
-			w.note(e, "notice: "+string(n.Kind), strings.TrimRight(fmt.Sprint(" ", n.WorkflowID, " ", n.Step, " ", n.Err, n.Reason), " "))
+			text := strings.Join([]string{"", n.WorkflowID, n.Step, n.Err + n.Reason}, " ")
+			w.note(e, "notice: "+string(n.Kind), strings.TrimRight(text, " "))
 		}
 	}
 	e.Engine = kernel.New(e.tape, kernel.Config{
-		Build: "b" + strconv.Itoa(number("build", 1)), Self: store.Engine{Host: "here", Since: w.began},
-		Observers: observe.NewSet([]observe.Observer{{See: see}}), Capacity: number("capacity", 100),
-		Drain: time.Duration(number("drain", 10)) * time.Second, MaxPayload: number("payload", 1<<20), SpillOver: number("spill", 1000),
-		MaxPending: number("pending", 1<<20), MaxCrashes: number("crashes", 8), MaxResident: 1 << 20,
-		Linger: duration(l.opts["linger"]), Sweep: max(duration(l.opts["sweep"]), -1),
-		KeepPosts: duration(l.opts["keep"]), KeepLettered: time.Hour, Retain: journal.Retention(l.opts["retain"]),
-		Failure: func(err error) *journal.Failure { return &journal.Failure{Message: err.Error()} },
+		Build: fmt.Sprint("b", l.number("build", 1)), Observers: observe.NewSet([]observe.Observer{{See: see}}),
+		Self: store.Engine{Host: "here", Since: w.began}, Failure: failureOf, KeepLettered: time.Hour,
+		Capacity: l.number("capacity", 100), Drain: max(l.time("drain"), time.Second),
+		MaxPayload: l.number("payload", 1<<20), SpillOver: l.number("spill", 1000), MaxResident: 1 << 20,
+		MaxPending: l.number("pending", 1<<20), MaxCrashes: l.number("crashes", 8),
+		Linger: l.time("linger"), Sweep: max(l.time("sweep"), -1), KeepPosts: l.time("keep"),
 	})
 	for _, def := range w.defined {
 		_ = e.Register(define(w, e, def))
@@ -252,7 +247,8 @@ func (w *world) stop(e *engine) error {
 		w.settle(wait)
 		select {
 		case err := <-e.done:
-			w.engines = slices.DeleteFunc(slices.Clone(w.engines), func(x *engine) bool { return x == e })
+			at := slices.Index(w.engines, e)
+			w.engines = slices.Delete(slices.Clone(w.engines), at, at+1)
 			e.tape.Close()
 			return err
 		default:
@@ -305,9 +301,10 @@ func (w *world) finish(name, how string) string {
 
 // listener hears of ends. It fails as often as its line says.
 func (w *world) listener(of *engine, l line) *kernel.Listener {
-	fails, _ := strconv.Atoi(l.opts["fails"])
+	fails := l.number("fails", 0)
 	return kernel.NewListener("", nil, func(_ context.Context, e kernel.End) error {
-		text := fmt.Sprintf("%s hears that %s is %s = %s", l.word(1), e.Head.WorkflowID, e.Head.Status, e.Outcome.Data)
+		what := fmt.Sprintf("%s is %s = %s", e.Head.WorkflowID, e.Head.Status, e.Outcome.Data)
+		text := l.word(1) + " hears that " + what
 		if _, lives := w.pass(of, listeners, text); !lives {
 			return context.Canceled
 		}
@@ -322,7 +319,7 @@ func (w *world) listener(of *engine, l line) *kernel.Listener {
 func (w *world) subscriber(of *engine) func(context.Context, kernel.Event) error {
 	known := false
 	return func(_ context.Context, e kernel.Event) error {
-		text := fmt.Sprintf("the subscriber hears of %s, ID %s, by %q = %s", e.Type, e.ID, e.Step, e.Data)
+		text := fmt.Sprintf("the subscriber hears of %s, ID %s = %s", e.Type, e.ID, e.Data)
 		if _, lives := w.pass(of, listeners, text); !lives {
 			return context.Canceled
 		}

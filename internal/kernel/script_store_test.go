@@ -103,7 +103,8 @@ func (s *tape) Claim(ctx context.Context, c store.Claim) (out store.Claimed, err
 			s.w.names[h.Number], h.Status, r.Last, len(r.Inbox), h.Crashes))
 	}
 	for _, r := range out.Mail {
-		text = append(text, fmt.Sprintf("hears that %s has mail %d", s.w.names[r.Head.Number], r.Head.Mail))
+		h := r.Head
+		text = append(text, fmt.Sprintf("hears that %s has mail %d", s.w.names[h.Number], h.Mail))
 	}
 	if err != nil {
 		text, out = append(text, "the store says: "+err.Error()), store.Claimed{}
@@ -138,7 +139,7 @@ func (s *tape) Join(tx any) (store.Transaction, error) {
 	if t, ok := tx.(*transaction); ok {
 		return t, nil
 	}
-	return nil, &store.TransactionError{Driver: "script", Got: fmt.Sprintf("%T", tx), Want: "a script's"}
+	return nil, &store.TransactionError{Driver: "script", Want: "its own"}
 }
 
 // Commit is [store.Transaction].
@@ -262,10 +263,9 @@ func (w *world) named(text string) string {
 		return w.offset(at)
 	})
 	return runIDs.ReplaceAllStringFunc(text, func(id string) string {
-		for n, name := range w.names {
-			if _, number, _ := strings.Cut(id, "-"); number == fmt.Sprintf("%d-%d", n.Engine(), n.Count()) {
-				return name
-			}
+		database, _, _ := strings.Cut(id, "-")
+		if n, ok := journal.RunID(id).Number(database); ok && w.names[n] != "" {
+			return w.names[n]
 		}
 		return "(new)"
 	})
@@ -308,7 +308,8 @@ func (w *world) entry(e journal.Entry) string {
 			d.Failure, f.Stack = &f, ""
 		}
 		data, _ := json.Marshal(d)
-		detail := outcomes.ReplaceAllString(fields.ReplaceAllString(string(data), "$1:"), "outcome:"+d.Outcome.String())
+		detail := fields.ReplaceAllString(string(data), "$1:")
+		detail = outcomes.ReplaceAllString(detail, "outcome:"+d.Outcome.String())
 		text += strings.TrimSuffix(" "+detail, " {}")
 	}
 	return text

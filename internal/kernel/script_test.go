@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -168,6 +169,16 @@ func duration(text string) time.Duration {
 	return d
 }
 
+// time is an option that is a duration, number one that is a number, or what it is otherwise.
+func (l line) time(option string) time.Duration { return duration(l.opts[option]) }
+
+func (l line) number(option string, otherwise int) int {
+	if n, err := strconv.Atoi(l.opts[option]); err == nil {
+		return n
+	}
+	return otherwise
+}
+
 // A world is a database, the engines on it, and what happens there.
 type world struct {
 	*testing.T
@@ -278,10 +289,17 @@ func (w *world) next() bool {
 	return true
 }
 
+// mostTurns is more than any command causes.
+const mostTurns = 1000
+
 // settle lets everything happen that can until some time has passed. Each turn has a time of its
 // own, so that entries tell what has come of it.
 func (w *world) settle(d time.Duration) {
-	for until := time.Now().Add(d); ; {
+	until := time.Now().Add(d)
+	for turns := 0; ; turns++ {
+		if turns == mostTurns {
+			w.Fatal("it goes on for ever")
+		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		w.flush()
