@@ -93,6 +93,10 @@ func (w *world) command(l line) string {
 // known. Its option by names the engine, or client; patience is how long it waits.
 func (w *world) call(l line) {
 	u := w.user(l.opts["by"])
+	who := strings.Join(append([]string{l.verb}, l.words...), " ")
+	for i, word := range l.words {
+		l.words[i] = w.runID(word)
+	}
 	ctx, cancel := w.Context(), func() {}
 	if patience := l.time("patience"); patience > 0 {
 		ctx, cancel = context.WithTimeout(ctx, patience)
@@ -103,8 +107,21 @@ func (w *world) call(l line) {
 		if err != nil {
 			text = strings.TrimPrefix(err.Error(), "perdure: ")
 		}
-		w.note(u.of, strings.Join(append([]string{l.verb}, l.words...), " "), ": "+text)
+		w.note(u.of, who, ": "+text)
 	}()
+}
+
+// runID returns the run ID of run:one, the run that the output calls one; else the word itself.
+func (w *world) runID(word string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	info, _ := w.db.Info(w.Context())
+	for n, name := range w.names {
+		if word == "run:"+name {
+			return string(journal.MakeRunID(info.Database, n))
+		}
+	}
+	return word
 }
 
 func (w *world) user(name string) user {
@@ -221,11 +238,12 @@ func (w *world) begin(l line) {
 		}
 	}
 	e.Engine = kernel.New(e.tape, kernel.Config{
-		Build: fmt.Sprint("b", l.number("build", 1)), Observers: observe.NewSet([]observe.Observer{{See: see}}),
-		Self: store.Engine{Host: "here", Since: w.began}, Failure: failureOf, KeepLettered: time.Hour,
-		Capacity: l.number("capacity", 100), Drain: max(l.time("drain"), time.Second),
-		MaxPayload: l.number("payload", 1<<20), SpillOver: l.number("spill", 1000), MaxResident: 1 << 20,
-		MaxPending: l.number("pending", 1<<20), MaxCrashes: l.number("crashes", 8),
+		Build: fmt.Sprint("b", l.number("build", 1)), Failure: failureOf, KeepLettered: time.Hour,
+		Self:      store.Engine{Host: "here", Since: w.began},
+		Observers: observe.NewSet([]observe.Observer{{See: see}}),
+		Capacity:  l.number("capacity", 100), Drain: max(l.time("drain"), time.Second),
+		MaxPayload: l.number("payload", 1<<20), SpillOver: l.number("spill", 1000),
+		MaxPending: l.number("pending", 1<<20), MaxCrashes: l.number("crashes", 8), MaxResident: 1 << 20,
 		Linger: l.time("linger"), Sweep: max(l.time("sweep"), -1), KeepPosts: l.time("keep"),
 	})
 	for _, def := range w.defined {
