@@ -1,0 +1,370 @@
+package kernel_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// A tape is the store as one engine sees it. It prints what is committed and claimed, and does to
+// it what the command next says.
+type tape struct {
+	*memory.Store
+	w  *world
+	of *engine
+}
+
+// fates are what may become of a commit, claim or load, beside go and hold.
+var fates = map[string]error{
+	"fail":    errors.New("the network is down"), // nothing is written
+	"lose":    errors.New("the network is down"), // it is written, and the answer is lost
+	"refuse":  &store.DataError{Err: errors.New("too wide")},
+	"held":    store.ErrHeld,
+	"fence":   store.ErrFenced,
+	"break":   store.ErrDamaged,
+	"corrupt": &journal.CorruptError{Reason: "a bit has flipped"},
+}
+
+// Lanes is [store.Parallel]: with one lane, groups are the same every time.
+func (*tape) Lanes() int { return 1 }
+
+// Watch is [store.Watcher]. By it an engine hears also that it is dead.
+func (s *tape) Watch(ctx context.Context, f func()) {
+	context.AfterFunc(s.of.life, f)
+	s.Store.Watch(ctx, f)
+}
+
+// Commit is [store.Store].
+func (s *tape) Commit(ctx context.Context, g *store.Group) error {
+	return s.write(ctx, " commits", g)
+}
+
+func (s *tape) write(ctx context.Context, how string, g *store.Group) error {
+	fate, lives := s.w.pass(s.of, commits, "")
+	if !lives {
+		return store.ErrClosed
+	}
+	err := fates[fate]
+	if err == nil || fate == "lose" {
+		err = errors.Join(s.Store.Commit(ctx, g), err)
+	}
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	if g.Again {
+		how += " again"
+	}
+	if err != nil {
+		how += ", and the store says: " + err.Error()
+	}
+	s.w.prints(s.of.name+how, g, err == nil || fate == "lose")
+	return err
+}
+
+// Claim is [store.Store]. It gives one run at a time.
+func (s *tape) Claim(ctx context.Context, c store.Claim) (out store.Claimed, err error) {
+	kind := claims
+	if c.Owed > 0 {
+		kind = owed
+	}
+	fate, lives := s.w.pass(s.of, kind, "")
+	if !lives {
+		return out, store.ErrClosed
+	}
+	c.Max = min(c.Max, 1)
+	if err = fates[fate]; err == nil || fate == "lose" {
+		var failed error
+		out, failed = s.Store.Claim(ctx, c)
+		err = errors.Join(failed, err)
+	}
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	var text []string
+	if joins := c.Engine == 0 && !c.Visit && err == nil; joins {
+		s.of.id = out.Engine
+		text = append(text, "joins")
+	} else if c.Leave {
+		text = append(text, "leaves")
+	}
+	if out.Fallen > 0 {
+		text = append(text, fmt.Sprintf("takes over engines: %d, runs: %d", out.Fallen, out.Freed))
+	}
+	for _, r := range out.Runs {
+		h := r.Head
+		text = append(text, fmt.Sprintf("takes %s: %s, entries %d, messages %d, crashes %d",
+			s.w.names[h.Number], h.Status, r.Last, len(r.Inbox), h.Crashes))
+	}
+	for _, r := range out.Mail {
+		h := r.Head
+		text = append(text, fmt.Sprintf("hears that %s has mail %d", s.w.names[h.Number], h.Mail))
+	}
+	if err != nil {
+		text, out = append(text, "the store says: "+err.Error()), store.Claimed{}
+	}
+	if text != nil {
+		s.w.print(time.Now(), s.of.name+" "+strings.Join(text, ", "))
+	}
+	return out, err
+}
+
+// Load is [store.Store].
+func (s *tape) Load(ctx context.Context, n journal.Number, r store.Range) ([]journal.Entry, error) {
+	s.w.mu.Lock()
+	err := fates[s.w.fate(loads)]
+	s.w.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return s.Store.Load(ctx, n, r)
+}
+
+// A transaction of the user's writes what the kernel writes in it when the user ends it; one that
+// ends at once, when the kernel writes it.
+type transaction struct {
+	*tape
+	atOnce bool
+	staged *store.Group
+}
+
+// Join is [store.Joiner].
+func (s *tape) Join(tx any) (store.Transaction, error) {
+	if t, ok := tx.(*transaction); ok {
+		return t, nil
+	}
+	return nil, &store.TransactionError{Driver: "script", Want: "its own"}
+}
+
+// Commit is [store.Transaction].
+func (t *transaction) Commit(ctx context.Context, g *store.Group) error {
+	if t.staged = g; t.atOnce {
+		return t.end(ctx)
+	}
+	return nil
+}
+
+// Visit is [store.Transaction].
+func (t *transaction) Visit(ctx context.Context) (journal.EngineID, error) {
+	c, err := t.Claim(ctx, store.Claim{Visit: true, Now: time.Now()})
+	return c.Engine, err
+}
+
+func (t *transaction) end(ctx context.Context) error {
+	return t.write(ctx, " commits a transaction", t.staged)
+}
+
+// A printed group is continued by the next one if that has what came of the same turn, and nothing
+// has come of the first yet: where the one ends and the other begins is a matter of chance.
+type printed struct {
+	title string
+	run   journal.Number
+	at    time.Time // of the last entry
+	lines int
+}
+
+// prints prints a group, with what became of it if it was written.
+func (w *world) prints(title string, g *store.Group, written bool) {
+	before, now := w.group, printed{title: title, at: w.group.at, lines: w.group.lines}
+	for i, c := range slices.Backward(g.Changes) {
+		w.name(&c, written)
+		if now.run = c.Run; i == 0 && len(c.Entries) > 0 {
+			now.at = c.Entries[len(c.Entries)-1].At
+		}
+	}
+	var head []string // of the group that this one continues
+	if now.run == 0 || now != before || len(w.lines) != before.lines {
+		w.print(time.Now(), title)
+	} else if at := len(w.lines) - 1; strings.Contains(w.lines[at], ": head ") {
+		w.lines, head = w.lines[:at:at], w.lines[at:]
+	}
+	show := func(who, text string) { w.lines = append(w.lines, "  "+w.named(who+": "+text)) }
+	for _, c := range g.Changes {
+		run := w.names[c.Run]
+		if written && c.Create && c.Verdict != store.Written {
+			show("a new "+c.Head.WorkflowID, verdicts[c.Verdict])
+			continue
+		}
+		for _, e := range c.Entries {
+			show(run, w.entry(e))
+		}
+		if c.Head != nil {
+			show(run, w.head(*c.Head, c.Rest))
+		} else {
+			w.lines = append(w.lines, head...)
+		}
+		head = nil
+		if written && c.Verdict == store.Mail {
+			show(run, fmt.Sprintf("stays, since it has mail %d", c.Found.Mail))
+		}
+	}
+	for _, c := range g.Changes {
+		posts := slices.Clone(c.Posts)
+		if c.Verdict == store.Exists || c.Verdict == store.Taken {
+			posts = append(posts, c.Else...)
+		}
+		for _, p := range posts {
+			text := w.entry(p.Message)
+			if written {
+				text += fmt.Sprintf(", %s %d", verdicts[p.Verdict], p.Number)
+			}
+			show("to "+w.names[p.Run]+p.WorkflowID, text)
+		}
+		if len(c.Told) > 0 {
+			show("told", fmt.Sprint(c.Told))
+		}
+	}
+	now.lines = len(w.lines)
+	w.group = now
+}
+
+var verdicts = map[store.Verdict]string{
+	store.Exists: "exists", store.Taken: "is taken", store.Delivered: "delivered as",
+	store.Duplicate: "duplicate of", store.Unrouted: "unrouted as", store.Closed: "closed",
+	store.Nobody: "for nobody",
+}
+
+// name names the run that a change has made: by its workflow ID, else by its workflow.
+func (w *world) name(c *store.Change, written bool) {
+	if !c.Create || w.names[c.Run] != "" || written && c.Verdict != store.Written {
+		return
+	}
+	name := w.named(c.Head.WorkflowID)
+	if c.Head.WorkflowID == string(c.Head.ID) {
+		name = "a-" + c.Head.Workflow
+	}
+	for _, other := range w.names {
+		if strings.TrimRight(other, "'") == strings.TrimRight(name, "'") {
+			name += "'"
+		}
+	}
+	w.names[c.Run] = name
+}
+
+var (
+	runIDs   = regexp.MustCompile(`[a-z0-9]{8}-\d+-\d+`)
+	times    = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`)
+	nanos    = regexp.MustCompile(`"at":\d+`)
+	fields   = regexp.MustCompile(`"(\w+)":`)
+	outcomes = regexp.MustCompile(`outcome:\d+`)
+)
+
+// named has names in the place of run IDs, and the time since the beginning in that of times.
+func (w *world) named(text string) string {
+	text = nanos.ReplaceAllString(text, `"at":…`)
+	text = times.ReplaceAllStringFunc(text, func(s string) string {
+		at, _ := time.Parse(time.RFC3339Nano, s)
+		return w.offset(at)
+	})
+	return runIDs.ReplaceAllStringFunc(text, func(id string) string {
+		database, _, _ := strings.Cut(id, "-")
+		if n, ok := journal.RunID(id).Number(database); ok && w.names[n] != "" {
+			return w.names[n]
+		}
+		return "(new)"
+	})
+}
+
+func (w *world) offset(at time.Time) string {
+	s := strings.Replace(at.Sub(w.began).Round(time.Millisecond).String(), "m0s", "m", 1)
+	return "+" + strings.Replace(s, "h0m", "h", 1)
+}
+
+// entry shows all of an entry that does not change from one time to the next.
+func (w *world) entry(e journal.Entry) string {
+	text := strings.TrimSpace(e.Kind.String() + " " + e.Op.String())
+	if e.Seq > 0 {
+		text = fmt.Sprint(e.Seq, " ", text)
+	}
+	if e.Op.Scope != 0 {
+		text += fmt.Sprint(" in ", e.Op.Scope)
+	}
+	if e.Status != 0 {
+		text += " → " + e.Status.String()
+	}
+	if e.Data != nil {
+		text += " = " + shortened(e.Data)
+	}
+	if e.Spill != 0 {
+		text += ", spilled"
+	}
+	if took := e.Took.Round(time.Millisecond); took > 0 {
+		text += ", took " + took.String()
+	}
+	if e.Detail != nil {
+		d := *e.Detail
+		d.Engine = 0
+		if strings.HasPrefix(d.Message, "own/") {
+			d.Message = ""
+		}
+		if d.Failure != nil {
+			f := *d.Failure
+			d.Failure, f.Stack = &f, ""
+		}
+		data, _ := json.Marshal(d)
+		detail := fields.ReplaceAllString(string(data), "$1:")
+		detail = outcomes.ReplaceAllString(detail, "outcome:"+d.Outcome.String())
+		text += strings.TrimSuffix(" "+detail, " {}")
+	}
+	return text
+}
+
+func shortened(data []byte) string {
+	if len(data) > 250 {
+		return fmt.Sprint(len(data), " bytes")
+	}
+	return string(data)
+}
+
+func (w *world) head(h journal.Head, rests bool) string {
+	text := "head " + h.Status.String()
+	switch {
+	case h.Status.IsTerminal():
+	case h.Owner != 0:
+		text += ", owned"
+	case h.Wake.IsZero():
+		text += ", nobody's, never due"
+	default:
+		text += ", nobody's, due " + w.offset(h.Wake)
+	}
+	if rests {
+		text += fmt.Sprintf(", rests knowing mail %d", h.Mail)
+	}
+	if h.Cause != "" {
+		text += ", cause: " + h.Cause
+	}
+	return text
+}
+
+// journals returns journals and heads, and checks what must hold of each: it has no hole, no step
+// in it ends twice, and the head says what it says.
+func (w *world) journals(f store.Filter) (out []string) {
+	heads, _, err := w.db.Find(context.Background(), f)
+	for _, h := range slices.Backward(heads) {
+		entries, failed := w.db.Load(context.Background(), h.Number, store.Range{})
+		err = errors.Join(err, failed, journal.Whole(h.Number, 1, entries))
+		a := journal.NewAggregate(h.ID, h.WorkflowID, h.Workflow, h.Pattern)
+		ended := map[journal.Op]bool{}
+		for _, e := range entries {
+			out = append(out, w.names[h.Number]+": "+w.entry(e))
+			if err = errors.Join(err, a.Apply(e)); e.Kind.EndsStep() && ended[e.Op] {
+				w.Errorf("%s: step %v ends twice", w.names[h.Number], e.Op)
+			}
+			ended[e.Op] = ended[e.Op] || e.Kind.EndsStep()
+		}
+		out = append(out, w.names[h.Number]+": "+w.head(h, false))
+		if s := a.Snapshot().Status; s != h.Status {
+			w.Errorf("%s: the head says %v, the journal %v", w.names[h.Number], h.Status, s)
+		}
+	}
+	if err != nil {
+		w.Error(err)
+	}
+	return out
+}
