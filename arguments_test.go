@@ -123,10 +123,10 @@ func TestArgumentsAreMadeOfWhatTheRunKnows(t *testing.T) {
 		return 0, errors.Join(err, err2)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		w := clockwork(t, perdure.Options{}, wf)
+		w := worldWith(t, perdure.Options{}, wf)
 		defer w.end()
-		start(t, w, wf, 0, perdure.ID("ord-1"), perdure.Headers{"X-Tenant": "acme"})
-		if _, err := outcomeOf(t, w, wf, "ord-1"); err != nil {
+		start(w, wf, 0, perdure.ID("ord-1"), perdure.Headers{"X-Tenant": "acme"})
+		if _, err := outcomeOf(w, wf, "ord-1"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -305,10 +305,10 @@ func TestAnArgumentThatCannotBeMadeFailsItsStep(t *testing.T) {
 		return 0, nil
 	})
 	synctest.Test(t, func(t *testing.T) {
-		w := clockwork(t, perdure.Options{Linger: time.Hour}, wf)
+		w := worldWith(t, perdure.Options{Linger: time.Hour}, wf)
 		defer w.end()
-		start(t, w, wf, 0, perdure.ID("x"))
-		if _, err := outcomeOf(t, w, wf, "x"); err != nil {
+		start(w, wf, 0, perdure.ID("x"))
+		if _, err := outcomeOf(w, wf, "x"); err != nil {
 			t.Error(err)
 		}
 	})

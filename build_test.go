@@ -471,3 +471,33 @@ func TestClassesAreFoundInTheChain(t *testing.T) {
 		w.history(run.ID())
 	})
 }
+
+// A run whose rows cannot be read is parked, the rest go on.
+//
+// spec: B-1
+func TestRunThatCannotBeReadIsParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var executed list
+		entries := []journal.Entry{
+			{Seq: 1, Kind: journal.RunStarted, Status: journal.Running, Data: []byte("0")},
+			{Seq: 2, Kind: 99, Op: journal.Op{Name: "a", Occ: 1}},
+			{Seq: 3, Kind: journal.StepCompleted, Op: journal.Op{Name: "b", Occ: 1}, Data: []byte(`"B"`)},
+		}
+		w := &world{t: t, db: plant(t, "w", entries), workflows: []perdure.Definition{steps(&executed, "a", "b")}}
+		w.opts.Build = "test"
+		w.begin()
+		defer w.end()
+		if _, err := w.eng.Start(context.Background(), "w", []byte("0"), perdure.ID("y")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		d, err := w.eng.Describe(context.Background(), "planted")
+		codeIs(t, err, journal.CodeCorrupt)
+		if d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "entry 2") {
+			t.Errorf("%v: %s", d.Head.Status, d.Why)
+		}
+		if d, err := w.eng.Describe(context.Background(), "y"); err != nil || d.Head.Status != journal.Completed {
+			t.Error("the other run:", d.Head.Status, err)
+		}
+	})
+}

@@ -31,7 +31,7 @@ func (w *world) chainOf(id string) []journal.Head {
 
 // checkChain says whether the runs of a workflow ID are one chain, linked both
 // ways, whose times fit and of which only the last may be open.
-func (w *world) checkChain(id string, n int) []journal.Head {
+func checkChain(w *world, id string, n int) []journal.Head {
 	w.t.Helper()
 	heads := w.chainOf(id)
 	if len(heads) != n {
@@ -75,7 +75,7 @@ type link struct {
 // spec: R-25
 func TestSuccessorBeginsInTheCommitThatEndsItsPredecessor(t *testing.T) {
 	overCrashes(t, 8, func() tale {
-		l := &ledger{calls: map[string]int{}, keys: map[string]bool{}}
+		l := newLedger()
 		wf := perdure.Define("w", func(ctx context.Context, n int) (link, error) {
 			i, err := perdure.InfoOf(ctx)
 			if err != nil {
@@ -97,7 +97,7 @@ func TestSuccessorBeginsInTheCommitThatEndsItsPredecessor(t *testing.T) {
 			},
 			over: func(w *world) bool { s := w.statusOf("x"); return s.IsTerminal() && s != journal.ContinuedAsNew },
 			check: func(t *testing.T, w *world, crashes int) {
-				heads := w.checkChain("x", 4)
+				heads := checkChain(w, "x", 4)
 				run, err := wf.Get(context.Background(), w.eng, "x")
 				if err != nil || run.RunID() != heads[3].ID {
 					t.Fatal(run, err)
@@ -114,10 +114,10 @@ func TestSuccessorBeginsInTheCommitThatEndsItsPredecessor(t *testing.T) {
 						t.Errorf("%+v %v", got, err)
 					}
 				}
-				if len(l.order) != 4 {
-					t.Errorf("effects %v", l.order)
+				if len(l.order()) != 4 {
+					t.Errorf("effects %v", l.order())
 				}
-				for key, n := range l.calls {
+				for key, n := range l.calls() {
 					if n > 1+crashes {
 						t.Errorf("%s was made %d times", key, n)
 					}
@@ -183,7 +183,7 @@ func TestMessagesThatNobodyTookMoveAlong(t *testing.T) {
 		if got, err := run.Result(ctx); err != nil || !slices.Equal(got, []int{0, 1, 2, 3, 4, 5}) {
 			t.Error(got, err)
 		}
-		w.checkChain("x", 3)
+		checkChain(w, "x", 3)
 	}, wf)
 }
 
@@ -208,7 +208,7 @@ func TestSignalsOutliveTheRunsThatDidNotTakeThem(t *testing.T) {
 		return nil, perdure.ContinueAsNew(ctx, got)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		w := clockwork(t, keeping(time.Second), wf)
+		w := worldWith(t, perdure.Options{Retention: perdure.Retention{Period: time.Second}, CleanUp: -1}, wf)
 		defer func() { w.end() }()
 		ctx := context.Background()
 		if _, err := wf.Start(ctx, w.eng, nil, perdure.ID("x"), perdure.Dedup(0)); err != nil {
@@ -226,7 +226,7 @@ func TestSignalsOutliveTheRunsThatDidNotTakeThem(t *testing.T) {
 			time.Sleep(time.Minute)
 			w.crash()
 			w.purged(min(round, 1)) // the first stays while its chain goes on
-			if got, want := len(unread(w, "x")), 4-round; got != want {
+			if got, want := len(w.unread("x")), 4-round; got != want {
 				t.Errorf("round %d: %d signals wait, want %d", round, got, want)
 			}
 		}
@@ -324,7 +324,7 @@ func TestNamedTimersMoveAlongAndSleepsDoNot(t *testing.T) {
 		if err != nil || got != (seen{10*time.Hour + time.Minute, 2*time.Hour + time.Minute, 3*time.Hour + 31*time.Minute}) {
 			t.Errorf("%+v %v", got, err)
 		}
-		w.checkChain("x", 3)
+		checkChain(w, "x", 3)
 	}, wf)
 }
 
@@ -365,7 +365,7 @@ func TestSuccessorHasATimeoutOfItsOwnAndWhatItsPredecessorWasGiven(t *testing.T)
 		if want := map[string]string{"kept": "2", "run-0": "yes", "run-1": "yes", "run-2": "yes", "tenant": "a"}; fmt.Sprint(got) != fmt.Sprint(want) || err != nil {
 			t.Errorf("%v %v", got, err)
 		}
-		heads := w.checkChain("x", 4)
+		heads := checkChain(w, "x", 4)
 		d, err := w.eng.Describe(ctx, "x")
 		if err != nil || len(d.State.Published) != 1 || d.State.Attributes["run-0"] != "yes" {
 			t.Errorf("%+v %v", d.State, err)
@@ -406,7 +406,7 @@ func TestNobodyIsToldThatAChainEndsBeforeItDoes(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		heads := w.checkChain("x", 4)
+		heads := checkChain(w, "x", 4)
 		mu.Lock()
 		defer mu.Unlock()
 		if len(heard) != 1 || heard[0].RunID != heads[3].ID || heard[0].Status != journal.Completed || string(heard[0].Output) != "3" {
@@ -450,7 +450,7 @@ func TestChildrenOfThePredecessorGoOn(t *testing.T) {
 		if _, out, err := result(w, wf, 0, perdure.ID("x")); out != 4 || err != nil {
 			t.Error(out, err)
 		}
-		w.checkChain("x", 2)
+		checkChain(w, "x", 2)
 		time.Sleep(time.Minute)
 		all, _, err := w.eng.Find(context.Background(), perdure.Query{Workflow: "child"})
 		if err != nil || len(all) != 4 {
@@ -517,7 +517,7 @@ func TestRunContinuesFromWhereverItsCodeSaysSo(t *testing.T) {
 				return "", fmt.Errorf("%w is not %w", after, end)
 			}
 		case 4: // the input does not encode: the run goes on
-			if err := perdure.ContinueAsNew(ctx, func() {}); perdureCode(err) != journal.CodeEncode {
+			if err := perdure.ContinueAsNew(ctx, func() {}); journal.CodeOf(err) != journal.CodeEncode {
 				return "", fmt.Errorf("it gives %w", err)
 			}
 			end = perdure.ContinueAsNew(ctx, n+1)
@@ -545,7 +545,7 @@ func TestRunContinuesFromWhereverItsCodeSaysSo(t *testing.T) {
 		if _, out, err := result(w, wf, 0, perdure.ID("x")); out != "last" || err != nil {
 			t.Error(out, err)
 		}
-		for i, h := range w.checkChain("x", most) {
+		for i, h := range checkChain(w, "x", most) {
 			if _, done := cleaned.Load(i); done != (i == most-1) {
 				t.Errorf("run %d has cleaned up: %v", i, done)
 			}
@@ -616,7 +616,7 @@ func TestWhatComesWhileARunContinuesIsNotLost(t *testing.T) {
 		_, err = run.Result(ctx)
 		codeIs(t, err, journal.CodeCancelled)
 		heads := w.chainOf("x")
-		w.checkChain("x", len(heads))
+		checkChain(w, "x", len(heads))
 		next := 0
 		for _, h := range heads {
 			for _, e := range w.history(string(h.ID)) {
@@ -669,7 +669,7 @@ func TestASuccessorIsNewerThanItsPredecessorWhateverTheClocksSay(t *testing.T) {
 		if len(heads) != 3 || heads[2].Status != journal.Completed {
 			t.Fatalf("there are %v", heads)
 		}
-		if s := statusOf(w, "x"); s != journal.Completed {
+		if s := w.describe("x").Head.Status; s != journal.Completed {
 			t.Errorf("the workflow ID stands for a run that is %v", s)
 		}
 		for i := 1; i < len(heads); i++ {

@@ -16,23 +16,6 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// inBothModes runs a test with runs that leave memory wherever they wait, and
-// with runs that stay for a while.
-func inBothModes(t *testing.T, test func(t *testing.T, w *world), workflows ...perdure.Definition) {
-	t.Helper()
-	for name, linger := range map[string]time.Duration{"rests": -1, "lingers": 0} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := &world{t: t, db: memory.New(), workflows: workflows}
-				w.opts.Build, w.opts.Linger = "test", linger
-				w.begin()
-				defer func() { w.end() }()
-				test(t, w)
-			})
-		})
-	}
-}
-
 // A tale is what is done to a world, whatever crashes, and what must come of it.
 type tale struct {
 	workflows []perdure.Definition
@@ -49,7 +32,7 @@ type tale struct {
 // after its second, and so on to its last, in both modes.
 func overCrashes(t *testing.T, least int, make func() tale) {
 	t.Helper()
-	for name, linger := range map[string]time.Duration{"rests": -1, "lingers": 0} {
+	for name, linger := range lingers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := 0
@@ -137,7 +120,7 @@ type told struct {
 func toldOf(o perdure.Outcome[int], err error) (told, error) {
 	out := told{Status: o.Status, Output: o.Output, Odd: errors.Is(o.Err, errOdd)}
 	if o.Err != nil {
-		out.Code, out.Err = perdureCode(o.Err), o.Err.Error()
+		out.Code, out.Err = journal.CodeOf(o.Err), o.Err.Error()
 	}
 	return out, err
 }
@@ -288,7 +271,7 @@ func family(l *ledger) (parent *perdure.Workflow[int, int], child *perdure.Workf
 // spec: R-23
 func TestSameOperationNeverStartsTwoChildren(t *testing.T) {
 	overCrashes(t, 10, func() tale {
-		l := &ledger{calls: map[string]int{}, keys: map[string]bool{}}
+		l := newLedger()
 		parent, child := family(l)
 		return tale{
 			workflows: []perdure.Definition{parent, child},
@@ -324,10 +307,10 @@ func TestSameOperationNeverStartsTwoChildren(t *testing.T) {
 				if len(heard) != 7 {
 					t.Errorf("the parent has heard of %d ends: %v", len(heard), heard)
 				}
-				if len(l.order) != 7 {
-					t.Errorf("effects: %v", l.order)
+				if len(l.order()) != 7 {
+					t.Errorf("effects: %v", l.order())
 				}
-				for key, n := range l.calls {
+				for key, n := range l.calls() {
 					if n > 1+crashes {
 						t.Errorf("%s was made %d times", key, n)
 					}

@@ -94,7 +94,7 @@ func TestPolicySaysWhatBecomesOfAChildWhenItsParentEnds(t *testing.T) {
 						if s := w.statusOf(run.ID()); s != end {
 							t.Errorf("the parent is %v, want %v", s, end)
 						}
-						w.checkChildren(end, does == "ended")
+						checkChildren(w, end, does == "ended")
 						time.Sleep(300 * time.Minute)
 						all, _, err := w.eng.Find(context.Background(), perdure.Query{Workflow: "child"})
 						if err != nil || len(all) != 3 {
@@ -116,7 +116,7 @@ func TestPolicySaysWhatBecomesOfAChildWhenItsParentEnds(t *testing.T) {
 
 // checkChildren says whether the children stand as their policies say, soon after
 // their parent's end.
-func (w *world) checkChildren(end journal.Status, ended bool) {
+func checkChildren(w *world, end journal.Status, ended bool) {
 	w.t.Helper()
 	all, _, err := w.eng.Find(context.Background(), perdure.Query{Workflow: "child"})
 	if err != nil || len(all) != 3 {
@@ -141,7 +141,7 @@ func (w *world) checkChildren(end journal.Status, ended bool) {
 // spec
 func TestCancelOfAChildReachesItOnce(t *testing.T) {
 	overCrashes(t, 4, func() tale {
-		l := &ledger{calls: map[string]int{}, keys: map[string]bool{}}
+		l := newLedger()
 		child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) {
 			if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error {
 				_, err := perdure.Step(ctx, "undo", l.effect("undo", time.Second))
@@ -186,8 +186,8 @@ func TestCancelOfAChildReachesItOnce(t *testing.T) {
 				for _, h := range w.childrenOf("p") {
 					w.history(string(h.ID))
 				}
-				for key, n := range l.calls {
-					if n > 1+crashes || len(l.calls) != 1 {
+				for key, n := range l.calls() {
+					if n > 1+crashes || len(l.calls()) != 1 {
 						t.Errorf("%s was made %d times", key, n)
 					}
 				}
@@ -199,7 +199,7 @@ func TestCancelOfAChildReachesItOnce(t *testing.T) {
 // spec
 func TestParentsEndIsAppliedOnceOverCrashes(t *testing.T) {
 	overCrashes(t, 6, func() tale {
-		l := &ledger{calls: map[string]int{}, keys: map[string]bool{}}
+		l := newLedger()
 		leaf := perdure.Define("leaf", func(ctx context.Context, n int) (int, error) {
 			if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error {
 				_, err := perdure.Step(ctx, "undo", l.effect(fmt.Sprint("undo ", n), time.Second))
@@ -249,10 +249,10 @@ func TestParentsEndIsAppliedOnceOverCrashes(t *testing.T) {
 						t.Errorf("%s ended before its parent", h.Workflow)
 					}
 				}
-				if len(l.order) != 4 {
-					t.Errorf("undone: %v", l.order)
+				if len(l.order()) != 4 {
+					t.Errorf("undone: %v", l.order())
 				}
-				for key, n := range l.calls {
+				for key, n := range l.calls() {
 					if n > 1+crashes {
 						t.Errorf("%s was made %d times", key, n)
 					}

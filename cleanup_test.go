@@ -16,35 +16,6 @@ import (
 	"github.com/perdure/perdure/observe"
 )
 
-func newLedger() *ledger { return &ledger{calls: map[string]int{}, keys: map[string]bool{}} }
-
-// did gives what was done so far, each thing once, and forgets it.
-func (l *ledger) did() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out := l.order
-	l.order, l.calls, l.keys = nil, map[string]int{}, map[string]bool{}
-	return out
-}
-
-// plans plans clean-ups: those named "f…" always, others for a cancel or timeout.
-// Each does a step of the same name, with that effect.
-func (l *ledger) plans(ctx context.Context, names ...string) error {
-	for _, name := range names {
-		plan := perdure.OnCancel
-		if strings.HasPrefix(name, "f") {
-			plan = perdure.Finally
-		}
-		if err := plan(ctx, "clean-up", func(ctx context.Context) error {
-			_, err := perdure.Step(ctx, "s", l.effect(name, time.Second))
-			return err
-		}, perdure.Key(name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // spec: L-10, L-12, L-19
 func TestCleanUpsRunLastPlannedFirst(t *testing.T) {
 	cases := []struct {
@@ -309,7 +280,7 @@ func TestCleanUpGoesOnAfterACrash(t *testing.T) {
 					},
 					over: func(w *world) bool { return w.statusOf("x").IsTerminal() },
 					check: func(t *testing.T, w *world, crashes int) {
-						for key, n := range l.calls {
+						for key, n := range l.calls() {
 							if n > 1+crashes {
 								t.Errorf("%s was made %d times", key, n)
 							}
@@ -379,7 +350,7 @@ func TestCleanUpThatFailsKeepsNoOtherFromRunning(t *testing.T) {
 		_, err = run.Result(context.Background())
 		codeIs(t, err, journal.CodeCancelled)
 		synctest.Wait()
-		if calls := l.calls; len(calls) != 4 {
+		if calls := l.calls(); len(calls) != 4 {
 			t.Errorf("calls: %v", calls)
 		}
 		if got := l.did(); !slices.Equal(got, []string{"b", "before", "after", "a"}) {

@@ -23,6 +23,8 @@ const (
 	clientOrders = "PERDURE_TEST_ORDERS"
 )
 
+var settle = perdure.NewSignal[int]("paid")
+
 func init() { processes[clientDir] = orderFromOutside }
 
 // orderFromOutside carries out orders as a client of its own.
@@ -43,7 +45,7 @@ func orderFromOutside(dir string) error {
 		case "start":
 			_, err = c.Start(ctx, "w", []byte("0"), perdure.ID(id))
 		case "signal":
-			_, err = paid.Send(ctx, c, id, 7)
+			_, err = settle.Send(ctx, c, id, 7)
 		case "suspend":
 			err = c.Suspend(ctx, id, "outside")
 		case "resume":
@@ -72,7 +74,7 @@ func TestAnotherProcessStartsAndSendsAndCommands(t *testing.T) {
 		}
 	}
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-		v, err := paid.Wait(ctx)
+		v, err := settle.Wait(ctx)
 		if err != nil {
 			return 0, err
 		}

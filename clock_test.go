@@ -34,7 +34,7 @@ func TestWhatIsDueDoesNotWaitForAClockThatWasPutBack(t *testing.T) {
 				return
 			}
 			w.begin()
-			start(t, w, wf, 0, perdure.ID("x"))
+			start(w, wf, 0, perdure.ID("x"))
 			time.Sleep(30 * time.Second)
 			w.end()
 			w.db = w.db.Reopen()
@@ -55,7 +55,7 @@ func TestWhatIsDueDoesNotWaitForAClockThatWasPutBack(t *testing.T) {
 				}
 			}
 			time.Sleep(10 * time.Minute)
-			if d := describe(t, w, "x"); d.Head.Status != journal.Completed {
+			if d := w.describe("x"); d.Head.Status != journal.Completed {
 				t.Errorf("%s: it is %v, due %v: %s", how, d.Head.Status, d.Head.Wake, d.Why)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
 )
 
 // counted gives a world whose commits take a millisecond and are counted.
@@ -100,4 +101,65 @@ func TestAResultDoesNotWaitForOthers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A slowStore takes a while before it commits.
+type slowStore struct{ store.Store }
+
+func (s slowStore) Commit(ctx context.Context, g *store.Group) error {
+	time.Sleep(time.Millisecond)
+	return s.Store.Commit(ctx, g)
+}
+
+// No step begins, and nobody hears of a start, before what precedes it is
+// durable.
+func TestCommitBeforeConsequence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w *world
+		durable := func(id string, kind journal.Kind, name string) {
+			t.Helper()
+			entries, err := w.eng.History(context.Background(), id, 0, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				if e.Kind == kind && e.Op.Name == name {
+					return
+				}
+			}
+			t.Errorf("%v %s is not durable", kind, name)
+		}
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			for i := range 3 {
+				_, err := perdure.Step(ctx, fmt.Sprint("s", i), func(ctx context.Context) (int, error) {
+					durable("x", journal.RunStarted, "")
+					if i > 0 {
+						durable("x", journal.StepCompleted, fmt.Sprint("s", i-1))
+					}
+					return 0, nil
+				})
+				if err != nil {
+					return 0, err
+				}
+			}
+			return perdure.Async(ctx, "a", func(ctx context.Context) (int, error) {
+				durable("x", journal.StepStarted, "a")
+				if _, err := perdure.Once(ctx, "k", func() (int, error) { return 1, nil }); err != nil {
+					return 0, err
+				}
+				durable("x", journal.CheckpointSaved, "a")
+				return 0, nil
+			}).Await(ctx)
+		})
+		w = &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
+		w.opts.Build = "test"
+		w.wrap = func(s store.Store) store.Store { return slowStore{s} }
+		w.begin()
+		defer w.end()
+		_, _, err := result(w, wf, 0, perdure.ID("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		durable("x", journal.RunCompleted, "")
+	})
 }

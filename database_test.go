@@ -29,7 +29,7 @@ func TestEngineEndsWhenItsDatabaseIsRemoved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wf := endingAs("w")
+		wf := perdure.Define("w", func(context.Context, string) (int, error) { return 0, nil })
 		if err := eng.Register(wf); err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ import (
 )
 
 // letters gives the open dead letters.
-func (w *world) letters(q perdure.DeadLetterQuery) []perdure.Letter {
+func letters(w *world, q perdure.DeadLetterQuery) []perdure.Letter {
 	w.t.Helper()
 	synctest.Wait()
 	all, _, err := w.eng.DeadLetters(context.Background(), q)
@@ -34,10 +34,10 @@ func (w *world) letters(q perdure.DeadLetterQuery) []perdure.Letter {
 	return all
 }
 
-// one gives the only letter that is open.
-func (w *world) letter() perdure.Letter {
+// letter returns the only letter that is open.
+func letter(w *world) perdure.Letter {
 	w.t.Helper()
-	all := w.letters(perdure.DeadLetterQuery{})
+	all := letters(w, perdure.DeadLetterQuery{})
 	if len(all) != 1 {
 		w.t.Fatalf("there are %d letters: %+v", len(all), all)
 	}
@@ -49,13 +49,13 @@ func (w *world) letter() perdure.Letter {
 }
 
 // retryLetter retries a letter and waits for the run to end.
-func (w *world) retryLetter(t *testing.T, id, text string) *perdure.RawRun {
-	t.Helper()
-	run, err := w.eng.RetryDeadLetter(t.Context(), id)
+func retryLetter(w *world, id, text string) *perdure.RawRun {
+	w.t.Helper()
+	run, err := w.eng.RetryDeadLetter(w.t.Context(), id)
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	ends(t, run, text)
+	ends(w.t, run, text)
 	return run
 }
 
@@ -66,36 +66,36 @@ func TestADeadLetterIsKeptUntilItIsSettled(t *testing.T) {
 		order := s.order(perdure.DeadLetters(true))
 		w := newWorld(t, order)
 		defer w.end()
-		old := begin(t, w, order, 7, perdure.ID("ord-1"))
+		old := begin(w, order, 7, perdure.ID("ord-1"))
 		ends(t, old, "charge is broken")
 		began := time.Now()
 		want := perdure.Letter{
 			ID: "perdure.dead-letter:" + string(old.RunID()) + ":charge", Workflow: "order", WorkflowID: "ord-1", RunID: old.RunID(),
 			Step: "charge", Status: journal.Running, Error: "order: charge is broken", Type: "*fmt.wrapError", Input: []byte("7"), CreatedAt: began.UTC(),
 		}
-		if l := w.letter(); fmt.Sprintf("%+v", l) != fmt.Sprintf("%+v", want) {
+		if l := letter(w); fmt.Sprintf("%+v", l) != fmt.Sprintf("%+v", want) {
 			t.Errorf("the letter is\n%+v\nwant\n%+v", l, want)
 		}
 		if told := w.seen(observe.DeadLettered); len(told) != 1 || told[0].Step != "charge" || told[0].Err != "order: charge is broken" || told[0].Run != string(old.RunID()) {
 			t.Errorf("observers are told %+v", told)
 		}
 		time.Sleep(time.Minute)
-		second := w.retryLetter(t, want.ID, "charge is broken") // at the same step
+		second := retryLetter(w, want.ID, "charge is broken") // at the same step
 		want.RunID, want.Retries, want.RetriedAt = second.RunID(), 1, time.Now().UTC()
-		if l := w.letter(); fmt.Sprintf("%+v", l) != fmt.Sprintf("%+v", want) {
+		if l := letter(w); fmt.Sprintf("%+v", l) != fmt.Sprintf("%+v", want) {
 			t.Errorf("the letter is\n%+v\nwant\n%+v", l, want)
 		}
 		s.breaks("ship")
 		time.Sleep(time.Minute)
-		third := w.retryLetter(t, want.ID, "ship is broken") // at another one
+		third := retryLetter(w, want.ID, "ship is broken") // at another one
 		want.ID, want.RunID, want.Step, want.Error = strings.Replace(want.ID, ":charge", ":ship", 1), third.RunID(), "ship", "order: ship is broken"
 		want.Retries, want.RetriedAt, want.CreatedAt = 0, time.Time{}, time.Now().UTC()
-		if l := w.letter(); fmt.Sprintf("%+v", l) != fmt.Sprintf("%+v", want) {
+		if l := letter(w); fmt.Sprintf("%+v", l) != fmt.Sprintf("%+v", want) {
 			t.Errorf("the letter is\n%+v\nwant\n%+v", l, want)
 		}
 		s.breaks()
-		w.retryLetter(t, want.ID, "")
-		if left := w.letters(perdure.DeadLetterQuery{}); len(left) != 0 {
+		retryLetter(w, want.ID, "")
+		if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
 			t.Errorf("there are left %+v", left)
 		}
 		if did := s.did(); !slices.Equal(did, []string{"reserve", "charge", "ship"}) {
@@ -127,25 +127,25 @@ func TestALetterHearsHowTheRetriedRunEnds(t *testing.T) {
 		}, perdure.DeadLetters(true), perdure.Timeout(time.Hour))
 		w := newWorld(t, wf)
 		defer func() { w.end() }()
-		ends(t, begin(t, w, wf, 1, perdure.ID("w")), "odd")
-		id := w.letter().ID
+		ends(t, begin(w, wf, 1, perdure.ID("w")), "odd")
+		id := letter(w).ID
 		s.breaks()
-		second := retry(t, w, wf, "w")
+		second := retry(w, wf, "w")
 		synctest.Wait()
-		if l := w.letter(); l.Retries != 1 || l.RunID == second.RunID() {
+		if l := letter(w); l.Retries != 1 || l.RunID == second.RunID() {
 			t.Errorf("the letter is %+v", l)
 		}
 		if err := w.eng.Cancel(t.Context(), "w", "enough"); err != nil {
 			t.Fatal(err)
 		}
-		if l := w.letter(); l.ID != id || l.Status != journal.Cancelled || l.RunID != second.RunID() || l.Code != journal.CodeCancelled {
+		if l := letter(w); l.ID != id || l.Status != journal.Cancelled || l.RunID != second.RunID() || l.Code != journal.CodeCancelled {
 			t.Errorf("the letter is %+v", l)
 		}
-		third := w.retryLetter(t, id, "timed out")
-		if l := w.letter(); l.ID != id || l.Status != journal.TimedOut || l.RunID != third.RunID() || l.Retries != 2 {
+		third := retryLetter(w, id, "timed out")
+		if l := letter(w); l.ID != id || l.Status != journal.TimedOut || l.RunID != third.RunID() || l.Retries != 2 {
 			t.Errorf("the letter is %+v", l)
 		}
-		fourth := retry(t, w, wf, "w")
+		fourth := retry(w, wf, "w")
 		synctest.Wait()
 		w.crash()
 		if _, err := gate.Send(t.Context(), w.eng, "w", 5); err != nil {
@@ -153,7 +153,7 @@ func TestALetterHearsHowTheRetriedRunEnds(t *testing.T) {
 		}
 		fourth, _ = wf.Get(t.Context(), w.eng, string(fourth.RunID()))
 		ends(t, fourth, "")
-		if left := w.letters(perdure.DeadLetterQuery{}); len(left) != 0 {
+		if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
 			t.Errorf("there are left %+v", left)
 		}
 	})
@@ -181,12 +181,12 @@ func TestALetterIsSettledByARunThatContinues(t *testing.T) {
 		}, perdure.DeadLetters(true))
 		w := newWorld(t, wf)
 		defer w.end()
-		ends(t, begin(t, w, wf, 0, perdure.ID("w")), "odd")
+		ends(t, begin(w, wf, 0, perdure.ID("w")), "odd")
 		broken = false
-		if _, err := w.eng.RetryDeadLetter(t.Context(), w.letter().ID); err != nil {
+		if _, err := w.eng.RetryDeadLetter(t.Context(), letter(w).ID); err != nil {
 			t.Fatal(err)
 		}
-		if left := w.letters(perdure.DeadLetterQuery{}); len(left) != 0 {
+		if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
 			t.Errorf("there are left %+v", left)
 		}
 	})
@@ -201,12 +201,12 @@ func TestLettersAreListedCountedAndDeleted(t *testing.T) {
 		w := newWorld(t, order, other)
 		defer w.end()
 		for i := range 5 {
-			ends(t, begin(t, w, order, i, perdure.ID(fmt.Sprint("ord-", i))), "broken")
+			ends(t, begin(w, order, i, perdure.ID(fmt.Sprint("ord-", i))), "broken")
 		}
-		ends(t, begin(t, w, other, 0, perdure.ID("other-1")), "odd")
+		ends(t, begin(w, other, 0, perdure.ID("other-1")), "odd")
 		count := func(q perdure.DeadLetterQuery, want int) {
 			t.Helper()
-			if n := len(w.letters(q)); n != want {
+			if n := len(letters(w, q)); n != want {
 				t.Errorf("of %+v there are %d, want %d", q, n, want)
 			}
 		}
@@ -229,7 +229,7 @@ func TestLettersAreListedCountedAndDeleted(t *testing.T) {
 		if want := []string{"other-1", "ord-4", "ord-3", "ord-2", "ord-1", "ord-0"}; !slices.Equal(ids, want) {
 			t.Errorf("they are %v, want %v", ids, want)
 		}
-		l := w.letters(perdure.DeadLetterQuery{WorkflowID: "other-1"})[0]
+		l := letters(w, perdure.DeadLetterQuery{WorkflowID: "other-1"})[0]
 		if l.Step != "" || l.Error != "odd" {
 			t.Errorf("a run that failed without a step has the letter %+v", l)
 		}
@@ -237,7 +237,7 @@ func TestLettersAreListedCountedAndDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		count(perdure.DeadLetterQuery{}, 5)
-		ends(t, retry(t, w, other, "other-1"), "odd")
+		ends(t, retry(w, other, "other-1"), "odd")
 		count(perdure.DeadLetterQuery{Workflow: "other"}, 1) // it has failed again, and nobody has that letter any more
 		runs, _, err := w.eng.Find(t.Context(), perdure.Query{})
 		if err != nil || len(runs) != 7 || slices.ContainsFunc(runs, func(h journal.Head) bool { return strings.HasPrefix(h.Workflow, "perdure.") }) {
@@ -258,9 +258,9 @@ func TestLettersWithoutAnEngine(t *testing.T) {
 		order := s.order(perdure.DeadLetters(true))
 		w := newWorld(t, order)
 		for i := range 2 {
-			ends(t, begin(t, w, order, 1, perdure.ID(fmt.Sprint("ord-", i))), "broken")
+			ends(t, begin(w, order, 1, perdure.ID(fmt.Sprint("ord-", i))), "broken")
 		}
-		all := w.letters(perdure.DeadLetterQuery{})
+		all := letters(w, perdure.DeadLetterQuery{})
 		w.kill()
 		c, err := perdure.NewClient(t.Context(), w.db)
 		if err != nil {
@@ -282,7 +282,7 @@ func TestLettersWithoutAnEngine(t *testing.T) {
 		w.begin()
 		defer w.end()
 		synctest.Wait()
-		if left := w.letters(perdure.DeadLetterQuery{}); len(left) != 0 {
+		if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
 			t.Errorf("there are left %+v", left)
 		}
 	})
@@ -300,9 +300,9 @@ func TestALetterIsRetriedOnceAtATime(t *testing.T) {
 		}, perdure.DeadLetters(true))
 		w := newWorld(t, order)
 		defer w.end()
-		ends(t, begin(t, w, order, 1, perdure.ID("ord-1")), "odd")
+		ends(t, begin(w, order, 1, perdure.ID("ord-1")), "odd")
 		lasts = time.Minute
-		id := w.letter().ID
+		id := letter(w).ID
 		c, err := perdure.NewClient(t.Context(), w.db)
 		if err != nil {
 			t.Fatal(err)
@@ -322,7 +322,7 @@ func TestALetterIsRetriedOnceAtATime(t *testing.T) {
 		}
 		wg.Wait()
 		time.Sleep(time.Hour) // the engine sees what a client has made at its next sweep
-		l := w.letter()
+		l := letter(w)
 		if runs := w.chainOf("ord-1"); len(runs) != 2 || l.Retries != 1 || l.RunID != runs[1].ID {
 			t.Errorf("there are %d runs, and the letter is %+v", len(runs), l)
 		}
@@ -403,10 +403,10 @@ func TestARunWithADeadLetterIsKept(t *testing.T) {
 				w.opts.Build, w.opts.KeepDeadLettered = "test", c.keep
 				w.begin()
 				defer w.end()
-				old := begin(t, w, order, 1, perdure.ID("ord-1"), perdure.Dedup(0))
+				old := begin(w, order, 1, perdure.ID("ord-1"), perdure.Dedup(0))
 				ends(t, old, "broken")
-				ends(t, begin(t, w, bare, 1, perdure.ID("bare"), perdure.Dedup(0)), "odd")
-				id := w.letter().ID
+				ends(t, begin(w, bare, 1, perdure.ID("bare"), perdure.Dedup(0)), "odd")
+				id := letter(w).ID
 				time.Sleep(2 * time.Hour)
 				if c.days > 0 {
 					time.Sleep(time.Duration(c.days)*day - 4*time.Hour)
@@ -417,7 +417,7 @@ func TestARunWithADeadLetterIsKept(t *testing.T) {
 				}
 				_, err := w.eng.Get(t.Context(), "bare")
 				codeIs(t, err, journal.CodeNotFound)
-				if l := w.letter(); l.ID != id { // which stays
+				if l := letter(w); l.ID != id { // which stays
 					t.Errorf("the letter is %+v", l)
 				}
 				_, err = w.eng.RetryDeadLetter(t.Context(), id)
@@ -440,10 +440,10 @@ func TestARetriedRunIsKeptForItsLetter(t *testing.T) {
 		order := s.order(perdure.DeadLetters(true))
 		w := newWorld(t, order)
 		defer func() { w.end() }()
-		old := begin(t, w, order, 1, perdure.ID("ord-1"), perdure.Dedup(0))
+		old := begin(w, order, 1, perdure.ID("ord-1"), perdure.Dedup(0))
 		ends(t, old, "broken")
 		w.crash()
-		if keep := mustHead(t, w, old.RunID()).Keep; keep != 30*24*time.Hour {
+		if keep := w.describe(string(old.RunID())).Head.Keep; keep != 30*24*time.Hour {
 			t.Errorf("the failed run is kept for %v", keep)
 		}
 	})
@@ -467,7 +467,7 @@ func TestSomebodyElseTakesLetters(t *testing.T) {
 		}
 		w.begin()
 		defer func() { w.end() }()
-		old := begin(t, w, order, 1, perdure.ID("ord-1"))
+		old := begin(w, order, 1, perdure.ID("ord-1"))
 		ends(t, old, "broken")
 		time.Sleep(time.Minute)
 		w.crash()
@@ -476,11 +476,11 @@ func TestSomebodyElseTakesLetters(t *testing.T) {
 		if len(taken) != 1 || taken[0].Step != "charge" || taken[0].RunID != old.RunID() || taken[0].ID == "" || taken[0].CreatedAt.IsZero() {
 			t.Errorf("taken are %+v", taken)
 		}
-		if left := w.letters(perdure.DeadLetterQuery{}); len(left) != 0 {
+		if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
 			t.Errorf("in the queue are %+v", left)
 		}
 		s.breaks()
-		ends(t, retry(t, w, order, "ord-1"), "")
+		ends(t, retry(w, order, "ord-1"), "")
 	})
 }
 
@@ -510,12 +510,12 @@ func TestDeadLetterFromCode(t *testing.T) {
 		})
 		w := newWorld(t, wf)
 		defer func() { w.end() }()
-		run := begin(t, w, wf, 1, perdure.ID("w"))
+		run := begin(w, wf, 1, perdure.ID("w"))
 		ends(t, run, "odd")
 		codeIs(t, bad["name"], journal.CodeInvalid)
 		codeIs(t, bad["error"], journal.CodeInvalid)
 		codeIs(t, bad["step"], journal.CodeMisuse)
-		all := w.letters(perdure.DeadLetterQuery{})
+		all := letters(w, perdure.DeadLetterQuery{})
 		var steps []string
 		for _, l := range all {
 			steps = append(steps, l.Step)
@@ -566,10 +566,10 @@ func TestWhichRunsWriteLetters(t *testing.T) {
 				plain := perdure.Define("plain", func(ctx context.Context, _ int) (int, error) { return 0, c.code(ctx) })
 				w := newWorld(t, wf, plain)
 				defer w.end()
-				begin(t, w, wf, 1)
-				begin(t, w, plain, 1)
+				begin(w, wf, 1)
+				begin(w, plain, 1)
 				time.Sleep(time.Second / 2)
-				all := w.letters(perdure.DeadLetterQuery{})
+				all := letters(w, perdure.DeadLetterQuery{})
 				switch {
 				case c.step == "-" && len(all) == 0:
 				case len(all) != 1 || all[0].Step != c.step || all[0].Workflow != "w":
@@ -590,15 +590,15 @@ func TestALetterWithoutItsInput(t *testing.T) {
 		w.opts.Build, w.opts.MaxPayload = "test", 1000
 		w.begin()
 		defer w.end()
-		ends(t, begin(t, w, wf, []byte("\xff no JSON")), "odd")
-		if l := w.letter(); string(l.Input) != `"/yBubyBKU09O"` {
+		ends(t, begin(w, wf, []byte("\xff no JSON")), "odd")
+		if l := letter(w); string(l.Input) != `"/yBubyBKU09O"` {
 			t.Errorf("its input is %s", l.Input)
 		}
-		if err := w.eng.DeleteDeadLetter(t.Context(), w.letter().ID); err != nil {
+		if err := w.eng.DeleteDeadLetter(t.Context(), letter(w).ID); err != nil {
 			t.Fatal(err)
 		}
-		ends(t, begin(t, w, wf, bytes.Repeat([]byte("x"), 999)), "odd")
-		if l := w.letter(); l.Input != nil || l.Error != "odd" {
+		ends(t, begin(w, wf, bytes.Repeat([]byte("x"), 999)), "odd")
+		if l := letter(w); l.Input != nil || l.Error != "odd" {
 			t.Errorf("the letter is %+v", l)
 		}
 	})
@@ -629,8 +629,8 @@ func TestOwnWorkflows(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer stop()
-		ends(t, begin(t, w, order, 1), "broken")
-		if err := w.eng.DeleteDeadLetter(t.Context(), w.letter().ID); err != nil {
+		ends(t, begin(w, order, 1), "broken")
+		if err := w.eng.DeleteDeadLetter(t.Context(), letter(w).ID); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -31,7 +31,7 @@ func TestDecideReachesOneWaitByItsPath(t *testing.T) {
 	})
 	inBothModes(t, func(t *testing.T, w *world) {
 		bg := context.Background()
-		begun(w, wf, "x", 0)
+		begin(w, wf, 0, perdure.ID("x"))
 		decide := func(name, choice string) error {
 			synctest.Wait()
 			return w.eng.Decide(bg, "x", name, perdure.Decision{Choice: choice})
@@ -73,7 +73,7 @@ func TestASecondAnswerDecidesNothing(t *testing.T) {
 	})
 	inBothModes(t, func(t *testing.T, w *world) {
 		bg := context.Background()
-		begun(w, wf, "x", 0)
+		begin(w, wf, 0, perdure.ID("x"))
 		synctest.Wait()
 		codeless(t, w.eng.Suspend(bg, "x", "so that it takes none"))
 		for _, choice := range []string{"one", "two"} {
@@ -97,7 +97,7 @@ func TestOnlyTheSameDecisionMayBeRepeated(t *testing.T) {
 	})
 	inBothModes(t, func(t *testing.T, w *world) {
 		bg := context.Background()
-		begun(w, wf, "x", 0)
+		begin(w, wf, 0, perdure.ID("x"))
 		synctest.Wait()
 		decide := func(data string) error {
 			return w.eng.Decide(bg, "x", "ask", perdure.Decision{Choice: "pay", Data: []byte(data)})

@@ -391,7 +391,7 @@ func TestEventsAreToldOverACrashAtAnyTime(t *testing.T) {
 						return nil
 					}
 					reached = eventsOverCrash(t, &s, storetest.Plan{Call: call, Fault: fault})
-					s.judge(t, call, []string{"a", "b", "c", "d"})
+					judgeTold(t, &s, call, []string{"a", "b", "c", "d"})
 				})
 				if !reached || t.Failed() {
 					if call < 10 {
@@ -438,10 +438,10 @@ func eventsOverCrash(t *testing.T, s *subscriber, plan storetest.Plan) bool {
 	return len(faulty.Injected()) > 0
 }
 
-// judge says what is wrong with what the subscriber was told: every event is there,
+// judgeTold says what is wrong with what the subscriber was told: every event is there,
 // each begins again where it was not acknowledged, and none comes before the one
 // that precedes it.
-func (s *subscriber) judge(t *testing.T, call int, want []string) {
+func judgeTold(t *testing.T, s *subscriber, call int, want []string) {
 	t.Helper()
 	got := s.types()
 	at := -1 // in want, of the last one told
@@ -579,9 +579,7 @@ func TestAnEngineStopsWhileItsSubscriberFails(t *testing.T) {
 				if got := s.types(); slices.Contains(got, "b") {
 					t.Error("an event was told before the one that precedes it was taken")
 				}
-				s.mu.Lock()
 				s.do, s.told = nil, nil
-				s.mu.Unlock()
 				w.begin()
 				time.Sleep(time.Minute)
 				w.end()
@@ -733,10 +731,10 @@ func TestWorkflowCodeEmits(t *testing.T) {
 		})
 		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take), Linger: -1}, wf)
 		defer func() { w.end() }()
-		start(t, w, wf, 0, perdure.ID("x"))
+		start(w, wf, 0, perdure.ID("x"))
 		time.Sleep(time.Minute)
 		w.crash()
-		if _, err := outcomeOf(t, w, wf, "x"); err != nil {
+		if _, err := outcomeOf(w, wf, "x"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

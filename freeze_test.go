@@ -63,10 +63,10 @@ func TestStepsInFlightEndWhenARunIsSuspended(t *testing.T) {
 					_, err := perdure.Step(ctx, "last", step("last", 10*time.Second))
 					return out, err
 				})
-				w := clockwork(t, perdure.Options{Linger: -1}, wf)
+				w := worldWith(t, perdure.Options{Linger: -1}, wf)
 				defer func() { w.end() }()
 				began := time.Now()
-				start(t, w, wf, 0, perdure.ID("x"))
+				start(w, wf, 0, perdure.ID("x"))
 				time.Sleep(10 * time.Second)
 				if err := w.eng.Suspend(t.Context(), "x", "let me look"); err != nil {
 					t.Fatal(err)
@@ -91,7 +91,7 @@ func TestStepsInFlightEndWhenARunIsSuspended(t *testing.T) {
 					t.Fatal(err)
 				}
 				codeIs(t, w.eng.Resume(t.Context(), "x"), journal.CodeWrongState)
-				out, err := outcomeOf(t, w, wf, "x")
+				out, err := outcomeOf(w, wf, "x")
 				if slices.Sort(out); err != nil || !slices.Equal(out, []string{"long", "paid", "short", "slept"}) {
 					t.Errorf("%v, %v", out, err)
 				}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dag"
@@ -129,49 +128,6 @@ func liveTwice(t *testing.T, steps int, nameOf func(int) string) (allocated [2]u
 	return allocated
 }
 
-// A run may wait for many things at a time; none of them costs a look at all the others.
-//
-// spec: B-3, L-6, L-7, R-23
-func TestManyWaitsInOneRun(t *testing.T) {
-	many := 20_000
-	if testing.Short() {
-		many = 2_000
-	}
-	child := perdure.Define("child", func(_ context.Context, n int) (int, error) { return n, nil })
-	begin := map[string]func(ctx context.Context, i int) perdure.Awaitable{
-		"timers": func(ctx context.Context, i int) perdure.Awaitable {
-			return perdure.Timer(ctx, "t", time.Hour+time.Duration(i%1000)*time.Millisecond)
-		},
-		"waits":    func(ctx context.Context, _ int) perdure.Awaitable { return paid.Future(ctx) },
-		"children": func(ctx context.Context, i int) perdure.Awaitable { return child.Child(ctx, i) },
-	}
-	wf := perdure.Define("w", func(ctx context.Context, of string) (int, error) {
-		set, err := perdure.NewSet(ctx)
-		for i := 0; i < many && err == nil; i++ {
-			err = set.Add(begin[of](ctx, i))
-		}
-		n := 0
-		for ; err == nil && set.Len() > 0; n++ {
-			_, err = set.Next()
-		}
-		return n, err
-	})
-	for of := range begin {
-		t.Run(of, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, wf, child)
-				defer w.end()
-				begun(w, wf, of, of)
-				synctest.Wait()
-				if of == "waits" {
-					flood(w, numberOf(w, of), many, func(int) string { return "paid" })
-				}
-				gives(w, wf, of, many)
-			})
-		})
-	}
-}
-
 // A condition costs what it reads: however many variables the run has, one that reads
 // none or one of them allocates as much.
 //
@@ -204,7 +160,7 @@ func TestConditionCostsWhatItReads(t *testing.T) {
 			for n, allocated := range map[int]*uint64{10: &few, 3_000: &many} {
 				synctest.Test(t, func(t *testing.T) {
 					var m meter
-					w := clockwork(t, perdure.Options{}, judged(&m))
+					w := worldWith(t, perdure.Options{}, judged(&m))
 					defer w.end()
 					if _, err := w.eng.Start(context.Background(), "w", fmt.Append(nil, n), perdure.ID("x"), perdure.ModeSync); err != nil {
 						t.Fatal(err)

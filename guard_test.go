@@ -95,7 +95,9 @@ func places(bad func() error) map[string]func() (perdure.Definition, perdure.Opt
 	options := func(o perdure.Options) func() (perdure.Definition, perdure.Options) {
 		return func() (perdure.Definition, perdure.Options) {
 			return perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
-				return perdure.Step(ctx, "s", emits(nil, "a"), perdure.NoRetry)
+				return perdure.Step(ctx, "s", func(ctx context.Context) (string, error) {
+					return "", perdure.Emit(ctx, "a", 1)
+				}, perdure.NoRetry)
 			}), o
 		}
 	}
@@ -232,4 +234,24 @@ func TestCodeThatDoesNotReturnEndsNothingElse(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What Go exits a workflow with is its code's failure, not its end.
+//
+// spec: L-16
+func TestGoexitInWorkflowCode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			if n++; n == 1 {
+				runtime.Goexit()
+			}
+			return n, nil
+		})
+		w := newWorld(t, wf)
+		defer w.end()
+		if _, out, err := result(w, wf, 0); out != 2 || err != nil {
+			t.Fatal(out, err)
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -35,7 +36,13 @@ type world struct {
 // newWorld gives an empty database with an engine that runs.
 func newWorld(t *testing.T, workflows ...perdure.Definition) *world {
 	t.Helper()
-	w := &world{t: t, db: memory.New(), workflows: workflows}
+	return worldWith(t, perdure.Options{}, workflows...)
+}
+
+// worldWith gives an empty database with an engine of those options.
+func worldWith(t *testing.T, o perdure.Options, workflows ...perdure.Definition) *world {
+	t.Helper()
+	w := &world{t: t, db: memory.New(), workflows: workflows, opts: o}
 	w.opts.Build = "test"
 	w.begin()
 	return w
@@ -111,13 +118,20 @@ func (w *world) end() {
 	}
 }
 
-// history gives a run's journal and checks it.
-func (w *world) history(id string) []journal.Entry {
+// describe gives a run as it stands.
+func (w *world) describe(id string) perdure.Description {
 	w.t.Helper()
 	d, err := w.eng.Describe(context.Background(), id)
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return d
+}
+
+// history gives a run's journal and checks it.
+func (w *world) history(id string) []journal.Entry {
+	w.t.Helper()
+	d := w.describe(id)
 	entries, err := w.eng.History(context.Background(), id, 0, 0)
 	if err != nil {
 		w.t.Fatal(err)
@@ -128,17 +142,29 @@ func (w *world) history(id string) []journal.Entry {
 	return entries
 }
 
-// seen gives the notices of a kind.
-func (w *world) seen(kind observe.Kind) []observe.Notice {
+// told returns all notices so far.
+func (w *world) told() []observe.Notice {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return slices.Clone(w.notices)
+}
+
+// seen returns the notices of a kind.
+func (w *world) seen(kind observe.Kind) []observe.Notice {
 	var out []observe.Notice
-	for _, n := range w.notices {
+	for _, n := range w.told() {
 		if n.Kind == kind {
 			out = append(out, n)
 		}
 	}
 	return out
+}
+
+// forget drops the notices so far.
+func (w *world) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.notices = nil
 }
 
 // audit gives what is wrong with a run as the store has it: what must hold of

@@ -483,3 +483,8 @@ func TestFutureOfAnotherRunIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// An oddErr cannot always be compared.
+type oddErr struct{ v any }
+
+func (o oddErr) Error() string { return fmt.Sprint("odd ", o.v) }

@@ -3,7 +3,6 @@ package perdure_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -64,11 +63,6 @@ func hooked(t *testing.T, h *hook, opts perdure.Options, wfs ...perdure.Definiti
 	w.begin()
 	return w
 }
-
-// An oddErr cannot always be compared.
-type oddErr struct{ v any }
-
-func (o oddErr) Error() string { return fmt.Sprint("odd ", o.v) }
 
 // A start that a stopping engine could not make durable is not acknowledged.
 func TestStartTellsOnlyWhatIsDurableWhileTheEngineStops(t *testing.T) {

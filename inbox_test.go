@@ -35,15 +35,6 @@ func flood(w *world, number journal.Number, n int, name func(i int) string) {
 	}
 }
 
-func numberOf(w *world, id string) journal.Number {
-	w.t.Helper()
-	d, err := w.eng.Describe(context.Background(), id)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return d.Head.Number
-}
-
 // A look is what can be asked of an inbox.
 type look struct {
 	Has    bool
@@ -108,10 +99,10 @@ func TestLookingIntoTheInboxTakesNothingAndIsTheSameOnReplay(t *testing.T) {
 		{Has: true, All: []int{1}, Latest: 1, Any: true, Inbox: []string{"1:paid=1", "2:other=5"}},
 		{Has: true, All: []int{1, 2}, Latest: 2, Any: true, Inbox: []string{"1:paid=1", "2:other=5", "4:paid=2"}},
 	}
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		for _, crash := range []bool{false, true} {
 			id := fmt.Sprint(crash)
-			begun(w, wf, id, 0)
+			begin(w, wf, 0, perdure.ID(id))
 			next := func() {
 				send(w, perdure.NewSignal[string]("go"), id, "")
 				synctest.Wait()
@@ -129,7 +120,7 @@ func TestLookingIntoTheInboxTakesNothingAndIsTheSameOnReplay(t *testing.T) {
 			next()
 			next()
 			gives(w, wf, id, want)
-			if got := unread(w, id); len(got) != 3 {
+			if got := w.unread(id); len(got) != 3 {
 				t.Errorf("not taken are %v", got)
 			}
 		}
@@ -139,10 +130,10 @@ func TestLookingIntoTheInboxTakesNothingAndIsTheSameOnReplay(t *testing.T) {
 // spec
 func TestNewRunSeesTheMessagesThatWaitedForIt(t *testing.T) {
 	wf := perdure.Define("w", func(ctx context.Context, _ int) ([]int, error) { return paid.All(ctx) })
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		send(w, paid, "x", 1)
 		send(w, paid, "x", 2)
-		begun(w, wf, "x", 0)
+		begin(w, wf, 0, perdure.ID("x"))
 		gives(w, wf, "x", []int{1, 2})
 	}, wf)
 }
@@ -171,10 +162,10 @@ func TestTakenMessagesAreGoneForWaits(t *testing.T) {
 		left, err := paid.Wait(ctx)
 		return fmt.Sprint(first, second, left), err
 	})
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		for _, crash := range []bool{false, true} {
 			id := fmt.Sprint(crash)
-			begun(w, wf, id, 0)
+			begin(w, wf, 0, perdure.ID(id))
 			for i := range 3 {
 				send(w, paid, id, i)
 			}
@@ -214,7 +205,7 @@ func TestLargeInboxIsTakenAsAWhole(t *testing.T) {
 			}
 		}
 	})
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		synctest.Wait()
 		w.kill()
 		c, err := perdure.NewClient(context.Background(), w.db)
@@ -256,7 +247,7 @@ func TestLookingIntoALargeInboxSeesAllOfIt(t *testing.T) {
 		taken, _, err2 := paid.Latest(ctx)
 		return fmt.Sprint(inCode, "/", inStep, "/", taken), errors.Join(err, err2)
 	})
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		w.kill()
 		c, err := perdure.NewClient(context.Background(), w.db)
 		if err != nil {
@@ -299,8 +290,8 @@ func TestOrderHoldsInAnInboxThatIsNotInMemory(t *testing.T) {
 		codeIs(t, err, journal.CodeTimedOut)
 		return append(out, v), nil
 	})
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
-		run := begun(w, wf, "x", 0)
+	inBothModes(t, func(t *testing.T, w *world) {
+		run := begin(w, wf, 0, perdure.ID("x"))
 		synctest.Wait()
 		w.kill()
 		number, _ := journal.RunID(run.RunID()).Number(dbOf(w))
@@ -332,21 +323,21 @@ func TestCommandsAreHeardBehindManyMessages(t *testing.T) {
 		d, err := perdure.Park(ctx, "p", "why")
 		return d.Choice, err
 	})
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		bg := context.Background()
 		c, err := perdure.NewClient(bg, w.db)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range []string{"decided", "resumed", "cancelled"} {
-			begun(w, wf, id, 0)
+			begin(w, wf, 0, perdure.ID(id))
 			synctest.Wait()
 			if id != "decided" {
 				if err := w.eng.Suspend(bg, id, "later"); err != nil {
 					t.Fatal(err)
 				}
 			}
-			flood(w, numberOf(w, id), 2000, func(int) string { return "paid" })
+			flood(w, w.describe(id).Head.Number, 2000, func(int) string { return "paid" })
 		}
 		if err := c.Resume(bg, "resumed"); err != nil {
 			t.Fatal(err)
@@ -445,7 +436,7 @@ func TestManySignalsToOneRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, wf)
 		defer func() { w.end() }()
-		run := begun(w, wf, "x", 0)
+		run := begin(w, wf, 0, perdure.ID("x"))
 		synctest.Wait()
 		w.kill()
 		number, _ := run.RunID().Number(dbOf(w))
@@ -462,7 +453,7 @@ func TestManySignalsToOneRun(t *testing.T) {
 		if out, err := last.Result(ctx); err != nil || out != n {
 			t.Errorf("%d, %v", out, err)
 		}
-		if got := unread(w, "x"); len(got) != 0 {
+		if got := w.unread("x"); len(got) != 0 {
 			t.Errorf("not taken are %v", got)
 		}
 		if g.peak > 2*1024 {
@@ -535,7 +526,7 @@ func TestMessagesThatCameWithAnAnswerAreTakenOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 				send(w, paid, "x", 1)
-				begun(w, wf, "x", c.take)
+				begin(w, wf, c.take, perdure.ID("x"))
 				time.Sleep(5 * time.Minute)
 				if name == "a suspension" {
 					statusIs(w, "x", journal.Suspended)
@@ -547,6 +538,49 @@ func TestMessagesThatCameWithAnAnswerAreTakenOnce(t *testing.T) {
 				if !came.Load() || len(w.seen(observe.RunParked)) != len(w.seen(observe.RunResumed)) {
 					t.Error("nothing came, or the run was parked")
 				}
+			})
+		})
+	}
+}
+
+// A run may wait for many things at a time; none of them costs a look at all the others.
+//
+// spec: B-3, L-6, L-7, R-23
+func TestManyWaitsInOneRun(t *testing.T) {
+	many := 20_000
+	if testing.Short() {
+		many = 2_000
+	}
+	child := perdure.Define("child", func(_ context.Context, n int) (int, error) { return n, nil })
+	waits := map[string]func(ctx context.Context, i int) perdure.Awaitable{
+		"timers": func(ctx context.Context, i int) perdure.Awaitable {
+			return perdure.Timer(ctx, "t", time.Hour+time.Duration(i%1000)*time.Millisecond)
+		},
+		"waits":    func(ctx context.Context, _ int) perdure.Awaitable { return paid.Future(ctx) },
+		"children": func(ctx context.Context, i int) perdure.Awaitable { return child.Child(ctx, i) },
+	}
+	wf := perdure.Define("w", func(ctx context.Context, of string) (int, error) {
+		set, err := perdure.NewSet(ctx)
+		for i := 0; i < many && err == nil; i++ {
+			err = set.Add(waits[of](ctx, i))
+		}
+		n := 0
+		for ; err == nil && set.Len() > 0; n++ {
+			_, err = set.Next()
+		}
+		return n, err
+	})
+	for of := range waits {
+		t.Run(of, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, wf, child)
+				defer w.end()
+				begin(w, wf, of, perdure.ID(of))
+				synctest.Wait()
+				if of == "waits" {
+					flood(w, w.describe(of).Head.Number, many, func(int) string { return "paid" })
+				}
+				gives(w, wf, of, many)
 			})
 		})
 	}

@@ -182,7 +182,7 @@ func TestRunsHaveThePatternOfTheirWorkflow(t *testing.T) {
 		tcc := perdure.Define("tcc", nothing, perdure.PatternTCC)
 		code := perdure.Define("code", nothing, perdure.PatternWorkflow)
 		knock := perdure.NewSignal[int]("knock")
-		w := clockwork(t, perdure.Options{}, saga, tcc, code, perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
+		w := worldWith(t, perdure.Options{}, saga, tcc, code, perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
 			return saga.Child(ctx, 0, perdure.ID("child")).Await(ctx)
 		}))
 		defer w.end()
@@ -212,7 +212,7 @@ func TestRunsHaveThePatternOfTheirWorkflow(t *testing.T) {
 			if err == nil {
 				_, err = run.Result(ctx)
 			}
-			if d := describe(t, w, id); err != nil || d.Head.Pattern != want || d.State.Pattern != want {
+			if d := w.describe(id); err != nil || d.Head.Pattern != want || d.State.Pattern != want {
 				t.Errorf("run %s is a %v, and %v, want %v; %v", id, d.Head.Pattern, d.State.Pattern, want, err)
 			}
 		}

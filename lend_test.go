@@ -143,13 +143,13 @@ func TestATimerIsCancelledThatBlockedCodeHasNotComeTo(t *testing.T) {
 		w.begin()
 		time.Sleep(10 * time.Minute)
 		close(blocks)
-		if out, err := outcomeOf(t, w, wf, "x"); out != string(perdure.CodeCancelled) || err != nil || time.Since(began) > 15*time.Minute {
+		if out, err := outcomeOf(w, wf, "x"); out != string(perdure.CodeCancelled) || err != nil || time.Since(began) > 15*time.Minute {
 			t.Errorf("it gives %q, %v after %v", out, err, time.Since(began))
 		}
 		if n := w.seen(observe.TurnLent); len(n) != 1 {
 			t.Errorf("told: %+v", n)
 		}
-		if d := describe(t, w, "x"); len(d.Unread) > 0 {
+		if d := w.describe("x"); len(d.Unread) > 0 {
 			t.Errorf("unread: %v", d.Unread)
 		}
 	})
@@ -291,4 +291,33 @@ func TestOrderHoldsOnABusyMachine(t *testing.T) {
 	if n := w.seen(observe.TurnLent); len(n) != 0 {
 		t.Errorf("%d turns were lent, first: %+v", len(n), n[0])
 	}
+}
+
+// A workflow that blocks outside the engine keeps its own branches from going
+// on only for a while.
+func TestTurnIsLent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Add(1)
+				perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
+					defer wg.Done()
+					return perdure.Step(ctx, "s", work("s", time.Second, nil))
+				})
+			}
+			wg.Wait() // outside the engine
+			return perdure.Step(ctx, "end", work("end", 0, nil))
+		})
+		w := newWorld(t, wf)
+		defer w.end()
+		run, _, err := result(w, wf, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := w.seen(observe.TurnLent); len(n) != 1 || !strings.Contains(n[0].Reason, "after b#3") {
+			t.Errorf("told: %+v", n)
+		}
+		w.history(run.ID())
+	})
 }

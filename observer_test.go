@@ -480,7 +480,7 @@ func TestTheStartOfARunIsToldOnceWhoeverStartsIt(t *testing.T) {
 		w.end()
 		for _, id := range []string{"here", "client", "signalled", "client-signalled", "unknown", "client-unknown", "cancelled"} {
 			var kinds []observe.Kind
-			for _, n := range w.notices {
+			for _, n := range w.told() {
 				if n.WorkflowID == id && (n.Kind == observe.RunStarted || n.Kind == observe.RunEnded || n.Kind == observe.RunClaimed) {
 					kinds = append(kinds, n.Kind)
 				}
@@ -490,8 +490,8 @@ func TestTheStartOfARunIsToldOnceWhoeverStartsIt(t *testing.T) {
 				t.Errorf("of %s was told %q", id, kinds)
 			}
 		}
-		for i, n := range w.notices {
-			if n.Kind == observe.RunClaimed && !slices.ContainsFunc(w.notices[:i], func(m observe.Notice) bool {
+		for i, n := range w.told() {
+			if n.Kind == observe.RunClaimed && !slices.ContainsFunc(w.told()[:i], func(m observe.Notice) bool {
 				return m.Kind == observe.RunStarted && m.Run == n.Run
 			}) {
 				t.Errorf("%s was told as claimed before it was told as started", n.WorkflowID)
@@ -541,7 +541,7 @@ func TestAnObserverTakesOnlyTheKindsItWantsAndOneThatPanicsDisturbsNobody(t *tes
 		if got := seen["none"]; got != nil {
 			t.Errorf("the third saw %q", got)
 		}
-		if !slices.Equal(seen["panics"], seen["all"]) || len(seen["all"]) != len(w.notices) || len(seen["all"]) < 6 {
+		if !slices.Equal(seen["panics"], seen["all"]) || len(seen["all"]) != len(w.told()) || len(seen["all"]) < 6 {
 			t.Errorf("one that panics saw %q, the last one %q", seen["panics"], seen["all"])
 		}
 	})

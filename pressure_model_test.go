@@ -172,7 +172,7 @@ func flowRulesOfNone() flowRules {
 		model: func([]flowCall, int) (int, bool) { return 0, true },
 		answered: func(u *flowUsage, h flowCall) {
 			u.met["cannot be"]++
-			if perdureCode(h.err) != journal.CodeInvalid {
+			if journal.CodeOf(h.err) != journal.CodeInvalid {
 				u.fault("it says %v", h.err)
 			}
 		},
@@ -317,7 +317,7 @@ func flowRulesOfBreaker(failures int, recovery time.Duration, successes int) flo
 
 // somePressure gives one of any kind, now and then one that cannot be.
 func somePressure(rng *rand.Rand) perdure.Pressure {
-	n := func(most int) int { return rng.IntN(most+2) - btoi(rng.IntN(10) == 0) }
+	n := func(most int) int { return rng.IntN(most+2) - rng.IntN(10)/9 } // now and then one too few
 	some := func(x float64) float64 { return x * float64(rng.IntN(2)) }
 	switch rng.IntN(5) {
 	case 0:

@@ -210,13 +210,13 @@ func TestPressuresThatCannotBe(t *testing.T) {
 		{perdure.Breaker{Successes: -1}, "Successes is -1"},
 	} {
 		err := c.p.(interface{ Validate() error }).Validate()
-		if perdureCode(err) != journal.CodeInvalid || !strings.Contains(err.Error(), c.says) {
+		if journal.CodeOf(err) != journal.CodeInvalid || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%T%+v: %v, want %s", c.p, c.p, err, c.says)
 			continue
 		}
 		f := c.p.Begin()
 		endIn(f, "sf", 0)
-		if _, got := f.Room(0, flowBegan); perdureCode(got) != journal.CodeInvalid || got.Error() != err.Error() {
+		if _, got := f.Room(0, flowBegan); journal.CodeOf(got) != journal.CodeInvalid || got.Error() != err.Error() {
 			t.Errorf("%T%+v: one begins with %v, want %v", c.p, c.p, got, err)
 		}
 	}

@@ -86,7 +86,7 @@ func TestPressuresAreRegisteredOnce(t *testing.T) {
 		{"adaptive", perdure.AtMost(1), journal.CodeDuplicate},
 	} {
 		err := perdure.RegisterPressure(c.name, c.p)
-		if perdureCode(err) != c.code {
+		if journal.CodeOf(err) != c.code {
 			t.Errorf("%s: %v, want %s", c.name, err, c.code)
 		}
 		if c.name == "moody" && !errors.Is(err, errOdd) {
@@ -216,7 +216,7 @@ func TestConfigurationsOfPressuresThatCannotBe(t *testing.T) {
 		{config{Strategy: "three", ErrorRateThreshold: math.NaN()}, "three has no error_rate_threshold"},
 	} {
 		p, err := c.config.Pressure()
-		if p != nil || perdureCode(err) != journal.CodeInvalid || !strings.Contains(err.Error(), c.says) {
+		if p != nil || journal.CodeOf(err) != journal.CodeInvalid || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v %v, want %s", c.config, p, err, c.says)
 		}
 	}

@@ -28,7 +28,7 @@ func TestBytesThatCodeSetsAreKeptAsTheyAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, wf)
 		defer w.end()
-		out, err := begin(t, w, wf, []byte("x"), perdure.ID("w")).Result(t.Context())
+		out, err := begin(w, wf, []byte("x"), perdure.ID("w")).Result(t.Context())
 		if err != nil || !bytes.Equal(out, raw) || !bytes.Equal(seen, raw) {
 			t.Errorf("it gives %q and has seen %q, %v", out, seen, err)
 		}

@@ -82,7 +82,7 @@ var doers = map[string]doer{
 			opts = append(opts, perdure.Added)
 		}
 		_, err := perdure.NewSignal[int](name).Wait(ctx, append(opts, perdure.Within(time.Second))...)
-		if perdureCode(err) == journal.CodeTimedOut {
+		if journal.CodeOf(err) == journal.CodeTimedOut {
 			err = nil
 		}
 		return err
@@ -115,7 +115,7 @@ func renaming(l *list, d doer, ops []string, opts ...perdure.WorkflowOption) per
 }
 
 // onwards sends run x onward.
-func (w *world) onwards() {
+func onwards(w *world) {
 	w.t.Helper()
 	if _, err := onward.Send(context.Background(), w.eng, "x", 1); err != nil {
 		w.t.Fatal(err)
@@ -158,7 +158,7 @@ func TestOperationThatIsNewBeforeRecordedOnesIsDecided(t *testing.T) {
 					}
 					time.Sleep(time.Hour)
 					w.deploy("second", append(children, renaming(&after, d, c.now, c.opts...))...)
-					w.onwards()
+					onwards(w)
 					if now := w.statusOf("x"); (now == journal.Suspended) != c.suspends {
 						t.Fatalf("the run is %v", now)
 					}
@@ -178,7 +178,7 @@ func TestOperationThatIsNewBeforeRecordedOnesIsDecided(t *testing.T) {
 						time.Sleep(time.Hour)
 					}
 					w.crash() // what was decided stands
-					w.onwards()
+					onwards(w)
 					if d, err := w.eng.Describe(context.Background(), "x"); d.Head.Status != journal.Completed || err != nil {
 						t.Fatal(d.Head.Status, d.Why, err)
 					}
@@ -216,7 +216,7 @@ func TestResumeDecidesForABuild(t *testing.T) {
 				now = third
 			}
 			w.deploy(name, renaming(&after, doers["step"], now))
-			w.onwards()
+			onwards(w)
 			w.crash()
 			time.Sleep(time.Minute)
 			if d, err := w.eng.Describe(context.Background(), "x"); d.Head.Status != journal.Suspended || !strings.Contains(d.Why, fmt.Sprintf("step %q", name)) || err != nil {
@@ -271,7 +271,7 @@ func TestWhatIsOnlyShownMayBeAddedAnywhere(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		w.deploy("second", code(true))
-		w.onwards()
+		onwards(w)
 		d, err := w.eng.Describe(context.Background(), "x")
 		if d.Head.Status != journal.Completed || d.State.Attributes["region"] != "eu" || err != nil {
 			t.Error(d.Head.Status, d.Why, d.State.Attributes, err)
@@ -292,7 +292,7 @@ func TestDescribeListsWhatABuildDoesNotUse(t *testing.T) {
 		unused := func(want ...string) {
 			t.Helper()
 			for range 2 {
-				w.onwards()
+				onwards(w)
 				if d, err := w.eng.Describe(context.Background(), "x"); err != nil || !slices.Equal(d.State.Unused, want) {
 					t.Errorf("unused are %q, want %q, %v", d.State.Unused, want, err)
 				}

@@ -82,12 +82,12 @@ func TestStaleRunsAreListed(t *testing.T) {
 			return wf.Child(ctx, "sleeps", perdure.ID("kid")).Await(ctx)
 		})
 		o.Drain = -1
-		w := clockwork(t, o, wf, parent)
+		w := worldWith(t, o, wf, parent)
 		defer func() { w.end() }()
 		for what := range waits {
-			start(t, w, wf, what, perdure.ID(what))
+			start(w, wf, what, perdure.ID(what))
 		}
-		start(t, w, parent, 0, perdure.ID("parent"))
+		start(w, parent, 0, perdure.ID("parent"))
 		if _, err := w.eng.Start(context.Background(), "unknown", nil, perdure.ID("unknown")); err != nil {
 			t.Fatal(err)
 		}
@@ -139,15 +139,15 @@ func TestRunThatWaitsForASlotIsNotStale(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			return perdure.Step(ctx, "s", work("s", 9*time.Hour, nil))
 		})
-		w := clockwork(t, perdure.Options{Capacity: 1, Drain: -1}, wf)
+		w := worldWith(t, perdure.Options{Capacity: 1, Drain: -1}, wf)
 		defer w.end()
-		start(t, w, wf, 0, perdure.ID("first"))
-		start(t, w, wf, 0, perdure.ID("second"))
+		start(w, wf, 0, perdure.ID("first"))
+		start(w, wf, 0, perdure.ID("second"))
 		time.Sleep(5 * time.Hour)
 		if got := staleOf(t, w.eng.Client, 0); len(got) != 1 || got["first"] == "" {
 			t.Errorf("%v", got)
 		}
-		if d := describe(t, w, "second"); d.Why != "it waits for an engine with a free slot" {
+		if d := w.describe("second"); d.Why != "it waits for an engine with a free slot" {
 			t.Error(d.Why)
 		}
 	})
@@ -183,11 +183,11 @@ func TestParkedRunsAreListed(t *testing.T) {
 			}
 			return "", perdure.Sleep(ctx, 100*time.Hour)
 		}, perdure.Replays{Attempts: 2, First: time.Second})
-		w := clockwork(t, o, wf)
+		w := worldWith(t, o, wf)
 		defer func() { w.end() }()
 		all := []string{"asks", "asks-twice", "fails", "panics", "sleeps", "suspended", "suspended-silently"}
 		for _, what := range all {
-			start(t, w, wf, what, perdure.ID(what))
+			start(w, wf, what, perdure.ID(what))
 		}
 		if err := w.eng.Suspend(context.Background(), "suspended", "look at this"); err != nil {
 			t.Fatal(err)
@@ -240,7 +240,7 @@ func TestParkedRunsAreListed(t *testing.T) {
 		if err != nil || len(parked) != 3 {
 			t.Errorf("%d are parked, %v", len(parked), err)
 		}
-		if out, err := outcomeOf(t, w, wf, "asks"); out != "yes" || err != nil {
+		if out, err := outcomeOf(w, wf, "asks"); out != "yes" || err != nil {
 			t.Error(out, err)
 		}
 	})
@@ -269,19 +269,19 @@ func TestVersionsThatOpenRunsNeed(t *testing.T) {
 			}
 		}
 		v1 := perdure.Define("w", code(1))
-		w := clockwork(t, o, v1)
+		w := worldWith(t, o, v1)
 		defer func() { w.end() }()
-		start(t, w, v1, true, perdure.ID("old"))
-		start(t, w, v1, false, perdure.ID("old-ended"))
+		start(w, v1, true, perdure.ID("old"))
+		start(w, v1, false, perdure.ID("old-ended"))
 		time.Sleep(10 * time.Minute)
 		w.end()
 		w.db = w.db.Reopen()
 		v2, other := perdure.Define("w", code(2)), perdure.Define("other", code(2))
 		w.workflows, w.opts.Build = []perdure.Definition{v2, other}, "test2"
 		w.begin()
-		start(t, w, v2, true, perdure.ID("new"))
-		start(t, w, v2, true, perdure.ID("newer"))
-		start(t, w, other, true, perdure.ID("else"))
+		start(w, v2, true, perdure.ID("new"))
+		start(w, v2, true, perdure.ID("newer"))
+		start(w, other, true, perdure.ID("else"))
 		versions := func(workflow string, want ...string) {
 			t.Helper()
 			all, err := w.eng.Versions(context.Background(), workflow)
@@ -292,7 +292,7 @@ func TestVersionsThatOpenRunsNeed(t *testing.T) {
 			for _, m := range all {
 				ids := []string{}
 				for _, run := range m.Runs {
-					ids = append(ids, describe(t, w, string(run)).Head.WorkflowID)
+					ids = append(ids, w.describe(string(run)).Head.WorkflowID)
 				}
 				got = append(got, fmt.Sprint(m.Change, m.Version, " ", strings.Join(ids, ",")))
 			}
@@ -329,7 +329,7 @@ func TestUnfinishedRunsGoOnByThemselves(t *testing.T) {
 			_, err = perdure.Step(ctx, "b", work("b", time.Duration(i%3)*time.Minute, nil))
 			return i, err
 		})
-		w := clockwork(t, perdure.Options{Drain: -1, Capacity: 400}, wf)
+		w := worldWith(t, perdure.Options{Drain: -1, Capacity: 400}, wf)
 		for i := range n {
 			if _, err := wf.Start(context.Background(), w.eng, i); err != nil {
 				t.Fatal(err)
@@ -341,7 +341,7 @@ func TestUnfinishedRunsGoOnByThemselves(t *testing.T) {
 		}
 		defer func() { w.end() }()
 		time.Sleep(2 * time.Hour)
-		if got := count(t, w); got[journal.Completed] != n {
+		if got := w.count(); got[journal.Completed] != n {
 			t.Errorf("at last: %v", got)
 		}
 	})
@@ -367,14 +367,14 @@ func TestARunThatWasSuspendedTwiceIsResumedOnce(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		if d := describe(t, w, "x"); d.Head.Status != journal.Suspended {
+		if d := w.describe("x"); d.Head.Status != journal.Suspended {
 			t.Fatalf("it is %v", d.Head.Status)
 		}
 		if err := w.eng.Resume(ctx, "x"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if d := describe(t, w, "x"); d.Head.Status != journal.Waiting {
+		if d := w.describe("x"); d.Head.Status != journal.Waiting {
 			t.Errorf("resumed, it is %v: %s", d.Head.Status, d.Why)
 		}
 	})

@@ -50,14 +50,14 @@ func waiter(begun *atomic.Int64) *perdure.Workflow[int, int] {
 }
 
 // count counts runs by status.
-func count(t *testing.T, w *world) map[journal.Status]int {
-	t.Helper()
+func (w *world) count() map[journal.Status]int {
+	w.t.Helper()
 	out := map[journal.Status]int{}
 	q := perdure.Query{Limit: 1000}
 	for {
 		heads, next, err := w.eng.Find(context.Background(), q)
 		if err != nil {
-			t.Fatal(err)
+			w.t.Fatal(err)
 		}
 		for _, h := range heads {
 			out[h.Status]++
@@ -139,12 +139,12 @@ func TestManyTimersAtOneInstant(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if got := count(t, w); got[journal.Waiting] != n {
+		if got := w.count(); got[journal.Waiting] != n {
 			t.Fatalf("asleep: %v", got)
 		}
 		time.Sleep(24*time.Hour + time.Nanosecond)
 		synctest.Wait()
-		if got := count(t, w); got[journal.Completed] != n || len(got) != 1 {
+		if got := w.count(); got[journal.Completed] != n || len(got) != 1 {
 			t.Errorf("after their time: %v", got)
 		}
 		if early.Load() > 0 || late.Load() > 0 {
@@ -165,14 +165,14 @@ func TestRestingRunsHoldNothing(t *testing.T) {
 	eachLinger(t, func(t *testing.T, o perdure.Options) {
 		var slept, waited atomic.Int64
 		sleeps, waits := sleeper(&slept), waiter(&waited)
-		w := clockwork(t, o, sleeps, waits)
+		w := worldWith(t, o, sleeps, waits)
 		defer func() { w.end() }()
 		synctest.Wait()
 		before := runtime.NumGoroutine()
 		const n = 1000
 		for i := range n {
-			start(t, w, sleeps, int(2*time.Hour/time.Millisecond))
-			start(t, w, waits, 0, perdure.ID(fmt.Sprint("w", i)))
+			start(w, sleeps, int(2*time.Hour/time.Millisecond))
+			start(w, waits, 0, perdure.ID(fmt.Sprint("w", i)))
 		}
 		time.Sleep(time.Minute)
 		if more := runtime.NumGoroutine() - before; more > 20 {
@@ -194,7 +194,7 @@ func TestRestingRunsHoldNothing(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		if got := count(t, w); got[journal.Completed] != 2*n {
+		if got := w.count(); got[journal.Completed] != 2*n {
 			t.Errorf("at last: %v", got)
 		}
 		if slept.Load() != 2*n || waited.Load() != 2*n {
@@ -247,9 +247,7 @@ func TestRestingRunsTakeNoMemory(t *testing.T) {
 			synctest.Wait()
 		}
 		heap := func() int64 {
-			w.mu.Lock()
-			w.notices = nil
-			w.mu.Unlock()
+			w.forget()
 			runtime.GC()
 			runtime.GC()
 			var m runtime.MemStats
@@ -342,7 +340,7 @@ func TestSweepAlone(t *testing.T) {
 					const n = 200
 					var runs []*perdure.Run[span]
 					for i := range n { // the first is the one that is due first
-						runs = append(runs, start(t, w, wf, int((time.Hour+time.Duration(i)*7919*time.Millisecond)/time.Millisecond)))
+						runs = append(runs, start(w, wf, int((time.Hour+time.Duration(i)*7919*time.Millisecond)/time.Millisecond)))
 					}
 					before, began := calls.Calls(storetest.Claim), time.Now()
 					every := sweep
@@ -404,12 +402,12 @@ func TestClockJumps(t *testing.T) {
 				var due time.Time
 				life(t, func(w *world, wf *perdure.Workflow[int, span]) {
 					time.Sleep(24 * time.Hour) // so that the next life begins a day ago
-					start(t, w, wf, int(time.Hour/time.Millisecond), perdure.ID("x"))
+					start(w, wf, int(time.Hour/time.Millisecond), perdure.ID("x"))
 					due = time.Now().Add(time.Hour)
 					time.Sleep(30 * time.Minute)
 				})
 				life(t, func(w *world, wf *perdure.Workflow[int, span]) {
-					_, err := outcomeOf(t, w, wf, "x")
+					_, err := outcomeOf(w, wf, "x")
 					switch wait := time.Until(due); {
 					case err != nil:
 						t.Error(err)
@@ -439,14 +437,14 @@ func TestWaitingRunsGiveTheirSlotsUp(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var begun atomic.Int64
 				wf := waiter(&begun)
-				w := clockwork(t, o, wf)
+				w := worldWith(t, o, wf)
 				defer func() { w.end() }()
 				const n = 40
 				for i := range n {
-					start(t, w, wf, 0, perdure.ID(fmt.Sprint(i)))
+					start(w, wf, 0, perdure.ID(fmt.Sprint(i)))
 				}
 				time.Sleep(time.Minute)
-				if got := count(t, w); got[journal.Waiting] != n {
+				if got := w.count(); got[journal.Waiting] != n {
 					t.Errorf("after a minute: %v", got)
 				}
 				for i := range n {
@@ -455,7 +453,7 @@ func TestWaitingRunsGiveTheirSlotsUp(t *testing.T) {
 					}
 				}
 				time.Sleep(time.Minute)
-				if got := count(t, w); got[journal.Completed] != n {
+				if got := w.count(); got[journal.Completed] != n {
 					t.Errorf("after another minute: %v", got)
 				}
 			})
@@ -481,7 +479,7 @@ func TestOperatorsReachRestingRuns(t *testing.T) {
 		"resumed after its time": {func(t *testing.T, w *world, c *perdure.Client) error {
 			err := c.Suspend(context.Background(), "x", "look")
 			time.Sleep(5 * time.Hour)
-			if d := describe(t, w, "x"); d.Head.Status != journal.Suspended || d.Why != "parked: look" || !d.Head.Wake.IsZero() {
+			if d := w.describe("x"); d.Head.Status != journal.Suspended || d.Why != "parked: look" || !d.Head.Wake.IsZero() {
 				t.Errorf("%v %q, due %v", d.Head.Status, d.Why, d.Head.Wake)
 			}
 			return errors.Join(err, c.Resume(context.Background(), "x"))
@@ -508,9 +506,9 @@ func TestOperatorsReachRestingRuns(t *testing.T) {
 				eachLinger(t, func(t *testing.T, o perdure.Options) {
 					var begun atomic.Int64
 					wf := sleeper(&begun)
-					w := clockwork(t, o, wf)
+					w := worldWith(t, o, wf)
 					defer func() { w.end() }()
-					start(t, w, wf, int(time.Hour/time.Millisecond), perdure.ID("x"))
+					start(w, wf, int(time.Hour/time.Millisecond), perdure.ID("x"))
 					time.Sleep(30 * time.Minute)
 					client := w.eng.Client
 					if outside {
@@ -522,7 +520,7 @@ func TestOperatorsReachRestingRuns(t *testing.T) {
 					if err := c.do(t, w, client); err != nil {
 						t.Fatal(err)
 					}
-					got, err := outcomeOf(t, w, wf, "x")
+					got, err := outcomeOf(w, wf, "x")
 					switch {
 					case c.is != "":
 						codeIs(t, err, c.is)
@@ -543,11 +541,11 @@ func TestStartFindsARestingRun(t *testing.T) {
 	eachLinger(t, func(t *testing.T, o perdure.Options) {
 		var begun atomic.Int64
 		wf := sleeper(&begun)
-		w := clockwork(t, o, wf)
+		w := worldWith(t, o, wf)
 		defer func() { w.end() }()
-		first := start(t, w, wf, int(time.Hour/time.Millisecond), perdure.ID("x"))
+		first := start(w, wf, int(time.Hour/time.Millisecond), perdure.ID("x"))
 		time.Sleep(30 * time.Minute)
-		again := start(t, w, wf, 5, perdure.ID("x"))
+		again := start(w, wf, 5, perdure.ID("x"))
 		if again.New() || again.RunID() != first.RunID() || begun.Load() != 1 {
 			t.Errorf("new %v, run %v, begun %d times", again.New(), again.RunID(), begun.Load())
 		}
@@ -605,7 +603,7 @@ func TestEnginesComeAndGoWhileRunsRest(t *testing.T) {
 				}
 				return n, nil
 			})
-			w := clockwork(t, perdure.Options{Linger: linger, Capacity: 1 + rng.IntN(60)}, wf)
+			w := worldWith(t, perdure.Options{Linger: linger, Capacity: 1 + rng.IntN(60)}, wf)
 			defer func() { w.end() }()
 			const n = 50
 			for i := range n {
@@ -628,7 +626,7 @@ func TestEnginesComeAndGoWhileRunsRest(t *testing.T) {
 			}
 			time.Sleep(2 * time.Minute)
 			for i := range n {
-				if d := describe(t, w, fmt.Sprint(i)); d.Head.Status != journal.Completed {
+				if d := w.describe(fmt.Sprint(i)); d.Head.Status != journal.Completed {
 					t.Errorf("seed %d, round %d: run %d is %v: %s %v", seed, round, i, d.Head.Status, d.Why, d.State.Failure)
 				}
 				w.history(fmt.Sprint(i))
@@ -653,10 +651,10 @@ func TestRunLeavesMemoryWhenItsContextIsOver(t *testing.T) {
 			}
 			return goSignal.Wait(ctx)
 		})
-		w := clockwork(t, perdure.Options{Linger: -1}, wf)
+		w := worldWith(t, perdure.Options{Linger: -1}, wf)
 		defer func() { w.end() }()
-		start(t, w, wf, 0, perdure.ID("x"))
-		owned := func() bool { return describe(t, w, "x").Head.Owner != 0 }
+		start(w, wf, 0, perdure.ID("x"))
+		owned := func() bool { return w.describe("x").Head.Owner != 0 }
 		if time.Sleep(time.Minute); !owned() || begun.Load() != 1 {
 			t.Errorf("it left, and nobody hears its context end")
 		}
@@ -668,7 +666,7 @@ func TestRunLeavesMemoryWhenItsContextIsOver(t *testing.T) {
 				t.Error("it stays without a reason")
 			}
 		}
-		if out, err := outcomeOf(t, w, wf, "x"); out != 1 || err != nil || begun.Load() != 2 {
+		if out, err := outcomeOf(w, wf, "x"); out != 1 || err != nil || begun.Load() != 2 {
 			t.Error(out, err, begun.Load())
 		}
 	})
@@ -746,7 +744,7 @@ func TestClaimKeepsItsSlots(t *testing.T) {
 		defer w.end()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if got := count(t, w); got[journal.Completed] != 4 || !started || own.most.Load() != 2 {
+		if got := w.count(); got[journal.Completed] != 4 || !started || own.most.Load() != 2 {
 			t.Errorf("%v, %d in memory at a time", got, own.most.Load())
 		}
 	})

@@ -17,7 +17,7 @@ import (
 
 // again ends the engine and begins another one on the same store, as a later build or
 // another service would.
-func (w *world) again(o perdure.Options, workflows ...perdure.Definition) {
+func again(w *world, o perdure.Options, workflows ...perdure.Definition) {
 	w.t.Helper()
 	w.end()
 	o.Build = "another"
@@ -44,12 +44,12 @@ func keeping(d time.Duration) perdure.Options {
 func TestRetentionIsOfWhoKnowsTheWorkflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger, other := endingAs("ledger", perdure.Retention{Period: -1}), endingAs("other")
-		w := clockwork(t, keeping(time.Hour), ledger, other)
+		w := worldWith(t, keeping(time.Hour), ledger, other)
 		defer func() { w.end() }()
-		start(t, w, ledger, "complete", perdure.ID("for-ever"), perdure.Dedup(0))
-		start(t, w, other, "complete", perdure.ID("for-an-hour"), perdure.Dedup(0))
+		start(w, ledger, "complete", perdure.ID("for-ever"), perdure.Dedup(0))
+		start(w, other, "complete", perdure.ID("for-an-hour"), perdure.Dedup(0))
 		time.Sleep(time.Minute)
-		w.again(keeping(time.Minute), endingAs("stranger"))
+		again(w, keeping(time.Minute), endingAs("stranger"))
 		time.Sleep(58 * time.Minute)
 		w.purged(0)
 		time.Sleep(2 * time.Minute)
@@ -68,7 +68,7 @@ func TestRetentionIsThatOfTheStart(t *testing.T) {
 	eachLinger(t, func(t *testing.T, o perdure.Options) {
 		o.CleanUp, o.Retention = -1, perdure.Retention{Period: time.Hour}
 		open := endingAs("open")
-		w := clockwork(t, o, open)
+		w := worldWith(t, o, open)
 		defer func() { w.end() }()
 		for i := range 3 {
 			if _, err := w.eng.Start(context.Background(), "open", []byte(`"stay"`), perdure.ID(fmt.Sprint("old", i)), perdure.Dedup(0)); err != nil {
@@ -76,7 +76,7 @@ func TestRetentionIsThatOfTheStart(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		w.again(keeping(24*time.Hour), open)
+		again(w, keeping(24*time.Hour), open)
 		if _, err := w.eng.Start(context.Background(), "open", []byte(`"stay"`), perdure.ID("new"), perdure.Dedup(0)); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestRetentionIsThatOfTheStart(t *testing.T) {
 // spec: P-3
 func TestRetentionOfWhatStrangersStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := clockwork(t, keeping(time.Minute), endingAs("stranger"))
+		w := worldWith(t, keeping(time.Minute), endingAs("stranger"))
 		defer func() { w.end() }()
 		client, err := perdure.NewClient(t.Context(), w.db.Beside())
 		if err != nil {
@@ -113,9 +113,9 @@ func TestRetentionOfWhatStrangersStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		w.again(keeping(2*time.Hour), endingAs("late"))
+		again(w, keeping(2*time.Hour), endingAs("late"))
 		time.Sleep(time.Minute)
-		w.again(keeping(time.Minute), endingAs("stranger"))
+		again(w, keeping(time.Minute), endingAs("stranger"))
 		time.Sleep(time.Hour + 58*time.Minute)
 		w.purged(0)
 		time.Sleep(2 * time.Minute)
@@ -135,14 +135,7 @@ func TestFailedCleanUpIsTold(t *testing.T) {
 		w.begin()
 		defer w.end()
 		time.Sleep(10*time.Hour + time.Minute)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		var told []observe.Notice
-		for _, n := range w.notices {
-			if n.Kind == observe.PurgeFailed {
-				told = append(told, n)
-			}
-		}
+		told := w.seen(observe.PurgeFailed)
 		if len(told) != 1 || told[0].Err == "" {
 			t.Errorf("told: %+v", told)
 		}

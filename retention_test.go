@@ -109,10 +109,10 @@ func TestRunsAreKeptAsLongAsIsSaid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				wf := endingAs("w", c.options...)
-				w := clockwork(t, perdure.Options{Retention: c.engine, Sweep: 10 * time.Minute}, wf, endingAs("open"))
+				w := worldWith(t, perdure.Options{Retention: c.engine, Sweep: 10 * time.Minute}, wf, endingAs("open"))
 				defer func() { w.end() }()
 				for _, how := range hows {
-					start(t, w, wf, how, perdure.ID(how), perdure.Dedup(0))
+					start(w, wf, how, perdure.ID(how), perdure.Dedup(0))
 				}
 				for _, how := range []string{"stay", "park"} {
 					if _, err := w.eng.Start(context.Background(), "open", []byte(fmt.Sprintf("%q", how)), perdure.ID(how)); err != nil {
@@ -158,17 +158,17 @@ func TestPurgeByHand(t *testing.T) {
 	eachLinger(t, func(t *testing.T, o perdure.Options) {
 		o.CleanUp, o.Retention = -1, perdure.Retention{Period: time.Hour}
 		wf, open := endingAs("w"), endingAs("open")
-		w := clockwork(t, o, wf, open)
+		w := worldWith(t, o, wf, open)
 		defer func() { w.end() }()
 		const n = 350
 		for i := range n {
-			start(t, w, wf, "complete", perdure.ID(fmt.Sprint("free", i)), perdure.Dedup(0))
+			start(w, wf, "complete", perdure.ID(fmt.Sprint("free", i)), perdure.Dedup(0))
 		}
-		start(t, w, wf, "complete") // under an ID of its own
-		start(t, w, wf, "complete", perdure.ID("stands"))
-		start(t, w, wf, "complete", perdure.ID("stands-longer"), perdure.Dedup(10*day))
-		start(t, w, open, "stay", perdure.ID("stay"))
-		start(t, w, open, "park", perdure.ID("park"))
+		start(w, wf, "complete") // under an ID of its own
+		start(w, wf, "complete", perdure.ID("stands"))
+		start(w, wf, "complete", perdure.ID("stands-longer"), perdure.Dedup(10*day))
+		start(w, open, "stay", perdure.ID("stay"))
+		start(w, open, "park", perdure.ID("park"))
 		purge := func(want int) {
 			t.Helper()
 			if runs, signals, err := w.eng.Purge(context.Background()); runs != want || signals != 0 || err != nil {
@@ -186,7 +186,7 @@ func TestPurgeByHand(t *testing.T) {
 			t.Errorf("left: %v", got)
 		}
 		purge(1)
-		again := start(t, w, wf, "complete", perdure.ID("stands-longer"), perdure.Dedup(10*day))
+		again := start(w, wf, "complete", perdure.ID("stands-longer"), perdure.Dedup(10*day))
 		if again.New() {
 			t.Error("the run that stands for the ID was not found")
 		}
@@ -195,7 +195,7 @@ func TestPurgeByHand(t *testing.T) {
 		if got := left(t, w); !slices.Equal(got, []string{"park", "stay"}) {
 			t.Errorf("left: %v", got)
 		}
-		if again = start(t, w, wf, "complete", perdure.ID("stands-longer")); !again.New() {
+		if again = start(w, wf, "complete", perdure.ID("stands-longer")); !again.New() {
 			t.Error("a removed run stands for an ID")
 		}
 	})
@@ -217,7 +217,7 @@ func TestCleanUpInterval(t *testing.T) {
 			}
 			w.begin()
 			defer w.end()
-			start(t, w, wf, "complete", perdure.Dedup(0))
+			start(w, wf, "complete", perdure.Dedup(0))
 			for _, at := range []time.Duration{want - 1, 2} {
 				if want == 0 {
 					break
@@ -253,7 +253,7 @@ func TestCleanUpOverFailures(t *testing.T) {
 			defer func() { w.end() }()
 			const n = 250
 			for range n {
-				start(t, w, wf, "complete", perdure.Dedup(0))
+				start(w, wf, "complete", perdure.Dedup(0))
 			}
 			time.Sleep(time.Hour + time.Minute)
 			if fault >= storetest.CrashBefore {
@@ -294,10 +294,10 @@ func TestRemovedRunIsSaidToBeRemoved(t *testing.T) {
 			}
 			return goSignal.Wait(ctx)
 		})
-		w := clockwork(t, o, child, parent, chain)
+		w := worldWith(t, o, child, parent, chain)
 		defer func() { w.end() }()
-		p := start(t, w, parent, 0, perdure.ID("p"))
-		c := start(t, w, chain, 0, perdure.ID("c"), perdure.Dedup(0))
+		p := start(w, parent, 0, perdure.ID("p"))
+		c := start(w, chain, 0, perdure.ID("c"), perdure.Dedup(0))
 		kids, _, err := w.eng.Find(context.Background(), perdure.Query{Parent: p.RunID()})
 		if err != nil || len(kids) != 1 || kids[0].Status != journal.Completed {
 			t.Fatal(kids, err)
@@ -325,10 +325,10 @@ func TestRemovedRunIsSaidToBeRemoved(t *testing.T) {
 		if codeIs(t, err, journal.CodeNotFound); err != nil && strings.Contains(err.Error(), "any more") {
 			t.Errorf("a workflow ID is said to be removed: %v", err)
 		}
-		if d := describe(t, w, "p"); d.Head.Status != journal.Waiting {
+		if d := w.describe("p"); d.Head.Status != journal.Waiting {
 			t.Errorf("the parent is %v", d.Head.Status)
 		}
-		if d := describe(t, w, "c"); d.State.Predecessor != c.RunID() || d.Head.Status != journal.Waiting {
+		if d := w.describe("c"); d.State.Predecessor != c.RunID() || d.Head.Status != journal.Waiting {
 			t.Errorf("the successor is %v and follows %v", d.Head.Status, d.State.Predecessor)
 		}
 		statuses, err := w.eng.Statuses(context.Background(), kid, "p", "kid")
@@ -341,10 +341,10 @@ func TestRemovedRunIsSaidToBeRemoved(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if out, err := outcomeOf(t, w, parent, "p"); out != "complete" || err != nil {
+		if out, err := outcomeOf(w, parent, "p"); out != "complete" || err != nil {
 			t.Error(out, err)
 		}
-		if out, err := outcomeOf(t, w, chain, "c"); out != 1 || err != nil {
+		if out, err := outcomeOf(w, chain, "c"); out != 1 || err != nil {
 			t.Error(out, err)
 		}
 	})
@@ -410,12 +410,12 @@ func TestLargePayloads(t *testing.T) {
 				}
 				w.begin()
 				defer func() { w.end() }()
-				start(t, w, wf, large, perdure.ID("x"), perdure.Dedup(0))
+				start(w, wf, large, perdure.ID("x"), perdure.Dedup(0))
 				if _, err := letter.Send(context.Background(), w.eng, "x", large+"m"); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(5 * time.Hour)
-				d := describe(t, w, "x")
+				d := w.describe("x")
 				var p, q string
 				if json.Unmarshal(d.State.Payload, &p) != nil || json.Unmarshal(d.State.Published["shown"].Data, &q) != nil || p != large+"p" || q != large+"q" {
 					t.Errorf("shown: %d and %d bytes", len(p), len(q))
@@ -423,7 +423,7 @@ func TestLargePayloads(t *testing.T) {
 				if got := left(t, w); !slices.Equal(got, []string{"x"}) {
 					t.Errorf("left: %v", got)
 				}
-				out, err := outcomeOf(t, w, wf, "x")
+				out, err := outcomeOf(w, wf, "x")
 				if want := large + "s" + large + "v" + large + "m" + large + "!"; err != nil || out != want {
 					t.Errorf("the output has %d bytes, not %d: %v", len(out), len(want), err)
 				}
@@ -480,7 +480,7 @@ func TestRemovedPayloadsGiveTheirRoomBack(t *testing.T) {
 		var sizes []int64
 		for range 8 {
 			for range 20 {
-				start(t, w, wf, strings.Repeat("x", 200_000), perdure.Dedup(0))
+				start(w, wf, strings.Repeat("x", 200_000), perdure.Dedup(0))
 			}
 			info, err := s.Info(context.Background())
 			if err != nil {
@@ -503,7 +503,7 @@ func TestRemovedPayloadsGiveTheirRoomBack(t *testing.T) {
 // spec: P-3
 func TestExpiredSignalsAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := clockwork(t, perdure.Options{KeepUnrouted: time.Hour, CleanUp: -1}, endingAs("w"))
+		w := worldWith(t, perdure.Options{KeepUnrouted: time.Hour, CleanUp: -1}, endingAs("w"))
 		defer w.end()
 		for i := range 3 {
 			if _, err := goSignal.Send(context.Background(), w.eng, fmt.Sprint("nobody", i), i); err != nil {

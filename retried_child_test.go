@@ -47,10 +47,10 @@ func newOuting(policy ...perdure.ChildOption) *outing {
 }
 
 // sendGo lets the child go on.
-func (w *world) sendGo(t *testing.T, child journal.Head) {
-	t.Helper()
-	if _, err := w.eng.Send(t.Context(), string(child.ID), "go", []byte("1")); err != nil {
-		t.Fatal(err)
+func sendGo(w *world, child journal.Head) {
+	w.t.Helper()
+	if _, err := w.eng.Send(w.t.Context(), string(child.ID), "go", []byte("1")); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
@@ -74,11 +74,11 @@ func TestARetryAdoptsAChildThatIsOpen(t *testing.T) {
 			inBothModes(t, func(t *testing.T, w *world) {
 				o.breaks("own", c.broken)
 				o.did()
-				old := begin(t, w, o.parent, 7, perdure.ID("x"))
+				old := begin(w, o.parent, 7, perdure.ID("x"))
 				ends(t, old, "own is broken")
 				child := w.childrenOf("x")[0]
 				if c.early {
-					w.sendGo(t, child)
+					sendGo(w, child)
 					time.Sleep(time.Minute)
 				}
 				o.breaks(c.broken)
@@ -90,15 +90,15 @@ func TestARetryAdoptsAChildThatIsOpen(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				again := retry(t, w, o.parent, "x")
+				again := retry(w, o.parent, "x")
 				time.Sleep(time.Minute)
 				if c.late {
-					w.sendGo(t, child)
+					sendGo(w, child)
 				}
 				if c.late && c.broken != "" {
 					ends(t, again, "second is broken")
 					o.breaks()
-					again = retry(t, w, o.parent, "x")
+					again = retry(w, o.parent, "x")
 				}
 				if out := ends(t, again, ""); out != 8 {
 					t.Errorf("its output is %d", out)
@@ -106,7 +106,7 @@ func TestARetryAdoptsAChildThatIsOpen(t *testing.T) {
 				if did := o.did(); !slices.Equal(did, []string{"first", "own", "second"}) && !slices.Equal(did, []string{"first", "second", "own"}) {
 					t.Errorf("what was done is %v", did)
 				}
-				if left := w.letters(perdure.DeadLetterQuery{}); len(left) != 0 {
+				if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
 					t.Errorf("there are left %+v", left)
 				}
 				w.history(string(again.RunID()))
@@ -128,32 +128,32 @@ func TestARetryOfALetterRetriesTheChildOnce(t *testing.T) {
 		}, perdure.DeadLetters(true))
 		w := newWorld(t, whole, order)
 		defer w.end()
-		ends(t, begin(t, w, whole, 7, perdure.ID("x")), "charge is broken")
+		ends(t, begin(w, whole, 7, perdure.ID("x")), "charge is broken")
 		key, child := s.keys["charge"], w.childrenOf("x")[0]
-		all := w.letters(perdure.DeadLetterQuery{})
+		all := letters(w, perdure.DeadLetterQuery{})
 		if len(all) != 2 {
 			t.Fatalf("the letters are %+v", all)
 		}
 		s.breaks("ship")
-		w.retryLetter(t, all[0].ID, "ship is broken")
+		retryLetter(w, all[0].ID, "ship is broken")
 		if s.keys["charge"] != key {
 			t.Errorf("the key of charge is %s, and was %s", s.keys["charge"], key)
 		}
 		synctest.Wait()
 		s.breaks()
-		for _, l := range w.letters(perdure.DeadLetterQuery{}) {
+		for _, l := range letters(w, perdure.DeadLetterQuery{}) {
 			if _, err := w.eng.RetryDeadLetter(t.Context(), l.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(time.Hour)
-		for _, l := range w.letters(perdure.DeadLetterQuery{}) { // of the parent, where the child was retried first
-			w.retryLetter(t, l.ID, "")
+		for _, l := range letters(w, perdure.DeadLetterQuery{}) { // of the parent, where the child was retried first
+			retryLetter(w, l.ID, "")
 		}
 		if did := s.did(); !slices.Equal(did, []string{"reserve", "charge", "ship"}) {
 			t.Errorf("what was done is %v", did)
 		}
-		if left := w.letters(perdure.DeadLetterQuery{}); len(left) != 0 {
+		if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
 			t.Errorf("there are left %+v", left)
 		}
 		line := w.chainOf("ord-1")
@@ -171,7 +171,7 @@ func TestARetryOfACancelledRunRetriesTheChildThatWasCancelledWithIt(t *testing.T
 	o := newOuting()
 	inBothModes(t, func(t *testing.T, w *world) {
 		o.did()
-		begin(t, w, o.parent, 7, perdure.ID("x"))
+		begin(w, o.parent, 7, perdure.ID("x"))
 		time.Sleep(time.Hour)
 		child := w.childrenOf("x")[0]
 		if err := w.eng.Cancel(t.Context(), "x", "no"); err != nil {
@@ -181,9 +181,9 @@ func TestARetryOfACancelledRunRetriesTheChildThatWasCancelledWithIt(t *testing.T
 		if s := w.statusOf(string(child.ID)); s != journal.Cancelled {
 			t.Fatalf("the child is %v", s)
 		}
-		again := retry(t, w, o.parent, "x")
+		again := retry(w, o.parent, "x")
 		time.Sleep(time.Minute)
-		w.sendGo(t, child)
+		sendGo(w, child)
 		if out := ends(t, again, ""); out != 8 {
 			t.Errorf("its output is %d", out)
 		}
@@ -206,7 +206,7 @@ func TestAParentIsNotRetriedWhileItsChildIsBeingCancelled(t *testing.T) {
 		parent := perdure.Define("parent", func(ctx context.Context, n int) (int, error) { return slow.Child(ctx, n).Await(ctx) })
 		w := newWorld(t, parent, slow)
 		defer w.end()
-		begin(t, w, parent, 7, perdure.ID("x"))
+		begin(w, parent, 7, perdure.ID("x"))
 		time.Sleep(time.Minute)
 		if err := w.eng.Cancel(t.Context(), "x", "no"); err != nil {
 			t.Fatal(err)
@@ -215,7 +215,7 @@ func TestAParentIsNotRetriedWhileItsChildIsBeingCancelled(t *testing.T) {
 		_, err := w.eng.Retry(t.Context(), "x")
 		codeIs(t, err, journal.CodeConflict)
 		time.Sleep(2 * time.Hour)
-		again := retry(t, w, parent, "x")
+		again := retry(w, parent, "x")
 		if out := ends(t, again, ""); out != 1 {
 			t.Errorf("its output is %d", out)
 		}
@@ -251,8 +251,8 @@ func TestARetryKeepsTheChildrenOfOtherBranches(t *testing.T) {
 	inBothModes(t, func(t *testing.T, w *world) {
 		s.breaks("bad")
 		s.did()
-		ends(t, begin(t, w, parent, 7, perdure.ID("x")), "bad is broken")
-		again := retry(t, w, parent, "x")
+		ends(t, begin(w, parent, 7, perdure.ID("x")), "bad is broken")
+		again := retry(w, parent, "x")
 		ends(t, again, "bad is broken")
 		if did := s.did(); !slices.Equal(did, []string{"child 1", "child 2", "child 2"}) {
 			t.Errorf("what was done is %v", did)
@@ -303,18 +303,18 @@ func TestARetryKeepsTheChildrenOfABranchThatHasHeard(t *testing.T) {
 			inBothModes(t, func(t *testing.T, w *world) {
 				o.breaks("bad", c.broken)
 				o.did()
-				old := begin(t, w, o.parent, 7, perdure.ID("x"))
+				old := begin(w, o.parent, 7, perdure.ID("x"))
 				time.Sleep(2 * time.Minute)
 				child := w.childrenOf("x")[0]
 				if !c.open {
-					w.sendGo(t, child)
+					sendGo(w, child)
 				}
 				ends(t, old, "bad is broken")
 				o.breaks()
-				again := retry(t, w, o.parent, "x")
+				again := retry(w, o.parent, "x")
 				time.Sleep(time.Minute)
 				for _, begun := range append(w.childrenOf("x"), child) { // one that was begun anew would wait for it
-					w.sendGo(t, begun)
+					sendGo(w, begun)
 				}
 				if out := ends(t, again, ""); out != 8 {
 					t.Errorf("its output is %d", out)
@@ -324,7 +324,7 @@ func TestARetryKeepsTheChildrenOfABranchThatHasHeard(t *testing.T) {
 				if !slices.Equal(did, []string{"bad", "first", "mail", "mail", "second"}) {
 					t.Errorf("what was done is %v", did)
 				}
-				if left := w.letters(perdure.DeadLetterQuery{}); len(left) != 0 {
+				if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
 					t.Errorf("there are left %+v", left)
 				}
 			}, o.parent, o.child)
@@ -399,14 +399,14 @@ func TestARetryGoesOnWithWhatWasGivenUp(t *testing.T) {
 			parent := perdure.Define("gives-up", code)
 			inBothModes(t, func(t *testing.T, w *world) {
 				o.breaks("own")
-				ends(t, begin(t, w, parent, 7, perdure.ID("x")), "own is broken")
+				ends(t, begin(w, parent, 7, perdure.ID("x")), "own is broken")
 				children := w.childrenOf("x")
 				o.breaks()
 				time.Sleep(time.Minute)
-				again := retry(t, w, parent, "x")
+				again := retry(w, parent, "x")
 				time.Sleep(2 * time.Minute)
 				for _, child := range append(children, w.childrenOf("x")...) {
-					w.sendGo(t, child)
+					sendGo(w, child)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 1000*time.Hour)
 				defer cancel()
@@ -434,10 +434,10 @@ func TestARetryNeedsItsChildren(t *testing.T) {
 		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{parent, child, slow}}
 		w.begin()
 		defer w.end()
-		holds := begin(t, w, slow, 1, perdure.ID("c"))
-		ends(t, begin(t, w, parent, 1, perdure.ID("x")), "held by another run")
+		holds := begin(w, slow, 1, perdure.ID("c"))
+		ends(t, begin(w, parent, 1, perdure.ID("x")), "held by another run")
 		ends(t, holds, "")
-		ends(t, retry(t, w, parent, "x"), "work is broken")
+		ends(t, retry(w, parent, "x"), "work is broken")
 		time.Sleep(100 * time.Hour)
 		s.breaks()
 		_, err := w.eng.Retry(t.Context(), "x")

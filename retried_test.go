@@ -93,26 +93,16 @@ func ends[O any](t *testing.T, run *perdure.Run[O], text string) O {
 	return out
 }
 
-// begin starts a run.
-func begin[I, O any](t *testing.T, w *world, wf *perdure.Workflow[I, O], in I, opts ...perdure.StartOption) *perdure.Run[O] {
-	t.Helper()
-	run, err := wf.Start(t.Context(), w.eng, in, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run
-}
-
 // retry retries a run and gives the new one, typed.
-func retry[I, O any](t *testing.T, w *world, wf *perdure.Workflow[I, O], id string) *perdure.Run[O] {
-	t.Helper()
-	raw, err := w.eng.Retry(t.Context(), id)
+func retry[I, O any](w *world, wf *perdure.Workflow[I, O], id string) *perdure.Run[O] {
+	w.t.Helper()
+	raw, err := w.eng.Retry(w.t.Context(), id)
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	run, err := wf.Get(t.Context(), w.eng, string(raw.RunID()))
+	run, err := wf.Get(w.t.Context(), w.eng, string(raw.RunID()))
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	return run
 }
@@ -126,13 +116,13 @@ func TestRetryGoesOnFromTheFailedStep(t *testing.T) {
 				order := s.order()
 				w := newWorld(t, order)
 				defer func() { w.end() }()
-				old := begin(t, w, order, 7, perdure.ID("ord-1"), perdure.Headers{"trace": "1"}, perdure.Attributes{"tier": "gold"})
+				old := begin(w, order, 7, perdure.ID("ord-1"), perdure.Headers{"trace": "1"}, perdure.Attributes{"tier": "gold"})
 				ends(t, old, "charge is broken")
 				key := s.keys["charge"]
 				s.breaks("ship")
 				s.did()
 				time.Sleep(time.Second)
-				again := retry(t, w, order, "ord-1")
+				again := retry(w, order, "ord-1")
 				if crash {
 					synctest.Wait()
 					w.crash()
@@ -144,7 +134,7 @@ func TestRetryGoesOnFromTheFailedStep(t *testing.T) {
 					t.Errorf("the retried run did %v, charge with key %s, want charge with %s", did, s.keys["charge"], key)
 				}
 				s.breaks()
-				last := retry(t, w, order, "ord-1")
+				last := retry(w, order, "ord-1")
 				if out := ends(t, last, ""); out != "7 reserve charge ship" {
 					t.Errorf("its output is %q", out)
 				}
@@ -183,20 +173,20 @@ func TestRetryIsForRunsThatEndedBadly(t *testing.T) {
 		}
 		state("nobody", journal.CodeNotFound)
 		state("no name", journal.CodeInvalid)
-		open := begin(t, w, other, time.Hour, perdure.ID("open"))
+		open := begin(w, other, time.Hour, perdure.ID("open"))
 		state("open", journal.CodeWrongState)
 		ends(t, open, "")
 		state("open", journal.CodeWrongState)
 
-		old := begin(t, w, order, 1, perdure.ID("ord-1"))
+		old := begin(w, order, 1, perdure.ID("ord-1"))
 		ends(t, old, "broken")
 		id := string(old.RunID())
-		held := begin(t, w, other, time.Hour, perdure.ID("ord-1"))
+		held := begin(w, other, time.Hour, perdure.ID("ord-1"))
 		state(id, journal.CodeConflict) // another workflow's run has the ID
 		ends(t, held, "")
 		state(id, journal.CodeWrongState)
 
-		ends(t, begin(t, w, order, 1, perdure.ID("ord-2")), "broken")
+		ends(t, begin(w, order, 1, perdure.ID("ord-2")), "broken")
 		synctest.Wait()
 		time.Sleep(time.Second)
 		first, err := w.eng.Get(t.Context(), "ord-2")
@@ -204,7 +194,7 @@ func TestRetryIsForRunsThatEndedBadly(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.breaks()
-		later := begin(t, w, order, 1, perdure.ID("ord-2"), perdure.Dedup(0))
+		later := begin(w, order, 1, perdure.ID("ord-2"), perdure.Dedup(0))
 		ends(t, later, "")
 		state(string(first.RunID()), journal.CodeWrongState) // a later run of its own workflow has ended
 	})
@@ -217,7 +207,7 @@ func TestARunIsRetriedByOneRun(t *testing.T) {
 		order := s.order()
 		w := newWorld(t, order)
 		defer w.end()
-		old := begin(t, w, order, 1, perdure.ID("ord-1"))
+		old := begin(w, order, 1, perdure.ID("ord-1"))
 		ends(t, old, "broken")
 		var wg sync.WaitGroup
 		var mu sync.Mutex
@@ -246,7 +236,7 @@ func TestARunIsRetriedByOneRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		third := retry(t, w, order, string(second.RunID()))
+		third := retry(w, order, string(second.RunID()))
 		ends(t, third, "broken")
 		for old, want := range map[journal.RunID]journal.RunID{old.RunID(): second.RunID(), second.RunID(): third.RunID()} {
 			got, err := w.eng.Retry(t.Context(), string(old))
@@ -294,7 +284,7 @@ func TestRetriesThatMeetMakeOneRun(t *testing.T) {
 				order := s.order(perdure.DeadLetters(true))
 				w := newWorld(t, order)
 				defer w.end()
-				old := begin(t, w, order, 1, perdure.ID("ord-1"))
+				old := begin(w, order, 1, perdure.ID("ord-1"))
 				ends(t, old, "broken")
 				time.Sleep(later)
 				var first *perdure.RawRun
@@ -315,7 +305,7 @@ func TestRetriesThatMeetMakeOneRun(t *testing.T) {
 				if err != nil || second.RunID() != first.RunID() || second.New() {
 					t.Errorf("the second gives %v, %v; the first has made %s", second, err, first.RunID())
 				}
-				if l := w.letter(); l.Retries != 1 {
+				if l := letter(w); l.Retries != 1 {
 					t.Errorf("the letter is %+v", l)
 				}
 			})
@@ -331,7 +321,7 @@ func TestRetryOfARunThatGoes(t *testing.T) {
 		order := newHands("charge").order(perdure.Retention{Period: time.Hour})
 		w := newWorld(t, order)
 		defer w.end()
-		ends(t, begin(t, w, order, 1, perdure.ID("ord-1"), perdure.Dedup(0)), "broken")
+		ends(t, begin(w, order, 1, perdure.ID("ord-1"), perdure.Dedup(0)), "broken")
 		time.Sleep(59 * time.Minute)
 		m := &intruder{Store: w.db, read: func() { time.Sleep(2 * time.Minute) }}
 		c, err := perdure.NewClient(t.Context(), m)
@@ -369,14 +359,14 @@ func TestRetryWithinAChain(t *testing.T) {
 		w := newWorld(t, loop)
 		defer w.end()
 		s.breaks("work2")
-		first := begin(t, w, loop, 1, perdure.ID("loop"))
+		first := begin(w, loop, 1, perdure.ID("loop"))
 		ends(t, first, "work2 is broken")
 		failed, err := w.eng.Get(t.Context(), "loop")
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.breaks()
-		again := retry(t, w, loop, "loop")
+		again := retry(w, loop, "loop")
 		ends(t, again, "")
 		if got := s.did(); !slices.Equal(got, []string{"work1", "work2", "work3"}) {
 			t.Errorf("it did %v", got)
@@ -385,7 +375,7 @@ func TestRetryWithinAChain(t *testing.T) {
 			t.Errorf("the keys are %v", s.keys)
 		}
 		d, err := w.eng.Describe(t.Context(), string(again.RunID()))
-		if err != nil || d.State.Predecessor != first.RunID() || d.State.Retried != failed.RunID() || d.Head.Chain != mustHead(t, w, first.RunID()).Chain {
+		if err != nil || d.State.Predecessor != first.RunID() || d.State.Retried != failed.RunID() || d.Head.Chain != w.describe(string(first.RunID())).Head.Chain {
 			t.Errorf("the retried run is %+v, %v", d, err)
 		}
 		if got, err := w.eng.Retry(t.Context(), string(failed.RunID())); err != nil || got.RunID() != again.RunID() {
@@ -395,15 +385,6 @@ func TestRetryWithinAChain(t *testing.T) {
 			t.Errorf("the last run follows %s, want %s", out, again.RunID())
 		}
 	})
-}
-
-func mustHead(t *testing.T, w *world, id journal.RunID) journal.Head {
-	t.Helper()
-	d, err := w.eng.Describe(t.Context(), string(id))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d.Head
 }
 
 // Everything that a journal may have recorded before the failed step is replayed in the
@@ -470,7 +451,7 @@ func TestRetryReplaysWhatEndedWell(t *testing.T) {
 				})
 				w := newWorld(t, wf, child)
 				defer func() { w.end() }()
-				old := begin(t, w, wf, 1, perdure.ID("w"))
+				old := begin(w, wf, 1, perdure.ID("w"))
 				ctx := t.Context()
 				paid.Send(ctx, w.eng, "w", 12)
 				time.Sleep(2 * time.Minute)
@@ -487,7 +468,7 @@ func TestRetryReplaysWhatEndedWell(t *testing.T) {
 				}
 				s.breaks()
 				time.Sleep(time.Hour)
-				again := retry(t, w, wf, "w")
+				again := retry(w, wf, "w")
 				if crash {
 					w.crash()
 					again, _ = wf.Get(ctx, w.eng, string(again.RunID()))
@@ -529,15 +510,15 @@ func TestRetryOfACancelledRunBeginsItsWaitsAnew(t *testing.T) {
 		}, perdure.Timeout(time.Hour))
 		w := newWorld(t, wf)
 		defer w.end()
-		old := begin(t, w, wf, 1, perdure.ID("w"))
+		old := begin(w, wf, 1, perdure.ID("w"))
 		time.Sleep(time.Second)
 		if err := w.eng.Cancel(t.Context(), "w", "enough"); err != nil {
 			t.Fatal(err)
 		}
 		ends(t, old, "cancelled")
-		again := retry(t, w, wf, "w")
+		again := retry(w, wf, "w")
 		ends(t, again, "timed out") // an hour after it was started
-		third := retry(t, w, wf, "w")
+		third := retry(w, wf, "w")
 		synctest.Wait()
 		if _, err := paid.Send(t.Context(), w.eng, "w", 5); err != nil {
 			t.Fatal(err)
@@ -575,15 +556,15 @@ func TestRetryOfWhatWasUndone(t *testing.T) {
 		})
 		w := newWorld(t, wf)
 		defer w.end()
-		old := begin(t, w, wf, 1, perdure.ID("w"))
+		old := begin(w, wf, 1, perdure.ID("w"))
 		ends(t, old, "broken")
-		runs := []*perdure.Run[int]{retry(t, w, wf, "w")}
+		runs := []*perdure.Run[int]{retry(w, wf, "w")}
 		ends(t, runs[0], "broken")
 		if key := s.keys["undo"]; key != string(runs[0].RunID())+"/undo:reserve" {
 			t.Errorf("what was done anew is undone with the key %s", key)
 		}
 		s.breaks("undo", "charge")
-		runs = append(runs, retry(t, w, wf, "w"))
+		runs = append(runs, retry(w, wf, "w"))
 		ends(t, runs[1], "broken")
 		reserved := s.keys["reserve"]
 		if reserved != string(runs[1].RunID())+"/reserve" {
@@ -591,7 +572,7 @@ func TestRetryOfWhatWasUndone(t *testing.T) {
 		}
 		s.breaks()
 		s.did()
-		runs = append(runs, retry(t, w, wf, "w")) // of one where nothing was undone
+		runs = append(runs, retry(w, wf, "w")) // of one where nothing was undone
 		ends(t, runs[2], "")
 		if did := s.did(); !slices.Equal(did, []string{"charge"}) {
 			t.Errorf("it did %v", did)
@@ -625,10 +606,10 @@ func TestRetrySharesLargePayloads(t *testing.T) {
 		}, perdure.Retention{Period: time.Hour})
 		w := newWorld(t, wf)
 		defer w.end()
-		old := begin(t, w, wf, large, perdure.ID("w"), perdure.Dedup(0))
+		old := begin(w, wf, large, perdure.ID("w"), perdure.Dedup(0))
 		ends(t, old, "odd")
 		time.Sleep(30 * time.Minute)
-		ends(t, retry(t, w, wf, "w"), "odd")
+		ends(t, retry(w, wf, "w"), "odd")
 		time.Sleep(45 * time.Minute)
 		if _, _, err := w.eng.Purge(t.Context()); err != nil {
 			t.Fatal(err)
@@ -636,7 +617,7 @@ func TestRetrySharesLargePayloads(t *testing.T) {
 		_, err := w.eng.Retry(t.Context(), string(old.RunID()))
 		codeIs(t, err, journal.CodeNotFound)
 		broken = false
-		if n := ends(t, retry(t, w, wf, "w"), ""); n != 2*len(large)+1 {
+		if n := ends(t, retry(w, wf, "w"), ""); n != 2*len(large)+1 {
 			t.Errorf("it counts %d", n)
 		}
 	})
@@ -650,7 +631,7 @@ func TestAClientRetries(t *testing.T) {
 		s := newHands("charge")
 		order := s.order()
 		w := newWorld(t, order)
-		old := begin(t, w, order, 1, perdure.ID("ord-1"))
+		old := begin(w, order, 1, perdure.ID("ord-1"))
 		ends(t, old, "broken")
 		w.kill()
 		c, err := perdure.NewClient(t.Context(), w.db)
@@ -695,7 +676,7 @@ func TestRandomProgramsAreRetried(t *testing.T) {
 			defer func() { w.end() }()
 			names := p.names("")
 			s.breaks(names[rng.IntN(len(names))], names[rng.IntN(len(names))])
-			r := begin(t, w, wf, 0, perdure.ID("p"))
+			r := begin(w, wf, 0, perdure.ID("p"))
 			for range 20 {
 				out, err := r.Result(t.Context())
 				if err == nil {
@@ -713,7 +694,7 @@ func TestRandomProgramsAreRetried(t *testing.T) {
 				}
 				s.did()
 				kept := map[string]bool{}
-				r = retry(t, w, wf, "p")
+				r = retry(w, wf, "p")
 				entries, err := w.eng.History(t.Context(), string(r.RunID()), 1, 0)
 				if err != nil {
 					t.Fatal(err)
@@ -744,7 +725,7 @@ func run(t *testing.T, s *hands, p plan) []string {
 	wf := p.workflow(s)
 	w := newWorld(t, wf)
 	defer w.end()
-	return ends(t, begin(t, w, wf, 0), "")
+	return ends(t, begin(w, wf, 0), "")
 }
 
 // A plan is a list of things done one after the other, each by its kind: a step, or
@@ -907,83 +888,10 @@ func TestRetryKeepsWhatBeganBesideTheFailure(t *testing.T) {
 				t.Errorf("run %d did %s, want %s", i, did, want.did)
 			}
 		}
-		if cents := booked(t, w); !slices.Equal(cents, []int{1, 5}) {
+		if cents := w.booked(); !slices.Equal(cents, []int{1, 5}) {
 			t.Errorf("booked is %v, want each once", cents)
 		}
 	})
-}
-
-// A transaction that committed after a failure is not taken for another one by what is done
-// anew: with a key each is made once, and without one the run is not retried.
-//
-// spec: F-18, P-4
-func TestARetryTakesNoTransactionForAnother(t *testing.T) {
-	for _, keyed := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newHands("check-2")
-			books := &till{}
-			wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
-				var all error
-				for item := 1; item <= 3; item++ {
-					name := fmt.Sprint("check-", item)
-					if _, err := perdure.Step(ctx, name, s.step(name), perdure.NoRetry); err != nil {
-						all = errors.Join(all, err)
-						continue
-					}
-					var opts []perdure.StepOption
-					if keyed {
-						opts = append(opts, perdure.Key(fmt.Sprint(item)))
-					}
-					if _, err := perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) { return book(ctx, tx, item) }, opts...); err != nil {
-						return "", err
-					}
-				}
-				return "", all
-			})
-			w := newShop(t, perdure.Options{}, wf)
-			books.Transactions = sqlite.Transactions(w.db)
-			run := must[*perdure.Run[string]](t)(wf.Start(t.Context(), w.eng, 1, perdure.ID("x")))
-			if _, err := run.Result(t.Context()); err == nil {
-				t.Fatal("nothing failed")
-			}
-			s.breaks()
-			time.Sleep(time.Second)
-			again, err := w.eng.Retry(t.Context(), "x")
-			want := []int{1, 3}
-			if keyed {
-				want = []int{1, 2, 3}
-				if err == nil {
-					_, err = must[*perdure.Run[string]](t)(wf.Get(t.Context(), w.eng, string(again.RunID()))).Result(t.Context())
-				}
-				if err != nil {
-					t.Error(err)
-				}
-			} else if codeIs(t, err, journal.CodeWrongState); !strings.Contains(fmt.Sprint(err), "step book#2") {
-				t.Errorf("it is refused with %v", err)
-			}
-			if got := booked(t, w); !slices.Equal(got, want) {
-				t.Errorf("booked is %v, want %v", got, want)
-			}
-		})
-	}
-}
-
-// booked returns what was booked in a shop.
-func booked(t *testing.T, w *shop) (cents []int) {
-	t.Helper()
-	rows, err := w.db.QueryContext(t.Context(), "select cents from invoices order by cents")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var n int
-		if err := rows.Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		cents = append(cents, n)
-	}
-	return cents
 }
 
 // A branch that has heard of what failed beside it does again what it did since, and one
@@ -1060,11 +968,11 @@ func TestARetryRedoesWhatABranchDidThatHasHeard(t *testing.T) {
 				})
 				w := newWorld(t, wf)
 				defer w.end()
-				ends(t, begin(t, w, wf, 1, perdure.ID("x")), "charge is broken")
+				ends(t, begin(w, wf, 1, perdure.ID("x")), "charge is broken")
 				s.breaks()
 				s.did()
 				time.Sleep(time.Second)
-				if out := ends(t, retry(t, w, wf, "x"), ""); out != "true" {
+				if out := ends(t, retry(w, wf, "x"), ""); out != "true" {
 					t.Errorf("the branch takes it for charged: %s", out)
 				}
 				want := "charge mail"

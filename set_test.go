@@ -118,12 +118,12 @@ func TestTheOrderOfASetIsThatOfTheJournal(t *testing.T) {
 				rest, err := drain(set, of)
 				return append(order, rest...), errors.Join(err, perdure.Sleep(ctx, time.Hour))
 			})
-			w := clockwork(t, perdure.Options{Linger: -1}, wf)
+			w := worldWith(t, perdure.Options{Linger: -1}, wf)
 			defer func() { w.end() }()
-			start(t, w, wf, n, perdure.ID("x"))
+			start(w, wf, n, perdure.ID("x"))
 			time.Sleep(crash)
 			w.crash()
-			got, err := outcomeOf(t, w, wf, "x")
+			got, err := outcomeOf(w, wf, "x")
 			var want []string
 			for _, e := range w.history("x") {
 				if e.Kind.EndsStep() {
@@ -142,10 +142,10 @@ func inWorkflow(t *testing.T, code func(ctx context.Context) error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 0, code(ctx) })
-		w := clockwork(t, perdure.Options{Linger: time.Hour * 24}, wf)
+		w := worldWith(t, perdure.Options{Linger: time.Hour * 24}, wf)
 		defer w.end()
-		start(t, w, wf, 0, perdure.ID("x"))
-		if _, err := outcomeOf(t, w, wf, "x"); err != nil {
+		start(w, wf, 0, perdure.ID("x"))
+		if _, err := outcomeOf(w, wf, "x"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -282,12 +282,12 @@ func TestTheEndOfItsContextEndsASet(t *testing.T) {
 			v, late := slow.Await(ctx)
 			return fmt.Sprint(order, set.Len(), is(err), is(again), is(added), v, late), nil
 		})
-		w := clockwork(t, perdure.Options{Linger: -1}, wf)
+		w := worldWith(t, perdure.Options{Linger: -1}, wf)
 		defer func() { w.end() }()
-		start(t, w, wf, 0, perdure.ID("x"))
+		start(w, wf, 0, perdure.ID("x"))
 		time.Sleep(time.Minute)
 		w.crash()
-		if out, err := outcomeOf(t, w, wf, "x"); out != "[1] 1 true true true 28 <nil>" || err != nil {
+		if out, err := outcomeOf(w, wf, "x"); out != "[1] 1 true true true 28 <nil>" || err != nil {
 			t.Errorf("it gives %q, %v", out, err)
 		}
 	})
@@ -312,13 +312,13 @@ func TestTheEndOfItsRunEndsASet(t *testing.T) {
 			_, err = set.Next()
 			return 0, err
 		})
-		w := clockwork(t, perdure.Options{}, wf)
+		w := worldWith(t, perdure.Options{}, wf)
 		defer w.end()
-		start(t, w, wf, 0, perdure.ID("x"))
+		start(w, wf, 0, perdure.ID("x"))
 		if err := w.eng.Cancel(context.Background(), "x", "enough"); err != nil {
 			t.Fatal(err)
 		}
-		_, err := outcomeOf(t, w, wf, "x")
+		_, err := outcomeOf(w, wf, "x")
 		codeIs(t, err, journal.CodeCancelled)
 		synctest.Wait()
 		codeIs(t, got, journal.CodeCancelled)

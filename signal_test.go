@@ -16,23 +16,6 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// mailed plays a test in a world whose runs rest at every wait, and in one whose
-// runs stay in memory for a while. Both must come to the same.
-func mailed(t *testing.T, opts perdure.Options, test func(*testing.T, *world), workflows ...perdure.Definition) {
-	t.Helper()
-	for name, linger := range map[string]time.Duration{"rests": -1, "lingers": 0} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := &world{t: t, db: memory.New(), workflows: workflows, opts: opts}
-				w.opts.Build, w.opts.Linger = "test", linger
-				w.begin()
-				defer func() { w.end() }()
-				test(t, w)
-			})
-		})
-	}
-}
-
 var (
 	paid  = perdure.NewSignal[int]("paid")
 	other = perdure.NewSignal[int]("other")
@@ -46,16 +29,6 @@ func send[T any](w *world, s perdure.Signal[T], id string, v T, opts ...perdure.
 		w.t.Fatalf("send %v: %v", v, err)
 	}
 	return d
-}
-
-// begun starts a run by that ID.
-func begun[I, O any](w *world, wf *perdure.Workflow[I, O], id string, in I) *perdure.Run[O] {
-	w.t.Helper()
-	run, err := wf.Start(context.Background(), w.eng, in, perdure.ID(id))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return run
 }
 
 // gives wants the output of the run of that ID, and no error.
@@ -75,7 +48,7 @@ func gives[I, O any](w *world, wf *perdure.Workflow[I, O], id string, want O) {
 }
 
 // unread gives the payloads of the messages that a run has not taken.
-func unread(w *world, id string) []string {
+func (w *world) unread(id string) []string {
 	w.t.Helper()
 	d, err := w.eng.Describe(context.Background(), id)
 	if err != nil {
@@ -100,9 +73,9 @@ func statusIs(w *world, id string, want journal.Status) {
 // spec: R-17
 func TestWhatIsSentBeforeTheEngineHasJoinedIsDelivered(t *testing.T) {
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return paid.Wait(ctx) })
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		synctest.Wait()
-		run := begun(w, wf, "order", 0)
+		run := begin(w, wf, 0, perdure.ID("order"))
 		w.crash()
 		if d := send(w, paid, string(run.RunID()), 7); d.Run != run.RunID() || d.Unrouted {
 			t.Errorf("by the run ID: %+v", d)
@@ -145,11 +118,11 @@ func TestWaitsOfOneNameTakeOneMessageEachInOrder(t *testing.T) {
 		out, err := collect(ctx, first, second, name)
 		return append(out, third), err
 	})
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		for _, apart := range []time.Duration{0, time.Millisecond, time.Minute} {
 			for _, crash := range []bool{false, true} {
 				id := fmt.Sprintf("%v-%v", apart, crash)
-				run := begun(w, wf, id, 0)
+				run := begin(w, wf, 0, perdure.ID(id))
 				synctest.Wait()
 				send(w, other, id, 9)
 				for i := range 3 {
@@ -166,9 +139,9 @@ func TestWaitsOfOneNameTakeOneMessageEachInOrder(t *testing.T) {
 			send(w, paid, "early", i)
 		}
 		send(w, other, "early", 9)
-		begun(w, wf, "early", 0)
+		begin(w, wf, 0, perdure.ID("early"))
 		gives(w, wf, "early", []int{0, 1, 9, 2})
-		if got := unread(w, "early"); fmt.Sprint(got) != "[paid=3]" {
+		if got := w.unread("early"); fmt.Sprint(got) != "[paid=3]" {
 			t.Errorf("not taken are %v", got)
 		}
 	}, wf)
@@ -187,10 +160,10 @@ func TestWhereTakesTheFirstThatMatchesAndLeavesTheOthers(t *testing.T) {
 		out, err := collect(ctx, f, after)
 		return append(out, v), err
 	})
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		for _, crash := range []bool{false, true} {
 			id := fmt.Sprint(crash)
-			begun(w, wf, id, 0)
+			begin(w, wf, 0, perdure.ID(id))
 			for _, payload := range []string{`4`, `"no number"`, `{`, ``, `3`, `6`} {
 				if _, err := w.eng.Send(context.Background(), id, "paid", []byte(payload)); err != nil {
 					t.Fatal(err)
@@ -208,7 +181,7 @@ func TestWhereTakesTheFirstThatMatchesAndLeavesTheOthers(t *testing.T) {
 			}
 			_, err = run.Result(context.Background())
 			codeIs(t, err, journal.CodeDecode)
-			if got := unread(w, id); fmt.Sprint(got) != `[paid={ paid= paid=3]` {
+			if got := w.unread(id); fmt.Sprint(got) != `[paid={ paid= paid=3]` {
 				t.Errorf("not taken are %v", got)
 			}
 			w.history(id)
@@ -229,9 +202,9 @@ func TestAWaitThatBeginsIsBehindThoseThatWait(t *testing.T) {
 		second := paid.Future(ctx)
 		return collect(ctx, first, second)
 	})
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		between = func() { send(w, paid, "line", 4) }
-		begun(w, wf, "line", 0)
+		begin(w, wf, 0, perdure.ID("line"))
 		synctest.Wait()
 		between = func() {}
 		send(w, paid, "line", 5)
@@ -257,7 +230,7 @@ func TestWaitBeforeAnInstant(t *testing.T) {
 		ended, _ := perdure.Now(ctx)
 		return fmt.Sprint(n, " ", journal.CodeOf(err), " ", ended.Sub(began)), nil
 	})
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		for i, c := range []struct {
 			limits
 			want string
@@ -268,7 +241,7 @@ func TestWaitBeforeAnInstant(t *testing.T) {
 			{limits{-time.Hour, 0}, "0 timed_out 0s"},
 		} {
 			id := fmt.Sprint("r", i)
-			begun(w, wf, id, c.limits)
+			begin(w, wf, c.limits, perdure.ID(id))
 			if i == 0 {
 				time.Sleep(30 * time.Minute)
 				w.crash()
@@ -276,13 +249,13 @@ func TestWaitBeforeAnInstant(t *testing.T) {
 			gives(w, wf, id, c.want)
 		}
 		send(w, paid, "there", 7)
-		begun(w, wf, "there", limits{-time.Hour, 0})
+		begin(w, wf, limits{-time.Hour, 0}, perdure.ID("there"))
 		gives(w, wf, "there", "7  0s")
 	}, wf)
 	for what, never := range map[string]time.Time{"zero": {}, "late": time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)} {
 		none := perdure.Define("none", func(ctx context.Context, _ int) (int, error) { return paid.Wait(ctx, perdure.Before(never)) })
-		mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
-			_, err := begun(w, none, what, 0).Result(context.Background())
+		inBothModes(t, func(t *testing.T, w *world) {
+			_, err := begin(w, none, 0, perdure.ID(what)).Result(context.Background())
 			codeIs(t, err, journal.CodeInvalid)
 		}, none)
 	}
@@ -301,33 +274,33 @@ func TestWaitThatLastsTooLongTimesOut(t *testing.T) {
 		return result{string(journal.CodeOf(err)), ended.Sub(began).String(), errors.Is(err, context.DeadlineExceeded)}, nil
 	})
 	timedOut := result{"timed_out", "1m0s", true}
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
-		begun(w, wf, "alone", 0)
+	inBothModes(t, func(t *testing.T, w *world) {
+		begin(w, wf, 0, perdure.ID("alone"))
 		gives(w, wf, "alone", timedOut)
 
-		begun(w, wf, "others", 0)
+		begin(w, wf, 0, perdure.ID("others"))
 		send(w, other, "others", 1)
 		send(w, paid, "others", 0)
 		gives(w, wf, "others", timedOut)
 
-		begun(w, wf, "crash", 0)
+		begin(w, wf, 0, perdure.ID("crash"))
 		time.Sleep(40 * time.Second)
 		w.crash()
 		gives(w, wf, "crash", timedOut)
 
-		begun(w, wf, "down", 0)
+		begin(w, wf, 0, perdure.ID("down"))
 		time.Sleep(40 * time.Second)
 		w.kill()
 		time.Sleep(time.Hour)
 		w.begin()
 		gives(w, wf, "down", result{"timed_out", "1h0m40s", true})
 
-		begun(w, wf, "in-time", 0)
+		begin(w, wf, 0, perdure.ID("in-time"))
 		time.Sleep(time.Minute - 1)
 		send(w, paid, "in-time", 1)
 		gives(w, wf, "in-time", result{"", "59.999999999s", false})
 
-		begun(w, wf, "down-in-time", 0)
+		begin(w, wf, 0, perdure.ID("down-in-time"))
 		synctest.Wait()
 		w.kill()
 		c, err := perdure.NewClient(context.Background(), w.db)
@@ -350,8 +323,8 @@ func TestMessageThatWasDurableBeforeTheTimeoutWins(t *testing.T) {
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 		return paid.Wait(ctx, perdure.Within(time.Minute))
 	})
-	mailed(t, perdure.Options{SweepOnly: false, Sweep: 10 * time.Minute, Linger: time.Hour}, func(t *testing.T, w *world) {
-		begun(w, wf, "x", 0)
+	inBothModesWith(t, perdure.Options{SweepOnly: false, Sweep: 10 * time.Minute, Linger: time.Hour}, func(t *testing.T, w *world) {
+		begin(w, wf, 0, perdure.ID("x"))
 		c, err := perdure.NewClient(context.Background(), w.db)
 		if err != nil {
 			t.Fatal(err)
@@ -384,10 +357,10 @@ func TestWaitThatEndsWithItsContextTakesNothing(t *testing.T) {
 		v, err := other.Wait(ctx)
 		return append(seen, fmt.Sprint(v)), err
 	})
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		for _, crash := range []bool{false, true} {
 			id := fmt.Sprint(crash)
-			begun(w, wf, id, 0)
+			begin(w, wf, 0, perdure.ID(id))
 			time.Sleep(2 * time.Minute)
 			for i := range 3 {
 				if crash {
@@ -397,7 +370,7 @@ func TestWaitThatEndsWithItsContextTakesNothing(t *testing.T) {
 			}
 			send(w, other, id, 5)
 			gives(w, wf, id, []string{"timed_out", "cancelled", "true <nil>", "cancelled", "5"})
-			if got := unread(w, id); len(got) != 3 {
+			if got := w.unread(id); len(got) != 3 {
 				t.Errorf("not taken are %v", got)
 			}
 		}
@@ -421,10 +394,10 @@ func TestBranchesGetOneMessageEach(t *testing.T) {
 		}
 		return got, nil
 	})
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		for _, crash := range []bool{false, true} {
 			id := fmt.Sprint(crash)
-			begun(w, wf, id, 10)
+			begin(w, wf, 10, perdure.ID(id))
 			for i := range 10 {
 				if crash && i%3 == 1 {
 					w.crash()
@@ -459,11 +432,11 @@ func TestPredicateThatPanicsIsAPanicOfTheCode(t *testing.T) {
 			return 1, nil
 		})
 	}, perdure.Replays{Attempts: 3, First: time.Minute})
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		broken.Store(true)
-		begun(w, wf, "panic", "panic")
-		begun(w, wf, "goexit", "goexit")
-		begun(w, value, "value", "")
+		begin(w, wf, "panic", perdure.ID("panic"))
+		begin(w, wf, "goexit", perdure.ID("goexit"))
+		begin(w, value, "", perdure.ID("value"))
 		synctest.Wait()
 		send(w, paid, "panic", 1)
 		send(w, paid, "goexit", 1)
@@ -498,10 +471,10 @@ func TestMessageThatIsBeingJudgedIsNotTakenByAWaitThatHasEnded(t *testing.T) {
 		}
 		return paid.Wait(in, slow)
 	})
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		for _, how := range []string{"cancel", "context", "future-cancel", "future-context", "future"} {
 			send(w, paid, how, 7)
-			begun(w, wf, how, how)
+			begin(w, wf, how, perdure.ID(how))
 			time.Sleep(time.Second)
 			want, left := journal.Completed, 0
 			if strings.Contains(how, "cancel") {
@@ -514,7 +487,7 @@ func TestMessageThatIsBeingJudgedIsNotTakenByAWaitThatHasEnded(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			statusIs(w, how, want)
-			if got := unread(w, how); len(got) != left {
+			if got := w.unread(how); len(got) != left {
 				t.Errorf("%s: not taken are %v", how, got)
 			}
 			w.history(how)

@@ -156,7 +156,7 @@ func TestStateOfARunIsSeenOutside(t *testing.T) {
 							w.crash()
 							synctest.Wait()
 						}
-						w.checkState(min(i, 2), i == 3, note)
+						checkState(w, min(i, 2), i == 3, note)
 						time.Sleep(time.Hour)
 					}
 					run, err := wf.Get(context.Background(), w.eng, "x")
@@ -175,7 +175,7 @@ func TestStateOfARunIsSeenOutside(t *testing.T) {
 }
 
 // checkState says whether what is seen outside is that of a round.
-func (w *world) checkState(round int, ended bool, note string) {
+func checkState(w *world, round int, ended bool, note string) {
 	w.t.Helper()
 	d, err := w.eng.Describe(context.Background(), "x")
 	if err != nil || d.Head.Status.IsTerminal() != ended {
@@ -347,10 +347,7 @@ func TestApplicationWrapsTheContext(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(30 * time.Minute)
-		w.mu.Lock()
-		lent := slices.ContainsFunc(w.notices, func(n observe.Notice) bool { return n.Kind == observe.TurnLent })
-		w.mu.Unlock()
-		if lent {
+		if len(w.seen(observe.TurnLent)) > 0 {
 			t.Error("a turn was lent")
 		}
 		if _, err := paid.Send(context.Background(), w.eng, "x", 3); err != nil {
@@ -386,11 +383,11 @@ func TestFactsOfAPatternAreSeen(t *testing.T) {
 		for k := journal.Kind(0); k < 200; k++ {
 			f := perdure.Fact{Kind: k, Name: fmt.Sprint("fact-", int(k)), Key: "k", Phase: "try", Reason: "why", Attempt: 2, Err: errOdd}
 			err := perdure.Record(ctx, f)
-			if _, allowed := kinds[k]; allowed != (err == nil) || !allowed && perdureCode(err) != journal.CodeInvalid {
+			if _, allowed := kinds[k]; allowed != (err == nil) || !allowed && journal.CodeOf(err) != journal.CodeInvalid {
 				return 0, fmt.Errorf("%v: %w", k, err)
 			}
 		}
-		if err := perdure.Record(ctx, perdure.Fact{Kind: journal.StepSkipped, Name: "not a name"}); perdureCode(err) != journal.CodeInvalid {
+		if err := perdure.Record(ctx, perdure.Fact{Kind: journal.StepSkipped, Name: "not a name"}); journal.CodeOf(err) != journal.CodeInvalid {
 			return 0, fmt.Errorf("a name that cannot be gives %w", err)
 		}
 		return 0, perdure.Sleep(ctx, time.Hour)
@@ -440,7 +437,7 @@ func TestStateThatIsTooLargeIsRefusedAtTheCall(t *testing.T) {
 			"payload": perdure.SetPayload(ctx, large), "publish": perdure.Publish(ctx, "p", large),
 			"value": value, "child": started, "continue": perdure.ContinueAsNew(ctx, large), "end": perdure.End(ctx, journal.Confirmed, large, nil),
 		} {
-			if perdureCode(err) != journal.CodeTooLarge || !strings.Contains(err.Error(), "1000") {
+			if journal.CodeOf(err) != journal.CodeTooLarge || !strings.Contains(err.Error(), "1000") {
 				return 0, fmt.Errorf("%s gives %w", what, err)
 			}
 		}
@@ -463,7 +460,7 @@ func TestStateThatIsTooLargeIsRefusedAtTheCall(t *testing.T) {
 func TestAttributeThatIsTooLongIsRefusedAtTheCall(t *testing.T) {
 	longest := strings.Repeat("a", 1024)
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-		if err := perdure.SetAttribute(ctx, "too-long", longest+"a"); perdureCode(err) != journal.CodeTooLarge {
+		if err := perdure.SetAttribute(ctx, "too-long", longest+"a"); journal.CodeOf(err) != journal.CodeTooLarge {
 			return 0, fmt.Errorf("it gives %w", err)
 		}
 		return 7, perdure.SetAttribute(ctx, "longest", longest)

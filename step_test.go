@@ -16,13 +16,20 @@ import (
 	"github.com/perdure/perdure/observe"
 )
 
-// result starts a run and waits for it.
-func result[I, O any](w *world, wf *perdure.Workflow[I, O], in I, opts ...perdure.StartOption) (*perdure.Run[O], O, error) {
+// begin starts a run.
+func begin[I, O any](w *world, wf *perdure.Workflow[I, O], in I, opts ...perdure.StartOption) *perdure.Run[O] {
 	w.t.Helper()
 	run, err := wf.Start(context.Background(), w.eng, in, opts...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return run
+}
+
+// result starts a run and waits for it.
+func result[I, O any](w *world, wf *perdure.Workflow[I, O], in I, opts ...perdure.StartOption) (*perdure.Run[O], O, error) {
+	w.t.Helper()
+	run := begin(w, wf, in, opts...)
 	ctx, cancel := context.WithTimeout(context.Background(), 1000*time.Hour)
 	defer cancel()
 	out, err := run.Result(ctx)

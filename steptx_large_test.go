@@ -18,13 +18,6 @@ import (
 // large is kept in rows of its own.
 var large = strings.Repeat("x", 150_000)
 
-// pretended are transactions for a store in memory, which has none.
-type pretended struct{}
-
-func (pretended) Begin(context.Context) (int, error)  { return 1, nil }
-func (pretended) Commit(context.Context, int) error   { return nil }
-func (pretended) Rollback(context.Context, int) error { return nil }
-
 // bulky emits and sets large values in a transaction, in its second attempt for good, and
 // then reads what was set, before and after a sleep.
 func bulky[Tx any](db func() perdure.Transactions[Tx]) *perdure.Workflow[int, int] {
@@ -89,7 +82,7 @@ func TestAStepInATransactionRecordsLargePayloads(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			told := &subscriber{}
-			def := bulky(func() perdure.Transactions[int] { return pretended{} })
+			def := bulky(func() perdure.Transactions[int] { return anyTx{} })
 			w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{def}}
 			w.opts = perdure.Options{Build: "test", Linger: -1, Publisher: perdure.PublisherFunc(told.take)}
 			w.begin()

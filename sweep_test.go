@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,30 +16,6 @@ import (
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
 )
-
-// A ledger is the outside world: it writes down every call it gets.
-type ledger struct {
-	mu    sync.Mutex
-	calls map[string]int // by idempotency key and attempt
-	order []string       // effects, by what they did, each key once
-	keys  map[string]bool
-}
-
-func (l *ledger) effect(what string, d time.Duration) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
-		key := perdure.IdempotencyKey(ctx)
-		n, _, _ := perdure.Attempt(ctx)
-		l.mu.Lock()
-		l.calls[fmt.Sprintf("%s attempt %d", key, n)]++
-		if !l.keys[key] {
-			l.keys[key] = true
-			l.order = append(l.order, what)
-		}
-		l.mu.Unlock()
-		_, err := work(what, d, nil)(ctx)
-		return what, err
-	}
-}
 
 // A scenario is a workflow and what must come of it, whatever fails.
 type scenario struct {
@@ -150,7 +125,7 @@ var scenarios = []scenario{
 // reached.
 func play(t *testing.T, s scenario, plan storetest.Plan) (reached bool) {
 	t.Helper()
-	l := &ledger{calls: map[string]int{}, keys: map[string]bool{}}
+	l := newLedger()
 	wf := perdure.Define("w", s.code(l))
 	var faulty *storetest.Faulty
 	w := &world{t: t, workflows: []perdure.Definition{wf}}
@@ -189,7 +164,7 @@ func play(t *testing.T, s scenario, plan storetest.Plan) (reached bool) {
 		t.Errorf("%+v: got %q, %v", plan, out, err)
 	}
 	w.history("x")
-	l.check(t, s, plan, crashes)
+	checkEffects(t, l, s, plan, crashes)
 	return len(first.Injected()) > 0
 }
 
@@ -216,16 +191,14 @@ func ended(w *world, run *perdure.Run[string]) bool {
 	return err == nil && d.Head.Status.IsTerminal()
 }
 
-// check judges by the calls that the outside world got.
-func (l *ledger) check(t *testing.T, s scenario, plan storetest.Plan, crashes int) {
+// checkEffects judges by the calls that the outside world got.
+func checkEffects(t *testing.T, l *ledger, s scenario, plan storetest.Plan, crashes int) {
 	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	got := slices.Sorted(slices.Values(l.order))
+	got := slices.Sorted(slices.Values(l.order()))
 	if want := slices.Sorted(slices.Values(s.effects)); !slices.Equal(got, want) {
 		t.Errorf("%+v: effects %v, want %v", plan, got, want)
 	}
-	for attempt, n := range l.calls {
+	for attempt, n := range l.calls() {
 		if n > 1+crashes {
 			t.Errorf("%+v: %s was made %d times over %d crashes", plan, attempt, n, crashes)
 		}

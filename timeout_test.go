@@ -17,7 +17,7 @@ import (
 // endOf gives how long after its start a run ended, and how.
 func endOf(t *testing.T, w *world, id string) (time.Duration, journal.Status) {
 	t.Helper()
-	d := describe(t, w, id)
+	d := w.describe(id)
 	return d.Head.Ended.Sub(d.Head.Created), d.Head.Status
 }
 
@@ -103,12 +103,12 @@ func TestOverallTimeout(t *testing.T) {
 							return 7, wait(ctx)
 						}, perdure.Timeout(limit), perdure.Replays{First: 5 * time.Hour, Cap: 5 * time.Hour})
 						o.Drain = -1
-						w := clockwork(t, o, wf)
+						w := worldWith(t, o, wf)
 						defer func() { w.end() }()
-						start(t, w, wf, 0, perdure.ID("x"))
+						start(w, wf, 0, perdure.ID("x"))
 						time.Sleep(time.Hour)
 						m.do(t, w)
-						_, err := outcomeOf(t, w, wf, "x")
+						_, err := outcomeOf(w, wf, "x")
 						codeIs(t, err, journal.CodeTimedOut)
 						want := m.after
 						if cleanup {
@@ -143,11 +143,11 @@ func TestTimeoutOfARunThatWaitsForASlot(t *testing.T) {
 			return perdure.Step(ctx, "s", work("s", 5*time.Hour, nil))
 		})
 		wf := perdure.Define("w", nothing, perdure.Timeout(time.Hour))
-		w := clockwork(t, o, busy, wf)
+		w := worldWith(t, o, busy, wf)
 		defer func() { w.end() }()
-		start(t, w, busy, 0)
-		start(t, w, wf, 0, perdure.ID("x"))
-		_, err := outcomeOf(t, w, wf, "x")
+		start(w, busy, 0)
+		start(w, wf, 0, perdure.ID("x"))
+		_, err := outcomeOf(w, wf, "x")
 		codeIs(t, err, journal.CodeTimedOut)
 		if _, status := endOf(t, w, "x"); status != journal.TimedOut {
 			t.Error(status)
@@ -163,15 +163,15 @@ func TestRunInTimeIsNotTimedOut(t *testing.T) {
 		sleep := func(ctx context.Context) error { return perdure.Sleep(ctx, 10*24*time.Hour) }
 		none, zero := timed("none", sleep), timed("zero", sleep, perdure.Timeout(0))
 		just := timed("just", sleep, perdure.Timeout(10*24*time.Hour+1))
-		w := clockwork(t, o, none, zero, just)
+		w := worldWith(t, o, none, zero, just)
 		defer func() { w.end() }()
 		for _, wf := range []*perdure.Workflow[int, span]{none, zero, just} {
-			start(t, w, wf, 0, perdure.ID(wf.Name()))
+			start(w, wf, 0, perdure.ID(wf.Name()))
 		}
 		time.Sleep(24 * time.Hour)
 		w.crash()
 		for _, wf := range []*perdure.Workflow[int, span]{none, zero, just} {
-			if got, err := outcomeOf(t, w, wf, wf.Name()); err != nil || got.took() != 10*24*time.Hour {
+			if got, err := outcomeOf(w, wf, wf.Name()); err != nil || got.took() != 10*24*time.Hour {
 				t.Errorf("%s: %v %v", wf.Name(), got.took(), err)
 			}
 		}
@@ -193,17 +193,17 @@ func TestTimeoutOfASuccessorIsAnew(t *testing.T) {
 				}
 				return n, perdure.ContinueAsNew(ctx, n+1)
 			}, perdure.Timeout(2*time.Hour))
-			w := clockwork(t, o, wf)
+			w := worldWith(t, o, wf)
 			defer func() { w.end() }()
 			began := time.Now()
-			first := start(t, w, wf, 0, perdure.ID("x"))
+			first := start(w, wf, 0, perdure.ID("x"))
 			time.Sleep(4*time.Hour + 45*time.Minute) // in the fourth
 			if down {
 				w.crash()
 			}
-			_, err := outcomeOf(t, w, wf, string(first.RunID()))
+			_, err := outcomeOf(w, wf, string(first.RunID()))
 			codeIs(t, err, journal.CodeTimedOut)
-			if d := describe(t, w, "x"); d.Head.Status != journal.TimedOut || d.Head.Ended.Sub(began).Round(time.Millisecond) != 6*time.Hour+30*time.Minute {
+			if d := w.describe("x"); d.Head.Status != journal.TimedOut || d.Head.Ended.Sub(began).Round(time.Millisecond) != 6*time.Hour+30*time.Minute {
 				t.Errorf("%v after %v", d.Head.Status, d.Head.Ended.Sub(began))
 			}
 		})
@@ -255,16 +255,16 @@ func TestTimeoutOfAnAttemptHoldsOverACrash(t *testing.T) {
 						return perdure.Step(ctx, "s", body, opts...)
 					})
 					o.Drain = -1
-					w := clockwork(t, o, wf)
+					w := worldWith(t, o, wf)
 					defer func() { w.end() }()
-					start(t, w, wf, 0, perdure.ID("x"))
+					start(w, wf, 0, perdure.ID("x"))
 					if c.at > 0 {
 						time.Sleep(c.at)
 						w.kill()
 						time.Sleep(c.down)
 						w.begin()
 					}
-					_, err := outcomeOf(t, w, wf, "x")
+					_, err := outcomeOf(w, wf, "x")
 					codeIs(t, err, c.is)
 					synctest.Wait()
 					mu.Lock()
@@ -318,16 +318,16 @@ func TestTimeoutAndTimerAtOneInstant(t *testing.T) {
 				}
 				return 5, perdure.Sleep(ctx, time.Hour)
 			}, perdure.Timeout(time.Hour))
-			w := clockwork(t, o, wf)
+			w := worldWith(t, o, wf)
 			defer func() { w.end() }()
-			start(t, w, wf, 0, perdure.ID("x"))
+			start(w, wf, 0, perdure.ID("x"))
 			if down {
 				time.Sleep(time.Minute)
 				w.kill()
 				time.Sleep(3 * time.Hour)
 				w.begin()
 			}
-			out, err := outcomeOf(t, w, wf, "x")
+			out, err := outcomeOf(w, wf, "x")
 			_, status := endOf(t, w, "x")
 			switch {
 			case status == journal.Completed && (out != 5 || err != nil || undone.Load() > 0):

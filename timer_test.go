@@ -22,25 +22,6 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// clockwork gives a world whose engine has those options.
-func clockwork(t *testing.T, o perdure.Options, workflows ...perdure.Definition) *world {
-	t.Helper()
-	o.Build = "test"
-	w := &world{t: t, db: memory.New(), workflows: workflows, opts: o}
-	w.begin()
-	return w
-}
-
-// eachLinger runs f where a run rests at every wait, and where it lingers.
-func eachLinger(t *testing.T, f func(t *testing.T, o perdure.Options)) {
-	t.Helper()
-	for name, linger := range map[string]time.Duration{"rests": -1, "lingers": 0} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { f(t, perdure.Options{Linger: linger}) })
-		})
-	}
-}
-
 // A span is when something began and ended, as the run has recorded it.
 type span struct{ Began, Ended time.Time }
 
@@ -62,33 +43,21 @@ func timed(name string, code func(context.Context) error, opts ...perdure.Workfl
 }
 
 // start starts a run and lets it come to where it waits.
-func start[I, O any](t *testing.T, w *world, wf *perdure.Workflow[I, O], in I, opts ...perdure.StartOption) *perdure.Run[O] {
-	t.Helper()
-	run, err := wf.Start(context.Background(), w.eng, in, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+func start[I, O any](w *world, wf *perdure.Workflow[I, O], in I, opts ...perdure.StartOption) *perdure.Run[O] {
+	w.t.Helper()
+	run := begin(w, wf, in, opts...)
 	synctest.Wait()
 	return run
 }
 
 // outcomeOf waits for the end of a run that was begun by this engine or another.
-func outcomeOf[I, O any](t *testing.T, w *world, wf *perdure.Workflow[I, O], id string) (O, error) {
-	t.Helper()
+func outcomeOf[I, O any](w *world, wf *perdure.Workflow[I, O], id string) (O, error) {
+	w.t.Helper()
 	run, err := wf.Get(context.Background(), w.eng, id)
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	return run.Result(context.Background())
-}
-
-func describe(t *testing.T, w *world, id string) perdure.Description {
-	t.Helper()
-	d, err := w.eng.Describe(context.Background(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
 }
 
 // sleeps are ways to wait for a time, and how long each takes.
@@ -149,16 +118,16 @@ func TestSleepTakesAsLongAsItSays(t *testing.T) {
 			for _, down := range []time.Duration{-1, 0, s.takes / 4, 2 * s.takes} { // below 0: no crash
 				eachLinger(t, func(t *testing.T, o perdure.Options) {
 					wf := timed("w", s.code)
-					w := clockwork(t, o, wf)
+					w := worldWith(t, o, wf)
 					defer func() { w.end() }()
-					start(t, w, wf, 0, perdure.ID("x"))
+					start(w, wf, 0, perdure.ID("x"))
 					if down >= 0 {
 						time.Sleep(s.takes / 2)
 						w.kill()
 						time.Sleep(down)
 						w.begin()
 					}
-					got, err := outcomeOf(t, w, wf, "x")
+					got, err := outcomeOf(w, wf, "x")
 					want := s.takes
 					if down >= 0 && s.takes > 0 {
 						want = max(want, s.takes/2+down)
@@ -240,7 +209,7 @@ func sleepThrough(t *testing.T, wf *perdure.Workflow[int, span], linger time.Dur
 	}
 	w.crash() // what is left is read through a store that does not fail
 	defer w.end()
-	got, err := outcomeOf(t, w, wf, "x")
+	got, err := outcomeOf(w, wf, "x")
 	if late := got.took() - 90*time.Minute; err != nil || late < 0 || late > 2*time.Minute {
 		t.Errorf("%+v: it took %v (%v)", plan, got.took(), err)
 	}
@@ -295,9 +264,9 @@ func TestTimersFireInTheOrderOfTheirTimes(t *testing.T) {
 						}
 						return order, perdure.Sleep(ctx, time.Hour)
 					})
-					w := clockwork(t, o, wf)
+					w := worldWith(t, o, wf)
 					defer func() { w.end() }()
-					start(t, w, wf, 0, perdure.ID("x"))
+					start(w, wf, 0, perdure.ID("x"))
 					if crash {
 						w.kill()
 						time.Sleep(2 * time.Hour)
@@ -305,7 +274,7 @@ func TestTimersFireInTheOrderOfTheirTimes(t *testing.T) {
 					}
 					time.Sleep(90 * time.Minute)
 					w.crash()
-					got, err := outcomeOf(t, w, wf, "x")
+					got, err := outcomeOf(w, wf, "x")
 					want := make([]int, n)
 					for i := range want {
 						want[i] = c.want(i)
@@ -357,13 +326,13 @@ func TestFarFuture(t *testing.T) {
 					}
 					w.begin()
 					defer func() { w.end() }()
-					start(t, w, wf, 0, perdure.ID("x"))
+					start(w, wf, 0, perdure.ID("x"))
 					before := calls.Calls(storetest.Any)
 					time.Sleep(time.Hour)
 					if n := calls.Calls(storetest.Any) - before; n > 600 {
 						t.Errorf("%d calls of the store in an hour", n)
 					}
-					if d := describe(t, w, "x"); d.Head.Status != journal.Waiting {
+					if d := w.describe("x"); d.Head.Status != journal.Waiting {
 						t.Errorf("%v %s", d.Head.Status, d.Why)
 					}
 					if err := w.eng.Cancel(context.Background(), "x", "enough"); err != nil {
@@ -422,12 +391,12 @@ func TestTimerGivesItsTime(t *testing.T) {
 			}
 			return 0, perdure.Sleep(ctx, time.Hour)
 		})
-		w := clockwork(t, o, wf)
+		w := worldWith(t, o, wf)
 		defer func() { w.end() }()
-		start(t, w, wf, 0, perdure.ID("x"))
+		start(w, wf, 0, perdure.ID("x"))
 		time.Sleep(3*time.Hour + time.Minute)
 		w.crash()
-		if _, err := outcomeOf(t, w, wf, "x"); err != nil {
+		if _, err := outcomeOf(w, wf, "x"); err != nil {
 			t.Error(err)
 		}
 		if len(seen) != 1 || !seen[at.UTC().String()] {
@@ -482,11 +451,11 @@ func TestTimerIsCancelledFromOutside(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/down=%v", name, down), func(t *testing.T) {
 				eachLinger(t, func(t *testing.T, o perdure.Options) {
 					wf := perdure.Define("w", cancelling)
-					w := clockwork(t, o, wf)
+					w := worldWith(t, o, wf)
 					defer func() { w.end() }()
-					start(t, w, wf, 0, perdure.ID("x"))
+					start(w, wf, 0, perdure.ID("x"))
 					paths := []string{}
-					for _, wait := range describe(t, w, "x").State.Waits {
+					for _, wait := range w.describe("x").State.Waits {
 						paths = append(paths, wait.Path)
 					}
 					if want := []string{"order[k]/remind", "remind[late]", "limit"}; !slices.Equal(paths, want) {
@@ -510,15 +479,15 @@ func TestTimerIsCancelledFromOutside(t *testing.T) {
 					if down {
 						w.begin()
 					}
-					got, err := outcomeOf(t, w, wf, "x")
+					got, err := outcomeOf(w, wf, "x")
 					if err != nil || got != c.want {
 						t.Errorf("got %q, want %q (%v)", got, c.want, err)
 					}
-					if d := describe(t, w, "x"); len(d.Unread) > 0 {
+					if d := w.describe("x"); len(d.Unread) > 0 {
 						t.Errorf("unread: %v", d.Unread)
 					}
 					w.history("x")
-					run := string(describe(t, w, "x").Head.ID)
+					run := string(w.describe("x").Head.ID)
 					codeIs(t, w.eng.CancelTimer(context.Background(), run, "limit", ""), journal.CodeWrongState)
 					codeIs(t, w.eng.CancelTimer(context.Background(), "x", "limit", ""), journal.CodeNotFound)
 				})
@@ -546,12 +515,12 @@ func TestCancelAndFireAgree(t *testing.T) {
 				_, err = f.Await(ctx)
 				return fmt.Sprint(won, " ", errors.Is(err, &perdure.Error{Code: journal.CodeCancelled})), perdure.Sleep(ctx, time.Hour)
 			})
-			w := clockwork(t, o, wf)
+			w := worldWith(t, o, wf)
 			defer func() { w.end() }()
-			start(t, w, wf, 0, perdure.ID("x"))
+			start(w, wf, 0, perdure.ID("x"))
 			time.Sleep(90 * time.Minute)
 			w.crash()
-			got, err := outcomeOf(t, w, wf, "x")
+			got, err := outcomeOf(w, wf, "x")
 			var ends []journal.Kind
 			for _, e := range w.history("x") {
 				if e.Op.Name == "t" && (e.Kind == journal.TimerFired || e.Kind == journal.TimerCancelled) {
@@ -580,13 +549,13 @@ func TestOpenTimersAreListed(t *testing.T) {
 			_, err := f.Await(ctx)
 			return 0, err
 		})
-		w := clockwork(t, o, wf)
+		w := worldWith(t, o, wf)
 		defer func() { w.end() }()
-		start(t, w, wf, 0, perdure.ID("x"))
+		start(w, wf, 0, perdure.ID("x"))
 		began := time.Now()
 		check := func(want ...journal.Wait) {
 			t.Helper()
-			d := describe(t, w, "x")
+			d := w.describe("x")
 			if d.Head.Status != journal.Waiting || len(d.State.Waits) != len(want) {
 				t.Fatalf("%v, waits %+v", d.Head.Status, d.State.Waits)
 			}
@@ -606,7 +575,7 @@ func TestOpenTimersAreListed(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		check(limit)
 		time.Sleep(2 * time.Hour)
-		if d := describe(t, w, "x"); len(d.State.Waits) > 0 || d.Why != "" || d.Head.Status != journal.Completed {
+		if d := w.describe("x"); len(d.State.Waits) > 0 || d.Why != "" || d.Head.Status != journal.Completed {
 			t.Errorf("%v %q %v", d.Head.Status, d.Why, d.State.Waits)
 		}
 	})
@@ -629,16 +598,16 @@ func TestContextOfTheAuthorEndsASleep(t *testing.T) {
 			}
 			return perdure.Sleep(ctx, 20*time.Minute)
 		})
-		w := clockwork(t, o, wf)
+		w := worldWith(t, o, wf)
 		defer func() { w.end() }()
-		start(t, w, wf, 0, perdure.ID("x"))
+		start(w, wf, 0, perdure.ID("x"))
 		time.Sleep(9 * time.Minute)
 		if n := begun.Load(); n != 1 {
 			t.Errorf("the code was begun %d times while the context lasted", n)
 		}
 		time.Sleep(6 * time.Minute)
 		w.crash()
-		got, err := outcomeOf(t, w, wf, "x")
+		got, err := outcomeOf(w, wf, "x")
 		if err != nil || got.took() != 30*time.Minute {
 			t.Errorf("%v %v", got.took(), err)
 		}
@@ -670,14 +639,14 @@ func TestSleepEndsWithItsRun(t *testing.T) {
 				}
 				return 0, err
 			})
-			w := clockwork(t, o, wf)
+			w := worldWith(t, o, wf)
 			defer func() { w.end() }()
-			start(t, w, wf, 0, perdure.ID("x"))
+			start(w, wf, 0, perdure.ID("x"))
 			time.Sleep(30 * time.Minute)
 			if err := w.eng.Cancel(context.Background(), "x", "enough"); err != nil {
 				t.Fatal(err)
 			}
-			_, err := outcomeOf(t, w, wf, "x")
+			_, err := outcomeOf(w, wf, "x")
 			codeIs(t, err, journal.CodeCancelled)
 			n := len(w.history("x"))
 			time.Sleep(2 * time.Hour)
@@ -720,17 +689,17 @@ func TestRunRestsUntilTheNextAttempt(t *testing.T) {
 					}
 					return perdure.Step(ctx, "s", body, policy)
 				})
-				w := clockwork(t, o, wf)
+				w := worldWith(t, o, wf)
 				defer func() { w.end() }()
-				start(t, w, wf, 0, perdure.ID("x"))
+				start(w, wf, 0, perdure.ID("x"))
 				time.Sleep(5 * time.Minute)
-				if d := describe(t, w, "x"); d.Head.Status != journal.Waiting || d.Head.Owner != 0 || d.Why == "" {
+				if d := w.describe("x"); d.Head.Status != journal.Waiting || d.Head.Owner != 0 || d.Why == "" {
 					t.Errorf("in the pause: %v, owner %d, why %q", d.Head.Status, d.Head.Owner, d.Why)
 				}
 				if crash {
 					w.crash()
 				}
-				out, err := outcomeOf(t, w, wf, "x")
+				out, err := outcomeOf(w, wf, "x")
 				if err != nil || out != 3 || begun.Load() < 3 {
 					t.Errorf("%d %v, begun %d times", out, err, begun.Load())
 				}

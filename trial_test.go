@@ -45,15 +45,6 @@ func (p *poison) reign(w *world) (deaths int) {
 	return deaths
 }
 
-func statusOf(w *world, id string) journal.Status {
-	w.t.Helper()
-	d, err := w.eng.Describe(context.Background(), id)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return d.Head.Status
-}
-
 // A run that kills its engines is parked, and takes along none of those that are in a
 // step whenever it does.
 //
@@ -80,12 +71,12 @@ func TestARunThatKillsItsEnginesTakesNobodyAlong(t *testing.T) {
 				t.Errorf("%d engines died of %d runs", deaths, poisons)
 			}
 			for i := range 5 {
-				if s := statusOf(w, fmt.Sprint("innocent-", i)); s != journal.Completed {
+				if s := w.describe(fmt.Sprint("innocent-", i)).Head.Status; s != journal.Completed {
 					t.Errorf("innocent run %d is %v", i, s)
 				}
 			}
 			for i := range poisons {
-				if s := statusOf(w, fmt.Sprint("poison-", i)); s != journal.Suspended {
+				if s := w.describe(fmt.Sprint("poison-", i)).Head.Status; s != journal.Suspended {
 					t.Errorf("poison run %d is %v", i, s)
 				}
 			}
@@ -115,7 +106,7 @@ func TestKillsFromOutsideParkNobody(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for i := range runs {
-			if s := statusOf(w, fmt.Sprint(i)); s != journal.Completed {
+			if s := w.describe(fmt.Sprint(i)).Head.Status; s != journal.Completed {
 				t.Errorf("run %d is %v", i, s)
 			}
 		}
@@ -161,13 +152,13 @@ func TestASuspectIsAcquittedWhenItWaitsOrItsEngineStops(t *testing.T) {
 			w.begin()
 		}
 		time.Sleep(time.Second)
-		if s := statusOf(w, "x"); s != journal.Running {
+		if s := w.describe("x").Head.Status; s != journal.Running {
 			t.Errorf("the run is %v", s)
 		}
 		quick.Store(true)
 		w.crash()
 		time.Sleep(time.Minute)
-		if s := statusOf(w, "x"); s != journal.Completed {
+		if s := w.describe("x").Head.Status; s != journal.Completed {
 			t.Errorf("the run is %v", s)
 		}
 		w.end()
@@ -259,7 +250,7 @@ func parkedThen(t *testing.T, cause, by, what string) {
 		}
 		break
 	}
-	if s := statusOf(w, "x"); s != journal.Suspended {
+	if s := w.describe("x").Head.Status; s != journal.Suspended {
 		t.Fatalf("the run is %v", s)
 	}
 	before := entriesOf(w, "x")
@@ -277,7 +268,7 @@ func parkedThen(t *testing.T, cause, by, what string) {
 			want = journal.Suspended
 		}
 	}
-	if s, n := statusOf(w, "x"), entriesOf(w, "x"); s != want || n > before+10 {
+	if s, n := w.describe("x").Head.Status, entriesOf(w, "x"); s != want || n > before+10 {
 		t.Errorf("the run is %v with %d entries, which were %d; want %v", s, n, before, want)
 	}
 	if cause == "code" && what == "cancel" {
@@ -286,7 +277,7 @@ func parkedThen(t *testing.T, cause, by, what string) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		if s := statusOf(w, "x"); s != journal.Cancelled {
+		if s := w.describe("x").Head.Status; s != journal.Cancelled {
 			t.Errorf("with its code mended the run is %v", s)
 		}
 	}
@@ -334,12 +325,12 @@ func TestARunWithARottenJournalIsParkedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Hour)
-			if s, n := statusOf(w, "x"), entriesOf(w, "x"); s != journal.Suspended || n > before+3 {
+			if s, n := w.describe("x").Head.Status, entriesOf(w, "x"); s != journal.Suspended || n > before+3 {
 				t.Errorf("%s: the run is %v with %d entries, which were %d", by, s, n, before)
 			}
 		}
 		time.Sleep(48 * time.Hour)
-		if s := statusOf(w, "x"); s != journal.TimedOut {
+		if s := w.describe("x").Head.Status; s != journal.TimedOut {
 			t.Errorf("after its timeout the run is %v", s)
 		}
 	})
@@ -375,7 +366,7 @@ func TestATimerOfASuspectIsCancelled(t *testing.T) {
 		}
 		began := time.Now()
 		w.begin()
-		out, err := outcomeOf(t, w, wf, "x")
+		out, err := outcomeOf(w, wf, "x")
 		if out != string(perdure.CodeCancelled) || err != nil || time.Since(began) > 15*time.Minute {
 			t.Errorf("it gives %q, %v after %v", out, err, time.Since(began))
 		}

@@ -65,7 +65,7 @@ func same(t *testing.T, what string, got, want any) {
 
 // spec
 func TestSignalWithoutARunIsKeptForOne(t *testing.T) {
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		bg := context.Background()
 		for i := range 3 {
 			d := send(w, paid, "x", i, perdure.SendKey(fmt.Sprint("k", i)))
@@ -88,14 +88,14 @@ func TestSignalWithoutARunIsKeptForOne(t *testing.T) {
 		}
 		same(t, "kept", unroutedNow(w), "[x:paid=0 x:paid=1 x:paid=2 y:paid=5]")
 
-		begun(w, takes, "x", 3) // another workflow ID's are not its own
+		begin(w, takes, 3, perdure.ID("x")) // another workflow ID's are not its own
 		gives(w, takes, "x", []int{0, 1, 2})
 		same(t, "kept", unroutedNow(w), "[y:paid=5]")
 		if d := send(w, paid, "x", 9, perdure.SendKey("k2")); !d.Duplicate {
 			t.Errorf("the same key after the run has ended: %+v", d)
 		}
 
-		other := begun(w, takes, "z", 1)
+		other := begin(w, takes, 1, perdure.ID("z"))
 		d, err := w.eng.Deliver(bg, all[3].Number, string(other.RunID()))
 		if err != nil || d.Run != other.RunID() || d.Unrouted {
 			t.Errorf("deliver: %+v, %v", d, err)
@@ -117,14 +117,14 @@ func TestSignalWithoutARunIsKeptForOne(t *testing.T) {
 // spec: R-20
 func TestUnroutedSignalsExpire(t *testing.T) {
 	for keep, days := range map[time.Duration]int{0: 7, 48 * time.Hour: 2} {
-		mailed(t, perdure.Options{KeepUnrouted: keep}, func(t *testing.T, w *world) {
+		inBothModesWith(t, perdure.Options{KeepUnrouted: keep}, func(t *testing.T, w *world) {
 			send(w, paid, "x", 1)
 			time.Sleep(time.Duration(days)*24*time.Hour - time.Second)
 			same(t, "kept", unroutedNow(w), "[x:paid=1]")
 			send(w, paid, "y", 2)
 			time.Sleep(time.Second)
-			begun(w, takes, "x", 1)
-			begun(w, takes, "y", 1)
+			begin(w, takes, 1, perdure.ID("x"))
+			begin(w, takes, 1, perdure.ID("y"))
 			gives(w, takes, "y", []int{2})
 			synctest.Wait()
 			statusIs(w, "x", journal.Waiting)
@@ -132,7 +132,7 @@ func TestUnroutedSignalsExpire(t *testing.T) {
 			same(t, "kept", unroutedNow(w), "[]")
 		}, takes)
 	}
-	mailed(t, perdure.Options{KeepUnrouted: -1}, func(t *testing.T, w *world) {
+	inBothModesWith(t, perdure.Options{KeepUnrouted: -1}, func(t *testing.T, w *world) {
 		if d, err := paid.Send(context.Background(), w.eng, "x", 1); err != nil || !d.NotDelivered || d.Run != "" {
 			t.Errorf("%+v, %v", d, err)
 		}
@@ -142,7 +142,7 @@ func TestUnroutedSignalsExpire(t *testing.T) {
 
 // spec: R-17
 func TestKeyReachesARunAndItsChainOnce(t *testing.T) {
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		key := perdure.SendKey("k")
 		again := func(when, id string) {
 			t.Helper()
@@ -150,7 +150,7 @@ func TestKeyReachesARunAndItsChainOnce(t *testing.T) {
 				t.Errorf("%s: %+v", when, d)
 			}
 		}
-		a, b := begun(w, takes, "a", 2), begun(w, takes, "b", 1)
+		a, b := begin(w, takes, 2, perdure.ID("a")), begin(w, takes, 1, perdure.ID("b"))
 		if d := send(w, paid, "a", 1, key); d.Duplicate || d.Run != a.RunID() {
 			t.Errorf("%+v", d)
 		}
@@ -171,7 +171,7 @@ func TestKeyReachesARunAndItsChainOnce(t *testing.T) {
 			t.Errorf("%+v, %v", d, err)
 		}
 
-		first := begun(w, chain, "c", nil)
+		first := begin(w, chain, nil, perdure.ID("c"))
 		for i := range 3 {
 			send(w, paid, "c", i, perdure.SendKey(fmt.Sprint("k", i)))
 			time.Sleep(time.Duration(i) * time.Second)
@@ -191,9 +191,9 @@ func TestKeyReachesARunAndItsChainOnce(t *testing.T) {
 
 // spec
 func TestSendersAreToldWhatCannotBe(t *testing.T) {
-	mailed(t, perdure.Options{MaxPayload: 100}, func(t *testing.T, w *world) {
+	inBothModesWith(t, perdure.Options{MaxPayload: 100}, func(t *testing.T, w *world) {
 		bg := context.Background()
-		run := begun(w, takes, "x", 1)
+		run := begin(w, takes, 1, perdure.ID("x"))
 		cases := map[journal.Code][]func() error{
 			journal.CodeInvalid: {
 				func() error { _, err := paid.Send(bg, w.eng, "", 1); return err },
@@ -239,12 +239,12 @@ func TestSendersAreToldWhatCannotBe(t *testing.T) {
 
 // spec: R-11
 func TestSignalsOfTheEnginesNameCancel(t *testing.T) {
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		bg := context.Background()
 		for _, name := range []string{"Cancel", "CancelWorkflow"} {
 			for _, state := range []string{"waits", "suspended", "crashed"} {
 				id := name + state
-				run := begun(w, takes, id, 1)
+				run := begin(w, takes, 1, perdure.ID(id))
 				synctest.Wait()
 				switch state {
 				case "suspended":
@@ -267,7 +267,7 @@ func TestSignalsOfTheEnginesNameCancel(t *testing.T) {
 				if d, err = w.eng.Send(bg, string(run.RunID()), name, nil); err != nil || !d.NotDelivered {
 					t.Errorf("once it is cancelled: %+v, %v", d, err)
 				}
-				same(t, "not taken", unread(w, id), "[]")
+				same(t, "not taken", w.unread(id), "[]")
 			}
 		}
 	}, takes)
@@ -300,7 +300,7 @@ func TestLargePayloadsOfMessagesComeWhole(t *testing.T) {
 		d, err := perdure.Park(ctx, "p", "why")
 		return []string{chosen, first, string(d.Data)}, err
 	})
-	mailed(t, perdure.Options{SpillOver: 100}, func(t *testing.T, w *world) {
+	inBothModesWith(t, perdure.Options{SpillOver: 100}, func(t *testing.T, w *world) {
 		for _, crash := range []bool{false, true} {
 			id := fmt.Sprint(crash)
 			next := func() {
@@ -311,7 +311,7 @@ func TestLargePayloadsOfMessagesComeWhole(t *testing.T) {
 			}
 			send(w, text, id, large(0))
 			next()
-			begun(w, wf, id, 0)
+			begin(w, wf, 0, perdure.ID(id))
 			for i := range 3 {
 				next()
 				send(w, text, id, large(i+1))
@@ -321,14 +321,14 @@ func TestLargePayloadsOfMessagesComeWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 			gives(w, wf, id, []string{large(3), large(0), large(9)})
-			same(t, "not taken", unread(w, id), fmt.Sprintf("[text=%q text=%q]", large(1), large(2)))
+			same(t, "not taken", w.unread(id), fmt.Sprintf("[text=%q text=%q]", large(1), large(2)))
 		}
 	}, wf)
 }
 
 // spec: R-22
 func TestSendWithStartReachesTheOpenRunOrANewOne(t *testing.T) {
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
+	inBothModes(t, func(t *testing.T, w *world) {
 		bg := context.Background()
 		sendWith := func(id string, v int, opts ...perdure.StartOption) perdure.Delivery {
 			t.Helper()
@@ -368,11 +368,11 @@ func TestSendWithStartReachesTheOpenRunOrANewOne(t *testing.T) {
 		sendWith("x", 5)
 		gives(w, takes, "x", []int{3, 4, 5})
 
-		begun(w, chain, "held", nil)
+		begin(w, chain, nil, perdure.ID("held"))
 		_, err := perdure.SendWithStart(bg, w.eng, paid, 1, takes, 3, perdure.ID("held"))
 		codeIs(t, err, journal.CodeConflict)
 		time.Sleep(time.Second)
-		same(t, "not taken", unread(w, "held"), "[]")
+		same(t, "not taken", w.unread("held"), "[]")
 		statusIs(w, "held", journal.Waiting)
 	}, takes, chain)
 }
@@ -444,8 +444,8 @@ func TestSendWithStartIsAtomicWhateverFails(t *testing.T) {
 //
 // spec: F-22
 func TestASignalIsDeliveredUnroutedOrNotDelivered(t *testing.T) {
-	mailed(t, perdure.Options{}, func(t *testing.T, w *world) {
-		run := begun(w, takes, "x", 1)
+	inBothModes(t, func(t *testing.T, w *world) {
+		run := begin(w, takes, 1, perdure.ID("x"))
 		gone := perdure.Delivery{NotDelivered: true}
 		over := perdure.Delivery{Run: run.RunID(), NotDelivered: true, Status: journal.Completed}
 		c, err := perdure.NewClient(t.Context(), w.db)

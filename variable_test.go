@@ -95,14 +95,14 @@ func testVariables(t *testing.T, crash, large bool) {
 		see()
 		return out, errors.Join(err, err2, err3, err4)
 	})
-	w := clockwork(t, perdure.Options{Linger: -1, SpillOver: 300}, wf)
+	w := worldWith(t, perdure.Options{Linger: -1, SpillOver: 300}, wf)
 	defer func() { w.end() }()
-	start(t, w, wf, 0, perdure.ID("x"))
+	start(w, wf, 0, perdure.ID("x"))
 	if crash {
 		time.Sleep(time.Minute)
 		w.crash()
 	}
-	seen, err := outcomeOf(t, w, wf, "x")
+	seen, err := outcomeOf(w, wf, "x")
 	if want := []string{"x=own", "x=own y=other1", "x=slow1 y=other1", "x=slow1", "x=slow1"}; err != nil || !slices.Equal(seen, want) {
 		t.Errorf("it saw %q, want %q; %v", seen, want, err)
 	}
@@ -161,12 +161,12 @@ func TestAKeyIsNewOnce(t *testing.T) {
 			has, err7 := perdure.HasKey(ctx, "other")
 			return append(out, z, own, other, again, has), errors.Join(err, err2, err3, err4, err5, err6, err7)
 		})
-		w := clockwork(t, perdure.Options{Linger: -1}, wf)
+		w := worldWith(t, perdure.Options{Linger: -1}, wf)
 		defer func() { w.end() }()
-		start(t, w, wf, 0, perdure.ID("x"))
+		start(w, wf, 0, perdure.ID("x"))
 		time.Sleep(time.Minute)
 		w.crash()
-		out, err := outcomeOf(t, w, wf, "x")
+		out, err := outcomeOf(w, wf, "x")
 		if want := []bool{true, false, false, true, false, true}; err != nil || !slices.Equal(out, want) {
 			t.Errorf("%v, %v, want %v", out, err, want)
 		}
@@ -209,10 +209,10 @@ func TestAVariableOfBytesIsTheBytes(t *testing.T) {
 			all, err3 := perdure.Variables(ctx)
 			return fmt.Sprintf("%q %v %s %v %s", b, found, raw, found2, all["bytes"]), errors.Join(err, err2, err3)
 		})
-		w := clockwork(t, perdure.Options{}, wf)
+		w := worldWith(t, perdure.Options{}, wf)
 		defer w.end()
-		start(t, w, wf, 0, perdure.ID("x"))
-		if got, err := outcomeOf(t, w, wf, "x"); got != `"\x00\xff" true {"a":1} true "AP8="` || err != nil {
+		start(w, wf, 0, perdure.ID("x"))
+		if got, err := outcomeOf(w, wf, "x"); got != `"\x00\xff" true {"a":1} true "AP8="` || err != nil {
 			t.Errorf("it is %s, %v", got, err)
 		}
 	})

@@ -269,7 +269,7 @@ func TestVersionsThatCannotBeAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			for change, max := range map[string]int{"zero": 0, "negative": -1, "not a name": 1, "": 1} {
-				if _, err := perdure.Version(ctx, change, max); perdureCode(err) != journal.CodeInvalid {
+				if _, err := perdure.Version(ctx, change, max); journal.CodeOf(err) != journal.CodeInvalid {
 					return 0, fmt.Errorf("%q of %d gives %w", change, max, err)
 				}
 			}

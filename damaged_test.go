@@ -1,0 +1,203 @@
+package perdure_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// naps does two steps, sleeps for an hour and does a third.
+func naps(late *atomic.Int32) *perdure.Workflow[int, int] {
+	return perdure.Define("naps", func(ctx context.Context, _ int) (int, error) {
+		for _, name := range []string{"a", "b"} {
+			if err := plain(ctx, name); err != nil {
+				return 0, err
+			}
+		}
+		if err := perdure.Sleep(ctx, time.Hour); err != nil {
+			return 0, err
+		}
+		return perdure.Step(ctx, "late", func(context.Context) (int, error) { return int(late.Add(1)), nil })
+	})
+}
+
+// A journal with a hole is never run past. What is known of its run can be read still,
+// and it can be cancelled.
+//
+// spec: B-4
+func TestARunWithAHoleInItsJournalIsParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late atomic.Int32
+		def := naps(&late)
+		w := newShop(t, perdure.Options{Linger: -1}, def)
+		ctx := t.Context()
+		run := must[*perdure.Run[int]](t)(def.Start(ctx, w.eng, 0))
+		synctest.Wait()
+		must[sql.Result](t)(w.db.Exec("delete from perdure_entries where seq = 2"))
+		d, err := w.eng.Describe(ctx, run.ID())
+		codeIs(t, err, journal.CodeCorrupt)
+		if !strings.Contains(err.Error(), "entry 2 ") || !strings.Contains(d.Why, "damaged") {
+			t.Errorf("of one that rests it says %v, and %q", err, d.Why)
+		}
+		time.Sleep(2 * time.Hour)
+		d, err = w.eng.Describe(ctx, run.ID())
+		codeIs(t, err, journal.CodeCorrupt)
+		if d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "entry 2 ") || d.State.Seq != 1 || late.Load() != 0 {
+			t.Errorf("%v: %q, %d entries are read, the late step was done %d times", d.Head.Status, d.Why, d.State.Seq, late.Load())
+		}
+		report, err := w.eng.Report(ctx, run.ID())
+		codeIs(t, err, journal.CodeCorrupt)
+		if report.Name != "naps" || report.Status != journal.Suspended || report.Started.IsZero() {
+			t.Errorf("the report is %+v", report)
+		}
+		parked, _, err := w.eng.Parked(ctx, 0, 0)
+		if err != nil || len(parked) != 1 || !strings.Contains(parked[0].Why, "entry 2 ") {
+			t.Errorf("parked are %+v, %v", parked, err)
+		}
+		must[[]perdure.Marker](t)(w.eng.Versions(ctx, ""))
+		must[[]perdure.Stale](t)(w.eng.Stale(ctx, time.Minute))
+		if err := w.eng.Cancel(ctx, run.ID(), "lost"); err != nil {
+			t.Fatal(err)
+		}
+		if st := must[[]perdure.Status](t)(w.eng.Statuses(ctx, run.ID())); st[0].Head.Status != journal.Cancelled {
+			t.Errorf("cancelled, it is %v", st[0].Head.Status)
+		}
+	})
+}
+
+// A run whose journal is damaged is cancelled from another process, whatever it is parked
+// for.
+//
+// spec: B-4, L-16
+func TestADamagedRunIsCancelledByAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late atomic.Int32
+		def := naps(&late)
+		w := newShop(t, perdure.Options{Linger: -1}, def)
+		ctx := t.Context()
+		client := must[*perdure.Client](t)(perdure.NewClient(ctx, w.s))
+		run := must[*perdure.Run[int]](t)(def.Start(ctx, w.eng, 0))
+		synctest.Wait()
+		must[sql.Result](t)(w.db.Exec("delete from perdure_entries where seq = 2"))
+		time.Sleep(2 * time.Hour)
+		if st := must[[]perdure.Status](t)(client.Statuses(ctx, run.ID())); st[0].Head.Status != journal.Suspended {
+			t.Fatalf("it is %v", st[0].Head.Status)
+		}
+		if err := client.Cancel(ctx, run.ID(), "lost"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if st := must[[]perdure.Status](t)(client.Statuses(ctx, run.ID())); st[0].Head.Status != journal.Cancelled {
+			t.Errorf("cancelled, it is %v", st[0].Head.Status)
+		}
+	})
+}
+
+// A dead letter that is damaged is listed as such, beside the others, with what can be
+// read of it, and can be deleted.
+//
+// spec: P-4, B-4
+func TestADamagedDeadLetterIsListedAsSuch(t *testing.T) {
+	for _, seq := range []int{1, 2} {
+		t.Run(fmt.Sprint("entry ", seq), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				def := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+					return perdure.Step(ctx, "s", func(context.Context) (int, error) { return 0, errOdd }, perdure.NoRetry)
+				}, perdure.DeadLetters(true))
+				w := newShop(t, perdure.Options{Linger: -1}, def)
+				ctx := t.Context()
+				for i := range 3 {
+					run := must[*perdure.Run[int]](t)(def.Start(ctx, w.eng, i, perdure.ID(fmt.Sprint("x", i))))
+					_, _ = run.Result(ctx)
+				}
+				synctest.Wait()
+				letters, _, err := w.eng.DeadLetters(ctx, perdure.DeadLetterQuery{WorkflowID: "x1"})
+				if err != nil || len(letters) != 1 {
+					t.Fatal(letters, err)
+				}
+				id := letters[0].ID
+				must[sql.Result](t)(w.db.Exec("delete from perdure_entries where seq = ? and run = (select number from perdure_heads where workflow_id = ?)", seq, id))
+				letters, _, err = w.eng.DeadLetters(ctx, perdure.DeadLetterQuery{})
+				if err != nil || len(letters) != 3 {
+					t.Fatalf("there are %+v, %v", letters, err)
+				}
+				for _, l := range letters {
+					if (l.Damaged != "") != (l.ID == id) || (l.WorkflowID == "") != (l.ID == id && seq == 1) {
+						t.Errorf("listed is %+v", l)
+					}
+				}
+				if err := w.eng.DeleteDeadLetter(ctx, id); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Hour)
+				if letters, _, err = w.eng.DeadLetters(ctx, perdure.DeadLetterQuery{}); err != nil || len(letters) != 2 {
+					t.Errorf("one was deleted, and there are %+v, %v", letters, err)
+				}
+			})
+		})
+	}
+}
+
+// A letter whose first entry is lost names no run. To retry it is refused as corrupt, and
+// it can still be deleted.
+//
+// spec: B-4
+func TestARetryOfADamagedDeadLetterSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		def := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			return perdure.Step(ctx, "s", func(context.Context) (int, error) { return 0, errOdd }, perdure.NoRetry)
+		}, perdure.DeadLetters(true))
+		w := newShop(t, perdure.Options{Linger: -1}, def)
+		ctx := t.Context()
+		run := must[*perdure.Run[int]](t)(def.Start(ctx, w.eng, 0, perdure.ID("x")))
+		_, _ = run.Result(ctx)
+		synctest.Wait()
+		letters, _, err := w.eng.DeadLetters(ctx, perdure.DeadLetterQuery{})
+		if err != nil || len(letters) != 1 {
+			t.Fatal(letters, err)
+		}
+		id := letters[0].ID
+		must[sql.Result](t)(w.db.Exec("delete from perdure_entries where seq = 1 and run = (select number from perdure_heads where workflow_id = ?)", id))
+		_, err = w.eng.RetryDeadLetter(ctx, id)
+		codeIs(t, err, journal.CodeCorrupt)
+		if err := w.eng.DeleteDeadLetter(ctx, id); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The engine does not rely on the driver to see it.
+//
+// spec: B-4
+func TestAHoleThatADriverOverlooksParksTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late atomic.Int32
+		def := naps(&late)
+		h := &hook{claim: func(_ store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+			claimed, err := do()
+			for i := range claimed.Runs {
+				r := &claimed.Runs[i]
+				r.Entries = slices.DeleteFunc(r.Entries, func(e journal.Entry) bool { return e.Seq == 2 })
+			}
+			return claimed, err
+		}}
+		w := hooked(t, h, perdure.Options{Linger: -1}, def)
+		defer func() { w.end() }()
+		run := must[*perdure.Run[int]](t)(def.Start(t.Context(), w.eng, 0))
+		time.Sleep(2 * time.Hour)
+		d := must[perdure.Description](t)(w.eng.Describe(t.Context(), run.ID()))
+		if d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "entry 2 ") || late.Load() != 0 {
+			t.Errorf("%v: %q, the late step was done %d times", d.Head.Status, d.Why, late.Load())
+		}
+	})
+}
