@@ -514,7 +514,7 @@ func TestCallsWaitForAnEngineThatHasLostItsLease(t *testing.T) {
 }
 
 // asleep puts n runs of a workflow into the database that wake in a month.
-func (c *cluster) asleep(workflow string, n int) {
+func asleep(c *cluster, workflow string, n int) {
 	c.Helper()
 	info, err := c.db.Info(c.Context())
 	if err != nil {
@@ -555,7 +555,7 @@ func TestIdleEnginesAskAtMostTenTimesAMinuteHoweverManyRunsSleep(t *testing.T) {
 			wf := works(&logbook{}, time.Second)
 			c := newCluster(t, 0)
 			defer c.end()
-			c.asleep("works", runs)
+			asleep(c, "works", runs)
 			var stores []*unsteady
 			for range 2 {
 				w := c.node(wf)
