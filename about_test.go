@@ -11,6 +11,8 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 func graph(nodes ...perdure.Node) perdure.About {
@@ -36,8 +38,8 @@ func TestADefinitionThatContradictsItselfIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = eng.Register(perdure.Define("w", nothing, c.opt))
-		codeIs(t, err, journal.CodeInvalid)
+		err = eng.Register(perdure.Define("w", world.Nothing, c.opt))
+		world.CodeIs(t, err, journal.CodeInvalid)
 		if err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v does not say %q", name, err, c.says)
 		}
@@ -65,12 +67,14 @@ func TestAnEngineTellsWhatItKnowsOfItsWorkflows(t *testing.T) {
 		t.Errorf("a new engine knows %+v", known)
 	}
 	if err := eng.Register(
-		perdure.Define("order", nothing, about, keep, perdure.Timeout(time.Minute), perdure.OnSuccess(hear), perdure.OnFailure(hear)),
-		perdure.Define("b", nothing),
+		perdure.Define("order", world.Nothing, about, keep, perdure.Timeout(time.Minute),
+			perdure.OnSuccess(hear), perdure.OnFailure(hear)),
+		perdure.Define("b", world.Nothing),
 	); err != nil {
 		t.Fatal(err)
 	}
-	codeIs(t, eng.Register(perdure.Define("c", nothing), perdure.Define("order", nothing)), journal.CodeDuplicate)
+	world.CodeIs(t, eng.Register(perdure.Define("c", world.Nothing),
+		perdure.Define("order", world.Nothing)), journal.CodeDuplicate)
 	want := []perdure.Registered{
 		{Name: "b", Pattern: journal.PatternWorkflow}, {Name: "c", Pattern: journal.PatternWorkflow},
 		{Name: "order", Pattern: journal.PatternWorkflow, Timeout: time.Minute, Retention: &keep, Listeners: 2, About: about},

@@ -15,6 +15,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 type (
@@ -123,10 +125,10 @@ func TestArgumentsAreMadeOfWhatTheRunKnows(t *testing.T) {
 		return 0, errors.Join(err, err2)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		w := worldWith(t, perdure.Options{}, wf)
-		defer w.end()
-		start(w, wf, 0, perdure.ID("ord-1"), perdure.Headers{"X-Tenant": "acme"})
-		if _, err := outcomeOf(w, wf, "ord-1"); err != nil {
+		w := world.With(t, perdure.Options{}, wf)
+		defer w.End()
+		world.StartAndSettle(w, wf, 0, perdure.ID("ord-1"), perdure.Headers{"X-Tenant": "acme"})
+		if _, err := world.OutcomeOf(w, wf, "ord-1"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -297,7 +299,7 @@ func TestAnArgumentThatCannotBeMadeFailsItsStep(t *testing.T) {
 				attempts++
 				return 0, c.fill(ctx)
 			})
-			codeIs(t, err, c.code)
+			world.CodeIs(t, err, c.code)
 			if attempts != 1 || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: after %d attempts: %v", name, attempts, err)
 			}
@@ -305,17 +307,17 @@ func TestAnArgumentThatCannotBeMadeFailsItsStep(t *testing.T) {
 		return 0, nil
 	})
 	synctest.Test(t, func(t *testing.T) {
-		w := worldWith(t, perdure.Options{Linger: time.Hour}, wf)
-		defer w.end()
-		start(w, wf, 0, perdure.ID("x"))
-		if _, err := outcomeOf(w, wf, "x"); err != nil {
+		w := world.With(t, perdure.Options{Linger: time.Hour}, wf)
+		defer w.End()
+		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
+		if _, err := world.OutcomeOf(w, wf, "x"); err != nil {
 			t.Error(err)
 		}
 	})
 	_, err := filled[struct {
 		A string `perdure:"id"`
 	}](given)()
-	codeIs(t, err, journal.CodeMisuse) // outside of a run
+	world.CodeIs(t, err, journal.CodeMisuse) // outside of a run
 }
 
 func filling[A any](given perdure.Given) func(context.Context) error {
@@ -374,9 +376,9 @@ func TestEncodeAndDecodeAreAsJournalsHaveThem(t *testing.T) {
 		t.Errorf("it is %+v, %v", p, err)
 	}
 	_, err = perdure.Encode(make(chan int))
-	codeIs(t, err, journal.CodeEncode)
+	world.CodeIs(t, err, journal.CodeEncode)
 	_, err = perdure.Encode("\xff")
-	codeIs(t, err, journal.CodeEncode)
+	world.CodeIs(t, err, journal.CodeEncode)
 	_, err = perdure.Decode[int]([]byte(`"x"`))
-	codeIs(t, err, journal.CodeDecode)
+	world.CodeIs(t, err, journal.CodeDecode)
 }

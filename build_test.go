@@ -15,16 +15,9 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store/memory"
-)
 
-// deploy replaces the program: the engine dies, and one of another build goes on
-// with other code.
-func (w *world) deploy(build string, workflows ...perdure.Definition) {
-	w.t.Helper()
-	w.kill()
-	w.opts.Build, w.workflows = build, workflows
-	w.begin()
-}
+	"github.com/perdure/perdure/internal/enginetest/world"
+)
 
 // A list is written by steps and read by a test.
 type list struct {
@@ -86,19 +79,20 @@ func TestAnotherBuildIsReplayedByName(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var before, executed list
-				w := newWorld(t, steps(&before, "a", "b", "c", "d"))
-				defer func() { w.end() }()
-				if _, err := w.eng.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
+				w := world.New(t, steps(&before, "a", "b", "c", "d"))
+				defer func() { w.End() }()
+				if _, err := w.Engine.Start(context.Background(), "w", []byte("0"),
+					perdure.ID("x")); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(150 * time.Second) // a and b are recorded, c is being executed
-				w.deploy("second", steps(&executed, c.code...))
+				w.Deploy("second", steps(&executed, c.code...))
 				time.Sleep(time.Hour)
-				d, err := w.eng.Describe(context.Background(), "x")
+				d, err := w.Engine.Describe(context.Background(), "x")
 				if err != nil || d.Head.Status != journal.Completed {
 					t.Fatal(d.Head.Status, d.Why, err)
 				}
-				entries := w.history("x")
+				entries := w.History("x")
 				if out := string(entries[len(entries)-1].Data); out != `"`+c.out+`"` {
 					t.Errorf("output %s, want %s", out, c.out)
 				}
@@ -106,7 +100,7 @@ func TestAnotherBuildIsReplayedByName(t *testing.T) {
 					t.Errorf("executed %v, want %v", executed.names, c.executed)
 				}
 				var told []string
-				for _, n := range w.seen(observe.ReplayDiffered) {
+				for _, n := range w.Seen(observe.ReplayDiffered) {
 					told = append(told, n.Step+": "+n.Reason)
 				}
 				if !slices.Equal(told, c.told) {
@@ -127,12 +121,12 @@ func TestAnotherBuildIsToldOfWhileTheRunWaits(t *testing.T) {
 		return perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			short, cancel := context.WithTimeout(ctx, time.Hour)
 			defer cancel()
-			f := perdure.Async(ctx, "first", work("first", time.Second, nil))
+			f := perdure.Async(ctx, "first", world.Work("first", time.Second, nil))
 			if _, err := f.Await(short); err != nil {
 				return 0, err
 			}
 			for _, name := range names {
-				if _, err := perdure.Step(ctx, name, work(name, 0, nil)); err != nil {
+				if _, err := perdure.Step(ctx, name, world.Work(name, 0, nil)); err != nil {
 					return 0, err
 				}
 			}
@@ -141,46 +135,47 @@ func TestAnotherBuildIsToldOfWhileTheRunWaits(t *testing.T) {
 				return 0, err
 			}
 			for _, name := range names {
-				if _, err := perdure.Step(in, name, work(name, 0, nil)); err != nil {
+				if _, err := perdure.Step(in, name, world.Work(name, 0, nil)); err != nil {
 					return 0, err
 				}
 			}
 			return asked.Wait(ctx)
 		})
 	}
-	again := func(w *world) { // has the run replayed
-		w.t.Helper()
-		if err := w.eng.Suspend(context.Background(), "x", "a moment"); err != nil {
-			w.t.Fatal(err)
+	again := func(w *world.World) { // has the run replayed
+		w.T.Helper()
+		if err := w.Engine.Suspend(context.Background(), "x", "a moment"); err != nil {
+			w.T.Fatal(err)
 		}
-		if err := w.eng.Resume(context.Background(), "x"); err != nil {
-			w.t.Fatal(err)
+		if err := w.Engine.Resume(context.Background(), "x"); err != nil {
+			w.T.Fatal(err)
 		}
 		time.Sleep(time.Minute)
 	}
 	for _, linger := range []time.Duration{-1, 0} {
 		synctest.Test(t, func(t *testing.T) {
-			w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{code("a", "b")}}
-			w.opts = perdure.Options{Build: "test", Linger: linger}
-			w.begin()
-			defer func() { w.end() }()
-			if _, err := w.eng.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
+			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{code("a", "b")}}
+			w.Options = perdure.Options{Build: "test", Linger: linger}
+			w.Begin()
+			defer func() { w.End() }()
+			if _, err := w.Engine.Start(context.Background(), "w", []byte("0"),
+				perdure.ID("x")); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)
-			w.deploy("second", code("a", "b"))
+			w.Deploy("second", code("a", "b"))
 			again(w)
-			if told := w.seen(observe.ReplayDiffered); len(told) > 0 {
+			if told := w.Seen(observe.ReplayDiffered); len(told) > 0 {
 				t.Errorf("the same code was told of: %v", told)
 			}
-			w.deploy("third", code("b"))
+			w.Deploy("third", code("b"))
 			again(w)
-			d, err := w.eng.Describe(context.Background(), "x")
+			d, err := w.Engine.Describe(context.Background(), "x")
 			if err != nil || d.Head.Status != journal.Waiting {
 				t.Error(d.Head.Status, d.Why, err)
 			}
 			var told []string
-			for _, n := range w.seen(observe.ReplayDiffered) {
+			for _, n := range w.Seen(observe.ReplayDiffered) {
 				told = append(told, n.Step+": "+n.Reason)
 			}
 			slices.Sort(told)
@@ -209,16 +204,17 @@ func TestMismatchParksTheRun(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, steps(&executed, "a", "b", "c", "d"))
-				defer func() { w.end() }()
-				if _, err := w.eng.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
+				w := world.New(t, steps(&executed, "a", "b", "c", "d"))
+				defer func() { w.End() }()
+				if _, err := w.Engine.Start(context.Background(), "w", []byte("0"),
+					perdure.ID("x")); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(150 * time.Second)
-				before := len(w.history("x"))
-				w.deploy(c.build, c.code)
+				before := len(w.History("x"))
+				w.Deploy(c.build, c.code)
 				time.Sleep(time.Hour)
-				d, err := w.eng.Describe(context.Background(), "x")
+				d, err := w.Engine.Describe(context.Background(), "x")
 				if err != nil || d.Head.Status != journal.Suspended {
 					t.Fatal(d.Head.Status, err)
 				}
@@ -227,21 +223,22 @@ func TestMismatchParksTheRun(t *testing.T) {
 						t.Errorf("why: %s, does not say %s", d.Why, s)
 					}
 				}
-				marks := tail(w.history("x"), len(w.history("x"))-before)
+				marks := world.Tail(w.History("x"), len(w.History("x"))-before)
 				marks = slices.DeleteFunc(marks, func(s string) bool { return s == "RunClaimed" })
 				if !slices.Equal(marks, []string{"RunSuspended"}) {
 					t.Error("written beside the mark:", marks)
 				}
-				if parked := w.seen(observe.RunParked); len(parked) != 1 {
+				if parked := w.Seen(observe.RunParked); len(parked) != 1 {
 					t.Errorf("told %d times", len(parked))
 				}
 				// the code that fits is deployed, and an operator lets the run go on
-				w.deploy("test", steps(&executed, "a", "b", "c", "d"))
-				if err := w.eng.Resume(context.Background(), "x"); err != nil {
+				w.Deploy("test", steps(&executed, "a", "b", "c", "d"))
+				if err := w.Engine.Resume(context.Background(), "x"); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Hour)
-				if d, err := w.eng.Describe(context.Background(), "x"); err != nil || d.Head.Status != journal.Completed {
+				if d, err := w.Engine.Describe(context.Background(), "x"); err != nil ||
+					d.Head.Status != journal.Completed {
 					t.Error(d.Head.Status, d.Why, err)
 				}
 			})
@@ -259,7 +256,8 @@ func TestKeyIsAdvisedWhereAnotherBuildReplaysOccurrences(t *testing.T) {
 					if len(opts) > 0 {
 						opts[0] = perdure.Key(fmt.Sprint(i))
 					}
-					if _, err := perdure.Step(ctx, "ship", work("ship", time.Minute, nil), opts...); err != nil {
+					if _, err := perdure.Step(ctx, "ship", world.Work("ship", time.Minute, nil),
+						opts...); err != nil {
 						return 0, err
 					}
 				}
@@ -267,15 +265,16 @@ func TestKeyIsAdvisedWhereAnotherBuildReplaysOccurrences(t *testing.T) {
 			})
 		}
 		for i, opts := range [][]perdure.StepOption{nil, {perdure.Key("k")}} {
-			w := newWorld(t, code(opts...))
-			if _, err := w.eng.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
+			w := world.New(t, code(opts...))
+			if _, err := w.Engine.Start(context.Background(), "w", []byte("0"),
+				perdure.ID("x")); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(150 * time.Second)
-			w.deploy("second", code(opts...))
+			w.Deploy("second", code(opts...))
 			time.Sleep(time.Hour)
-			w.end()
-			if advised := w.seen(observe.KeyAdvised); len(advised) != 1-i {
+			w.End()
+			if advised := w.Seen(observe.KeyAdvised); len(advised) != 1-i {
 				t.Errorf("with options %v advised %d times: %+v", opts, len(advised), advised)
 			}
 		}
@@ -292,10 +291,12 @@ func TestStrictReplayBlamesTheRightCode(t *testing.T) {
 		replays = 2000
 	}
 	good := perdure.Define("good", func(ctx context.Context, _ int) (int, error) {
-		f := perdure.Async(ctx, "async", work("async", 0, nil))
-		g := perdure.Go(ctx, "b", func(ctx context.Context) (int, error) { return perdure.Step(ctx, "in", work("in", 0, nil)) })
+		f := perdure.Async(ctx, "async", world.Work("async", 0, nil))
+		g := perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
+			return perdure.Step(ctx, "in", world.Work("in", 0, nil))
+		})
 		for _, name := range []string{"first", "second", "last"} {
-			if _, err := perdure.Step(ctx, name, work(name, 0, nil)); err != nil {
+			if _, err := perdure.Step(ctx, name, world.Work(name, 0, nil)); err != nil {
 				return 0, err
 			}
 		}
@@ -309,7 +310,7 @@ func TestStrictReplayBlamesTheRightCode(t *testing.T) {
 		flips++
 		name := []string{"am", "pm"}[flips%2]
 		for _, name := range []string{"first", name, "last"} {
-			if _, err := perdure.Step(ctx, name, work(name, 0, nil)); err != nil {
+			if _, err := perdure.Step(ctx, name, world.Work(name, 0, nil)); err != nil {
 				return 0, err
 			}
 		}
@@ -322,13 +323,14 @@ func TestStrictReplayBlamesTheRightCode(t *testing.T) {
 			n      int
 			caught bool
 		}{{good, "good", replays, false}, {clock, "clock", 200, true}} {
-			w := newWorld(t, c.wf)
-			if _, err := w.eng.Start(context.Background(), c.name, []byte("0"), perdure.ID("x")); err != nil {
+			w := world.New(t, c.wf)
+			if _, err := w.Engine.Start(context.Background(), c.name, []byte("0"),
+				perdure.ID("x")); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			entries := w.history("x")
-			w.end()
+			entries := w.History("x")
+			w.End()
 			for i := 0; i < c.n; i++ {
 				// from the second step on, so that the clock has decided something
 				prefix := entries[:3+i%(len(entries)-3)]
@@ -339,7 +341,7 @@ func TestStrictReplayBlamesTheRightCode(t *testing.T) {
 					}
 				}
 				if parked := parkedOn(t, c.wf, c.name, prefix); parked != c.caught {
-					t.Fatalf("%s, replay %d of %v: parked %v", c.name, i, tail(prefix, 9), parked)
+					t.Fatalf("%s, replay %d of %v: parked %v", c.name, i, world.Tail(prefix, 9), parked)
 				}
 			}
 		}
@@ -348,12 +350,12 @@ func TestStrictReplayBlamesTheRightCode(t *testing.T) {
 
 // parkedOn says whether the replay of a journal parks the run.
 func parkedOn(t *testing.T, wf perdure.Definition, name string, entries []journal.Entry) bool {
-	w := &world{t: t, db: plant(t, name, entries), workflows: []perdure.Definition{wf}}
-	w.opts.Build = "test"
-	w.begin()
-	defer w.end()
+	w := &world.World{T: t, DB: plant(t, name, entries), Workflows: []perdure.Definition{wf}}
+	w.Options.Build = "test"
+	w.Begin()
+	defer w.End()
 	synctest.Wait()
-	d, err := w.eng.Describe(context.Background(), "planted")
+	d, err := w.Engine.Describe(context.Background(), "planted")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,19 +388,19 @@ func TestErrorsKeepTheirIdentity(t *testing.T) {
 			_, err := perdure.Step(ctx, "s", func(context.Context) (int, error) { return 0, fail }, perdure.NoRetry)
 			var card *cardError
 			seen = append(seen, fmt.Sprintf("%v|%v|%v|%+v", err, errors.Is(err, errSoldOut), errors.As(err, &card) && *card == cardError{"4711", "expired"}, errors.Is(err, unregistered)))
-			if _, err := perdure.Step(ctx, "t", work("t", time.Minute, nil)); err != nil {
+			if _, err := perdure.Step(ctx, "t", world.Work("t", time.Minute, nil)); err != nil {
 				return 0, err
 			}
 			return 0, fmt.Errorf("fulfil: %w", err)
 		})
-		w := newWorld(t, wf)
-		defer func() { w.end() }()
-		if _, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x")); err != nil {
+		w := world.New(t, wf)
+		defer func() { w.End() }()
+		if _, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		w.crash()
-		run, err := wf.Get(context.Background(), w.eng, "x")
+		w.Crash()
+		run, err := wf.Get(context.Background(), w.Engine, "x")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -425,41 +427,43 @@ func TestClassesAreFoundInTheChain(t *testing.T) {
 				if name == "park" && fixed {
 					return 0, nil
 				}
-				return 0, fmt.Errorf("wrapped: %w", mark(errOdd))
+				return 0, fmt.Errorf("wrapped: %w", mark(world.ErrOdd))
 			})
 			return err
 		}
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			if err := step(ctx, "permanent", perdure.Permanent); !errors.Is(err, errOdd) || attempts["permanent"] != 1 {
+			if err := step(ctx, "permanent", perdure.Permanent); !errors.Is(err, world.ErrOdd) ||
+				attempts["permanent"] != 1 {
 				t.Errorf("permanent: %v after %d attempts", err, attempts["permanent"])
 			}
 			after := func(err error) error { return perdure.RetryAfter(7*time.Hour, err) }
-			if err := step(ctx, "after", after); !errors.Is(err, errOdd) || delays["after"] != 7*time.Hour {
+			if err := step(ctx, "after", after); !errors.Is(err, world.ErrOdd) ||
+				delays["after"] != 7*time.Hour {
 				t.Errorf("retry after: %v, %v", err, delays["after"])
 			}
-			if err := step(ctx, "benign", perdure.Benign); !errors.Is(err, errOdd) {
+			if err := step(ctx, "benign", perdure.Benign); !errors.Is(err, world.ErrOdd) {
 				t.Errorf("benign: %v", err)
 			}
 			return 1, step(ctx, "park", perdure.Parking)
 		})
-		w := newWorld(t, wf)
-		defer func() { w.end() }()
-		run, err := wf.Start(context.Background(), w.eng, 0)
+		w := world.New(t, wf)
+		defer func() { w.End() }()
+		run, err := wf.Start(context.Background(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(24 * time.Hour)
-		d, err := w.eng.Describe(context.Background(), run.ID())
+		d, err := w.Engine.Describe(context.Background(), run.ID())
 		if err != nil || d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "odd") || attempts["park"] != 1 {
 			t.Fatalf("park: %v %s, %d attempts, %v", d.Head.Status, d.Why, attempts["park"], err)
 		}
-		for _, n := range w.seen(observe.StepFailed) {
+		for _, n := range w.Seen(observe.StepFailed) {
 			if n.Benign != (n.Step == "benign") {
 				t.Errorf("%s: benign %v", n.Step, n.Benign)
 			}
 		}
 		fixed = true
-		if err := w.eng.Resume(context.Background(), run.ID()); err != nil {
+		if err := w.Engine.Resume(context.Background(), run.ID()); err != nil {
 			t.Fatal(err)
 		}
 		if out, err := run.Result(context.Background()); out != 1 || err != nil {
@@ -468,7 +472,7 @@ func TestClassesAreFoundInTheChain(t *testing.T) {
 		if attempts["permanent"] != 1 || attempts["after"] != 3 || attempts["park"] != 2 {
 			t.Error(attempts)
 		}
-		w.history(run.ID())
+		w.History(run.ID())
 	})
 }
 
@@ -483,20 +487,22 @@ func TestRunThatCannotBeReadIsParked(t *testing.T) {
 			{Seq: 2, Kind: 99, Op: journal.Op{Name: "a", Occ: 1}},
 			{Seq: 3, Kind: journal.StepCompleted, Op: journal.Op{Name: "b", Occ: 1}, Data: []byte(`"B"`)},
 		}
-		w := &world{t: t, db: plant(t, "w", entries), workflows: []perdure.Definition{steps(&executed, "a", "b")}}
-		w.opts.Build = "test"
-		w.begin()
-		defer w.end()
-		if _, err := w.eng.Start(context.Background(), "w", []byte("0"), perdure.ID("y")); err != nil {
+		w := &world.World{T: t, DB: plant(t, "w", entries),
+			Workflows: []perdure.Definition{steps(&executed, "a", "b")}}
+		w.Options.Build = "test"
+		w.Begin()
+		defer w.End()
+		if _, err := w.Engine.Start(context.Background(), "w", []byte("0"), perdure.ID("y")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		d, err := w.eng.Describe(context.Background(), "planted")
-		codeIs(t, err, journal.CodeCorrupt)
+		d, err := w.Engine.Describe(context.Background(), "planted")
+		world.CodeIs(t, err, journal.CodeCorrupt)
 		if d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "entry 2") {
 			t.Errorf("%v: %s", d.Head.Status, d.Why)
 		}
-		if d, err := w.eng.Describe(context.Background(), "y"); err != nil || d.Head.Status != journal.Completed {
+		if d, err := w.Engine.Describe(context.Background(), "y"); err != nil ||
+			d.Head.Status != journal.Completed {
 			t.Error("the other run:", d.Head.Status, err)
 		}
 	})

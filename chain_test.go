@@ -16,50 +16,41 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
-)
 
-// chainOf gives the heads of the runs of a workflow ID, the oldest first.
-func (w *world) chainOf(id string) []journal.Head {
-	w.t.Helper()
-	heads, _, err := w.eng.Find(context.Background(), perdure.Query{WorkflowID: id, Limit: 1000})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	slices.Reverse(heads)
-	return heads
-}
+	"github.com/perdure/perdure/internal/enginetest/world"
+)
 
 // checkChain says whether the runs of a workflow ID are one chain, linked both
 // ways, whose times fit and of which only the last may be open.
-func checkChain(w *world, id string, n int) []journal.Head {
-	w.t.Helper()
-	heads := w.chainOf(id)
+func checkChain(w *world.World, id string, n int) []journal.Head {
+	w.T.Helper()
+	heads := w.Chain(id)
 	if len(heads) != n {
-		w.t.Fatalf("the chain has %d runs, want %d", len(heads), n)
+		w.T.Fatalf("the chain has %d runs, want %d", len(heads), n)
 	}
 	states := make([]journal.Snapshot, n)
 	for i, h := range heads {
-		d, err := w.eng.Describe(context.Background(), string(h.ID))
+		d, err := w.Engine.Describe(context.Background(), string(h.ID))
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		states[i] = d.State
-		w.history(string(h.ID))
+		w.History(string(h.ID))
 	}
 	for i, h := range heads {
 		s := states[i]
 		if h.Chain != heads[0].Number || h.WorkflowID != id {
-			w.t.Errorf("run %d is of chain %d and has workflow ID %s", i, h.Chain, h.WorkflowID)
+			w.T.Errorf("run %d is of chain %d and has workflow ID %s", i, h.Chain, h.WorkflowID)
 		}
 		if i+1 < n && (h.Status != journal.ContinuedAsNew || s.Successor != heads[i+1].ID) {
-			w.t.Errorf("run %d is %v and is followed by %q", i, h.Status, s.Successor)
+			w.T.Errorf("run %d is %v and is followed by %q", i, h.Status, s.Successor)
 		}
 		switch {
 		case i == 0 && s.Predecessor != "":
-			w.t.Errorf("the first run follows %q", s.Predecessor)
+			w.T.Errorf("the first run follows %q", s.Predecessor)
 		case i > 0 && (s.Predecessor != heads[i-1].ID || !s.PredecessorStarted.Equal(heads[i-1].Created) ||
 			s.PredecessorEnded.Sub(heads[i-1].Ended).Abs() > time.Millisecond || h.Created.Sub(heads[i-1].Ended).Abs() > time.Millisecond):
-			w.t.Errorf("run %d follows %+v", i, s)
+			w.T.Errorf("run %d follows %+v", i, s)
 		}
 	}
 	return heads
@@ -74,14 +65,14 @@ type link struct {
 
 // spec: R-25
 func TestSuccessorBeginsInTheCommitThatEndsItsPredecessor(t *testing.T) {
-	overCrashes(t, 8, func() tale {
-		l := newLedger()
+	world.OverCrashes(t, 8, func() world.Scenario {
+		l := world.NewLedger()
 		wf := perdure.Define("w", func(ctx context.Context, n int) (link, error) {
 			i, err := perdure.InfoOf(ctx)
 			if err != nil {
 				return link{}, err
 			}
-			if _, err := perdure.Step(ctx, "effect", l.effect(fmt.Sprint(n), time.Second)); err != nil {
+			if _, err := perdure.Step(ctx, "effect", l.Effect(fmt.Sprint(n), time.Second)); err != nil {
 				return link{}, err
 			}
 			if err := perdure.Sleep(ctx, time.Minute); err != nil || n == 3 {
@@ -89,20 +80,24 @@ func TestSuccessorBeginsInTheCommitThatEndsItsPredecessor(t *testing.T) {
 			}
 			return link{}, perdure.ContinueAsNew(ctx, n+1)
 		})
-		return tale{
-			workflows: []perdure.Definition{wf},
-			begin: func(w *world) error {
-				_, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x"), perdure.Headers{"tenant": "a"}, perdure.Attributes{"city": "Ulm"})
+		return world.Scenario{
+			Workflows: []perdure.Definition{wf},
+			Begin: func(w *world.World) error {
+				_, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x"),
+					perdure.Headers{"tenant": "a"}, perdure.Attributes{"city": "Ulm"})
 				return err
 			},
-			over: func(w *world) bool { s := w.statusOf("x"); return s.IsTerminal() && s != journal.ContinuedAsNew },
-			check: func(t *testing.T, w *world, crashes int) {
+			Over: func(w *world.World) bool {
+				s := w.Status("x")
+				return s.IsTerminal() && s != journal.ContinuedAsNew
+			},
+			Check: func(t *testing.T, w *world.World, crashes int) {
 				heads := checkChain(w, "x", 4)
-				run, err := wf.Get(context.Background(), w.eng, "x")
+				run, err := wf.Get(context.Background(), w.Engine, "x")
 				if err != nil || run.RunID() != heads[3].ID {
 					t.Fatal(run, err)
 				}
-				first, err := wf.Get(context.Background(), w.eng, string(heads[0].ID))
+				first, err := wf.Get(context.Background(), w.Engine, string(heads[0].ID))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -114,10 +109,10 @@ func TestSuccessorBeginsInTheCommitThatEndsItsPredecessor(t *testing.T) {
 						t.Errorf("%+v %v", got, err)
 					}
 				}
-				if len(l.order()) != 4 {
-					t.Errorf("effects %v", l.order())
+				if len(l.Order()) != 4 {
+					t.Errorf("effects %v", l.Order())
 				}
-				for key, n := range l.calls() {
+				for key, n := range l.Calls() {
 					if n > 1+crashes {
 						t.Errorf("%s was made %d times", key, n)
 					}
@@ -150,14 +145,14 @@ func TestMessagesThatNobodyTookMoveAlong(t *testing.T) {
 		}
 		return nil, perdure.ContinueAsNew(ctx, got)
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		ctx := context.Background()
-		run, err := wf.Start(ctx, w.eng, nil, perdure.ID("x"))
+		run, err := wf.Start(ctx, w.Engine, nil, perdure.ID("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		send := func(n int) perdure.Delivery {
-			d, err := item.Send(ctx, w.eng, "x", n, perdure.SendKey(fmt.Sprint(n)))
+			d, err := item.Send(ctx, w.Engine, "x", n, perdure.SendKey(fmt.Sprint(n)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -167,7 +162,7 @@ func TestMessagesThatNobodyTookMoveAlong(t *testing.T) {
 			send(n)
 		}
 		for round := range 3 {
-			if _, err := turn.Send(ctx, w.eng, "x", 0); err != nil {
+			if _, err := turn.Send(ctx, w.Engine, "x", 0); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)
@@ -208,40 +203,41 @@ func TestSignalsOutliveTheRunsThatDidNotTakeThem(t *testing.T) {
 		return nil, perdure.ContinueAsNew(ctx, got)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		w := worldWith(t, perdure.Options{Retention: perdure.Retention{Period: time.Second}, CleanUp: -1}, wf)
-		defer func() { w.end() }()
+		w := world.With(t,
+			perdure.Options{Retention: perdure.Retention{Period: time.Second}, CleanUp: -1}, wf)
+		defer func() { w.End() }()
 		ctx := context.Background()
-		if _, err := wf.Start(ctx, w.eng, nil, perdure.ID("x"), perdure.Dedup(0)); err != nil {
+		if _, err := wf.Start(ctx, w.Engine, nil, perdure.ID("x"), perdure.Dedup(0)); err != nil {
 			t.Fatal(err)
 		}
 		for n := range 5 {
-			if _, err := item.Send(ctx, w.eng, "x", text(n), perdure.SendKey(fmt.Sprint(n))); err != nil {
+			if _, err := item.Send(ctx, w.Engine, "x", text(n), perdure.SendKey(fmt.Sprint(n))); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for round := range 4 {
-			if _, err := turn.Send(ctx, w.eng, "x", 0); err != nil {
+			if _, err := turn.Send(ctx, w.Engine, "x", 0); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)
-			w.crash()
-			w.purged(min(round, 1)) // the first stays while its chain goes on
-			if got, want := len(w.unread("x")), 4-round; got != want {
+			w.Crash()
+			w.Purged(min(round, 1)) // the first stays while its chain goes on
+			if got, want := len(w.Unread("x")), 4-round; got != want {
 				t.Errorf("round %d: %d signals wait, want %d", round, got, want)
 			}
 		}
-		last, err := wf.Get(ctx, w.eng, "x")
+		last, err := wf.Get(ctx, w.Engine, "x")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := turn.Send(ctx, w.eng, "x", 0); err != nil {
+		if _, err := turn.Send(ctx, w.Engine, "x", 0); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := last.Result(ctx); err != nil || strings.Join(got, "") != "01234" {
 			t.Error(got, err)
 		}
 		time.Sleep(time.Minute)
-		w.purged(2)
+		w.Purged(2)
 	})
 }
 
@@ -298,14 +294,14 @@ func TestNamedTimersMoveAlongAndSleepsDoNot(t *testing.T) {
 		}
 		return seen{far.Sub(began), due.Sub(began), slept.Sub(began)}, nil
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		began = time.Now()
-		run, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x"))
+		run, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(90 * time.Minute)
-		d, err := w.eng.Describe(context.Background(), "x")
+		d, err := w.Engine.Describe(context.Background(), "x")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -349,15 +345,15 @@ func TestSuccessorHasATimeoutOfItsOwnAndWhatItsPredecessorWasGiven(t *testing.T)
 		}
 		return nil, perdure.Sleep(ctx, time.Hour)
 	}, perdure.Timeout(time.Hour))
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		ctx := context.Background()
 		given := []perdure.StartOption{perdure.ID("x"), perdure.Headers{"tenant": "a"}, perdure.Attributes{"given": "1", "kept": "2"}}
-		if _, err := wf.Start(ctx, w.eng, 0, given...); err != nil {
+		if _, err := wf.Start(ctx, w.Engine, 0, given...); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		w.crash()
-		run, err := wf.Get(ctx, w.eng, "x")
+		w.Crash()
+		run, err := wf.Get(ctx, w.Engine, "x")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -366,7 +362,7 @@ func TestSuccessorHasATimeoutOfItsOwnAndWhatItsPredecessorWasGiven(t *testing.T)
 			t.Errorf("%v %v", got, err)
 		}
 		heads := checkChain(w, "x", 4)
-		d, err := w.eng.Describe(ctx, "x")
+		d, err := w.Engine.Describe(ctx, "x")
 		if err != nil || len(d.State.Published) != 1 || d.State.Attributes["run-0"] != "yes" {
 			t.Errorf("%+v %v", d.State, err)
 		}
@@ -375,7 +371,8 @@ func TestSuccessorHasATimeoutOfItsOwnAndWhatItsPredecessorWasGiven(t *testing.T)
 			if value == "" {
 				value = "yes"
 			}
-			found, _, err := w.eng.Find(ctx, perdure.Query{Attributes: map[string]string{attribute: value}})
+			found, _, err := w.Engine.Find(ctx,
+				perdure.Query{Attributes: map[string]string{attribute: value}})
 			if err != nil || len(found) != n || n > 0 && found[0].ID != heads[3].ID {
 				t.Errorf("%s: %d runs, want %d, %v", attribute, len(found), n, err)
 			}
@@ -398,9 +395,9 @@ func TestNobodyIsToldThatAChainEndsBeforeItDoes(t *testing.T) {
 		heard = append(heard, e)
 		return nil
 	}})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		heard = nil
-		run, out, err := result(w, wf, 0, perdure.ID("x"))
+		run, out, err := world.Result(w, wf, 0, perdure.ID("x"))
 		if out != 3 || err != nil {
 			t.Fatal(out, err)
 		}
@@ -412,7 +409,7 @@ func TestNobodyIsToldThatAChainEndsBeforeItDoes(t *testing.T) {
 		if len(heard) != 1 || heard[0].RunID != heads[3].ID || heard[0].Status != journal.Completed || string(heard[0].Output) != "3" {
 			t.Errorf("listeners heard %+v", heard)
 		}
-		ends, continued := w.seen(observe.RunEnded), w.seen(observe.RunContinued)
+		ends, continued := w.Seen(observe.RunEnded), w.Seen(observe.RunContinued)
 		if len(ends) != 1 || ends[0].Run != string(heads[3].ID) || len(continued) != 3 {
 			t.Errorf("%d ends and %d continuations are noticed", len(ends), len(continued))
 		}
@@ -421,7 +418,8 @@ func TestNobodyIsToldThatAChainEndsBeforeItDoes(t *testing.T) {
 				t.Errorf("notice %d: %+v", i, n)
 			}
 		}
-		list, err := w.eng.Statuses(context.Background(), "x", string(heads[0].ID), string(run.RunID()), string(heads[3].ID))
+		list, err := w.Engine.Statuses(context.Background(), "x", string(heads[0].ID),
+			string(run.RunID()), string(heads[3].ID))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -446,13 +444,13 @@ func TestChildrenOfThePredecessorGoOn(t *testing.T) {
 		}
 		return child.Child(ctx, 4).Await(ctx)
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
-		if _, out, err := result(w, wf, 0, perdure.ID("x")); out != 4 || err != nil {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		if _, out, err := world.Result(w, wf, 0, perdure.ID("x")); out != 4 || err != nil {
 			t.Error(out, err)
 		}
 		checkChain(w, "x", 2)
 		time.Sleep(time.Minute)
-		all, _, err := w.eng.Find(context.Background(), perdure.Query{Workflow: "child"})
+		all, _, err := w.Engine.Find(context.Background(), perdure.Query{Workflow: "child"})
 		if err != nil || len(all) != 4 {
 			t.Fatal(len(all), err)
 		}
@@ -477,12 +475,12 @@ func TestThousandContinuations(t *testing.T) {
 		}
 		return 0, perdure.ContinueAsNew(ctx, n+1)
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
-		run, out, err := result(w, wf, 0, perdure.ID("x"))
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		run, out, err := world.Result(w, wf, 0, perdure.ID("x"))
 		if out != 1000 || err != nil {
 			t.Error(out, err)
 		}
-		last, err := wf.Get(context.Background(), w.eng, "x")
+		last, err := wf.Get(context.Background(), w.Engine, "x")
 		if err != nil || last.RunID() == run.RunID() {
 			t.Fatal(last, err)
 		}
@@ -500,7 +498,7 @@ func TestRunContinuesFromWhereverItsCodeSaysSo(t *testing.T) {
 		if err := perdure.Finally(ctx, "always", func(context.Context) error { cleaned.Store(n, true); return nil }); err != nil {
 			return "", err
 		}
-		steps := perdure.Async(ctx, "s", work("s", time.Hour, nil))
+		steps := perdure.Async(ctx, "s", world.Work("s", time.Hour, nil))
 		var end, after error
 		switch n {
 		case 0: // a branch does, while the function waits
@@ -512,7 +510,7 @@ func TestRunContinuesFromWhereverItsCodeSaysSo(t *testing.T) {
 			defer func() { _ = perdure.ContinueAsNew(ctx, n+1) }()
 			return "returned", nil
 		case 3: // another end follows
-			end, after = perdure.ContinueAsNew(ctx, n+1), perdure.Fail(ctx, errOdd)
+			end, after = perdure.ContinueAsNew(ctx, n+1), perdure.Fail(ctx, world.ErrOdd)
 			if !errors.Is(after, end) {
 				return "", fmt.Errorf("%w is not %w", after, end)
 			}
@@ -535,26 +533,27 @@ func TestRunContinuesFromWhereverItsCodeSaysSo(t *testing.T) {
 		default:
 			return "last", nil
 		}
-		if _, err := perdure.Step(ctx, "after", work("after", 0, nil)); end == nil || err == nil || err.Error() != end.Error() {
+		if _, err := perdure.Step(ctx, "after", world.Work("after", 0, nil)); end == nil || err == nil ||
+			err.Error() != end.Error() {
 			panic(fmt.Sprint("a step after the end gives ", err))
 		}
 		return "swallowed", nil
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		cleaned.Clear()
-		if _, out, err := result(w, wf, 0, perdure.ID("x")); out != "last" || err != nil {
+		if _, out, err := world.Result(w, wf, 0, perdure.ID("x")); out != "last" || err != nil {
 			t.Error(out, err)
 		}
 		for i, h := range checkChain(w, "x", most) {
 			if _, done := cleaned.Load(i); done != (i == most-1) {
 				t.Errorf("run %d has cleaned up: %v", i, done)
 			}
-			entries := w.history(string(h.ID))
+			entries := w.History(string(h.ID))
 			want := []string{"StepCancelled s", "RunContinued"}
 			if i == 0 {
 				want = slices.Insert(want, 1, "ScopeCancelled b")
 			}
-			if got := tail(entries, len(want)); i < most-1 && !slices.Equal(got, want) {
+			if got := world.Tail(entries, len(want)); i < most-1 && !slices.Equal(got, want) {
 				t.Errorf("run %d ends %v", i, got)
 			}
 		}
@@ -582,12 +581,12 @@ func TestWhatComesWhileARunContinuesIsNotLost(t *testing.T) {
 		}
 		return 0, nil
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		seed := uint64(time.Now().Nanosecond()) ^ rand.Uint64()
 		t.Log("seed", seed)
 		rng := rand.New(rand.NewPCG(seed, 1))
 		ctx := context.Background()
-		run, err := wf.Start(ctx, w.eng, nil, perdure.ID("x"))
+		run, err := wf.Start(ctx, w.Engine, nil, perdure.ID("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -597,7 +596,7 @@ func TestWhatComesWhileARunContinuesIsNotLost(t *testing.T) {
 			if rng.IntN(4) == 0 {
 				to = string(run.RunID())
 			}
-			if _, err := item.Send(ctx, w.eng, to, i); err != nil {
+			if _, err := item.Send(ctx, w.Engine, to, i); err != nil {
 				t.Fatal(err)
 			}
 			if rng.IntN(3) == 0 {
@@ -607,19 +606,19 @@ func TestWhatComesWhileARunContinuesIsNotLost(t *testing.T) {
 		var cancels sync.WaitGroup
 		for range 3 {
 			cancels.Go(func() {
-				if err := w.eng.Cancel(ctx, "x", "enough"); err != nil {
+				if err := w.Engine.Cancel(ctx, "x", "enough"); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		cancels.Wait()
 		_, err = run.Result(ctx)
-		codeIs(t, err, journal.CodeCancelled)
-		heads := w.chainOf("x")
+		world.CodeIs(t, err, journal.CodeCancelled)
+		heads := w.Chain("x")
 		checkChain(w, "x", len(heads))
 		next := 0
 		for _, h := range heads {
-			for _, e := range w.history(string(h.ID)) {
+			for _, e := range w.History(string(h.ID)) {
 				if e.Kind == journal.SignalConsumed {
 					if string(e.Data) != fmt.Sprint(next) {
 						t.Errorf("signal %s is taken where %d was to be", e.Data, next)
@@ -628,7 +627,7 @@ func TestWhatComesWhileARunContinuesIsNotLost(t *testing.T) {
 				}
 			}
 		}
-		d, err := w.eng.Describe(ctx, "x")
+		d, err := w.Engine.Describe(ctx, "x")
 		if err != nil || next+len(d.Unread) != n || d.Head.Status != journal.Cancelled {
 			t.Errorf("%d taken, %d unread, %v %v", next, len(d.Unread), d.Head.Status, err)
 		}
@@ -647,16 +646,18 @@ func TestASuccessorIsNewerThanItsPredecessorWhateverTheClocksSay(t *testing.T) {
 			}
 			return n, nil
 		})
-		h := &hook{claim: func(_ store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+		h := &world.Hook{OnClaim: func(
+			_ store.Claim, do func() (store.Claimed, error),
+		) (store.Claimed, error) {
 			claimed, err := do()
 			for i := range claimed.Runs {
 				claimed.Runs[i].Head.Created = claimed.Runs[i].Head.Created.Add(time.Hour)
 			}
 			return claimed, err
 		}}
-		w := hooked(t, h, perdure.Options{}, loop)
-		defer w.end()
-		client, err := perdure.NewClient(t.Context(), w.db)
+		w := world.Hooked(t, h, perdure.Options{}, loop)
+		defer w.End()
+		client, err := perdure.NewClient(t.Context(), w.DB)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -664,12 +665,12 @@ func TestASuccessorIsNewerThanItsPredecessorWhateverTheClocksSay(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		heads := w.chainOf("x")
+		heads := w.Chain("x")
 		slices.SortFunc(heads, func(a, b journal.Head) int { return a.Created.Compare(b.Created) }) // numbers tell no order
 		if len(heads) != 3 || heads[2].Status != journal.Completed {
 			t.Fatalf("there are %v", heads)
 		}
-		if s := w.describe("x").Head.Status; s != journal.Completed {
+		if s := w.Describe("x").Head.Status; s != journal.Completed {
 			t.Errorf("the workflow ID stands for a run that is %v", s)
 		}
 		for i := 1; i < len(heads); i++ {

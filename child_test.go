@@ -6,107 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
-	"github.com/perdure/perdure/store"
-	"github.com/perdure/perdure/store/memory"
-	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
-
-// A tale is what is done to a world, whatever crashes, and what must come of it.
-type tale struct {
-	workflows []perdure.Definition
-	// begin asks for what is to be done. It is called again until it gives nil.
-	begin func(w *world) error
-	// over says whether nothing more is to happen.
-	over  func(w *world) bool
-	check func(t *testing.T, w *world, crashes int)
-	// crashed is called before the engine that follows a crash; nil for nothing.
-	crashed func(w *world)
-}
-
-// overCrashes tells a tale with a crash after its first commit, then anew with one
-// after its second, and so on to its last, in both modes.
-func overCrashes(t *testing.T, least int, make func() tale) {
-	t.Helper()
-	for name, linger := range lingers {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := 0
-			for reached := true; reached && !t.Failed(); n++ {
-				synctest.Test(t, func(t *testing.T) { reached = tell(t, make(), linger, n+1) })
-			}
-			if n-1 < least {
-				t.Errorf("it crashed after %d commits, which is less than %d", n-1, least)
-			}
-		})
-	}
-}
-
-func tell(t *testing.T, a tale, linger time.Duration, commit int) (reached bool) {
-	t.Helper()
-	var faulty *storetest.Faulty
-	w := &world{t: t, db: memory.New(), workflows: a.workflows}
-	w.opts.Build, w.opts.Linger = "test", linger
-	w.wrap = func(below store.Store) store.Store {
-		faulty = storetest.NewFaulty(below, storetest.Plan{Method: storetest.Commit, Call: commit, Fault: storetest.CrashAfter})
-		return faulty
-	}
-	w.begin()
-	defer func() { w.end() }()
-	first, crashes, begun := faulty, 0, false
-	w.wrap = nil
-	for i := 0; !begun || !a.over(w); i++ {
-		if crashes == 0 && len(first.Injected()) > 0 {
-			crashes++
-			if a.crashed != nil {
-				a.crashed(w)
-			}
-			w.crash()
-		}
-		begun = begun || a.begin(w) == nil
-		time.Sleep(time.Duration(1+min(i/20, 9)) * time.Second)
-		if i == 10_000 {
-			t.Fatalf("crash after commit %d: it does not end", commit)
-		}
-	}
-	if crashes == 0 && len(first.Injected()) > 0 {
-		crashes++
-		w.crash()
-	}
-	a.check(t, w, crashes)
-	if t.Failed() {
-		t.Logf("crash after commit %d", commit)
-	}
-	return crashes > 0
-}
-
-// statusOf gives how a run stands, and 0 where it cannot be read.
-func (w *world) statusOf(id string) journal.Status {
-	all, err := w.eng.Statuses(context.Background(), id)
-	if err != nil {
-		return 0
-	}
-	return all[0].Head.Status
-}
-
-// childrenOf gives the heads of a run's children, the oldest first.
-func (w *world) childrenOf(id string) []journal.Head {
-	w.t.Helper()
-	run, err := w.eng.Get(context.Background(), id)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	heads, _, err := w.eng.Find(context.Background(), perdure.Query{Parent: run.RunID(), Limit: 1000})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	slices.Reverse(heads)
-	return heads
-}
 
 // A told is an outcome as a parent puts it.
 type told struct {
@@ -118,7 +24,7 @@ type told struct {
 }
 
 func toldOf(o perdure.Outcome[int], err error) (told, error) {
-	out := told{Status: o.Status, Output: o.Output, Odd: errors.Is(o.Err, errOdd)}
+	out := told{Status: o.Status, Output: o.Output, Odd: errors.Is(o.Err, world.ErrOdd)}
 	if o.Err != nil {
 		out.Code, out.Err = journal.CodeOf(o.Err), o.Err.Error()
 	}
@@ -128,20 +34,20 @@ func toldOf(o perdure.Outcome[int], err error) (told, error) {
 // ender is a workflow that ends as it is told to.
 func ender() *perdure.Workflow[string, int] {
 	return perdure.Define("ender", func(ctx context.Context, how string) (int, error) {
-		if _, err := perdure.Step(ctx, "s", work("s", time.Second, nil)); err != nil {
+		if _, err := perdure.Step(ctx, "s", world.Work("s", time.Second, nil)); err != nil {
 			return 0, err
 		}
 		switch how {
 		case "fails":
-			return 1, fmt.Errorf("wrapped: %w", errOdd)
+			return 1, fmt.Errorf("wrapped: %w", world.ErrOdd)
 		case "cancels":
 			return 1, perdure.Cancel(ctx, "no more")
 		case "confirmed":
 			return 1, perdure.End(ctx, journal.Confirmed, 8, nil)
 		case "compensated":
-			return 1, perdure.End(ctx, journal.Compensated, 9, errOdd)
+			return 1, perdure.End(ctx, journal.Compensated, 9, world.ErrOdd)
 		case "canceled":
-			return 1, perdure.End(ctx, journal.Canceled, 0, errOdd)
+			return 1, perdure.End(ctx, journal.Canceled, 0, world.ErrOdd)
 		case "lasts":
 			return 1, perdure.Sleep(ctx, 100*time.Hour)
 		case "is cancelled":
@@ -186,15 +92,15 @@ func TestOutcomeOfAChildIsAValue(t *testing.T) {
 	})
 	for _, c := range cases {
 		t.Run(c.how, func(t *testing.T) {
-			inBothModes(t, func(t *testing.T, w *world) {
-				run, err := parent.Start(context.Background(), w.eng, c.how)
+			world.InBothModes(t, func(t *testing.T, w *world.World) {
+				run, err := parent.Start(context.Background(), w.Engine, c.how)
 				if err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(10 * time.Second)
 				if c.how == "is cancelled" {
-					id := string(w.childrenOf(run.ID())[0].ID)
-					if err := w.eng.Cancel(context.Background(), id, "by hand"); err != nil {
+					id := string(w.Children(run.ID())[0].ID)
+					if err := w.Engine.Cancel(context.Background(), id, "by hand"); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -210,13 +116,13 @@ func TestOutcomeOfAChildIsAValue(t *testing.T) {
 						t.Errorf("outcome %d: %+v, want %+v", i, got[i], c.want)
 					}
 				}
-				for _, h := range w.childrenOf(run.ID()) {
+				for _, h := range w.Children(run.ID()) {
 					if h.Status != c.want.Status {
 						t.Errorf("the child is %v", h.Status)
 					}
-					w.history(string(h.ID))
+					w.History(string(h.ID))
 				}
-				w.history(run.ID())
+				w.History(run.ID())
 			}, parent, child)
 		})
 	}
@@ -224,9 +130,12 @@ func TestOutcomeOfAChildIsAValue(t *testing.T) {
 
 // family is a parent that starts children in a loop, with keys, in a scope and in
 // branches, and adds up what they give.
-func family(l *ledger) (parent *perdure.Workflow[int, int], child *perdure.Workflow[int, int]) {
+func family(
+	l *world.Ledger,
+) (parent *perdure.Workflow[int, int], child *perdure.Workflow[int, int]) {
 	child = perdure.Define("child", func(ctx context.Context, n int) (int, error) {
-		if _, err := perdure.Step(ctx, "effect", l.effect(fmt.Sprint("child ", n), time.Second)); err != nil {
+		if _, err := perdure.Step(ctx, "effect",
+			l.Effect(fmt.Sprint("child ", n), time.Second)); err != nil {
 			return 0, err
 		}
 		if err := perdure.Sleep(ctx, time.Duration(10-n)*time.Second); err != nil {
@@ -270,36 +179,36 @@ func family(l *ledger) (parent *perdure.Workflow[int, int], child *perdure.Workf
 
 // spec: R-23
 func TestSameOperationNeverStartsTwoChildren(t *testing.T) {
-	overCrashes(t, 10, func() tale {
-		l := newLedger()
+	world.OverCrashes(t, 10, func() world.Scenario {
+		l := world.NewLedger()
 		parent, child := family(l)
-		return tale{
-			workflows: []perdure.Definition{parent, child},
-			begin: func(w *world) error {
-				_, err := parent.Start(context.Background(), w.eng, 0, perdure.ID("p"))
+		return world.Scenario{
+			Workflows: []perdure.Definition{parent, child},
+			Begin: func(w *world.World) error {
+				_, err := parent.Start(context.Background(), w.Engine, 0, perdure.ID("p"))
 				return err
 			},
-			over: func(w *world) bool { return w.statusOf("p").IsTerminal() },
-			check: func(t *testing.T, w *world, crashes int) {
-				run, err := parent.Get(context.Background(), w.eng, "p")
+			Over: func(w *world.World) bool { return w.Status("p").IsTerminal() },
+			Check: func(t *testing.T, w *world.World, crashes int) {
+				run, err := parent.Get(context.Background(), w.Engine, "p")
 				if err != nil {
 					t.Fatal(err)
 				}
 				if out, err := run.Result(context.Background()); out != 21 || err != nil {
 					t.Error(out, err)
 				}
-				all, _, err := w.eng.Find(context.Background(), perdure.Query{Workflow: "child"})
-				if err != nil || len(all) != 7 || len(w.childrenOf("p")) != 7 {
-					t.Errorf("%d runs of the child, %d children, %v", len(all), len(w.childrenOf("p")), err)
+				all, _, err := w.Engine.Find(context.Background(), perdure.Query{Workflow: "child"})
+				if err != nil || len(all) != 7 || len(w.Children("p")) != 7 {
+					t.Errorf("%d runs of the child, %d children, %v", len(all), len(w.Children("p")), err)
 				}
 				for _, h := range all {
 					if h.Status != journal.Completed {
 						t.Errorf("child %s is %v", h.ID, h.Status)
 					}
-					w.history(string(h.ID))
+					w.History(string(h.ID))
 				}
 				heard := map[journal.RunID]int{}
-				for _, e := range w.history("p") {
+				for _, e := range w.History("p") {
 					if e.Kind == journal.ChildCompleted {
 						heard[e.Detail.Other]++
 					}
@@ -307,10 +216,10 @@ func TestSameOperationNeverStartsTwoChildren(t *testing.T) {
 				if len(heard) != 7 {
 					t.Errorf("the parent has heard of %d ends: %v", len(heard), heard)
 				}
-				if len(l.order()) != 7 {
-					t.Errorf("effects: %v", l.order())
+				if len(l.Order()) != 7 {
+					t.Errorf("effects: %v", l.Order())
 				}
-				for key, n := range l.calls() {
+				for key, n := range l.Calls() {
 					if n > 1+crashes {
 						t.Errorf("%s was made %d times", key, n)
 					}
@@ -341,31 +250,31 @@ func TestChildWhoseIDIsTakenFailsBeforeItBegins(t *testing.T) {
 	})
 	for _, same := range []bool{false, true} {
 		t.Run(fmt.Sprint("same workflow ", same), func(t *testing.T) {
-			inBothModes(t, func(t *testing.T, w *world) {
+			world.InBothModes(t, func(t *testing.T, w *world.World) {
 				began = 0
 				holder := other
 				if same {
 					holder = lasting
 				}
-				held, err := holder.Start(context.Background(), w.eng, 0, perdure.ID("mine"))
+				held, err := holder.Start(context.Background(), w.Engine, 0, perdure.ID("mine"))
 				if err != nil {
 					t.Fatal(err)
 				}
-				run, got, err := result(w, parent, same)
+				run, got, err := world.Result(w, parent, same)
 				if err != nil || got.Status != journal.Failed || got.Code != journal.CodeConflict {
 					t.Errorf("%+v %v", got, err)
 				}
-				if n := len(w.childrenOf(run.ID())); n != 0 || began != 0 {
+				if n := len(w.Children(run.ID())); n != 0 || began != 0 {
 					t.Errorf("%d children, of which %d began", n, began)
 				}
-				if s := w.statusOf("mine"); s.IsTerminal() {
+				if s := w.Status("mine"); s.IsTerminal() {
 					t.Errorf("who has the ID is %v", s)
 				}
-				w.history(run.ID())
+				w.History(run.ID())
 				if _, err := held.Result(context.Background()); err != nil || same {
 					return
 				}
-				_, got, err = result(w, parent, false) // it is free now
+				_, got, err = world.Result(w, parent, false) // it is free now
 				if err != nil || got.Status != journal.Completed || got.Output != 1 {
 					t.Errorf("with a free ID: %+v %v", got, err)
 				}
@@ -383,12 +292,12 @@ func TestChildHasAnIDOfItsOwnOrTheOneThatItIsGiven(t *testing.T) {
 		_, e2 := given.Await(ctx)
 		return []journal.RunID{own.RunID(), given.RunID()}, errors.Join(e1, e2)
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
-		run, ids, err := result(w, parent, 0)
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		run, ids, err := world.Result(w, parent, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		heads := w.childrenOf(run.ID())
+		heads := w.Children(run.ID())
 		if len(heads) != 2 || heads[0].ID != ids[0] || heads[1].ID != ids[1] {
 			t.Fatalf("%v, %v", heads, ids)
 		}
@@ -400,7 +309,7 @@ func TestChildHasAnIDOfItsOwnOrTheOneThatItIsGiven(t *testing.T) {
 
 // spec: R-23, B-1
 func TestChildIsKnownByItsKeyAndItsOldName(t *testing.T) {
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		slow := func(ctx context.Context, n int) (int, error) { return n, perdure.Sleep(ctx, time.Hour) }
 		old, renamed := perdure.Define("old", slow), perdure.Define("renamed", slow)
 		both := func(child *perdure.Workflow[int, int], keys []string, opts ...perdure.ChildOption) *perdure.Workflow[int, []int] {
@@ -421,14 +330,14 @@ func TestChildIsKnownByItsKeyAndItsOldName(t *testing.T) {
 				return out, nil
 			})
 		}
-		w.deploy("one", both(old, []string{"a", "b"}), old)
-		run, err := w.eng.Start(context.Background(), "parent", []byte("0"), perdure.ID("p"))
+		w.Deploy("one", both(old, []string{"a", "b"}), old)
+		run, err := w.Engine.Start(context.Background(), "parent", []byte("0"), perdure.ID("p"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		w.deploy("two", both(renamed, []string{"b", "a", "c"}, perdure.RenamedFrom("old")), old, renamed)
-		run, err = w.eng.Get(context.Background(), run.ID())
+		w.Deploy("two", both(renamed, []string{"b", "a", "c"}, perdure.RenamedFrom("old")), old, renamed)
+		run, err = w.Engine.Get(context.Background(), run.ID())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -436,7 +345,7 @@ func TestChildIsKnownByItsKeyAndItsOldName(t *testing.T) {
 			t.Error(string(out), err)
 		}
 		var started []string
-		for _, h := range w.childrenOf("p") {
+		for _, h := range w.Children("p") {
 			started = append(started, h.Workflow)
 		}
 		if !slices.Equal(started, []string{"old", "old", "renamed"}) {
@@ -453,7 +362,7 @@ func TestFanOutWaitsForAllInTheOrderInWhichTheyEnd(t *testing.T) {
 			return 0, err
 		}
 		if i%10 == 0 {
-			return 0, errOdd
+			return 0, world.ErrOdd
 		}
 		return i, nil
 	})
@@ -477,12 +386,12 @@ func TestFanOutWaitsForAllInTheOrderInWhichTheyEnd(t *testing.T) {
 		}
 		return [2]int{at, failed}, nil
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
-		run, got, err := result(w, parent, 0)
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		run, got, err := world.Result(w, parent, 0)
 		if err != nil || got != [2]int{n, n / 10} {
 			t.Error(got, err)
 		}
-		w.history(run.ID())
+		w.History(run.ID())
 	}, parent, child)
 }
 
@@ -492,24 +401,25 @@ func TestChildOfAnUnknownWorkflowWaitsUntilItIsKnown(t *testing.T) {
 	parent := perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
 		return child.Child(ctx, "returns").Await(ctx)
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
-		run, err := parent.Start(context.Background(), w.eng, 0)
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		run, err := parent.Start(context.Background(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		id := string(w.childrenOf(run.ID())[0].ID)
-		d, err := w.eng.Describe(context.Background(), id)
+		id := string(w.Children(run.ID())[0].ID)
+		d, err := w.Engine.Describe(context.Background(), id)
 		if err != nil || d.Head.Status != journal.Pending || d.Why != "no engine here knows workflow ender" {
 			t.Errorf("%v %q %v", d.Head.Status, d.Why, err)
 		}
-		if d, _ := w.eng.Describe(context.Background(), run.ID()); d.Head.Status != journal.Waiting || d.Why != "it waits for child ender, run "+id {
+		if d, _ := w.Engine.Describe(context.Background(), run.ID()); d.Head.Status != journal.Waiting ||
+			d.Why != "it waits for child ender, run "+id {
 			t.Errorf("the parent is %v: %q", d.Head.Status, d.Why)
 		}
-		if err := w.eng.Register(child); err != nil {
+		if err := w.Engine.Register(child); err != nil {
 			t.Fatal(err)
 		}
-		w.workflows = append(w.workflows, child)
+		w.Workflows = append(w.Workflows, child)
 		if out, err := run.Result(context.Background()); out != 7 || err != nil {
 			t.Error(out, err)
 		}

@@ -13,6 +13,8 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store/memory"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // How parents in these tests end.
@@ -49,11 +51,11 @@ func ending(how string, branch, cleansUp bool, child *perdure.Workflow[int, int]
 		}
 		switch how {
 		case "fails":
-			return 0, errOdd
+			return 0, world.ErrOdd
 		case "cancels":
 			return 0, perdure.Cancel(ctx, "no more")
 		case "compensated":
-			return 0, perdure.End(ctx, journal.Compensated, 0, errOdd)
+			return 0, perdure.End(ctx, journal.Compensated, 0, world.ErrOdd)
 		case "canceled":
 			return 0, perdure.End(ctx, journal.Canceled, 0, nil)
 		case "returns":
@@ -67,7 +69,7 @@ func ending(how string, branch, cleansUp bool, child *perdure.Workflow[int, int]
 func TestPolicySaysWhatBecomesOfAChildWhenItsParentEnds(t *testing.T) {
 	children := map[string]func(context.Context, int) (int, error){
 		"runs": func(ctx context.Context, _ int) (int, error) {
-			return perdure.Step(ctx, "s", work("s", 200*time.Minute, nil))
+			return perdure.Step(ctx, "s", world.Work("s", 200*time.Minute, nil))
 		},
 		"rests": func(ctx context.Context, _ int) (int, error) { return 5, perdure.Sleep(ctx, 200*time.Minute) },
 		"ended": func(ctx context.Context, _ int) (int, error) { return 5, nil },
@@ -79,34 +81,34 @@ func TestPolicySaysWhatBecomesOfAChildWhenItsParentEnds(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/child %s/branch=%v/clean-up=%v", how, does, branch, cleansUp), func(t *testing.T) {
 					child := perdure.Define("child", body)
 					parent := ending(how, branch, cleansUp, child)
-					inBothModes(t, func(t *testing.T, w *world) {
-						run, err := parent.Start(context.Background(), w.eng, 0)
+					world.InBothModes(t, func(t *testing.T, w *world.World) {
+						run, err := parent.Start(context.Background(), w.Engine, 0)
 						if err != nil {
 							t.Fatal(err)
 						}
 						time.Sleep(2 * time.Minute)
 						if how == "is cancelled" {
-							if err := w.eng.Cancel(context.Background(), run.ID(), "by hand"); err != nil {
+							if err := w.Engine.Cancel(context.Background(), run.ID(), "by hand"); err != nil {
 								t.Fatal(err)
 							}
 						}
 						time.Sleep(2 * time.Minute)
-						if s := w.statusOf(run.ID()); s != end {
+						if s := w.Status(run.ID()); s != end {
 							t.Errorf("the parent is %v, want %v", s, end)
 						}
 						checkChildren(w, end, does == "ended")
 						time.Sleep(300 * time.Minute)
-						all, _, err := w.eng.Find(context.Background(), perdure.Query{Workflow: "child"})
+						all, _, err := w.Engine.Find(context.Background(), perdure.Query{Workflow: "child"})
 						if err != nil || len(all) != 3 {
 							t.Fatal(len(all), err)
 						}
 						for _, h := range all {
-							w.history(string(h.ID))
+							w.History(string(h.ID))
 							if !h.Status.IsTerminal() {
 								t.Errorf("child %s does not end: %v", h.ID, h.Status)
 							}
 						}
-						w.history(run.ID())
+						w.History(run.ID())
 					}, parent, child)
 				})
 			}
@@ -116,35 +118,35 @@ func TestPolicySaysWhatBecomesOfAChildWhenItsParentEnds(t *testing.T) {
 
 // checkChildren says whether the children stand as their policies say, soon after
 // their parent's end.
-func checkChildren(w *world, end journal.Status, ended bool) {
-	w.t.Helper()
-	all, _, err := w.eng.Find(context.Background(), perdure.Query{Workflow: "child"})
+func checkChildren(w *world.World, end journal.Status, ended bool) {
+	w.T.Helper()
+	all, _, err := w.Engine.Find(context.Background(), perdure.Query{Workflow: "child"})
 	if err != nil || len(all) != 3 {
-		w.t.Fatal(len(all), err)
+		w.T.Fatal(len(all), err)
 	}
 	for _, h := range all {
-		d, err := w.eng.Describe(context.Background(), string(h.ID))
+		d, err := w.Engine.Describe(context.Background(), string(h.ID))
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		policy := map[string]string{"1": "stays", "2": "ends", "3": "detached"}[string(d.State.Payload)]
 		cancelled := policy == "ends" || policy == "stays" && end == journal.Cancelled
 		switch {
 		case ended && h.Status != journal.Completed, !ended && cancelled != (h.Status == journal.Cancelled), !ended && !cancelled && h.Status.IsTerminal():
-			w.t.Errorf("child that %s is %v", policy, h.Status)
+			w.T.Errorf("child that %s is %v", policy, h.Status)
 		case (policy == "detached") != (h.Parent == 0):
-			w.t.Errorf("child that %s has parent %d", policy, h.Parent)
+			w.T.Errorf("child that %s has parent %d", policy, h.Parent)
 		}
 	}
 }
 
 // spec
 func TestCancelOfAChildReachesItOnce(t *testing.T) {
-	overCrashes(t, 4, func() tale {
-		l := newLedger()
+	world.OverCrashes(t, 4, func() world.Scenario {
+		l := world.NewLedger()
 		child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) {
 			if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error {
-				_, err := perdure.Step(ctx, "undo", l.effect("undo", time.Second))
+				_, err := perdure.Step(ctx, "undo", l.Effect("undo", time.Second))
 				return err
 			}); err != nil {
 				return 0, err
@@ -165,15 +167,15 @@ func TestCancelOfAChildReachesItOnce(t *testing.T) {
 			}
 			return got, err
 		})
-		return tale{
-			workflows: []perdure.Definition{parent, child},
-			begin: func(w *world) error {
-				_, err := parent.Start(context.Background(), w.eng, 0, perdure.ID("p"))
+		return world.Scenario{
+			Workflows: []perdure.Definition{parent, child},
+			Begin: func(w *world.World) error {
+				_, err := parent.Start(context.Background(), w.Engine, 0, perdure.ID("p"))
 				return err
 			},
-			over: func(w *world) bool { return w.statusOf("p").IsTerminal() },
-			check: func(t *testing.T, w *world, crashes int) {
-				run, err := parent.Get(context.Background(), w.eng, "p")
+			Over: func(w *world.World) bool { return w.Status("p").IsTerminal() },
+			Check: func(t *testing.T, w *world.World, crashes int) {
+				run, err := parent.Get(context.Background(), w.Engine, "p")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -182,12 +184,12 @@ func TestCancelOfAChildReachesItOnce(t *testing.T) {
 				if got != want || err != nil {
 					t.Errorf("%+v %v", got, err)
 				}
-				w.history("p")
-				for _, h := range w.childrenOf("p") {
-					w.history(string(h.ID))
+				w.History("p")
+				for _, h := range w.Children("p") {
+					w.History(string(h.ID))
 				}
-				for key, n := range l.calls() {
-					if n > 1+crashes || len(l.calls()) != 1 {
+				for key, n := range l.Calls() {
+					if n > 1+crashes || len(l.Calls()) != 1 {
 						t.Errorf("%s was made %d times", key, n)
 					}
 				}
@@ -198,11 +200,11 @@ func TestCancelOfAChildReachesItOnce(t *testing.T) {
 
 // spec
 func TestParentsEndIsAppliedOnceOverCrashes(t *testing.T) {
-	overCrashes(t, 6, func() tale {
-		l := newLedger()
+	world.OverCrashes(t, 6, func() world.Scenario {
+		l := world.NewLedger()
 		leaf := perdure.Define("leaf", func(ctx context.Context, n int) (int, error) {
 			if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error {
-				_, err := perdure.Step(ctx, "undo", l.effect(fmt.Sprint("undo ", n), time.Second))
+				_, err := perdure.Step(ctx, "undo", l.Effect(fmt.Sprint("undo ", n), time.Second))
 				return err
 			}); err != nil {
 				return 0, err
@@ -218,21 +220,21 @@ func TestParentsEndIsAppliedOnceOverCrashes(t *testing.T) {
 			middle.Child(ctx, 1)
 			return middle.Child(ctx, 3).Await(ctx)
 		})
-		return tale{
-			workflows: []perdure.Definition{root, middle, leaf},
-			begin: func(w *world) error {
-				if _, err := root.Start(context.Background(), w.eng, 0, perdure.ID("p")); err != nil {
+		return world.Scenario{
+			Workflows: []perdure.Definition{root, middle, leaf},
+			Begin: func(w *world.World) error {
+				if _, err := root.Start(context.Background(), w.Engine, 0, perdure.ID("p")); err != nil {
 					return err
 				}
 				time.Sleep(time.Minute)
-				return w.eng.Cancel(context.Background(), "p", "enough")
+				return w.Engine.Cancel(context.Background(), "p", "enough")
 			},
-			over: func(w *world) bool {
-				open, _, err := w.eng.Find(context.Background(), perdure.Query{Open: true})
+			Over: func(w *world.World) bool {
+				open, _, err := w.Engine.Find(context.Background(), perdure.Query{Open: true})
 				return err == nil && len(open) == 1
 			},
-			check: func(t *testing.T, w *world, crashes int) {
-				all, _, err := w.eng.Find(context.Background(), perdure.Query{})
+			Check: func(t *testing.T, w *world.World, crashes int) {
+				all, _, err := w.Engine.Find(context.Background(), perdure.Query{})
 				if err != nil || len(all) != 8 {
 					t.Fatal(len(all), err)
 				}
@@ -241,7 +243,7 @@ func TestParentsEndIsAppliedOnceOverCrashes(t *testing.T) {
 					ended[h.Number] = h.Ended
 				}
 				for _, h := range all {
-					w.history(string(h.ID))
+					w.History(string(h.ID))
 					if detached := h.Workflow == "leaf" && h.Parent == 0; detached == (h.Status == journal.Cancelled) {
 						t.Errorf("%s is %v", h.Workflow, h.Status)
 					}
@@ -249,10 +251,10 @@ func TestParentsEndIsAppliedOnceOverCrashes(t *testing.T) {
 						t.Errorf("%s ended before its parent", h.Workflow)
 					}
 				}
-				if len(l.order()) != 4 {
-					t.Errorf("undone: %v", l.order())
+				if len(l.Order()) != 4 {
+					t.Errorf("undone: %v", l.Order())
 				}
-				for key, n := range l.calls() {
+				for key, n := range l.Calls() {
 					if n > 1+crashes {
 						t.Errorf("%s was made %d times", key, n)
 					}
@@ -287,15 +289,15 @@ func TestParentHearsOfTheLastRunOfAChildsChain(t *testing.T) {
 	parent := perdure.Define("parent", func(ctx context.Context, _ int) (told, error) {
 		return toldOf(child.Child(ctx, 1).Outcome(ctx))
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
-		run, got, err := result(w, parent, 0)
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		run, got, err := world.Result(w, parent, 0)
 		if err != nil || got != (told{Status: journal.Completed, Output: 4}) {
 			t.Errorf("%+v %v", got, err)
 		}
-		if n := len(w.childrenOf(run.ID())); n != 4 {
+		if n := len(w.Children(run.ID())); n != 4 {
 			t.Errorf("%d runs of the child", n)
 		}
-		w.history(run.ID())
+		w.History(run.ID())
 	}, parent, child)
 }
 
@@ -316,22 +318,22 @@ func TestChildThatContinuedAsNewIsCancelledWithItsParent(t *testing.T) {
 				}
 				return toldOf(c.Outcome(ctx))
 			})
-			inBothModes(t, func(t *testing.T, w *world) {
-				run, err := parent.Start(context.Background(), w.eng, 0)
+			world.InBothModes(t, func(t *testing.T, w *world.World) {
+				run, err := parent.Start(context.Background(), w.Engine, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Hour)
 				if by != "Child.Cancel" {
-					if err := w.eng.Cancel(context.Background(), run.ID(), "enough"); err != nil {
+					if err := w.Engine.Cancel(context.Background(), run.ID(), "enough"); err != nil {
 						t.Fatal(err)
 					}
 				}
 				time.Sleep(time.Hour)
-				if s := w.statusOf(run.ID()); !s.IsTerminal() {
+				if s := w.Status(run.ID()); !s.IsTerminal() {
 					t.Errorf("the parent is %v", s)
 				}
-				runs := w.childrenOf(run.ID())
+				runs := w.Children(run.ID())
 				if len(runs) != 3 || runs[2].Status != journal.Cancelled {
 					t.Errorf("the child's runs: %+v", runs)
 				}
@@ -347,18 +349,19 @@ func TestParentThatEndedHearsNothing(t *testing.T) {
 		child.Child(ctx, 0)
 		return 2, nil
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
-		run, out, err := result(w, parent, 0)
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		run, out, err := world.Result(w, parent, 0)
 		if out != 2 || err != nil {
 			t.Fatal(out, err)
 		}
-		before := len(w.history(run.ID()))
+		before := len(w.History(run.ID()))
 		time.Sleep(2 * time.Hour)
-		if h := w.childrenOf(run.ID())[0]; h.Status != journal.Completed {
+		if h := w.Children(run.ID())[0]; h.Status != journal.Completed {
 			t.Errorf("the child is %v", h.Status)
 		}
-		d, err := w.eng.Describe(context.Background(), run.ID())
-		if err != nil || d.Head.Status != journal.Completed || len(w.history(run.ID())) != before || len(d.Unread) != 0 {
+		d, err := w.Engine.Describe(context.Background(), run.ID())
+		if err != nil || d.Head.Status != journal.Completed || len(w.History(run.ID())) != before ||
+			len(d.Unread) != 0 {
 			t.Errorf("%+v %v", d.Head, err)
 		}
 	}, parent, child)
@@ -380,12 +383,12 @@ func TestDetachedChildHasStartedWhenItIsAwaited(t *testing.T) {
 		}
 		return c.RunID(), err
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
-		_, id, err := result(w, parent, 0)
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		_, id, err := world.Result(w, parent, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		run, err := child.Get(context.Background(), w.eng, string(id))
+		run, err := child.Get(context.Background(), w.Engine, string(id))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -420,15 +423,15 @@ func TestChildOfACancelledBranchIsCancelled(t *testing.T) {
 		}
 		return fmt.Sprintf("%v; %v", e1, e2), nil
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
-		run, out, err := result(w, parent, 0)
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		run, out, err := world.Result(w, parent, 0)
 		if err != nil || !strings.Contains(out, "branch b cancelled: not needed") || strings.HasSuffix(out, "<nil>") {
 			t.Errorf("%q %v", out, err)
 		}
-		if h := w.childrenOf(run.ID())[0]; h.Status != journal.Cancelled {
+		if h := w.Children(run.ID())[0]; h.Status != journal.Cancelled {
 			t.Errorf("the child is %v", h.Status)
 		}
-		w.history(run.ID())
+		w.History(run.ID())
 	}, parent, child)
 }
 
@@ -444,8 +447,8 @@ func TestOutcomeOfAChildThatIsAwaitedTooShort(t *testing.T) {
 		}
 		return toldOf(c.Outcome(ctx))
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
-		_, got, err := result(w, parent, 0)
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		_, got, err := world.Result(w, parent, 0)
 		if err != nil || got != (told{Status: journal.Completed, Output: 1}) {
 			t.Errorf("%+v %v", got, err)
 		}
@@ -466,22 +469,22 @@ func TestParentOfManyIsCancelled(t *testing.T) {
 		return 1, perdure.Sleep(ctx, 1000*time.Hour)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{parent, child}}
-		w.opts.Build, w.opts.Capacity = "test", 100_000
-		w.begin()
-		defer w.end()
-		run, err := parent.Start(context.Background(), w.eng, 0)
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{parent, child}}
+		w.Options.Build, w.Options.Capacity = "test", 100_000
+		w.Begin()
+		defer w.End()
+		run, err := parent.Start(context.Background(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		if err := w.eng.Cancel(context.Background(), run.ID(), "enough"); err != nil {
+		if err := w.Engine.Cancel(context.Background(), run.ID(), "enough"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
 		cancelled, q := 0, perdure.Query{Parent: run.RunID(), Statuses: []journal.Status{journal.Cancelled}, Limit: 1000}
 		for {
-			heads, next, err := w.eng.Find(context.Background(), q)
+			heads, next, err := w.Engine.Find(context.Background(), q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -522,9 +525,9 @@ func TestManyChildrenThatEndAtOnceAreAllHeardOf(t *testing.T) {
 		return sum, nil
 	})
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, parent, child)
-		defer w.end()
-		_, out, err := result(w, parent, 0)
+		w := world.New(t, parent, child)
+		defer w.End()
+		_, out, err := world.Result(w, parent, 0)
 		if out != n*(n-1)/2 || err != nil {
 			t.Error(out, err)
 		}
@@ -539,16 +542,17 @@ func TestObserversHearOfADetachedChildWhoseIDIsTaken(t *testing.T) {
 			c := child.Child(ctx, 0, perdure.ChildDetached, perdure.ID("x"))
 			return string(c.RunID()), nil
 		})
-		w := newWorld(t, child, parent)
-		defer w.end()
-		if _, err := child.Start(context.Background(), w.eng, 0, perdure.ID("x")); err != nil {
+		w := world.New(t, child, parent)
+		defer w.End()
+		if _, err := child.Start(context.Background(), w.Engine, 0, perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
-		_, id, err := result(w, parent, 0)
+		_, id, err := world.Result(w, parent, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := w.seen(observe.ChildEnded); len(n) != 1 || n[0].Other != id || !strings.Contains(n[0].Err, "held by run") {
+		if n := w.Seen(observe.ChildEnded); len(n) != 1 || n[0].Other != id ||
+			!strings.Contains(n[0].Err, "held by run") {
 			t.Errorf("of %s observers heard %+v", id, n)
 		}
 	})

@@ -14,6 +14,8 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // spec: L-10, L-12, L-19
@@ -29,47 +31,47 @@ func TestCleanUpsRunLastPlannedFirst(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.how, func(t *testing.T) {
-			l := newLedger()
+			l := world.NewLedger()
 			wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
-				if err := l.plans(ctx, "a", "f1", "b"); err != nil {
+				if err := l.Plans(ctx, "a", "f1", "b"); err != nil {
 					return "", err
 				}
-				perdure.Async(ctx, "beside", work("beside", 10*time.Hour, nil))
+				perdure.Async(ctx, "beside", world.Work("beside", 10*time.Hour, nil))
 				b := perdure.Go(ctx, "branch", func(ctx context.Context) (int, error) {
-					return 0, errors.Join(l.plans(ctx, "c", "f2"), perdure.Sleep(ctx, 10*time.Hour))
+					return 0, errors.Join(l.Plans(ctx, "c", "f2"), perdure.Sleep(ctx, 10*time.Hour))
 				})
-				if _, err := perdure.Step(ctx, "s", l.effect("body", time.Minute)); err != nil {
+				if _, err := perdure.Step(ctx, "s", l.Effect("body", time.Minute)); err != nil {
 					return "", err
 				}
 				switch c.how {
 				case "returns":
 					return "out", nil
 				case "error":
-					return "out", errOdd
+					return "out", world.ErrOdd
 				case "fails":
-					return "out", perdure.Fail(ctx, errOdd)
+					return "out", perdure.Fail(ctx, world.ErrOdd)
 				case "cancels":
 					return "out", perdure.Cancel(ctx, "enough")
 				case "confirmed":
 					return "not this", perdure.End(ctx, journal.Confirmed, "out", nil)
 				case "compensated":
-					return "not this", perdure.End(ctx, journal.Compensated, "out", errOdd)
+					return "not this", perdure.End(ctx, journal.Compensated, "out", world.ErrOdd)
 				}
 				_, err := b.Await(ctx)
 				return "not this", err
 			}, perdure.Timeout(time.Hour))
-			inBothModes(t, func(t *testing.T, w *world) {
+			world.InBothModes(t, func(t *testing.T, w *world.World) {
 				ctx := context.Background()
-				run, err := wf.Start(ctx, w.eng, 0)
+				run, err := wf.Start(ctx, w.Engine, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(10 * time.Minute)
 				switch c.how {
 				case "is cancelled":
-					err = w.eng.Cancel(ctx, run.ID(), "enough")
+					err = w.Engine.Cancel(ctx, run.ID(), "enough")
 				case "is asked":
-					_, err = w.eng.Send(ctx, run.ID(), "Cancel", nil)
+					_, err = w.Engine.Send(ctx, run.ID(), "Cancel", nil)
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -82,15 +84,16 @@ func TestCleanUpsRunLastPlannedFirst(t *testing.T) {
 				if c.all {
 					want = []string{"body", "f2", "c", "b", "f1", "a"}
 				}
-				if got := l.did(); !slices.Equal(got, want) {
+				if got := l.Did(); !slices.Equal(got, want) {
 					t.Errorf("done: %v, want %v", got, want)
 				}
-				if s := w.statusOf(run.ID()); s != c.status {
+				if s := w.Status(run.ID()); s != c.status {
 					t.Errorf("it is %v, want %v", s, c.status)
 				}
-				entries := w.history(run.ID())
+				entries := w.History(run.ID())
 				first := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.Kind == journal.StepCancelled })
-				if names := tail(entries[first:first+2], 2); names[0] != "StepCancelled beside" || names[1] != "ScopeCancelled branch" {
+				if names := world.Tail(entries[first:first+2], 2); names[0] != "StepCancelled beside" ||
+					names[1] != "ScopeCancelled branch" {
 					t.Errorf("cancelled: %v", names)
 				}
 				for _, e := range entries[:first] {
@@ -108,9 +111,12 @@ func TestRunThatCleansUpRecordsNothingElse(t *testing.T) {
 	sig := perdure.NewSignal[int]("sig")
 	child := perdure.Define("child", func(context.Context, int) (int, error) { return 0, nil })
 	operations := map[string]func(context.Context) error{
-		"step": func(ctx context.Context) error { _, err := perdure.Step(ctx, "x", work("x", 0, nil)); return err },
+		"step": func(ctx context.Context) error {
+			_, err := perdure.Step(ctx, "x", world.Work("x", 0, nil))
+			return err
+		},
 		"async": func(ctx context.Context) error {
-			_, err := perdure.Async(ctx, "x", work("x", 0, nil)).Await(ctx)
+			_, err := perdure.Async(ctx, "x", world.Work("x", 0, nil)).Await(ctx)
 			return err
 		},
 		"go": func(ctx context.Context) error {
@@ -137,14 +143,14 @@ func TestRunThatCleansUpRecordsNothingElse(t *testing.T) {
 		"plan": func(ctx context.Context) error {
 			return perdure.Finally(ctx, "x", func(context.Context) error { return nil })
 		},
-		"fail":     func(ctx context.Context) error { return perdure.Fail(ctx, errOdd) },
+		"fail":     func(ctx context.Context) error { return perdure.Fail(ctx, world.ErrOdd) },
 		"cancel":   func(ctx context.Context) error { return perdure.Cancel(ctx, "x") },
 		"end":      func(ctx context.Context) error { return perdure.End(ctx, journal.Confirmed, 1, nil) },
 		"continue": func(ctx context.Context) error { return perdure.ContinueAsNew(ctx, 1) },
 		"any":      func(ctx context.Context) error { _, err := perdure.Any[int](ctx, nil); return err },
 	}
 	ends := map[string]func(context.Context) error{
-		"fail":   func(ctx context.Context) error { return perdure.Fail(ctx, errOdd) },
+		"fail":   func(ctx context.Context) error { return perdure.Fail(ctx, world.ErrOdd) },
 		"cancel": func(ctx context.Context) error { return perdure.Cancel(ctx, "enough") },
 		"end":    func(ctx context.Context) error { return perdure.End(ctx, journal.Canceled, 1, nil) },
 	}
@@ -184,13 +190,13 @@ func TestRunThatCleansUpRecordsNothingElse(t *testing.T) {
 						return 9, try(ctx)
 					})
 					synctest.Test(t, func(t *testing.T) {
-						w := newWorld(t, wf, child)
-						defer w.end()
-						run, _, _ := result(w, wf, 0)
+						w := world.New(t, wf, child)
+						defer w.End()
+						run, _, _ := world.Result(w, wf, 0)
 						for _, bad := range wrong {
 							t.Error(bad)
 						}
-						for _, e := range w.history(run.ID()) {
+						for _, e := range w.History(run.ID()) {
 							if e.Op.Name == "x" {
 								t.Errorf("%v %v is recorded", e.Kind, e.Op)
 							}
@@ -203,31 +209,32 @@ func TestRunThatCleansUpRecordsNothingElse(t *testing.T) {
 }
 
 // thorough is a workflow whose clean-ups do everything that workflow code may do.
-func thorough(l *ledger) *perdure.Workflow[int, int] {
+func thorough(l *world.Ledger) *perdure.Workflow[int, int] {
 	ready := perdure.NewSignal[int]("ready")
 	return perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 		if err := perdure.Finally(ctx, "close", func(ctx context.Context) error {
 			if err := perdure.Sleep(ctx, time.Minute); err != nil {
 				return err
 			}
-			_, err := perdure.Step(ctx, "s", l.effect("closed", time.Second))
+			_, err := perdure.Step(ctx, "s", l.Effect("closed", time.Second))
 			return err
 		}); err != nil {
 			return 0, err
 		}
-		if _, err := perdure.Step(ctx, "s", l.effect("opened", time.Second)); err != nil {
+		if _, err := perdure.Step(ctx, "s", l.Effect("opened", time.Second)); err != nil {
 			return 0, err
 		}
 		if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error {
 			b := perdure.Go(ctx, "s", func(ctx context.Context) (int, error) {
-				_, err := perdure.Step(ctx, "s", l.effect("undone in a branch", time.Second), perdure.Announced)
+				_, err := perdure.Step(ctx, "s", l.Effect("undone in a branch", time.Second), perdure.Announced)
 				return 0, err
 			})
 			n, err := ready.Wait(ctx, perdure.Within(time.Hour))
 			if err != nil {
 				return err
 			}
-			if _, err := perdure.Step(ctx, "s", l.effect(fmt.Sprint("undone ", n), time.Second)); err != nil {
+			if _, err := perdure.Step(ctx, "s",
+				l.Effect(fmt.Sprint("undone ", n), time.Second)); err != nil {
 				return err
 			}
 			if _, err := b.Await(ctx); err != nil {
@@ -236,8 +243,8 @@ func thorough(l *ledger) *perdure.Workflow[int, int] {
 			if err := perdure.Sleep(ctx, time.Minute); err != nil {
 				return err
 			}
-			perdure.Async(ctx, "beside", work("beside", time.Hour, nil))
-			_, err = perdure.Step(ctx, "last", l.effect("undone at last", time.Second))
+			perdure.Async(ctx, "beside", world.Work("beside", time.Hour, nil))
+			_, err = perdure.Step(ctx, "last", l.Effect("undone at last", time.Second))
 			return err
 		}); err != nil {
 			return 0, err
@@ -251,52 +258,52 @@ func TestCleanUpGoesOnAfterACrash(t *testing.T) {
 	for _, how := range []string{"engine", "message", "timeout"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			overCrashes(t, 8, func() tale {
-				l := newLedger()
+			world.OverCrashes(t, 8, func() world.Scenario {
+				l := world.NewLedger()
 				wf := thorough(l)
 				ctx := context.Background()
 				want := journal.Cancelled
 				if how == "timeout" {
 					want = journal.TimedOut
 				}
-				return tale{
-					workflows: []perdure.Definition{wf},
-					begin: func(w *world) error {
-						_, err := wf.Start(ctx, w.eng, 0, perdure.ID("x"))
+				return world.Scenario{
+					Workflows: []perdure.Definition{wf},
+					Begin: func(w *world.World) error {
+						_, err := wf.Start(ctx, w.Engine, 0, perdure.ID("x"))
 						if err != nil {
 							return err
 						}
 						time.Sleep(time.Minute)
 						switch how {
 						case "engine":
-							err = w.eng.Cancel(ctx, "x", "enough")
+							err = w.Engine.Cancel(ctx, "x", "enough")
 						case "message":
-							_, err = w.eng.Send(ctx, "x", "Cancel", nil, perdure.SendKey("one"))
+							_, err = w.Engine.Send(ctx, "x", "Cancel", nil, perdure.SendKey("one"))
 						}
 						if err == nil {
-							_, err = w.eng.Send(ctx, "x", "ready", []byte("5"), perdure.SendKey("ready"))
+							_, err = w.Engine.Send(ctx, "x", "ready", []byte("5"), perdure.SendKey("ready"))
 						}
 						return err
 					},
-					over: func(w *world) bool { return w.statusOf("x").IsTerminal() },
-					check: func(t *testing.T, w *world, crashes int) {
-						for key, n := range l.calls() {
+					Over: func(w *world.World) bool { return w.Status("x").IsTerminal() },
+					Check: func(t *testing.T, w *world.World, crashes int) {
+						for key, n := range l.Calls() {
 							if n > 1+crashes {
 								t.Errorf("%s was made %d times", key, n)
 							}
 						}
-						got := l.did()
+						got := l.Did()
 						if len(got) == 5 && got[1] == "undone 5" { // beside the branch
 							got[1], got[2] = got[2], got[1]
 						}
 						if want := []string{"opened", "undone in a branch", "undone 5", "undone at last", "closed"}; !slices.Equal(got, want) {
 							t.Errorf("done: %v", got)
 						}
-						if s := w.statusOf("x"); s != want {
+						if s := w.Status("x"); s != want {
 							t.Errorf("it is %v", s)
 						}
-						entries := w.history("x")
-						if got := tail(entries, 2); got[0] != "StepCancelled beside" {
+						entries := w.History("x")
+						if got := world.Tail(entries, 2); got[0] != "StepCancelled beside" {
 							t.Errorf("it ends %v", got)
 						}
 					},
@@ -308,71 +315,72 @@ func TestCleanUpGoesOnAfterACrash(t *testing.T) {
 
 // spec: L-10, L-16
 func TestCleanUpThatFailsKeepsNoOtherFromRunning(t *testing.T) {
-	l := newLedger()
+	l := world.NewLedger()
 	var panics atomic.Int32
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-		if err := l.plans(ctx, "a"); err != nil {
+		if err := l.Plans(ctx, "a"); err != nil {
 			return 0, err
 		}
 		if err := perdure.Finally(ctx, "panics", func(ctx context.Context) error {
-			if _, err := perdure.Step(ctx, "s", l.effect("before", time.Second)); err != nil {
+			if _, err := perdure.Step(ctx, "s", l.Effect("before", time.Second)); err != nil {
 				return err
 			}
 			if panics.Add(1) < 3 {
 				panic("not yet")
 			}
-			_, err := perdure.Step(ctx, "t", l.effect("after", time.Second))
+			_, err := perdure.Step(ctx, "t", l.Effect("after", time.Second))
 			return err
 		}); err != nil {
 			return 0, err
 		}
-		if err := l.plans(ctx, "b"); err != nil {
+		if err := l.Plans(ctx, "b"); err != nil {
 			return 0, err
 		}
 		if err := perdure.OnCancel(ctx, "fails", func(ctx context.Context) error {
-			_, err := perdure.Step(ctx, "s", work("s", 0, errOdd), perdure.Retry{Attempts: 2, First: time.Second})
+			_, err := perdure.Step(ctx, "s", world.Work("s", 0, world.ErrOdd),
+				perdure.Retry{Attempts: 2, First: time.Second})
 			return err
 		}); err != nil {
 			return 0, err
 		}
 		return 0, perdure.Sleep(ctx, time.Hour)
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		panics.Store(0)
-		run, err := wf.Start(context.Background(), w.eng, 0)
+		run, err := wf.Start(context.Background(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if err := w.eng.Cancel(context.Background(), run.ID(), "enough"); err != nil {
+		if err := w.Engine.Cancel(context.Background(), run.ID(), "enough"); err != nil {
 			t.Fatal(err)
 		}
 		_, err = run.Result(context.Background())
-		codeIs(t, err, journal.CodeCancelled)
+		world.CodeIs(t, err, journal.CodeCancelled)
 		synctest.Wait()
-		if calls := l.calls(); len(calls) != 4 {
+		if calls := l.Calls(); len(calls) != 4 {
 			t.Errorf("calls: %v", calls)
 		}
-		if got := l.did(); !slices.Equal(got, []string{"b", "before", "after", "a"}) {
+		if got := l.Did(); !slices.Equal(got, []string{"b", "before", "after", "a"}) {
 			t.Errorf("done: %v", got)
 		}
-		failed := w.seen(observe.CleanupFailed)
+		failed := w.Seen(observe.CleanupFailed)
 		if len(failed) == 0 || failed[0].Step != "fails" || failed[0].Err != "odd" || failed[0].Run != string(run.RunID()) {
 			t.Errorf("told: %+v", failed)
 		}
-		w.history(run.ID())
+		w.History(run.ID())
 	}, wf)
 }
 
 // spec: L-10
 func TestCancelDuringACleanUp(t *testing.T) {
-	l := newLedger()
+	l := world.NewLedger()
 	wf := perdure.Define("w", func(ctx context.Context, how string) (int, error) {
 		if err := perdure.Finally(ctx, "slow", func(ctx context.Context) error {
 			if err := perdure.Sleep(ctx, time.Hour); err != nil {
 				return err
 			}
-			_, err := perdure.Step(ctx, "s", l.effect("cleaned", time.Second))
+			_, err := perdure.Step(ctx, "s", l.Effect("cleaned", time.Second))
 			return err
 		}); err != nil {
 			return 0, err
@@ -381,50 +389,50 @@ func TestCancelDuringACleanUp(t *testing.T) {
 		case "returns":
 			return 1, nil
 		case "fails":
-			return 0, errOdd
+			return 0, world.ErrOdd
 		}
 		return 0, perdure.Sleep(ctx, 100*time.Hour)
 	})
 	for how, status := range map[string]journal.Status{"returns": journal.Completed, "fails": journal.Failed, "cancelled": journal.Cancelled} {
 		t.Run(how, func(t *testing.T) {
-			inBothModes(t, func(t *testing.T, w *world) {
+			world.InBothModes(t, func(t *testing.T, w *world.World) {
 				ctx := context.Background()
-				run, err := wf.Start(ctx, w.eng, how)
+				run, err := wf.Start(ctx, w.Engine, how)
 				if err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Minute)
 				if how == "cancelled" {
-					if err := w.eng.Cancel(ctx, run.ID(), "first"); err != nil {
+					if err := w.Engine.Cancel(ctx, run.ID(), "first"); err != nil {
 						t.Fatal(err)
 					}
 				}
 				time.Sleep(time.Minute)
-				err = w.eng.Cancel(ctx, run.ID(), "second")
+				err = w.Engine.Cancel(ctx, run.ID(), "second")
 				if how == "cancelled" {
 					if err != nil {
 						t.Error("cancelling what is being cancelled:", err)
 					}
 				} else {
-					codeIs(t, err, journal.CodeWrongState)
+					world.CodeIs(t, err, journal.CodeWrongState)
 					if err != nil && !strings.Contains(err.Error(), status.String()) {
 						t.Error(err)
 					}
 				}
-				if _, err := w.eng.Send(ctx, run.ID(), "Cancel", nil); err != nil {
+				if _, err := w.Engine.Send(ctx, run.ID(), "Cancel", nil); err != nil {
 					t.Error(err)
 				}
 				_, err = run.Result(ctx)
 				if how == "cancelled" && (err == nil || err.Error() != "workflow cancelled: first") {
 					t.Error(err)
 				}
-				if s := w.statusOf(run.ID()); s != status {
+				if s := w.Status(run.ID()); s != status {
 					t.Errorf("it is %v, want %v", s, status)
 				}
-				if got := l.did(); !slices.Equal(got, []string{"cleaned"}) {
+				if got := l.Did(); !slices.Equal(got, []string{"cleaned"}) {
 					t.Errorf("done: %v", got)
 				}
-				w.history(run.ID())
+				w.History(run.ID())
 			}, wf)
 		})
 	}
@@ -434,16 +442,16 @@ func TestCancelDuringACleanUp(t *testing.T) {
 func TestSuspendDuringACleanUpHoldsIt(t *testing.T) {
 	for _, how := range []string{"returns", "cancelled", "times out"} {
 		t.Run(how, func(t *testing.T) {
-			l := newLedger()
+			l := world.NewLedger()
 			wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 				if err := perdure.Finally(ctx, "slow", func(ctx context.Context) error {
-					if _, err := perdure.Step(ctx, "s", l.effect("one", time.Second)); err != nil {
+					if _, err := perdure.Step(ctx, "s", l.Effect("one", time.Second)); err != nil {
 						return err
 					}
 					if err := perdure.Sleep(ctx, time.Minute); err != nil {
 						return err
 					}
-					_, err := perdure.Step(ctx, "s", l.effect("two", time.Second))
+					_, err := perdure.Step(ctx, "s", l.Effect("two", time.Second))
 					return err
 				}); err != nil {
 					return 0, err
@@ -453,44 +461,45 @@ func TestSuspendDuringACleanUpHoldsIt(t *testing.T) {
 				}
 				return 0, perdure.Sleep(ctx, 100*time.Hour)
 			}, perdure.Timeout(10*time.Minute))
-			inBothModes(t, func(t *testing.T, w *world) {
+			world.InBothModes(t, func(t *testing.T, w *world.World) {
 				ctx := context.Background()
-				run, err := wf.Start(ctx, w.eng, 0)
+				run, err := wf.Start(ctx, w.Engine, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
 				switch how {
 				case "cancelled":
 					time.Sleep(time.Minute)
-					if err := w.eng.Cancel(ctx, run.ID(), "enough"); err != nil {
+					if err := w.Engine.Cancel(ctx, run.ID(), "enough"); err != nil {
 						t.Fatal(err)
 					}
 				case "times out":
 					time.Sleep(10 * time.Minute)
 				}
 				time.Sleep(30 * time.Second)
-				if err := w.eng.Suspend(ctx, run.ID(), "look"); err != nil {
+				if err := w.Engine.Suspend(ctx, run.ID(), "look"); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := w.eng.Send(ctx, run.ID(), "Cancel", nil); err != nil { // it ends already
+				if _, err := w.Engine.Send(ctx, run.ID(), "Cancel", nil); err != nil { // it ends already
 					t.Fatal(err)
 				}
 				time.Sleep(5 * time.Minute)
-				if s, got := w.statusOf(run.ID()), l.did(); s != journal.Suspended || !slices.Equal(got, []string{"one"}) {
+				if s, got := w.Status(run.ID()), l.Did(); s != journal.Suspended ||
+					!slices.Equal(got, []string{"one"}) {
 					t.Errorf("while it is suspended it is %v and has done %v", s, got)
 				}
-				if err := w.eng.Resume(ctx, run.ID()); err != nil {
+				if err := w.Engine.Resume(ctx, run.ID()); err != nil {
 					t.Fatal(err)
 				}
 				_, err = run.Result(ctx)
 				want := map[string]journal.Status{"returns": journal.Completed, "cancelled": journal.Cancelled, "times out": journal.TimedOut}[how]
-				if s := w.statusOf(run.ID()); s != want {
+				if s := w.Status(run.ID()); s != want {
 					t.Errorf("it is %v: %v", s, err)
 				}
-				if got := l.did(); !slices.Equal(got, []string{"two"}) {
+				if got := l.Did(); !slices.Equal(got, []string{"two"}) {
 					t.Errorf("done: %v", got)
 				}
-				w.history(run.ID())
+				w.History(run.ID())
 			}, wf)
 		})
 	}
@@ -508,16 +517,16 @@ func TestTimeoutThatPassesDuringACleanUpChangesNothing(t *testing.T) {
 		return 7, nil
 	}, perdure.Timeout(10*time.Minute))
 	for _, crash := range []bool{false, true} {
-		inBothModes(t, func(t *testing.T, w *world) {
-			_, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x"))
+		world.InBothModes(t, func(t *testing.T, w *world.World) {
+			_, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if crash {
 				time.Sleep(20 * time.Minute)
-				w.crash()
+				w.Crash()
 			}
-			run, err := wf.Get(context.Background(), w.eng, "x")
+			run, err := wf.Get(context.Background(), w.Engine, "x")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -530,12 +539,12 @@ func TestTimeoutThatPassesDuringACleanUpChangesNothing(t *testing.T) {
 
 // spec: L-10
 func TestCleanUpOfARunThatWasParked(t *testing.T) {
-	l := newLedger()
+	l := world.NewLedger()
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 		if err := perdure.Sleep(ctx, time.Minute); err != nil {
 			return 0, err
 		}
-		if err := l.plans(ctx, "a"); err != nil {
+		if err := l.Plans(ctx, "a"); err != nil {
 			return 0, err
 		}
 		return 0, perdure.Sleep(ctx, 100*time.Hour)
@@ -543,9 +552,9 @@ func TestCleanUpOfARunThatWasParked(t *testing.T) {
 	for _, planned := range []bool{false, true} {
 		for _, how := range []string{"engine", "client", "timeout"} {
 			t.Run(fmt.Sprintf("%s/planned=%v", how, planned), func(t *testing.T) {
-				inBothModes(t, func(t *testing.T, w *world) {
+				world.InBothModes(t, func(t *testing.T, w *world.World) {
 					ctx := context.Background()
-					run, err := wf.Start(ctx, w.eng, 0)
+					run, err := wf.Start(ctx, w.Engine, 0)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -553,17 +562,17 @@ func TestCleanUpOfARunThatWasParked(t *testing.T) {
 					if planned {
 						time.Sleep(time.Minute)
 					}
-					if err := w.eng.Suspend(ctx, run.ID(), "look"); err != nil {
+					if err := w.Engine.Suspend(ctx, run.ID(), "look"); err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(time.Hour)
 					want := journal.Cancelled
 					switch how {
 					case "engine":
-						err = w.eng.Cancel(ctx, run.ID(), "enough")
+						err = w.Engine.Cancel(ctx, run.ID(), "enough")
 					case "client":
 						var c *perdure.Client
-						if c, err = perdure.NewClient(ctx, w.db); err == nil {
+						if c, err = perdure.NewClient(ctx, w.DB); err == nil {
 							err = c.Cancel(ctx, run.ID(), "enough")
 						}
 					case "timeout":
@@ -573,13 +582,13 @@ func TestCleanUpOfARunThatWasParked(t *testing.T) {
 						t.Fatal(err)
 					}
 					_, err = run.Result(ctx)
-					if s := w.statusOf(run.ID()); s != want {
+					if s := w.Status(run.ID()); s != want {
 						t.Errorf("it is %v: %v", s, err)
 					}
-					if got := l.did(); planned != slices.Equal(got, []string{"a"}) {
+					if got := l.Did(); planned != slices.Equal(got, []string{"a"}) {
 						t.Errorf("done: %v", got)
 					}
-					w.history(run.ID())
+					w.History(run.ID())
 				}, wf)
 			})
 		}
@@ -611,39 +620,39 @@ func TestCleanUpMayDoWhatWorkflowCodeMay(t *testing.T) {
 		_, err := mine.Await(ctx)
 		return 0, errors.Join(err, perdure.Sleep(ctx, 100*time.Hour))
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		ctx := context.Background()
-		run, err := wf.Start(ctx, w.eng, 0, perdure.ID("x"))
+		run, err := wf.Start(ctx, w.Engine, 0, perdure.ID("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(30 * time.Second)
-		if err := w.eng.Cancel(ctx, "x", "enough"); err != nil {
+		if err := w.Engine.Cancel(ctx, "x", "enough"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Minute)
-		if s := w.statusOf("x"); s != journal.Suspended {
+		if s := w.Status("x"); s != journal.Suspended {
 			t.Errorf("it waits for a decision and is %v", s)
 		}
-		w.crash()
-		if err := w.eng.Decide(ctx, "x", "refund", perdure.Decision{Choice: "all"}); err != nil {
+		w.Crash()
+		if err := w.Engine.Decide(ctx, "x", "refund", perdure.Decision{Choice: "all"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Hour)
-		if run, err = wf.Get(ctx, w.eng, run.ID()); err != nil {
+		if run, err = wf.Get(ctx, w.Engine, run.ID()); err != nil {
 			t.Fatal(err)
 		}
 		_, err = run.Result(ctx)
-		codeIs(t, err, journal.CodeCancelled)
-		d, err := w.eng.Describe(ctx, "x")
+		world.CodeIs(t, err, journal.CodeCancelled)
+		d, err := w.Engine.Describe(ctx, "x")
 		if err != nil || string(d.State.Published["refund"].Data) != `"all2 3"` || d.State.Attributes["refunded"] != "yes" || string(d.State.Payload) != `"last"` {
 			t.Errorf("%s %v %s %v", d.State.Published["refund"].Data, d.State.Attributes, d.State.Payload, err)
 		}
-		heads := w.childrenOf("x")
+		heads := w.Children("x")
 		if len(heads) != 2 || heads[0].Status != journal.Cancelled || heads[1].Status != journal.Completed {
 			t.Errorf("children: %+v", heads)
 		}
-		w.history("x")
+		w.History("x")
 	}, wf, child)
 }
 
@@ -670,11 +679,12 @@ func TestWhatABoundedBranchEnclosesEndsWithIt(t *testing.T) {
 			if _, err := f.Cancel(ctx, "enough"); err != nil {
 				return 0, err
 			}
-			return perdure.Step(ctx, "long", work("s", 4*time.Hour, nil)) // which keeps the run in memory
+			// which keeps the run in memory
+			return perdure.Step(ctx, "long", world.Work("s", 4*time.Hour, nil))
 		})
-		w := newWorld(t, wf)
-		defer func() { w.end() }()
-		if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x")); err != nil {
+		w := world.New(t, wf)
+		defer func() { w.End() }()
+		if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		select {

@@ -9,6 +9,8 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // The clock is a day behind in the next life.
@@ -19,43 +21,45 @@ func TestWhatIsDueDoesNotWaitForAClockThatWasPutBack(t *testing.T) {
 		var db *memory.Store
 		wf := perdure.Define("w", func(ctx context.Context, n int) (int, error) {
 			if how == "message while down" || how == "resumed" {
-				return goSignal.Wait(ctx)
+				return world.GoSignal.Wait(ctx)
 			}
-			return perdure.Step(ctx, "s", work("s", time.Minute, nil))
+			return perdure.Step(ctx, "s", world.Work("s", time.Minute, nil))
 		})
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(24 * time.Hour)
-			w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}, opts: perdure.Options{Drain: -1, Build: "test"}}
+			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf},
+				Options: perdure.Options{Drain: -1, Build: "test"}}
 			if how == "pending" {
 				if _, err := wf.Start(context.Background(), visitor(t, w), 0, perdure.ID("x")); err != nil {
 					t.Fatal(err)
 				}
-				db = w.db
+				db = w.DB
 				return
 			}
-			w.begin()
-			start(w, wf, 0, perdure.ID("x"))
+			w.Begin()
+			world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 			time.Sleep(30 * time.Second)
-			w.end()
-			w.db = w.db.Reopen()
-			db = w.db
+			w.End()
+			w.DB = w.DB.Reopen()
+			db = w.DB
 			if how == "message while down" {
-				if _, err := goSignal.Send(context.Background(), visitor(t, w), "x", 3); err != nil {
+				if _, err := world.GoSignal.Send(context.Background(), visitor(t, w), "x", 3); err != nil {
 					t.Fatal(err)
 				}
 			}
 		})
 		synctest.Test(t, func(t *testing.T) {
-			w := &world{t: t, db: db, workflows: []perdure.Definition{wf}, opts: perdure.Options{Drain: -1, Build: "test"}}
-			w.begin()
-			defer w.end()
+			w := &world.World{T: t, DB: db, Workflows: []perdure.Definition{wf},
+				Options: perdure.Options{Drain: -1, Build: "test"}}
+			w.Begin()
+			defer w.End()
 			if how == "resumed" {
-				if _, err := goSignal.Send(context.Background(), w.eng, "x", 3); err != nil {
+				if _, err := world.GoSignal.Send(context.Background(), w.Engine, "x", 3); err != nil {
 					t.Fatal(err)
 				}
 			}
 			time.Sleep(10 * time.Minute)
-			if d := w.describe("x"); d.Head.Status != journal.Completed {
+			if d := w.Describe("x"); d.Head.Status != journal.Completed {
 				t.Errorf("%s: it is %v, due %v: %s", how, d.Head.Status, d.Head.Wake, d.Why)
 			}
 		})
@@ -63,9 +67,9 @@ func TestWhatIsDueDoesNotWaitForAClockThatWasPutBack(t *testing.T) {
 }
 
 // visitor gives a client as another process has one.
-func visitor(t *testing.T, w *world) *perdure.Client {
+func visitor(t *testing.T, w *world.World) *perdure.Client {
 	t.Helper()
-	c, err := perdure.NewClient(context.Background(), w.db)
+	c, err := perdure.NewClient(context.Background(), w.DB)
 	if err != nil {
 		t.Fatal(err)
 	}

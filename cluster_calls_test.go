@@ -13,6 +13,8 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // soon is how long what one engine does may take to reach another one.
@@ -22,11 +24,11 @@ const soon = 50 * time.Millisecond
 func TestAWaiterOnAnotherEngineHearsOfTheEndSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := works(&logbook{}, time.Minute)
-		c := newCluster(t, 2, wf)
-		defer c.end()
+		c := world.NewCluster(t, 2, wf)
+		defer c.End()
 		began := time.Now()
-		runs := launched(t, c.nodes[0], wf, 3)
-		outputs(t, c.nodes[1], runs)
+		runs := launched(t, c.Nodes[0], wf, 3)
+		outputs(t, c.Nodes[1], runs)
 		if late := time.Since(began) - time.Minute; late > soon {
 			t.Errorf("it heard of the ends %v late", late)
 		}
@@ -37,17 +39,17 @@ func TestAWaiterOnAnotherEngineHearsOfTheEndSoon(t *testing.T) {
 func TestAWaiterHearsOfTheEndWithinASweepWhereNobodySaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := works(&logbook{}, time.Minute)
-		c := newCluster(t, 0)
-		defer c.end()
+		c := world.NewCluster(t, 0)
+		defer c.End()
 		for range 2 {
-			w := c.node(wf)
-			w.opts.Sweep = 5 * time.Second
-			w.wrap = func(s store.Store) store.Store { return struct{ store.Store }{s} } // hides Watch
-			w.begin()
+			w := c.Node(wf)
+			w.Options.Sweep = 5 * time.Second
+			w.Wrap = func(s store.Store) store.Store { return struct{ store.Store }{s} } // hides Watch
+			w.Begin()
 		}
 		began := time.Now()
-		runs := launched(t, c.nodes[0], wf, 3)
-		outputs(t, c.nodes[1], runs)
+		runs := launched(t, c.Nodes[0], wf, 3)
+		outputs(t, c.Nodes[1], runs)
 		if late := time.Since(began) - time.Minute; late > 5*time.Second {
 			t.Errorf("it heard of the ends %v late", late)
 		}
@@ -59,16 +61,16 @@ func TestAStartFindsTheRunThatAnotherEngineHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := works(&logbook{}, time.Minute)
 		other := perdure.Define("other", func(context.Context, int) (int, error) { return 0, nil })
-		c := newCluster(t, 2, wf, other)
-		defer c.end()
-		a, b := c.nodes[0], c.nodes[1]
+		c := world.NewCluster(t, 2, wf, other)
+		defer c.End()
+		a, b := c.Nodes[0], c.Nodes[1]
 		first := launched(t, a, wf, 1)[0]
-		second, err := wf.Start(t.Context(), b.eng, 99, perdure.ID("run-1"))
+		second, err := wf.Start(t.Context(), b.Engine, 99, perdure.ID("run-1"))
 		if err != nil || second.New() || second.RunID() != first.RunID() {
 			t.Fatalf("the start gave run %v, new %v, %v", second.RunID(), second.New(), err)
 		}
-		_, err = other.Start(t.Context(), b.eng, 1, perdure.ID("run-1"))
-		codeIs(t, err, journal.CodeConflict)
+		_, err = other.Start(t.Context(), b.Engine, 1, perdure.ID("run-1"))
+		world.CodeIs(t, err, journal.CodeConflict)
 		if out, err := second.Result(t.Context()); out != 2 || err != nil {
 			t.Error(out, err)
 		}
@@ -93,9 +95,9 @@ var listens = perdure.Define("listens", func(ctx context.Context, _ int) (string
 })
 
 // say sends a run of listens a word from a node.
-func say(t *testing.T, w *world, id, word string) {
+func say(t *testing.T, w *world.World, id, word string) {
 	t.Helper()
-	if _, err := perdure.NewSignal[string]("word").Send(t.Context(), w.eng, id, word); err != nil {
+	if _, err := perdure.NewSignal[string]("word").Send(t.Context(), w.Engine, id, word); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -103,45 +105,49 @@ func say(t *testing.T, w *world, id, word string) {
 // spec: L-19, R-17
 func TestCommandsReachARunWhicheverEngineHasIt(t *testing.T) {
 	ctx := context.Background()
-	for name, do := range map[string]func(t *testing.T, b *world) (wait time.Duration, want string, code journal.Code){
-		"a signal": func(t *testing.T, b *world) (time.Duration, string, journal.Code) {
+	for name, do := range map[string]func(
+		t *testing.T, b *world.World,
+	) (wait time.Duration, want string, code journal.Code){
+		"a signal": func(t *testing.T, b *world.World) (time.Duration, string, journal.Code) {
 			say(t, b, "run", "hello")
 			return soon, `"hello"`, ""
 		},
-		"a cancel": func(t *testing.T, b *world) (time.Duration, string, journal.Code) {
-			if err := b.eng.Cancel(ctx, "run", "enough"); err != nil {
+		"a cancel": func(t *testing.T, b *world.World) (time.Duration, string, journal.Code) {
+			if err := b.Engine.Cancel(ctx, "run", "enough"); err != nil {
 				t.Error(err)
 			}
 			return soon, "", journal.CodeCancelled
 		},
-		"a suspend and a resume": func(t *testing.T, b *world) (time.Duration, string, journal.Code) {
-			if err := b.eng.Suspend(ctx, "run", "wait"); err != nil {
+		"a suspend and a resume": func(
+			t *testing.T, b *world.World,
+		) (time.Duration, string, journal.Code) {
+			if err := b.Engine.Suspend(ctx, "run", "wait"); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(soon)
-			d, err := b.eng.Describe(ctx, "run")
+			d, err := b.Engine.Describe(ctx, "run")
 			if err != nil || d.Head.Status != journal.Suspended {
 				t.Errorf("the run is %v, %v", d.Head.Status, err)
 			}
 			say(t, b, "run", "resumed")
 			time.Sleep(time.Minute)
-			if err := b.eng.Resume(ctx, "run"); err != nil {
+			if err := b.Engine.Resume(ctx, "run"); err != nil {
 				t.Error(err)
 			}
 			return soon, `"resumed"`, ""
 		},
-		"a decision": func(t *testing.T, b *world) (time.Duration, string, journal.Code) {
+		"a decision": func(t *testing.T, b *world.World) (time.Duration, string, journal.Code) {
 			say(t, b, "run", "park")
 			time.Sleep(soon)
-			if err := b.eng.Decide(ctx, "run", "what", perdure.Decision{Choice: "that"}); err != nil {
+			if err := b.Engine.Decide(ctx, "run", "what", perdure.Decision{Choice: "that"}); err != nil {
 				t.Error(err)
 			}
 			return soon, `"that"`, ""
 		},
-		"the end of a timer": func(t *testing.T, b *world) (time.Duration, string, journal.Code) {
+		"the end of a timer": func(t *testing.T, b *world.World) (time.Duration, string, journal.Code) {
 			say(t, b, "run", "sleep")
 			time.Sleep(soon)
-			if err := b.eng.CancelTimer(ctx, "run", "long", "now"); err != nil {
+			if err := b.Engine.CancelTimer(ctx, "run", "long", "now"); err != nil {
 				t.Error(err)
 			}
 			return soon, "", ""
@@ -150,20 +156,20 @@ func TestCommandsReachARunWhicheverEngineHasIt(t *testing.T) {
 		for _, linger := range []time.Duration{time.Hour, -1} { // it stays in memory, or rests
 			t.Run(fmt.Sprint(name, ", linger ", linger), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					c := newCluster(t, 0)
-					defer c.end()
-					a, b := c.node(listens), c.node()
-					for _, w := range c.nodes {
-						w.opts.Linger = linger
-						w.begin()
+					c := world.NewCluster(t, 0)
+					defer c.End()
+					a, b := c.Node(listens), c.Node()
+					for _, w := range c.Nodes {
+						w.Options.Linger = linger
+						w.Begin()
 					}
-					if _, err := listens.Start(ctx, a.eng, 1, perdure.ID("run")); err != nil {
+					if _, err := listens.Start(ctx, a.Engine, 1, perdure.ID("run")); err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(time.Second)
 					wait, want, code := do(t, b)
 					asked := time.Now()
-					run, err := b.eng.Get(ctx, "run")
+					run, err := b.Engine.Get(ctx, "run")
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -173,14 +179,14 @@ func TestCommandsReachARunWhicheverEngineHasIt(t *testing.T) {
 					}
 					switch {
 					case code != "":
-						codeIs(t, err, code)
+						world.CodeIs(t, err, code)
 					case err != nil || want != "" && string(out) != want:
 						t.Errorf("the run gave %s, %v", out, err)
 					}
-					a.history("run")
-					err = b.eng.Cancel(ctx, "run", "too late")
+					a.History("run")
+					err = b.Engine.Cancel(ctx, "run", "too late")
 					if code != journal.CodeCancelled {
-						codeIs(t, err, journal.CodeWrongState)
+						world.CodeIs(t, err, journal.CodeWrongState)
 					} else if err != nil {
 						t.Errorf("to cancel it once more gives %v", err)
 					}
@@ -198,13 +204,13 @@ func TestParentAndChildMayBeOnDifferentEngines(t *testing.T) {
 		parent := perdure.Define("parent", func(ctx context.Context, n int) (int, error) {
 			return child.Child(ctx, n, perdure.ID(fmt.Sprint("child-", n))).Await(ctx)
 		})
-		c := newCluster(t, 0)
-		defer c.end()
-		a, b := c.node(parent), c.node(child)
-		a.begin()
-		b.begin()
+		c := world.NewCluster(t, 0)
+		defer c.End()
+		a, b := c.Node(parent), c.Node(child)
+		a.Begin()
+		b.Begin()
 		began := time.Now()
-		first, err := parent.Start(t.Context(), a.eng, 1)
+		first, err := parent.Start(t.Context(), a.Engine, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,18 +220,18 @@ func TestParentAndChildMayBeOnDifferentEngines(t *testing.T) {
 		if late := time.Since(began) - time.Minute; late > 2*soon {
 			t.Errorf("it was %v late", late)
 		}
-		second, err := parent.Start(t.Context(), a.eng, 2, perdure.ID("second"))
+		second, err := parent.Start(t.Context(), a.Engine, 2, perdure.ID("second"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		if err := b.eng.Cancel(t.Context(), "second", "enough"); err != nil {
+		if err := b.Engine.Cancel(t.Context(), "second", "enough"); err != nil {
 			t.Fatal(err)
 		}
 		_, err = second.Result(t.Context())
-		codeIs(t, err, journal.CodeCancelled)
+		world.CodeIs(t, err, journal.CodeCancelled)
 		time.Sleep(soon)
-		d, err := a.eng.Describe(t.Context(), "child-2")
+		d, err := a.Engine.Describe(t.Context(), "child-2")
 		if err != nil || d.Head.Status != journal.Cancelled {
 			t.Errorf("the child is %v, %v", d.Head.Status, err)
 		}
@@ -240,33 +246,34 @@ func TestAnEngineWithoutAWorkflowNeverClaimsItsRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &logbook{}
 		wf := works(l, time.Minute)
-		c := newCluster(t, 0)
-		defer c.end()
-		a, b := c.node(wf), c.node(listens)
-		a.begin()
-		b.begin()
-		run, err := b.eng.Start(t.Context(), "works", []byte("1"), perdure.ID("run-1"))
+		c := world.NewCluster(t, 0)
+		defer c.End()
+		a, b := c.Node(wf), c.Node(listens)
+		a.Begin()
+		b.Begin()
+		run, err := b.Engine.Start(t.Context(), "works", []byte("1"), perdure.ID("run-1"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		c.kill(a)
+		c.Kill(a)
 		for range 100 {
 			time.Sleep(time.Second)
-			heads, _, err := c.db.Find(t.Context(), store.Filter{WorkflowID: "run-1"})
+			heads, _, err := c.DB.Find(t.Context(), store.Filter{WorkflowID: "run-1"})
 			if err != nil || len(heads) != 1 {
 				t.Fatal(heads, err)
 			}
-			d, err := b.eng.Describe(t.Context(), "run-1")
-			if owner := heads[0].Owner; err != nil || owner != 0 && time.Since(heads[0].Created) > clusterLease+2*time.Second {
+			d, err := b.Engine.Describe(t.Context(), "run-1")
+			if owner := heads[0].Owner; err != nil || owner != 0 &&
+				time.Since(heads[0].Created) > world.Lease+2*time.Second {
 				t.Fatalf("engine %d has it: %v, %v", owner, d.Why, err)
 			}
 		}
 		if n := len(l.times("long 1")); n != 1 {
 			t.Fatalf("its step was executed %d times", n)
 		}
-		third := c.node(wf)
-		third.begin()
+		third := c.Node(wf)
+		third.Begin()
 		joined := time.Now()
 		if out, err := run.Result(t.Context()); string(out) != "2" || err != nil {
 			t.Error(string(out), err)
@@ -293,18 +300,18 @@ func TestTwoBuildsWorkSideBySide(t *testing.T) {
 				return perdure.Step(ctx, "double", func(context.Context) (int, error) { return 2 * n, nil })
 			})
 		}
-		c := newCluster(t, 0)
-		defer c.end()
+		c := world.NewCluster(t, 0)
+		defer c.End()
 		var flows []*perdure.Workflow[int, int]
 		for _, name := range []string{"old", "new"} {
 			flows = append(flows, build(name))
-			w := c.node(flows[len(flows)-1])
-			w.opts.Build = name
-			w.begin()
+			w := c.Node(flows[len(flows)-1])
+			w.Options.Build = name
+			w.Begin()
 		}
 		var runs []*perdure.Run[int]
 		for i := range 20 {
-			run, err := flows[i%2].Start(t.Context(), c.nodes[i%2].eng, i)
+			run, err := flows[i%2].Start(t.Context(), c.Nodes[i%2].Engine, i)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -332,10 +339,11 @@ func TestListenersAreToldOnceByOneEngine(t *testing.T) {
 				told[e.WorkflowID]++
 				return nil
 			}})
-		c := newCluster(t, 3, wf)
-		defer c.end()
+		c := world.NewCluster(t, 3, wf)
+		defer c.End()
 		for i := range n {
-			if _, err := wf.Start(t.Context(), c.nodes[i%3].eng, i, perdure.ID(fmt.Sprint("run-", i))); err != nil {
+			if _, err := wf.Start(t.Context(), c.Nodes[i%3].Engine, i,
+				perdure.ID(fmt.Sprint("run-", i))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -371,28 +379,29 @@ func TestWhatADeadEngineWasToTellAnotherOneTells(t *testing.T) {
 						told[e.WorkflowID]++
 						return nil
 					}})
-				c := newCluster(t, 0)
-				defer c.end()
-				a, b := c.node(wf), c.node(wf)
-				a.opts.Drain = -1
+				c := world.NewCluster(t, 0)
+				defer c.End()
+				a, b := c.Node(wf), c.Node(wf)
+				a.Options.Drain = -1
 				if !graceful { // the take-over is reason enough
-					b.opts.Sweep = 10 * time.Minute
+					b.Options.Sweep = 10 * time.Minute
 				}
-				a.begin()
-				b.begin()
+				a.Begin()
+				b.Begin()
 				for i := range 5 {
-					if _, err := wf.Start(t.Context(), a.eng, i, perdure.ID(fmt.Sprint("run-", i))); err != nil {
+					if _, err := wf.Start(t.Context(), a.Engine, i,
+						perdure.ID(fmt.Sprint("run-", i))); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if _, err := wf.Start(t.Context(), b.eng, 0, perdure.ID("other")); err != nil {
+				if _, err := wf.Start(t.Context(), b.Engine, 0, perdure.ID("other")); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)
 				if graceful {
-					c.stop(a)
+					c.Stop(a)
 				} else {
-					c.kill(a)
+					c.Kill(a)
 				}
 				mu.Lock()
 				blocks = false
@@ -415,9 +424,9 @@ func TestEnginesWithRoomShareWhatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 1000
 		wf := works(&logbook{}, time.Hour)
-		c := newCluster(t, 0)
-		defer c.end()
-		client, err := perdure.NewClient(t.Context(), c.db.Beside())
+		c := world.NewCluster(t, 0)
+		defer c.End()
+		client, err := perdure.NewClient(t.Context(), c.DB.Beside())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -426,23 +435,23 @@ func TestEnginesWithRoomShareWhatIsDue(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		small := c.node(wf)
-		small.opts.Capacity = 50
-		large := []*world{c.node(wf), c.node(wf)}
-		for _, w := range c.nodes {
-			w.wrap = func(s store.Store) store.Store { return &slowClaims{s} }
-			w.begin()
+		small := c.Node(wf)
+		small.Options.Capacity = 50
+		large := []*world.World{c.Node(wf), c.Node(wf)}
+		for _, w := range c.Nodes {
+			w.Wrap = func(s store.Store) store.Store { return &slowClaims{s} }
+			w.Begin()
 		}
 		time.Sleep(10 * time.Second)
 		var has []int
-		for _, w := range []*world{small, large[0], large[1]} {
+		for _, w := range []*world.World{small, large[0], large[1]} {
 			running := 0
-			heads, _, err := c.db.Find(t.Context(), store.Filter{Limit: store.MaxLimit})
+			heads, _, err := c.DB.Find(t.Context(), store.Filter{Limit: store.MaxLimit})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, h := range heads {
-				if d, err := w.eng.Describe(t.Context(), string(h.ID)); err == nil && len(d.Running) > 0 {
+				if d, err := w.Engine.Describe(t.Context(), string(h.ID)); err == nil && len(d.Running) > 0 {
 					running++
 				}
 			}
@@ -469,27 +478,29 @@ func (s *slowClaims) Claim(ctx context.Context, c store.Claim) (store.Claimed, e
 func TestSeveralEnginesCleanUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("short", func(_ context.Context, n int) (int, error) { return n, nil }, perdure.Retention{Period: time.Minute})
-		c := newCluster(t, 0)
-		defer c.end()
+		c := world.NewCluster(t, 0)
+		defer c.End()
 		for range 3 {
-			w := c.node(wf)
-			w.opts.CleanUp = 10 * time.Second
-			w.begin()
+			w := c.Node(wf)
+			w.Options.CleanUp = 10 * time.Second
+			w.Begin()
 		}
 		for i := range 300 {
-			if _, err := wf.Start(t.Context(), c.nodes[i%3].eng, i); err != nil {
+			if _, err := wf.Start(t.Context(), c.Nodes[i%3].Engine, i); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(30 * time.Second)
-		if heads, _, err := c.db.Find(t.Context(), store.Filter{Limit: store.MaxLimit}); err != nil || len(heads) != 300 {
+		if heads, _, err := c.DB.Find(t.Context(), store.Filter{Limit: store.MaxLimit}); err != nil ||
+			len(heads) != 300 {
 			t.Fatalf("%d runs are there before their time, %v", len(heads), err)
 		}
 		time.Sleep(time.Minute)
-		if heads, _, err := c.db.Find(t.Context(), store.Filter{Limit: store.MaxLimit}); err != nil || len(heads) != 0 {
+		if heads, _, err := c.DB.Find(t.Context(), store.Filter{Limit: store.MaxLimit}); err != nil ||
+			len(heads) != 0 {
 			t.Errorf("%d runs are left, %v", len(heads), err)
 		}
-		_, _, err := c.nodes[0].eng.Purge(t.Context())
+		_, _, err := c.Nodes[0].Engine.Purge(t.Context())
 		if err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}

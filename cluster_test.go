@@ -16,61 +16,9 @@ import (
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
-
-// clusterLease is the lease of the engines of a cluster.
-const clusterLease = 10 * time.Second
-
-// A cluster is one database and several engines, each with a handle of its own, as
-// in processes of their own.
-type cluster struct {
-	*testing.T
-	db    *memory.Store
-	nodes []*world
-}
-
-// newCluster starts n engines.
-func newCluster(t *testing.T, n int, workflows ...perdure.Definition) *cluster {
-	t.Helper()
-	c := &cluster{T: t, db: memory.NewShared(clusterLease)}
-	for range n {
-		c.node(workflows...).begin()
-	}
-	return c
-}
-
-// node adds an engine that has not begun.
-func (c *cluster) node(workflows ...perdure.Definition) *world {
-	w := &world{t: c.T, db: c.db.Beside(), workflows: workflows}
-	w.opts = perdure.Options{Build: "test", Linger: -1}
-	c.nodes = append(c.nodes, w)
-	return w
-}
-
-// end stops the engines that run in good order.
-func (c *cluster) end() {
-	c.Helper()
-	for _, w := range c.nodes {
-		if w.eng != nil {
-			c.stop(w)
-		}
-	}
-}
-
-// stop stops a node in good order.
-func (c *cluster) stop(w *world) {
-	c.Helper()
-	w.end()
-	w.eng = nil
-}
-
-// kill ends a node as the death of its process would: nothing more of it reaches
-// the database, and its lease is left to pass.
-func (c *cluster) kill(w *world) {
-	c.Helper()
-	w.kill()
-	w.eng = nil
-}
 
 // A logbook notes when and where each execution of a step began, and how its context
 // ended.
@@ -135,11 +83,13 @@ func works(l *logbook, takes time.Duration) *perdure.Workflow[int, int] {
 
 // launched starts runs 1 to n of a workflow on a node and waits until they are in their
 // long steps.
-func launched(t *testing.T, w *world, wf *perdure.Workflow[int, int], n int) []*perdure.Run[int] {
+func launched(
+	t *testing.T, w *world.World, wf *perdure.Workflow[int, int], n int,
+) []*perdure.Run[int] {
 	t.Helper()
 	var runs []*perdure.Run[int]
 	for i := range n {
-		run, err := wf.Start(t.Context(), w.eng, i+1, perdure.ID(fmt.Sprint("run-", i+1)))
+		run, err := wf.Start(t.Context(), w.Engine, i+1, perdure.ID(fmt.Sprint("run-", i+1)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,18 +100,18 @@ func launched(t *testing.T, w *world, wf *perdure.Workflow[int, int], n int) []*
 }
 
 // outputs waits for runs, as that engine hears of them, and demands that run i gives i + 1.
-func outputs(t *testing.T, w *world, runs []*perdure.Run[int]) {
+func outputs(t *testing.T, w *world.World, runs []*perdure.Run[int]) {
 	t.Helper()
 	for i := range runs {
 		id := fmt.Sprint("run-", i+1)
-		run, err := w.eng.Get(t.Context(), id)
+		run, err := w.Engine.Get(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if out, err := run.Result(t.Context()); err != nil || string(out) != fmt.Sprint(i+2) {
 			t.Errorf("%s gives %s, %v", id, out, err)
 		}
-		w.history(id)
+		w.History(id)
 	}
 }
 
@@ -171,13 +121,13 @@ func TestRunsOfAKilledEngineGoOnElsewhereWithinTheLeaseAndASecond(t *testing.T) 
 		const n = 30
 		l := &logbook{}
 		wf := works(l, time.Minute)
-		c := newCluster(t, 2, wf)
-		defer c.end()
-		a, b := c.nodes[0], c.nodes[1]
+		c := world.NewCluster(t, 2, wf)
+		defer c.End()
+		a, b := c.Nodes[0], c.Nodes[1]
 		time.Sleep(7 * time.Second)
 		runs := launched(t, a, wf, n)
 		time.Sleep(4 * time.Second)
-		c.kill(a)
+		c.Kill(a)
 		killed := time.Now()
 		outputs(t, b, runs)
 		for i := range n {
@@ -185,11 +135,11 @@ func TestRunsOfAKilledEngineGoOnElsewhereWithinTheLeaseAndASecond(t *testing.T) 
 			if len(quick) != 1 || len(long) != 2 {
 				t.Fatalf("the quick step was executed %d times, the long one %d times", len(quick), len(long))
 			}
-			if after := long[1].Sub(killed); after > clusterLease+time.Second {
+			if after := long[1].Sub(killed); after > world.Lease+time.Second {
 				t.Errorf("the run went on %v after the engine was killed", after)
 			}
 		}
-		if n := b.seen(observe.EngineFallen); len(n) != 1 || n[0].Rows != 30 {
+		if n := b.Seen(observe.EngineFallen); len(n) != 1 || n[0].Rows != 30 {
 			t.Errorf("the other engine said of the take-over %+v", n)
 		}
 	})
@@ -201,16 +151,16 @@ func TestWhatRestsIsOnTimeWhenTheEngineThatPutItToRestIsKilled(t *testing.T) {
 		wf := perdure.Define("sleeper", func(ctx context.Context, d int) (int, error) {
 			return 1, perdure.Sleep(ctx, time.Duration(d)*time.Second)
 		})
-		c := newCluster(t, 2, wf)
-		defer c.end()
-		a, b := c.nodes[0], c.nodes[1]
+		c := world.NewCluster(t, 2, wf)
+		defer c.End()
+		a, b := c.Nodes[0], c.Nodes[1]
 		began := time.Now()
-		if _, err := wf.Start(t.Context(), a.eng, 25, perdure.ID("s")); err != nil {
+		if _, err := wf.Start(t.Context(), a.Engine, 25, perdure.ID("s")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		c.kill(a)
-		run, err := b.eng.Get(t.Context(), "s")
+		c.Kill(a)
+		run, err := b.Engine.Get(t.Context(), "s")
 		if err == nil {
 			_, err = run.Result(t.Context())
 		}
@@ -225,16 +175,16 @@ func TestAStopHandsRunsOverAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &logbook{}
 		wf := works(l, time.Hour)
-		c := newCluster(t, 0)
-		defer c.end()
-		a, b := c.node(wf), c.node(wf)
-		a.opts.Drain = -1
-		a.begin()
-		b.begin()
+		c := world.NewCluster(t, 0)
+		defer c.End()
+		a, b := c.Node(wf), c.Node(wf)
+		a.Options.Drain = -1
+		a.Begin()
+		b.Begin()
 		runs := launched(t, a, wf, 10)
 		time.Sleep(time.Minute)
 		stopped := time.Now()
-		c.stop(a)
+		c.Stop(a)
 		outputs(t, b, runs)
 		for i := range runs {
 			if long := l.times(fmt.Sprint("long ", i+1)); len(long) != 2 || long[1].Sub(stopped) > 200*time.Millisecond {
@@ -340,9 +290,9 @@ func (u *unsteady) Info(ctx context.Context) (info store.Info, err error) {
 }
 
 // unsteadily puts an unsteady store under a node, which has not begun.
-func unsteadily(w *world) *unsteady {
-	u := &unsteady{Store: w.db}
-	w.wrap = func(store.Store) store.Store { return u }
+func unsteadily(w *world.World) *unsteady {
+	u := &unsteady{Store: w.DB}
+	w.Wrap = func(store.Store) store.Store { return u }
 	return u
 }
 
@@ -352,39 +302,40 @@ func TestAnEngineThatWasHeldUpForLongerThanItsLeaseIsFencedAndJoinsAgain(t *test
 		const n = 10
 		l := &logbook{}
 		wf := works(l, time.Minute)
-		c := newCluster(t, 0)
-		defer c.end()
-		a, b := c.node(wf), c.node(wf)
+		c := world.NewCluster(t, 0)
+		defer c.End()
+		a, b := c.Node(wf), c.Node(wf)
 		u := unsteadily(a)
-		a.opts.Sweep = time.Second // it is held up in a claim, too
-		a.begin()
-		b.begin()
+		a.Options.Sweep = time.Second // it is held up in a claim, too
+		a.Begin()
+		b.Begin()
 		runs := launched(t, a, wf, n)
 		time.Sleep(4 * time.Second)
 		u.set(true, false)
 		held := time.Now()
-		time.Sleep(clusterLease + time.Second)
+		time.Sleep(world.Lease + time.Second)
 		synctest.Wait()
 		for i := range n {
 			key := fmt.Sprint("long ", i+1)
 			if ended := l.ends(key); len(ended) != 1 || !errors.Is(ended[0], perdure.ErrUnloaded) {
 				t.Fatalf("the context of the step ended with %v", ended)
 			}
-			if began := l.times(key); len(began) != 2 || began[1].Sub(held) > clusterLease+time.Second {
+			if began := l.times(key); len(began) != 2 || began[1].Sub(held) > world.Lease+time.Second {
 				t.Fatalf("the step began %v, and the engine was held up at %v", began, held)
 			}
 		}
-		if len(a.seen(observe.LeaseLost)) != 1 || len(a.seen(observe.LeaseRegained)) != 0 {
-			t.Errorf("it has lost its lease %d times", len(a.seen(observe.LeaseLost)))
+		if len(a.Seen(observe.LeaseLost)) != 1 || len(a.Seen(observe.LeaseRegained)) != 0 {
+			t.Errorf("it has lost its lease %d times", len(a.Seen(observe.LeaseLost)))
 		}
 		time.Sleep(time.Minute)
 		u.set(false, false)
 		time.Sleep(5 * time.Second)
-		if len(a.seen(observe.LeaseRegained)) != 1 || a.stopped() {
+		if len(a.Seen(observe.LeaseRegained)) != 1 || a.Stopped() {
 			t.Fatal("it has not joined again")
 		}
 		outputs(t, a, runs)
-		if _, err := wf.Start(t.Context(), a.eng, n+1, perdure.ID(fmt.Sprint("run-", n+1))); err != nil {
+		if _, err := wf.Start(t.Context(), a.Engine, n+1,
+			perdure.ID(fmt.Sprint("run-", n+1))); err != nil {
 			t.Fatal(err)
 		}
 		outputs(t, b, append(runs, nil))
@@ -400,19 +351,19 @@ func TestAnOutageOfTenMinutesFailsNoRun(t *testing.T) {
 		const n = 10
 		l := &logbook{}
 		wf := works(l, 5*time.Second)
-		c := newCluster(t, 0)
-		defer c.end()
+		c := world.NewCluster(t, 0)
+		defer c.End()
 		var down []*unsteady
 		for range 2 {
-			w := c.node(wf)
+			w := c.Node(wf)
 			down = append(down, unsteadily(w))
-			w.begin()
+			w.Begin()
 		}
-		a, b := c.nodes[0], c.nodes[1]
+		a, b := c.Nodes[0], c.Nodes[1]
 		runs := launched(t, a, wf, n)
 		waits := make(chan error, 1)
 		go func() {
-			run, err := b.eng.Get(t.Context(), "run-1")
+			run, err := b.Engine.Get(t.Context(), "run-1")
 			if err == nil {
 				_, err = run.Result(t.Context())
 			}
@@ -427,7 +378,7 @@ func TestAnOutageOfTenMinutesFailsNoRun(t *testing.T) {
 			u.set(false, false)
 		}
 		back := time.Now()
-		late, err := wf.Start(t.Context(), b.eng, n+1, perdure.ID(fmt.Sprint("run-", n+1)))
+		late, err := wf.Start(t.Context(), b.Engine, n+1, perdure.ID(fmt.Sprint("run-", n+1)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -448,16 +399,16 @@ func TestAnOutageShorterThanTheLeaseDisturbsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &logbook{}
 		wf := works(l, time.Minute)
-		c := newCluster(t, 0)
-		defer c.end()
-		a := c.node(wf)
+		c := world.NewCluster(t, 0)
+		defer c.End()
+		a := c.Node(wf)
 		u := unsteadily(a)
-		a.begin()
+		a.Begin()
 		runs := launched(t, a, wf, 3)
 		for range 5 {
 			time.Sleep(7 * time.Second)
 			u.set(false, true)
-			time.Sleep(clusterLease/2 - time.Second)
+			time.Sleep(world.Lease/2 - time.Second)
 			u.set(false, false)
 		}
 		outputs(t, a, runs)
@@ -466,7 +417,7 @@ func TestAnOutageShorterThanTheLeaseDisturbsNothing(t *testing.T) {
 				t.Errorf("the step was executed %d times", len(began))
 			}
 		}
-		if n := len(a.seen(observe.LeaseLost)); n != 0 {
+		if n := len(a.Seen(observe.LeaseLost)); n != 0 {
 			t.Errorf("it has lost its lease %d times", n)
 		}
 	})
@@ -476,21 +427,21 @@ func TestAnOutageShorterThanTheLeaseDisturbsNothing(t *testing.T) {
 func TestCallsWaitForAnEngineThatHasLostItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := works(&logbook{}, time.Second)
-		c := newCluster(t, 0)
-		defer c.end()
-		a := c.node(wf)
+		c := world.NewCluster(t, 0)
+		defer c.End()
+		a := c.Node(wf)
 		u := unsteadily(a)
-		a.begin()
+		a.Begin()
 		launched(t, a, wf, 1)
 		u.set(false, true)
-		time.Sleep(2 * clusterLease)
+		time.Sleep(2 * world.Lease)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := wf.Start(ctx, a.eng, 2)
-		codeIs(t, err, journal.CodeUnavailable)
+		_, err := wf.Start(ctx, a.Engine, 2)
+		world.CodeIs(t, err, journal.CodeUnavailable)
 		started := make(chan error, 1)
 		go func() {
-			_, err := wf.Start(t.Context(), a.eng, 3, perdure.ID("patient"))
+			_, err := wf.Start(t.Context(), a.Engine, 3, perdure.ID("patient"))
 			started <- err
 		}()
 		time.Sleep(time.Minute)
@@ -505,22 +456,22 @@ func TestCallsWaitForAnEngineThatHasLostItsLease(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		u.set(false, true)
-		time.Sleep(2 * clusterLease)
-		eng := a.eng
-		c.stop(a)
+		time.Sleep(2 * world.Lease)
+		eng := a.Engine
+		c.Stop(a)
 		_, err = wf.Start(t.Context(), eng, 4)
-		codeIs(t, err, journal.CodeStopped)
+		world.CodeIs(t, err, journal.CodeStopped)
 	})
 }
 
 // asleep puts n runs of a workflow into the database that wake in a month.
-func asleep(c *cluster, workflow string, n int) {
+func asleep(c *world.Cluster, workflow string, n int) {
 	c.Helper()
-	info, err := c.db.Info(c.Context())
+	info, err := c.DB.Info(c.Context())
 	if err != nil {
 		c.Fatal(err)
 	}
-	visit, err := c.db.Claim(c.Context(), store.Claim{Visit: true})
+	visit, err := c.DB.Claim(c.Context(), store.Claim{Visit: true})
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -541,7 +492,7 @@ func asleep(c *cluster, workflow string, n int) {
 				Entries: []journal.Entry{{Run: number, Seq: 1, Kind: journal.RunStarted, Status: journal.Waiting, At: time.Now(), Data: []byte("1")}},
 			})
 		}
-		if err := c.db.Commit(c.Context(), g); err != nil {
+		if err := c.DB.Commit(c.Context(), g); err != nil {
 			c.Fatal(err)
 		}
 	}
@@ -553,14 +504,14 @@ func TestIdleEnginesAskAtMostTenTimesAMinuteHoweverManyRunsSleep(t *testing.T) {
 	asked := func(runs int) (calls []int) {
 		synctest.Test(t, func(t *testing.T) {
 			wf := works(&logbook{}, time.Second)
-			c := newCluster(t, 0)
-			defer c.end()
+			c := world.NewCluster(t, 0)
+			defer c.End()
 			asleep(c, "works", runs)
 			var stores []*unsteady
 			for range 2 {
-				w := c.node(wf)
+				w := c.Node(wf)
 				stores = append(stores, unsteadily(w))
-				w.begin()
+				w.Begin()
 			}
 			time.Sleep(time.Minute + 7*time.Second) // not at the moment of a sweep, nor is the end
 			for _, u := range stores {
@@ -585,28 +536,28 @@ func TestIdleEnginesAskAtMostTenTimesAMinuteHoweverManyRunsSleep(t *testing.T) {
 func TestAnEngineWhoseFirstJoinFailsTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := works(&logbook{}, time.Second)
-		c := newCluster(t, 0)
-		defer c.end()
+		c := world.NewCluster(t, 0)
+		defer c.End()
 		for _, what := range []string{"info", "claim"} {
-			w := c.node(wf)
+			w := c.Node(wf)
 			u := unsteadily(w)
 			u.fails = what
-			w.begin()
+			w.Begin()
 			time.Sleep(2 * time.Second)
-			if n := u.count("renew"); n < 4 || w.stopped() {
-				t.Fatalf("%s failed, and there were %d calls; stopped: %v", what, n, w.stopped())
+			if n := u.count("renew"); n < 4 || w.Stopped() {
+				t.Fatalf("%s failed, and there were %d calls; stopped: %v", what, n, w.Stopped())
 			}
 			u.mu.Lock()
 			u.fails = ""
 			u.mu.Unlock()
-			run, err := wf.Start(t.Context(), w.eng, 1)
+			run, err := wf.Start(t.Context(), w.Engine, 1)
 			if err == nil {
 				_, err = run.Result(t.Context())
 			}
 			if err != nil {
 				t.Error(err)
 			}
-			if n := w.seen(observe.StoreFailed); len(n) < 3 {
+			if n := w.Seen(observe.StoreFailed); len(n) < 3 {
 				t.Errorf("it has said that the store failed %d times", len(n))
 			}
 		}
@@ -621,26 +572,26 @@ func TestNoBodyBeginsOnceTheLeaseIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &logbook{}
 		wf := works(l, time.Minute)
-		c := newCluster(t, 0)
-		defer c.end()
-		w := c.node(wf)
+		c := world.NewCluster(t, 0)
+		defer c.End()
+		w := c.Node(wf)
 		u := unsteadily(w)
 		var slow, lost atomic.Bool
 		slow.Store(true)
-		w.opts.Observers = append(w.opts.Observers, observe.Observer{See: func(n observe.Notice) {
+		w.Options.Observers = append(w.Options.Observers, observe.Observer{See: func(n observe.Notice) {
 			switch {
 			case n.Kind == observe.LeaseLost:
 				lost.Store(true)
 			case n.Kind == observe.StepStarted && slow.Swap(false):
 				u.set(true, false)
-				time.Sleep(clusterLease + time.Second)
+				time.Sleep(world.Lease + time.Second)
 			}
 		}})
-		w.begin()
-		if _, err := wf.Start(t.Context(), w.eng, 1, perdure.ID("run-1")); err != nil {
+		w.Begin()
+		if _, err := wf.Start(t.Context(), w.Engine, 1, perdure.ID("run-1")); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * clusterLease)
+		time.Sleep(2 * world.Lease)
 		if began := l.times("quick 1"); !lost.Load() || len(began) != 0 {
 			t.Errorf("the lease was lost: %v, and bodies began at %v", lost.Load(), began)
 		}
@@ -654,12 +605,18 @@ func TestNoBodyBeginsOnceTheLeaseIsLost(t *testing.T) {
 
 // spec: B-5, B-6
 func TestAnIdleEngineThatGetsARunIsTakenOverWithinTheUsualLease(t *testing.T) {
-	for name, give := range map[string]func(t *testing.T, c *cluster, a *world, wf *perdure.Workflow[int, int]){
-		"by a start": func(t *testing.T, _ *cluster, a *world, wf *perdure.Workflow[int, int]) {
+	for name, give := range map[string]func(
+		t *testing.T, c *world.Cluster, a *world.World, wf *perdure.Workflow[int, int],
+	){
+		"by a start": func(
+			t *testing.T, _ *world.Cluster, a *world.World, wf *perdure.Workflow[int, int],
+		) {
 			launched(t, a, wf, 1)
 		},
-		"by a claim": func(t *testing.T, c *cluster, _ *world, wf *perdure.Workflow[int, int]) {
-			client, err := perdure.NewClient(t.Context(), c.db)
+		"by a claim": func(
+			t *testing.T, c *world.Cluster, _ *world.World, wf *perdure.Workflow[int, int],
+		) {
+			client, err := perdure.NewClient(t.Context(), c.DB)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -672,28 +629,28 @@ func TestAnIdleEngineThatGetsARunIsTakenOverWithinTheUsualLease(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &logbook{}
 				wf := works(l, time.Minute)
-				c := newCluster(t, 0)
-				defer c.end()
-				a := c.node(wf)
-				a.opts.Sweep = time.Second
-				b := c.node()
-				b.workflows = nil
-				a.begin()
-				b.begin()
+				c := world.NewCluster(t, 0)
+				defer c.End()
+				a := c.Node(wf)
+				a.Options.Sweep = time.Second
+				b := c.Node()
+				b.Workflows = nil
+				a.Begin()
+				b.Begin()
 				time.Sleep(5 * time.Minute)
 				give(t, c, a, wf)
 				time.Sleep(2 * time.Second)
 				if began := l.times("long 1"); len(began) != 1 {
 					t.Fatalf("the step began %d times", len(began))
 				}
-				c.kill(a)
+				c.Kill(a)
 				killed := time.Now()
-				if err := b.eng.Register(wf); err != nil {
+				if err := b.Engine.Register(wf); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(clusterLease + 2*time.Second)
+				time.Sleep(world.Lease + 2*time.Second)
 				began := l.times("long 1")
-				if len(began) != 2 || began[1].Sub(killed) > clusterLease+time.Second {
+				if len(began) != 2 || began[1].Sub(killed) > world.Lease+time.Second {
 					t.Errorf("the step began at %v, and the engine was killed at %v", began, killed)
 				}
 			})

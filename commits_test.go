@@ -14,12 +14,16 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // counted gives a world whose commits take a millisecond and are counted.
-func counted(t *testing.T, opts perdure.Options, wfs ...perdure.Definition) (*world, *atomic.Int64) {
+func counted(
+	t *testing.T, opts perdure.Options, wfs ...perdure.Definition,
+) (*world.World, *atomic.Int64) {
 	var commits atomic.Int64
-	w := hooked(t, &hook{commit: func(_ *store.Group, do func() error) error {
+	w := world.Hooked(t, &world.Hook{OnCommit: func(_ *store.Group, do func() error) error {
 		time.Sleep(time.Millisecond)
 		commits.Add(1)
 		return do()
@@ -54,8 +58,8 @@ func TestResultsThatComeTogetherShareACommit(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			wf := layered(10, 10, func(context.Context) (int, error) { return 1, nil })
 			w, commits := counted(t, perdure.Options{}, wf)
-			defer w.end()
-			run, err := wf.Start(t.Context(), w.eng, 0)
+			defer w.End()
+			run, err := wf.Start(t.Context(), w.Engine, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,13 +89,13 @@ func TestAResultDoesNotWaitForOthers(t *testing.T) {
 					return 1, nil
 				})
 				w, _ := counted(t, perdure.Options{Drain: -1}, wf)
-				defer w.end()
-				run, err := wf.Start(t.Context(), w.eng, 0)
+				defer w.End()
+				run, err := wf.Start(t.Context(), w.Engine, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(10 * time.Millisecond)
-				h, err := w.eng.History(t.Context(), string(run.RunID()), 0, 0)
+				h, err := w.Engine.History(t.Context(), string(run.RunID()), 0, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -115,10 +119,10 @@ func (s slowStore) Commit(ctx context.Context, g *store.Group) error {
 // durable.
 func TestCommitBeforeConsequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var w *world
+		var w *world.World
 		durable := func(id string, kind journal.Kind, name string) {
 			t.Helper()
-			entries, err := w.eng.History(context.Background(), id, 0, 0)
+			entries, err := w.Engine.History(context.Background(), id, 0, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,12 +155,12 @@ func TestCommitBeforeConsequence(t *testing.T) {
 				return 0, nil
 			}).Await(ctx)
 		})
-		w = &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
-		w.opts.Build = "test"
-		w.wrap = func(s store.Store) store.Store { return slowStore{s} }
-		w.begin()
-		defer w.end()
-		_, _, err := result(w, wf, 0, perdure.ID("x"))
+		w = &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
+		w.Options.Build = "test"
+		w.Wrap = func(s store.Store) store.Store { return slowStore{s} }
+		w.Begin()
+		defer w.End()
+		_, _, err := world.Result(w, wf, 0, perdure.ID("x"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,8 @@ import (
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 var wakeUp = perdure.NewSignal[int]("wake-up")
@@ -104,25 +106,25 @@ func TestASleepingCrowdCostsNothingWhileNothingIsDue(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var calls *storetest.Faulty // counts them
-		w := &world{t: t, db: memory.New()}
+		w := &world.World{T: t, DB: memory.New()}
 		wf := patient()
-		w.workflows, w.opts.Build = []perdure.Definition{wf}, "test"
-		w.wrap = func(below store.Store) store.Store {
+		w.Workflows, w.Options.Build = []perdure.Definition{wf}, "test"
+		w.Wrap = func(below store.Store) store.Store {
 			calls = storetest.NewFaulty(below)
 			return calls
 		}
-		w.begin()
-		defer w.end()
+		w.Begin()
+		defer w.End()
 		synctest.Wait()
 		before := bubbled()
 		const long = 12 * time.Hour
-		crowd(t, w.eng, wf, n, func(i int) time.Duration { return time.Duration(i%2) * long })
+		crowd(t, w.Engine, wf, n, func(i int) time.Duration { return time.Duration(i%2) * long })
 		time.Sleep(2 * time.Second) // those that wait for a message leave memory after one
 		synctest.Wait()
 		if after := bubbled(); after > before {
 			t.Errorf("%d goroutines, %d with %d runs asleep", before, after, n)
 		}
-		if k := owned(t, w.db); k > 0 {
+		if k := owned(t, w.DB); k > 0 {
 			t.Errorf("the engine owns %d runs at least", k)
 		}
 		asked := calls.Calls(storetest.Any)
@@ -131,13 +133,13 @@ func TestASleepingCrowdCostsNothingWhileNothingIsDue(t *testing.T) {
 			t.Errorf("the store was asked %d times in ten minutes", asked)
 		}
 		for i := 0; i < n; i += n / 10 {
-			if _, err := wakeUp.Send(context.Background(), w.eng, fmt.Sprint("r-", i), i); err != nil {
+			if _, err := wakeUp.Send(context.Background(), w.Engine, fmt.Sprint("r-", i), i); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(long)
 		synctest.Wait()
-		if ended := len(w.seen(observe.RunEnded)); ended != n/2+10 {
+		if ended := len(w.Seen(observe.RunEnded)); ended != n/2+10 {
 			t.Errorf("%d runs have ended, want %d", ended, n/2+10)
 		}
 	})
@@ -223,9 +225,9 @@ func TestTenThousandRunsInFlightAllEnd(t *testing.T) {
 			}
 			return perdure.Step(ctx, "part", func(context.Context) (int, error) { return v + 1, nil })
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		for i, run := range crowd(t, w.eng, wf, n, func(i int) int { return i }) {
+		w := world.New(t, wf)
+		defer w.End()
+		for i, run := range crowd(t, w.Engine, wf, n, func(i int) int { return i }) {
 			if v, err := run.Result(context.Background()); v != i+1 || err != nil {
 				t.Fatalf("run %d: %d, %v", i, v, err)
 			}
@@ -242,11 +244,13 @@ func lateness(t *testing.T, opts perdure.Options) (first, last time.Duration) {
 	t.Helper()
 	const n = 2_000
 	wf := patient()
-	w := &world{t: t, db: memory.New(), opts: opts, workflows: []perdure.Definition{wf}}
-	w.opts.Build = "test"
-	w.begin()
-	defer w.end()
-	runs := crowd(t, w.eng, wf, n, func(i int) time.Duration { return 700*time.Millisecond + time.Duration(i)*time.Millisecond })
+	w := &world.World{T: t, DB: memory.New(), Options: opts, Workflows: []perdure.Definition{wf}}
+	w.Options.Build = "test"
+	w.Begin()
+	defer w.End()
+	runs := crowd(t, w.Engine, wf, n, func(i int) time.Duration {
+		return 700*time.Millisecond + time.Duration(i)*time.Millisecond
+	})
 	first = time.Hour
 	for _, run := range runs {
 		late, err := run.Result(context.Background())
@@ -291,12 +295,12 @@ func TestTheSweepFindsWhatTheEngineDoesNotKnow(t *testing.T) {
 	for _, sweep := range []time.Duration{0, time.Second, 10 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			wf := patient()
-			w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
-			w.opts.Build, w.opts.Sweep = "test", sweep
-			w.begin()
-			defer w.end()
+			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
+			w.Options.Build, w.Options.Sweep = "test", sweep
+			w.Begin()
+			defer w.End()
 			synctest.Wait()
-			other, err := perdure.NewClient(context.Background(), w.db)
+			other, err := perdure.NewClient(context.Background(), w.DB)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -310,7 +314,8 @@ func TestTheSweepFindsWhatTheEngineDoesNotKnow(t *testing.T) {
 			}
 			time.Sleep(most + time.Millisecond)
 			synctest.Wait()
-			if d, err := w.eng.Describe(context.Background(), string(run.RunID())); err != nil || !d.Head.Status.IsTerminal() {
+			if d, err := w.Engine.Describe(context.Background(), string(run.RunID())); err != nil ||
+				!d.Head.Status.IsTerminal() {
 				t.Errorf("after a sweep of %v the run is %v, %v", most, d.Head.Status, err)
 			}
 		})

@@ -14,13 +14,19 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
+
+// damage removes an entry of the runs of a workflow ID.
+const damage = `delete from perdure_entries
+	where seq = ? and run = (select number from perdure_heads where workflow_id = ?)`
 
 // naps does two steps, sleeps for an hour and does a third.
 func naps(late *atomic.Int32) *perdure.Workflow[int, int] {
 	return perdure.Define("naps", func(ctx context.Context, _ int) (int, error) {
 		for _, name := range []string{"a", "b"} {
-			if err := plain(ctx, name); err != nil {
+			if err := world.PlainStep(ctx, name); err != nil {
 				return 0, err
 			}
 		}
@@ -39,37 +45,38 @@ func TestARunWithAHoleInItsJournalIsParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var late atomic.Int32
 		def := naps(&late)
-		w := newShop(t, perdure.Options{Linger: -1}, def)
+		w := world.NewShop(t, perdure.Options{Linger: -1}, def)
 		ctx := t.Context()
-		run := must[*perdure.Run[int]](t)(def.Start(ctx, w.eng, 0))
+		run := world.Must[*perdure.Run[int]](t)(def.Start(ctx, w.Engine, 0))
 		synctest.Wait()
-		must[sql.Result](t)(w.db.Exec("delete from perdure_entries where seq = 2"))
-		d, err := w.eng.Describe(ctx, run.ID())
-		codeIs(t, err, journal.CodeCorrupt)
+		world.Must[sql.Result](t)(w.DB.Exec("delete from perdure_entries where seq = 2"))
+		d, err := w.Engine.Describe(ctx, run.ID())
+		world.CodeIs(t, err, journal.CodeCorrupt)
 		if !strings.Contains(err.Error(), "entry 2 ") || !strings.Contains(d.Why, "damaged") {
 			t.Errorf("of one that rests it says %v, and %q", err, d.Why)
 		}
 		time.Sleep(2 * time.Hour)
-		d, err = w.eng.Describe(ctx, run.ID())
-		codeIs(t, err, journal.CodeCorrupt)
+		d, err = w.Engine.Describe(ctx, run.ID())
+		world.CodeIs(t, err, journal.CodeCorrupt)
 		if d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "entry 2 ") || d.State.Seq != 1 || late.Load() != 0 {
 			t.Errorf("%v: %q, %d entries are read, the late step was done %d times", d.Head.Status, d.Why, d.State.Seq, late.Load())
 		}
-		report, err := w.eng.Report(ctx, run.ID())
-		codeIs(t, err, journal.CodeCorrupt)
+		report, err := w.Engine.Report(ctx, run.ID())
+		world.CodeIs(t, err, journal.CodeCorrupt)
 		if report.Name != "naps" || report.Status != journal.Suspended || report.Started.IsZero() {
 			t.Errorf("the report is %+v", report)
 		}
-		parked, _, err := w.eng.Parked(ctx, 0, 0)
+		parked, _, err := w.Engine.Parked(ctx, 0, 0)
 		if err != nil || len(parked) != 1 || !strings.Contains(parked[0].Why, "entry 2 ") {
 			t.Errorf("parked are %+v, %v", parked, err)
 		}
-		must[[]perdure.Marker](t)(w.eng.Versions(ctx, ""))
-		must[[]perdure.Stale](t)(w.eng.Stale(ctx, time.Minute))
-		if err := w.eng.Cancel(ctx, run.ID(), "lost"); err != nil {
+		world.Must[[]perdure.Marker](t)(w.Engine.Versions(ctx, ""))
+		world.Must[[]perdure.Stale](t)(w.Engine.Stale(ctx, time.Minute))
+		if err := w.Engine.Cancel(ctx, run.ID(), "lost"); err != nil {
 			t.Fatal(err)
 		}
-		if st := must[[]perdure.Status](t)(w.eng.Statuses(ctx, run.ID())); st[0].Head.Status != journal.Cancelled {
+		if st := world.Must[[]perdure.Status](t)(w.Engine.Statuses(ctx,
+			run.ID())); st[0].Head.Status != journal.Cancelled {
 			t.Errorf("cancelled, it is %v", st[0].Head.Status)
 		}
 	})
@@ -83,21 +90,23 @@ func TestADamagedRunIsCancelledByAnotherProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var late atomic.Int32
 		def := naps(&late)
-		w := newShop(t, perdure.Options{Linger: -1}, def)
+		w := world.NewShop(t, perdure.Options{Linger: -1}, def)
 		ctx := t.Context()
-		client := must[*perdure.Client](t)(perdure.NewClient(ctx, w.s))
-		run := must[*perdure.Run[int]](t)(def.Start(ctx, w.eng, 0))
+		client := world.Must[*perdure.Client](t)(perdure.NewClient(ctx, w.Store))
+		run := world.Must[*perdure.Run[int]](t)(def.Start(ctx, w.Engine, 0))
 		synctest.Wait()
-		must[sql.Result](t)(w.db.Exec("delete from perdure_entries where seq = 2"))
+		world.Must[sql.Result](t)(w.DB.Exec("delete from perdure_entries where seq = 2"))
 		time.Sleep(2 * time.Hour)
-		if st := must[[]perdure.Status](t)(client.Statuses(ctx, run.ID())); st[0].Head.Status != journal.Suspended {
+		if st := world.Must[[]perdure.Status](t)(client.Statuses(ctx,
+			run.ID())); st[0].Head.Status != journal.Suspended {
 			t.Fatalf("it is %v", st[0].Head.Status)
 		}
 		if err := client.Cancel(ctx, run.ID(), "lost"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if st := must[[]perdure.Status](t)(client.Statuses(ctx, run.ID())); st[0].Head.Status != journal.Cancelled {
+		if st := world.Must[[]perdure.Status](t)(client.Statuses(ctx,
+			run.ID())); st[0].Head.Status != journal.Cancelled {
 			t.Errorf("cancelled, it is %v", st[0].Head.Status)
 		}
 	})
@@ -112,22 +121,25 @@ func TestADamagedDeadLetterIsListedAsSuch(t *testing.T) {
 		t.Run(fmt.Sprint("entry ", seq), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				def := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-					return perdure.Step(ctx, "s", func(context.Context) (int, error) { return 0, errOdd }, perdure.NoRetry)
+					return perdure.Step(ctx, "s", func(context.Context) (int, error) {
+						return 0, world.ErrOdd
+					}, perdure.NoRetry)
 				}, perdure.DeadLetters(true))
-				w := newShop(t, perdure.Options{Linger: -1}, def)
+				w := world.NewShop(t, perdure.Options{Linger: -1}, def)
 				ctx := t.Context()
 				for i := range 3 {
-					run := must[*perdure.Run[int]](t)(def.Start(ctx, w.eng, i, perdure.ID(fmt.Sprint("x", i))))
+					run := world.Must[*perdure.Run[int]](t)(def.Start(ctx, w.Engine, i,
+						perdure.ID(fmt.Sprint("x", i))))
 					_, _ = run.Result(ctx)
 				}
 				synctest.Wait()
-				letters, _, err := w.eng.DeadLetters(ctx, perdure.DeadLetterQuery{WorkflowID: "x1"})
+				letters, _, err := w.Engine.DeadLetters(ctx, perdure.DeadLetterQuery{WorkflowID: "x1"})
 				if err != nil || len(letters) != 1 {
 					t.Fatal(letters, err)
 				}
 				id := letters[0].ID
-				must[sql.Result](t)(w.db.Exec("delete from perdure_entries where seq = ? and run = (select number from perdure_heads where workflow_id = ?)", seq, id))
-				letters, _, err = w.eng.DeadLetters(ctx, perdure.DeadLetterQuery{})
+				world.Must[sql.Result](t)(w.DB.Exec(damage, seq, id))
+				letters, _, err = w.Engine.DeadLetters(ctx, perdure.DeadLetterQuery{})
 				if err != nil || len(letters) != 3 {
 					t.Fatalf("there are %+v, %v", letters, err)
 				}
@@ -136,11 +148,12 @@ func TestADamagedDeadLetterIsListedAsSuch(t *testing.T) {
 						t.Errorf("listed is %+v", l)
 					}
 				}
-				if err := w.eng.DeleteDeadLetter(ctx, id); err != nil {
+				if err := w.Engine.DeleteDeadLetter(ctx, id); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Hour)
-				if letters, _, err = w.eng.DeadLetters(ctx, perdure.DeadLetterQuery{}); err != nil || len(letters) != 2 {
+				if letters, _, err = w.Engine.DeadLetters(ctx, perdure.DeadLetterQuery{}); err != nil ||
+					len(letters) != 2 {
 					t.Errorf("one was deleted, and there are %+v, %v", letters, err)
 				}
 			})
@@ -155,22 +168,24 @@ func TestADamagedDeadLetterIsListedAsSuch(t *testing.T) {
 func TestARetryOfADamagedDeadLetterSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		def := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			return perdure.Step(ctx, "s", func(context.Context) (int, error) { return 0, errOdd }, perdure.NoRetry)
+			return perdure.Step(ctx, "s", func(context.Context) (int, error) {
+				return 0, world.ErrOdd
+			}, perdure.NoRetry)
 		}, perdure.DeadLetters(true))
-		w := newShop(t, perdure.Options{Linger: -1}, def)
+		w := world.NewShop(t, perdure.Options{Linger: -1}, def)
 		ctx := t.Context()
-		run := must[*perdure.Run[int]](t)(def.Start(ctx, w.eng, 0, perdure.ID("x")))
+		run := world.Must[*perdure.Run[int]](t)(def.Start(ctx, w.Engine, 0, perdure.ID("x")))
 		_, _ = run.Result(ctx)
 		synctest.Wait()
-		letters, _, err := w.eng.DeadLetters(ctx, perdure.DeadLetterQuery{})
+		letters, _, err := w.Engine.DeadLetters(ctx, perdure.DeadLetterQuery{})
 		if err != nil || len(letters) != 1 {
 			t.Fatal(letters, err)
 		}
 		id := letters[0].ID
-		must[sql.Result](t)(w.db.Exec("delete from perdure_entries where seq = 1 and run = (select number from perdure_heads where workflow_id = ?)", id))
-		_, err = w.eng.RetryDeadLetter(ctx, id)
-		codeIs(t, err, journal.CodeCorrupt)
-		if err := w.eng.DeleteDeadLetter(ctx, id); err != nil {
+		world.Must[sql.Result](t)(w.DB.Exec(damage, 1, id))
+		_, err = w.Engine.RetryDeadLetter(ctx, id)
+		world.CodeIs(t, err, journal.CodeCorrupt)
+		if err := w.Engine.DeleteDeadLetter(ctx, id); err != nil {
 			t.Error(err)
 		}
 	})
@@ -183,7 +198,9 @@ func TestAHoleThatADriverOverlooksParksTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var late atomic.Int32
 		def := naps(&late)
-		h := &hook{claim: func(_ store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+		h := &world.Hook{OnClaim: func(
+			_ store.Claim, do func() (store.Claimed, error),
+		) (store.Claimed, error) {
 			claimed, err := do()
 			for i := range claimed.Runs {
 				r := &claimed.Runs[i]
@@ -191,11 +208,11 @@ func TestAHoleThatADriverOverlooksParksTheRun(t *testing.T) {
 			}
 			return claimed, err
 		}}
-		w := hooked(t, h, perdure.Options{Linger: -1}, def)
-		defer func() { w.end() }()
-		run := must[*perdure.Run[int]](t)(def.Start(t.Context(), w.eng, 0))
+		w := world.Hooked(t, h, perdure.Options{Linger: -1}, def)
+		defer func() { w.End() }()
+		run := world.Must[*perdure.Run[int]](t)(def.Start(t.Context(), w.Engine, 0))
 		time.Sleep(2 * time.Hour)
-		d := must[perdure.Description](t)(w.eng.Describe(t.Context(), run.ID()))
+		d := world.Must[perdure.Description](t)(w.Engine.Describe(t.Context(), run.ID()))
 		if d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "entry 2 ") || late.Load() != 0 {
 			t.Errorf("%v: %q, the late step was done %d times", d.Head.Status, d.Why, late.Load())
 		}

@@ -17,45 +17,47 @@ import (
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/store/memory"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // letters gives the open dead letters.
-func letters(w *world, q perdure.DeadLetterQuery) []perdure.Letter {
-	w.t.Helper()
+func letters(w *world.World, q perdure.DeadLetterQuery) []perdure.Letter {
+	w.T.Helper()
 	synctest.Wait()
-	all, _, err := w.eng.DeadLetters(context.Background(), q)
+	all, _, err := w.Engine.DeadLetters(context.Background(), q)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	n, err := w.eng.CountDeadLetters(context.Background(), q)
+	n, err := w.Engine.CountDeadLetters(context.Background(), q)
 	if err != nil || n != len(all) {
-		w.t.Errorf("%d letters are counted and %d listed, %v", n, len(all), err)
+		w.T.Errorf("%d letters are counted and %d listed, %v", n, len(all), err)
 	}
 	return all
 }
 
 // letter returns the only letter that is open.
-func letter(w *world) perdure.Letter {
-	w.t.Helper()
+func letter(w *world.World) perdure.Letter {
+	w.T.Helper()
 	all := letters(w, perdure.DeadLetterQuery{})
 	if len(all) != 1 {
-		w.t.Fatalf("there are %d letters: %+v", len(all), all)
+		w.T.Fatalf("there are %d letters: %+v", len(all), all)
 	}
-	l, err := w.eng.DeadLetter(context.Background(), all[0].ID)
+	l, err := w.Engine.DeadLetter(context.Background(), all[0].ID)
 	if err != nil || fmt.Sprint(l) != fmt.Sprint(all[0]) {
-		w.t.Errorf("it is listed as %+v and given as %+v, %v", all[0], l, err)
+		w.T.Errorf("it is listed as %+v and given as %+v, %v", all[0], l, err)
 	}
 	return l
 }
 
 // retryLetter retries a letter and waits for the run to end.
-func retryLetter(w *world, id, text string) *perdure.RawRun {
-	w.t.Helper()
-	run, err := w.eng.RetryDeadLetter(w.t.Context(), id)
+func retryLetter(w *world.World, id, text string) *perdure.RawRun {
+	w.T.Helper()
+	run, err := w.Engine.RetryDeadLetter(w.T.Context(), id)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	ends(w.t, run, text)
+	ends(w.T, run, text)
 	return run
 }
 
@@ -64,9 +66,9 @@ func TestADeadLetterIsKeptUntilItIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHands("charge")
 		order := s.order(perdure.DeadLetters(true))
-		w := newWorld(t, order)
-		defer w.end()
-		old := begin(w, order, 7, perdure.ID("ord-1"))
+		w := world.New(t, order)
+		defer w.End()
+		old := world.Start(w, order, 7, perdure.ID("ord-1"))
 		ends(t, old, "charge is broken")
 		began := time.Now()
 		want := perdure.Letter{
@@ -76,7 +78,8 @@ func TestADeadLetterIsKeptUntilItIsSettled(t *testing.T) {
 		if l := letter(w); fmt.Sprintf("%+v", l) != fmt.Sprintf("%+v", want) {
 			t.Errorf("the letter is\n%+v\nwant\n%+v", l, want)
 		}
-		if told := w.seen(observe.DeadLettered); len(told) != 1 || told[0].Step != "charge" || told[0].Err != "order: charge is broken" || told[0].Run != string(old.RunID()) {
+		if told := w.Seen(observe.DeadLettered); len(told) != 1 || told[0].Step != "charge" ||
+			told[0].Err != "order: charge is broken" || told[0].Run != string(old.RunID()) {
 			t.Errorf("observers are told %+v", told)
 		}
 		time.Sleep(time.Minute)
@@ -101,13 +104,13 @@ func TestADeadLetterIsKeptUntilItIsSettled(t *testing.T) {
 		if did := s.did(); !slices.Equal(did, []string{"reserve", "charge", "ship"}) {
 			t.Errorf("it did %v", did)
 		}
-		_, err := w.eng.DeadLetter(t.Context(), want.ID)
-		codeIs(t, err, journal.CodeNotFound)
-		_, err = w.eng.RetryDeadLetter(t.Context(), want.ID)
-		codeIs(t, err, journal.CodeNotFound)
-		codeIs(t, w.eng.DeleteDeadLetter(t.Context(), want.ID), journal.CodeNotFound)
-		_, err = w.eng.DeadLetter(t.Context(), "no ID")
-		codeIs(t, err, journal.CodeInvalid)
+		_, err := w.Engine.DeadLetter(t.Context(), want.ID)
+		world.CodeIs(t, err, journal.CodeNotFound)
+		_, err = w.Engine.RetryDeadLetter(t.Context(), want.ID)
+		world.CodeIs(t, err, journal.CodeNotFound)
+		world.CodeIs(t, w.Engine.DeleteDeadLetter(t.Context(), want.ID), journal.CodeNotFound)
+		_, err = w.Engine.DeadLetter(t.Context(), "no ID")
+		world.CodeIs(t, err, journal.CodeInvalid)
 	})
 }
 
@@ -121,13 +124,15 @@ func TestALetterHearsHowTheRetriedRunEnds(t *testing.T) {
 		gate := perdure.NewSignal[int]("gate")
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			if perdure.Patched(ctx, "x"); s.broken["charge"] {
-				return perdure.Step(ctx, "charge", func(context.Context) (int, error) { return 0, errOdd }, perdure.NoRetry)
+				return perdure.Step(ctx, "charge", func(context.Context) (int, error) {
+					return 0, world.ErrOdd
+				}, perdure.NoRetry)
 			}
 			return gate.Wait(ctx)
 		}, perdure.DeadLetters(true), perdure.Timeout(time.Hour))
-		w := newWorld(t, wf)
-		defer func() { w.end() }()
-		ends(t, begin(w, wf, 1, perdure.ID("w")), "odd")
+		w := world.New(t, wf)
+		defer func() { w.End() }()
+		ends(t, world.Start(w, wf, 1, perdure.ID("w")), "odd")
 		id := letter(w).ID
 		s.breaks()
 		second := retry(w, wf, "w")
@@ -135,23 +140,25 @@ func TestALetterHearsHowTheRetriedRunEnds(t *testing.T) {
 		if l := letter(w); l.Retries != 1 || l.RunID == second.RunID() {
 			t.Errorf("the letter is %+v", l)
 		}
-		if err := w.eng.Cancel(t.Context(), "w", "enough"); err != nil {
+		if err := w.Engine.Cancel(t.Context(), "w", "enough"); err != nil {
 			t.Fatal(err)
 		}
-		if l := letter(w); l.ID != id || l.Status != journal.Cancelled || l.RunID != second.RunID() || l.Code != journal.CodeCancelled {
+		if l := letter(w); l.ID != id || l.Status != journal.Cancelled || l.RunID != second.RunID() ||
+			l.Code != journal.CodeCancelled {
 			t.Errorf("the letter is %+v", l)
 		}
 		third := retryLetter(w, id, "timed out")
-		if l := letter(w); l.ID != id || l.Status != journal.TimedOut || l.RunID != third.RunID() || l.Retries != 2 {
+		if l := letter(w); l.ID != id || l.Status != journal.TimedOut || l.RunID != third.RunID() ||
+			l.Retries != 2 {
 			t.Errorf("the letter is %+v", l)
 		}
 		fourth := retry(w, wf, "w")
 		synctest.Wait()
-		w.crash()
-		if _, err := gate.Send(t.Context(), w.eng, "w", 5); err != nil {
+		w.Crash()
+		if _, err := gate.Send(t.Context(), w.Engine, "w", 5); err != nil {
 			t.Fatal(err)
 		}
-		fourth, _ = wf.Get(t.Context(), w.eng, string(fourth.RunID()))
+		fourth, _ = wf.Get(t.Context(), w.Engine, string(fourth.RunID()))
 		ends(t, fourth, "")
 		if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
 			t.Errorf("there are left %+v", left)
@@ -171,7 +178,7 @@ func TestALetterIsSettledByARunThatContinues(t *testing.T) {
 			}
 			if _, err := perdure.Step(ctx, "a", func(context.Context) (int, error) {
 				if broken {
-					return 0, errOdd
+					return 0, world.ErrOdd
 				}
 				return 1, nil
 			}, perdure.NoRetry); err != nil {
@@ -179,11 +186,11 @@ func TestALetterIsSettledByARunThatContinues(t *testing.T) {
 			}
 			return 0, perdure.ContinueAsNew(ctx, n+1)
 		}, perdure.DeadLetters(true))
-		w := newWorld(t, wf)
-		defer w.end()
-		ends(t, begin(w, wf, 0, perdure.ID("w")), "odd")
+		w := world.New(t, wf)
+		defer w.End()
+		ends(t, world.Start(w, wf, 0, perdure.ID("w")), "odd")
 		broken = false
-		if _, err := w.eng.RetryDeadLetter(t.Context(), letter(w).ID); err != nil {
+		if _, err := w.Engine.RetryDeadLetter(t.Context(), letter(w).ID); err != nil {
 			t.Fatal(err)
 		}
 		if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
@@ -197,13 +204,15 @@ func TestLettersAreListedCountedAndDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHands("charge")
 		order := s.order(perdure.DeadLetters(true))
-		other := perdure.Define("other", func(context.Context, int) (int, error) { return 0, errOdd }, perdure.DeadLetters(true))
-		w := newWorld(t, order, other)
-		defer w.end()
+		other := perdure.Define("other", func(context.Context, int) (int, error) {
+			return 0, world.ErrOdd
+		}, perdure.DeadLetters(true))
+		w := world.New(t, order, other)
+		defer w.End()
 		for i := range 5 {
-			ends(t, begin(w, order, i, perdure.ID(fmt.Sprint("ord-", i))), "broken")
+			ends(t, world.Start(w, order, i, perdure.ID(fmt.Sprint("ord-", i))), "broken")
 		}
-		ends(t, begin(w, other, 0, perdure.ID("other-1")), "odd")
+		ends(t, world.Start(w, other, 0, perdure.ID("other-1")), "odd")
 		count := func(q perdure.DeadLetterQuery, want int) {
 			t.Helper()
 			if n := len(letters(w, q)); n != want {
@@ -217,7 +226,7 @@ func TestLettersAreListedCountedAndDeleted(t *testing.T) {
 		var ids []string
 		q := perdure.DeadLetterQuery{Limit: 4}
 		for more := true; more; more = q.After != 0 {
-			page, next, err := w.eng.DeadLetters(t.Context(), q)
+			page, next, err := w.Engine.DeadLetters(t.Context(), q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -233,17 +242,18 @@ func TestLettersAreListedCountedAndDeleted(t *testing.T) {
 		if l.Step != "" || l.Error != "odd" {
 			t.Errorf("a run that failed without a step has the letter %+v", l)
 		}
-		if err := w.eng.DeleteDeadLetter(t.Context(), l.ID); err != nil {
+		if err := w.Engine.DeleteDeadLetter(t.Context(), l.ID); err != nil {
 			t.Fatal(err)
 		}
 		count(perdure.DeadLetterQuery{}, 5)
 		ends(t, retry(w, other, "other-1"), "odd")
 		count(perdure.DeadLetterQuery{Workflow: "other"}, 1) // it has failed again, and nobody has that letter any more
-		runs, _, err := w.eng.Find(t.Context(), perdure.Query{})
+		runs, _, err := w.Engine.Find(t.Context(), perdure.Query{})
 		if err != nil || len(runs) != 7 || slices.ContainsFunc(runs, func(h journal.Head) bool { return strings.HasPrefix(h.Workflow, "perdure.") }) {
 			t.Errorf("of all runs are listed %v, %v", runs, err)
 		}
-		if runs, _, err = w.eng.Find(t.Context(), perdure.Query{Workflow: "perdure.dead-letter"}); err != nil || len(runs) != 7 {
+		if runs, _, err = w.Engine.Find(t.Context(),
+			perdure.Query{Workflow: "perdure.dead-letter"}); err != nil || len(runs) != 7 {
 			t.Errorf("by the name of its workflow there are %d, %v", len(runs), err)
 		}
 	})
@@ -256,13 +266,13 @@ func TestLettersWithoutAnEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHands("charge")
 		order := s.order(perdure.DeadLetters(true))
-		w := newWorld(t, order)
+		w := world.New(t, order)
 		for i := range 2 {
-			ends(t, begin(w, order, 1, perdure.ID(fmt.Sprint("ord-", i))), "broken")
+			ends(t, world.Start(w, order, 1, perdure.ID(fmt.Sprint("ord-", i))), "broken")
 		}
 		all := letters(w, perdure.DeadLetterQuery{})
-		w.kill()
-		c, err := perdure.NewClient(t.Context(), w.db)
+		w.Kill()
+		c, err := perdure.NewClient(t.Context(), w.DB)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,10 +287,10 @@ func TestLettersWithoutAnEngine(t *testing.T) {
 		if err != nil || len(left) != 1 || left[0].Retries != 1 || !left[0].RetriedAt.Equal(time.Now()) {
 			t.Errorf("there are left %+v, %v", left, err)
 		}
-		codeIs(t, c.DeleteDeadLetter(t.Context(), all[1].ID), journal.CodeNotFound)
+		world.CodeIs(t, c.DeleteDeadLetter(t.Context(), all[1].ID), journal.CodeNotFound)
 		s.breaks()
-		w.begin()
-		defer w.end()
+		w.Begin()
+		defer w.End()
 		synctest.Wait()
 		if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
 			t.Errorf("there are left %+v", left)
@@ -296,14 +306,14 @@ func TestALetterIsRetriedOnceAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lasts := time.Duration(0)
 		order := perdure.Define("order", func(ctx context.Context, _ int) (int, error) {
-			return perdure.Step(ctx, "charge", work("charge", lasts, errOdd), perdure.NoRetry)
+			return perdure.Step(ctx, "charge", world.Work("charge", lasts, world.ErrOdd), perdure.NoRetry)
 		}, perdure.DeadLetters(true))
-		w := newWorld(t, order)
-		defer w.end()
-		ends(t, begin(w, order, 1, perdure.ID("ord-1")), "odd")
+		w := world.New(t, order)
+		defer w.End()
+		ends(t, world.Start(w, order, 1, perdure.ID("ord-1")), "odd")
 		lasts = time.Minute
 		id := letter(w).ID
-		c, err := perdure.NewClient(t.Context(), w.db)
+		c, err := perdure.NewClient(t.Context(), w.DB)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -311,7 +321,7 @@ func TestALetterIsRetriedOnceAtATime(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 8 {
 			wg.Go(func() {
-				client := w.eng.Client
+				client := w.Engine.Client
 				if i%2 == 0 {
 					client = c
 				}
@@ -323,7 +333,7 @@ func TestALetterIsRetriedOnceAtATime(t *testing.T) {
 		wg.Wait()
 		time.Sleep(time.Hour) // the engine sees what a client has made at its next sweep
 		l := letter(w)
-		if runs := w.chainOf("ord-1"); len(runs) != 2 || l.Retries != 1 || l.RunID != runs[1].ID {
+		if runs := w.Chain("ord-1"); len(runs) != 2 || l.Retries != 1 || l.RunID != runs[1].ID {
 			t.Errorf("there are %d runs, and the letter is %+v", len(runs), l)
 		}
 	})
@@ -398,30 +408,34 @@ func TestARunWithADeadLetterIsKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newHands("charge")
-				order, bare := s.order(perdure.DeadLetters(true), perdure.Retention{Period: time.Hour}), perdure.Define("bare", func(context.Context, int) (int, error) { return 0, errOdd }, perdure.Retention{Period: time.Hour})
-				w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{order, bare}}
-				w.opts.Build, w.opts.KeepDeadLettered = "test", c.keep
-				w.begin()
-				defer w.end()
-				old := begin(w, order, 1, perdure.ID("ord-1"), perdure.Dedup(0))
+				order, bare := s.order(perdure.DeadLetters(true),
+					perdure.Retention{Period: time.Hour}), perdure.Define("bare", func(context.Context, int) (int,
+					error) {
+					return 0, world.ErrOdd
+				}, perdure.Retention{Period: time.Hour})
+				w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{order, bare}}
+				w.Options.Build, w.Options.KeepDeadLettered = "test", c.keep
+				w.Begin()
+				defer w.End()
+				old := world.Start(w, order, 1, perdure.ID("ord-1"), perdure.Dedup(0))
 				ends(t, old, "broken")
-				ends(t, begin(w, bare, 1, perdure.ID("bare"), perdure.Dedup(0)), "odd")
+				ends(t, world.Start(w, bare, 1, perdure.ID("bare"), perdure.Dedup(0)), "odd")
 				id := letter(w).ID
 				time.Sleep(2 * time.Hour)
 				if c.days > 0 {
 					time.Sleep(time.Duration(c.days)*day - 4*time.Hour)
-					if _, err := w.eng.Get(t.Context(), string(old.RunID())); err != nil {
+					if _, err := w.Engine.Get(t.Context(), string(old.RunID())); err != nil {
 						t.Errorf("after %d days less two hours: %v", c.days, err)
 					}
 					time.Sleep(5 * time.Hour)
 				}
-				_, err := w.eng.Get(t.Context(), "bare")
-				codeIs(t, err, journal.CodeNotFound)
+				_, err := w.Engine.Get(t.Context(), "bare")
+				world.CodeIs(t, err, journal.CodeNotFound)
 				if l := letter(w); l.ID != id { // which stays
 					t.Errorf("the letter is %+v", l)
 				}
-				_, err = w.eng.RetryDeadLetter(t.Context(), id)
-				codeIs(t, err, journal.CodeNotFound)
+				_, err = w.Engine.RetryDeadLetter(t.Context(), id)
+				world.CodeIs(t, err, journal.CodeNotFound)
 				if err == nil || !strings.Contains(err.Error(), "run "+string(old.RunID())+" of workflow ID ord-1 was removed") {
 					t.Errorf("it says %v", err)
 				}
@@ -438,12 +452,12 @@ func TestARetriedRunIsKeptForItsLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHands("charge")
 		order := s.order(perdure.DeadLetters(true))
-		w := newWorld(t, order)
-		defer func() { w.end() }()
-		old := begin(w, order, 1, perdure.ID("ord-1"), perdure.Dedup(0))
+		w := world.New(t, order)
+		defer func() { w.End() }()
+		old := world.Start(w, order, 1, perdure.ID("ord-1"), perdure.Dedup(0))
 		ends(t, old, "broken")
-		w.crash()
-		if keep := w.describe(string(old.RunID())).Head.Keep; keep != 30*24*time.Hour {
+		w.Crash()
+		if keep := w.Describe(string(old.RunID())).Head.Keep; keep != 30*24*time.Hour {
 			t.Errorf("the failed run is kept for %v", keep)
 		}
 	})
@@ -454,23 +468,23 @@ func TestSomebodyElseTakesLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHands("charge")
 		order := s.order(perdure.DeadLetters(true))
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{order}}
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{order}}
 		var taken []perdure.Letter
 		tries := 0
-		w.opts.Build = "test"
-		w.opts.DeadLetters = func(_ context.Context, l perdure.Letter) error {
+		w.Options.Build = "test"
+		w.Options.DeadLetters = func(_ context.Context, l perdure.Letter) error {
 			if tries++; tries < 20 {
-				return errOdd
+				return world.ErrOdd
 			}
 			taken = append(taken, l)
 			return nil
 		}
-		w.begin()
-		defer func() { w.end() }()
-		old := begin(w, order, 1, perdure.ID("ord-1"))
+		w.Begin()
+		defer func() { w.End() }()
+		old := world.Start(w, order, 1, perdure.ID("ord-1"))
 		ends(t, old, "broken")
 		time.Sleep(time.Minute)
-		w.crash()
+		w.Crash()
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 		if len(taken) != 1 || taken[0].Step != "charge" || taken[0].RunID != old.RunID() || taken[0].ID == "" || taken[0].CreatedAt.IsZero() {
@@ -490,31 +504,33 @@ func TestDeadLetterFromCode(t *testing.T) {
 		long := strings.Repeat("x", journal.MaxName)
 		bad := map[string]error{}
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			bad["name"] = perdure.DeadLetter(ctx, "no name", errOdd)
+			bad["name"] = perdure.DeadLetter(ctx, "no name", world.ErrOdd)
 			bad["error"] = perdure.DeadLetter(ctx, "charge", nil)
 			_, bad["step"] = perdure.Step(ctx, "inner", func(ctx context.Context) (int, error) {
-				return 0, perdure.DeadLetter(ctx, "charge", errOdd)
+				return 0, perdure.DeadLetter(ctx, "charge", world.ErrOdd)
 			}, perdure.NoRetry)
 			scope, err := perdure.Scope(ctx, "part")
 			if err != nil {
 				return 0, err
 			}
 			for _, c := range []context.Context{ctx, scope} {
-				err = errors.Join(err, perdure.DeadLetter(c, "charge", errOdd), perdure.DeadLetter(c, "charge", errOdd, perdure.Key("k")))
+				err = errors.Join(err, perdure.DeadLetter(c, "charge", world.ErrOdd),
+					perdure.DeadLetter(c, "charge", world.ErrOdd, perdure.Key("k")))
 			}
-			err = errors.Join(err, perdure.DeadLetter(ctx, long, errOdd), perdure.DeadLetter(ctx, "charge", errors.New("again")))
+			err = errors.Join(err, perdure.DeadLetter(ctx, long, world.ErrOdd),
+				perdure.DeadLetter(ctx, "charge", errors.New("again")))
 			if err != nil {
 				return 0, err
 			}
-			return 0, perdure.Fail(ctx, errOdd)
+			return 0, perdure.Fail(ctx, world.ErrOdd)
 		})
-		w := newWorld(t, wf)
-		defer func() { w.end() }()
-		run := begin(w, wf, 1, perdure.ID("w"))
+		w := world.New(t, wf)
+		defer func() { w.End() }()
+		run := world.Start(w, wf, 1, perdure.ID("w"))
 		ends(t, run, "odd")
-		codeIs(t, bad["name"], journal.CodeInvalid)
-		codeIs(t, bad["error"], journal.CodeInvalid)
-		codeIs(t, bad["step"], journal.CodeMisuse)
+		world.CodeIs(t, bad["name"], journal.CodeInvalid)
+		world.CodeIs(t, bad["error"], journal.CodeInvalid)
+		world.CodeIs(t, bad["step"], journal.CodeMisuse)
 		all := letters(w, perdure.DeadLetterQuery{})
 		var steps []string
 		for _, l := range all {
@@ -527,8 +543,8 @@ func TestDeadLetterFromCode(t *testing.T) {
 		if want := []string{"charge", "charge[k]", "part/charge", "part/charge[k]", long}; !slices.Equal(steps, want) {
 			t.Errorf("the letters are about %v", steps)
 		}
-		w.history(string(run.RunID()))
-		if told := w.seen(observe.DeadLettered); len(told) != 6 {
+		w.History(string(run.RunID()))
+		if told := w.Seen(observe.DeadLettered); len(told) != 6 {
 			t.Errorf("observers are told %d times", len(told))
 		}
 	})
@@ -549,13 +565,25 @@ func TestWhichRunsWriteLetters(t *testing.T) {
 		code func(context.Context) error
 		step string // "-" for no letter
 	}{
-		"a step failed":                 {func(ctx context.Context) error { return a(ctx) }, "a"},
-		"the step whose error it is":    {func(ctx context.Context) error { err := a(ctx); b(ctx); return err }, "a"},
-		"the last one":                  {func(ctx context.Context) error { a(ctx); b(ctx); return errOdd }, "b"},
-		"none":                          {func(context.Context) error { return errOdd }, ""},
-		"from inside":                   {func(ctx context.Context) error { return perdure.Fail(ctx, a(ctx)) }, "a"},
-		"it is parked":                  {func(ctx context.Context) error { return perdure.Parking(errOdd) }, "-"},
-		"it is replayed":                {func(ctx context.Context) error { return perdure.Retryable(errOdd) }, "-"},
+		"a step failed": {func(ctx context.Context) error { return a(ctx) }, "a"},
+		"the step whose error it is": {func(ctx context.Context) error {
+			err := a(ctx)
+			b(ctx)
+			return err
+		}, "a"},
+		"the last one": {func(ctx context.Context) error {
+			a(ctx)
+			b(ctx)
+			return world.ErrOdd
+		}, "b"},
+		"none":        {func(context.Context) error { return world.ErrOdd }, ""},
+		"from inside": {func(ctx context.Context) error { return perdure.Fail(ctx, a(ctx)) }, "a"},
+		"it is parked": {func(ctx context.Context) error {
+			return perdure.Parking(world.ErrOdd)
+		}, "-"},
+		"it is replayed": {func(ctx context.Context) error {
+			return perdure.Retryable(world.ErrOdd)
+		}, "-"},
 		"it cancels itself":             {func(ctx context.Context) error { a(ctx); return perdure.Cancel(ctx, "enough") }, "-"},
 		"it returns a value":            {func(ctx context.Context) error { a(ctx); return nil }, "-"},
 		"it returns what is no failure": {func(ctx context.Context) error { return perdure.End(ctx, journal.Confirmed, 1, nil) }, "-"},
@@ -564,10 +592,10 @@ func TestWhichRunsWriteLetters(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 0, c.code(ctx) }, perdure.DeadLetters(true))
 				plain := perdure.Define("plain", func(ctx context.Context, _ int) (int, error) { return 0, c.code(ctx) })
-				w := newWorld(t, wf, plain)
-				defer w.end()
-				begin(w, wf, 1)
-				begin(w, plain, 1)
+				w := world.New(t, wf, plain)
+				defer w.End()
+				world.Start(w, wf, 1)
+				world.Start(w, plain, 1)
 				time.Sleep(time.Second / 2)
 				all := letters(w, perdure.DeadLetterQuery{})
 				switch {
@@ -585,19 +613,21 @@ func TestWhichRunsWriteLetters(t *testing.T) {
 // spec: P-4
 func TestALetterWithoutItsInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wf := perdure.Define("w", func(context.Context, []byte) (int, error) { return 0, errOdd }, perdure.DeadLetters(true))
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
-		w.opts.Build, w.opts.MaxPayload = "test", 1000
-		w.begin()
-		defer w.end()
-		ends(t, begin(w, wf, []byte("\xff no JSON")), "odd")
+		wf := perdure.Define("w", func(context.Context, []byte) (int, error) {
+			return 0, world.ErrOdd
+		}, perdure.DeadLetters(true))
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
+		w.Options.Build, w.Options.MaxPayload = "test", 1000
+		w.Begin()
+		defer w.End()
+		ends(t, world.Start(w, wf, []byte("\xff no JSON")), "odd")
 		if l := letter(w); string(l.Input) != `"/yBubyBKU09O"` {
 			t.Errorf("its input is %s", l.Input)
 		}
-		if err := w.eng.DeleteDeadLetter(t.Context(), letter(w).ID); err != nil {
+		if err := w.Engine.DeleteDeadLetter(t.Context(), letter(w).ID); err != nil {
 			t.Fatal(err)
 		}
-		ends(t, begin(w, wf, bytes.Repeat([]byte("x"), 999)), "odd")
+		ends(t, world.Start(w, wf, bytes.Repeat([]byte("x"), 999)), "odd")
 		if l := letter(w); l.Input != nil || l.Error != "odd" {
 			t.Errorf("the letter is %+v", l)
 		}
@@ -611,17 +641,19 @@ func TestOwnWorkflows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHands("charge")
 		order := s.order(perdure.DeadLetters(true))
-		w := newWorld(t, order)
-		defer w.end()
+		w := world.New(t, order)
+		defer w.End()
 		own := perdure.Define("perdure.dead-letter", func(context.Context, int) (int, error) { return 0, nil })
-		codeIs(t, w.eng.Register(own), journal.CodeInvalid)
-		_, err := w.eng.Start(t.Context(), "perdure.dead-letter", nil)
-		codeIs(t, err, journal.CodeInvalid)
-		if known := w.eng.Workflows(); len(known) != 1 {
+		world.CodeIs(t, w.Engine.Register(own), journal.CodeInvalid)
+		_, err := w.Engine.Start(t.Context(), "perdure.dead-letter", nil)
+		world.CodeIs(t, err, journal.CodeInvalid)
+		if known := w.Engine.Workflows(); len(known) != 1 {
 			t.Errorf("known are %+v", known)
 		}
 		var told []string
-		stop, err := w.eng.Listen(perdure.Listener{Call: func(_ context.Context, e perdure.Ended) error {
+		stop, err := w.Engine.Listen(perdure.Listener{Call: func(
+			_ context.Context, e perdure.Ended,
+		) error {
 			told = append(told, e.Workflow)
 			return nil
 		}})
@@ -629,8 +661,8 @@ func TestOwnWorkflows(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer stop()
-		ends(t, begin(w, order, 1), "broken")
-		if err := w.eng.DeleteDeadLetter(t.Context(), letter(w).ID); err != nil {
+		ends(t, world.Start(w, order, 1), "broken")
+		if err := w.Engine.DeleteDeadLetter(t.Context(), letter(w).ID); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -9,6 +9,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // An operator decides for one of several parts that ask under one name, by the path that
@@ -29,12 +31,12 @@ func TestDecideReachesOneWaitByItsPath(t *testing.T) {
 		fourth, err4 := ask(ctx)
 		return strings.Join([]string{first, second, third, fourth}, " "), errors.Join(err, err2, err3, err4)
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		bg := context.Background()
-		begin(w, wf, 0, perdure.ID("x"))
+		world.Start(w, wf, 0, perdure.ID("x"))
 		decide := func(name, choice string) error {
 			synctest.Wait()
-			return w.eng.Decide(bg, "x", name, perdure.Decision{Choice: choice})
+			return w.Engine.Decide(bg, "x", name, perdure.Decision{Choice: choice})
 		}
 		refused := func(code journal.Code, hint, name, choice string) {
 			t.Helper()
@@ -47,15 +49,15 @@ func TestDecideReachesOneWaitByItsPath(t *testing.T) {
 		refused(journal.CodeNotFound, "left/refund, right/refund", "other", "skip")
 		refused(journal.CodeNotFound, "left/refund, right/refund", "refund#2", "skip")
 		refused(journal.CodeInvalid, "retry, skip", "right/refund", "odd")
-		codeless(t, decide("right/refund", "skip"))
-		codeless(t, decide("right/refund", "skip")) // again: its caller has not heard of the answer
-		codeless(t, decide("refund", "retry"))      // the one that is left
+		world.NoError(t, decide("right/refund", "skip"))
+		world.NoError(t, decide("right/refund", "skip")) // again: its caller has not heard of the answer
+		world.NoError(t, decide("refund", "retry"))      // the one that is left
 		refused(journal.CodeNotFound, "refund", "left/refund", "skip")
-		codeless(t, decide("refund", "skip"))
-		codeless(t, decide("refund#2", "retry"))
+		world.NoError(t, decide("refund", "skip"))
+		world.NoError(t, decide("refund#2", "retry"))
 		gives(w, wf, "x", "retry skip skip retry")
 		refused(journal.CodeWrongState, "", "refund", "skip")
-		codeless(t, decide("refund#2", "retry"))
+		world.NoError(t, decide("refund#2", "retry"))
 	}, wf)
 }
 
@@ -71,17 +73,17 @@ func TestASecondAnswerDecidesNothing(t *testing.T) {
 		second, err := perdure.Park(ctx, "ask", "why")
 		return first.Choice + " " + second.Choice, err
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		bg := context.Background()
-		begin(w, wf, 0, perdure.ID("x"))
+		world.Start(w, wf, 0, perdure.ID("x"))
 		synctest.Wait()
-		codeless(t, w.eng.Suspend(bg, "x", "so that it takes none"))
+		world.NoError(t, w.Engine.Suspend(bg, "x", "so that it takes none"))
 		for _, choice := range []string{"one", "two"} {
-			codeless(t, w.eng.Decide(bg, "x", "ask", perdure.Decision{Choice: choice}))
+			world.NoError(t, w.Engine.Decide(bg, "x", "ask", perdure.Decision{Choice: choice}))
 		}
-		codeless(t, w.eng.Resume(bg, "x"))
+		world.NoError(t, w.Engine.Resume(bg, "x"))
 		synctest.Wait()
-		codeless(t, w.eng.Decide(bg, "x", "ask", perdure.Decision{Choice: "three"}))
+		world.NoError(t, w.Engine.Decide(bg, "x", "ask", perdure.Decision{Choice: "three"}))
 		gives(w, wf, "x", "one three")
 	}, wf)
 }
@@ -95,16 +97,16 @@ func TestOnlyTheSameDecisionMayBeRepeated(t *testing.T) {
 		d, err := perdure.Park(ctx, "ask", "why")
 		return string(d.Data), err
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		bg := context.Background()
-		begin(w, wf, 0, perdure.ID("x"))
+		world.Start(w, wf, 0, perdure.ID("x"))
 		synctest.Wait()
 		decide := func(data string) error {
-			return w.eng.Decide(bg, "x", "ask", perdure.Decision{Choice: "pay", Data: []byte(data)})
+			return w.Engine.Decide(bg, "x", "ask", perdure.Decision{Choice: "pay", Data: []byte(data)})
 		}
-		codeless(t, decide("1"))
+		world.NoError(t, decide("1"))
 		gives(w, wf, "x", "1")
-		codeless(t, decide("1"))
-		codeIs(t, decide("2"), journal.CodeWrongState)
+		world.NoError(t, decide("1"))
+		world.CodeIs(t, decide("2"), journal.CodeWrongState)
 	}, wf)
 }

@@ -10,31 +10,33 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // decides is a workflow that tries, decides to confirm, confirms, has an operator look at
 // it and confirms again. Whatever is called off is undone.
-func decides(l *ledger, opts ...perdure.WorkflowOption) *perdure.Workflow[int, string] {
+func decides(l *world.Ledger, opts ...perdure.WorkflowOption) *perdure.Workflow[int, string] {
 	return perdure.Define("decides", func(ctx context.Context, _ int) (string, error) {
 		if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error {
-			_, err := perdure.Step(ctx, "undo", l.effect("undone", time.Second))
+			_, err := perdure.Step(ctx, "undo", l.Effect("undone", time.Second))
 			return err
 		}); err != nil {
 			return "", err
 		}
-		if _, err := perdure.Step(ctx, "try", l.effect("tried", time.Minute)); err != nil {
+		if _, err := perdure.Step(ctx, "try", l.Effect("tried", time.Minute)); err != nil {
 			return "", err
 		}
 		if err := perdure.SetStatus(ctx, journal.Confirming); err != nil {
 			return "", err
 		}
-		if _, err := perdure.Step(ctx, "first", l.effect("first", time.Minute)); err != nil {
+		if _, err := perdure.Step(ctx, "first", l.Effect("first", time.Minute)); err != nil {
 			return "", err
 		}
 		if _, err := perdure.Park(ctx, "look", "odd", "go on"); err != nil {
 			return "", err
 		}
-		if _, err := perdure.Step(ctx, "second", l.effect("second", time.Minute)); err != nil {
+		if _, err := perdure.Step(ctx, "second", l.Effect("second", time.Minute)); err != nil {
 			return "", err
 		}
 		return "", perdure.End(ctx, journal.Confirmed, "out", nil)
@@ -51,49 +53,52 @@ var moments = map[string]time.Duration{
 // spec: F-38, L-12
 func TestNobodyEndsARunThatHasDecided(t *testing.T) {
 	wrongState := &perdure.Error{Code: journal.CodeWrongState}
-	asks := map[string]func(c *cluster, id string) (err, want error){
-		"its engine": func(c *cluster, id string) (error, error) {
-			return c.nodes[0].eng.Cancel(c.Context(), id, "enough"), wrongState
+	asks := map[string]func(c *world.Cluster, id string) (err, want error){
+		"its engine": func(c *world.Cluster, id string) (error, error) {
+			return c.Nodes[0].Engine.Cancel(c.Context(), id, "enough"), wrongState
 		},
-		"another engine": func(c *cluster, id string) (error, error) {
-			return c.nodes[1].eng.Cancel(c.Context(), id, "enough"), wrongState
+		"another engine": func(c *world.Cluster, id string) (error, error) {
+			return c.Nodes[1].Engine.Cancel(c.Context(), id, "enough"), wrongState
 		},
-		"an engine that does not know it": func(c *cluster, id string) (error, error) {
-			return c.nodes[2].eng.Cancel(c.Context(), id, "enough"), wrongState
+		"an engine that does not know it": func(c *world.Cluster, id string) (error, error) {
+			return c.Nodes[2].Engine.Cancel(c.Context(), id, "enough"), wrongState
 		},
-		"a client": func(c *cluster, id string) (error, error) {
-			client, err := perdure.NewClient(c.Context(), c.db.Beside())
+		"a client": func(c *world.Cluster, id string) (error, error) {
+			client, err := perdure.NewClient(c.Context(), c.DB.Beside())
 			if err != nil {
 				return err, nil
 			}
 			return client.Cancel(c.Context(), id, "enough"), wrongState
 		},
-		"a signal": func(c *cluster, id string) (error, error) {
-			_, err := c.nodes[1].eng.Send(c.Context(), id, "Cancel", nil)
+		"a signal": func(c *world.Cluster, id string) (error, error) {
+			_, err := c.Nodes[1].Engine.Send(c.Context(), id, "Cancel", nil)
 			return err, nil
 		},
-		"its timeout": func(*cluster, string) (error, error) { return nil, nil },
+		"its timeout": func(*world.Cluster, string) (error, error) { return nil, nil },
 	}
 	for who, ask := range asks {
 		for when, at := range moments {
 			t.Run(who+"/"+when, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					l := newLedger()
+					l := world.NewLedger()
 					limit := perdure.Timeout(100 * time.Hour)
 					if who == "its timeout" {
 						limit = perdure.Timeout(at)
 					}
 					wf := decides(l, limit)
-					c := newCluster(t, 1, wf)
-					defer c.end()
-					c.node(wf).begin()
-					c.node(perdure.Define("other", func(context.Context, int) (int, error) { return 0, nil })).begin()
-					run, err := wf.Start(c.Context(), c.nodes[0].eng, 0, perdure.ID("x"))
+					c := world.NewCluster(t, 1, wf)
+					defer c.End()
+					c.Node(wf).Begin()
+					c.Node(perdure.Define("other", func(context.Context, int) (int, error) {
+						return 0, nil
+					})).Begin()
+					run, err := wf.Start(c.Context(), c.Nodes[0].Engine, 0, perdure.ID("x"))
 					if err != nil {
 						t.Fatal(err)
 					}
 					decide := func() {
-						if err := c.nodes[0].eng.Decide(c.Context(), "x", "look", perdure.Decision{Choice: "go on"}); err != nil {
+						if err := c.Nodes[0].Engine.Decide(c.Context(), "x", "look",
+							perdure.Decision{Choice: "go on"}); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -110,7 +115,7 @@ func TestNobodyEndsARunThatHasDecided(t *testing.T) {
 					}
 					if at < time.Hour {
 						time.Sleep(time.Hour)
-						if s := c.nodes[0].statusOf("x"); s != journal.Suspended {
+						if s := c.Nodes[0].Status("x"); s != journal.Suspended {
 							t.Errorf("it is %v", s)
 						}
 						decide()
@@ -118,10 +123,10 @@ func TestNobodyEndsARunThatHasDecided(t *testing.T) {
 					if out, err := run.Result(c.Context()); out != "out" || err != nil {
 						t.Errorf("%q %v", out, err)
 					}
-					if got := l.did(); !slices.Equal(got, confirmed) {
+					if got := l.Did(); !slices.Equal(got, confirmed) {
 						t.Errorf("done: %v", got)
 					}
-					c.nodes[0].history("x")
+					c.Nodes[0].History("x")
 				})
 			})
 		}
@@ -132,18 +137,20 @@ func TestNobodyEndsARunThatHasDecided(t *testing.T) {
 func TestParentDoesNotEndAChildThatHasDecided(t *testing.T) {
 	for when, at := range moments {
 		t.Run(when, func(t *testing.T) {
-			l := newLedger()
+			l := world.NewLedger()
 			wf := decides(l)
 			parent := perdure.Define("parent", func(ctx context.Context, _ int) (string, error) {
 				return wf.Child(ctx, 0, perdure.ID("x")).Await(ctx)
 			})
-			inBothModes(t, func(t *testing.T, w *world) {
+			world.InBothModes(t, func(t *testing.T, w *world.World) {
 				ctx := context.Background()
-				run, err := parent.Start(ctx, w.eng, 0)
+				run, err := parent.Start(ctx, w.Engine, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
-				decide := func() { codeless(t, w.eng.Decide(ctx, "x", "look", perdure.Decision{Choice: "go on"})) }
+				decide := func() {
+					world.NoError(t, w.Engine.Decide(ctx, "x", "look", perdure.Decision{Choice: "go on"}))
+				}
 				if at > time.Hour {
 					time.Sleep(time.Hour)
 					decide()
@@ -151,27 +158,20 @@ func TestParentDoesNotEndAChildThatHasDecided(t *testing.T) {
 				} else {
 					time.Sleep(at)
 				}
-				codeless(t, w.eng.Cancel(ctx, run.ID(), "enough"))
+				world.NoError(t, w.Engine.Cancel(ctx, run.ID(), "enough"))
 				time.Sleep(time.Hour)
 				if at < time.Hour {
 					decide()
 				}
 				time.Sleep(time.Hour)
-				if s := w.statusOf("x"); s != journal.Confirmed {
+				if s := w.Status("x"); s != journal.Confirmed {
 					t.Errorf("the child is %v", s)
 				}
-				if got := l.did(); !slices.Equal(got, confirmed) {
+				if got := l.Did(); !slices.Equal(got, confirmed) {
 					t.Errorf("done: %v", got)
 				}
 			}, wf, parent)
 		})
-	}
-}
-
-func codeless(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
 	}
 }
 
@@ -182,8 +182,8 @@ func TestDecisionOutlastsEveryCrash(t *testing.T) {
 	for _, how := range []string{"cancel", "message", "timeout"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			overCrashes(t, 4, func() tale {
-				l := newLedger()
+			world.OverCrashes(t, 4, func() world.Scenario {
+				l := world.NewLedger()
 				limit, down := perdure.Timeout(100*time.Hour), time.Duration(0)
 				if how == "timeout" {
 					limit, down = perdure.Timeout(10*time.Minute), time.Hour
@@ -191,41 +191,43 @@ func TestDecisionOutlastsEveryCrash(t *testing.T) {
 				wf := decides(l, limit)
 				ctx := context.Background()
 				decided := false // as the store says, after the crash
-				return tale{
-					workflows: []perdure.Definition{wf},
-					begin: func(w *world) error {
-						if _, err := wf.Start(ctx, w.eng, 0, perdure.ID("x")); err != nil {
+				return world.Scenario{
+					Workflows: []perdure.Definition{wf},
+					Begin: func(w *world.World) error {
+						if _, err := wf.Start(ctx, w.Engine, 0, perdure.ID("x")); err != nil {
 							return err
 						}
-						if w.statusOf("x").IsTerminal() {
+						if w.Status("x").IsTerminal() {
 							return nil
 						}
-						if h, err := w.eng.History(ctx, "x", 0, 0); err != nil || !slices.ContainsFunc(h, confirming) {
+						if h, err := w.Engine.History(ctx, "x", 0, 0); err != nil ||
+							!slices.ContainsFunc(h, confirming) {
 							return errors.Join(err, errors.New("it has not decided"))
 						}
 						switch decided = true; how {
 						case "cancel":
-							if err := w.eng.Cancel(ctx, "x", "enough"); !errors.Is(err, &perdure.Error{Code: journal.CodeWrongState}) {
+							if err := w.Engine.Cancel(ctx, "x", "enough"); !errors.Is(err,
+								&perdure.Error{Code: journal.CodeWrongState}) {
 								return errors.Join(err, errors.New("it takes a cancel"))
 							}
 						case "message":
-							if _, err := w.eng.Send(ctx, "x", "Cancel", nil, perdure.SendKey("one")); err != nil {
+							if _, err := w.Engine.Send(ctx, "x", "Cancel", nil, perdure.SendKey("one")); err != nil {
 								return err
 							}
 						}
-						return w.eng.Decide(ctx, "x", "look", perdure.Decision{Choice: "go on"})
+						return w.Engine.Decide(ctx, "x", "look", perdure.Decision{Choice: "go on"})
 					},
-					crashed: func(*world) { time.Sleep(down) },
-					over:    func(w *world) bool { return w.statusOf("x").IsTerminal() },
-					check: func(t *testing.T, w *world, crashes int) {
-						s, got := w.statusOf("x"), l.did()
+					Crashed: func(*world.World) { time.Sleep(down) },
+					Over:    func(w *world.World) bool { return w.Status("x").IsTerminal() },
+					Check: func(t *testing.T, w *world.World, crashes int) {
+						s, got := w.Status("x"), l.Did()
 						if s == journal.TimedOut && !decided && how == "timeout" {
 							return // it was down when it had not
 						}
 						if s != journal.Confirmed || !slices.Equal(got, confirmed) {
 							t.Errorf("it is %v, done: %v", s, got)
 						}
-						w.history("x")
+						w.History("x")
 					},
 				}
 			})

@@ -19,35 +19,9 @@ import (
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
-
-// A subscriber keeps the events that it is told, and makes of each what it wants.
-type subscriber struct {
-	mu   sync.Mutex
-	told []perdure.Event
-	do   func(ctx context.Context, n int, e perdure.Event) error // n counts the calls, from 1; nil takes all
-}
-
-func (s *subscriber) take(ctx context.Context, e perdure.Event) error {
-	s.mu.Lock()
-	s.told = append(s.told, e)
-	n, do := len(s.told), s.do
-	s.mu.Unlock()
-	if do == nil {
-		return nil
-	}
-	return do(ctx, n, e)
-}
-
-func (s *subscriber) types() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var out []string
-	for _, e := range s.told {
-		out = append(out, e.Type)
-	}
-	return out
-}
 
 // emits is a step's body that emits these and gives err.
 func emits(err error, kinds ...string) func(context.Context) (string, error) {
@@ -92,13 +66,13 @@ func (s *groupStore) Commit(ctx context.Context, g *store.Group) error {
 
 // spec: R-29
 func TestEventsAreRecordedWithTheResultOfTheirStepAndTold(t *testing.T) {
-	for _, linger := range lingers {
+	for _, linger := range world.Lingers {
 		synctest.Test(t, func(t *testing.T) {
-			var w *world
-			var s subscriber
+			var w *world.World
+			var s world.Subscriber
 			durable := func(ctx context.Context, want ...string) {
 				i, _ := perdure.InfoOf(ctx)
-				if got := kindsOf(w.history(string(i.RunID))); !slices.Equal(got, want) {
+				if got := kindsOf(w.History(string(i.RunID))); !slices.Equal(got, want) {
 					t.Errorf("before the next step the journal has %q, want %q", got, want)
 				}
 			}
@@ -121,8 +95,10 @@ func TestEventsAreRecordedWithTheResultOfTheirStepAndTold(t *testing.T) {
 					return emits(nil, "a", "a")(ctx)
 				})
 			})
-			w = &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}, opts: perdure.Options{Linger: linger, Build: "test", Publisher: perdure.PublisherFunc(s.take)}}
-			w.wrap = func(below store.Store) store.Store {
+			w = &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf},
+				Options: perdure.Options{Linger: linger, Build: "test",
+					Publisher: perdure.PublisherFunc(s.Take)}}
+			w.Wrap = func(below store.Store) store.Store {
 				return &groupStore{below, func(g *store.Group) {
 					for _, c := range g.Changes {
 						for i, e := range c.Entries {
@@ -135,9 +111,9 @@ func TestEventsAreRecordedWithTheResultOfTheirStepAndTold(t *testing.T) {
 					}
 				}}
 			}
-			w.begin()
-			defer w.end()
-			run, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x"))
+			w.Begin()
+			defer w.End()
+			run, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,19 +121,19 @@ func TestEventsAreRecordedWithTheResultOfTheirStepAndTold(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			if got := strings.Join(s.types(), " "); got != "a b c a a" {
+			if got := strings.Join(s.Types(), " "); got != "a b c a a" {
 				t.Fatalf("told %q", got)
 			}
 			ids := map[string]bool{}
 			for i, want := range []string{"one", "one", "two", "one#2", "one#2"} {
-				e := s.told[i]
+				e := s.Told[i]
 				if e.ID == "" || ids[e.ID] || e.RunID != run.RunID() || e.WorkflowID != "x" || e.Workflow != "w" || e.Step != want ||
 					e.At.IsZero() || string(e.Data) != `"of `+e.Type+`"` {
 					t.Errorf("event %d is %+v", i, e)
 				}
 				ids[e.ID] = true
 			}
-			if info, err := w.db.Info(t.Context()); err != nil || info.Owed != 0 {
+			if info, err := w.DB.Info(t.Context()); err != nil || info.Owed != 0 {
 				t.Errorf("%d events are owed still, %v", info.Owed, err)
 			}
 		})
@@ -167,7 +143,7 @@ func TestEventsAreRecordedWithTheResultOfTheirStepAndTold(t *testing.T) {
 // spec: R-29
 func TestAnAttemptThatDidNotCompletePublishesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s subscriber
+		var s world.Subscriber
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			fails := func(_ string, err error) {
 				if err == nil {
@@ -177,14 +153,14 @@ func TestAnAttemptThatDidNotCompletePublishesNothing(t *testing.T) {
 			twice := perdure.Retry{Attempts: 2, First: time.Second}
 			if _, err := perdure.Step(ctx, "at-last", func(ctx context.Context) (string, error) {
 				if n, _, _ := perdure.Attempt(ctx); n == 1 {
-					return emits(errOdd, "first", "first")(ctx)
+					return emits(world.ErrOdd, "first", "first")(ctx)
 				}
 				return emits(nil, "second")(ctx)
 			}, twice); err != nil {
 				return 0, err
 			}
-			fails(perdure.Step(ctx, "never", emits(errOdd, "failed"), twice))
-			fails(perdure.Step(ctx, "permanent", emits(perdure.Permanent(errOdd), "permanent")))
+			fails(perdure.Step(ctx, "never", emits(world.ErrOdd, "failed"), twice))
+			fails(perdure.Step(ctx, "permanent", emits(perdure.Permanent(world.ErrOdd), "permanent")))
 			fails(perdure.Step(ctx, "panics", func(ctx context.Context) (string, error) {
 				_, _ = emits(nil, "panicked")(ctx)
 				panic("odd")
@@ -212,9 +188,9 @@ func TestAnAttemptThatDidNotCompletePublishesNothing(t *testing.T) {
 			fails("", err)
 			return 0, nil
 		})
-		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, wf)
-		defer w.end()
-		run, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x"))
+		w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take)}, wf)
+		defer w.End()
+		run, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,11 +198,11 @@ func TestAnAttemptThatDidNotCompletePublishesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if got := s.types(); !slices.Equal(got, []string{"second"}) {
+		if got := s.Types(); !slices.Equal(got, []string{"second"}) {
 			t.Errorf("told %q", got)
 		}
 		var recorded []string
-		for _, e := range w.history("x") {
+		for _, e := range w.History("x") {
 			if e.Kind == journal.EventEmitted {
 				recorded = append(recorded, e.Detail.Event)
 			}
@@ -239,9 +215,9 @@ func TestAnAttemptThatDidNotCompletePublishesNothing(t *testing.T) {
 
 // spec: R-29
 func TestACompletedStepNeverPublishesAgain(t *testing.T) {
-	for _, linger := range lingers {
+	for _, linger := range world.Lingers {
 		synctest.Test(t, func(t *testing.T) {
-			var s subscriber
+			var s world.Subscriber
 			wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 				for i := range 5 {
 					if _, err := perdure.Step(ctx, "s", emits(nil, fmt.Sprint("e", i))); err != nil {
@@ -253,24 +229,24 @@ func TestACompletedStepNeverPublishesAgain(t *testing.T) {
 				}
 				return "", nil
 			})
-			w := worldWith(t, perdure.Options{Linger: linger, Publisher: perdure.PublisherFunc(s.take)}, wf)
-			if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x")); err != nil {
+			w := world.With(t, perdure.Options{Linger: linger, Publisher: perdure.PublisherFunc(s.Take)}, wf)
+			if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
 				t.Fatal(err)
 			}
 			for i := range 12 {
 				time.Sleep(30*time.Minute + time.Second)
 				if i%2 == 0 {
-					w.crash()
+					w.Crash()
 				} else {
-					w.end()
-					w.begin()
+					w.End()
+					w.Begin()
 				}
 			}
-			defer w.end()
-			if d, _ := w.eng.Describe(t.Context(), "x"); d.Head.Status != journal.Completed {
+			defer w.End()
+			if d, _ := w.Engine.Describe(t.Context(), "x"); d.Head.Status != journal.Completed {
 				t.Fatalf("the run is %v", d.Head.Status)
 			}
-			if got := strings.Join(s.types(), " "); got != "e0 e1 e2 e3 e4" {
+			if got := strings.Join(s.Types(), " "); got != "e0 e1 e2 e3 e4" {
 				t.Errorf("told %q", got)
 			}
 		})
@@ -280,8 +256,8 @@ func TestACompletedStepNeverPublishesAgain(t *testing.T) {
 // spec: R-29
 func TestAnEventIsToldUntilItIsTakenAndOthersOfItsRunWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s subscriber
-		s.do = func(_ context.Context, n int, e perdure.Event) error {
+		var s world.Subscriber
+		s.Do = func(_ context.Context, n int, e perdure.Event) error {
 			switch {
 			case n == 1:
 				return errors.New("the broker is away")
@@ -299,14 +275,14 @@ func TestAnEventIsToldUntilItIsTakenAndOthersOfItsRunWait(t *testing.T) {
 			return perdure.Step(ctx, "s", emits(nil, "a", "b", "c"))
 		},
 			perdure.Listener{Call: func(ctx context.Context, e perdure.Ended) error {
-				if got := s.types(); got[len(got)-1] != "c" {
+				if got := s.Types(); got[len(got)-1] != "c" {
 					t.Errorf("the end was told after %q", got)
 				}
 				return end.hear(ctx, e)
 			}})
-		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, wf)
-		defer w.end()
-		run, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x"))
+		w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take)}, wf)
+		defer w.End()
+		run, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -315,11 +291,11 @@ func TestAnEventIsToldUntilItIsTakenAndOthersOfItsRunWait(t *testing.T) {
 			t.Errorf("the run waited %v for the subscriber, %v", time.Since(began), err)
 		}
 		time.Sleep(time.Minute)
-		if got := strings.Join(s.types(), " "); got != "a a a a b b b b b b c" {
+		if got := strings.Join(s.Types(), " "); got != "a a a a b b b b b b c" {
 			t.Errorf("told %q", got)
 		}
 		ids := map[string]string{}
-		for _, e := range s.told {
+		for _, e := range s.Told {
 			if id := ids[e.Type]; id != "" && id != e.ID {
 				t.Errorf("event %s has the IDs %s and %s", e.Type, id, e.ID)
 			}
@@ -328,7 +304,7 @@ func TestAnEventIsToldUntilItIsTakenAndOthersOfItsRunWait(t *testing.T) {
 		if end.times()["x"] != 1 {
 			t.Errorf("the end was told %d times", end.times()["x"])
 		}
-		if n := len(w.seen(observe.ListenerFailed)); n != 8 {
+		if n := len(w.Seen(observe.ListenerFailed)); n != 8 {
 			t.Errorf("observers heard of %d failures of the subscriber", n)
 		}
 	})
@@ -337,8 +313,8 @@ func TestAnEventIsToldUntilItIsTakenAndOthersOfItsRunWait(t *testing.T) {
 // spec: R-29, L-18
 func TestAnEventThatIsNotTakenHoldsUpNoOtherRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s subscriber
-		s.do = func(_ context.Context, _ int, e perdure.Event) error {
+		var s world.Subscriber
+		s.Do = func(_ context.Context, _ int, e perdure.Event) error {
 			if e.WorkflowID == "stuck" {
 				return errors.New("not this one")
 			}
@@ -348,14 +324,14 @@ func TestAnEventThatIsNotTakenHoldsUpNoOtherRun(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, n int) (string, error) {
 			return perdure.Step(ctx, "s", emits(nil, slices.Repeat([]string{"e"}, n)...))
 		}, perdure.Listener{Call: end.hear})
-		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, wf)
-		defer w.end()
-		if _, err := wf.Start(t.Context(), w.eng, 300, perdure.ID("stuck")); err != nil {
+		w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take)}, wf)
+		defer w.End()
+		if _, err := wf.Start(t.Context(), w.Engine, 300, perdure.ID("stuck")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
 		for i := range 50 {
-			if _, err := wf.Start(t.Context(), w.eng, 1, perdure.ID(fmt.Sprint(i))); err != nil {
+			if _, err := wf.Start(t.Context(), w.Engine, 1, perdure.ID(fmt.Sprint(i))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -363,7 +339,9 @@ func TestAnEventThatIsNotTakenHoldsUpNoOtherRun(t *testing.T) {
 		synctest.Wait()
 		for i := range 50 {
 			id := fmt.Sprint(i)
-			if !slices.ContainsFunc(s.told, func(e perdure.Event) bool { return e.WorkflowID == id }) || end.times()[id] != 1 {
+			if !slices.ContainsFunc(s.Told, func(e perdure.Event) bool {
+				return e.WorkflowID == id
+			}) || end.times()[id] != 1 {
 				t.Errorf("run %s was not told of beside an event that is not taken", id)
 			}
 		}
@@ -383,8 +361,8 @@ func TestEventsAreToldOverACrashAtAnyTime(t *testing.T) {
 			for call := 1; ; call++ {
 				reached := false
 				synctest.Test(t, func(t *testing.T) {
-					var s subscriber
-					s.do = func(_ context.Context, n int, _ perdure.Event) error {
+					var s world.Subscriber
+					s.Do = func(_ context.Context, n int, _ perdure.Event) error {
 						if n == 2 {
 							return errors.New("once more")
 						}
@@ -406,7 +384,7 @@ func TestEventsAreToldOverACrashAtAnyTime(t *testing.T) {
 
 // eventsOverCrash has a run emit a, b, c and d while the store fails as planned,
 // and starts a second engine where that stopped the first.
-func eventsOverCrash(t *testing.T, s *subscriber, plan storetest.Plan) bool {
+func eventsOverCrash(t *testing.T, s *world.Subscriber, plan storetest.Plan) bool {
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		if _, err := perdure.Step(ctx, "one", emits(nil, "a", "b")); err != nil {
 			return "", err
@@ -416,34 +394,35 @@ func eventsOverCrash(t *testing.T, s *subscriber, plan storetest.Plan) bool {
 		}
 		return perdure.Step(ctx, "two", emits(nil, "c", "d"))
 	})
-	w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}, opts: perdure.Options{Build: "test", Publisher: perdure.PublisherFunc(s.take), Linger: -1}}
-	w.wrap = func(below store.Store) store.Store { return storetest.NewFaulty(below, plan) }
-	w.begin()
-	faulty := w.store.(*storetest.Faulty)
+	w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf},
+		Options: perdure.Options{Build: "test", Publisher: perdure.PublisherFunc(s.Take), Linger: -1}}
+	w.Wrap = func(below store.Store) store.Store { return storetest.NewFaulty(below, plan) }
+	w.Begin()
+	faulty := w.Store.(*storetest.Faulty)
 	for range 2 {
-		_, _ = wf.Start(t.Context(), w.eng, 0, perdure.ID("x"))
+		_, _ = wf.Start(t.Context(), w.Engine, 0, perdure.ID("x"))
 		time.Sleep(time.Hour)
 	}
-	w.stop()
-	w.done <- <-w.done
-	w.wrap = nil
-	w.crash()
+	w.Stop()
+	w.Done <- <-w.Done
+	w.Wrap = nil
+	w.Crash()
 	for range 2 {
-		if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x")); err != nil {
+		if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
 	}
-	w.end()
+	w.End()
 	return len(faulty.Injected()) > 0
 }
 
 // judgeTold says what is wrong with what the subscriber was told: every event is there,
 // each begins again where it was not acknowledged, and none comes before the one
 // that precedes it.
-func judgeTold(t *testing.T, s *subscriber, call int, want []string) {
+func judgeTold(t *testing.T, s *world.Subscriber, call int, want []string) {
 	t.Helper()
-	got := s.types()
+	got := s.Types()
 	at := -1 // in want, of the last one told
 	most := 0
 	for i, kind := range got {
@@ -463,7 +442,7 @@ func judgeTold(t *testing.T, s *subscriber, call int, want []string) {
 		t.Errorf("call %d: told %q: more than the one that failed and the one in flight is repeated", call, got)
 	}
 	ids := map[string]string{}
-	for _, e := range s.told {
+	for _, e := range s.Told {
 		if id := ids[e.Type]; id != "" && id != e.ID {
 			t.Errorf("call %d: event %s has the IDs %s and %s", call, e.Type, id, e.ID)
 		}
@@ -475,19 +454,20 @@ func judgeTold(t *testing.T, s *subscriber, call int, want []string) {
 func TestWithoutASubscriberEventsAreInTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) { return perdure.Step(ctx, "s", emits(nil, "a", "b")) })
-		w := worldWith(t, perdure.Options{}, wf)
-		defer w.end()
-		run, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x"))
+		w := world.With(t, perdure.Options{}, wf)
+		defer w.End()
+		run, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if out, err := run.Result(t.Context()); out != "a+b" || err != nil {
 			t.Errorf("the run gave %q, %v", out, err)
 		}
-		if got := kindsOf(w.history("x")); !slices.Equal(got, []string{"s emits a", "s emits b", "s StepCompleted"}) {
+		if got := kindsOf(w.History("x")); !slices.Equal(got,
+			[]string{"s emits a", "s emits b", "s StepCompleted"}) {
 			t.Errorf("the journal has %q", got)
 		}
-		if info, err := w.db.Info(t.Context()); err != nil || info.Owed != 0 {
+		if info, err := w.DB.Info(t.Context()); err != nil || info.Owed != 0 {
 			t.Errorf("%d events are owed to nobody, %v", info.Owed, err)
 		}
 	})
@@ -496,17 +476,18 @@ func TestWithoutASubscriberEventsAreInTheJournal(t *testing.T) {
 // spec: R-29
 func TestALargeEventIsToldWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s subscriber
+		var s world.Subscriber
 		big := strings.Repeat("x", 3_000_000)
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 			return perdure.Step(ctx, "s", func(ctx context.Context) (string, error) {
-				codeIs(t, perdure.Emit(ctx, "too-big", big+big), journal.CodeTooLarge)
+				world.CodeIs(t, perdure.Emit(ctx, "too-big", big+big), journal.CodeTooLarge)
 				return "", errors.Join(perdure.Emit(ctx, "big", big), perdure.Emit(ctx, "small", 1))
 			})
 		})
-		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take), MaxPayload: 4_000_000}, wf)
-		defer w.end()
-		run, err := wf.Start(t.Context(), w.eng, 0)
+		w := world.With(t,
+			perdure.Options{Publisher: perdure.PublisherFunc(s.Take), MaxPayload: 4_000_000}, wf)
+		defer w.End()
+		run, err := wf.Start(t.Context(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -514,30 +495,30 @@ func TestALargeEventIsToldWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if len(s.told) != 2 || string(s.told[0].Data) != `"`+big+`"` || string(s.told[1].Data) != "1" {
-			t.Errorf("told %q", s.types())
+		if len(s.Told) != 2 || string(s.Told[0].Data) != `"`+big+`"` || string(s.Told[1].Data) != "1" {
+			t.Errorf("told %q", s.Types())
 		}
 	})
 }
 
 func TestAnEventThatCannotBeIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s subscriber
+		var s world.Subscriber
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
-			codeIs(t, perdure.Emit(ctx, "with space", 1), journal.CodeInvalid)
-			codeIs(t, perdure.Emit(ctx, "odd", func() {}), journal.CodeEncode)
+			world.CodeIs(t, perdure.Emit(ctx, "with space", 1), journal.CodeInvalid)
+			world.CodeIs(t, perdure.Emit(ctx, "odd", func() {}), journal.CodeEncode)
 			return perdure.Step(ctx, "s", func(ctx context.Context) (string, error) {
 				for _, bad := range []string{"", "with space", strings.Repeat("x", 256), "ä"} {
-					codeIs(t, perdure.Emit(ctx, bad, 1), journal.CodeInvalid)
+					world.CodeIs(t, perdure.Emit(ctx, bad, 1), journal.CodeInvalid)
 				}
-				codeIs(t, perdure.Emit(ctx, "odd", func() {}), journal.CodeEncode)
+				world.CodeIs(t, perdure.Emit(ctx, "odd", func() {}), journal.CodeEncode)
 				return "", nil
 			})
 		})
-		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, wf)
-		defer w.end()
-		codeIs(t, perdure.Emit(t.Context(), "outside", 1), journal.CodeMisuse)
-		run, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x"))
+		w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take)}, wf)
+		defer w.End()
+		world.CodeIs(t, perdure.Emit(t.Context(), "outside", 1), journal.CodeMisuse)
+		run, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -545,8 +526,9 @@ func TestAnEventThatCannotBeIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if got := kindsOf(w.history("x")); len(s.told) > 0 || !slices.Equal(got, []string{"s StepCompleted"}) {
-			t.Errorf("told %q, and the journal has %q", s.types(), got)
+		if got := kindsOf(w.History("x")); len(s.Told) > 0 ||
+			!slices.Equal(got, []string{"s StepCompleted"}) {
+			t.Errorf("told %q, and the journal has %q", s.Types(), got)
 		}
 	})
 }
@@ -559,32 +541,32 @@ func TestAnEngineStopsWhileItsSubscriberFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var s subscriber
-				s.do = func(ctx context.Context, _ int, _ perdure.Event) error { return do(ctx) }
+				var s world.Subscriber
+				s.Do = func(ctx context.Context, _ int, _ perdure.Event) error { return do(ctx) }
 				wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 					return perdure.Step(ctx, "s", emits(nil, "a", "b", "c"))
 				})
-				w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, wf)
+				w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take)}, wf)
 				for i := range 40 {
-					if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID(fmt.Sprint(i))); err != nil {
+					if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID(fmt.Sprint(i))); err != nil {
 						t.Fatal(err)
 					}
 				}
 				time.Sleep(time.Minute)
 				began := time.Now()
-				w.end()
+				w.End()
 				if took := time.Since(began); took > 11*time.Second {
 					t.Errorf("to stop took %v", took)
 				}
-				if got := s.types(); slices.Contains(got, "b") {
+				if got := s.Types(); slices.Contains(got, "b") {
 					t.Error("an event was told before the one that precedes it was taken")
 				}
-				s.do, s.told = nil, nil
-				w.begin()
+				s.Do, s.Told = nil, nil
+				w.Begin()
 				time.Sleep(time.Minute)
-				w.end()
+				w.End()
 				byRun := map[string]string{}
-				for _, e := range s.told {
+				for _, e := range s.Told {
 					byRun[e.WorkflowID] += e.Type
 				}
 				for i := range 40 {
@@ -600,7 +582,7 @@ func TestAnEngineStopsWhileItsSubscriberFails(t *testing.T) {
 // spec: R-29
 func TestEventsOfBranchesHaveIDsOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s subscriber
+		var s world.Subscriber
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			var fs []*perdure.Future[string]
 			for i := range 3 {
@@ -622,9 +604,9 @@ func TestEventsOfBranchesHaveIDsOfTheirOwn(t *testing.T) {
 			}
 			return 0, nil
 		})
-		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, wf)
-		defer w.end()
-		run, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x"))
+		w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take)}, wf)
+		defer w.End()
+		run, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -634,16 +616,16 @@ func TestEventsOfBranchesHaveIDsOfTheirOwn(t *testing.T) {
 		synctest.Wait()
 		ids := map[string]bool{}
 		var inJournal []string
-		for _, e := range s.told {
+		for _, e := range s.Told {
 			ids[e.ID] = true
 		}
-		for _, e := range w.history("x") {
+		for _, e := range w.History("x") {
 			if e.Kind == journal.EventEmitted {
 				inJournal = append(inJournal, e.Detail.Event)
 			}
 		}
-		if len(s.told) != 15 || len(ids) != 15 || !slices.Equal(s.types(), inJournal) {
-			t.Errorf("told %q with %d IDs, the journal has %q", s.types(), len(ids), inJournal)
+		if len(s.Told) != 15 || len(ids) != 15 || !slices.Equal(s.Types(), inJournal) {
+			t.Errorf("told %q with %d IDs, the journal has %q", s.Types(), len(ids), inJournal)
 		}
 	})
 }
@@ -651,32 +633,32 @@ func TestEventsOfBranchesHaveIDsOfTheirOwn(t *testing.T) {
 // spec: R-29
 func TestEventsThatWereNotTakenWaitForAnEngineThatHasASubscriber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s subscriber
-		s.do = func(context.Context, int, perdure.Event) error { return errors.New("not now") }
+		var s world.Subscriber
+		s.Do = func(context.Context, int, perdure.Event) error { return errors.New("not now") }
 		ended := 0
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 			return perdure.Step(ctx, "one", emits(nil, "a"))
 		}, perdure.OnSuccess(func(context.Context, perdure.Ended) error { ended++; return nil }))
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
-		w.opts.Build, w.opts.Publisher = "test", perdure.PublisherFunc(s.take)
-		w.begin()
-		if _, _, err := result(w, wf, 0); err != nil {
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
+		w.Options.Build, w.Options.Publisher = "test", perdure.PublisherFunc(s.Take)
+		w.Begin()
+		if _, _, err := world.Result(w, wf, 0); err != nil {
 			t.Fatal(err)
 		}
-		w.end()
-		w.opts.Publisher = nil
-		w.begin()
+		w.End()
+		w.Options.Publisher = nil
+		w.Begin()
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if ended != 1 {
 			t.Errorf("without a subscriber the listener was called %d times", ended)
 		}
-		w.end()
-		s.told, s.do, w.opts.Publisher = nil, nil, perdure.PublisherFunc(s.take)
-		w.begin()
-		defer w.end()
+		w.End()
+		s.Told, s.Do, w.Options.Publisher = nil, nil, perdure.PublisherFunc(s.Take)
+		w.Begin()
+		defer w.End()
 		time.Sleep(time.Minute)
-		if got := s.types(); !slices.Equal(got, []string{"a"}) {
+		if got := s.Types(); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("the third engine was told %q", got)
 		}
 	})
@@ -686,20 +668,22 @@ func TestEventsThatWereNotTakenWaitForAnEngineThatHasASubscriber(t *testing.T) {
 func TestNobodyIsOwedTheEndOfARunOfAnUnknownWorkflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		w := newWorld(t)
-		defer w.end()
-		stop, err := w.eng.Listen(perdure.Listener{Call: func(context.Context, perdure.Ended) error { return nil }})
+		w := world.New(t)
+		defer w.End()
+		stop, err := w.Engine.Listen(perdure.Listener{Call: func(context.Context, perdure.Ended) error {
+			return nil
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer stop()
-		if _, err := w.eng.Start(ctx, "unknown", []byte("0"), perdure.ID("x")); err != nil {
+		if _, err := w.Engine.Start(ctx, "unknown", []byte("0"), perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.eng.Cancel(ctx, "x", "nobody knows it"); err != nil {
+		if err := w.Engine.Cancel(ctx, "x", "nobody knows it"); err != nil {
 			t.Fatal(err)
 		}
-		if info, err := w.db.Info(ctx); err != nil || info.Owed != 0 {
+		if info, err := w.DB.Info(ctx); err != nil || info.Owed != 0 {
 			t.Errorf("%d entries are owed, %v", info.Owed, err)
 		}
 	})
@@ -711,8 +695,8 @@ func TestNobodyIsOwedTheEndOfARunOfAnUnknownWorkflow(t *testing.T) {
 // spec: F-10
 func TestWorkflowCodeEmits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s subscriber
-		s.do = func(_ context.Context, n int, _ perdure.Event) error {
+		var s world.Subscriber
+		s.Do = func(_ context.Context, n int, _ perdure.Event) error {
 			if n == 1 {
 				return errors.New("not now")
 			}
@@ -729,17 +713,17 @@ func TestWorkflowCodeEmits(t *testing.T) {
 			}
 			return "", perdure.Sleep(ctx, time.Hour)
 		})
-		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take), Linger: -1}, wf)
-		defer func() { w.end() }()
-		start(w, wf, 0, perdure.ID("x"))
+		w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take), Linger: -1}, wf)
+		defer func() { w.End() }()
+		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 		time.Sleep(time.Minute)
-		w.crash()
-		if _, err := outcomeOf(w, wf, "x"); err != nil {
+		w.Crash()
+		if _, err := world.OutcomeOf(w, wf, "x"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		ids := map[string]int{}
-		for _, e := range s.told {
+		for _, e := range s.Told {
 			ids[e.ID]++
 			want := perdure.Event{
 				ID: e.ID, Type: "order.seen", RunID: e.RunID, WorkflowID: "x", Workflow: "w", Step: "debit", At: e.At, Data: e.Data,
@@ -749,8 +733,8 @@ func TestWorkflowCodeEmits(t *testing.T) {
 				t.Errorf("told %+v", e)
 			}
 		}
-		if len(ids) != 2 || len(s.told) > 4 {
-			t.Errorf("told %d times of the events %v", len(s.told), ids)
+		if len(ids) != 2 || len(s.Told) > 4 {
+			t.Errorf("told %d times of the events %v", len(s.Told), ids)
 		}
 	})
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A run that is suspended while steps are in flight is SUSPENDED at once; the steps end
@@ -37,7 +39,7 @@ func TestStepsInFlightEndWhenARunIsSuspended(t *testing.T) {
 						mu.Lock()
 						calls[name]++
 						mu.Unlock()
-						pause(ctx, d)
+						world.Pause(ctx, d)
 						return name, ctx.Err()
 					}
 				}
@@ -63,35 +65,35 @@ func TestStepsInFlightEndWhenARunIsSuspended(t *testing.T) {
 					_, err := perdure.Step(ctx, "last", step("last", 10*time.Second))
 					return out, err
 				})
-				w := worldWith(t, perdure.Options{Linger: -1}, wf)
-				defer func() { w.end() }()
+				w := world.With(t, perdure.Options{Linger: -1}, wf)
+				defer func() { w.End() }()
 				began := time.Now()
-				start(w, wf, 0, perdure.ID("x"))
+				world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 				time.Sleep(10 * time.Second)
-				if err := w.eng.Suspend(t.Context(), "x", "let me look"); err != nil {
+				if err := w.Engine.Suspend(t.Context(), "x", "let me look"); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := paid.Send(t.Context(), w.eng, "x", "paid"); err != nil {
+				if _, err := paid.Send(t.Context(), w.Engine, "x", "paid"); err != nil {
 					t.Fatal(err)
 				}
 				isSuspended(t, w)
-				if err := w.eng.Suspend(t.Context(), "x", "again"); err != nil {
+				if err := w.Engine.Suspend(t.Context(), "x", "again"); err != nil {
 					t.Error(err)
 				}
 				time.Sleep(c.resume)
 				isSuspended(t, w)
 				if c.crash {
-					w.crash()
+					w.Crash()
 					time.Sleep(0)
 				}
 				if calls["last"] != 0 {
 					t.Error("code went on while the run was suspended")
 				}
-				if err := w.eng.Resume(t.Context(), "x"); err != nil {
+				if err := w.Engine.Resume(t.Context(), "x"); err != nil {
 					t.Fatal(err)
 				}
-				codeIs(t, w.eng.Resume(t.Context(), "x"), journal.CodeWrongState)
-				out, err := outcomeOf(w, wf, "x")
+				world.CodeIs(t, w.Engine.Resume(t.Context(), "x"), journal.CodeWrongState)
+				out, err := world.OutcomeOf(w, wf, "x")
 				if slices.Sort(out); err != nil || !slices.Equal(out, []string{"long", "paid", "short", "slept"}) {
 					t.Errorf("%v, %v", out, err)
 				}
@@ -106,9 +108,9 @@ func TestStepsInFlightEndWhenARunIsSuspended(t *testing.T) {
 	}
 }
 
-func isSuspended(t *testing.T, w *world) {
+func isSuspended(t *testing.T, w *world.World) {
 	t.Helper()
-	d, err := w.eng.Describe(t.Context(), "x")
+	d, err := w.Engine.Describe(t.Context(), "x")
 	if err != nil || d.Head.Status != journal.Suspended || d.State.Status != journal.Suspended {
 		t.Errorf("it is %v, and by its journal %v; %v", d.Head.Status, d.State.Status, err)
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 var update = flag.Bool("update", false, "write golden journals that are missing; those that are there are kept for ever")
@@ -29,7 +31,7 @@ func golden(ctx context.Context, in string) (string, error) {
 	}
 	give := func(s string, d time.Duration) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) {
-			_, err := work(s, d, nil)(ctx)
+			_, err := world.Work(s, d, nil)(ctx)
 			return s, err
 		}
 	}
@@ -133,15 +135,15 @@ func writeGolden(t *testing.T, wf *perdure.Workflow[string, string], file string
 		return
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, wf)
-		defer w.end()
-		run, out, err := result(w, wf, "in")
+		w := world.New(t, wf)
+		defer w.End()
+		run, out, err := world.Result(w, wf, "in")
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Log(out)
 		var b bytes.Buffer
-		if err := journal.Write(&b, w.history(run.ID())); err != nil {
+		if err := journal.Write(&b, w.History(run.ID())); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {

@@ -13,15 +13,9 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
-)
 
-// seeded gives a source of random numbers that a failed test can be repeated with.
-func seeded(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
+	"github.com/perdure/perdure/internal/enginetest/world"
+)
 
 // randomGraph gives nodes that follow only what is earlier in a hidden order, declared
 // in another one.
@@ -80,7 +74,7 @@ func modelLayers(g perdure.Graph) [][]string {
 
 // spec: F-2
 func TestANodeIsOneLayerAfterTheLongestWayToIt(t *testing.T) {
-	rng := seeded(t)
+	rng := world.Seeded(t)
 	for range 500 {
 		g := randomGraph(rng, 1+rng.IntN(40))
 		if issues := g.Check(); len(issues) > 0 {
@@ -143,7 +137,7 @@ func TestAGraphIsToldAllThatIsWrongWithItAtOnce(t *testing.T) {
 		var got []string
 		for _, i := range g.Check() {
 			got = append(got, i.String())
-			codeIs(t, i.Err, journal.CodeTopology)
+			world.CodeIs(t, i.Err, journal.CodeTopology)
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: the issues are\n%q, want\n%q", c.name, got, c.want)
@@ -159,7 +153,7 @@ func TestAGraphIsToldAllThatIsWrongWithItAtOnce(t *testing.T) {
 //
 // spec: F-2
 func TestEveryCircleIsFoundAndIsOne(t *testing.T) {
-	rng := seeded(t)
+	rng := world.Seeded(t)
 	found := 0
 	for range 1000 {
 		g := randomGraph(rng, 2+rng.IntN(20))
@@ -231,7 +225,7 @@ func acyclic(after map[string][]string) bool {
 //
 // spec: F-2
 func TestLargeGraphsTakeNoMoreThanTheirSize(t *testing.T) {
-	rng := seeded(t)
+	rng := world.Seeded(t)
 	name := func(i int) string { return fmt.Sprint("n", i) }
 	shapes := map[string]func(i, n int) []string{
 		"a chain":    func(i, n int) []string { return []string{name(i - 1)} },
@@ -268,7 +262,7 @@ func TestLargeGraphsTakeNoMoreThanTheirSize(t *testing.T) {
 			}
 			return time.Since(began)
 		}
-		tryThrice(t, func() error {
+		world.TryThrice(t, func() error {
 			small, large := took(1_000, 16), took(16_000, 1)
 			t.Logf("%s: %v for 16 times 1,000 nodes, %v for 16,000", shape, small, large)
 			if large > 8*small {
@@ -277,16 +271,4 @@ func TestLargeGraphsTakeNoMoreThanTheirSize(t *testing.T) {
 			return nil
 		})
 	}
-}
-
-// tryThrice compares how long things take again where others use the machine.
-func tryThrice(t *testing.T, compare func() error) {
-	t.Helper()
-	var err error
-	for range 3 {
-		if err = compare(); err == nil {
-			return
-		}
-	}
-	t.Error(err)
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A meter has what the process had allocated each time that workflow code passed
@@ -91,9 +93,9 @@ func liveTwice(t *testing.T, steps int, nameOf func(int) string) (allocated [2]u
 		})
 	})
 	var calls *storetest.Faulty // counts them
-	w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
-	w.opts.Build = "test"
-	w.wrap = func(below store.Store) store.Store {
+	w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
+	w.Options.Build = "test"
+	w.Wrap = func(below store.Store) store.Store {
 		calls = storetest.NewFaulty(below)
 		return calls
 	}
@@ -109,21 +111,21 @@ func liveTwice(t *testing.T, steps int, nameOf func(int) string) (allocated [2]u
 			t.Errorf("life %d: the store was read %d times", lives, n)
 		}
 	}
-	w.begin()
-	if _, err := w.eng.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
+	w.Begin()
+	if _, err := w.Engine.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Wait()
 	allocated[0] = passed.atEnd()
 	judge(steps + 1)
-	w.crash()
-	defer w.end()
+	w.Crash()
+	defer w.End()
 	synctest.Wait()
 	allocated[1] = passed.atEnd()
 	judge(2)
-	entries := w.history("x")
+	entries := w.History("x")
 	if n := len(entries); lives != 2 || n != steps+3 || entries[n-1].Kind != journal.RunCompleted {
-		t.Errorf("%d lives, %d entries, the last of them %v", lives, n, tail(entries, 2))
+		t.Errorf("%d lives, %d entries, the last of them %v", lives, n, world.Tail(entries, 2))
 	}
 	return allocated
 }
@@ -160,14 +162,16 @@ func TestConditionCostsWhatItReads(t *testing.T) {
 			for n, allocated := range map[int]*uint64{10: &few, 3_000: &many} {
 				synctest.Test(t, func(t *testing.T) {
 					var m meter
-					w := worldWith(t, perdure.Options{}, judged(&m))
-					defer w.end()
-					if _, err := w.eng.Start(context.Background(), "w", fmt.Append(nil, n), perdure.ID("x"), perdure.ModeSync); err != nil {
+					w := world.With(t, perdure.Options{}, judged(&m))
+					defer w.End()
+					if _, err := w.Engine.Start(context.Background(), "w", fmt.Append(nil, n), perdure.ID("x"),
+						perdure.ModeSync); err != nil {
 						t.Fatal(err)
 					}
 					synctest.Wait()
 					if len(m) != conditions {
-						t.Fatalf("%d of %d conditions were asked: %v", len(m), conditions, tail(w.history("x"), 2))
+						t.Fatalf("%d of %d conditions were asked: %v", len(m), conditions,
+							world.Tail(w.History("x"), 2))
 					}
 					*allocated = m.atEnd()
 				})

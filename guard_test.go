@@ -15,6 +15,8 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store/memory"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A trap is an error some method of which does not return.
@@ -195,7 +197,9 @@ func TestCodeThatDoesNotReturnEndsNothingElse(t *testing.T) {
 			t.Run(where+"/"+how, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					def, opts := made()
-					other := perdure.Define("other", func(ctx context.Context, _ int) (int, error) { return 7, plain(ctx, "s") })
+					other := perdure.Define("other", func(ctx context.Context, _ int) (int, error) {
+						return 7, world.PlainStep(ctx, "s")
+					})
 					opts.Build = "test"
 					db := memory.New()
 					for range 2 {
@@ -248,9 +252,9 @@ func TestGoexitInWorkflowCode(t *testing.T) {
 			}
 			return n, nil
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		if _, out, err := result(w, wf, 0); out != 2 || err != nil {
+		w := world.New(t, wf)
+		defer w.End()
+		if _, out, err := world.Result(w, wf, 0); out != 2 || err != nil {
 			t.Fatal(out, err)
 		}
 	})

@@ -13,6 +13,8 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A step that waited for its next attempt when its engine died gets its record when the run ends.
@@ -21,21 +23,22 @@ import (
 func TestReplayedBackOffGetsItsRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			return perdure.Step(ctx, "s", work("s", 0, errOdd), perdure.Retry{Attempts: 5, First: time.Hour})
+			return perdure.Step(ctx, "s", world.Work("s", 0, world.ErrOdd),
+				perdure.Retry{Attempts: 5, First: time.Hour})
 		})
-		w := newWorld(t, wf)
-		defer func() { w.end() }()
-		run, err := wf.Start(context.Background(), w.eng, 0)
+		w := world.New(t, wf)
+		defer func() { w.End() }()
+		run, err := wf.Start(context.Background(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		w.crash()
+		w.Crash()
 		synctest.Wait()
-		if err := w.eng.Cancel(context.Background(), run.ID(), "no"); err != nil {
+		if err := w.Engine.Cancel(context.Background(), run.ID(), "no"); err != nil {
 			t.Fatal(err)
 		}
-		t.Log(tail(w.history(run.ID()), 10))
+		t.Log(world.Tail(w.History(run.ID()), 10))
 	})
 }
 
@@ -47,28 +50,31 @@ func TestReplayedBackOffEndsWithItsBranch(t *testing.T) {
 		var calls atomic.Int32
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			b := perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
-				return perdure.Step(ctx, "s", func(context.Context) (int, error) { calls.Add(1); return 0, errOdd }, perdure.Retry{Attempts: 5, First: time.Hour, Cap: 10 * time.Hour})
+				return perdure.Step(ctx, "s", func(context.Context) (int, error) {
+					calls.Add(1)
+					return 0, world.ErrOdd
+				}, perdure.Retry{Attempts: 5, First: time.Hour, Cap: 10 * time.Hour})
 			})
-			perdure.Step(ctx, "wait", work("w", 30*time.Minute, nil))
+			perdure.Step(ctx, "wait", world.Work("w", 30*time.Minute, nil))
 			b.Cancel(ctx, "no")
-			return perdure.Step(ctx, "wait2", work("w", 30*time.Hour, nil))
+			return perdure.Step(ctx, "wait2", world.Work("w", 30*time.Hour, nil))
 		})
-		w := newWorld(t, wf)
-		defer func() { w.end() }()
-		run, err := wf.Start(context.Background(), w.eng, 0)
+		w := world.New(t, wf)
+		defer func() { w.End() }()
+		run, err := wf.Start(context.Background(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		w.crash()
+		w.Crash()
 		ctx := context.Background()
 		run.Result(ctx)
-		r2, _ := wf.Get(ctx, w.eng, run.ID())
+		r2, _ := wf.Get(ctx, w.Engine, run.ID())
 		_, err = r2.Result(ctx)
 		if calls.Load() != 1 {
 			t.Errorf("%v: the step of the cancelled branch was called %d times", err, calls.Load())
 		}
-		t.Log(tail(w.history(run.ID()), 20))
+		t.Log(world.Tail(w.History(run.ID()), 20))
 	})
 }
 
@@ -84,25 +90,25 @@ func TestCheckpointIsARecordOfAStart(t *testing.T) {
 				return 1, nil
 			})
 		}, perdure.Timeout(time.Minute))
-		w := newWorld(t, wf)
-		defer func() { w.end() }()
-		run, err := wf.Start(context.Background(), w.eng, 0)
+		w := world.New(t, wf)
+		defer func() { w.End() }()
+		run, err := wf.Start(context.Background(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		w.kill()
+		w.Kill()
 		time.Sleep(time.Hour)
-		w.begin()
+		w.Begin()
 		synctest.Wait()
-		es := w.history(run.ID())
-		d, _ := w.eng.Describe(context.Background(), run.ID())
+		es := w.History(run.ID())
+		d, _ := w.Engine.Describe(context.Background(), run.ID())
 		ok := false
 		for _, e := range es {
 			ok = ok || e.Kind == journal.StepCancelled
 		}
 		if !ok {
-			t.Errorf("%v %+v", tail(es, 10), d.State.Steps)
+			t.Errorf("%v %+v", world.Tail(es, 10), d.State.Steps)
 		}
 	})
 }
@@ -113,21 +119,23 @@ func TestCheckpointIsARecordOfAStart(t *testing.T) {
 func TestStepThatParksItsRunIsNotAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			return perdure.Step(ctx, "s", func(ctx context.Context) (int, error) { return 0, perdure.Parking(errOdd) })
+			return perdure.Step(ctx, "s", func(ctx context.Context) (int, error) {
+				return 0, perdure.Parking(world.ErrOdd)
+			})
 		})
-		w := newWorld(t, wf)
-		run, err := wf.Start(context.Background(), w.eng, 0)
+		w := world.New(t, wf)
+		run, err := wf.Start(context.Background(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		time.Sleep(time.Hour)
-		d, _ := w.eng.Describe(context.Background(), run.ID())
+		d, _ := w.Engine.Describe(context.Background(), run.ID())
 		if len(d.Abandoned) > 0 {
 			t.Error("abandoned, though its code has returned:", d.Abandoned)
 		}
 		began := time.Now()
-		w.end()
+		w.End()
 		if d := time.Since(began); d > 0 {
 			t.Error("no step is in flight, and the stop took", d)
 		}
@@ -142,24 +150,24 @@ func TestStepThatReturnsWhileItsRunLeavesIsNotAbandoned(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			perdure.Async(ctx, "a", func(context.Context) (int, error) { time.Sleep(time.Second - 5*time.Millisecond); return 1, nil })
 			perdure.Step(ctx, "s", func(context.Context) (int, error) { time.Sleep(time.Second - 10*time.Millisecond); return 1, nil })
-			return 0, perdure.Parking(errOdd)
+			return 0, perdure.Parking(world.ErrOdd)
 		})
-		h := &hook{commit: func(g *store.Group, do func() error) error {
+		h := &world.Hook{OnCommit: func(g *store.Group, do func() error) error {
 			time.Sleep(10 * time.Millisecond)
 			return do()
 		}}
-		w := hooked(t, h, perdure.Options{}, wf)
-		run, err := wf.Start(context.Background(), w.eng, 0)
+		w := world.Hooked(t, h, perdure.Options{}, wf)
+		run, err := wf.Start(context.Background(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		d, _ := w.eng.Describe(context.Background(), run.ID())
+		d, _ := w.Engine.Describe(context.Background(), run.ID())
 		if len(d.Abandoned) > 0 {
 			t.Error("abandoned, though its code has returned:", d.Abandoned)
 		}
 		began := time.Now()
-		w.end()
+		w.End()
 		if d := time.Since(began); d > 0 {
 			t.Error("no step is in flight, and the stop took", d)
 		}
@@ -174,17 +182,17 @@ func TestStepOfACancelledBranchCanBeAwaited(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 			var f *perdure.Future[int]
 			b := perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
-				f = perdure.Async(ctx, "a", work("a", 10*time.Hour, nil))
+				f = perdure.Async(ctx, "a", world.Work("a", 10*time.Hour, nil))
 				return f.Await(ctx)
 			})
-			perdure.Step(ctx, "s", work("s", time.Second, nil))
+			perdure.Step(ctx, "s", world.Work("s", time.Second, nil))
 			b.Cancel(ctx, "no")
 			_, err := f.Await(ctx)
 			return fmt.Sprint(err), nil
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		run, err := wf.Start(context.Background(), w.eng, 0)
+		w := world.New(t, wf)
+		defer w.End()
+		run, err := wf.Start(context.Background(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +200,7 @@ func TestStepOfACancelledBranchCanBeAwaited(t *testing.T) {
 		defer c()
 		out, err := run.Result(ctx)
 		if err != nil {
-			t.Error(out, err, tail(w.history(run.ID()), 10))
+			t.Error(out, err, world.Tail(w.History(run.ID()), 10))
 		}
 	})
 }
@@ -201,24 +209,24 @@ func TestStepOfACancelledBranchCanBeAwaited(t *testing.T) {
 func TestInputThatCannotBeReadParksTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, s string) (int, error) {
-			return perdure.Step(ctx, "s", work("s", time.Hour, nil))
+			return perdure.Step(ctx, "s", world.Work("s", time.Hour, nil))
 		})
-		h := &hook{}
-		w := hooked(t, h, perdure.Options{}, wf)
-		defer func() { w.end() }()
-		run, err := wf.Start(context.Background(), w.eng, strings.Repeat("x", 100_000))
+		h := &world.Hook{}
+		w := world.Hooked(t, h, perdure.Options{}, wf)
+		defer func() { w.End() }()
+		run, err := wf.Start(context.Background(), w.Engine, strings.Repeat("x", 100_000))
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.load = func(n journal.Number, r store.Range) error {
+		h.OnLoad = func(n journal.Number, r store.Range) error {
 			if r.Limit == 1 {
 				return &journal.CorruptError{Run: n, Seq: r.From, Reason: "rotten"}
 			}
 			return nil
 		}
-		w.crash()
+		w.Crash()
 		time.Sleep(1000 * time.Hour)
-		d, err := w.eng.Describe(context.Background(), run.ID())
+		d, err := w.Engine.Describe(context.Background(), run.ID())
 		if d.Head.Status != journal.Suspended {
 			t.Errorf("%v %q %v", d.Head.Status, d.Why, err)
 		}
@@ -233,25 +241,25 @@ func TestResultThatCannotBeReadParksTheRun(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
-			return perdure.Step(ctx, "s", work(s, time.Hour, nil))
+			return perdure.Step(ctx, "s", world.Work(s, time.Hour, nil))
 		})
-		h := &hook{}
-		w := hooked(t, h, perdure.Options{}, wf)
-		defer func() { w.end() }()
-		run, err := wf.Start(context.Background(), w.eng, 0)
+		h := &world.Hook{}
+		w := world.Hooked(t, h, perdure.Options{}, wf)
+		defer func() { w.End() }()
+		run, err := wf.Start(context.Background(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		h.load = func(n journal.Number, r store.Range) error {
+		h.OnLoad = func(n journal.Number, r store.Range) error {
 			if r.Limit == 1 && r.From == 2 {
 				return &journal.CorruptError{Run: n, Seq: r.From, Reason: "rotten"}
 			}
 			return nil
 		}
-		w.crash()
+		w.Crash()
 		time.Sleep(1000 * time.Hour)
-		d, err := w.eng.Describe(context.Background(), run.ID())
+		d, err := w.Engine.Describe(context.Background(), run.ID())
 		if d.Head.Status != journal.Suspended {
 			t.Errorf("%v %q %v", d.Head.Status, d.Why, err)
 		}
@@ -277,13 +285,13 @@ func TestOnceIsNotHeldUpByAnAttemptThatWasGivenUp(t *testing.T) {
 				})
 			}, perdure.Timeout(time.Second))
 		})
-		w := newWorld(t, wf)
-		_, out, err := result(w, wf, 0)
+		w := world.New(t, wf)
+		_, out, err := world.Result(w, wf, 0)
 		if err != nil {
 			t.Error(out, err, "producer called", produced.Load())
 		}
 		close(hang)
-		w.end()
+		w.End()
 	})
 }
 
@@ -297,12 +305,12 @@ func TestLastAttemptIsToldWithAListOfErrors(t *testing.T) {
 			return perdure.Step(ctx, "s", func(ctx context.Context) (int, error) {
 				_, last, _ := perdure.Attempt(ctx)
 				lasts = append(lasts, last)
-				return 0, errOdd
-			}, perdure.Retry{Attempts: 3, On: []error{errOdd}})
+				return 0, world.ErrOdd
+			}, perdure.Retry{Attempts: 3, On: []error{world.ErrOdd}})
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		result(w, wf, 0)
+		w := world.New(t, wf)
+		defer w.End()
+		world.Result(w, wf, 0)
 		if fmt.Sprint(lasts) != "[false false true]" {
 			t.Error(lasts)
 		}
@@ -321,11 +329,11 @@ func TestErrorThatCannotBeCompared(t *testing.T) {
 			}
 			return 0, oddErr{[]int{1}}
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		run, _ := wf.Start(context.Background(), w.eng, 0)
+		w := world.New(t, wf)
+		defer w.End()
+		run, _ := wf.Start(context.Background(), w.Engine, 0)
 		time.Sleep(time.Hour)
-		d, _ := w.eng.Describe(context.Background(), run.ID())
+		d, _ := w.Engine.Describe(context.Background(), run.ID())
 		if d.Head.Status != journal.Failed {
 			t.Error(d.Head.Status, d.Why)
 		}
@@ -338,13 +346,15 @@ func TestErrorThatCannotBeCompared(t *testing.T) {
 func TestStepsRetryAfterFailsItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			return perdure.Step(ctx, "s", func(ctx context.Context) (int, error) { return 0, perdure.RetryAfter(time.Second, errOdd) })
+			return perdure.Step(ctx, "s", func(ctx context.Context) (int, error) {
+				return 0, perdure.RetryAfter(time.Second, world.ErrOdd)
+			})
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		run, _ := wf.Start(context.Background(), w.eng, 0)
+		w := world.New(t, wf)
+		defer w.End()
+		run, _ := wf.Start(context.Background(), w.Engine, 0)
 		time.Sleep(100 * time.Hour)
-		d, _ := w.eng.Describe(context.Background(), run.ID())
+		d, _ := w.Engine.Describe(context.Background(), run.ID())
 		if d.Head.Status != journal.Failed {
 			t.Error(d.Head.Status, d.Why)
 		}
@@ -356,17 +366,20 @@ func TestJitterNeverMakesADelayNegative(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			return perdure.Step(ctx, "s", func(ctx context.Context) (int, error) { calls.Add(1); return 0, errOdd },
+			return perdure.Step(ctx, "s", func(ctx context.Context) (int, error) {
+				calls.Add(1)
+				return 0, world.ErrOdd
+			},
 				perdure.Retry{Attempts: 50, First: math.MaxInt64, Cap: math.MaxInt64, Jitter: 1})
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		run, _ := wf.Start(context.Background(), w.eng, 0)
+		w := world.New(t, wf)
+		defer w.End()
+		run, _ := wf.Start(context.Background(), w.Engine, 0)
 		time.Sleep(time.Hour)
 		if n := calls.Load(); n > 1 {
 			t.Errorf("%d attempts with a delay of centuries", n)
 		}
-		w.crash()
+		w.Crash()
 		time.Sleep(time.Hour)
 		if n := calls.Load(); n > 1 {
 			t.Errorf("%d attempts with a delay of centuries", n)
@@ -380,15 +393,18 @@ func TestLongDelayIsReplayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			return perdure.Step(ctx, "s", func(ctx context.Context) (int, error) { calls.Add(1); return 0, errOdd },
+			return perdure.Step(ctx, "s", func(ctx context.Context) (int, error) {
+				calls.Add(1)
+				return 0, world.ErrOdd
+			},
 				perdure.Retry{Attempts: 50, First: math.MaxInt64, Cap: math.MaxInt64})
 		})
-		w := newWorld(t, wf)
-		defer func() { w.end() }()
-		run, _ := wf.Start(context.Background(), w.eng, 0)
+		w := world.New(t, wf)
+		defer func() { w.End() }()
+		run, _ := wf.Start(context.Background(), w.Engine, 0)
 		time.Sleep(time.Hour)
 		n1 := calls.Load()
-		w.crash()
+		w.Crash()
 		time.Sleep(time.Hour)
 		if n := calls.Load(); n > 1 {
 			t.Errorf("%d then %d attempts with a delay of centuries", n1, n)
@@ -437,22 +453,26 @@ func TestSlowReadDoesNotLendTheTurn(t *testing.T) {
 			}
 			return fmt.Sprint(found), nil
 		})
-		h := &hook{}
-		w := hooked(t, h, perdure.Options{}, wf)
-		defer func() { w.end() }()
-		run, err := wf.Start(context.Background(), w.eng, 0)
+		h := &world.Hook{}
+		w := world.Hooked(t, h, perdure.Options{}, wf)
+		defer func() { w.End() }()
+		run, err := wf.Start(context.Background(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		w.kill()
-		h.load = func(n journal.Number, r store.Range) error { time.Sleep(200 * time.Millisecond); return nil }
-		w.begin()
-		r, _ := wf.Get(context.Background(), w.eng, run.ID())
+		w.Kill()
+		h.OnLoad = func(n journal.Number, r store.Range) error {
+			time.Sleep(200 * time.Millisecond)
+			return nil
+		}
+		w.Begin()
+		r, _ := wf.Get(context.Background(), w.Engine, run.ID())
 		out, err := r.Result(context.Background())
 		time.Sleep(10 * time.Hour)
 		if orders[0] != orders[len(orders)-1] || effects["A"] != 1 || effects["B"] != 1 {
-			t.Errorf("%s %v: live %v, replayed %v; booked %v; d %v", out, err, orders[0], orders[1:], effects, w.seen("turn lent"))
+			t.Errorf("%s %v: live %v, replayed %v; booked %v; d %v", out, err, orders[0], orders[1:],
+				effects, w.Seen("turn lent"))
 		}
 	})
 }
@@ -462,24 +482,24 @@ func TestFutureOfAnotherRunIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f *perdure.Future[int]
 		a := perdure.Define("a", func(ctx context.Context, _ int) (int, error) {
-			f = perdure.Async(ctx, "x", work("x", time.Hour, nil))
+			f = perdure.Async(ctx, "x", world.Work("x", time.Hour, nil))
 			return f.Await(ctx)
 		})
 		b := perdure.Define("b", func(ctx context.Context, _ int) (int, error) {
 			return f.Await(ctx)
 		})
-		w := newWorld(t, a, b)
-		defer w.end()
-		if _, err := a.Start(context.Background(), w.eng, 0); err != nil {
+		w := world.New(t, a, b)
+		defer w.End()
+		if _, err := a.Start(context.Background(), w.Engine, 0); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		run, _ := b.Start(context.Background(), w.eng, 0)
+		run, _ := b.Start(context.Background(), w.Engine, 0)
 		ctx, c := context.WithTimeout(context.Background(), 100*time.Hour)
 		defer c()
 		if _, err := run.Result(ctx); err == nil || strings.Contains(err.Error(), "goes on") {
-			d, _ := w.eng.Describe(context.Background(), run.ID())
-			t.Error("a future of another run:", err, d.Head.Status, tail(w.history(run.ID()), 3))
+			d, _ := w.Engine.Describe(context.Background(), run.ID())
+			t.Error("a future of another run:", err, d.Head.Status, world.Tail(w.History(run.ID()), 3))
 		}
 	})
 }

@@ -11,23 +11,25 @@ import (
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 func TestEngineWithoutASweepAsksTheStoreOnlyWithAReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		month := 30 * 24 * time.Hour
 		wf := perdure.Define("sleeper", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, month) })
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
 		var calls *storetest.Faulty
-		w.wrap = func(s store.Store) store.Store {
+		w.Wrap = func(s store.Store) store.Store {
 			calls = storetest.NewFaulty(s)
 			return calls
 		}
-		w.opts = perdure.Options{Build: "test", Linger: -1, Sweep: -1, CleanUp: -1}
-		w.begin()
-		defer w.end()
+		w.Options = perdure.Options{Build: "test", Linger: -1, Sweep: -1, CleanUp: -1}
+		w.Begin()
+		defer w.End()
 		began := time.Now()
-		run, err := wf.Start(context.Background(), w.eng, 0)
+		run, err := wf.Start(context.Background(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,6 +48,6 @@ func TestEngineWithoutASweepAsksTheStoreOnlyWithAReason(t *testing.T) {
 func TestSweepThatCannotBeIsRefused(t *testing.T) {
 	for _, o := range []perdure.Options{{Sweep: time.Millisecond}, {Sweep: time.Hour}, {Sweep: -1, SweepOnly: true}} {
 		_, err := perdure.New(memory.New(), o)
-		codeIs(t, err, journal.CodeInvalid)
+		world.CodeIs(t, err, journal.CodeInvalid)
 	}
 }

@@ -15,12 +15,14 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // flood posts n messages to a run, as another process would: the payload of the
 // i-th is i.
-func flood(w *world, number journal.Number, n int, name func(i int) string) {
-	w.t.Helper()
+func flood(w *world.World, number journal.Number, n int, name func(i int) string) {
+	w.T.Helper()
 	for i := 0; i < n; {
 		var posts []store.Post
 		for ; i < n && len(posts) < 2000; i++ {
@@ -29,8 +31,8 @@ func flood(w *world, number journal.Number, n int, name func(i int) string) {
 			}})
 		}
 		g := &store.Group{Now: time.Now(), Changes: []store.Change{{Posts: posts}}}
-		if err := w.db.Commit(context.Background(), g); err != nil {
-			w.t.Fatal(err)
+		if err := w.DB.Commit(context.Background(), g); err != nil {
+			w.T.Fatal(err)
 		}
 	}
 }
@@ -99,15 +101,15 @@ func TestLookingIntoTheInboxTakesNothingAndIsTheSameOnReplay(t *testing.T) {
 		{Has: true, All: []int{1}, Latest: 1, Any: true, Inbox: []string{"1:paid=1", "2:other=5"}},
 		{Has: true, All: []int{1, 2}, Latest: 2, Any: true, Inbox: []string{"1:paid=1", "2:other=5", "4:paid=2"}},
 	}
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		for _, crash := range []bool{false, true} {
 			id := fmt.Sprint(crash)
-			begin(w, wf, 0, perdure.ID(id))
+			world.Start(w, wf, 0, perdure.ID(id))
 			next := func() {
 				send(w, perdure.NewSignal[string]("go"), id, "")
 				synctest.Wait()
 				if crash {
-					w.crash()
+					w.Crash()
 					synctest.Wait()
 				}
 				time.Sleep(2 * time.Second)
@@ -120,7 +122,7 @@ func TestLookingIntoTheInboxTakesNothingAndIsTheSameOnReplay(t *testing.T) {
 			next()
 			next()
 			gives(w, wf, id, want)
-			if got := w.unread(id); len(got) != 3 {
+			if got := w.Unread(id); len(got) != 3 {
 				t.Errorf("not taken are %v", got)
 			}
 		}
@@ -130,10 +132,10 @@ func TestLookingIntoTheInboxTakesNothingAndIsTheSameOnReplay(t *testing.T) {
 // spec
 func TestNewRunSeesTheMessagesThatWaitedForIt(t *testing.T) {
 	wf := perdure.Define("w", func(ctx context.Context, _ int) ([]int, error) { return paid.All(ctx) })
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		send(w, paid, "x", 1)
 		send(w, paid, "x", 2)
-		begin(w, wf, 0, perdure.ID("x"))
+		world.Start(w, wf, 0, perdure.ID("x"))
 		gives(w, wf, "x", []int{1, 2})
 	}, wf)
 }
@@ -162,25 +164,25 @@ func TestTakenMessagesAreGoneForWaits(t *testing.T) {
 		left, err := paid.Wait(ctx)
 		return fmt.Sprint(first, second, left), err
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		for _, crash := range []bool{false, true} {
 			id := fmt.Sprint(crash)
-			begin(w, wf, 0, perdure.ID(id))
+			world.Start(w, wf, 0, perdure.ID(id))
 			for i := range 3 {
 				send(w, paid, id, i)
 			}
 			send(w, perdure.NewSignal[string]("go"), id, "")
 			synctest.Wait()
 			if crash {
-				w.crash()
+				w.Crash()
 			}
 			gives(w, wf, id, "[2 1] [] 2")
 		}
 		bg := context.Background()
 		_, err := perdure.Inbox(bg, "paid")
-		codeIs(t, err, journal.CodeMisuse)
+		world.CodeIs(t, err, journal.CodeMisuse)
 		_, err = perdure.Take(bg, 1)
-		codeIs(t, err, journal.CodeMisuse)
+		world.CodeIs(t, err, journal.CodeMisuse)
 	}, wf)
 }
 
@@ -205,10 +207,10 @@ func TestLargeInboxIsTakenAsAWhole(t *testing.T) {
 			}
 		}
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		synctest.Wait()
-		w.kill()
-		c, err := perdure.NewClient(context.Background(), w.db)
+		w.Kill()
+		c, err := perdure.NewClient(context.Background(), w.DB)
 		if err != nil {
 			t.Error(err)
 		}
@@ -218,7 +220,7 @@ func TestLargeInboxIsTakenAsAWhole(t *testing.T) {
 		}
 		number, _ := run.RunID().Number(dbOf(w))
 		flood(w, number, 2500, func(int) string { return "paid" })
-		w.begin()
+		w.Begin()
 		gives(w, wf, "x", 2500)
 	}, wf)
 }
@@ -247,9 +249,9 @@ func TestLookingIntoALargeInboxSeesAllOfIt(t *testing.T) {
 		taken, _, err2 := paid.Latest(ctx)
 		return fmt.Sprint(inCode, "/", inStep, "/", taken), errors.Join(err, err2)
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
-		w.kill()
-		c, err := perdure.NewClient(context.Background(), w.db)
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		w.Kill()
+		c, err := perdure.NewClient(context.Background(), w.DB)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +261,7 @@ func TestLookingIntoALargeInboxSeesAllOfIt(t *testing.T) {
 		}
 		number, _ := run.RunID().Number(dbOf(w))
 		flood(w, number, many, func(int) string { return "paid" })
-		w.begin()
+		w.Begin()
 		gives(w, wf, "x", "true 2500 true 2499 1000/true 2500 true 2499 1000/2498")
 	}, wf)
 }
@@ -287,13 +289,13 @@ func TestOrderHoldsInAnInboxThatIsNotInMemory(t *testing.T) {
 			return nil, err
 		}
 		_, err = paid.Wait(ctx, is(-1), perdure.Within(time.Minute))
-		codeIs(t, err, journal.CodeTimedOut)
+		world.CodeIs(t, err, journal.CodeTimedOut)
 		return append(out, v), nil
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
-		run := begin(w, wf, 0, perdure.ID("x"))
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		run := world.Start(w, wf, 0, perdure.ID("x"))
 		synctest.Wait()
-		w.kill()
+		w.Kill()
 		number, _ := journal.RunID(run.RunID()).Number(dbOf(w))
 		flood(w, number, 5000, func(i int) string {
 			if i < 1100 {
@@ -301,15 +303,15 @@ func TestOrderHoldsInAnInboxThatIsNotInMemory(t *testing.T) {
 			}
 			return "paid"
 		})
-		w.begin()
+		w.Begin()
 		gives(w, wf, "x", []int{4900, 3000, 1100, 2000, 1101, 1103, 1102, 0})
 	}, wf)
 }
 
-func dbOf(w *world) string {
-	info, err := w.db.Info(context.Background())
+func dbOf(w *world.World) string {
+	info, err := w.DB.Info(context.Background())
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return info.Database
 }
@@ -323,21 +325,21 @@ func TestCommandsAreHeardBehindManyMessages(t *testing.T) {
 		d, err := perdure.Park(ctx, "p", "why")
 		return d.Choice, err
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		bg := context.Background()
-		c, err := perdure.NewClient(bg, w.db)
+		c, err := perdure.NewClient(bg, w.DB)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range []string{"decided", "resumed", "cancelled"} {
-			begin(w, wf, 0, perdure.ID(id))
+			world.Start(w, wf, 0, perdure.ID(id))
 			synctest.Wait()
 			if id != "decided" {
-				if err := w.eng.Suspend(bg, id, "later"); err != nil {
+				if err := w.Engine.Suspend(bg, id, "later"); err != nil {
 					t.Fatal(err)
 				}
 			}
-			flood(w, w.describe(id).Head.Number, 2000, func(int) string { return "paid" })
+			flood(w, w.Describe(id).Head.Number, 2000, func(int) string { return "paid" })
 		}
 		if err := c.Resume(bg, "resumed"); err != nil {
 			t.Fatal(err)
@@ -434,26 +436,26 @@ func TestManySignalsToOneRun(t *testing.T) {
 		return next, perdure.ContinueAsNew(ctx, next)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, wf)
-		defer func() { w.end() }()
-		run := begin(w, wf, 0, perdure.ID("x"))
+		w := world.New(t, wf)
+		defer func() { w.End() }()
+		run := world.Start(w, wf, 0, perdure.ID("x"))
 		synctest.Wait()
-		w.kill()
+		w.Kill()
 		number, _ := run.RunID().Number(dbOf(w))
 		flood(w, number, n, func(int) string { return "paid" })
 		g := &given{left: map[int64]bool{}}
-		w.wrap = func(s store.Store) store.Store { g.Store = s; return g }
-		w.begin()
+		w.Wrap = func(s store.Store) store.Store { g.Store = s; return g }
+		w.Begin()
 		ctx, cancel := context.WithTimeout(context.Background(), 24*time.Hour)
 		defer cancel()
-		last, err := wf.Get(ctx, w.eng, string(run.RunID()))
+		last, err := wf.Get(ctx, w.Engine, string(run.RunID()))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if out, err := last.Result(ctx); err != nil || out != n {
 			t.Errorf("%d, %v", out, err)
 		}
-		if got := w.unread("x"); len(got) != 0 {
+		if got := w.Unread("x"); len(got) != 0 {
 			t.Errorf("not taken are %v", got)
 		}
 		if g.peak > 2*1024 {
@@ -504,29 +506,29 @@ func TestMessagesThatCameWithAnAnswerAreTakenOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var far *perdure.Client
 				var came, late atomic.Bool
-				h := &hook{}
-				h.load = func(_ journal.Number, r store.Range) error {
+				h := &world.Hook{}
+				h.OnLoad = func(_ journal.Number, r store.Range) error {
 					if !r.Inbox || came.Swap(true) {
 						return nil
 					}
 					defer time.Sleep(1500 * time.Millisecond) // a claim comes first
 					return c.post(far)
 				}
-				h.claim = func(_ store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+				h.OnClaim = func(_ store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
 					got, err := do()
 					if came.Load() && !late.Swap(true) {
 						time.Sleep(3 * time.Second)
 					}
 					return got, err
 				}
-				w := hooked(t, h, perdure.Options{Sweep: time.Second, Linger: time.Hour}, wf)
-				defer func() { w.end() }()
+				w := world.Hooked(t, h, perdure.Options{Sweep: time.Second, Linger: time.Hour}, wf)
+				defer func() { w.End() }()
 				var err error
-				if far, err = perdure.NewClient(bg, w.db); err != nil {
+				if far, err = perdure.NewClient(bg, w.DB); err != nil {
 					t.Fatal(err)
 				}
 				send(w, paid, "x", 1)
-				begin(w, wf, c.take, perdure.ID("x"))
+				world.Start(w, wf, c.take, perdure.ID("x"))
 				time.Sleep(5 * time.Minute)
 				if name == "a suspension" {
 					statusIs(w, "x", journal.Suspended)
@@ -535,7 +537,7 @@ func TestMessagesThatCameWithAnAnswerAreTakenOnce(t *testing.T) {
 					}
 				}
 				gives(w, wf, "x", c.want)
-				if !came.Load() || len(w.seen(observe.RunParked)) != len(w.seen(observe.RunResumed)) {
+				if !came.Load() || len(w.Seen(observe.RunParked)) != len(w.Seen(observe.RunResumed)) {
 					t.Error("nothing came, or the run was parked")
 				}
 			})
@@ -573,12 +575,12 @@ func TestManyWaitsInOneRun(t *testing.T) {
 	for of := range waits {
 		t.Run(of, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, wf, child)
-				defer w.end()
-				begin(w, wf, of, perdure.ID(of))
+				w := world.New(t, wf, child)
+				defer w.End()
+				world.Start(w, wf, of, perdure.ID(of))
 				synctest.Wait()
 				if of == "waits" {
-					flood(w, w.describe(of).Head.Number, many, func(int) string { return "paid" })
+					flood(w, w.Describe(of).Head.Number, many, func(int) string { return "paid" })
 				}
 				gives(w, wf, of, many)
 			})

@@ -25,6 +25,8 @@ import (
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/sqlite"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // The variables that make the test binary an engine whose writes fail, or whose
@@ -132,7 +134,8 @@ func (w *witness) hear(run string, kind journal.Kind, step string) {
 	entries, err := w.eng.History(context.Background(), run, 0, 0)
 	there := slices.ContainsFunc(entries, func(e journal.Entry) bool { return e.Kind == kind && e.Op.Name == step })
 	if !there {
-		w.blame(errors.Join(fmt.Errorf("run %s: %v %s was told and is not durable: %v", run, kind, step, tail(entries, 9)), err))
+		w.blame(errors.Join(fmt.Errorf("run %s: %v %s was told and is not durable: %v", run, kind, step,
+			world.Tail(entries, 9)), err))
 	}
 }
 
@@ -239,7 +242,7 @@ func judge(path string, started []string) error {
 		if err != nil {
 			return err
 		}
-		bad := audit(d, entries)
+		bad := world.Audit(d, entries)
 		if n := len(d.State.Steps); d.Head.Status != journal.Completed || n != inOrder+1 {
 			bad = append(bad, fmt.Sprintf("it is %v after %d steps", d.Head.Status, n))
 		}

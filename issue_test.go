@@ -17,6 +17,8 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store/memory"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // An errTooOften is what a pattern calls an issue of its own.
@@ -82,7 +84,7 @@ func TestErrorsRefuseADefinitionWarningsAndRemarksAreTold(t *testing.T) {
 		},
 	} {
 		eng, told := advised(t, perdure.Options{FailOnWarning: c.strict})
-		err := eng.Register(perdure.Define("w", nothing, append(c.opts, perdure.PatternSaga)...))
+		err := eng.Register(perdure.Define("w", world.Nothing, append(c.opts, perdure.PatternSaga)...))
 		var refused *perdure.DefinitionError
 		if is := errors.As(err, &refused); is != (c.issues != nil) || !is && err != nil {
 			t.Errorf("%s: registered with %v", c.name, err)
@@ -94,7 +96,7 @@ func TestErrorsRefuseADefinitionWarningsAndRemarksAreTold(t *testing.T) {
 			if refused.Workflow != "w" || len(refused.Issues) != len(c.issues) {
 				t.Errorf("%s: the error is %+v", c.name, refused)
 			}
-			codeIs(t, err, journal.CodeInvalid)
+			world.CodeIs(t, err, journal.CodeInvalid)
 			if journal.CodeOf(err) != journal.CodeInvalid {
 				t.Errorf("%s: the code is %v", c.name, journal.CodeOf(err))
 			}
@@ -126,7 +128,7 @@ func TestErrorsRefuseADefinitionWarningsAndRemarksAreTold(t *testing.T) {
 // spec: F-8
 func TestADeclarationIsLookedAtOnce(t *testing.T) {
 	calls := 0
-	w := perdure.Define("w", nothing, perdure.Declared(func() (perdure.About, []perdure.Issue) {
+	w := perdure.Define("w", world.Nothing, perdure.Declared(func() (perdure.About, []perdure.Issue) {
 		calls++
 		return perdure.About{}, []perdure.Issue{{Severity: perdure.IssueInfo, Message: "seen"}}
 	}))
@@ -140,7 +142,7 @@ func TestADeclarationIsLookedAtOnce(t *testing.T) {
 		all.Go(func() { _ = eng.Register(w) }) // of three with one engine two give an error
 	}
 	all.Wait()
-	codeIs(t, one.Register(w), journal.CodeDuplicate)
+	world.CodeIs(t, one.Register(w), journal.CodeDuplicate)
 	if calls != 1 || len(told()) != 1 || len(also()) != 1 || len(two.Workflows()) != 1 {
 		t.Errorf("it was looked at %d times, and told %d and %d times", calls, len(told()), len(also()))
 	}
@@ -165,7 +167,7 @@ func TestADeclarationGoesBeforeWhatIsSaidBesideIt(t *testing.T) {
 	} {
 		for _, opts := range [][]perdure.WorkflowOption{{c.beside, declaring(c.declared)}, {declaring(c.declared), c.beside}} {
 			eng, _ := advised(t, perdure.Options{})
-			if err := eng.Register(perdure.Define("w", nothing, opts...)); err != nil {
+			if err := eng.Register(perdure.Define("w", world.Nothing, opts...)); err != nil {
 				t.Fatal(err)
 			}
 			if got := eng.Workflows()[0].About; !reflect.DeepEqual(got, c.want) {
@@ -178,16 +180,18 @@ func TestADeclarationGoesBeforeWhatIsSaidBesideIt(t *testing.T) {
 // spec: F-1
 func TestRunsHaveThePatternOfTheirWorkflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		saga := perdure.Define("saga", nothing, perdure.PatternSaga)
-		tcc := perdure.Define("tcc", nothing, perdure.PatternTCC)
-		code := perdure.Define("code", nothing, perdure.PatternWorkflow)
+		saga := perdure.Define("saga", world.Nothing, perdure.PatternSaga)
+		tcc := perdure.Define("tcc", world.Nothing, perdure.PatternTCC)
+		code := perdure.Define("code", world.Nothing, perdure.PatternWorkflow)
 		knock := perdure.NewSignal[int]("knock")
-		w := worldWith(t, perdure.Options{}, saga, tcc, code, perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
+		w := world.With(t, perdure.Options{}, saga, tcc, code, perdure.Define("parent", func(
+			ctx context.Context, _ int,
+		) (int, error) {
 			return saga.Child(ctx, 0, perdure.ID("child")).Await(ctx)
 		}))
-		defer w.end()
+		defer w.End()
 		ctx := t.Context()
-		client, err := perdure.NewClient(ctx, w.store)
+		client, err := perdure.NewClient(ctx, w.Store)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,26 +201,26 @@ func TestRunsHaveThePatternOfTheirWorkflow(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		begin(saga.Start(ctx, w.eng, 0, perdure.ID("typed")))
-		begin(w.eng.Start(ctx, "tcc", []byte("0"), perdure.ID("named")))
+		begin(saga.Start(ctx, w.Engine, 0, perdure.ID("typed")))
+		begin(w.Engine.Start(ctx, "tcc", []byte("0"), perdure.ID("named")))
 		begin(tcc.Start(ctx, client, 0, perdure.ID("client")))
-		begin(perdure.SendWithStart(ctx, w.eng, knock, 1, tcc, 0, perdure.ID("signal")))
-		begin(w.eng.Start(ctx, "parent", []byte("0"), perdure.ID("parent")))
-		begin(code.Start(ctx, w.eng, 0, perdure.ID("code")))
+		begin(perdure.SendWithStart(ctx, w.Engine, knock, 1, tcc, 0, perdure.ID("signal")))
+		begin(w.Engine.Start(ctx, "parent", []byte("0"), perdure.ID("parent")))
+		begin(code.Start(ctx, w.Engine, 0, perdure.ID("code")))
 		synctest.Wait() // the parent has a child then
 		for id, want := range map[string]journal.Pattern{
 			"typed": journal.PatternSaga, "named": journal.PatternTCC, "client": journal.PatternTCC, "signal": journal.PatternTCC,
 			"parent": journal.PatternWorkflow, "child": journal.PatternSaga, "code": journal.PatternWorkflow,
 		} {
-			run, err := w.eng.Get(ctx, id)
+			run, err := w.Engine.Get(ctx, id)
 			if err == nil {
 				_, err = run.Result(ctx)
 			}
-			if d := w.describe(id); err != nil || d.Head.Pattern != want || d.State.Pattern != want {
+			if d := w.Describe(id); err != nil || d.Head.Pattern != want || d.State.Pattern != want {
 				t.Errorf("run %s is a %v, and %v, want %v; %v", id, d.Head.Pattern, d.State.Pattern, want, err)
 			}
 		}
-		for _, n := range w.seen(observe.RunEnded) {
+		for _, n := range w.Seen(observe.RunEnded) {
 			if (n.Pattern == "SAGA") != (n.Workflow == "saga") || (n.Pattern == "TCC") != (n.Workflow == "tcc") {
 				t.Errorf("told %+v", n)
 			}
@@ -226,13 +230,13 @@ func TestRunsHaveThePatternOfTheirWorkflow(t *testing.T) {
 
 func TestWhatIsNoDefinitionIsRefused(t *testing.T) {
 	for says, w := range map[string]perdure.Definition{
-		"there is no pattern Pattern(9)": perdure.Define("w", nothing, perdure.Pattern(9)),
-		"a declaration needs a function": perdure.Define("w", nothing, perdure.Declared(nil)),
+		"there is no pattern Pattern(9)": perdure.Define("w", world.Nothing, perdure.Pattern(9)),
+		"a declaration needs a function": perdure.Define("w", world.Nothing, perdure.Declared(nil)),
 		"made by Define":                 new(perdure.Workflow[int, int]),
 	} {
 		eng, _ := advised(t, perdure.Options{})
 		err := eng.Register(w)
-		codeIs(t, err, journal.CodeInvalid)
+		world.CodeIs(t, err, journal.CodeInvalid)
 		if err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("%v does not say %q", err, says)
 		}
@@ -266,7 +270,8 @@ func TestOddTimesOfAWorkflowAreWarnings(t *testing.T) {
 		{perdure.Replays{First: -1}, []string{"WARNING: replays: a delay of -1ns"}},
 	} {
 		eng, told := advised(t, perdure.Options{})
-		if err := eng.Register(perdure.Define("w", nothing, c.opt), perdure.Define("declared", nothing, c.opt, declaring(perdure.About{}))); err != nil {
+		if err := eng.Register(perdure.Define("w", world.Nothing, c.opt),
+			perdure.Define("declared", world.Nothing, c.opt, declaring(perdure.About{}))); err != nil {
 			t.Errorf("%#v: %v", c.opt, err)
 		}
 		for _, name := range []string{"w", "declared"} {
@@ -289,15 +294,17 @@ func TestOddTimesOfAWorkflowAreWarnings(t *testing.T) {
 // spec: F-8
 func TestWhatAnOptionReplacesIsNotOdd(t *testing.T) {
 	eng, told := advised(t, perdure.Options{})
-	if err := eng.Register(perdure.Define("w", nothing, perdure.Timeout(-1), perdure.Timeout(1), perdure.Retry{Factor: 0.5}, perdure.NoRetry)); err != nil || len(told()) != 0 {
+	if err := eng.Register(perdure.Define("w", world.Nothing, perdure.Timeout(-1), perdure.Timeout(1),
+		perdure.Retry{Factor: 0.5}, perdure.NoRetry)); err != nil || len(told()) != 0 {
 		t.Errorf("%v, and told %v", err, told())
 	}
-	err := eng.Register(perdure.Define("x", nothing, perdure.Timeout(-1), perdure.Retry{Factor: 0.5}, declaring(perdure.About{}, perdure.Issue{Message: "more"})))
+	err := eng.Register(perdure.Define("x", world.Nothing, perdure.Timeout(-1),
+		perdure.Retry{Factor: 0.5}, declaring(perdure.About{}, perdure.Issue{Message: "more"})))
 	var refused *perdure.DefinitionError
 	if !errors.As(err, &refused) || len(refused.Issues) != 3 {
 		t.Errorf("registered: %v", err)
 	}
-	codeIs(t, err, journal.CodeInvalid)
+	world.CodeIs(t, err, journal.CodeInvalid)
 }
 
 // A negative timeout is none, and a negative number of attempts is one attempt.
@@ -315,9 +322,9 @@ func TestWhatIsNegativeIsNone(t *testing.T) {
 				return 0, errors.New("broken")
 			})
 		}, perdure.Timeout(-1), perdure.Retry{Attempts: -1})
-		w := newWorld(t, wf)
-		defer w.end()
-		run, err := wf.Start(t.Context(), w.eng, 0)
+		w := world.New(t, wf)
+		defer w.End()
+		run, err := wf.Start(t.Context(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,8 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/sqlite"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // workerDir names the directory of a worker process; the test binary is one
@@ -103,7 +105,7 @@ func workUntilKilled(dir string) error {
 		if _, err := ledger.WriteString(line); err != nil {
 			return err
 		}
-		_, err := work(what, time.Duration(rand.IntN(int(2*time.Millisecond))), nil)(ctx)
+		_, err := world.Work(what, time.Duration(rand.IntN(int(2*time.Millisecond))), nil)(ctx)
 		return err
 	})
 	if err := eng.Register(wf); err != nil {
@@ -275,7 +277,7 @@ func judgeRuns(t *testing.T, dir string, acknowledged []string, calls map[string
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, bad := range audit(d, entries) {
+		for _, bad := range world.Audit(d, entries) {
 			t.Errorf("run %s: %s", id, bad)
 		}
 		booked := map[string]int{}

@@ -15,6 +15,8 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // Branches that hand items on through channels block one after the other.
@@ -53,9 +55,9 @@ func TestTurnIsLentByEachHolderThatBlocks(t *testing.T) {
 			close(first)
 			return last.Await(ctx)
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		run, err := wf.Start(context.Background(), w.eng, 0)
+		w := world.New(t, wf)
+		defer w.End()
+		run, err := wf.Start(context.Background(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,10 +66,10 @@ func TestTurnIsLentByEachHolderThatBlocks(t *testing.T) {
 		if out, err := run.Result(ctx); out != 3+3*4 || err != nil {
 			t.Fatal(out, err)
 		}
-		if n := w.seen(observe.TurnLent); len(n) != 1 {
+		if n := w.Seen(observe.TurnLent); len(n) != 1 {
 			t.Errorf("told: %+v", n)
 		}
-		w.history(run.ID())
+		w.History(run.ID())
 	})
 }
 
@@ -81,7 +83,7 @@ func TestTurnIsLentByBranchesThatWaitForAMutex(t *testing.T) {
 			bs = append(bs, perdure.Go(ctx, fmt.Sprint("b", i), func(ctx context.Context) (int, error) {
 				mu.Lock()
 				defer mu.Unlock()
-				return perdure.Step(ctx, "s", work("s", 10*time.Millisecond, nil))
+				return perdure.Step(ctx, "s", world.Work("s", 10*time.Millisecond, nil))
 			}))
 		}
 		for _, b := range bs {
@@ -92,9 +94,9 @@ func TestTurnIsLentByBranchesThatWaitForAMutex(t *testing.T) {
 		}
 		return sum, nil
 	})
-	w := newWorld(t, wf)
-	defer w.end()
-	run, err := wf.Start(context.Background(), w.eng, 0)
+	w := world.New(t, wf)
+	defer w.End()
+	run, err := wf.Start(context.Background(), w.Engine, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,14 +126,14 @@ func TestATimerIsCancelledThatBlockedCodeHasNotComeTo(t *testing.T) {
 			_, err = perdure.Timer(in, "limit", time.Hour).Await(in)
 			return string(journal.CodeOf(err)), nil
 		})
-		w := newWorld(t, wf)
-		defer func() { w.end() }()
-		if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x")); err != nil {
+		w := world.New(t, wf)
+		defer func() { w.End() }()
+		if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		w.kill()
-		client, err := perdure.NewClient(t.Context(), w.db)
+		w.Kill()
+		client, err := perdure.NewClient(t.Context(), w.DB)
 		if err == nil {
 			err = client.CancelTimer(t.Context(), "x", "in/limit", "early")
 		}
@@ -140,16 +142,17 @@ func TestATimerIsCancelledThatBlockedCodeHasNotComeTo(t *testing.T) {
 		}
 		began := time.Now()
 		blocks = make(chan struct{})
-		w.begin()
+		w.Begin()
 		time.Sleep(10 * time.Minute)
 		close(blocks)
-		if out, err := outcomeOf(w, wf, "x"); out != string(perdure.CodeCancelled) || err != nil || time.Since(began) > 15*time.Minute {
+		if out, err := world.OutcomeOf(w, wf, "x"); out != string(perdure.CodeCancelled) || err != nil ||
+			time.Since(began) > 15*time.Minute {
 			t.Errorf("it gives %q, %v after %v", out, err, time.Since(began))
 		}
-		if n := w.seen(observe.TurnLent); len(n) != 1 {
+		if n := w.Seen(observe.TurnLent); len(n) != 1 {
 			t.Errorf("told: %+v", n)
 		}
-		if d := w.describe("x"); len(d.Unread) > 0 {
+		if d := w.Describe("x"); len(d.Unread) > 0 {
 			t.Errorf("unread: %v", d.Unread)
 		}
 	})
@@ -158,25 +161,25 @@ func TestATimerIsCancelledThatBlockedCodeHasNotComeTo(t *testing.T) {
 // A client's call in workflow code is no durable operation: who waits in one blocks.
 func TestTurnIsLentWhereWorkflowCodeWaitsForAnotherRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var w *world
+		var w *world.World
 		go1 := perdure.NewSignal[int]("go")
 		other := perdure.Define("other", func(ctx context.Context, _ int) (int, error) { return go1.Wait(ctx) })
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			run, err := other.Start(context.Background(), w.engine(), 0, perdure.ID("other"))
+			run, err := other.Start(context.Background(), w.Current(), 0, perdure.ID("other"))
 			if err != nil {
 				return 0, err
 			}
 			perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
 				return perdure.Step(ctx, "send", func(ctx context.Context) (int, error) {
-					_, err := go1.Send(ctx, w.engine(), "other", 7)
+					_, err := go1.Send(ctx, w.Current(), "other", 7)
 					return 0, err
 				})
 			})
 			return run.Result(context.Background())
 		})
-		w = newWorld(t, wf, other)
-		defer w.end()
-		if _, out, err := result(w, wf, 0); out != 7 || err != nil {
+		w = world.New(t, wf, other)
+		defer w.End()
+		if _, out, err := world.Result(w, wf, 0); out != 7 || err != nil {
 			t.Error(out, err)
 		}
 	})
@@ -202,16 +205,16 @@ func TestTurnOfAHolderThatComputesIsKept(t *testing.T) {
 		}
 		return strings.Join(order, ""), nil
 	})
-	w := newWorld(t, wf)
-	defer w.end()
-	run, err := wf.Start(context.Background(), w.eng, 0)
+	w := world.New(t, wf)
+	defer w.End()
+	run, err := wf.Start(context.Background(), w.Engine, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if out, err := run.Result(context.Background()); out != "012" || err != nil {
 		t.Error(out, err)
 	}
-	if n := w.seen(observe.TurnLent); len(n) != 0 {
+	if n := w.Seen(observe.TurnLent); len(n) != 0 {
 		t.Errorf("told: %+v", n)
 	}
 }
@@ -250,11 +253,11 @@ func TestOrderHoldsOnABusyMachine(t *testing.T) {
 		}
 		return open.Wait(ctx)
 	})
-	w := newWorld(t, wf)
-	defer func() { w.end() }()
+	w := world.New(t, wf)
+	defer func() { w.End() }()
 	var all []*perdure.Run[int]
 	for n := range runs {
-		run, err := wf.Start(context.Background(), w.eng, n, perdure.ID(fmt.Sprint(n)))
+		run, err := wf.Start(context.Background(), w.Engine, n, perdure.ID(fmt.Sprint(n)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -270,14 +273,14 @@ func TestOrderHoldsOnABusyMachine(t *testing.T) {
 			}
 		})
 	}
-	w.crash()
+	w.Crash()
 	for n := range runs {
-		if _, err := open.Send(context.Background(), w.eng, fmt.Sprint(n), n); err != nil {
+		if _, err := open.Send(context.Background(), w.Engine, fmt.Sprint(n), n); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for n := range all {
-		run, err := wf.Get(context.Background(), w.eng, fmt.Sprint(n))
+		run, err := wf.Get(context.Background(), w.Engine, fmt.Sprint(n))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +291,7 @@ func TestOrderHoldsOnABusyMachine(t *testing.T) {
 	if n := wrong.Load(); n > 0 {
 		t.Errorf("%d of %d replayed runs saw another order", n, runs)
 	}
-	if n := w.seen(observe.TurnLent); len(n) != 0 {
+	if n := w.Seen(observe.TurnLent); len(n) != 0 {
 		t.Errorf("%d turns were lent, first: %+v", len(n), n[0])
 	}
 }
@@ -303,21 +306,21 @@ func TestTurnIsLent(t *testing.T) {
 				wg.Add(1)
 				perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
 					defer wg.Done()
-					return perdure.Step(ctx, "s", work("s", time.Second, nil))
+					return perdure.Step(ctx, "s", world.Work("s", time.Second, nil))
 				})
 			}
 			wg.Wait() // outside the engine
-			return perdure.Step(ctx, "end", work("end", 0, nil))
+			return perdure.Step(ctx, "end", world.Work("end", 0, nil))
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		run, _, err := result(w, wf, 0)
+		w := world.New(t, wf)
+		defer w.End()
+		run, _, err := world.Result(w, wf, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := w.seen(observe.TurnLent); len(n) != 1 || !strings.Contains(n[0].Reason, "after b#3") {
+		if n := w.Seen(observe.TurnLent); len(n) != 1 || !strings.Contains(n[0].Reason, "after b#3") {
 			t.Errorf("told: %+v", n)
 		}
-		w.history(run.ID())
+		w.History(run.ID())
 	})
 }

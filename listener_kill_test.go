@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store/sqlite"
@@ -46,7 +45,9 @@ func listenUntilKilled(dir string) error {
 		if err == nil {
 			err = self.Kill()
 		}
-		time.Sleep(time.Minute) // it does not come to this
+		if err == nil {
+			select {} // until it is dead
+		}
 		return err
 	}
 	heard := make(chan int, listened)

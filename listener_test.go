@@ -19,6 +19,8 @@ import (
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // Ears keep what listeners hear.
@@ -85,7 +87,7 @@ func endings(opts ...perdure.WorkflowOption) *perdure.Workflow[string, string] {
 		case "COMPLETED":
 			return "well", nil
 		case "FAILED":
-			return "", errOdd
+			return "", world.ErrOdd
 		case "CANCELLED":
 			return "", perdure.Cancel(ctx, "enough")
 		case "TIMED_OUT":
@@ -98,7 +100,7 @@ func endings(opts ...perdure.WorkflowOption) *perdure.Workflow[string, string] {
 		if s.IsSuccess() {
 			return "", perdure.End(ctx, s, "well", nil)
 		}
-		return "", perdure.End(ctx, s, "half", errOdd)
+		return "", perdure.End(ctx, s, "half", world.ErrOdd)
 	}, append(opts, perdure.Timeout(2*time.Hour))...)
 }
 
@@ -106,10 +108,10 @@ var allEnds = []journal.Status{
 	journal.Completed, journal.Confirmed, journal.Failed, journal.Compensated, journal.Cancelled, journal.Canceled, journal.TimedOut,
 }
 
-func startEach(t *testing.T, w *world, wf *perdure.Workflow[string, string]) {
+func startEach(t *testing.T, w *world.World, wf *perdure.Workflow[string, string]) {
 	t.Helper()
 	for _, s := range allEnds {
-		if _, err := wf.Start(t.Context(), w.eng, s.String(), perdure.ID(s.String())); err != nil {
+		if _, err := wf.Start(t.Context(), w.Engine, s.String(), perdure.ID(s.String())); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -117,15 +119,15 @@ func startEach(t *testing.T, w *world, wf *perdure.Workflow[string, string]) {
 
 // spec: L-18
 func TestEveryEndIsToldToTheListenersOfItsStatus(t *testing.T) {
-	for _, linger := range lingers {
+	for _, linger := range world.Lingers {
 		synctest.Test(t, func(t *testing.T) {
 			var success, failure, cancellation, timeout, all, some ears
 			wf := endings(
 				perdure.OnSuccess(success.hear), perdure.OnFailure(failure.hear),
 				perdure.OnCancellation(cancellation.hear), perdure.OnTimeout(timeout.hear), perdure.Listener{Call: all.hear},
 				perdure.Listener{Statuses: []journal.Status{journal.TimedOut, journal.Confirmed}, Call: some.hear})
-			w := worldWith(t, perdure.Options{Linger: linger}, wf)
-			defer w.end()
+			w := world.With(t, perdure.Options{Linger: linger}, wf)
+			defer w.End()
 			startEach(t, w, wf)
 			time.Sleep(5 * time.Hour)
 			synctest.Wait()
@@ -153,11 +155,11 @@ func TestEveryEndIsToldToTheListenersOfItsStatus(t *testing.T) {
 }
 
 // holdsAgainstTheStore holds what a listener heard against what the store has.
-func holdsAgainstTheStore(t *testing.T, w *world, end perdure.Ended) {
+func holdsAgainstTheStore(t *testing.T, w *world.World, end perdure.Ended) {
 	t.Helper()
 	how := end.WorkflowID
-	h := w.history(how)
-	d, _ := w.eng.Describe(t.Context(), how)
+	h := w.History(how)
+	d, _ := w.Engine.Describe(t.Context(), how)
 	want := perdure.Ended{
 		RunID: d.Head.ID, WorkflowID: how, Workflow: "endings", Status: d.Head.Status, Payload: []byte(`"` + how + `"`),
 		Started: h[0].At, Ended: d.Head.Ended,
@@ -184,8 +186,8 @@ func holdsAgainstTheStore(t *testing.T, w *world, end perdure.Ended) {
 	case (end.Err == nil) != end.Status.IsSuccess():
 		t.Errorf("%s: error %v", how, end.Err)
 	case code != "":
-		codeIs(t, end.Err, code)
-	case end.Err != nil && !errors.Is(end.Err, errOdd):
+		world.CodeIs(t, end.Err, code)
+	case end.Err != nil && !errors.Is(end.Err, world.ErrOdd):
 		t.Errorf("%s: error %v is not the one that the run ended with", how, end.Err)
 	}
 }
@@ -193,11 +195,11 @@ func holdsAgainstTheStore(t *testing.T, w *world, end perdure.Ended) {
 // spec: L-18
 func TestAListenerIsCalledWhenTheEndIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var w *world
+		var w *world.World
 		var told atomic.Int32
 		wf := endings(perdure.Listener{Call: func(ctx context.Context, end perdure.Ended) error {
 			told.Add(1)
-			d, err := w.eng.Describe(ctx, string(end.RunID))
+			d, err := w.Engine.Describe(ctx, string(end.RunID))
 			if err != nil || d.Head.Status != journal.Completed {
 				t.Errorf("the store says %v, %v", d.Head.Status, err)
 			}
@@ -205,14 +207,16 @@ func TestAListenerIsCalledWhenTheEndIsDurable(t *testing.T) {
 		}})
 		// The group with the end is on its way for half an hour.
 		slow := &lateStore{}
-		w = &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}, wrap: func(s store.Store) store.Store {
+		w = &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}, Wrap: func(
+			s store.Store,
+		) store.Store {
 			slow.Store = s
 			return slow
 		}}
-		w.opts.Linger = time.Hour
-		w.begin()
-		defer w.end()
-		if _, err := wf.Start(t.Context(), w.eng, "COMPLETED", perdure.ID("COMPLETED")); err != nil {
+		w.Options.Linger = time.Hour
+		w.Begin()
+		defer w.End()
+		if _, err := wf.Start(t.Context(), w.Engine, "COMPLETED", perdure.ID("COMPLETED")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
@@ -274,9 +278,9 @@ func TestAListenerHearsThePayloadThatTheRunHadLast(t *testing.T) {
 					}
 					return in + "!", perdure.Sleep(ctx, time.Hour)
 				}, perdure.Listener{Call: e.hear})
-				w := worldWith(t, perdure.Options{SpillOver: 100, Linger: -1}, wf)
-				defer w.end()
-				if _, err := wf.Start(t.Context(), w.eng, c.in); err != nil {
+				w := world.With(t, perdure.Options{SpillOver: 100, Linger: -1}, wf)
+				defer w.End()
+				if _, err := wf.Start(t.Context(), w.Engine, c.in); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(2 * time.Hour)
@@ -298,22 +302,22 @@ func TestAListenerHearsThoughTheStoreDoesNotAnswerWhenItIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e ears
 		wf := endings(perdure.Listener{Call: e.hear})
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
-		w.wrap = func(s store.Store) store.Store {
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
+		w.Wrap = func(s store.Store) store.Store {
 			var plans []storetest.Plan
 			for call := 1; call <= 5; call++ {
 				plans = append(plans, storetest.Plan{Method: storetest.Load, Call: call, Fault: storetest.FailBefore})
 			}
 			return storetest.NewFaulty(s, plans...)
 		}
-		w.begin()
-		defer w.end()
-		if _, err := wf.Start(t.Context(), w.eng, "COMPLETED", perdure.ID("x")); err != nil {
+		w.Begin()
+		defer w.End()
+		if _, err := wf.Start(t.Context(), w.Engine, "COMPLETED", perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(w.store.(*storetest.Faulty).Injected()) != 5 {
+		if len(w.Store.(*storetest.Faulty).Injected()) != 5 {
 			t.Fatal("the store did not fail as planned")
 		}
 		if n := e.times()["x"]; n != 1 || string(e.heard[0].Payload) != `"COMPLETED"` {
@@ -324,7 +328,7 @@ func TestAListenerHearsThoughTheStoreDoesNotAnswerWhenItIsAsked(t *testing.T) {
 
 // spec: L-18
 func TestNobodyIsToldThatARunContinuesAsNew(t *testing.T) {
-	for _, linger := range lingers {
+	for _, linger := range world.Lingers {
 		synctest.Test(t, func(t *testing.T) {
 			var e, program ears
 			wf := perdure.Define("w", func(ctx context.Context, n int) (int, error) {
@@ -333,18 +337,18 @@ func TestNobodyIsToldThatARunContinuesAsNew(t *testing.T) {
 				}
 				return 0, perdure.ContinueAsNew(ctx, n+1)
 			}, perdure.Listener{Call: e.hear})
-			w := worldWith(t, perdure.Options{Linger: linger}, wf)
-			defer w.end()
-			if _, err := w.eng.Listen(perdure.Listener{Call: program.hear}); err != nil {
+			w := world.With(t, perdure.Options{Linger: linger}, wf)
+			defer w.End()
+			if _, err := w.Engine.Listen(perdure.Listener{Call: program.hear}); err != nil {
 				t.Fatal(err)
 			}
-			run, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x"))
+			run, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(10 * time.Hour)
 			synctest.Wait()
-			last, _ := w.eng.Describe(t.Context(), "x")
+			last, _ := w.Engine.Describe(t.Context(), "x")
 			for _, ears := range []*ears{&e, &program} {
 				if len(ears.heard) != 1 || ears.heard[0].RunID != last.Head.ID || ears.heard[0].RunID == run.RunID() ||
 					string(ears.heard[0].Payload) != "3" || ears.heard[0].Status != journal.Completed {
@@ -360,15 +364,15 @@ func TestListenersAreAddedByProgramAndTakenAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all, one, failed, other, gone ears
 		a, b := endings(), perdure.Define("b", func(context.Context, int) (int, error) { return 1, nil })
-		w := worldWith(t, perdure.Options{}, a, b)
-		defer w.end()
+		w := world.With(t, perdure.Options{}, a, b)
+		defer w.End()
 		stops := map[*ears]func(){}
 		for e, l := range map[*ears]perdure.Listener{
 			&all: {}, &one: {Workflow: "b"}, &failed: {Statuses: []journal.Status{journal.Failed}},
 			&other: {Workflow: "c"}, &gone: {},
 		} {
 			l.Call = e.hear
-			stop, err := w.eng.Listen(l)
+			stop, err := w.Engine.Listen(l)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -379,11 +383,11 @@ func TestListenersAreAddedByProgramAndTakenAway(t *testing.T) {
 		round := func(id string) {
 			t.Helper()
 			for _, how := range []string{"COMPLETED", "FAILED"} {
-				if _, err := a.Start(t.Context(), w.eng, how, perdure.ID(how+id)); err != nil {
+				if _, err := a.Start(t.Context(), w.Engine, how, perdure.ID(how+id)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if _, err := b.Start(t.Context(), w.eng, 0, perdure.ID("b"+id)); err != nil {
+			if _, err := b.Start(t.Context(), w.Engine, 0, perdure.ID("b"+id)); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Hour)
@@ -422,7 +426,7 @@ func TestAListenerThatCannotBeIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = eng.Listen(l)
-		codeIs(t, err, journal.CodeInvalid)
+		world.CodeIs(t, err, journal.CodeInvalid)
 		if err := eng.Register(endings(l)); !errors.Is(err, &perdure.Error{Code: journal.CodeInvalid}) {
 			t.Errorf("%s: as an option it gives %v", name, err)
 		}
@@ -448,8 +452,8 @@ func TestWhatAListenerMakesOfAnEndChangesNothing(t *testing.T) {
 			bad("panic", func() error { panic("a panic of a listener") }),
 			bad("exit", func() error { runtime.Goexit(); return nil }),
 			perdure.Listener{Call: after.hear})
-		w := worldWith(t, perdure.Options{}, wf)
-		run, err := wf.Start(t.Context(), w.eng, "COMPLETED", perdure.ID("x"))
+		w := world.With(t, perdure.Options{}, wf)
+		run, err := wf.Start(t.Context(), w.Engine, "COMPLETED", perdure.ID("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -457,13 +461,14 @@ func TestWhatAListenerMakesOfAnEndChangesNothing(t *testing.T) {
 			t.Errorf("the run gave %q, %v", out, err)
 		}
 		time.Sleep(time.Hour)
-		n := len(w.history("x"))
-		w.end()
-		w.begin()
+		n := len(w.History("x"))
+		w.End()
+		w.Begin()
 		time.Sleep(time.Hour)
-		defer w.end()
-		if d, _ := w.eng.Describe(t.Context(), "x"); d.Head.Status != journal.Completed || len(w.history("x")) != n {
-			t.Errorf("the run is %v with %v", d.Head.Status, tail(w.history("x"), 3))
+		defer w.End()
+		if d, _ := w.Engine.Describe(t.Context(), "x"); d.Head.Status != journal.Completed ||
+			len(w.History("x")) != n {
+			t.Errorf("the run is %v with %v", d.Head.Status, world.Tail(w.History("x"), 3))
 		}
 		for name, n := range map[string]int{
 			"before": before.times()["x"], "after": after.times()["x"], "error": calls["error"], "panic": calls["panic"], "exit": calls["exit"],
@@ -473,7 +478,7 @@ func TestWhatAListenerMakesOfAnEndChangesNothing(t *testing.T) {
 			}
 		}
 		var told []string
-		for _, n := range w.seen(observe.ListenerFailed) {
+		for _, n := range w.Seen(observe.ListenerFailed) {
 			told = append(told, n.WorkflowID+": "+n.Err)
 		}
 		slices.Sort(told)
@@ -492,9 +497,9 @@ func TestAListenerThatBlocksHoldsUpNobodyElse(t *testing.T) {
 		slow := stuck{let: make(chan struct{})}
 		wf := perdure.Define("w", func(context.Context, int) (int, error) { return 1, nil },
 			perdure.Listener{Call: slow.hear}, perdure.Listener{Call: e.hear})
-		w := worldWith(t, perdure.Options{}, wf)
+		w := world.With(t, perdure.Options{}, wf)
 		for i := range runs {
-			if _, err := wf.Start(t.Context(), w.eng, i, perdure.ID(fmt.Sprint("r", i))); err != nil {
+			if _, err := wf.Start(t.Context(), w.Engine, i, perdure.ID(fmt.Sprint("r", i))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -502,18 +507,18 @@ func TestAListenerThatBlocksHoldsUpNobodyElse(t *testing.T) {
 		if n := len(e.times()); n != runs {
 			t.Errorf("the other listener heard of %d of %d runs", n, runs)
 		}
-		if info, err := w.db.Info(t.Context()); err != nil || info.Owed != runs {
+		if info, err := w.DB.Info(t.Context()); err != nil || info.Owed != runs {
 			t.Errorf("%d ends are owed while a listener has not heard of any, %v", info.Owed, err)
 		}
 		close(slow.let)
 		time.Sleep(time.Hour)
-		if info, err := w.db.Info(t.Context()); err != nil || info.Owed != 0 {
+		if info, err := w.DB.Info(t.Context()); err != nil || info.Owed != 0 {
 			t.Errorf("%d ends are owed still, %v", info.Owed, err)
 		}
 		if slow.most != 16 {
 			t.Errorf("a listener was called for %d runs at a time, want 16", slow.most)
 		}
-		w.end()
+		w.End()
 		for id, n := range e.times() {
 			if n != 1 {
 				t.Errorf("heard of %s %d times", id, n)
@@ -548,20 +553,20 @@ func TestAnEngineThatStopsWaitsForListenersAsForSteps(t *testing.T) {
 						}
 						return nil
 					}})
-				w := worldWith(t, perdure.Options{Drain: 10 * time.Second}, wf)
-				if _, err := wf.Start(t.Context(), w.eng, 1); err != nil {
+				w := world.With(t, perdure.Options{Drain: 10 * time.Second}, wf)
+				if _, err := wf.Start(t.Context(), w.Engine, 1); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)
 				began := time.Now()
-				w.end()
+				w.End()
 				if took := time.Since(began); took > 11*time.Second {
 					t.Errorf("to stop took %v", took)
 				}
 				time.Sleep(time.Minute)
-				w.begin()
+				w.Begin()
 				time.Sleep(2 * time.Hour)
-				w.end()
+				w.End()
 				want, cut := 1, 0
 				if c.again {
 					want, cut = 2, 1
@@ -581,13 +586,13 @@ func TestAListenerThatNeverReturnsDoesNotKeepAnEngineFromStopping(t *testing.T) 
 		defer close(let)
 		wf := perdure.Define("w", func(context.Context, int) (int, error) { return 1, nil },
 			perdure.Listener{Call: func(context.Context, perdure.Ended) error { <-let; return nil }})
-		w := worldWith(t, perdure.Options{}, wf)
-		if _, err := wf.Start(t.Context(), w.eng, 1); err != nil {
+		w := world.With(t, perdure.Options{}, wf)
+		if _, err := wf.Start(t.Context(), w.Engine, 1); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
 		began := time.Now()
-		w.end()
+		w.End()
 		if took := time.Since(began); took > 11*time.Second {
 			t.Errorf("to stop took %v", took)
 		}
@@ -639,23 +644,23 @@ func TestAnEndIsToldOverACrashAtAnyTime(t *testing.T) {
 // engine where it did. It gives false where it did not.
 func endOverCrash(t *testing.T, e *ears, plan storetest.Plan) bool {
 	wf := endings(perdure.Listener{Call: e.hear})
-	w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
-	w.wrap = func(s store.Store) store.Store { return storetest.NewFaulty(s, plan) }
-	w.begin()
-	faulty := w.store.(*storetest.Faulty)
-	_, _ = wf.Start(t.Context(), w.eng, "COMPLETED", perdure.ID("x"))
+	w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
+	w.Wrap = func(s store.Store) store.Store { return storetest.NewFaulty(s, plan) }
+	w.Begin()
+	faulty := w.Store.(*storetest.Faulty)
+	_, _ = wf.Start(t.Context(), w.Engine, "COMPLETED", perdure.ID("x"))
 	time.Sleep(time.Hour)
-	w.wrap = nil
-	w.stop()
-	w.done <- <-w.done
+	w.Wrap = nil
+	w.Stop()
+	w.Done <- <-w.Done
 	reached := len(faulty.Injected()) > 0
 	if reached {
-		w.crash()
-		if _, err := wf.Start(t.Context(), w.eng, "COMPLETED", perdure.ID("x")); err != nil {
+		w.Crash()
+		if _, err := wf.Start(t.Context(), w.Engine, "COMPLETED", perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		w.end()
+		w.End()
 	}
 	return reached
 }
@@ -667,21 +672,21 @@ func TestTheEndOfARunIsToldOnceItsWorkflowIsKnownAgain(t *testing.T) {
 		old, other := endings(perdure.Listener{Call: e.hear}), perdure.Define("other", func(context.Context, int) (int, error) { return 1, nil },
 			perdure.Listener{Call: e.hear})
 		silent := endings(perdure.Listener{Call: func(ctx context.Context, _ perdure.Ended) error { <-ctx.Done(); return nil }})
-		w := worldWith(t, perdure.Options{}, silent)
+		w := world.With(t, perdure.Options{}, silent)
 		startEach(t, w, silent)
 		time.Sleep(5 * time.Hour)
-		w.kill()
-		w.workflows = []perdure.Definition{other}
-		w.begin()
-		defer w.end()
-		if _, err := other.Start(t.Context(), w.eng, 0, perdure.ID("other")); err != nil {
+		w.Kill()
+		w.Workflows = []perdure.Definition{other}
+		w.Begin()
+		defer w.End()
+		if _, err := other.Start(t.Context(), w.Engine, 0, perdure.ID("other")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
 		if n := e.times(); len(n) != 1 || n["other"] != 1 {
 			t.Fatalf("heard of %v by an engine that does not know the workflow", n)
 		}
-		if err := w.eng.Register(old); err != nil {
+		if err := w.Engine.Register(old); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
@@ -705,22 +710,22 @@ func TestManyEndsThatADeadEngineLeftAreToldOnce(t *testing.T) {
 			return perdure.Define("w", func(_ context.Context, n int) (int, error) { return n, nil }, perdure.Listener{Call: call})
 		}
 		wf := define(func(ctx context.Context, _ perdure.Ended) error { <-ctx.Done(); return nil })
-		w := worldWith(t, perdure.Options{}, wf)
+		w := world.With(t, perdure.Options{}, wf)
 		for i := range runs {
-			if _, err := wf.Start(t.Context(), w.eng, i, perdure.ID(fmt.Sprint(i))); err != nil {
+			if _, err := wf.Start(t.Context(), w.Engine, i, perdure.ID(fmt.Sprint(i))); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(time.Minute)
-		w.kill()
-		w.workflows = []perdure.Definition{define(e.hear)}
-		w.begin()
+		w.Kill()
+		w.Workflows = []perdure.Definition{define(e.hear)}
+		w.Begin()
 		time.Sleep(time.Minute)
-		w.end()
+		w.End()
 		if n := len(e.times()); n != runs || len(e.heard) != runs {
 			t.Errorf("%d of %d runs were told of, in %d calls", n, runs, len(e.heard))
 		}
-		if info, err := w.db.Info(t.Context()); err != nil || info.Owed != 0 {
+		if info, err := w.DB.Info(t.Context()); err != nil || info.Owed != 0 {
 			t.Errorf("%d ends are owed still, %v", info.Owed, err)
 		}
 	})
@@ -728,9 +733,9 @@ func TestManyEndsThatADeadEngineLeftAreToldOnce(t *testing.T) {
 
 // spec: L-18
 func TestAListenerMayUseItsEngine(t *testing.T) {
-	for _, linger := range lingers {
+	for _, linger := range world.Lingers {
 		synctest.Test(t, func(t *testing.T) {
-			var w *world
+			var w *world.World
 			greet := perdure.NewSignal[string]("greet")
 			waits := perdure.Define("waits", func(ctx context.Context, _ int) (string, error) { return greet.Wait(ctx) })
 			follow := perdure.Define("follow", func(ctx context.Context, n int) (int, error) { return n, perdure.Sleep(ctx, time.Minute) })
@@ -738,14 +743,14 @@ func TestAListenerMayUseItsEngine(t *testing.T) {
 			first := perdure.Define("first", func(context.Context, int) (int, error) { return 1, nil },
 				perdure.Listener{Call: func(ctx context.Context, end perdure.Ended) error {
 					stop()
-					run, err := follow.Start(ctx, w.eng, 7, perdure.ID("after-"+end.WorkflowID))
+					run, err := follow.Start(ctx, w.Engine, 7, perdure.ID("after-"+end.WorkflowID))
 					if err != nil {
 						return err
 					}
-					if _, err := greet.Send(ctx, w.eng, "signalled", "hello"); err != nil {
+					if _, err := greet.Send(ctx, w.Engine, "signalled", "hello"); err != nil {
 						return err
 					}
-					if err := w.eng.Cancel(ctx, "cancelled", "by a listener"); err != nil {
+					if err := w.Engine.Cancel(ctx, "cancelled", "by a listener"); err != nil {
 						return err
 					}
 					n, err := run.Result(ctx)
@@ -754,22 +759,22 @@ func TestAListenerMayUseItsEngine(t *testing.T) {
 					}
 					return err
 				}})
-			w = worldWith(t, perdure.Options{Linger: linger}, first, follow, waits)
-			defer w.end()
-			stop, _ = w.eng.Listen(perdure.Listener{Workflow: "none", Call: (&ears{}).hear})
+			w = world.With(t, perdure.Options{Linger: linger}, first, follow, waits)
+			defer w.End()
+			stop, _ = w.Engine.Listen(perdure.Listener{Workflow: "none", Call: (&ears{}).hear})
 			for _, id := range []string{"signalled", "cancelled"} {
-				if _, err := waits.Start(t.Context(), w.eng, 0, perdure.ID(id)); err != nil {
+				if _, err := waits.Start(t.Context(), w.Engine, 0, perdure.ID(id)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if _, err := first.Start(t.Context(), w.eng, 0, perdure.ID("x")); err != nil {
+			if _, err := first.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Hour)
-			if failed := w.seen(observe.ListenerFailed); len(failed) > 0 {
+			if failed := w.Seen(observe.ListenerFailed); len(failed) > 0 {
 				t.Errorf("the listener failed: %+v", failed)
 			}
-			got, err := w.eng.Statuses(t.Context(), "after-x", "signalled", "cancelled")
+			got, err := w.Engine.Statuses(t.Context(), "after-x", "signalled", "cancelled")
 			if err != nil || string(got[0].Output) != "7" || string(got[1].Output) != `"hello"` || got[2].Head.Status != journal.Cancelled {
 				t.Errorf("got %+v, %v", got, err)
 			}

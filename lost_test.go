@@ -11,6 +11,8 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A store that is lost while a run has the next entries ready, and more in a turn that goes
@@ -20,7 +22,7 @@ import (
 func TestStoreIsLostWhileMoreIsReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, turns := 0, make(chan bool, 1)
-		h := &hook{commit: func(_ *store.Group, do func() error) error {
+		h := &world.Hook{OnCommit: func(_ *store.Group, do func() error) error {
 			if n++; n == 1 {
 				return do()
 			}
@@ -38,16 +40,16 @@ func TestStoreIsLostWhileMoreIsReady(t *testing.T) {
 			time.Sleep(20 * time.Millisecond) // it has the turn when the store is lost
 			return 0, nil
 		})
-		w := hooked(t, h, perdure.Options{}, wf)
-		if _, err := wf.Start(context.Background(), w.eng, 0); err != nil {
+		w := world.Hooked(t, h, perdure.Options{}, wf)
+		if _, err := wf.Start(context.Background(), w.Engine, 0); err != nil {
 			t.Fatal(err)
 		}
 		<-turns
 		time.Sleep(time.Second)
-		if !w.stopped() || n != 2 {
-			t.Errorf("stopped: %v, after %d commits", w.stopped(), n)
+		if !w.Stopped() || n != 2 {
+			t.Errorf("stopped: %v, after %d commits", w.Stopped(), n)
 		}
-		w.stop()
+		w.Stop()
 	})
 }
 
@@ -59,7 +61,7 @@ type brokenStore struct {
 
 func (s brokenStore) Commit(ctx context.Context, g *store.Group) error {
 	if s.broken.Load() {
-		return errOdd
+		return world.ErrOdd
 	}
 	return s.Store.Commit(ctx, g)
 }
@@ -68,34 +70,34 @@ func TestEngineStopsWhileTheStoreDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var broken atomic.Bool
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			return perdure.Step(ctx, "s", work("s", time.Second, nil))
+			return perdure.Step(ctx, "s", world.Work("s", time.Second, nil))
 		})
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
-		w.opts = perdure.Options{Build: "test", Drain: 5 * time.Second}
-		w.wrap = func(s store.Store) store.Store { return brokenStore{s, &broken} }
-		w.begin()
-		if _, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x")); err != nil {
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
+		w.Options = perdure.Options{Build: "test", Drain: 5 * time.Second}
+		w.Wrap = func(s store.Store) store.Store { return brokenStore{s, &broken} }
+		w.Begin()
+		if _, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		broken.Store(true)
 		time.Sleep(time.Minute) // the result waits to be durable
-		w.stop()
+		w.Stop()
 		began := time.Now()
-		codeIs(t, <-w.done, journal.CodeUnavailable)
+		world.CodeIs(t, <-w.Done, journal.CodeUnavailable)
 		if d := time.Since(began); d != 5*time.Second {
 			t.Error("stopped after", d)
 		}
 		broken.Store(false)
-		w.db = w.db.Reopen()
-		w.begin()
-		defer w.end()
-		run, err := wf.Get(context.Background(), w.eng, "x")
+		w.DB = w.DB.Reopen()
+		w.Begin()
+		defer w.End()
+		run, err := wf.Get(context.Background(), w.Engine, "x")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if out, err := run.Result(context.Background()); out != 7 || err != nil {
 			t.Error(out, err)
 		}
-		w.history("x")
+		w.History("x")
 	})
 }

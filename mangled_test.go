@@ -9,6 +9,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 type texts struct {
@@ -92,13 +94,14 @@ func TestEscapesPassInInputsSignalsAndResults(t *testing.T) {
 				return texts{Text: in.Text + heard.Text, Raw: in.Raw}, nil
 			})
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		run, err := wf.Start(t.Context(), w.eng, texts{Text: six, Raw: json.RawMessage(`"\ufffd"`)}, perdure.ID("x"))
+		w := world.New(t, wf)
+		defer w.End()
+		run, err := wf.Start(t.Context(), w.Engine, texts{Text: six, Raw: json.RawMessage(`"\ufffd"`)},
+			perdure.ID("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := said.Send(t.Context(), w.eng, "x", texts{Text: six}); err != nil {
+		if _, err := said.Send(t.Context(), w.Engine, "x", texts{Text: six}); err != nil {
 			t.Fatal(err)
 		}
 		out, err := run.Result(t.Context())

@@ -16,6 +16,8 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store/memory"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // everything is a workflow that does what observers are told of; kid and fails are
@@ -37,26 +39,28 @@ func everything(kid, fails *perdure.Workflow[int, int]) *perdure.Workflow[int, i
 
 func everyStep(ctx context.Context) error {
 	twice := perdure.Retry{Attempts: 2, First: time.Second}
-	if _, err := perdure.Step(ctx, "ok", work("", 2*time.Second, nil)); err != nil {
+	if _, err := perdure.Step(ctx, "ok", world.Work("", 2*time.Second, nil)); err != nil {
 		return err
 	}
 	if _, err := perdure.Step(ctx, "retried", func(ctx context.Context) (int, error) {
 		if n, _, _ := perdure.Attempt(ctx); n == 1 {
-			return 0, perdure.Benign(errOdd)
+			return 0, perdure.Benign(world.ErrOdd)
 		}
-		return work("", time.Second, nil)(ctx)
+		return world.Work("", time.Second, nil)(ctx)
 	}, twice); err != nil {
 		return err
 	}
-	_, _ = perdure.Step(ctx, "bad", work("", time.Second, errOdd), twice)
-	_, _ = perdure.Step(ctx, "slow", work("", time.Hour, nil), perdure.Timeout(time.Second), perdure.NoRetry)
+	_, _ = perdure.Step(ctx, "bad", world.Work("", time.Second, world.ErrOdd), twice)
+	_, _ = perdure.Step(ctx, "slow", world.Work("", time.Hour, nil), perdure.Timeout(time.Second),
+		perdure.NoRetry)
 	if _, err := perdure.Go(ctx, "branch", func(ctx context.Context) (int, error) {
-		return perdure.Step(ctx, "inner", work("", 0, nil), perdure.Key("k"))
+		return perdure.Step(ctx, "inner", world.Work("", 0, nil), perdure.Key("k"))
 	}).Await(ctx); err != nil {
 		return err
 	}
-	f := perdure.Async(ctx, "stopped", work("", time.Hour, nil))
-	if _, err := perdure.Async(ctx, "beside", work("", time.Second, nil)).Await(ctx); err != nil {
+	f := perdure.Async(ctx, "stopped", world.Work("", time.Hour, nil))
+	if _, err := perdure.Async(ctx, "beside",
+		world.Work("", time.Second, nil)).Await(ctx); err != nil {
 		return err
 	}
 	_, err := f.Cancel(ctx, "enough")
@@ -69,10 +73,10 @@ func everyFact(ctx context.Context) error {
 		{Kind: journal.StepSkipped, Name: "charge", Reason: "duplicate"},
 		{Kind: journal.CompensationStarted, Name: "refund", Reason: "ship failed"},
 		{Kind: journal.StepCompensated, Name: "charge", Attempt: 2},
-		{Kind: journal.CompensationFailure, Name: "reserve", Attempt: 3, Err: errOdd},
+		{Kind: journal.CompensationFailure, Name: "reserve", Attempt: 3, Err: world.ErrOdd},
 		{Kind: journal.PhaseStarted, Name: "try", Phase: "TRY"},
 		{Kind: journal.PhaseCompleted, Name: "try", Phase: "TRY"},
-		{Kind: journal.PhaseFailed, Name: "confirm", Phase: "CONFIRM", Err: errOdd},
+		{Kind: journal.PhaseFailed, Name: "confirm", Phase: "CONFIRM", Err: world.ErrOdd},
 	} {
 		if err := perdure.Record(ctx, f); err != nil {
 			return err
@@ -198,13 +202,13 @@ var later = map[observe.Kind]string{
 
 // spec: P-6
 func TestObserversHearOfEverythingThatHappens(t *testing.T) {
-	for _, linger := range lingers {
+	for _, linger := range world.Lingers {
 		t.Run(fmt.Sprint("linger ", linger), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, runs := haveEverythingHappen(t, linger)
 				for _, kind := range append(observe.Lifecycle(), observe.StepRetrying, observe.StepCancelled) {
 					var got []string
-					for _, n := range w.seen(kind) {
+					for _, n := range w.Seen(kind) {
 						got = append(got, shown(n, runs))
 						if n.At.IsZero() || n.Run == "" || n.WorkflowID == "" || n.Workflow == "" || n.Pattern != "WORKFLOW" {
 							t.Errorf("%+v lacks what each notice has", n)
@@ -225,9 +229,11 @@ func TestObserversHearOfEverythingThatHappens(t *testing.T) {
 }
 
 // haveEverythingHappen gives the world where it did, and how runs are shown.
-func haveEverythingHappen(t *testing.T, linger time.Duration) (*world, map[string]string) {
+func haveEverythingHappen(t *testing.T, linger time.Duration) (*world.World, map[string]string) {
 	kid := perdure.Define("kid", func(context.Context, int) (int, error) { return 1, nil })
-	fails := perdure.Define("fails", func(context.Context, int) (int, error) { return 0, errOdd })
+	fails := perdure.Define("fails", func(context.Context, int) (int, error) {
+		return 0, world.ErrOdd
+	})
 	all := everything(kid, fails)
 	chain := perdure.Define("chain", func(ctx context.Context, n int) (int, error) {
 		if n == 1 {
@@ -242,7 +248,7 @@ func haveEverythingHappen(t *testing.T, linger time.Duration) (*world, map[strin
 		_, err := approve.Wait(ctx)
 		return 0, err
 	}, perdure.Timeout(9*time.Hour))
-	w := worldWith(t, perdure.Options{Linger: linger}, kid, fails, all, chain, late)
+	w := world.With(t, perdure.Options{Linger: linger}, kid, fails, all, chain, late)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -251,33 +257,34 @@ func haveEverythingHappen(t *testing.T, linger time.Duration) (*world, map[strin
 	}
 	begin := time.Now()
 	at := func(d time.Duration) { time.Sleep(time.Until(begin.Add(d))) }
-	_, err := all.Start(t.Context(), w.eng, 0, perdure.ID("all"))
+	_, err := all.Start(t.Context(), w.Engine, 0, perdure.ID("all"))
 	must(err)
-	_, err = chain.Start(t.Context(), w.eng, 0, perdure.ID("chain"))
+	_, err = chain.Start(t.Context(), w.Engine, 0, perdure.ID("chain"))
 	must(err)
-	_, err = late.Start(t.Context(), w.eng, 0, perdure.ID("late"))
+	_, err = late.Start(t.Context(), w.Engine, 0, perdure.ID("late"))
 	must(err)
-	_, err = approve.Send(t.Context(), w.eng, "all", "spare comes first")
+	_, err = approve.Send(t.Context(), w.Engine, "all", "spare comes first")
 	must(err)
-	_, err = w.eng.Send(t.Context(), "all", "spare", nil)
+	_, err = w.Engine.Send(t.Context(), "all", "spare", nil)
 	must(err)
 	at(30 * time.Minute)
-	must(w.eng.Suspend(t.Context(), "all", "have a look"))
+	must(w.Engine.Suspend(t.Context(), "all", "have a look"))
 	at(time.Hour)
-	must(w.eng.Resume(t.Context(), "all"))
+	must(w.Engine.Resume(t.Context(), "all"))
 	at(2 * time.Hour)
-	_, err = late.Start(t.Context(), w.eng, 0, perdure.ID("cancelled"))
+	_, err = late.Start(t.Context(), w.Engine, 0, perdure.ID("cancelled"))
 	must(err)
 	at(2*time.Hour + 30*time.Minute)
-	must(w.eng.Suspend(t.Context(), "cancelled", "")) // it does not go on when its hour is over
+	must(w.Engine.Suspend(t.Context(), "cancelled", "")) // it does not go on when its hour is over
 	at(3 * time.Hour)
-	must(w.eng.Cancel(t.Context(), "cancelled", "no more"))
+	must(w.Engine.Cancel(t.Context(), "cancelled", "no more"))
 	at(5 * time.Hour)
-	must(w.eng.Decide(t.Context(), "all", "review", perdure.Decision{Choice: "go", Reason: "looks good"}))
+	must(w.Engine.Decide(t.Context(), "all", "review",
+		perdure.Decision{Choice: "go", Reason: "looks good"}))
 	at(10 * time.Hour)
-	w.end()
+	w.End()
 	runs := map[string]string{}
-	for _, n := range w.seen(observe.RunStarted) {
+	for _, n := range w.Seen(observe.RunStarted) {
 		name := n.WorkflowID
 		for slices.Contains(slices.Collect(maps.Values(runs)), name) {
 			name += "'"
@@ -298,7 +305,7 @@ var noticed = map[journal.Kind]observe.Kind{
 
 // A clerk holds every notice against the journal at the time that it comes.
 type clerk struct {
-	w  *world
+	w  *world.World
 	mu sync.Mutex
 	at map[string]int                  // by run: the first entry that it was not told of
 	n  map[string]map[observe.Kind]int // by run
@@ -313,9 +320,9 @@ func (c *clerk) see(n observe.Notice) {
 	if c.n[n.Run] == nil {
 		c.n[n.Run] = map[observe.Kind]int{}
 	}
-	h, err := c.w.eng.History(context.Background(), n.Run, 0, 0)
+	h, err := c.w.Engine.History(context.Background(), n.Run, 0, 0)
 	if err != nil {
-		c.w.t.Errorf("%v was told, and the journal says %v", n, err)
+		c.w.T.Errorf("%v was told, and the journal says %v", n, err)
 		return
 	}
 	is := func(e journal.Entry) bool {
@@ -323,7 +330,7 @@ func (c *clerk) see(n observe.Notice) {
 	}
 	if n.Kind == observe.StepStarted && n.Attempt == 1 && !slices.ContainsFunc(h, is) {
 		if c.at[n.Run] == 0 {
-			c.w.t.Errorf("step %s of %s was told before its run", n.Step, n.Run)
+			c.w.T.Errorf("step %s of %s was told before its run", n.Step, n.Run)
 		}
 		return // it has no record
 	}
@@ -334,23 +341,26 @@ func (c *clerk) see(n observe.Notice) {
 			return
 		}
 	}
-	c.w.t.Errorf("%+v was told after entry %d, and is not durable after it: %v", n, c.at[n.Run], tail(h, 20))
+	c.w.T.Errorf("%+v was told after entry %d, and is not durable after it: %v", n, c.at[n.Run],
+		world.Tail(h, 20))
 }
 
 // spec: P-6
 func TestNoticesComeAfterTheCommitAndInTheOrderOfTheJournal(t *testing.T) {
-	for _, linger := range lingers {
+	for _, linger := range world.Lingers {
 		synctest.Test(t, func(t *testing.T) {
 			kid := perdure.Define("kid", func(ctx context.Context, n int) (int, error) { return n, perdure.Sleep(ctx, time.Minute) })
 			busy := perdure.Define("busy", func(ctx context.Context, left int) (int, error) {
 				var fs []*perdure.Future[int]
 				for i := range 3 {
 					fs = append(fs, perdure.Go(ctx, "branch", func(ctx context.Context) (int, error) {
-						if _, err := perdure.Step(ctx, "a", work("a", time.Duration(i)*time.Millisecond, nil)); err != nil {
+						if _, err := perdure.Step(ctx, "a",
+							world.Work("a", time.Duration(i)*time.Millisecond, nil)); err != nil {
 							return 0, err
 						}
-						f := perdure.Async(ctx, "beside", work("", time.Duration(i)*time.Second, nil))
-						_, _ = perdure.Step(ctx, "bad", work("", 0, errOdd), perdure.Retry{Attempts: 2, First: time.Second})
+						f := perdure.Async(ctx, "beside", world.Work("", time.Duration(i)*time.Second, nil))
+						_, _ = perdure.Step(ctx, "bad", world.Work("", 0, world.ErrOdd),
+							perdure.Retry{Attempts: 2, First: time.Second})
 						if _, err := f.Await(ctx); err != nil {
 							return 0, err
 						}
@@ -368,25 +378,26 @@ func TestNoticesComeAfterTheCommitAndInTheOrderOfTheJournal(t *testing.T) {
 						return 0, err
 					}
 				}
-				perdure.Async(ctx, "left", work("", time.Hour, nil))
+				perdure.Async(ctx, "left", world.Work("", time.Hour, nil))
 				if left > 0 {
 					return 0, perdure.ContinueAsNew(ctx, left-1)
 				}
 				return 1, nil
 			})
-			w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{kid, busy}}
+			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{kid, busy}}
 			c := &clerk{w: w, at: map[string]int{}, n: map[string]map[observe.Kind]int{}}
-			w.opts = perdure.Options{Build: "test", Linger: linger, Observers: []observe.Observer{{See: c.see}}}
-			w.begin()
+			w.Options = perdure.Options{Build: "test", Linger: linger,
+				Observers: []observe.Observer{{See: c.see}}}
+			w.Begin()
 			for i := range 10 {
-				if _, err := busy.Start(t.Context(), w.eng, 1, perdure.ID(fmt.Sprint("r", i))); err != nil {
+				if _, err := busy.Start(t.Context(), w.Engine, 1, perdure.ID(fmt.Sprint("r", i))); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for range 2 {
 				time.Sleep(time.Second)
 				for i := range 10 {
-					if _, err := spare.Send(t.Context(), w.eng, fmt.Sprint("r", i), "now"); err != nil {
+					if _, err := spare.Send(t.Context(), w.Engine, fmt.Sprint("r", i), "now"); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -398,7 +409,7 @@ func TestNoticesComeAfterTheCommitAndInTheOrderOfTheJournal(t *testing.T) {
 			}
 			for run, told := range c.n {
 				recorded := map[observe.Kind]int{}
-				for _, e := range w.history(run) {
+				for _, e := range w.History(run) {
 					if kind := noticed[e.Kind]; kind != "" {
 						recorded[kind]++
 					}
@@ -407,7 +418,7 @@ func TestNoticesComeAfterTheCommitAndInTheOrderOfTheJournal(t *testing.T) {
 					t.Errorf("run %s: told %v, recorded %v", run, told, recorded)
 				}
 			}
-			w.end()
+			w.End()
 		})
 	}
 }
@@ -416,22 +427,23 @@ func TestNoticesComeAfterTheCommitAndInTheOrderOfTheJournal(t *testing.T) {
 func TestAStepThatBeginsAgainIsToldAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			return perdure.Step(ctx, "s", work("s", time.Hour, nil))
+			return perdure.Step(ctx, "s", world.Work("s", time.Hour, nil))
 		})
-		w := newWorld(t, wf)
-		if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x")); err != nil {
+		w := world.New(t, wf)
+		if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		w.crash()
+		w.Crash()
 		time.Sleep(time.Minute)
-		if err := errors.Join(w.eng.Suspend(t.Context(), "x", "odd"), w.eng.Resume(t.Context(), "x")); err != nil {
+		if err := errors.Join(w.Engine.Suspend(t.Context(), "x", "odd"),
+			w.Engine.Resume(t.Context(), "x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Hour)
-		w.end()
+		w.End()
 		for kind, want := range map[observe.Kind]int{observe.StepStarted: 2, observe.StepSucceeded: 1, observe.RunStarted: 1, observe.RunEnded: 1} {
-			told := w.seen(kind)
+			told := w.Seen(kind)
 			if len(told) != want {
 				t.Errorf("%s was told %d times, want %d", kind, len(told), want)
 			}
@@ -449,8 +461,8 @@ func TestTheStartOfARunIsToldOnceWhoeverStartsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) { return spare.Wait(ctx) })
 		unknown := perdure.Define("unknown", func(context.Context, int) (int, error) { return 1, nil })
-		w := worldWith(t, perdure.Options{Linger: -1, Capacity: 3}, wf)
-		client, err := perdure.NewClient(t.Context(), w.db)
+		w := world.With(t, perdure.Options{Linger: -1, Capacity: 3}, wf)
+		client, err := perdure.NewClient(t.Context(), w.DB)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -461,26 +473,26 @@ func TestTheStartOfARunIsToldOnceWhoeverStartsIt(t *testing.T) {
 			}
 		}
 		start := func(c perdure.Caller, id string) { must(wf.Start(t.Context(), c, 0, perdure.ID(id))) }
-		start(w.eng, "here")
-		start(w.eng, "here")
+		start(w.Engine, "here")
+		start(w.Engine, "here")
 		start(client, "client")
-		must(perdure.SendWithStart(t.Context(), w.eng, spare, "v", wf, 0, perdure.ID("signalled")))
+		must(perdure.SendWithStart(t.Context(), w.Engine, spare, "v", wf, 0, perdure.ID("signalled")))
 		must(perdure.SendWithStart(t.Context(), client, spare, "v", wf, 0, perdure.ID("client-signalled")))
-		must(w.eng.Start(t.Context(), "unknown", []byte("0"), perdure.ID("unknown")))
+		must(w.Engine.Start(t.Context(), "unknown", []byte("0"), perdure.ID("unknown")))
 		must(client.Start(t.Context(), "unknown", []byte("0"), perdure.ID("client-unknown")))
 		must(client.Start(t.Context(), "unknown", []byte("0"), perdure.ID("cancelled")))
 		time.Sleep(time.Minute)
-		must(nil, w.eng.Cancel(t.Context(), "cancelled", "no more"))
-		must(nil, w.eng.Register(unknown))
+		must(nil, w.Engine.Cancel(t.Context(), "cancelled", "no more"))
+		must(nil, w.Engine.Register(unknown))
 		time.Sleep(time.Minute)
 		for _, id := range []string{"here", "client"} {
-			must(spare.Send(t.Context(), w.eng, id, "v"))
+			must(spare.Send(t.Context(), w.Engine, id, "v"))
 		}
 		time.Sleep(time.Minute)
-		w.end()
+		w.End()
 		for _, id := range []string{"here", "client", "signalled", "client-signalled", "unknown", "client-unknown", "cancelled"} {
 			var kinds []observe.Kind
-			for _, n := range w.told() {
+			for _, n := range w.Told() {
 				if n.WorkflowID == id && (n.Kind == observe.RunStarted || n.Kind == observe.RunEnded || n.Kind == observe.RunClaimed) {
 					kinds = append(kinds, n.Kind)
 				}
@@ -490,8 +502,10 @@ func TestTheStartOfARunIsToldOnceWhoeverStartsIt(t *testing.T) {
 				t.Errorf("of %s was told %q", id, kinds)
 			}
 		}
-		for i, n := range w.told() {
-			if n.Kind == observe.RunClaimed && !slices.ContainsFunc(w.told()[:i], func(m observe.Notice) bool {
+		for i, n := range w.Told() {
+			if n.Kind == observe.RunClaimed && !slices.ContainsFunc(w.Told()[:i], func(
+				m observe.Notice,
+			) bool {
 				return m.Kind == observe.RunStarted && m.Run == n.Run
 			}) {
 				t.Errorf("%s was told as claimed before it was told as started", n.WorkflowID)
@@ -516,22 +530,22 @@ func TestAnObserverTakesOnlyTheKindsItWantsAndOneThatPanicsDisturbsNobody(t *tes
 			}
 		}
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			_, _ = perdure.Step(ctx, "bad", work("", 0, errOdd), perdure.NoRetry)
-			return perdure.Step(ctx, "good", work("", 0, nil))
+			_, _ = perdure.Step(ctx, "bad", world.Work("", 0, world.ErrOdd), perdure.NoRetry)
+			return perdure.Step(ctx, "good", world.Work("", 0, nil))
 		})
-		w := worldWith(t, perdure.Options{Observers: []observe.Observer{
+		w := world.With(t, perdure.Options{Observers: []observe.Observer{
 			{See: keep("panics")}, {Kinds: []observe.Kind{observe.StepFailed}, See: keep("failed")}, {},
 			{Kinds: []observe.Kind{observe.StepSucceeded, observe.RunEnded}, See: keep("two")},
 			{Kinds: []observe.Kind{observe.DeadLettered}, See: keep("none")}, {See: keep("all")},
 		}}, wf)
-		run, err := wf.Start(t.Context(), w.eng, 0)
+		run, err := wf.Start(t.Context(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := run.Result(t.Context()); err != nil {
 			t.Error(err)
 		}
-		w.end()
+		w.End()
 		if got := seen["failed"]; !slices.Equal(got, []observe.Kind{observe.StepFailed}) {
 			t.Errorf("the first saw %q", got)
 		}
@@ -541,7 +555,8 @@ func TestAnObserverTakesOnlyTheKindsItWantsAndOneThatPanicsDisturbsNobody(t *tes
 		if got := seen["none"]; got != nil {
 			t.Errorf("the third saw %q", got)
 		}
-		if !slices.Equal(seen["panics"], seen["all"]) || len(seen["all"]) != len(w.told()) || len(seen["all"]) < 6 {
+		if !slices.Equal(seen["panics"], seen["all"]) || len(seen["all"]) != len(w.Told()) ||
+			len(seen["all"]) < 6 {
 			t.Errorf("one that panics saw %q, the last one %q", seen["panics"], seen["all"])
 		}
 	})
@@ -557,7 +572,7 @@ func TestAnObserverThatBlocksHoldsUpTheEngineAndLosesNothing(t *testing.T) {
 		var mu sync.Mutex
 		second, blocked := 0, false
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			if _, err := perdure.Step(ctx, "s", work("", time.Second, nil)); err != nil {
+			if _, err := perdure.Step(ctx, "s", world.Work("", time.Second, nil)); err != nil {
 				return 0, err
 			}
 			return perdure.Step(ctx, "t", func(context.Context) (int, error) {
@@ -567,18 +582,20 @@ func TestAnObserverThatBlocksHoldsUpTheEngineAndLosesNothing(t *testing.T) {
 				return 1, nil
 			})
 		})
-		w := worldWith(t, perdure.Options{Observers: []observe.Observer{{Kinds: []observe.Kind{observe.StepSucceeded}, See: func(n observe.Notice) {
-			mu.Lock()
-			first := n.Step == "s" && !blocked
-			blocked = blocked || first
-			mu.Unlock()
-			if first {
-				<-let
-			}
-		}}}}, wf)
+		w := world.With(t,
+			perdure.Options{Observers: []observe.Observer{{Kinds: []observe.Kind{observe.StepSucceeded},
+				See: func(n observe.Notice) {
+					mu.Lock()
+					first := n.Step == "s" && !blocked
+					blocked = blocked || first
+					mu.Unlock()
+					if first {
+						<-let
+					}
+				}}}}, wf)
 		var runs []*perdure.Run[int]
 		start := func() {
-			run, err := wf.Start(t.Context(), w.eng, 0)
+			run, err := wf.Start(t.Context(), w.Engine, 0)
 			if err != nil {
 				t.Error(err)
 				return
@@ -604,9 +621,11 @@ func TestAnObserverThatBlocksHoldsUpTheEngineAndLosesNothing(t *testing.T) {
 				t.Errorf("got %d, %v", n, err)
 			}
 		}
-		w.end()
-		if len(runs) != 2 || second != 2 || len(w.seen(observe.StepSucceeded)) != 4 || len(w.seen(observe.RunEnded)) != 2 {
-			t.Errorf("%d runs, %d steps, %d and %d notices", len(runs), second, len(w.seen(observe.StepSucceeded)), len(w.seen(observe.RunEnded)))
+		w.End()
+		if len(runs) != 2 || second != 2 || len(w.Seen(observe.StepSucceeded)) != 4 ||
+			len(w.Seen(observe.RunEnded)) != 2 {
+			t.Errorf("%d runs, %d steps, %d and %d notices", len(runs), second,
+				len(w.Seen(observe.StepSucceeded)), len(w.Seen(observe.RunEnded)))
 		}
 	})
 }

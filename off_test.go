@@ -7,6 +7,8 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // spec: P-13
@@ -24,9 +26,9 @@ func TestAPatternThatIsSwitchedOffIsNotRegistered(t *testing.T) {
 		}
 		for pattern, wf := range of {
 			if err := eng.Register(wf); pattern == off {
-				codeIs(t, err, journal.CodeInvalid)
+				world.CodeIs(t, err, journal.CodeInvalid)
 			} else {
-				codeless(t, err)
+				world.NoError(t, err)
 			}
 		}
 	}

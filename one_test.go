@@ -10,6 +10,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // With one processor the runs that wait share commits, as with several.
@@ -20,7 +22,7 @@ func TestGroupsFillWithOneProcessor(t *testing.T) {
 	const runs, steps = 200, 10
 	synctest.Test(t, func(t *testing.T) {
 		var commits, rows atomic.Int64
-		h := &hook{commit: func(g *store.Group, do func() error) error {
+		h := &world.Hook{OnCommit: func(g *store.Group, do func() error) error {
 			commits.Add(1)
 			for i := range g.Changes {
 				rows.Add(int64(len(g.Changes[i].Entries)))
@@ -29,18 +31,18 @@ func TestGroupsFillWithOneProcessor(t *testing.T) {
 		}}
 		def := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			for i := range steps {
-				if err := plain(ctx, fmt.Sprint("s", i)); err != nil {
+				if err := world.PlainStep(ctx, fmt.Sprint("s", i)); err != nil {
 					return 0, err
 				}
 			}
 			return 0, nil
 		})
-		w := hooked(t, h, perdure.Options{}, def)
-		defer func() { w.end() }()
+		w := world.Hooked(t, h, perdure.Options{}, def)
+		defer func() { w.End() }()
 		done := make(chan error, runs)
 		for range runs {
 			go func() {
-				run, err := def.Start(context.Background(), w.eng, 0)
+				run, err := def.Start(context.Background(), w.Engine, 0)
 				if err == nil {
 					_, err = run.Result(context.Background())
 				}

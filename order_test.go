@@ -15,6 +15,8 @@ import (
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // Commands and calls in the moments in which an engine does not know, or has not what it
@@ -49,12 +51,12 @@ func (l *lossy) Find(ctx context.Context, f store.Filter) ([]journal.Head, journ
 }
 
 // losing gives a cluster with a node on a lossy store.
-func losing(t *testing.T, wf perdure.Definition) (*cluster, *world, *lossy) {
-	c := newCluster(t, 0)
-	a := c.node(wf)
-	l := &lossy{Store: a.db}
-	a.wrap = func(store.Store) store.Store { return l }
-	a.begin()
+func losing(t *testing.T, wf perdure.Definition) (*world.Cluster, *world.World, *lossy) {
+	c := world.NewCluster(t, 0)
+	a := c.Node(wf)
+	l := &lossy{Store: a.DB}
+	a.Wrap = func(store.Store) store.Store { return l }
+	a.Begin()
 	return c, a, l
 }
 
@@ -78,19 +80,19 @@ func TestAResumeThatWasLostWithTheLeaseIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
 		c, a, l := losing(t, wf)
-		defer c.end()
-		must[*perdure.Run[int]](t)(wf.Start(t.Context(), a.eng, 0, perdure.ID("x")))
-		if err := a.eng.Suspend(t.Context(), "x", "by hand"); err != nil {
+		defer c.End()
+		world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), a.Engine, 0, perdure.ID("x")))
+		if err := a.Engine.Suspend(t.Context(), "x", "by hand"); err != nil {
 			t.Fatal(err)
 		}
 		l.commits.Store(true)
 		l.renews.Store(true)
 		time.AfterFunc(20*time.Second, func() { l.commits.Store(false); l.renews.Store(false) })
-		err := a.eng.Resume(t.Context(), "x")
+		err := a.Engine.Resume(t.Context(), "x")
 		time.Sleep(time.Minute)
-		d := must[perdure.Description](t)(a.eng.Describe(t.Context(), "x"))
+		d := world.Must[perdure.Description](t)(a.Engine.Describe(t.Context(), "x"))
 		if err == nil && d.Head.Status == journal.Suspended {
-			t.Errorf("Resume gave nil, and the run is %v: %v", d.Head.Status, tail(a.history("x"), 9))
+			t.Errorf("Resume gave nil, and the run is %v: %v", d.Head.Status, world.Tail(a.History("x"), 9))
 		}
 	})
 }
@@ -102,13 +104,13 @@ func TestACancelThatMeetsTheLossOfTheLeaseIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
 		c, a, l := losing(t, wf)
-		defer c.end()
-		must[*perdure.Run[int]](t)(wf.Start(t.Context(), a.eng, 0, perdure.ID("x")))
+		defer c.End()
+		world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), a.Engine, 0, perdure.ID("x")))
 		time.Sleep(time.Second)
 		l.renews.Store(true)
 		slow := func() { time.Sleep(20 * time.Second); l.renews.Store(false) }
 		l.find.Store(&slow)
-		if err := a.eng.Cancel(t.Context(), "x", "by hand"); err != nil {
+		if err := a.Engine.Cancel(t.Context(), "x", "by hand"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -120,24 +122,24 @@ func TestACancelThatMeetsTheLossOfTheLeaseIsMadeAgain(t *testing.T) {
 func TestACommandThatMayHaveBeenCarriedOutSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
-		c := newCluster(t, 0)
-		a := c.node(wf)
-		l := &lossy{Store: a.db}
-		a.wrap = func(store.Store) store.Store { return unheard{l} }
-		a.opts.Linger = 2 * time.Hour
-		a.begin()
-		defer c.end()
-		must[*perdure.Run[int]](t)(wf.Start(t.Context(), a.eng, 0, perdure.ID("x")))
+		c := world.NewCluster(t, 0)
+		a := c.Node(wf)
+		l := &lossy{Store: a.DB}
+		a.Wrap = func(store.Store) store.Store { return unheard{l} }
+		a.Options.Linger = 2 * time.Hour
+		a.Begin()
+		defer c.End()
+		world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), a.Engine, 0, perdure.ID("x")))
 		time.Sleep(time.Second)
 		l.commits.Store(true)
 		l.renews.Store(true)
 		ctx, cancel := context.WithTimeout(t.Context(), 9500*time.Millisecond)
 		defer cancel()
-		err := a.eng.Cancel(ctx, "x", "by hand")
+		err := a.Engine.Cancel(ctx, "x", "by hand")
 		l.commits.Store(false)
 		l.renews.Store(false)
 		time.Sleep(time.Minute)
-		d := must[perdure.Description](t)(a.eng.Describe(t.Context(), "x"))
+		d := world.Must[perdure.Description](t)(a.Engine.Describe(t.Context(), "x"))
 		if err != nil && strings.Contains(err.Error(), "nothing was done") && d.Head.Status == journal.Cancelled {
 			t.Errorf("%v, and the run is %v", err, d.Head.Status)
 		}
@@ -150,7 +152,7 @@ func TestACommandThatMayHaveBeenCarriedOutSaysSo(t *testing.T) {
 func TestACommandThatIsRefusedInMemoryIsNotAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var finds atomic.Int64
-		h := &hook{find: func(store.Filter) { finds.Add(1); time.Sleep(time.Millisecond) }}
+		h := &world.Hook{OnFind: func(store.Filter) { finds.Add(1); time.Sleep(time.Millisecond) }}
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			if err := perdure.SetStatus(ctx, journal.Compensating); err != nil {
 				return 0, err
@@ -158,12 +160,12 @@ func TestACommandThatIsRefusedInMemoryIsNotAskedForAgain(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			return 1, nil
 		})
-		w := hooked(t, h, perdure.Options{}, wf)
-		defer func() { w.end() }()
-		must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.eng, 0, perdure.ID("x")))
+		w := world.Hooked(t, h, perdure.Options{}, wf)
+		defer func() { w.End() }()
+		world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")))
 		time.Sleep(time.Second)
 		before := finds.Load()
-		err := w.eng.Suspend(t.Context(), "x", "by hand")
+		err := w.Engine.Suspend(t.Context(), "x", "by hand")
 		defer time.Sleep(time.Minute)
 		if n := finds.Load() - before; n > 10 {
 			t.Errorf("%d questions: %v", n, err)
@@ -179,7 +181,7 @@ func TestACancelThatTheStoreRefusesReturns(t *testing.T) {
 		t.Run(fmt.Sprint(cleans), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				refused := 0
-				h := &hook{commit: func(g *store.Group, do func() error) error {
+				h := &world.Hook{OnCommit: func(g *store.Group, do func() error) error {
 					for _, c := range g.Changes {
 						for _, e := range c.Entries {
 							if e.Kind == journal.RunClosing || e.Kind == journal.RunCancelled {
@@ -199,13 +201,13 @@ func TestACancelThatTheStoreRefusesReturns(t *testing.T) {
 					}
 					return 1, perdure.Sleep(ctx, time.Hour)
 				})
-				w := hooked(t, h, perdure.Options{Linger: 24 * time.Hour}, wf)
-				defer func() { w.end() }()
-				must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.eng, 0, perdure.ID("x")))
+				w := world.Hooked(t, h, perdure.Options{Linger: 24 * time.Hour}, wf)
+				defer func() { w.End() }()
+				world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")))
 				time.Sleep(time.Second)
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 				defer cancel()
-				codeIs(t, w.eng.Cancel(ctx, "x", "by hand"), journal.CodeInvalid)
+				world.CodeIs(t, w.Engine.Cancel(ctx, "x", "by hand"), journal.CodeInvalid)
 			})
 		})
 	}
@@ -217,7 +219,7 @@ func TestACancelThatTheStoreRefusesReturns(t *testing.T) {
 func TestARunWhoseEndIsRefusedGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refused atomic.Bool
-		h := &hook{commit: func(g *store.Group, do func() error) error {
+		h := &world.Hook{OnCommit: func(g *store.Group, do func() error) error {
 			for _, c := range g.Changes {
 				for _, e := range c.Entries {
 					if e.Kind == journal.RunCompleted && !refused.Swap(true) {
@@ -226,19 +228,19 @@ func TestARunWhoseEndIsRefusedGoesOn(t *testing.T) {
 				}
 			}
 			return do()
-		}, find: func(store.Filter) { time.Sleep(time.Millisecond) }}
+		}, OnFind: func(store.Filter) { time.Sleep(time.Millisecond) }}
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 7, perdure.Sleep(ctx, time.Second) })
-		w := hooked(t, h, perdure.Options{}, wf)
-		defer func() { w.end() }()
-		run := must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.eng, 0, perdure.ID("x")))
+		w := world.Hooked(t, h, perdure.Options{}, wf)
+		defer func() { w.End() }()
+		run := world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")))
 		time.Sleep(2 * time.Second)
-		d := must[perdure.Description](t)(w.eng.Describe(t.Context(), "x"))
+		d := world.Must[perdure.Description](t)(w.Engine.Describe(t.Context(), "x"))
 		if d.Head.Status != journal.Suspended || !d.Head.Ended.IsZero() {
 			t.Errorf("it is %v and has ended at %v", d.Head.Status, d.Head.Ended)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := w.eng.Resume(ctx, "x"); err != nil {
+		if err := w.Engine.Resume(ctx, "x"); err != nil {
 			t.Error(err)
 		}
 		if v, err := run.Result(ctx); v != 7 || err != nil {
@@ -253,23 +255,25 @@ func TestARunWhoseEndIsRefusedGoesOn(t *testing.T) {
 func TestACancelWaitsForAClaimNoLongerThanItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hang atomic.Bool
-		h := &hook{claim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+		h := &world.Hook{OnClaim: func(
+			c store.Claim, do func() (store.Claimed, error),
+		) (store.Claimed, error) {
 			if c.Max > 0 && hang.Swap(false) {
 				time.Sleep(time.Hour)
 			}
 			return do()
 		}}
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, 24*time.Hour) })
-		w := hooked(t, h, perdure.Options{Linger: -1, Sweep: time.Second}, wf)
-		defer func() { w.end() }()
-		must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.eng, 0, perdure.ID("x")))
+		w := world.Hooked(t, h, perdure.Options{Linger: -1, Sweep: time.Second}, wf)
+		defer func() { w.End() }()
+		world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")))
 		time.Sleep(time.Second)
 		hang.Store(true)
 		time.Sleep(5 * time.Second)
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		err := w.eng.Cancel(ctx, "x", "by hand")
+		err := w.Engine.Cancel(ctx, "x", "by hand")
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("%v after %v", err, took)
 		}
@@ -303,22 +307,22 @@ func TestTheContextOfACleanUpsStepEndsWithTheLease(t *testing.T) {
 			}
 			return 1, perdure.Sleep(ctx, time.Hour)
 		})
-		c := newCluster(t, 0)
-		a, b := c.node(wf), c.node(wf)
-		a.opts.Linger = time.Hour
+		c := world.NewCluster(t, 0)
+		a, b := c.Node(wf), c.Node(wf)
+		a.Options.Linger = time.Hour
 		u := unsteadily(a)
-		a.opts.Sweep = time.Second
-		a.begin()
-		must[*perdure.Run[int]](t)(wf.Start(t.Context(), a.eng, 1, perdure.ID("p")))
-		must[*perdure.Run[int]](t)(wf.Start(t.Context(), a.eng, 2, perdure.ID("x")))
+		a.Options.Sweep = time.Second
+		a.Begin()
+		world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), a.Engine, 1, perdure.ID("p")))
+		world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), a.Engine, 2, perdure.ID("x")))
 		time.Sleep(time.Second)
-		if err := a.eng.Cancel(t.Context(), "x", "by hand"); err != nil {
+		if err := a.Engine.Cancel(t.Context(), "x", "by hand"); err != nil {
 			t.Fatal(err)
 		}
-		b.begin()
+		b.Begin()
 		synctest.Wait()
 		u.set(true, false)
-		time.Sleep(5 * clusterLease)
+		time.Sleep(5 * world.Lease)
 		synctest.Wait()
 		for _, key := range []string{"plain", "undo"} {
 			if len(l.ends(key)) != 1 || len(l.times(key)) != 2 {
@@ -327,10 +331,10 @@ func TestTheContextOfACleanUpsStepEndsWithTheLease(t *testing.T) {
 		}
 		u.set(false, false)
 		time.Sleep(time.Minute)
-		a.stop()
-		b.stop()
-		<-a.done
-		<-b.done
+		a.Stop()
+		b.Stop()
+		<-a.Done
+		<-b.Done
 	})
 }
 
@@ -340,19 +344,19 @@ func TestTheContextOfACleanUpsStepEndsWithTheLease(t *testing.T) {
 func TestAStoreClosedWhileTheLeaseIsLostEndsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, nil })
-		c := newCluster(t, 0)
-		a := c.node(wf)
+		c := world.NewCluster(t, 0)
+		a := c.Node(wf)
 		u := unsteadily(a)
-		a.begin()
+		a.Begin()
 		synctest.Wait()
 		u.set(false, true)
-		time.Sleep(2 * clusterLease)
+		time.Sleep(2 * world.Lease)
 		u.Close()
 		u.set(false, false)
-		if err := <-a.done; err == nil {
+		if err := <-a.Done; err == nil {
 			t.Error("Run gives no error")
 		}
-		a.stop()
+		a.Stop()
 	})
 }
 
@@ -362,10 +366,10 @@ func TestAStoreClosedWhileTheLeaseIsLostEndsRun(t *testing.T) {
 func TestAResultIsGivenAfterTheEngineHasStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, n int) (int, error) { return n, nil })
-		w := newWorld(t, wf)
-		run := must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.eng, 7))
-		must[int](t)(run.Result(t.Context()))
-		w.end()
+		w := world.New(t, wf)
+		run := world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.Engine, 7))
+		world.Must[int](t)(run.Result(t.Context()))
+		w.End()
 		for range 100 {
 			if v, err := run.Result(t.Context()); v != 7 || err != nil {
 				t.Fatalf("%d, %v", v, err)
@@ -380,13 +384,13 @@ func TestAResultIsGivenAfterTheEngineHasStopped(t *testing.T) {
 func TestACallWhoseContextHasEndedIsNotToldThatTheEngineStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, nil })
-		w := newWorld(t, wf)
-		defer w.end()
+		w := world.New(t, wf)
+		defer w.End()
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 100 {
-			if _, err := wf.Start(ctx, w.eng, 1); journal.CodeOf(err) == journal.CodeStopped {
+			if _, err := wf.Start(ctx, w.Engine, 1); journal.CodeOf(err) == journal.CodeStopped {
 				t.Fatal(err)
 			}
 		}
@@ -399,16 +403,18 @@ func TestACallWhoseContextHasEndedIsNotToldThatTheEngineStands(t *testing.T) {
 func TestAClientsFirstCallTellsThatTheStoreDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := false
-		h := &hook{Store: memory.New(), claim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+		h := &world.Hook{Store: memory.New(), OnClaim: func(
+			c store.Claim, do func() (store.Claimed, error),
+		) (store.Claimed, error) {
 			if c.Visit && !failed {
 				failed = true
 				return store.Claimed{}, storetest.ErrInjected
 			}
 			return do()
 		}}
-		client := must[*perdure.Client](t)(perdure.NewClient(t.Context(), h))
+		client := world.Must[*perdure.Client](t)(perdure.NewClient(t.Context(), h))
 		_, err := client.Start(t.Context(), "w", []byte("1"), perdure.ID("x"))
-		codeIs(t, err, journal.CodeUnavailable)
+		world.CodeIs(t, err, journal.CodeUnavailable)
 	})
 }
 
@@ -421,19 +427,20 @@ func TestARunDoesNotLingerInTheSlotOfAnother(t *testing.T) {
 			if n == 2 {
 				return 2, nil
 			}
-			if _, err := perdure.Step(ctx, "s", work("s", time.Second, nil)); err != nil {
+			if _, err := perdure.Step(ctx, "s", world.Work("s", time.Second, nil)); err != nil {
 				return 0, err
 			}
-			return goSignal.Wait(ctx)
+			return world.GoSignal.Wait(ctx)
 		})
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
-		w.opts = perdure.Options{Build: "test", Linger: time.Minute, Capacity: 1, Sweep: 10 * time.Minute}
-		w.begin()
-		defer w.end()
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
+		w.Options = perdure.Options{Build: "test", Linger: time.Minute, Capacity: 1,
+			Sweep: 10 * time.Minute}
+		w.Begin()
+		defer w.End()
 		began := time.Now()
-		must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.eng, 1, perdure.ID("x")))
-		run := must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.eng, 2))
-		must[int](t)(run.Result(t.Context()))
+		world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.Engine, 1, perdure.ID("x")))
+		run := world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.Engine, 2))
+		world.Must[int](t)(run.Result(t.Context()))
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("the slot was free after a second, and the run ended after %v", took)
 		}

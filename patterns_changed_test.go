@@ -13,6 +13,8 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/saga"
 	"github.com/perdure/perdure/tcc"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // declared are definitions of a pattern: two steps of these IDs, one after the other, the
@@ -62,9 +64,10 @@ func TestStepThatADefinitionRenamesIsDecided(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var before, after list
-					w := newWorld(t, define(&before, "first"))
-					defer func() { w.end() }()
-					if _, err := w.eng.Start(context.Background(), "w", json.RawMessage("1"), perdure.ID("x"), perdure.ModeSync); err != nil {
+					w := world.New(t, define(&before, "first"))
+					defer func() { w.End() }()
+					if _, err := w.Engine.Start(context.Background(), "w", json.RawMessage("1"), perdure.ID("x"),
+						perdure.ModeSync); err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(time.Hour)
@@ -72,22 +75,22 @@ func TestStepThatADefinitionRenamesIsDecided(t *testing.T) {
 					if byName {
 						opts = append(opts, perdure.ByName)
 					}
-					w.deploy("second", define(&after, "renamed", opts...))
+					w.Deploy("second", define(&after, "renamed", opts...))
 					time.Sleep(time.Hour)
 					if !byName {
-						d, err := w.eng.Describe(context.Background(), "x")
+						d, err := w.Engine.Describe(context.Background(), "x")
 						if d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "renamed") || !strings.Contains(d.Why, "first") || len(after.names) > 0 || err != nil {
 							t.Errorf("it is %v, because %s, and did %q, %v", d.Head.Status, d.Why, after.names, err)
 						}
-						if err := w.eng.Resume(context.Background(), "x"); err != nil {
+						if err := w.Engine.Resume(context.Background(), "x"); err != nil {
 							t.Fatal(err)
 						}
 					}
 					time.Sleep(100 * time.Hour)
-					if now := w.statusOf("x"); !now.IsSuccess() || strings.Join(after.names, " ") != "renamed" {
+					if now := w.Status("x"); !now.IsSuccess() || strings.Join(after.names, " ") != "renamed" {
 						t.Errorf("it is %v, and did %q", now, after.names)
 					}
-					w.history("x")
+					w.History("x")
 				})
 			})
 		}

@@ -13,21 +13,23 @@ import (
 	"github.com/perdure/perdure/saga"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/tcc"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A journey sees runs on their way, and notes the statuses that it has met.
 type journey struct {
-	*world
+	*world.World
 	runs  map[journal.Status]bool
 	steps map[journal.StepStatus]bool
 }
 
 // look notes what a run is now; steps are those that are asked for by name too.
 func (s *journey) look(id string, steps ...string) perdure.Report {
-	s.t.Helper()
-	r, err := s.eng.Report(context.Background(), id)
+	s.T.Helper()
+	r, err := s.Engine.Report(context.Background(), id)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	s.runs[r.Status] = true
 	for _, step := range r.Steps {
@@ -42,14 +44,14 @@ func (s *journey) look(id string, steps ...string) perdure.Report {
 
 // follow looks at a run twice a second until it has ended, or done says that it is enough.
 func (s *journey) follow(id string, done func(perdure.Report) bool) {
-	s.t.Helper()
+	s.T.Helper()
 	for range 10_000 {
 		if r := s.look(id, "last"); r.Status.IsTerminal() || done != nil && done(r) {
 			return
 		}
 		time.Sleep(500 * time.Millisecond)
 	}
-	s.t.Fatalf("%s does not end", id)
+	s.T.Fatalf("%s does not end", id)
 }
 
 // unhurried takes a second, in the body of a step, and then fails where it is told to.
@@ -61,7 +63,7 @@ func unhurried[A any](fails bool) func(context.Context, A) (int, error) {
 			return 0, context.Cause(ctx)
 		}
 		if fails {
-			return 0, errOdd
+			return 0, world.ErrOdd
 		}
 		return 1, nil
 	}
@@ -110,7 +112,7 @@ func TestEveryStatusIsReached(t *testing.T) {
 	again := dag.New[int]("again").Again(func(k perdure.Known) (int, bool) { return 2, string(k.Input) == "1" })
 	dag.Add(again, "last", unhurried[struct{}](false))
 	own := perdure.Define("own", func(ctx context.Context, _ int) (int, error) {
-		return 0, perdure.End(ctx, journal.Compensated, 0, errOdd)
+		return 0, perdure.End(ctx, journal.Compensated, 0, world.ErrOdd)
 	})
 	naps := perdure.Define("naps", func(ctx context.Context, _ int) (int, error) {
 		return 0, perdure.Sleep(ctx, time.Hour)
@@ -118,7 +120,8 @@ func TestEveryStatusIsReached(t *testing.T) {
 
 	synctest.Test(t, func(t *testing.T) {
 		ctx, db := context.Background(), memory.New()
-		s := &journey{&world{t: t, db: db, workflows: []perdure.Definition{undone, stuck, good, refused, broken, graph, again, own, naps}},
+		s := &journey{&world.World{T: t, DB: db,
+			Workflows: []perdure.Definition{undone, stuck, good, refused, broken, graph, again, own, naps}},
 			map[journal.Status]bool{}, map[journal.StepStatus]bool{}}
 		client, err := perdure.NewClient(ctx, db)
 		if err == nil {
@@ -132,43 +135,58 @@ func TestEveryStatusIsReached(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.runs[all[0].Head.Status] = true // no engine has taken it yet
-		s.begin()
-		defer func() { s.end() }()
+		s.Begin()
+		defer func() { s.End() }()
 		s.follow("times-out", nil)
 		start := func(id string, begin func() error) {
 			if err := begin(); err != nil {
 				t.Fatal(id, err)
 			}
 		}
-		start("undone", func() error { _, err := undone.Start(ctx, s.eng, 1, perdure.ID("undone")); return err })
+		start("undone", func() error {
+			_, err := undone.Start(ctx, s.Engine, 1, perdure.ID("undone"))
+			return err
+		})
 		s.follow("undone", nil)
-		start("stuck", func() error { _, err := stuck.Start(ctx, s.eng, 1, perdure.ID("stuck")); return err })
+		start("stuck", func() error {
+			_, err := stuck.Start(ctx, s.Engine, 1, perdure.ID("stuck"))
+			return err
+		})
 		s.follow("stuck", func(r perdure.Report) bool { return r.Status == journal.CompensationFailed })
-		codeless(t, s.eng.Decide(ctx, "stuck", "undo:a", perdure.Decision{Choice: "skip"}))
+		world.NoError(t, s.Engine.Decide(ctx, "stuck", "undo:a", perdure.Decision{Choice: "skip"}))
 		s.follow("stuck", nil)
 		for id, def := range map[string]*tcc.TCC[int]{"good": good, "refused": refused, "broken": broken} {
-			start(id, func() error { _, err := def.Start(ctx, s.eng, 1, perdure.ID(id)); return err })
+			start(id, func() error { _, err := def.Start(ctx, s.Engine, 1, perdure.ID(id)); return err })
 			s.follow(id, nil)
 		}
-		start("graph", func() error { _, err := graph.Workflow.Start(ctx, s.eng, 1, perdure.ID("graph")); return err })
+		start("graph", func() error {
+			_, err := graph.Workflow.Start(ctx, s.Engine, 1, perdure.ID("graph"))
+			return err
+		})
 		s.follow("graph", func(r perdure.Report) bool { first, _ := r.Step("first"); return first.Status == journal.StepIsDone })
-		codeless(t, s.eng.Suspend(ctx, "graph", "for a while"))
+		world.NoError(t, s.Engine.Suspend(ctx, "graph", "for a while"))
 		s.look("graph")
-		codeless(t, s.eng.Resume(ctx, "graph"))
-		_, err = s.eng.Send(ctx, "graph", "go", nil)
-		codeless(t, err)
+		world.NoError(t, s.Engine.Resume(ctx, "graph"))
+		_, err = s.Engine.Send(ctx, "graph", "go", nil)
+		world.NoError(t, err)
 		s.follow("graph", nil)
 		start("again", func() error {
-			run, err := again.Workflow.Start(ctx, s.eng, 1, perdure.ID("again"))
+			run, err := again.Workflow.Start(ctx, s.Engine, 1, perdure.ID("again"))
 			if err == nil {
 				s.follow(string(run.RunID()), nil)
 			}
 			return err
 		})
-		start("own", func() error { _, err := own.Start(ctx, s.eng, 1, perdure.ID("own")); return err })
+		start("own", func() error {
+			_, err := own.Start(ctx, s.Engine, 1, perdure.ID("own"))
+			return err
+		})
 		s.follow("own", nil)
-		start("cancelled", func() error { _, err := naps.Start(ctx, s.eng, 1, perdure.ID("cancelled")); return err })
-		codeless(t, s.eng.Cancel(ctx, "cancelled", "enough"))
+		start("cancelled", func() error {
+			_, err := naps.Start(ctx, s.Engine, 1, perdure.ID("cancelled"))
+			return err
+		})
+		world.NoError(t, s.Engine.Cancel(ctx, "cancelled", "enough"))
 		s.follow("cancelled", nil)
 		for _, status := range journal.Statuses() {
 			if !s.runs[status] {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 var errWrongState = &perdure.Error{Code: journal.CodeWrongState}
@@ -28,19 +30,19 @@ func TestRunThatIsAskedInVainGoesOn(t *testing.T) {
 		_, err := perdure.Park(ctx, "look", "odd")
 		return 7, err
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		ctx := context.Background()
-		run, err := wf.Start(ctx, w.eng, 0)
+		run, err := wf.Start(ctx, w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 3 {
 			time.Sleep(time.Minute)
-			if err := w.eng.Cancel(ctx, run.ID(), "enough"); !errors.Is(err, errWrongState) {
+			if err := w.Engine.Cancel(ctx, run.ID(), "enough"); !errors.Is(err, errWrongState) {
 				t.Errorf("Cancel gives %v", err)
 			}
 		}
-		codeless(t, w.eng.Decide(ctx, run.ID(), "look", perdure.Decision{Choice: "go on"}))
+		world.NoError(t, w.Engine.Decide(ctx, run.ID(), "look", perdure.Decision{Choice: "go on"}))
 		if out, err := run.Result(ctx); out != 7 || err != nil {
 			t.Errorf("%d %v", out, err)
 		}
@@ -56,15 +58,15 @@ func TestCancelDoesNotUnparkWhatHasDecided(t *testing.T) {
 		t.Run(who, func(t *testing.T) {
 			var mu sync.Mutex
 			odd := true
-			l := newLedger()
+			l := world.NewLedger()
 			wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-				if err := l.plans(ctx, "undone"); err != nil {
+				if err := l.Plans(ctx, "undone"); err != nil {
 					return 0, err
 				}
 				if err := perdure.SetStatus(ctx, journal.Confirming); err != nil {
 					return 0, err
 				}
-				if _, err := perdure.Step(ctx, "a", l.effect("a", 0)); err != nil {
+				if _, err := perdure.Step(ctx, "a", l.Effect("a", 0)); err != nil {
 					return 0, err
 				}
 				mu.Lock()
@@ -72,15 +74,15 @@ func TestCancelDoesNotUnparkWhatHasDecided(t *testing.T) {
 				if odd {
 					panic("odd")
 				}
-				return perdure.Step(ctx, "b", work("b", time.Minute, nil))
+				return perdure.Step(ctx, "b", world.Work("b", time.Minute, nil))
 			}, perdure.Replays{Attempts: 1})
-			inBothModes(t, func(t *testing.T, w *world) {
+			world.InBothModes(t, func(t *testing.T, w *world.World) {
 				mu.Lock()
 				odd = true
 				mu.Unlock()
-				l.did()
+				l.Did()
 				ctx := context.Background()
-				run, err := wf.Start(ctx, w.eng, 0)
+				run, err := wf.Start(ctx, w.Engine, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -89,28 +91,28 @@ func TestCancelDoesNotUnparkWhatHasDecided(t *testing.T) {
 				odd = false
 				mu.Unlock()
 				if who == "its engine" {
-					if err := w.eng.Cancel(ctx, run.ID(), "enough"); !errors.Is(err, errWrongState) {
+					if err := w.Engine.Cancel(ctx, run.ID(), "enough"); !errors.Is(err, errWrongState) {
 						t.Errorf("Cancel gives %v", err)
 					}
-				} else if _, err := w.eng.Send(ctx, run.ID(), "Cancel", nil); err != nil {
+				} else if _, err := w.Engine.Send(ctx, run.ID(), "Cancel", nil); err != nil {
 					t.Error(err)
 				}
 				time.Sleep(time.Minute)
-				if s := w.statusOf(run.ID()); s != journal.Suspended {
+				if s := w.Status(run.ID()); s != journal.Suspended {
 					t.Errorf("it is %v", s)
 				}
-				codeless(t, w.eng.Resume(ctx, run.ID()))
+				world.NoError(t, w.Engine.Resume(ctx, run.ID()))
 				time.Sleep(30 * time.Second)
-				if s := w.statusOf(run.ID()); s != journal.Confirming {
+				if s := w.Status(run.ID()); s != journal.Confirming {
 					t.Errorf("resumed, it is %v", s)
 				}
 				if _, err := run.Result(ctx); err != nil {
 					t.Error(err)
 				}
-				if got := l.did(); !slices.Equal(got, []string{"a"}) {
+				if got := l.Did(); !slices.Equal(got, []string{"a"}) {
 					t.Errorf("done: %v", got)
 				}
-				w.history(run.ID())
+				w.History(run.ID())
 			}, wf)
 		})
 	}
@@ -122,48 +124,49 @@ func TestCancelDoesNotUnparkWhatHasDecided(t *testing.T) {
 // spec: F-38
 func TestDecisionComesTooLateForARunThatEnds(t *testing.T) {
 	for _, s := range []journal.Status{journal.Confirming, journal.Canceling, journal.Compensating} {
-		overCrashes(t, 3, func() tale {
-			l := newLedger()
+		world.OverCrashes(t, 3, func() world.Scenario {
+			l := world.NewLedger()
 			ctx := context.Background()
-			var w *world
+			var w *world.World
 			var once sync.Once
 			wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-				if err := l.plans(ctx, "undone"); err != nil {
+				if err := l.Plans(ctx, "undone"); err != nil {
 					return 0, err
 				}
-				if _, err := perdure.Step(ctx, "try", l.effect("tried", time.Second)); err != nil {
+				if _, err := perdure.Step(ctx, "try", l.Effect("tried", time.Second)); err != nil {
 					return 0, err
 				}
-				once.Do(func() { _ = w.engine().Cancel(context.Background(), "x", "enough") }) // it holds the turn
+				// it holds the turn
+				once.Do(func() { _ = w.Current().Cancel(context.Background(), "x", "enough") })
 				if err := perdure.SetStatus(ctx, s); err != nil {
 					return 0, err
 				}
-				if _, err := perdure.Step(ctx, "confirm", l.effect("confirmed", 0)); err != nil {
+				if _, err := perdure.Step(ctx, "confirm", l.Effect("confirmed", 0)); err != nil {
 					return 0, err
 				}
 				return 0, perdure.End(ctx, journal.Confirmed, 0, nil)
 			})
 			asked := false
-			return tale{
-				workflows: []perdure.Definition{wf},
-				begin: func(now *world) error {
+			return world.Scenario{
+				Workflows: []perdure.Definition{wf},
+				Begin: func(now *world.World) error {
 					w = now
-					_, err := wf.Start(ctx, w.eng, 0, perdure.ID("x"))
+					_, err := wf.Start(ctx, w.Engine, 0, perdure.ID("x"))
 					return err
 				},
-				crashed: func(now *world) {
-					d, err := now.eng.History(ctx, "x", 0, 0)
+				Crashed: func(now *world.World) {
+					d, err := now.Engine.History(ctx, "x", 0, 0)
 					asked = err == nil && slices.ContainsFunc(d, func(e journal.Entry) bool { return e.Kind == journal.RunClosing })
 				},
-				over: func(w *world) bool { return w.statusOf("x").IsTerminal() },
-				check: func(t *testing.T, w *world, crashes int) {
-					got, h := l.did(), w.history("x")
-					switch end := w.statusOf("x"); {
+				Over: func(w *world.World) bool { return w.Status("x").IsTerminal() },
+				Check: func(t *testing.T, w *world.World, crashes int) {
+					got, h := l.Did(), w.History("x")
+					switch end := w.Status("x"); {
 					case end == journal.Confirmed && !asked: // the engine that was asked has died
 					case end != journal.Cancelled || !slices.Equal(got, []string{"tried", "undone"}):
 						t.Errorf("%v: it is %v, done: %v", s, end, got)
 					case slices.ContainsFunc(h, func(e journal.Entry) bool { return e.Status == s }):
-						t.Errorf("%v is recorded: %v", s, tail(h, 10))
+						t.Errorf("%v is recorded: %v", s, world.Tail(h, 10))
 					}
 				},
 			}
@@ -175,8 +178,8 @@ func TestDecisionComesTooLateForARunThatEnds(t *testing.T) {
 func TestRunCanBeEndedWhenItsDecisionIsCarriedOut(t *testing.T) {
 	for _, how := range []string{"cancel", "timeout", "timeout meanwhile"} {
 		t.Run(how, func(t *testing.T) {
-			overCrashes(t, 3, func() tale {
-				l := newLedger()
+			world.OverCrashes(t, 3, func() world.Scenario {
+				l := world.NewLedger()
 				limit := perdure.Timeout(100 * time.Hour)
 				switch how {
 				case "timeout":
@@ -188,13 +191,13 @@ func TestRunCanBeEndedWhenItsDecisionIsCarriedOut(t *testing.T) {
 					if err := perdure.SetStatus(ctx, journal.Confirming); err != nil {
 						return 0, err
 					}
-					if _, err := perdure.Step(ctx, "a", l.effect("a", 2*time.Minute)); err != nil {
+					if _, err := perdure.Step(ctx, "a", l.Effect("a", 2*time.Minute)); err != nil {
 						return 0, err
 					}
 					if err := perdure.SetStatus(ctx, journal.Running); err != nil {
 						return 0, err
 					}
-					_, err := perdure.Step(ctx, "b", work("b", 1000*time.Hour, nil))
+					_, err := perdure.Step(ctx, "b", world.Work("b", 1000*time.Hour, nil))
 					return 0, err
 				}, limit)
 				ctx := context.Background()
@@ -202,19 +205,19 @@ func TestRunCanBeEndedWhenItsDecisionIsCarriedOut(t *testing.T) {
 				if how == "cancel" {
 					want = journal.Cancelled
 				}
-				return tale{
-					workflows: []perdure.Definition{wf},
-					begin: func(w *world) error {
-						_, err := wf.Start(ctx, w.eng, 0, perdure.ID("x"))
+				return world.Scenario{
+					Workflows: []perdure.Definition{wf},
+					Begin: func(w *world.World) error {
+						_, err := wf.Start(ctx, w.Engine, 0, perdure.ID("x"))
 						if err != nil || how != "cancel" {
 							return err
 						}
 						time.Sleep(3 * time.Minute)
-						return w.eng.Cancel(ctx, "x", "enough")
+						return w.Engine.Cancel(ctx, "x", "enough")
 					},
-					over: func(w *world) bool { return w.statusOf("x").IsTerminal() },
-					check: func(t *testing.T, w *world, crashes int) {
-						if s, got := w.statusOf("x"), l.did(); s != want || !slices.Equal(got, []string{"a"}) {
+					Over: func(w *world.World) bool { return w.Status("x").IsTerminal() },
+					Check: func(t *testing.T, w *world.World, crashes int) {
+						if s, got := w.Status("x"), l.Did(); s != want || !slices.Equal(got, []string{"a"}) {
 							t.Errorf("it is %v, done: %v", s, got)
 						}
 					},
@@ -234,7 +237,7 @@ func TestPhaseIsKeptWhileAnOperatorIsWaitedFor(t *testing.T) {
 			d, err := perdure.Park(ctx, "look", "odd")
 			return d.Choice, err
 		})
-		if _, err := perdure.Step(ctx, "a", work("a", time.Minute, nil)); err != nil {
+		if _, err := perdure.Step(ctx, "a", world.Work("a", time.Minute, nil)); err != nil {
 			return 0, err
 		}
 		if err := perdure.SetStatus(ctx, journal.Confirming); err != nil {
@@ -243,22 +246,22 @@ func TestPhaseIsKeptWhileAnOperatorIsWaitedFor(t *testing.T) {
 		_, err := b.Await(ctx)
 		return 7, err
 	}, perdure.Timeout(time.Hour))
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		ctx := context.Background()
-		if _, err := wf.Start(ctx, w.eng, 0, perdure.ID("x")); err != nil {
+		if _, err := wf.Start(ctx, w.Engine, 0, perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Minute)
-		w.crash()
+		w.Crash()
 		time.Sleep(2 * time.Hour)
-		if s := w.statusOf("x"); s != journal.Suspended {
+		if s := w.Status("x"); s != journal.Suspended {
 			t.Errorf("it is %v", s)
 		}
-		if err := w.eng.Cancel(ctx, "x", "enough"); !errors.Is(err, errWrongState) {
+		if err := w.Engine.Cancel(ctx, "x", "enough"); !errors.Is(err, errWrongState) {
 			t.Errorf("Cancel gives %v", err)
 		}
-		codeless(t, w.eng.Decide(ctx, "x", "look", perdure.Decision{Choice: "go on"}))
-		run, err := wf.Get(ctx, w.eng, "x")
+		world.NoError(t, w.Engine.Decide(ctx, "x", "look", perdure.Decision{Choice: "go on"}))
+		run, err := wf.Get(ctx, w.Engine, "x")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,17 +272,19 @@ func TestPhaseIsKeptWhileAnOperatorIsWaitedFor(t *testing.T) {
 }
 
 // trying is a TCC by hand: its clean-up is not recorded.
-func trying(l *ledger) *perdure.Workflow[int, int] {
+func trying(l *world.Ledger) *perdure.Workflow[int, int] {
 	return perdure.Define("trying", func(ctx context.Context, _ int) (int, error) {
 		if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error {
-			if _, err := perdure.Step(ctx, "p", l.effect("cancelled", time.Second), perdure.PhaseCancel); err != nil {
+			if _, err := perdure.Step(ctx, "p", l.Effect("cancelled", time.Second),
+				perdure.PhaseCancel); err != nil {
 				return err
 			}
 			return perdure.End(ctx, journal.Canceled, 5, perdure.EndingBy(ctx))
 		}); err != nil {
 			return 0, err
 		}
-		if _, err := perdure.Step(ctx, "p", l.effect("tried", time.Second), perdure.PhaseTry); err != nil {
+		if _, err := perdure.Step(ctx, "p", l.Effect("tried", time.Second),
+			perdure.PhaseTry); err != nil {
 			return 0, err
 		}
 		return 0, perdure.Sleep(ctx, 20*time.Hour)
@@ -295,48 +300,51 @@ func TestCleanUpWithoutARecordIsDone(t *testing.T) {
 		for _, by := range []string{"its engine", "one that does not know it", "a client", "its timeout"} {
 			t.Run(begun+"/"+by, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					l := newLedger()
+					l := world.NewLedger()
 					wf := trying(l)
 					parent := perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
 						return wf.Child(ctx, 0, perdure.ID("x")).Await(ctx)
 					})
-					c := newCluster(t, 1, wf, parent)
-					defer c.end()
-					c.node(perdure.Define("other", func(context.Context, int) (int, error) { return 0, nil })).begin()
+					c := world.NewCluster(t, 1, wf, parent)
+					defer c.End()
+					c.Node(perdure.Define("other", func(context.Context, int) (int, error) {
+						return 0, nil
+					})).Begin()
 					ctx := c.Context()
-					client, err := perdure.NewClient(ctx, c.db.Beside())
+					client, err := perdure.NewClient(ctx, c.DB.Beside())
 					if err != nil {
 						t.Fatal(err)
 					}
 					switch begun {
 					case "here":
-						_, err = wf.Start(ctx, c.nodes[0].eng, 0, perdure.ID("x"))
+						_, err = wf.Start(ctx, c.Nodes[0].Engine, 0, perdure.ID("x"))
 					case "by a client":
 						_, err = wf.Start(ctx, client, 0, perdure.ID("x"))
 					default:
-						_, err = parent.Start(ctx, c.nodes[0].eng, 0)
+						_, err = parent.Start(ctx, c.Nodes[0].Engine, 0)
 					}
 					if err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(time.Hour)
-					if s := c.nodes[0].statusOf("x"); s != journal.Trying {
+					if s := c.Nodes[0].Status("x"); s != journal.Trying {
 						t.Errorf("it is %v", s)
 					}
 					switch by {
 					case "its engine":
-						err = c.nodes[0].eng.Cancel(ctx, "x", "enough")
+						err = c.Nodes[0].Engine.Cancel(ctx, "x", "enough")
 					case "a client":
 						err = client.Cancel(ctx, "x", "enough")
 					case "one that does not know it":
-						err = c.nodes[1].eng.Cancel(ctx, "x", "enough")
+						err = c.Nodes[1].Engine.Cancel(ctx, "x", "enough")
 					}
-					codeless(t, err)
+					world.NoError(t, err)
 					time.Sleep(10 * time.Hour)
-					if s, got := c.nodes[0].statusOf("x"), l.did(); s != journal.Canceled || !slices.Equal(got, []string{"tried", "cancelled"}) {
+					if s, got := c.Nodes[0].Status("x"), l.Did(); s != journal.Canceled ||
+						!slices.Equal(got, []string{"tried", "cancelled"}) {
 						t.Errorf("it is %v, done: %v", s, got)
 					}
-					c.nodes[0].history("x")
+					c.Nodes[0].History("x")
 				})
 			})
 		}
@@ -350,30 +358,31 @@ func TestCleanUpOutlivesItsOption(t *testing.T) {
 	for _, before := range []bool{false, true} {
 		t.Run(fmt.Sprint(before), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLedger()
+				l := world.NewLedger()
 				plain := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-					return 0, errors.Join(l.plans(ctx, "undone"), perdure.Sleep(ctx, time.Hour))
+					return 0, errors.Join(l.Plans(ctx, "undone"), perdure.Sleep(ctx, time.Hour))
 				})
 				quiet := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-					return 0, errors.Join(l.plans(ctx, "undone"), perdure.Sleep(ctx, time.Hour))
+					return 0, errors.Join(l.Plans(ctx, "undone"), perdure.Sleep(ctx, time.Hour))
 				}, perdure.CleansUp)
 				wf, then := plain, quiet
 				if before {
 					wf, then = then, wf
 				}
-				w := newWorld(t, wf)
+				w := world.New(t, wf)
 				ctx := context.Background()
-				if _, err := wf.Start(ctx, w.eng, 0, perdure.ID("x")); err != nil {
+				if _, err := wf.Start(ctx, w.Engine, 0, perdure.ID("x")); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Minute)
-				w.workflows = []perdure.Definition{then}
-				w.crash()
-				defer func() { w.end() }()
+				w.Workflows = []perdure.Definition{then}
+				w.Crash()
+				defer func() { w.End() }()
 				time.Sleep(time.Minute)
-				codeless(t, w.eng.Cancel(ctx, "x", "enough"))
+				world.NoError(t, w.Engine.Cancel(ctx, "x", "enough"))
 				time.Sleep(time.Minute)
-				if s, got := w.statusOf("x"), l.did(); s != journal.Cancelled || !slices.Equal(got, []string{"undone"}) {
+				if s, got := w.Status("x"), l.Did(); s != journal.Cancelled ||
+					!slices.Equal(got, []string{"undone"}) {
 					t.Errorf("it is %v, done: %v", s, got)
 				}
 			})
@@ -391,22 +400,28 @@ func TestCleanUpMakesAnotherEnd(t *testing.T) {
 		out    int
 		err    string
 	}{
-		"end":      {func(ctx context.Context) error { return perdure.End(ctx, journal.Confirmed, 9, nil) }, journal.Confirmed, 9, "<nil>"},
-		"error":    {func(ctx context.Context) error { return perdure.End(ctx, journal.Canceled, 9, errOdd) }, journal.Canceled, 0, errOdd.Error()},
-		"fail":     {func(ctx context.Context) error { return perdure.Fail(ctx, errOdd) }, journal.Failed, 0, errOdd.Error()},
+		"end": {func(ctx context.Context) error {
+			return perdure.End(ctx, journal.Confirmed, 9, nil)
+		}, journal.Confirmed, 9, "<nil>"},
+		"error": {func(ctx context.Context) error {
+			return perdure.End(ctx, journal.Canceled, 9, world.ErrOdd)
+		}, journal.Canceled, 0, world.ErrOdd.Error()},
+		"fail": {func(ctx context.Context) error {
+			return perdure.Fail(ctx, world.ErrOdd)
+		}, journal.Failed, 0, world.ErrOdd.Error()},
 		"continue": {func(ctx context.Context) error { return perdure.ContinueAsNew(ctx, 1) }, journal.Cancelled, 0, "workflow cancelled: enough"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			overCrashes(t, 4, func() tale {
-				l := newLedger()
+			world.OverCrashes(t, 4, func() world.Scenario {
+				l := world.NewLedger()
 				ctx := context.Background()
 				wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-					if err := l.plans(ctx, "first"); err != nil {
+					if err := l.Plans(ctx, "first"); err != nil {
 						return 0, err
 					}
 					if err := perdure.OnCancel(ctx, "end", func(ctx context.Context) error {
-						_, err := perdure.Step(ctx, "end", l.effect("end", time.Second))
+						_, err := perdure.Step(ctx, "end", l.Effect("end", time.Second))
 						if err != nil {
 							return err
 						}
@@ -420,24 +435,25 @@ func TestCleanUpMakesAnotherEnd(t *testing.T) {
 					o, err := wf.Child(ctx, 0, perdure.ID("x")).Outcome(ctx)
 					return fmt.Sprintf("%v %v %v", o.Status, o.Output, o.Err), err
 				})
-				return tale{
-					workflows: []perdure.Definition{wf, parent},
-					begin: func(w *world) error {
-						if _, err := parent.Start(ctx, w.eng, 0, perdure.ID("parent")); err != nil {
+				return world.Scenario{
+					Workflows: []perdure.Definition{wf, parent},
+					Begin: func(w *world.World) error {
+						if _, err := parent.Start(ctx, w.Engine, 0, perdure.ID("parent")); err != nil {
 							return err
 						}
 						time.Sleep(time.Minute) // it has planned by then
-						if err := w.eng.Cancel(ctx, "x", "enough"); err != nil && !errors.Is(err, errWrongState) {
+						if err := w.Engine.Cancel(ctx, "x", "enough"); err != nil && !errors.Is(err, errWrongState) {
 							return err
 						}
 						return nil
 					},
-					over: func(w *world) bool { return w.statusOf("parent").IsTerminal() },
-					check: func(t *testing.T, w *world, crashes int) {
-						if s, got := w.statusOf("x"), l.did(); s != c.status || !slices.Equal(got, []string{"end", "first"}) {
+					Over: func(w *world.World) bool { return w.Status("parent").IsTerminal() },
+					Check: func(t *testing.T, w *world.World, crashes int) {
+						if s, got := w.Status("x"), l.Did(); s != c.status ||
+							!slices.Equal(got, []string{"end", "first"}) {
 							t.Errorf("it is %v, done: %v", s, got)
 						}
-						run, err := parent.Get(ctx, w.eng, "parent")
+						run, err := parent.Get(ctx, w.Engine, "parent")
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -445,7 +461,7 @@ func TestCleanUpMakesAnotherEnd(t *testing.T) {
 						if got, err := run.Result(ctx); got != want || err != nil {
 							t.Errorf("the parent was told %q %v, want %q", got, err, want)
 						}
-						w.history("x")
+						w.History("x")
 					},
 				}
 			})
@@ -507,16 +523,16 @@ func TestPhaseIsOneThingAlsoInACleanUp(t *testing.T) {
 				}
 				return 0, perdure.Sleep(ctx, time.Hour)
 			}, opts...)
-			inBothModes(t, func(t *testing.T, w *world) {
+			world.InBothModes(t, func(t *testing.T, w *world.World) {
 				clear(keys)
 				clear(ofs)
 				clear(steps)
-				run, err := wf.Start(context.Background(), w.eng, 0)
+				run, err := wf.Start(context.Background(), w.Engine, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Minute)
-				codeless(t, w.eng.Cancel(context.Background(), run.ID(), "enough"))
+				world.NoError(t, w.Engine.Cancel(context.Background(), run.ID(), "enough"))
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				id := string(run.RunID())
@@ -533,7 +549,7 @@ func TestPhaseIsOneThingAlsoInACleanUp(t *testing.T) {
 				if len(steps) != 16 {
 					t.Errorf("steps: %v", steps)
 				}
-				w.history(run.ID())
+				w.History(run.ID())
 			}, wf)
 		})
 	}

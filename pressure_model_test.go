@@ -13,6 +13,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A flowCall is one call of a flow: a question, or the end of one of the many.
@@ -102,7 +104,7 @@ func (u *flowUsage) end(bad float64) {
 	}
 	h := flowCall{now: u.now}
 	if u.rng.Float64() < bad {
-		h.ended = errOdd
+		h.ended = world.ErrOdd
 	}
 	u.flow.Ended(h.ended, u.now)
 	u.running--
@@ -350,7 +352,7 @@ func TestPressuresDoAsTheirModels(t *testing.T) {
 		first := usePressure(t, rng, p, met)
 		other, again := p.Begin(), p.Begin()
 		for _, h := range first.past {
-			other.Ended(errOdd, h.now)
+			other.Ended(world.ErrOdd, h.now)
 			if !h.asked {
 				again.Ended(h.ended, h.now)
 				continue

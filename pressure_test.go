@@ -12,6 +12,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // flowBegan is when uses of pressures begin.
@@ -36,7 +38,7 @@ func roomIn(f perdure.Flow, running int, after time.Duration) string {
 func endIn(f perdure.Flow, how string, after time.Duration) {
 	for _, c := range how {
 		if c == 'f' {
-			f.Ended(errOdd, flowBegan.Add(after))
+			f.Ended(world.ErrOdd, flowBegan.Add(after))
 		} else {
 			f.Ended(nil, flowBegan.Add(after))
 		}
@@ -216,7 +218,8 @@ func TestPressuresThatCannotBe(t *testing.T) {
 		}
 		f := c.p.Begin()
 		endIn(f, "sf", 0)
-		if _, got := f.Room(0, flowBegan); journal.CodeOf(got) != journal.CodeInvalid || got.Error() != err.Error() {
+		if _, got := f.Room(0, flowBegan); journal.CodeOf(got) != journal.CodeInvalid ||
+			got.Error() != err.Error() {
 			t.Errorf("%T%+v: one begins with %v, want %v", c.p, c.p, got, err)
 		}
 	}
@@ -247,26 +250,27 @@ func TestBreakerErrorIsFoundAfterACrash(t *testing.T) {
 				}
 				_, refused := flow.Room(0, now)
 				if refused == nil {
-					_, err = perdure.Step(ctx, fmt.Sprint("s", n), work("s", time.Minute, errOdd), perdure.NoRetry)
+					_, err = perdure.Step(ctx, fmt.Sprint("s", n), world.Work("s", time.Minute, world.ErrOdd),
+						perdure.NoRetry)
 					flow.Ended(err, now)
 					continue
 				}
 				seen = append(seen, fmt.Sprintf("%d %v", n, refused))
-				if _, err := perdure.Step(ctx, "t", work("t", time.Minute, nil)); err != nil {
+				if _, err := perdure.Step(ctx, "t", world.Work("t", time.Minute, nil)); err != nil {
 					return 0, err
 				}
 				return 0, fmt.Errorf("charge: %w", refused)
 			}
 		})
-		w := newWorld(t, wf)
-		defer func() { w.end() }()
-		if _, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x")); err != nil {
+		w := world.New(t, wf)
+		defer func() { w.End() }()
+		if _, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2*time.Minute + time.Second)
 		opened := time.Now().Add(-time.Minute - time.Second)
-		w.crash()
-		run, err := wf.Get(context.Background(), w.eng, "x")
+		w.Crash()
+		run, err := wf.Get(context.Background(), w.Engine, "x")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A moodyPressure is of the user's own, and says itself whether it can be.
@@ -51,7 +53,7 @@ func TestFivePressuresHaveNames(t *testing.T) {
 		perdure.ResetPressures()
 	}
 	_, err := perdure.NamedPressure("mine")
-	codeIs(t, err, journal.CodeNotFound)
+	world.CodeIs(t, err, journal.CodeNotFound)
 	for _, name := range append(names, "mine") {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("nothing of %s: %v", name, err)
@@ -79,7 +81,7 @@ func TestPressuresAreRegisteredOnce(t *testing.T) {
 		{strings.Repeat("x", 256), perdure.AtMost(1), journal.CodeInvalid},
 		{"none", nil, journal.CodeInvalid},
 		{"nil", (*moodyPressure)(nil), journal.CodeInvalid},
-		{"moody", &moodyPressure{errOdd}, journal.CodeInvalid},
+		{"moody", &moodyPressure{world.ErrOdd}, journal.CodeInvalid},
 		{"few", perdure.AtMost(-1), journal.CodeInvalid},
 		{"small", perdure.Batched{Size: -1}, journal.CodeInvalid},
 		{"own", perdure.AtMost(1), journal.CodeDuplicate},
@@ -89,7 +91,7 @@ func TestPressuresAreRegisteredOnce(t *testing.T) {
 		if journal.CodeOf(err) != c.code {
 			t.Errorf("%s: %v, want %s", c.name, err, c.code)
 		}
-		if c.name == "moody" && !errors.Is(err, errOdd) {
+		if c.name == "moody" && !errors.Is(err, world.ErrOdd) {
 			t.Errorf("%v does not say why", err)
 		}
 	}
@@ -216,10 +218,11 @@ func TestConfigurationsOfPressuresThatCannotBe(t *testing.T) {
 		{config{Strategy: "three", ErrorRateThreshold: math.NaN()}, "three has no error_rate_threshold"},
 	} {
 		p, err := c.config.Pressure()
-		if p != nil || journal.CodeOf(err) != journal.CodeInvalid || !strings.Contains(err.Error(), c.says) {
+		if p != nil || journal.CodeOf(err) != journal.CodeInvalid ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v %v, want %s", c.config, p, err, c.says)
 		}
 	}
 	_, err := config{Strategy: "unheard-of"}.Pressure()
-	codeIs(t, err, journal.CodeNotFound)
+	world.CodeIs(t, err, journal.CodeNotFound)
 }

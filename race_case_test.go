@@ -12,6 +12,8 @@ import (
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // What random histories have found, each as a case of its own.
@@ -33,11 +35,11 @@ func TestAMessageAfterTheRequestToResumeIsNotLost(t *testing.T) {
 		})
 		ctx := context.Background()
 		w, other := newWorldOfTwo(t, sum)
-		run, err := sum.Start(ctx, w.eng, 0)
+		run, err := sum.Start(ctx, w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.eng.Suspend(ctx, run.ID(), "for now"); err != nil {
+		if err := w.Engine.Suspend(ctx, run.ID(), "for now"); err != nil {
 			t.Fatal(err)
 		}
 		if err := other.Resume(ctx, run.ID()); err != nil {
@@ -49,11 +51,11 @@ func TestAMessageAfterTheRequestToResumeIsNotLost(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		d, err := w.eng.Describe(ctx, run.ID())
+		d, err := w.Engine.Describe(ctx, run.ID())
 		if err != nil || d.Head.Status != journal.Completed || len(d.Unread) != 0 {
 			t.Errorf("the run is %v and has not read %v; %v", d.Head.Status, d.Unread, err)
 		}
-		w.end()
+		w.End()
 	})
 }
 
@@ -87,11 +89,11 @@ func TestARequestThatMeetsParkingIsCarriedOut(t *testing.T) {
 			waits := perdure.Define("waits", func(ctx context.Context, _ int) (int, error) { return caseSignal.Wait(ctx) })
 			ctx := context.Background()
 			w, other := newWorldOfTwo(t, waits)
-			w.end()
+			w.End()
 			m := &meddler{kind: journal.RunSuspended}
-			w.wrap = func(s store.Store) store.Store { m.Store = s; return m }
-			w.begin()
-			run, err := waits.Start(ctx, w.eng, 0)
+			w.Wrap = func(s store.Store) store.Store { m.Store = s; return m }
+			w.Begin()
+			run, err := waits.Start(ctx, w.Engine, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,13 +113,13 @@ func TestARequestThatMeetsParkingIsCarriedOut(t *testing.T) {
 					}
 				}
 			}
-			_ = w.eng.Suspend(ctx, run.ID(), "for now") // it may have been cancelled by now
+			_ = w.Engine.Suspend(ctx, run.ID(), "for now") // it may have been cancelled by now
 			time.Sleep(time.Minute)
-			d, err := w.eng.Describe(ctx, run.ID())
+			d, err := w.Engine.Describe(ctx, run.ID())
 			if err != nil || asked != 1 || d.Head.Status != journal.Cancelled {
 				t.Errorf("again: %v: the run is %v, asked %d times; %v", again, d.Head.Status, asked, err)
 			}
-			w.end()
+			w.End()
 		})
 	}
 }
@@ -131,19 +133,19 @@ func TestARequestThatIsReadWhileARunIsParkedIsCarriedOut(t *testing.T) {
 		waits := perdure.Define("waits", func(ctx context.Context, _ int) (int, error) { return caseSignal.Wait(ctx) })
 		ctx := context.Background()
 		reads := 0
-		h := &hook{load: func(_ journal.Number, r store.Range) error {
+		h := &world.Hook{OnLoad: func(_ journal.Number, r store.Range) error {
 			if r.Inbox && r.Name != "" {
 				reads++
 				time.Sleep(time.Second)
 			}
 			return nil
 		}}
-		w := hooked(t, h, perdure.Options{Linger: time.Hour, Sweep: 10 * time.Minute}, waits)
-		other, err := perdure.NewClient(ctx, w.db)
+		w := world.Hooked(t, h, perdure.Options{Linger: time.Hour, Sweep: 10 * time.Minute}, waits)
+		other, err := perdure.NewClient(ctx, w.DB)
 		if err != nil {
 			t.Fatal(err)
 		}
-		run, err := waits.Start(ctx, w.eng, 0)
+		run, err := waits.Start(ctx, w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,18 +154,18 @@ func TestARequestThatIsReadWhileARunIsParkedIsCarriedOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		// By its number the engine's own message tells that there was one before.
-		if err := w.eng.CancelTimer(ctx, run.ID(), "none", ""); err != nil {
+		if err := w.Engine.CancelTimer(ctx, run.ID(), "none", ""); err != nil {
 			t.Fatal(err)
 		}
 		if synctest.Wait(); reads != 1 {
 			t.Errorf("the run has begun to read %d times", reads)
 		}
-		_ = w.eng.Suspend(ctx, run.ID(), "for now")
+		_ = w.Engine.Suspend(ctx, run.ID(), "for now")
 		time.Sleep(time.Minute)
-		if d, err := w.eng.Describe(ctx, run.ID()); err != nil || d.Head.Status != journal.Cancelled {
+		if d, err := w.Engine.Describe(ctx, run.ID()); err != nil || d.Head.Status != journal.Cancelled {
 			t.Errorf("the run is %v; %v", d.Head.Status, err)
 		}
-		w.end()
+		w.End()
 	})
 }
 
@@ -175,18 +177,18 @@ func TestASignalThatIsMovedReachesARunInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		waits := perdure.Define("waits", func(ctx context.Context, _ int) (int, error) { return caseSignal.Wait(ctx) })
 		ctx := context.Background()
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{waits}}
-		w.opts.Build, w.opts.Linger = "test", time.Hour
-		w.begin()
-		run, err := waits.Start(ctx, w.eng, 0)
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{waits}}
+		w.Options.Build, w.Options.Linger = "test", time.Hour
+		w.Begin()
+		run, err := waits.Start(ctx, w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		lost, err := caseSignal.Send(ctx, w.eng, "elsewhere", 7)
+		lost, err := caseSignal.Send(ctx, w.Engine, "elsewhere", 7)
 		if err != nil || !lost.Unrouted {
 			t.Fatalf("%+v, %v", lost, err)
 		}
-		if _, err := w.eng.Deliver(ctx, lost.Number, run.ID()); err != nil {
+		if _, err := w.Engine.Deliver(ctx, lost.Number, run.ID()); err != nil {
 			t.Fatal(err)
 		}
 		soon, cancel := context.WithTimeout(ctx, time.Minute)
@@ -194,7 +196,7 @@ func TestASignalThatIsMovedReachesARunInMemory(t *testing.T) {
 		if got, err := run.Result(soon); got != 7 || err != nil {
 			t.Errorf("the run has got %d, %v", got, err)
 		}
-		w.end()
+		w.End()
 	})
 }
 
@@ -224,12 +226,12 @@ func TestAMessageWhoseAnswerWasLostIsTaken(t *testing.T) {
 		})
 		ctx := context.Background()
 		w, other := newWorldOfTwo(t, waits)
-		w.end()
+		w.End()
 		f := &forgetful{}
-		w.opts.Linger = time.Hour
-		w.wrap = func(s store.Store) store.Store { f.Store = s; return f }
-		w.begin()
-		run, err := waits.Start(ctx, w.eng, 0)
+		w.Options.Linger = time.Hour
+		w.Wrap = func(s store.Store) store.Store { f.Store = s; return f }
+		w.Begin()
+		run, err := waits.Start(ctx, w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +241,7 @@ func TestAMessageWhoseAnswerWasLostIsTaken(t *testing.T) {
 		if got, err := run.Result(ctx); got != 7 || err != nil || !f.lost {
 			t.Errorf("the run has got %d, %v", got, err)
 		}
-		w.end()
+		w.End()
 	})
 }
 
@@ -271,11 +273,11 @@ func TestAWaitThatIsOverAsksASilentStoreInPeace(t *testing.T) {
 			return caseSignal.Wait(ctx, perdure.Within(10*time.Second))
 		})
 		d := &deaf{}
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{waits}}
-		w.opts.Build, w.opts.Linger = "test", time.Hour
-		w.wrap = func(s store.Store) store.Store { d.Store = s; return d }
-		w.begin()
-		run, err := waits.Start(context.Background(), w.eng, 0)
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{waits}}
+		w.Options.Build, w.Options.Linger = "test", time.Hour
+		w.Wrap = func(s store.Store) store.Store { d.Store = s; return d }
+		w.Begin()
+		run, err := waits.Start(context.Background(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,7 +286,7 @@ func TestAWaitThatIsOverAsksASilentStoreInPeace(t *testing.T) {
 		d.until = time.Now().Add(time.Minute)
 		d.mu.Unlock()
 		_, err = run.Result(context.Background())
-		codeIs(t, err, journal.CodeTimedOut)
+		world.CodeIs(t, err, journal.CodeTimedOut)
 		d.mu.Lock()
 		asked, until := d.asked, d.until
 		d.mu.Unlock()
@@ -294,7 +296,7 @@ func TestAWaitThatIsOverAsksASilentStoreInPeace(t *testing.T) {
 		if !time.Now().After(until) {
 			t.Errorf("the wait ended %v before the store answered", time.Until(until))
 		}
-		w.end()
+		w.End()
 	})
 }
 
@@ -308,30 +310,30 @@ func TestADetachedChildIsWaitedForByNobody(t *testing.T) {
 			child.Child(ctx, 0, perdure.ChildDetached)
 			return caseSignal.Wait(ctx)
 		})
-		w := newWorld(t, child, parent)
-		run, err := parent.Start(context.Background(), w.eng, 0)
+		w := world.New(t, child, parent)
+		run, err := parent.Start(context.Background(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		d, err := w.eng.Describe(context.Background(), run.ID())
+		d, err := w.Engine.Describe(context.Background(), run.ID())
 		if err != nil || d.Why != "it waits for signal a" || len(d.State.Waits) != 1 {
 			t.Errorf("%q, waits %+v; %v", d.Why, d.State.Waits, err)
 		}
-		w.end()
+		w.End()
 	})
 }
 
 // newWorldOfTwo gives a world whose database another process uses too.
-func newWorldOfTwo(t *testing.T, workflows ...perdure.Definition) (*world, *perdure.Client) {
+func newWorldOfTwo(t *testing.T, workflows ...perdure.Definition) (*world.World, *perdure.Client) {
 	t.Helper()
 	first := memory.New()
-	w := &world{t: t, db: first.Reopen(), workflows: workflows}
-	w.opts.Build = "test"
+	w := &world.World{T: t, DB: first.Reopen(), Workflows: workflows}
+	w.Options.Build = "test"
 	other, err := perdure.NewClient(t.Context(), first.Reopen())
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.begin()
+	w.Begin()
 	return w, other
 }

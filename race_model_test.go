@@ -12,6 +12,8 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A sent is a call that sent a message, whose payload is its own number.
@@ -108,7 +110,8 @@ func (h *history) stuck() []string {
 			bad = append(bad, fmt.Sprintf("nobody says why run %s is %v: %v", c.head.ID, c.head.Status, err))
 		}
 		for _, what := range c.stuck(byID) {
-			bad = append(bad, fmt.Sprintf("run %s is stuck: %s; %v", c.head.ID, what, tail(c.entries, 8)))
+			bad = append(bad,
+				fmt.Sprintf("run %s is stuck: %s; %v", c.head.ID, what, world.Tail(c.entries, 8)))
 		}
 	}
 	for _, m := range h.unrouted() {
@@ -278,11 +281,12 @@ func (j *judgement) chapter(c *chapter) {
 	if c.err != nil {
 		j.fail("run %s cannot be read: %v", id, c.err)
 	}
-	for _, bad := range audit(perdure.Description{Head: c.head, State: c.state}, c.entries) {
+	for _, bad := range world.Audit(perdure.Description{Head: c.head, State: c.state}, c.entries) {
 		j.fail("run %s: %s", id, bad)
 	}
 	if !c.head.Status.IsTerminal() {
-		j.fail("run %s is %v and cannot be brought to its end: %+v, %v", id, c.head.Status, c.state.Waits, tail(c.entries, 8))
+		j.fail("run %s is %v and cannot be brought to its end: %+v, %v", id, c.head.Status, c.state.Waits,
+			world.Tail(c.entries, 8))
 	}
 	due, ends := map[journal.Op]time.Time{}, map[journal.Op]int{}
 	for _, e := range c.entries {
@@ -608,7 +612,8 @@ func dueOf(e *journal.Entry) time.Time {
 // dump tells the history as the store and the callers have it.
 func (h *history) dump() string {
 	out := &strings.Builder{}
-	fmt.Fprintf(out, "lossy %v, chaos %d, watched %v, %+v\n", h.lossy, h.chaos, h.watched != nil, h.world.opts)
+	fmt.Fprintf(out, "lossy %v, chaos %d, watched %v, %+v\n", h.lossy, h.chaos, h.watched != nil,
+		h.world.Options)
 	for _, c := range h.chapters() {
 		fmt.Fprintf(out, "run %s of %s, chain %d, %v, cause %q, owner %d, mail %d, wake %s\n",
 			c.head.ID, c.head.WorkflowID, c.head.Chain, c.head.Status, c.head.Cause, c.head.Owner, c.head.Mail, clock(c.head.Wake))

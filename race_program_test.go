@@ -10,6 +10,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // What runs of a race wait for. A message is a number that no other message has.
@@ -55,7 +57,7 @@ func race(ctx context.Context, in racing) ([]report, error) {
 		in.Round++
 		return p.saw, perdure.ContinueAsNew(ctx, in)
 	case k == 2:
-		return nil, errOdd
+		return nil, world.ErrOdd
 	}
 	return p.saw, nil
 }
@@ -123,7 +125,8 @@ func (p *racer) operation(ctx context.Context, rng *rand.Rand, depth, i int) (*p
 	case k == 18:
 		return nil, p.hurry(ctx, rng, i)
 	}
-	_, err := perdure.Step(ctx, "step", work("step", time.Duration(rng.IntN(50))*time.Millisecond, nil))
+	_, err := perdure.Step(ctx, "step",
+		world.Work("step", time.Duration(rng.IntN(50))*time.Millisecond, nil))
 	return nil, err
 }
 

@@ -21,6 +21,8 @@ import (
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // raceSeed reruns the histories from that seed on: those that fail are named with
@@ -140,7 +142,7 @@ type history struct {
 
 // A racingNode is one place for an engine.
 type racingNode struct {
-	world  *world
+	world  *world.World
 	engine atomic.Pointer[perdure.Engine]
 	slow   atomic.Pointer[slow]
 }
@@ -193,9 +195,10 @@ func newHistory(t *testing.T, seed uint64, engines int, broken func(*history) fu
 		opts.Sweep = -1
 	}
 	for i := range engines {
-		w := &world{t: t, db: first.Beside(), workflows: []perdure.Definition{raceWorkflow, raceRival}, opts: opts}
+		w := &world.World{T: t, DB: first.Beside(),
+			Workflows: []perdure.Definition{raceWorkflow, raceRival}, Options: opts}
 		n := &racingNode{world: w}
-		w.wrap = func(s store.Store) store.Store { return h.wrap(n, s) }
+		w.Wrap = func(s store.Store) store.Store { return h.wrap(n, s) }
 		if i > 0 {
 			h.peers = append(h.peers, n)
 		} else {
@@ -257,17 +260,17 @@ func (h *history) wrap(n *racingNode, s store.Store) store.Store {
 }
 
 func (h *history) begin(n *racingNode) {
-	n.world.begin()
-	n.engine.Store(n.world.eng)
+	n.world.Begin()
+	n.engine.Store(n.world.Engine)
 }
 
 // revive has a new engine take the place of the one that is there, dead or not.
 func (h *history) revive(n *racingNode, orderly bool) {
 	if orderly {
-		n.world.stop()
-		n.world.done <- <-n.world.done
+		n.world.Stop()
+		n.world.Done <- <-n.world.Done
 	}
-	n.world.kill()
+	n.world.Kill()
 	h.sum.Deaths++
 	if !h.calm.Load() && len(h.peers) > 0 && h.random.IntN(2) == 0 {
 		time.Sleep(time.Duration(h.random.Int64N(int64(2 * raceLease)))) // others take over, or only it itself
@@ -316,13 +319,13 @@ func (h *history) play() []string {
 	bad = append(bad, h.judge()...)
 	h.keepEvidence(bad)
 	for _, n := range h.nodes() {
-		n.world.kill()
-		h.sum.Fallen += len(n.world.seen(observe.EngineFallen))
-		h.sum.Lost += len(n.world.seen(observe.LeaseLost))
+		n.world.Kill()
+		h.sum.Fallen += len(n.world.Seen(observe.EngineFallen))
+		h.sum.Lost += len(n.world.Seen(observe.LeaseLost))
 	}
 	time.Sleep(time.Minute) // what is in flight ends
 	if os.Getenv(raceSeed) != "" {
-		h.world.t.Log(h.dump())
+		h.world.T.Log(h.dump())
 	}
 	_ = h.other.Close()
 	return bad
@@ -346,7 +349,7 @@ func (h *history) disturb() {
 		n = all[h.random.IntN(len(all))]
 	}
 	switch slow := n.slow.Load(); {
-	case n.world.stopped(), h.random.IntN(2) == 0:
+	case n.world.Stopped(), h.random.IntN(2) == 0:
 		h.revive(n, false)
 	case h.random.IntN(2) == 0:
 		h.revive(n, true)
@@ -615,7 +618,7 @@ func (h *history) feed() {
 			return
 		}
 		wait := time.Duration(1+open) * 2 * time.Second
-		if h.world.opts.Sweep == 0 {
+		if h.world.Options.Sweep == 0 {
 			wait = 35 * time.Second // longer than a sweep
 		}
 		time.Sleep(wait)

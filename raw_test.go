@@ -8,6 +8,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // Bytes that code sets as the payload, or ends with, are these bytes, as those are that
@@ -26,9 +28,9 @@ func TestBytesThatCodeSetsAreKeptAsTheyAre(t *testing.T) {
 		return nil, perdure.End(ctx, journal.Completed, raw, nil)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, wf)
-		defer w.end()
-		out, err := begin(w, wf, []byte("x"), perdure.ID("w")).Result(t.Context())
+		w := world.New(t, wf)
+		defer w.End()
+		out, err := world.Start(w, wf, []byte("x"), perdure.ID("w")).Result(t.Context())
 		if err != nil || !bytes.Equal(out, raw) || !bytes.Equal(seen, raw) {
 			t.Errorf("it gives %q and has seen %q, %v", out, seen, err)
 		}

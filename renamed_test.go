@@ -12,6 +12,8 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 var onward = perdure.NewSignal[int]("onward")
@@ -115,10 +117,10 @@ func renaming(l *list, d doer, ops []string, opts ...perdure.WorkflowOption) per
 }
 
 // onwards sends run x onward.
-func onwards(w *world) {
-	w.t.Helper()
-	if _, err := onward.Send(context.Background(), w.eng, "x", 1); err != nil {
-		w.t.Fatal(err)
+func onwards(w *world.World) {
+	w.T.Helper()
+	if _, err := onward.Send(context.Background(), w.Engine, "x", 1); err != nil {
+		w.T.Fatal(err)
 	}
 	time.Sleep(time.Hour)
 }
@@ -151,35 +153,38 @@ func TestOperationThatIsNewBeforeRecordedOnesIsDecided(t *testing.T) {
 			t.Run(c.name+"/"+kind, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var before, after list
-					w := newWorld(t, append(children, renaming(&before, d, old))...)
-					defer func() { w.end() }()
-					if _, err := w.eng.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
+					w := world.New(t, append(children, renaming(&before, d, old))...)
+					defer func() { w.End() }()
+					if _, err := w.Engine.Start(context.Background(), "w", []byte("0"),
+						perdure.ID("x")); err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(time.Hour)
-					w.deploy("second", append(children, renaming(&after, d, c.now, c.opts...))...)
+					w.Deploy("second", append(children, renaming(&after, d, c.now, c.opts...))...)
 					onwards(w)
-					if now := w.statusOf("x"); (now == journal.Suspended) != c.suspends {
+					if now := w.Status("x"); (now == journal.Suspended) != c.suspends {
 						t.Fatalf("the run is %v", now)
 					}
 					if c.suspends {
-						why, err := w.eng.Describe(context.Background(), "x")
+						why, err := w.Engine.Describe(context.Background(), "x")
 						if err != nil || !strings.Contains(why.Why, `"new"`) || !strings.Contains(why.Why, `"old"`) || !strings.Contains(why.Why, "resume") {
 							t.Error(why.Why, err)
 						}
-						if n := w.seen(observe.ReplayDiffered); len(after.names) > 0 || len(n) != 1 || n[0].Step != "new" {
+						if n := w.Seen(observe.ReplayDiffered); len(after.names) > 0 || len(n) != 1 ||
+							n[0].Step != "new" {
 							t.Errorf("before it is decided: %q was done, and told %+v", after.names, n)
 						}
-						w.crash()
+						w.Crash()
 						time.Sleep(time.Hour)
-						if err := w.eng.Resume(context.Background(), "x"); err != nil {
+						if err := w.Engine.Resume(context.Background(), "x"); err != nil {
 							t.Fatal(err)
 						}
 						time.Sleep(time.Hour)
 					}
-					w.crash() // what was decided stands
+					w.Crash() // what was decided stands
 					onwards(w)
-					if d, err := w.eng.Describe(context.Background(), "x"); d.Head.Status != journal.Completed || err != nil {
+					if d, err := w.Engine.Describe(context.Background(),
+						"x"); d.Head.Status != journal.Completed || err != nil {
 						t.Fatal(d.Head.Status, d.Why, err)
 					}
 					want := []string(nil)
@@ -189,7 +194,7 @@ func TestOperationThatIsNewBeforeRecordedOnesIsDecided(t *testing.T) {
 					if !slices.Equal(after.names, want) {
 						t.Errorf("the new build did %q, want %q", after.names, want)
 					}
-					w.history("x")
+					w.History("x")
 				})
 			})
 		}
@@ -203,9 +208,9 @@ func TestOperationThatIsNewBeforeRecordedOnesIsDecided(t *testing.T) {
 func TestResumeDecidesForABuild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var before, after list
-		w := newWorld(t, renaming(&before, doers["step"], []string{"a", "b", ".", "."}))
-		defer func() { w.end() }()
-		if _, err := w.eng.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
+		w := world.New(t, renaming(&before, doers["step"], []string{"a", "b", ".", "."}))
+		defer func() { w.End() }()
+		if _, err := w.Engine.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -215,24 +220,26 @@ func TestResumeDecidesForABuild(t *testing.T) {
 			if i == 1 {
 				now = third
 			}
-			w.deploy(name, renaming(&after, doers["step"], now))
+			w.Deploy(name, renaming(&after, doers["step"], now))
 			onwards(w)
-			w.crash()
+			w.Crash()
 			time.Sleep(time.Minute)
-			if d, err := w.eng.Describe(context.Background(), "x"); d.Head.Status != journal.Suspended || !strings.Contains(d.Why, fmt.Sprintf("step %q", name)) || err != nil {
+			if d, err := w.Engine.Describe(context.Background(), "x"); d.Head.Status != journal.Suspended ||
+				!strings.Contains(d.Why, fmt.Sprintf("step %q", name)) || err != nil {
 				t.Fatal(i, d.Head.Status, d.Why, err)
 			}
-			if err := w.eng.Resume(context.Background(), "x"); err != nil {
+			if err := w.Engine.Resume(context.Background(), "x"); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)
 		}
 		time.Sleep(time.Minute)
-		if now := w.statusOf("x"); now != journal.Completed || !slices.Equal(after.names, []string{"x", "y", "z", "v"}) {
+		if now := w.Status("x"); now != journal.Completed ||
+			!slices.Equal(after.names, []string{"x", "y", "z", "v"}) {
 			t.Errorf("it is %v, and did %q", now, after.names)
 		}
 		added := 0
-		for _, e := range w.history("x") {
+		for _, e := range w.History("x") {
 			if e.Kind == journal.OperationAdded {
 				added++
 			}
@@ -258,21 +265,21 @@ func TestWhatIsOnlyShownMayBeAddedAnywhere(t *testing.T) {
 						return 0, err
 					}
 				}
-				if _, err := perdure.Step(ctx, "a", work("a", 0, nil)); err != nil {
+				if _, err := perdure.Step(ctx, "a", world.Work("a", 0, nil)); err != nil {
 					return 0, err
 				}
 				return onward.Wait(ctx)
 			})
 		}
-		w := newWorld(t, code(false))
-		defer func() { w.end() }()
-		if _, err := w.eng.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
+		w := world.New(t, code(false))
+		defer func() { w.End() }()
+		if _, err := w.Engine.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		w.deploy("second", code(true))
+		w.Deploy("second", code(true))
 		onwards(w)
-		d, err := w.eng.Describe(context.Background(), "x")
+		d, err := w.Engine.Describe(context.Background(), "x")
 		if d.Head.Status != journal.Completed || d.State.Attributes["region"] != "eu" || err != nil {
 			t.Error(d.Head.Status, d.Why, d.State.Attributes, err)
 		}
@@ -284,27 +291,28 @@ func TestDescribeListsWhatABuildDoesNotUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l list
 		waits := slices.Repeat([]string{"."}, 10)
-		w := newWorld(t, renaming(&l, doers["branch"], append([]string{"a", "b", "c"}, waits...)))
-		defer func() { w.end() }()
-		if _, err := w.eng.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
+		w := world.New(t, renaming(&l, doers["branch"], append([]string{"a", "b", "c"}, waits...)))
+		defer func() { w.End() }()
+		if _, err := w.Engine.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		unused := func(want ...string) {
 			t.Helper()
 			for range 2 {
 				onwards(w)
-				if d, err := w.eng.Describe(context.Background(), "x"); err != nil || !slices.Equal(d.State.Unused, want) {
+				if d, err := w.Engine.Describe(context.Background(), "x"); err != nil ||
+					!slices.Equal(d.State.Unused, want) {
 					t.Errorf("unused are %q, want %q, %v", d.State.Unused, want, err)
 				}
-				w.crash()
+				w.Crash()
 			}
 		}
 		unused()
-		w.deploy("second", renaming(&l, doers["branch"], append([]string{"c"}, waits...)))
+		w.Deploy("second", renaming(&l, doers["branch"], append([]string{"c"}, waits...)))
 		unused("a", "b")
-		w.deploy("third", renaming(&l, doers["branch"], append([]string{"b", "c"}, waits...)))
+		w.Deploy("third", renaming(&l, doers["branch"], append([]string{"b", "c"}, waits...)))
 		unused("a")
-		w.deploy("fourth", renaming(&l, doers["branch"], append([]string{"a", "b", "c"}, waits...)))
+		w.Deploy("fourth", renaming(&l, doers["branch"], append([]string{"a", "b", "c"}, waits...)))
 		unused()
 	})
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A program is a random workflow: what it does follows from its seed and from
@@ -40,41 +42,15 @@ type outcome struct {
 	Booked []string
 }
 
-var errOdd = errors.New("odd")
-
-func init() {
-	if err := perdure.RegisterError("test.odd", errOdd); err != nil {
-		panic(err)
-	}
-}
-
 func runProgram(ctx context.Context, seed uint64) (outcome, error) {
 	p := &program{sums: map[string]int{}}
 	p.block(ctx, rand.New(rand.NewPCG(seed, 1)), 1, "")
 	for _, item := range p.items { // what a crash must not book twice
-		if _, err := perdure.Step(ctx, "book", work(item, 0, nil)); err != nil {
+		if _, err := perdure.Step(ctx, "book", world.Work(item, 0, nil)); err != nil {
 			return outcome{}, err
 		}
 	}
 	return outcome{Trace: p.trace, Sums: p.sums, Booked: p.items}, nil
-}
-
-// work is a step's body that takes a while and gives a value that follows from
-// its name.
-func work(name string, d time.Duration, err error) func(context.Context) (int, error) {
-	return func(ctx context.Context) (int, error) {
-		if d == 0 {
-			return len(name) * 7, err
-		}
-		t := time.NewTimer(d)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return 0, context.Cause(ctx)
-		}
-		return len(name) * 7, err
-	}
 }
 
 func (p *program) see(format string, args ...any) {
@@ -97,7 +73,7 @@ func (p *program) operation(ctx context.Context, in *place, name string) {
 	case k < 3:
 		p.step(ctx, rng, name, d)
 	case k < 5:
-		in.loose = append(in.loose, perdure.Async(ctx, name, work(name, d, nil)))
+		in.loose = append(in.loose, perdure.Async(ctx, name, world.Work(name, d, nil)))
 	case k < 8 && in.depth < 4:
 		p.branches(ctx, in, name)
 	case k == 8:
@@ -114,7 +90,7 @@ func (p *program) operation(ctx context.Context, in *place, name string) {
 	default:
 		within, err := perdure.Scope(ctx, name)
 		if err == nil {
-			v, err := perdure.Step(within, "inner", work(name, d, nil))
+			v, err := perdure.Step(within, "inner", world.Work(name, d, nil))
 			p.see("%s inner %d %v", name, v, err)
 		}
 	}
@@ -124,7 +100,7 @@ func (p *program) step(ctx context.Context, rng *rand.Rand, name string, d time.
 	var err error
 	opts := []perdure.StepOption{perdure.Retry{Attempts: 1 + rng.IntN(3), First: time.Millisecond * 5}}
 	if rng.IntN(4) == 0 {
-		err = errOdd
+		err = world.ErrOdd
 	}
 	if rng.IntN(3) == 0 {
 		opts = append(opts, perdure.Announced)
@@ -132,8 +108,8 @@ func (p *program) step(ctx context.Context, rng *rand.Rand, name string, d time.
 	if rng.IntN(4) == 0 {
 		opts = append(opts, perdure.Key("k"))
 	}
-	v, err := perdure.Step(ctx, name, work(name, d, err), opts...)
-	p.see("%s step %d %v %v", name, v, err, errors.Is(err, errOdd))
+	v, err := perdure.Step(ctx, name, world.Work(name, d, err), opts...)
+	p.see("%s step %d %v %v", name, v, err, errors.Is(err, world.ErrOdd))
 	p.sums[name] += v
 }
 
@@ -145,7 +121,8 @@ func (p *program) branches(ctx context.Context, in *place, name string) {
 		sub := rand.New(rand.NewPCG(rng.Uint64(), 2))
 		fs = append(fs, perdure.Go(ctx, name, func(ctx context.Context) (int, error) {
 			item := fmt.Sprintf("%s.%d", name, i)
-			v, err := perdure.Step(ctx, "ask", work(item, time.Duration(sub.IntN(50))*time.Millisecond, nil))
+			v, err := perdure.Step(ctx, "ask",
+				world.Work(item, time.Duration(sub.IntN(50))*time.Millisecond, nil))
 			if err != nil {
 				return 0, err
 			}
@@ -183,10 +160,10 @@ func (p *program) wait(ctx context.Context, in *place, name string, d time.Durat
 func (p *program) forsake(ctx context.Context, name string, d time.Duration) {
 	var f *perdure.Future[int]
 	b := perdure.Go(ctx, name, func(ctx context.Context) (int, error) {
-		f = perdure.Async(ctx, "within", work(name, d, nil))
+		f = perdure.Async(ctx, "within", world.Work(name, d, nil))
 		return f.Await(ctx)
 	})
-	_, err := perdure.Step(ctx, name+"meanwhile", work(name, d/2, nil))
+	_, err := perdure.Step(ctx, name+"meanwhile", world.Work(name, d/2, nil))
 	won, cerr := b.Cancel(ctx, "not wanted")
 	p.see("%s cancel %v %v %v", name, won, err, cerr)
 	if f == nil { // cancelled before it began
@@ -200,7 +177,8 @@ func (p *program) choose(ctx context.Context, rng *rand.Rand, name string) {
 	var fs []*perdure.Future[int]
 	for i := range 3 {
 		d := time.Duration(rng.IntN(50)) * time.Millisecond
-		fs = append(fs, perdure.Async(ctx, name, work(fmt.Sprint(name, i), d, nil), perdure.Key(fmt.Sprint(i))))
+		fs = append(fs,
+			perdure.Async(ctx, name, world.Work(fmt.Sprint(name, i), d, nil), perdure.Key(fmt.Sprint(i))))
 	}
 	even := func(v int) bool { return v%2 == 0 }
 	switch rng.IntN(4) {
@@ -260,23 +238,25 @@ func plant(t *testing.T, workflow string, entries []journal.Entry) *memory.Store
 // replayed gives the output and journal of the planted run.
 func replayed(t *testing.T, workflow perdure.Definition, name string, entries []journal.Entry) (json.RawMessage, []journal.Entry) {
 	t.Helper()
-	w := &world{t: t, db: plant(t, name, entries), workflows: []perdure.Definition{workflow}}
-	w.opts.Build = "test"
-	w.begin()
-	defer w.end()
+	w := &world.World{T: t, DB: plant(t, name, entries), Workflows: []perdure.Definition{workflow}}
+	w.Options.Build = "test"
+	w.Begin()
+	defer w.End()
 	synctest.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
-	run, err := perdure.Define(name, func(context.Context, int) (json.RawMessage, error) { return nil, nil }).Get(ctx, w.eng, "planted")
+	run, err := perdure.Define(name, func(context.Context, int) (json.RawMessage, error) {
+		return nil, nil
+	}).Get(ctx, w.Engine, "planted")
 	if err != nil {
 		t.Fatal(err)
 	}
 	out, err := run.Result(ctx)
 	if err != nil {
-		d, _ := w.eng.Describe(context.Background(), "planted")
-		t.Fatalf("%v: %s\n%v", err, d.Why, tail(entries, 5))
+		d, _ := w.Engine.Describe(context.Background(), "planted")
+		t.Fatalf("%v: %s\n%v", err, d.Why, world.Tail(entries, 5))
 	}
-	return out, w.history("planted")
+	return out, w.History("planted")
 }
 
 // spec: L-15, B-1, L-13
@@ -296,8 +276,8 @@ func TestEveryPrefixReplays(t *testing.T) {
 	for i := range seeds {
 		seed := base + uint64(i)
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, workflow)
-			run, err := workflow.Start(context.Background(), w.eng, seed)
+			w := world.New(t, workflow)
+			run, err := workflow.Start(context.Background(), w.Engine, seed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -305,8 +285,8 @@ func TestEveryPrefixReplays(t *testing.T) {
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
-			entries := w.history(run.ID())
-			w.end()
+			entries := w.History(run.ID())
+			w.End()
 			for n := 1; n < len(entries); n++ {
 				out, again := replayed(t, workflow, "random", entries[:n])
 				checkReplay(t, seed, n, live, out)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // staleOf gives what is stale by workflow ID, with the reasons.
@@ -35,7 +37,7 @@ func staleOf(t *testing.T, c *perdure.Client, after time.Duration) map[string]st
 //
 // spec: P-5
 func TestStaleRunsAreListed(t *testing.T) {
-	eachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 		waits := map[string]func(context.Context) error{
 			"sleeps": func(ctx context.Context) error { return perdure.Sleep(ctx, 1000*time.Hour) },
 			"sleeps-in-memory": func(ctx context.Context) error {
@@ -43,16 +45,17 @@ func TestStaleRunsAreListed(t *testing.T) {
 				defer cancel()
 				return perdure.Sleep(own, 1000*time.Hour)
 			},
-			"waits":  func(ctx context.Context) error { _, err := goSignal.Wait(ctx); return err },
+			"waits":  func(ctx context.Context) error { _, err := world.GoSignal.Wait(ctx); return err },
 			"parked": func(ctx context.Context) error { _, err := perdure.Park(ctx, "ask", "why"); return err },
 			"parked-by-error": func(context.Context) error {
-				return perdure.Parking(errOdd)
+				return perdure.Parking(world.ErrOdd)
 			},
 			"retries": func(ctx context.Context) error {
-				_, err := perdure.Step(ctx, "s", work("s", 0, errOdd), perdure.Retry{Attempts: 99, First: 100 * time.Hour, Cap: 100 * time.Hour})
+				_, err := perdure.Step(ctx, "s", world.Work("s", 0, world.ErrOdd),
+					perdure.Retry{Attempts: 99, First: 100 * time.Hour, Cap: 100 * time.Hour})
 				return err
 			},
-			"replayed": func(context.Context) error { return perdure.Retryable(errOdd) },
+			"replayed": func(context.Context) error { return perdure.Retryable(world.ErrOdd) },
 			"pattern-that-sleeps": func(ctx context.Context) error {
 				own, cancel := context.WithCancel(ctx)
 				defer cancel()
@@ -67,11 +70,12 @@ func TestStaleRunsAreListed(t *testing.T) {
 				if err := perdure.SetStatus(ctx, journal.Trying); err != nil {
 					return err
 				}
-				_, err := perdure.Step(own, "s", work("s", 0, errOdd), perdure.Retry{First: 100 * time.Hour, Cap: 100 * time.Hour})
+				_, err := perdure.Step(own, "s", world.Work("s", 0, world.ErrOdd),
+					perdure.Retry{First: 100 * time.Hour, Cap: 100 * time.Hour})
 				return err
 			},
 			"works": func(ctx context.Context) error {
-				_, err := perdure.Step(ctx, "slow", work("slow", 900*time.Hour, nil))
+				_, err := perdure.Step(ctx, "slow", world.Work("slow", 900*time.Hour, nil))
 				return err
 			},
 			"suspended": func(ctx context.Context) error { return perdure.Sleep(ctx, 1000*time.Hour) },
@@ -82,41 +86,42 @@ func TestStaleRunsAreListed(t *testing.T) {
 			return wf.Child(ctx, "sleeps", perdure.ID("kid")).Await(ctx)
 		})
 		o.Drain = -1
-		w := worldWith(t, o, wf, parent)
-		defer func() { w.end() }()
+		w := world.With(t, o, wf, parent)
+		defer func() { w.End() }()
 		for what := range waits {
-			start(w, wf, what, perdure.ID(what))
+			world.StartAndSettle(w, wf, what, perdure.ID(what))
 		}
-		start(w, parent, 0, perdure.ID("parent"))
-		if _, err := w.eng.Start(context.Background(), "unknown", nil, perdure.ID("unknown")); err != nil {
+		world.StartAndSettle(w, parent, 0, perdure.ID("parent"))
+		if _, err := w.Engine.Start(context.Background(), "unknown", nil,
+			perdure.ID("unknown")); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.eng.Suspend(context.Background(), "suspended", ""); err != nil {
+		if err := w.Engine.Suspend(context.Background(), "suspended", ""); err != nil {
 			t.Fatal(err)
 		}
-		if got := staleOf(t, w.eng.Client, 0); len(got) > 0 {
+		if got := staleOf(t, w.Engine.Client, 0); len(got) > 0 {
 			t.Errorf("at once: %v", got)
 		}
 		time.Sleep(59 * time.Minute)
-		if got := staleOf(t, w.eng.Client, 0); len(got) > 0 {
+		if got := staleOf(t, w.Engine.Client, 0); len(got) > 0 {
 			t.Errorf("before an hour: %v", got)
 		}
-		if got := staleOf(t, w.eng.Client, 30*time.Minute); len(got) != 2 {
+		if got := staleOf(t, w.Engine.Client, 30*time.Minute); len(got) != 2 {
 			t.Errorf("after half an hour: %v", got)
 		}
 		time.Sleep(2 * time.Minute)
 		want := map[string]string{"works": "it executes slow", "unknown": "no engine here knows workflow unknown"}
-		if got := staleOf(t, w.eng.Client, 0); fmt.Sprint(got) != fmt.Sprint(want) {
+		if got := staleOf(t, w.Engine.Client, 0); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("after an hour: %v", got)
 		}
-		other, err := perdure.NewClient(context.Background(), w.db)
+		other, err := perdure.NewClient(context.Background(), w.DB)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := staleOf(t, other, 0); len(got) != 1 || !strings.Contains(got["works"], "executes it, and it records nothing") {
 			t.Errorf("from outside: %v", got)
 		}
-		w.end() // what was executed has no owner and is due
+		w.End() // what was executed has no owner and is due
 		time.Sleep(2 * time.Hour)
 		got := staleOf(t, other, 0)
 		for id, why := range got {
@@ -127,7 +132,7 @@ func TestStaleRunsAreListed(t *testing.T) {
 		if got["works"] == "" || got["unknown"] == "" || got["sleeps"] != "" || got["waits"] != "" || got["suspended"] != "" || got["parked"] != "" {
 			t.Errorf("without an engine: %v", got)
 		}
-		w.begin()
+		w.Begin()
 	})
 }
 
@@ -137,17 +142,17 @@ func TestStaleRunsAreListed(t *testing.T) {
 func TestRunThatWaitsForASlotIsNotStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			return perdure.Step(ctx, "s", work("s", 9*time.Hour, nil))
+			return perdure.Step(ctx, "s", world.Work("s", 9*time.Hour, nil))
 		})
-		w := worldWith(t, perdure.Options{Capacity: 1, Drain: -1}, wf)
-		defer w.end()
-		start(w, wf, 0, perdure.ID("first"))
-		start(w, wf, 0, perdure.ID("second"))
+		w := world.With(t, perdure.Options{Capacity: 1, Drain: -1}, wf)
+		defer w.End()
+		world.StartAndSettle(w, wf, 0, perdure.ID("first"))
+		world.StartAndSettle(w, wf, 0, perdure.ID("second"))
 		time.Sleep(5 * time.Hour)
-		if got := staleOf(t, w.eng.Client, 0); len(got) != 1 || got["first"] == "" {
+		if got := staleOf(t, w.Engine.Client, 0); len(got) != 1 || got["first"] == "" {
 			t.Errorf("%v", got)
 		}
-		if d := w.describe("second"); d.Why != "it waits for an engine with a free slot" {
+		if d := w.Describe("second"); d.Why != "it waits for an engine with a free slot" {
 			t.Error(d.Why)
 		}
 	})
@@ -158,7 +163,7 @@ func TestRunThatWaitsForASlotIsNotStale(t *testing.T) {
 //
 // spec: P-5, L-16, R-12
 func TestParkedRunsAreListed(t *testing.T) {
-	eachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 		wf := perdure.Define("w", func(ctx context.Context, what string) (string, error) {
 			switch what {
 			case "asks":
@@ -177,22 +182,22 @@ func TestParkedRunsAreListed(t *testing.T) {
 				}
 				return "", err
 			case "fails":
-				return "", perdure.Parking(errOdd)
+				return "", perdure.Parking(world.ErrOdd)
 			case "panics":
 				panic("no way")
 			}
 			return "", perdure.Sleep(ctx, 100*time.Hour)
 		}, perdure.Replays{Attempts: 2, First: time.Second})
-		w := worldWith(t, o, wf)
-		defer func() { w.end() }()
+		w := world.With(t, o, wf)
+		defer func() { w.End() }()
 		all := []string{"asks", "asks-twice", "fails", "panics", "sleeps", "suspended", "suspended-silently"}
 		for _, what := range all {
-			start(w, wf, what, perdure.ID(what))
+			world.StartAndSettle(w, wf, what, perdure.ID(what))
 		}
-		if err := w.eng.Suspend(context.Background(), "suspended", "look at this"); err != nil {
+		if err := w.Engine.Suspend(context.Background(), "suspended", "look at this"); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.eng.Suspend(context.Background(), "suspended-silently", ""); err != nil {
+		if err := w.Engine.Suspend(context.Background(), "suspended-silently", ""); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -201,7 +206,7 @@ func TestParkedRunsAreListed(t *testing.T) {
 			var got []string
 			var after journal.Number
 			for page := 0; page == 0 || after != 0; page++ {
-				parked, next, err := w.eng.Parked(context.Background(), after, 2)
+				parked, next, err := w.Engine.Parked(context.Background(), after, 2)
 				if err != nil || len(parked) > 2 || page > 9 {
 					t.Fatal(parked, err)
 				}
@@ -224,23 +229,24 @@ func TestParkedRunsAreListed(t *testing.T) {
 			}
 		}
 		check()
-		w.crash()
+		w.Crash()
 		time.Sleep(time.Hour)
 		check()
 		for _, id := range []string{"suspended", "suspended-silently"} {
-			if err := w.eng.Resume(context.Background(), id); err != nil {
+			if err := w.Engine.Resume(context.Background(), id); err != nil {
 				t.Error(err)
 			}
 		}
-		if err := w.eng.Decide(context.Background(), "asks", "approval", perdure.Decision{Choice: "yes"}); err != nil {
+		if err := w.Engine.Decide(context.Background(), "asks", "approval",
+			perdure.Decision{Choice: "yes"}); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Second)
-		parked, _, err := w.eng.Parked(context.Background(), 0, 0)
+		parked, _, err := w.Engine.Parked(context.Background(), 0, 0)
 		if err != nil || len(parked) != 3 {
 			t.Errorf("%d are parked, %v", len(parked), err)
 		}
-		if out, err := outcomeOf(w, wf, "asks"); out != "yes" || err != nil {
+		if out, err := world.OutcomeOf(w, wf, "asks"); out != "yes" || err != nil {
 			t.Error(out, err)
 		}
 	})
@@ -251,7 +257,7 @@ func TestParkedRunsAreListed(t *testing.T) {
 //
 // spec: B-2
 func TestVersionsThatOpenRunsNeed(t *testing.T) {
-	eachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 		code := func(max int) func(context.Context, bool) (int, error) {
 			return func(ctx context.Context, stay bool) (int, error) {
 				if _, err := perdure.Version(ctx, "carrier", max); err != nil {
@@ -269,22 +275,22 @@ func TestVersionsThatOpenRunsNeed(t *testing.T) {
 			}
 		}
 		v1 := perdure.Define("w", code(1))
-		w := worldWith(t, o, v1)
-		defer func() { w.end() }()
-		start(w, v1, true, perdure.ID("old"))
-		start(w, v1, false, perdure.ID("old-ended"))
+		w := world.With(t, o, v1)
+		defer func() { w.End() }()
+		world.StartAndSettle(w, v1, true, perdure.ID("old"))
+		world.StartAndSettle(w, v1, false, perdure.ID("old-ended"))
 		time.Sleep(10 * time.Minute)
-		w.end()
-		w.db = w.db.Reopen()
+		w.End()
+		w.DB = w.DB.Reopen()
 		v2, other := perdure.Define("w", code(2)), perdure.Define("other", code(2))
-		w.workflows, w.opts.Build = []perdure.Definition{v2, other}, "test2"
-		w.begin()
-		start(w, v2, true, perdure.ID("new"))
-		start(w, v2, true, perdure.ID("newer"))
-		start(w, other, true, perdure.ID("else"))
+		w.Workflows, w.Options.Build = []perdure.Definition{v2, other}, "test2"
+		w.Begin()
+		world.StartAndSettle(w, v2, true, perdure.ID("new"))
+		world.StartAndSettle(w, v2, true, perdure.ID("newer"))
+		world.StartAndSettle(w, other, true, perdure.ID("else"))
 		versions := func(workflow string, want ...string) {
 			t.Helper()
-			all, err := w.eng.Versions(context.Background(), workflow)
+			all, err := w.Engine.Versions(context.Background(), workflow)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -292,7 +298,7 @@ func TestVersionsThatOpenRunsNeed(t *testing.T) {
 			for _, m := range all {
 				ids := []string{}
 				for _, run := range m.Runs {
-					ids = append(ids, w.describe(string(run)).Head.WorkflowID)
+					ids = append(ids, w.Describe(string(run)).Head.WorkflowID)
 				}
 				got = append(got, fmt.Sprint(m.Change, m.Version, " ", strings.Join(ids, ",")))
 			}
@@ -319,29 +325,29 @@ func TestUnfinishedRunsGoOnByThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 1000
 		wf := perdure.Define("w", func(ctx context.Context, i int) (int, error) {
-			a, err := perdure.Step(ctx, "a", work("a", time.Duration(i%7)*time.Minute, nil))
+			a, err := perdure.Step(ctx, "a", world.Work("a", time.Duration(i%7)*time.Minute, nil))
 			if err != nil {
 				return a, err
 			}
 			if err := perdure.Sleep(ctx, time.Duration(i%5)*time.Minute); err != nil {
 				return 0, err
 			}
-			_, err = perdure.Step(ctx, "b", work("b", time.Duration(i%3)*time.Minute, nil))
+			_, err = perdure.Step(ctx, "b", world.Work("b", time.Duration(i%3)*time.Minute, nil))
 			return i, err
 		})
-		w := worldWith(t, perdure.Options{Drain: -1, Capacity: 400}, wf)
+		w := world.With(t, perdure.Options{Drain: -1, Capacity: 400}, wf)
 		for i := range n {
-			if _, err := wf.Start(context.Background(), w.eng, i); err != nil {
+			if _, err := wf.Start(context.Background(), w.Engine, i); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for range 3 {
 			time.Sleep(100 * time.Second)
-			w.crash()
+			w.Crash()
 		}
-		defer func() { w.end() }()
+		defer func() { w.End() }()
 		time.Sleep(2 * time.Hour)
-		if got := w.count(); got[journal.Completed] != n {
+		if got := w.Count(); got[journal.Completed] != n {
 			t.Errorf("at last: %v", got)
 		}
 	})
@@ -351,13 +357,15 @@ func TestUnfinishedRunsGoOnByThemselves(t *testing.T) {
 func TestARunThatWasSuspendedTwiceIsResumedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		w := newWorld(t, perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return goSignal.Wait(ctx) }))
-		defer w.end()
-		if _, err := w.eng.Start(ctx, "w", []byte("0"), perdure.ID("x")); err != nil {
+		w := world.New(t, perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			return world.GoSignal.Wait(ctx)
+		}))
+		defer w.End()
+		if _, err := w.Engine.Start(ctx, "w", []byte("0"), perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		c, err := perdure.NewClient(ctx, w.db)
+		c, err := perdure.NewClient(ctx, w.DB)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -367,14 +375,14 @@ func TestARunThatWasSuspendedTwiceIsResumedOnce(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		if d := w.describe("x"); d.Head.Status != journal.Suspended {
+		if d := w.Describe("x"); d.Head.Status != journal.Suspended {
 			t.Fatalf("it is %v", d.Head.Status)
 		}
-		if err := w.eng.Resume(ctx, "x"); err != nil {
+		if err := w.Engine.Resume(ctx, "x"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if d := w.describe("x"); d.Head.Status != journal.Waiting {
+		if d := w.Describe("x"); d.Head.Status != journal.Waiting {
 			t.Errorf("resumed, it is %v: %s", d.Head.Status, d.Why)
 		}
 	})

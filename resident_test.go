@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // While the journals in memory are larger than MaxResident, nothing more is claimed.
@@ -32,18 +34,19 @@ func TestRunsAreClaimedWhileTheirJournalsFitInMemory(t *testing.T) {
 				return minutes, nil
 			})
 		})
-		w := worldWith(t, perdure.Options{MaxResident: 120_000, Linger: -1}, def)
-		defer func() { w.end() }()
+		w := world.With(t, perdure.Options{MaxResident: 120_000, Linger: -1}, def)
+		defer func() { w.End() }()
 		var runs []*perdure.Run[int]
 		for i := range 10 {
-			runs = append(runs, must[*perdure.Run[int]](t)(def.Start(t.Context(), w.eng, i+1, perdure.ID(fmt.Sprint(i)))))
+			runs = append(runs, world.Must[*perdure.Run[int]](t)(def.Start(t.Context(), w.Engine, i+1,
+				perdure.ID(fmt.Sprint(i)))))
 		}
 		time.Sleep(30 * time.Minute)
 		if n := begun.Load(); n != 3 {
 			t.Errorf("%d runs of 50,000 bytes are in memory, want 3: the one that passes the limit is the last", n)
 		}
 		for i, run := range runs {
-			if n := must[int](t)(run.Result(t.Context())); n != i+1 {
+			if n := world.Must[int](t)(run.Result(t.Context())); n != i+1 {
 				t.Errorf("run %d gives %d", i, n)
 			}
 		}

@@ -12,6 +12,8 @@ import (
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A deafStore writes the first group in which a run rests and says nothing of it
@@ -45,19 +47,19 @@ func TestRunThatHasNotHeardOfItsRestIsExecutedOnce(t *testing.T) {
 			if err := perdure.Sleep(ctx, 10*time.Second); err != nil {
 				return 0, err
 			}
-			return perdure.Step(ctx, "s", work("s", time.Minute, nil))
+			return perdure.Step(ctx, "s", world.Work("s", time.Minute, nil))
 		})
 		deaf := &deafStore{}
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
-		w.opts.Build, w.opts.Linger = "test", -1
-		w.wrap = func(below store.Store) store.Store {
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
+		w.Options.Build, w.Options.Linger = "test", -1
+		w.Wrap = func(below store.Store) store.Store {
 			deaf.Store = below
 			return deaf
 		}
-		w.begin()
-		defer w.end()
+		w.Begin()
+		defer w.End()
 		began := time.Now()
-		run, _, err := result(w, wf, 0)
+		run, _, err := world.Result(w, wf, 0)
 		if err != nil || !deaf.rests {
 			t.Fatalf("%v, a rest was committed: %v", err, deaf.rests)
 		}
@@ -67,7 +69,7 @@ func TestRunThatHasNotHeardOfItsRestIsExecutedOnce(t *testing.T) {
 		if d := time.Since(began); d < 3*time.Minute {
 			t.Errorf("it ended after %v, before the store answered", d)
 		}
-		w.history(run.ID())
+		w.History(run.ID())
 	})
 }
 
@@ -82,15 +84,15 @@ func TestRunThatIsClaimedBeforeItHasHeardOfItsRestGoesOn(t *testing.T) {
 				return 1, perdure.Sleep(ctx, 10*time.Second)
 			})
 			var rested, claimed atomic.Bool
-			h := &hook{
-				commit: func(g *store.Group, do func() error) error {
+			h := &world.Hook{
+				OnCommit: func(g *store.Group, do func() error) error {
 					err := do()
 					if g.Changes[0].Rest && rested.CompareAndSwap(false, true) {
 						time.Sleep(time.Minute)
 					}
 					return err
 				},
-				claim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+				OnClaim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
 					got, err := do()
 					if rested.Load() && len(got.Runs) > 0 && claimed.CompareAndSwap(false, true) && lost {
 						return store.Claimed{}, storetest.ErrInjected
@@ -98,9 +100,9 @@ func TestRunThatIsClaimedBeforeItHasHeardOfItsRestGoesOn(t *testing.T) {
 					return got, err
 				},
 			}
-			w := hooked(t, h, perdure.Options{Linger: -1}, wf)
-			defer func() { w.end() }()
-			run, err := wf.Start(context.Background(), w.eng, 0)
+			w := world.Hooked(t, h, perdure.Options{Linger: -1}, wf)
+			defer func() { w.End() }()
+			run, err := wf.Start(context.Background(), w.Engine, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +111,7 @@ func TestRunThatIsClaimedBeforeItHasHeardOfItsRestGoesOn(t *testing.T) {
 			if v, err := run.Result(ctx); v != 1 || err != nil || !claimed.Load() {
 				t.Errorf("lost: %v, claimed: %v: got %d, %v", lost, claimed.Load(), v, err)
 			}
-			w.history(run.ID())
+			w.History(run.ID())
 		})
 	}
 }
@@ -121,15 +123,15 @@ func TestRunThatIsClaimedBeforeItHasHeardThatItIsParkedGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return paid.Wait(ctx) })
 		var parked, lost atomic.Bool
-		h := &hook{
-			commit: func(g *store.Group, do func() error) error {
+		h := &world.Hook{
+			OnCommit: func(g *store.Group, do func() error) error {
 				err := do()
 				if head := g.Changes[0].Head; head != nil && head.Cause != "" && parked.CompareAndSwap(false, true) {
 					time.Sleep(time.Minute)
 				}
 				return err
 			},
-			claim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+			OnClaim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
 				got, err := do()
 				if len(got.Runs) > 0 && parked.Load() && lost.CompareAndSwap(false, true) {
 					return store.Claimed{}, storetest.ErrInjected
@@ -137,17 +139,17 @@ func TestRunThatIsClaimedBeforeItHasHeardThatItIsParkedGoesOn(t *testing.T) {
 				return got, err
 			},
 		}
-		w := hooked(t, h, perdure.Options{Linger: time.Hour, Sweep: time.Second}, wf)
-		defer func() { w.end() }()
-		run, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x"))
+		w := world.Hooked(t, h, perdure.Options{Linger: time.Hour, Sweep: time.Second}, wf)
+		defer func() { w.End() }()
+		run, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
-		go func() { _ = w.eng.Suspend(ctx, "x", "by hand") }()
+		go func() { _ = w.Engine.Suspend(ctx, "x", "by hand") }()
 		time.Sleep(time.Second)
-		other, err := perdure.NewClient(ctx, w.db)
+		other, err := perdure.NewClient(ctx, w.DB)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,16 +181,16 @@ func TestRunThatAnotherEngineHadBeforeARestWasHeardOfBeginsAnew(t *testing.T) {
 		})
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
-		var first, second *world
+		var first, second *world.World
 		var rested atomic.Bool
-		var claims atomic.Pointer[world] // the one that may claim
+		var claims atomic.Pointer[world.World] // the one that may claim
 		claimed, stop := context.WithCancel(ctx)
 		defer stop()
-		wrap := func(w *world) func(store.Store) store.Store {
+		wrap := func(w *world.World) func(store.Store) store.Store {
 			return func(s store.Store) store.Store {
-				return &hook{
+				return &world.Hook{
 					Store: s,
-					claim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+					OnClaim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
 						if c.Max > 0 && claims.Load() != w {
 							return store.Claimed{}, nil
 						}
@@ -198,7 +200,7 @@ func TestRunThatAnotherEngineHadBeforeARestWasHeardOfBeginsAnew(t *testing.T) {
 						}
 						return got, err
 					},
-					commit: func(g *store.Group, do func() error) error {
+					OnCommit: func(g *store.Group, do func() error) error {
 						err := do()
 						if w == first && g.Changes[0].Rest && rested.CompareAndSwap(false, true) {
 							<-claimed.Done()
@@ -210,21 +212,21 @@ func TestRunThatAnotherEngineHadBeforeARestWasHeardOfBeginsAnew(t *testing.T) {
 				}
 			}
 		}
-		c := newCluster(t, 0)
-		first, second = c.node(wf), c.node(wf)
-		for _, w := range c.nodes {
-			w.opts.Sweep, w.wrap = time.Second, wrap(w)
-			w.begin()
+		c := world.NewCluster(t, 0)
+		first, second = c.Node(wf), c.Node(wf)
+		for _, w := range c.Nodes {
+			w.Options.Sweep, w.Wrap = time.Second, wrap(w)
+			w.Begin()
 		}
-		run, err := wf.Start(ctx, first.eng, 0, perdure.ID("x"))
+		run, err := wf.Start(ctx, first.Engine, 0, perdure.ID("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := perdure.NewClient(ctx, c.db)
+		other, err := perdure.NewClient(ctx, c.DB)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, w := range []*world{second, first} {
+		for i, w := range []*world.World{second, first} {
 			time.Sleep(5 * time.Second)
 			claims.Store(w)
 			if _, err := paid.Send(ctx, other, "x", i+1); err != nil {
@@ -234,8 +236,8 @@ func TestRunThatAnotherEngineHadBeforeARestWasHeardOfBeginsAnew(t *testing.T) {
 		if v, err := run.Result(ctx); v != 12 || err != nil || !rested.Load() {
 			t.Errorf("rested: %v: got %d, %v", rested.Load(), v, err)
 		}
-		first.history(run.ID())
-		c.end()
+		first.History(run.ID())
+		c.End()
 	})
 }
 
@@ -250,8 +252,8 @@ func TestRequestOfWhichARestingRunKnowsTheNumberIsCarriedOut(t *testing.T) {
 		ctx := context.Background()
 		var other *perdure.Client
 		var rested, lost atomic.Bool
-		h := &hook{
-			commit: func(g *store.Group, do func() error) error {
+		h := &world.Hook{
+			OnCommit: func(g *store.Group, do func() error) error {
 				if g.Changes[0].Rest && rested.CompareAndSwap(false, true) {
 					if err := other.Cancel(ctx, "x", "at once"); err != nil {
 						t.Error(err)
@@ -260,7 +262,7 @@ func TestRequestOfWhichARestingRunKnowsTheNumberIsCarriedOut(t *testing.T) {
 				}
 				return do()
 			},
-			claim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+			OnClaim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
 				got, err := do()
 				if len(got.Mail) > 0 && lost.CompareAndSwap(false, true) {
 					return store.Claimed{}, storetest.ErrInjected
@@ -268,17 +270,17 @@ func TestRequestOfWhichARestingRunKnowsTheNumberIsCarriedOut(t *testing.T) {
 				return got, err
 			},
 		}
-		w := hooked(t, h, perdure.Options{Linger: -1, Sweep: time.Second}, wf)
-		defer func() { w.end() }()
+		w := world.Hooked(t, h, perdure.Options{Linger: -1, Sweep: time.Second}, wf)
+		defer func() { w.End() }()
 		var err error
-		if other, err = perdure.NewClient(ctx, w.db); err != nil {
+		if other, err = perdure.NewClient(ctx, w.DB); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := wf.Start(ctx, w.eng, 0, perdure.ID("x")); err != nil {
+		if _, err := wf.Start(ctx, w.Engine, 0, perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		d, err := w.eng.Describe(ctx, "x")
+		d, err := w.Engine.Describe(ctx, "x")
 		if err != nil || d.Head.Status != journal.Cancelled || !lost.Load() {
 			t.Errorf("lost: %v: the run is %v, %v", lost.Load(), d.Head.Status, err)
 		}

@@ -20,52 +20,33 @@ import (
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // sleeper is a workflow that sleeps for so many milliseconds, and counts how often
 // its code was begun.
-func sleeper(begun *atomic.Int64) *perdure.Workflow[int, span] {
-	return perdure.Define("sleeper", func(ctx context.Context, ms int) (span, error) {
+func sleeper(begun *atomic.Int64) *perdure.Workflow[int, world.Span] {
+	return perdure.Define("sleeper", func(ctx context.Context, ms int) (world.Span, error) {
 		begun.Add(1)
 		began, err := perdure.Now(ctx)
 		if err == nil {
 			err = perdure.Sleep(ctx, time.Duration(ms)*time.Millisecond)
 		}
 		if err != nil {
-			return span{}, err
+			return world.Span{}, err
 		}
 		ended, err := perdure.Now(ctx)
-		return span{began, ended}, err
+		return world.Span{Began: began, Ended: ended}, err
 	})
 }
-
-var goSignal = perdure.NewSignal[int]("go")
 
 // waiter is a workflow that waits for a signal.
 func waiter(begun *atomic.Int64) *perdure.Workflow[int, int] {
 	return perdure.Define("waiter", func(ctx context.Context, _ int) (int, error) {
 		begun.Add(1)
-		return goSignal.Wait(ctx)
+		return world.GoSignal.Wait(ctx)
 	})
-}
-
-// count counts runs by status.
-func (w *world) count() map[journal.Status]int {
-	w.t.Helper()
-	out := map[journal.Status]int{}
-	q := perdure.Query{Limit: 1000}
-	for {
-		heads, next, err := w.eng.Find(context.Background(), q)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		for _, h := range heads {
-			out[h.Status]++
-		}
-		if q.After = next; next == 0 {
-			return out
-		}
-	}
 }
 
 // An owning store counts the runs that its engine has.
@@ -126,25 +107,26 @@ func TestManyTimersAtOneInstant(t *testing.T) {
 			return 0, nil
 		})
 		own := &owning{}
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}, opts: perdure.Options{Linger: -1, Capacity: capacity, Build: "test"}}
-		w.wrap = func(s store.Store) store.Store {
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf},
+			Options: perdure.Options{Linger: -1, Capacity: capacity, Build: "test"}}
+		w.Wrap = func(s store.Store) store.Store {
 			own.Store = s
 			return own
 		}
-		w.begin()
-		defer func() { w.end() }()
+		w.Begin()
+		defer func() { w.End() }()
 		for range n {
-			if _, err := wf.Start(context.Background(), w.eng, 0); err != nil {
+			if _, err := wf.Start(context.Background(), w.Engine, 0); err != nil {
 				t.Fatal(err)
 			}
 		}
 		synctest.Wait()
-		if got := w.count(); got[journal.Waiting] != n {
+		if got := w.Count(); got[journal.Waiting] != n {
 			t.Fatalf("asleep: %v", got)
 		}
 		time.Sleep(24*time.Hour + time.Nanosecond)
 		synctest.Wait()
-		if got := w.count(); got[journal.Completed] != n || len(got) != 1 {
+		if got := w.Count(); got[journal.Completed] != n || len(got) != 1 {
 			t.Errorf("after their time: %v", got)
 		}
 		if early.Load() > 0 || late.Load() > 0 {
@@ -162,39 +144,40 @@ func TestManyTimersAtOneInstant(t *testing.T) {
 //
 // spec: L-7, L-23
 func TestRestingRunsHoldNothing(t *testing.T) {
-	eachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 		var slept, waited atomic.Int64
 		sleeps, waits := sleeper(&slept), waiter(&waited)
-		w := worldWith(t, o, sleeps, waits)
-		defer func() { w.end() }()
+		w := world.With(t, o, sleeps, waits)
+		defer func() { w.End() }()
 		synctest.Wait()
 		before := runtime.NumGoroutine()
 		const n = 1000
 		for i := range n {
-			start(w, sleeps, int(2*time.Hour/time.Millisecond))
-			start(w, waits, 0, perdure.ID(fmt.Sprint("w", i)))
+			world.StartAndSettle(w, sleeps, int(2*time.Hour/time.Millisecond))
+			world.StartAndSettle(w, waits, 0, perdure.ID(fmt.Sprint("w", i)))
 		}
 		time.Sleep(time.Minute)
 		if more := runtime.NumGoroutine() - before; more > 20 {
 			t.Errorf("%d goroutines for %d runs that wait", more, 2*n)
 		}
 		time.Sleep(30 * time.Minute)
-		w.crash()
+		w.Crash()
 		time.Sleep(30 * time.Minute)
-		w.end()
-		w.begin()
+		w.End()
+		w.Begin()
 		synctest.Wait()
 		if slept.Load() != n || waited.Load() != n {
 			t.Errorf("begun: %d sleepers, %d waiters", slept.Load(), waited.Load())
 		}
 		time.Sleep(2 * time.Hour)
 		for i := range n {
-			if _, err := goSignal.Send(context.Background(), w.eng, fmt.Sprint("w", i), i); err != nil {
+			if _, err := world.GoSignal.Send(context.Background(), w.Engine, fmt.Sprint("w", i),
+				i); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(time.Minute)
-		if got := w.count(); got[journal.Completed] != 2*n {
+		if got := w.Count(); got[journal.Completed] != 2*n {
 			t.Errorf("at last: %v", got)
 		}
 		if slept.Load() != 2*n || waited.Load() != 2*n {
@@ -220,10 +203,11 @@ func TestRestingRunsTakeNoMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf, other}, opts: perdure.Options{Build: "test", Linger: -1}}
-		w.wrap = func(store.Store) store.Store { return s }
-		w.begin()
-		defer func() { w.end() }()
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf, other},
+			Options: perdure.Options{Build: "test", Linger: -1}}
+		w.Wrap = func(store.Store) store.Store { return s }
+		w.Begin()
+		defer func() { w.End() }()
 		fill := func(n int) {
 			const senders = 100
 			var wg sync.WaitGroup
@@ -232,9 +216,9 @@ func TestRestingRunsTakeNoMemory(t *testing.T) {
 					for i := range n / senders {
 						var err error
 						if i%2 == 0 {
-							_, err = wf.Start(context.Background(), w.eng, int(24*time.Hour/time.Millisecond))
+							_, err = wf.Start(context.Background(), w.Engine, int(24*time.Hour/time.Millisecond))
 						} else {
-							_, err = other.Start(context.Background(), w.eng, 0)
+							_, err = other.Start(context.Background(), w.Engine, 0)
 						}
 						if err != nil {
 							t.Error(err)
@@ -247,7 +231,7 @@ func TestRestingRunsTakeNoMemory(t *testing.T) {
 			synctest.Wait()
 		}
 		heap := func() int64 {
-			w.forget()
+			w.Forget()
 			runtime.GC()
 			runtime.GC()
 			var m runtime.MemStats
@@ -279,17 +263,19 @@ func TestIdleEngineAsksNextToNothing(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var begun atomic.Int64
 			sleeps, waits := sleeper(&begun), waiter(&begun)
-			w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{sleeps, waits}, opts: perdure.Options{Linger: linger, Build: "test"}}
+			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{sleeps, waits},
+				Options: perdure.Options{Linger: linger, Build: "test"}}
 			var calls *storetest.Faulty // counts them
-			w.wrap = func(s store.Store) store.Store {
+			w.Wrap = func(s store.Store) store.Store {
 				calls = storetest.NewFaulty(s)
 				return calls
 			}
-			w.begin()
-			defer func() { w.end() }()
+			w.Begin()
+			defer func() { w.End() }()
 			for i := range n / 2 {
-				_, err := sleeps.Start(context.Background(), w.eng, int((6*time.Hour+time.Duration(i)*time.Second)/time.Millisecond))
-				_, err2 := waits.Start(context.Background(), w.eng, 0)
+				_, err := sleeps.Start(context.Background(), w.Engine,
+					int((6*time.Hour+time.Duration(i)*time.Second)/time.Millisecond))
+				_, err2 := waits.Start(context.Background(), w.Engine, 0)
 				if err := errors.Join(err, err2); err != nil {
 					t.Fatal(err)
 				}
@@ -304,7 +290,7 @@ func TestIdleEngineAsksNextToNothing(t *testing.T) {
 					}
 				}
 				if life == 0 {
-					w.crash()
+					w.Crash()
 				}
 			}
 			if got := begun.Load(); got != int64(n) {
@@ -328,19 +314,20 @@ func TestSweepAlone(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var begun atomic.Int64
 					wf := sleeper(&begun)
-					w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
-					w.opts = perdure.Options{Linger: -1, Build: "test", Sweep: sweep, SweepOnly: only}
+					w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
+					w.Options = perdure.Options{Linger: -1, Build: "test", Sweep: sweep, SweepOnly: only}
 					var calls *storetest.Faulty // counts them
-					w.wrap = func(s store.Store) store.Store {
+					w.Wrap = func(s store.Store) store.Store {
 						calls = storetest.NewFaulty(s)
 						return calls
 					}
-					w.begin()
-					defer func() { w.end() }()
+					w.Begin()
+					defer func() { w.End() }()
 					const n = 200
-					var runs []*perdure.Run[span]
+					var runs []*perdure.Run[world.Span]
 					for i := range n { // the first is the one that is due first
-						runs = append(runs, start(w, wf, int((time.Hour+time.Duration(i)*7919*time.Millisecond)/time.Millisecond)))
+						runs = append(runs, world.StartAndSettle(w, wf,
+							int((time.Hour+time.Duration(i)*7919*time.Millisecond)/time.Millisecond)))
 					}
 					before, began := calls.Calls(storetest.Claim), time.Now()
 					every := sweep
@@ -350,7 +337,7 @@ func TestSweepAlone(t *testing.T) {
 					someLate := false
 					for i, run := range runs {
 						got, err := run.Result(context.Background())
-						late := got.took() - time.Hour - time.Duration(i)*7919*time.Millisecond
+						late := got.Took() - time.Hour - time.Duration(i)*7919*time.Millisecond
 						if err != nil || late < 0 || only && late > every || !only && late > 0 {
 							t.Fatalf("run %d is %v late (%v)", i, late, err)
 						}
@@ -378,36 +365,37 @@ func TestClockJumps(t *testing.T) {
 			for _, forward := range []bool{false, true} {
 				var begun atomic.Int64
 				var db *memory.Store
-				life := func(t *testing.T, f func(w *world, wf *perdure.Workflow[int, span])) {
+				life := func(t *testing.T, f func(w *world.World, wf *perdure.Workflow[int, world.Span])) {
 					synctest.Test(t, func(t *testing.T) {
 						wf := sleeper(&begun)
-						w := &world{t: t, db: db, workflows: []perdure.Definition{wf}, opts: perdure.Options{Linger: linger, Build: "test"}}
+						w := &world.World{T: t, DB: db, Workflows: []perdure.Definition{wf},
+							Options: perdure.Options{Linger: linger, Build: "test"}}
 						if db == nil {
-							w.db = memory.New()
+							w.DB = memory.New()
 						}
 						if forward && db != nil {
 							time.Sleep(48 * time.Hour)
 						}
-						w.begin()
+						w.Begin()
 						f(w, wf)
 						if crash {
-							w.kill()
+							w.Kill()
 						} else {
-							w.end()
-							w.db = w.db.Reopen()
+							w.End()
+							w.DB = w.DB.Reopen()
 						}
-						db = w.db
+						db = w.DB
 					})
 				}
 				var due time.Time
-				life(t, func(w *world, wf *perdure.Workflow[int, span]) {
+				life(t, func(w *world.World, wf *perdure.Workflow[int, world.Span]) {
 					time.Sleep(24 * time.Hour) // so that the next life begins a day ago
-					start(w, wf, int(time.Hour/time.Millisecond), perdure.ID("x"))
+					world.StartAndSettle(w, wf, int(time.Hour/time.Millisecond), perdure.ID("x"))
 					due = time.Now().Add(time.Hour)
 					time.Sleep(30 * time.Minute)
 				})
-				life(t, func(w *world, wf *perdure.Workflow[int, span]) {
-					_, err := outcomeOf(w, wf, "x")
+				life(t, func(w *world.World, wf *perdure.Workflow[int, world.Span]) {
+					_, err := world.OutcomeOf(w, wf, "x")
 					switch wait := time.Until(due); {
 					case err != nil:
 						t.Error(err)
@@ -437,23 +425,24 @@ func TestWaitingRunsGiveTheirSlotsUp(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var begun atomic.Int64
 				wf := waiter(&begun)
-				w := worldWith(t, o, wf)
-				defer func() { w.end() }()
+				w := world.With(t, o, wf)
+				defer func() { w.End() }()
 				const n = 40
 				for i := range n {
-					start(w, wf, 0, perdure.ID(fmt.Sprint(i)))
+					world.StartAndSettle(w, wf, 0, perdure.ID(fmt.Sprint(i)))
 				}
 				time.Sleep(time.Minute)
-				if got := w.count(); got[journal.Waiting] != n {
+				if got := w.Count(); got[journal.Waiting] != n {
 					t.Errorf("after a minute: %v", got)
 				}
 				for i := range n {
-					if _, err := goSignal.Send(context.Background(), w.eng, fmt.Sprint(i), i); err != nil {
+					if _, err := world.GoSignal.Send(context.Background(), w.Engine, fmt.Sprint(i),
+						i); err != nil {
 						t.Fatal(err)
 					}
 				}
 				time.Sleep(time.Minute)
-				if got := w.count(); got[journal.Completed] != n {
+				if got := w.Count(); got[journal.Completed] != n {
 					t.Errorf("after another minute: %v", got)
 				}
 			})
@@ -467,34 +456,35 @@ func TestWaitingRunsGiveTheirSlotsUp(t *testing.T) {
 // spec: L-2, L-7, L-10
 func TestOperatorsReachRestingRuns(t *testing.T) {
 	cases := map[string]struct {
-		do   func(t *testing.T, w *world, c *perdure.Client) error
+		do   func(t *testing.T, w *world.World, c *perdure.Client) error
 		took time.Duration
 		is   journal.Code
 	}{
-		"resumed before its time": {func(_ *testing.T, _ *world, c *perdure.Client) error {
+		"resumed before its time": {func(_ *testing.T, _ *world.World, c *perdure.Client) error {
 			err := c.Suspend(context.Background(), "x", "look")
 			time.Sleep(10 * time.Minute)
 			return errors.Join(err, c.Resume(context.Background(), "x"))
 		}, time.Hour, ""},
-		"resumed after its time": {func(t *testing.T, w *world, c *perdure.Client) error {
+		"resumed after its time": {func(t *testing.T, w *world.World, c *perdure.Client) error {
 			err := c.Suspend(context.Background(), "x", "look")
 			time.Sleep(5 * time.Hour)
-			if d := w.describe("x"); d.Head.Status != journal.Suspended || d.Why != "parked: look" || !d.Head.Wake.IsZero() {
+			if d := w.Describe("x"); d.Head.Status != journal.Suspended || d.Why != "parked: look" ||
+				!d.Head.Wake.IsZero() {
 				t.Errorf("%v %q, due %v", d.Head.Status, d.Why, d.Head.Wake)
 			}
 			return errors.Join(err, c.Resume(context.Background(), "x"))
 		}, 5*time.Hour + 30*time.Minute, ""},
-		"suspended over a crash": {func(_ *testing.T, w *world, c *perdure.Client) error {
+		"suspended over a crash": {func(_ *testing.T, w *world.World, c *perdure.Client) error {
 			err := c.Suspend(context.Background(), "x", "")
 			time.Sleep(time.Second)
-			w.crash()
+			w.Crash()
 			time.Sleep(5 * time.Hour)
-			return errors.Join(err, w.eng.Resume(context.Background(), "x"))
+			return errors.Join(err, w.Engine.Resume(context.Background(), "x"))
 		}, 5*time.Hour + 30*time.Minute + time.Second, ""},
-		"cancelled": {func(_ *testing.T, _ *world, c *perdure.Client) error {
+		"cancelled": {func(_ *testing.T, _ *world.World, c *perdure.Client) error {
 			return c.Cancel(context.Background(), "x", "enough")
 		}, 0, journal.CodeCancelled},
-		"cancelled while parked": {func(_ *testing.T, _ *world, c *perdure.Client) error {
+		"cancelled while parked": {func(_ *testing.T, _ *world.World, c *perdure.Client) error {
 			err := c.Suspend(context.Background(), "x", "look")
 			time.Sleep(time.Minute)
 			return errors.Join(err, c.Cancel(context.Background(), "x", "enough"))
@@ -503,31 +493,32 @@ func TestOperatorsReachRestingRuns(t *testing.T) {
 	for name, c := range cases {
 		for _, outside := range []bool{false, true} { // by a client of its own
 			t.Run(fmt.Sprintf("%s/outside=%v", name, outside), func(t *testing.T) {
-				eachLinger(t, func(t *testing.T, o perdure.Options) {
+				world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 					var begun atomic.Int64
 					wf := sleeper(&begun)
-					w := worldWith(t, o, wf)
-					defer func() { w.end() }()
-					start(w, wf, int(time.Hour/time.Millisecond), perdure.ID("x"))
+					w := world.With(t, o, wf)
+					defer func() { w.End() }()
+					world.StartAndSettle(w, wf, int(time.Hour/time.Millisecond), perdure.ID("x"))
 					time.Sleep(30 * time.Minute)
-					client := w.eng.Client
+					client := w.Engine.Client
 					if outside {
 						var err error
-						if client, err = perdure.NewClient(context.Background(), w.db); err != nil {
+						if client, err = perdure.NewClient(context.Background(), w.DB); err != nil {
 							t.Fatal(err)
 						}
 					}
 					if err := c.do(t, w, client); err != nil {
 						t.Fatal(err)
 					}
-					got, err := outcomeOf(w, wf, "x")
+					got, err := world.OutcomeOf(w, wf, "x")
 					switch {
 					case c.is != "":
-						codeIs(t, err, c.is)
-					case err != nil || got.took() < c.took || got.took() > c.took+30*time.Second || !outside && got.took() != c.took:
-						t.Errorf("it took %v (%v), want %v", got.took(), err, c.took)
+						world.CodeIs(t, err, c.is)
+					case err != nil || got.Took() < c.took || got.Took() > c.took+30*time.Second || !outside &&
+						got.Took() != c.took:
+						t.Errorf("it took %v (%v), want %v", got.Took(), err, c.took)
 					}
-					w.history("x")
+					w.History("x")
 				})
 			})
 		}
@@ -538,20 +529,20 @@ func TestOperatorsReachRestingRuns(t *testing.T) {
 //
 // spec: R-27
 func TestStartFindsARestingRun(t *testing.T) {
-	eachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 		var begun atomic.Int64
 		wf := sleeper(&begun)
-		w := worldWith(t, o, wf)
-		defer func() { w.end() }()
-		first := start(w, wf, int(time.Hour/time.Millisecond), perdure.ID("x"))
+		w := world.With(t, o, wf)
+		defer func() { w.End() }()
+		first := world.StartAndSettle(w, wf, int(time.Hour/time.Millisecond), perdure.ID("x"))
 		time.Sleep(30 * time.Minute)
-		again := start(w, wf, 5, perdure.ID("x"))
+		again := world.StartAndSettle(w, wf, 5, perdure.ID("x"))
 		if again.New() || again.RunID() != first.RunID() || begun.Load() != 1 {
 			t.Errorf("new %v, run %v, begun %d times", again.New(), again.RunID(), begun.Load())
 		}
-		for _, run := range []*perdure.Run[span]{first, again} {
-			if got, err := run.Result(context.Background()); err != nil || got.took() != time.Hour {
-				t.Errorf("%v %v", got.took(), err)
+		for _, run := range []*perdure.Run[world.Span]{first, again} {
+			if got, err := run.Result(context.Background()); err != nil || got.Took() != time.Hour {
+				t.Errorf("%v %v", got.Took(), err)
 			}
 		}
 	})
@@ -582,7 +573,7 @@ func TestEnginesComeAndGoWhileRunsRest(t *testing.T) {
 						return 0, err
 					}
 					if rng.IntN(3) == 0 {
-						_, err = goSignal.Wait(ctx, perdure.Within(d+1))
+						_, err = world.GoSignal.Wait(ctx, perdure.Within(d+1))
 						if journal.CodeOf(err) == journal.CodeTimedOut {
 							err = nil
 						}
@@ -603,33 +594,34 @@ func TestEnginesComeAndGoWhileRunsRest(t *testing.T) {
 				}
 				return n, nil
 			})
-			w := worldWith(t, perdure.Options{Linger: linger, Capacity: 1 + rng.IntN(60)}, wf)
-			defer func() { w.end() }()
+			w := world.With(t, perdure.Options{Linger: linger, Capacity: 1 + rng.IntN(60)}, wf)
+			defer func() { w.End() }()
 			const n = 50
 			for i := range n {
-				if _, err := wf.Start(context.Background(), w.eng, i, perdure.ID(fmt.Sprint(i))); err != nil {
+				if _, err := wf.Start(context.Background(), w.Engine, i,
+					perdure.ID(fmt.Sprint(i))); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for range 40 {
 				time.Sleep(time.Duration(rng.IntN(4)) * 500 * time.Millisecond)
 				for range 5 {
-					_, _ = goSignal.Send(context.Background(), w.eng, fmt.Sprint(rng.IntN(n)), 1)
+					_, _ = world.GoSignal.Send(context.Background(), w.Engine, fmt.Sprint(rng.IntN(n)), 1)
 				}
 				switch rng.IntN(4) {
 				case 0:
-					w.crash()
+					w.Crash()
 				case 1:
-					w.end()
-					w.begin()
+					w.End()
+					w.Begin()
 				}
 			}
 			time.Sleep(2 * time.Minute)
 			for i := range n {
-				if d := w.describe(fmt.Sprint(i)); d.Head.Status != journal.Completed {
+				if d := w.Describe(fmt.Sprint(i)); d.Head.Status != journal.Completed {
 					t.Errorf("seed %d, round %d: run %d is %v: %s %v", seed, round, i, d.Head.Status, d.Why, d.State.Failure)
 				}
-				w.history(fmt.Sprint(i))
+				w.History(fmt.Sprint(i))
 			}
 		})
 	}
@@ -646,27 +638,27 @@ func TestRunLeavesMemoryWhenItsContextIsOver(t *testing.T) {
 			begun.Add(1)
 			limited, cancel := context.WithTimeout(ctx, time.Hour)
 			defer cancel()
-			if _, err := goSignal.Wait(limited); err != nil {
+			if _, err := world.GoSignal.Wait(limited); err != nil {
 				return 0, err
 			}
-			return goSignal.Wait(ctx)
+			return world.GoSignal.Wait(ctx)
 		})
-		w := worldWith(t, perdure.Options{Linger: -1}, wf)
-		defer func() { w.end() }()
-		start(w, wf, 0, perdure.ID("x"))
-		owned := func() bool { return w.describe("x").Head.Owner != 0 }
+		w := world.With(t, perdure.Options{Linger: -1}, wf)
+		defer func() { w.End() }()
+		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
+		owned := func() bool { return w.Describe("x").Head.Owner != 0 }
 		if time.Sleep(time.Minute); !owned() || begun.Load() != 1 {
 			t.Errorf("it left, and nobody hears its context end")
 		}
 		for i := range 2 {
-			if _, err := goSignal.Send(context.Background(), w.eng, "x", i); err != nil {
+			if _, err := world.GoSignal.Send(context.Background(), w.Engine, "x", i); err != nil {
 				t.Fatal(err)
 			}
 			if time.Sleep(time.Minute); i == 0 && owned() {
 				t.Error("it stays without a reason")
 			}
 		}
-		if out, err := outcomeOf(w, wf, "x"); out != 1 || err != nil || begun.Load() != 2 {
+		if out, err := world.OutcomeOf(w, wf, "x"); out != 1 || err != nil || begun.Load() != 2 {
 			t.Error(out, err, begun.Load())
 		}
 	})
@@ -680,7 +672,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		"RUNNING": {Retention: perdure.Retention{ByStatus: map[journal.Status]time.Duration{journal.Running: time.Hour}}},
 	} {
 		_, err := perdure.New(memory.New(), o)
-		if codeIs(t, err, journal.CodeInvalid); err == nil || !strings.Contains(err.Error(), what) {
+		if world.CodeIs(t, err, journal.CodeInvalid); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -690,15 +682,17 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, db: memory.New()}
-		w.begin()
-		defer w.end()
-		bad := perdure.Define("w", nothing, perdure.Retention{ByStatus: map[journal.Status]time.Duration{journal.Waiting: 1}})
-		codeIs(t, w.eng.Register(bad), journal.CodeInvalid)
-		_, err := perdure.Define("w", nothing).Start(context.Background(), w.eng, 0, perdure.Dedup(-1))
-		codeIs(t, err, journal.CodeUnregistered)
-		_, err = w.eng.Stale(context.Background(), -1)
-		codeIs(t, err, journal.CodeInvalid)
+		w := &world.World{T: t, DB: memory.New()}
+		w.Begin()
+		defer w.End()
+		bad := perdure.Define("w", world.Nothing,
+			perdure.Retention{ByStatus: map[journal.Status]time.Duration{journal.Waiting: 1}})
+		world.CodeIs(t, w.Engine.Register(bad), journal.CodeInvalid)
+		_, err := perdure.Define("w", world.Nothing).Start(context.Background(), w.Engine, 0,
+			perdure.Dedup(-1))
+		world.CodeIs(t, err, journal.CodeUnregistered)
+		_, err = w.Engine.Stale(context.Background(), -1)
+		world.CodeIs(t, err, journal.CodeInvalid)
 	})
 }
 
@@ -707,25 +701,28 @@ func TestBadOptionsAreRefused(t *testing.T) {
 func TestClaimKeepsItsSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			return perdure.Step(ctx, "s", work("s", time.Minute, nil))
+			return perdure.Step(ctx, "s", world.Work("s", time.Minute, nil))
 		})
 		own := &owning{}
-		var w *world
+		var w *world.World
 		begun, started := make(chan struct{}), false
-		h := &hook{claim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+		h := &world.Hook{OnClaim: func(
+			c store.Claim, do func() (store.Claimed, error),
+		) (store.Claimed, error) {
 			if c.Max > 0 && !started {
 				<-begun
 				started = true
 				for range 2 {
-					if _, err := wf.Start(context.Background(), w.eng, 0); err != nil {
+					if _, err := wf.Start(context.Background(), w.Engine, 0); err != nil {
 						t.Error(err)
 					}
 				}
 			}
 			return do()
 		}}
-		w = &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}, opts: perdure.Options{Capacity: 2, Build: "test"}}
-		client, err := perdure.NewClient(context.Background(), w.db)
+		w = &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf},
+			Options: perdure.Options{Capacity: 2, Build: "test"}}
+		client, err := perdure.NewClient(context.Background(), w.DB)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -734,17 +731,17 @@ func TestClaimKeepsItsSlots(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.wrap = func(s store.Store) store.Store {
+		w.Wrap = func(s store.Store) store.Store {
 			own.Store = s
 			h.Store = own
 			return h
 		}
-		w.begin()
+		w.Begin()
 		close(begun)
-		defer w.end()
+		defer w.End()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if got := w.count(); got[journal.Completed] != 4 || !started || own.most.Load() != 2 {
+		if got := w.Count(); got[journal.Completed] != 4 || !started || own.most.Load() != 2 {
 			t.Errorf("%v, %d in memory at a time", got, own.most.Load())
 		}
 	})

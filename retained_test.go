@@ -13,24 +13,18 @@ import (
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // again ends the engine and begins another one on the same store, as a later build or
 // another service would.
-func again(w *world, o perdure.Options, workflows ...perdure.Definition) {
-	w.t.Helper()
-	w.end()
+func again(w *world.World, o perdure.Options, workflows ...perdure.Definition) {
+	w.T.Helper()
+	w.End()
 	o.Build = "another"
-	w.opts, w.workflows = o, workflows
-	w.begin()
-}
-
-// purged purges by hand and demands that so many runs went.
-func (w *world) purged(want int) {
-	w.t.Helper()
-	if runs, _, err := w.eng.Purge(context.Background()); runs != want || err != nil {
-		w.t.Errorf("%d runs were removed, %v; want %d", runs, err, want)
-	}
+	w.Options, w.Workflows = o, workflows
+	w.Begin()
 }
 
 func keeping(d time.Duration) perdure.Options {
@@ -44,16 +38,16 @@ func keeping(d time.Duration) perdure.Options {
 func TestRetentionIsOfWhoKnowsTheWorkflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger, other := endingAs("ledger", perdure.Retention{Period: -1}), endingAs("other")
-		w := worldWith(t, keeping(time.Hour), ledger, other)
-		defer func() { w.end() }()
-		start(w, ledger, "complete", perdure.ID("for-ever"), perdure.Dedup(0))
-		start(w, other, "complete", perdure.ID("for-an-hour"), perdure.Dedup(0))
+		w := world.With(t, keeping(time.Hour), ledger, other)
+		defer func() { w.End() }()
+		world.StartAndSettle(w, ledger, "complete", perdure.ID("for-ever"), perdure.Dedup(0))
+		world.StartAndSettle(w, other, "complete", perdure.ID("for-an-hour"), perdure.Dedup(0))
 		time.Sleep(time.Minute)
 		again(w, keeping(time.Minute), endingAs("stranger"))
 		time.Sleep(58 * time.Minute)
-		w.purged(0)
+		w.Purged(0)
 		time.Sleep(2 * time.Minute)
-		w.purged(1)
+		w.Purged(1)
 		if got := left(t, w); !slices.Equal(got, []string{"for-ever"}) {
 			t.Errorf("left: %v", got)
 		}
@@ -65,32 +59,34 @@ func TestRetentionIsOfWhoKnowsTheWorkflow(t *testing.T) {
 //
 // spec: P-3
 func TestRetentionIsThatOfTheStart(t *testing.T) {
-	eachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 		o.CleanUp, o.Retention = -1, perdure.Retention{Period: time.Hour}
 		open := endingAs("open")
-		w := worldWith(t, o, open)
-		defer func() { w.end() }()
+		w := world.With(t, o, open)
+		defer func() { w.End() }()
 		for i := range 3 {
-			if _, err := w.eng.Start(context.Background(), "open", []byte(`"stay"`), perdure.ID(fmt.Sprint("old", i)), perdure.Dedup(0)); err != nil {
+			if _, err := w.Engine.Start(context.Background(), "open", []byte(`"stay"`),
+				perdure.ID(fmt.Sprint("old", i)), perdure.Dedup(0)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(time.Minute)
 		again(w, keeping(24*time.Hour), open)
-		if _, err := w.eng.Start(context.Background(), "open", []byte(`"stay"`), perdure.ID("new"), perdure.Dedup(0)); err != nil {
+		if _, err := w.Engine.Start(context.Background(), "open", []byte(`"stay"`), perdure.ID("new"),
+			perdure.Dedup(0)); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range left(t, w) {
-			if _, err := goSignal.Send(context.Background(), w.eng, id, 1); err != nil {
+			if _, err := world.GoSignal.Send(context.Background(), w.Engine, id, 1); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(time.Hour - time.Second)
-		w.purged(0)
+		w.Purged(0)
 		time.Sleep(2 * time.Second)
-		w.purged(3)
+		w.Purged(3)
 		time.Sleep(23 * time.Hour)
-		w.purged(1)
+		w.Purged(1)
 	})
 }
 
@@ -100,16 +96,17 @@ func TestRetentionIsThatOfTheStart(t *testing.T) {
 // spec: P-3
 func TestRetentionOfWhatStrangersStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := worldWith(t, keeping(time.Minute), endingAs("stranger"))
-		defer func() { w.end() }()
-		client, err := perdure.NewClient(t.Context(), w.db.Beside())
+		w := world.With(t, keeping(time.Minute), endingAs("stranger"))
+		defer func() { w.End() }()
+		client, err := perdure.NewClient(t.Context(), w.DB.Beside())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := client.Start(context.Background(), "late", []byte(`"complete"`), perdure.ID("by-a-client"), perdure.Dedup(0)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.eng.Start(context.Background(), "late", []byte(`"complete"`), perdure.ID("by-an-engine"), perdure.Dedup(0)); err != nil {
+		if _, err := w.Engine.Start(context.Background(), "late", []byte(`"complete"`),
+			perdure.ID("by-an-engine"), perdure.Dedup(0)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
@@ -117,9 +114,9 @@ func TestRetentionOfWhatStrangersStart(t *testing.T) {
 		time.Sleep(time.Minute)
 		again(w, keeping(time.Minute), endingAs("stranger"))
 		time.Sleep(time.Hour + 58*time.Minute)
-		w.purged(0)
+		w.Purged(0)
 		time.Sleep(2 * time.Minute)
-		w.purged(2)
+		w.Purged(2)
 	})
 }
 
@@ -128,14 +125,15 @@ func TestRetentionOfWhatStrangersStart(t *testing.T) {
 // spec: P-3
 func TestFailedCleanUpIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{endingAs("w")}, opts: perdure.Options{Build: "test"}}
-		w.wrap = func(s store.Store) store.Store {
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{endingAs("w")},
+			Options: perdure.Options{Build: "test"}}
+		w.Wrap = func(s store.Store) store.Store {
 			return storetest.NewFaulty(s, storetest.Plan{Method: storetest.Purge, Call: 2, Fault: storetest.FailBefore})
 		}
-		w.begin()
-		defer w.end()
+		w.Begin()
+		defer w.End()
 		time.Sleep(10*time.Hour + time.Minute)
-		told := w.seen(observe.PurgeFailed)
+		told := w.Seen(observe.PurgeFailed)
 		if len(told) != 1 || told[0].Err == "" {
 			t.Errorf("told: %+v", told)
 		}

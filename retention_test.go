@@ -20,6 +20,8 @@ import (
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 const day = 24 * time.Hour
@@ -29,18 +31,18 @@ func endingAs(name string, opts ...perdure.WorkflowOption) *perdure.Workflow[str
 	return perdure.Define(name, func(ctx context.Context, how string) (string, error) {
 		switch how {
 		case "fail":
-			return "", errOdd
+			return "", world.ErrOdd
 		case "cancel":
 			return "", perdure.Cancel(ctx, "enough")
 		case "time-out":
 			return "", perdure.Sleep(ctx, time.Hour)
 		case "compensate":
-			return "", perdure.End(ctx, journal.Compensated, nil, errOdd)
+			return "", perdure.End(ctx, journal.Compensated, nil, world.ErrOdd)
 		case "stay":
-			_, err := goSignal.Wait(ctx)
+			_, err := world.GoSignal.Wait(ctx)
 			return "", err
 		case "park":
-			return "", perdure.Parking(errOdd)
+			return "", perdure.Parking(world.ErrOdd)
 		}
 		return how, nil
 	}, append(opts, perdure.Timeout(time.Minute*time.Duration(btoi(!strings.HasPrefix(name, "open")))))...)
@@ -54,9 +56,9 @@ func btoi(b bool) int {
 }
 
 // left gives the workflow IDs of runs that are there.
-func left(t *testing.T, w *world) []string {
+func left(t *testing.T, w *world.World) []string {
 	t.Helper()
-	heads, _, err := w.eng.Find(context.Background(), perdure.Query{Limit: 1000})
+	heads, _, err := w.Engine.Find(context.Background(), perdure.Query{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,13 +111,15 @@ func TestRunsAreKeptAsLongAsIsSaid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				wf := endingAs("w", c.options...)
-				w := worldWith(t, perdure.Options{Retention: c.engine, Sweep: 10 * time.Minute}, wf, endingAs("open"))
-				defer func() { w.end() }()
+				w := world.With(t, perdure.Options{Retention: c.engine, Sweep: 10 * time.Minute}, wf,
+					endingAs("open"))
+				defer func() { w.End() }()
 				for _, how := range hows {
-					start(w, wf, how, perdure.ID(how), perdure.Dedup(0))
+					world.StartAndSettle(w, wf, how, perdure.ID(how), perdure.Dedup(0))
 				}
 				for _, how := range []string{"stay", "park"} {
-					if _, err := w.eng.Start(context.Background(), "open", []byte(fmt.Sprintf("%q", how)), perdure.ID(how)); err != nil {
+					if _, err := w.Engine.Start(context.Background(), "open", []byte(fmt.Sprintf("%q", how)),
+						perdure.ID(how)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -155,23 +159,24 @@ func TestRunsAreKeptAsLongAsIsSaid(t *testing.T) {
 //
 // spec: P-3, R-37, R-27
 func TestPurgeByHand(t *testing.T) {
-	eachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 		o.CleanUp, o.Retention = -1, perdure.Retention{Period: time.Hour}
 		wf, open := endingAs("w"), endingAs("open")
-		w := worldWith(t, o, wf, open)
-		defer func() { w.end() }()
+		w := world.With(t, o, wf, open)
+		defer func() { w.End() }()
 		const n = 350
 		for i := range n {
-			start(w, wf, "complete", perdure.ID(fmt.Sprint("free", i)), perdure.Dedup(0))
+			world.StartAndSettle(w, wf, "complete", perdure.ID(fmt.Sprint("free", i)), perdure.Dedup(0))
 		}
-		start(w, wf, "complete") // under an ID of its own
-		start(w, wf, "complete", perdure.ID("stands"))
-		start(w, wf, "complete", perdure.ID("stands-longer"), perdure.Dedup(10*day))
-		start(w, open, "stay", perdure.ID("stay"))
-		start(w, open, "park", perdure.ID("park"))
+		world.StartAndSettle(w, wf, "complete") // under an ID of its own
+		world.StartAndSettle(w, wf, "complete", perdure.ID("stands"))
+		world.StartAndSettle(w, wf, "complete", perdure.ID("stands-longer"), perdure.Dedup(10*day))
+		world.StartAndSettle(w, open, "stay", perdure.ID("stay"))
+		world.StartAndSettle(w, open, "park", perdure.ID("park"))
 		purge := func(want int) {
 			t.Helper()
-			if runs, signals, err := w.eng.Purge(context.Background()); runs != want || signals != 0 || err != nil {
+			if runs, signals, err := w.Engine.Purge(context.Background()); runs != want || signals != 0 ||
+				err != nil {
 				t.Errorf("%d runs, %d signals, %v; want %d", runs, signals, err, want)
 			}
 		}
@@ -186,7 +191,8 @@ func TestPurgeByHand(t *testing.T) {
 			t.Errorf("left: %v", got)
 		}
 		purge(1)
-		again := start(w, wf, "complete", perdure.ID("stands-longer"), perdure.Dedup(10*day))
+		again := world.StartAndSettle(w, wf, "complete", perdure.ID("stands-longer"),
+			perdure.Dedup(10*day))
 		if again.New() {
 			t.Error("the run that stands for the ID was not found")
 		}
@@ -195,7 +201,7 @@ func TestPurgeByHand(t *testing.T) {
 		if got := left(t, w); !slices.Equal(got, []string{"park", "stay"}) {
 			t.Errorf("left: %v", got)
 		}
-		if again = start(w, wf, "complete", perdure.ID("stands-longer")); !again.New() {
+		if again = world.StartAndSettle(w, wf, "complete", perdure.ID("stands-longer")); !again.New() {
 			t.Error("a removed run stands for an ID")
 		}
 	})
@@ -209,15 +215,16 @@ func TestCleanUpInterval(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			wf := endingAs("w")
 			var calls *storetest.Faulty // counts them
-			w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
-			w.opts = perdure.Options{CleanUp: every, Retention: perdure.Retention{Period: 1}, Build: "test"}
-			w.wrap = func(s store.Store) store.Store {
+			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
+			w.Options = perdure.Options{CleanUp: every, Retention: perdure.Retention{Period: 1},
+				Build: "test"}
+			w.Wrap = func(s store.Store) store.Store {
 				calls = storetest.NewFaulty(s)
 				return calls
 			}
-			w.begin()
-			defer w.end()
-			start(w, wf, "complete", perdure.Dedup(0))
+			w.Begin()
+			defer w.End()
+			world.StartAndSettle(w, wf, "complete", perdure.Dedup(0))
 			for _, at := range []time.Duration{want - 1, 2} {
 				if want == 0 {
 					break
@@ -244,21 +251,21 @@ func TestCleanUpOverFailures(t *testing.T) {
 	for _, fault := range []storetest.Fault{storetest.FailBefore, storetest.FailAfter, storetest.CrashBefore, storetest.CrashAfter} {
 		synctest.Test(t, func(t *testing.T) {
 			wf := endingAs("w")
-			w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
-			w.opts = perdure.Options{Retention: perdure.Retention{Period: 1}, Build: "test"}
-			w.wrap = func(s store.Store) store.Store {
+			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
+			w.Options = perdure.Options{Retention: perdure.Retention{Period: 1}, Build: "test"}
+			w.Wrap = func(s store.Store) store.Store {
 				return storetest.NewFaulty(s, storetest.Plan{Method: storetest.Purge, Call: 2, Fault: fault})
 			}
-			w.begin()
-			defer func() { w.end() }()
+			w.Begin()
+			defer func() { w.End() }()
 			const n = 250
 			for range n {
-				start(w, wf, "complete", perdure.Dedup(0))
+				world.StartAndSettle(w, wf, "complete", perdure.Dedup(0))
 			}
 			time.Sleep(time.Hour + time.Minute)
 			if fault >= storetest.CrashBefore {
-				w.wrap = nil
-				w.crash()
+				w.Wrap = nil
+				w.Crash()
 			}
 			if got := len(left(t, w)); got == n || got == 0 {
 				t.Errorf("fault %d: %d runs are there", fault, got)
@@ -276,7 +283,7 @@ func TestCleanUpOverFailures(t *testing.T) {
 //
 // spec: P-3
 func TestRemovedRunIsSaidToBeRemoved(t *testing.T) {
-	eachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 		o.Retention = perdure.Retention{Period: time.Hour}
 		child := endingAs("child")
 		parent := perdure.Define("parent", func(ctx context.Context, _ int) (string, error) {
@@ -285,66 +292,67 @@ func TestRemovedRunIsSaidToBeRemoved(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			_, err = goSignal.Wait(ctx)
+			_, err = world.GoSignal.Wait(ctx)
 			return out, err
 		})
 		chain := perdure.Define("chain", func(ctx context.Context, n int) (int, error) {
 			if n == 0 {
 				return 0, perdure.ContinueAsNew(ctx, 1)
 			}
-			return goSignal.Wait(ctx)
+			return world.GoSignal.Wait(ctx)
 		})
-		w := worldWith(t, o, child, parent, chain)
-		defer func() { w.end() }()
-		p := start(w, parent, 0, perdure.ID("p"))
-		c := start(w, chain, 0, perdure.ID("c"), perdure.Dedup(0))
-		kids, _, err := w.eng.Find(context.Background(), perdure.Query{Parent: p.RunID()})
+		w := world.With(t, o, child, parent, chain)
+		defer func() { w.End() }()
+		p := world.StartAndSettle(w, parent, 0, perdure.ID("p"))
+		c := world.StartAndSettle(w, chain, 0, perdure.ID("c"), perdure.Dedup(0))
+		kids, _, err := w.Engine.Find(context.Background(), perdure.Query{Parent: p.RunID()})
 		if err != nil || len(kids) != 1 || kids[0].Status != journal.Completed {
 			t.Fatal(kids, err)
 		}
 		time.Sleep(3 * time.Hour)
 		removed := func(err error) {
 			t.Helper()
-			codeIs(t, err, journal.CodeNotFound)
+			world.CodeIs(t, err, journal.CodeNotFound)
 			if err != nil && !strings.Contains(err.Error(), "not here any more") {
 				t.Errorf("it says %q", err)
 			}
 		}
 		kid := string(kids[0].ID)
-		_, err = w.eng.Describe(context.Background(), kid)
+		_, err = w.Engine.Describe(context.Background(), kid)
 		removed(err)
-		_, err = w.eng.Get(context.Background(), kid)
+		_, err = w.Engine.Get(context.Background(), kid)
 		removed(err)
-		_, err = w.eng.History(context.Background(), kid, 0, 0)
+		_, err = w.Engine.History(context.Background(), kid, 0, 0)
 		removed(err)
-		_, _, err = w.eng.Find(context.Background(), perdure.Query{Parent: kids[0].ID})
+		_, _, err = w.Engine.Find(context.Background(), perdure.Query{Parent: kids[0].ID})
 		removed(err)
-		removed(w.eng.Cancel(context.Background(), kid, ""))
-		removed(w.eng.Resume(context.Background(), kid))
-		_, err = w.eng.Describe(context.Background(), "kid")
-		if codeIs(t, err, journal.CodeNotFound); err != nil && strings.Contains(err.Error(), "any more") {
+		removed(w.Engine.Cancel(context.Background(), kid, ""))
+		removed(w.Engine.Resume(context.Background(), kid))
+		_, err = w.Engine.Describe(context.Background(), "kid")
+		if world.CodeIs(t, err, journal.CodeNotFound); err != nil &&
+			strings.Contains(err.Error(), "any more") {
 			t.Errorf("a workflow ID is said to be removed: %v", err)
 		}
-		if d := w.describe("p"); d.Head.Status != journal.Waiting {
+		if d := w.Describe("p"); d.Head.Status != journal.Waiting {
 			t.Errorf("the parent is %v", d.Head.Status)
 		}
-		if d := w.describe("c"); d.State.Predecessor != c.RunID() || d.Head.Status != journal.Waiting {
+		if d := w.Describe("c"); d.State.Predecessor != c.RunID() || d.Head.Status != journal.Waiting {
 			t.Errorf("the successor is %v and follows %v", d.Head.Status, d.State.Predecessor)
 		}
-		statuses, err := w.eng.Statuses(context.Background(), kid, "p", "kid")
+		statuses, err := w.Engine.Statuses(context.Background(), kid, "p", "kid")
 		if err != nil || statuses[0].Found || !statuses[1].Found || statuses[2].Found {
 			t.Errorf("%+v %v", statuses, err)
 		}
-		w.crash()
+		w.Crash()
 		for _, id := range []string{"p", "c"} {
-			if _, err := goSignal.Send(context.Background(), w.eng, id, 1); err != nil {
+			if _, err := world.GoSignal.Send(context.Background(), w.Engine, id, 1); err != nil {
 				t.Error(err)
 			}
 		}
-		if out, err := outcomeOf(w, parent, "p"); out != "complete" || err != nil {
+		if out, err := world.OutcomeOf(w, parent, "p"); out != "complete" || err != nil {
 			t.Error(out, err)
 		}
-		if out, err := outcomeOf(w, chain, "c"); out != 1 || err != nil {
+		if out, err := world.OutcomeOf(w, chain, "c"); out != 1 || err != nil {
 			t.Error(out, err)
 		}
 	})
@@ -360,7 +368,7 @@ func TestLargePayloads(t *testing.T) {
 	large := strings.Repeat("x", 5*over)
 	for _, driver := range []string{"memory", "sqlite"} {
 		t.Run(driver, func(t *testing.T) {
-			eachLinger(t, func(t *testing.T, o perdure.Options) {
+			world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 				letter := perdure.NewSignal[string]("letter")
 				child := perdure.Define("child", func(ctx context.Context, in string) (string, error) { return in + "!", nil })
 				wf := perdure.Define("w", func(ctx context.Context, in string) (string, error) {
@@ -390,7 +398,8 @@ func TestLargePayloads(t *testing.T) {
 					return s + v + m + k, err
 				})
 				o.SpillOver, o.Retention, o.Build = over, perdure.Retention{Period: time.Hour}, "test"
-				w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf, child}, opts: o}
+				w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf, child},
+					Options: o}
 				rows := spilling{}
 				var below store.Store
 				if driver == "sqlite" {
@@ -401,21 +410,21 @@ func TestLargePayloads(t *testing.T) {
 					defer s.Close()
 					below = s
 				}
-				w.wrap = func(s store.Store) store.Store {
+				w.Wrap = func(s store.Store) store.Store {
 					if below != nil {
 						s = below
 					}
 					rows.Store = s
 					return &rows
 				}
-				w.begin()
-				defer func() { w.end() }()
-				start(w, wf, large, perdure.ID("x"), perdure.Dedup(0))
-				if _, err := letter.Send(context.Background(), w.eng, "x", large+"m"); err != nil {
+				w.Begin()
+				defer func() { w.End() }()
+				world.StartAndSettle(w, wf, large, perdure.ID("x"), perdure.Dedup(0))
+				if _, err := letter.Send(context.Background(), w.Engine, "x", large+"m"); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(5 * time.Hour)
-				d := w.describe("x")
+				d := w.Describe("x")
 				var p, q string
 				if json.Unmarshal(d.State.Payload, &p) != nil || json.Unmarshal(d.State.Published["shown"].Data, &q) != nil || p != large+"p" || q != large+"q" {
 					t.Errorf("shown: %d and %d bytes", len(p), len(q))
@@ -423,7 +432,7 @@ func TestLargePayloads(t *testing.T) {
 				if got := left(t, w); !slices.Equal(got, []string{"x"}) {
 					t.Errorf("left: %v", got)
 				}
-				out, err := outcomeOf(w, wf, "x")
+				out, err := world.OutcomeOf(w, wf, "x")
 				if want := large + "s" + large + "v" + large + "m" + large + "!"; err != nil || out != want {
 					t.Errorf("the output has %d bytes, not %d: %v", len(out), len(want), err)
 				}
@@ -472,15 +481,16 @@ func TestRemovedPayloadsGiveTheirRoomBack(t *testing.T) {
 		}
 		defer s.Close()
 		wf := perdure.Define("w", func(ctx context.Context, in string) (int, error) { return len(in), nil })
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
-		w.opts = perdure.Options{Retention: perdure.Retention{Period: time.Hour}, CleanUp: -1, Build: "test"}
-		w.wrap = func(store.Store) store.Store { return s }
-		w.begin()
-		defer func() { w.end() }()
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
+		w.Options = perdure.Options{Retention: perdure.Retention{Period: time.Hour}, CleanUp: -1,
+			Build: "test"}
+		w.Wrap = func(store.Store) store.Store { return s }
+		w.Begin()
+		defer func() { w.End() }()
 		var sizes []int64
 		for range 8 {
 			for range 20 {
-				start(w, wf, strings.Repeat("x", 200_000), perdure.Dedup(0))
+				world.StartAndSettle(w, wf, strings.Repeat("x", 200_000), perdure.Dedup(0))
 			}
 			info, err := s.Info(context.Background())
 			if err != nil {
@@ -488,7 +498,7 @@ func TestRemovedPayloadsGiveTheirRoomBack(t *testing.T) {
 			}
 			sizes = append(sizes, info.Bytes)
 			time.Sleep(2 * time.Hour)
-			if n, _, err := w.eng.Purge(context.Background()); n != 20 || err != nil {
+			if n, _, err := w.Engine.Purge(context.Background()); n != 20 || err != nil {
 				t.Errorf("%d removed, %v", n, err)
 			}
 		}
@@ -503,17 +513,18 @@ func TestRemovedPayloadsGiveTheirRoomBack(t *testing.T) {
 // spec: P-3
 func TestExpiredSignalsAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := worldWith(t, perdure.Options{KeepUnrouted: time.Hour, CleanUp: -1}, endingAs("w"))
-		defer w.end()
+		w := world.With(t, perdure.Options{KeepUnrouted: time.Hour, CleanUp: -1}, endingAs("w"))
+		defer w.End()
 		for i := range 3 {
-			if _, err := goSignal.Send(context.Background(), w.eng, fmt.Sprint("nobody", i), i); err != nil {
+			if _, err := world.GoSignal.Send(context.Background(), w.Engine, fmt.Sprint("nobody", i),
+				i); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(25 * time.Minute)
 		}
 		counts := map[int]int{}
 		for range 5 {
-			runs, signals, err := w.eng.Purge(context.Background())
+			runs, signals, err := w.Engine.Purge(context.Background())
 			if err != nil || runs != 0 {
 				t.Fatal(runs, err)
 			}

@@ -12,6 +12,8 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // An outing is a parent whose child waits for a signal, "go", between two steps, while the
@@ -47,10 +49,10 @@ func newOuting(policy ...perdure.ChildOption) *outing {
 }
 
 // sendGo lets the child go on.
-func sendGo(w *world, child journal.Head) {
-	w.t.Helper()
-	if _, err := w.eng.Send(w.t.Context(), string(child.ID), "go", []byte("1")); err != nil {
-		w.t.Fatal(err)
+func sendGo(w *world.World, child journal.Head) {
+	w.T.Helper()
+	if _, err := w.Engine.Send(w.T.Context(), string(child.ID), "go", []byte("1")); err != nil {
+		w.T.Fatal(err)
 	}
 }
 
@@ -71,12 +73,12 @@ func TestARetryAdoptsAChildThatIsOpen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOuting()
-			inBothModes(t, func(t *testing.T, w *world) {
+			world.InBothModes(t, func(t *testing.T, w *world.World) {
 				o.breaks("own", c.broken)
 				o.did()
-				old := begin(w, o.parent, 7, perdure.ID("x"))
+				old := world.Start(w, o.parent, 7, perdure.ID("x"))
 				ends(t, old, "own is broken")
-				child := w.childrenOf("x")[0]
+				child := w.Children("x")[0]
 				if c.early {
 					sendGo(w, child)
 					time.Sleep(time.Minute)
@@ -86,7 +88,7 @@ func TestARetryAdoptsAChildThatIsOpen(t *testing.T) {
 					o.breaks()
 				}
 				if name == "it was retried meanwhile" {
-					if _, err := w.eng.Retry(t.Context(), string(child.ID)); err != nil {
+					if _, err := w.Engine.Retry(t.Context(), string(child.ID)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -109,7 +111,7 @@ func TestARetryAdoptsAChildThatIsOpen(t *testing.T) {
 				if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
 					t.Errorf("there are left %+v", left)
 				}
-				w.history(string(again.RunID()))
+				w.History(string(again.RunID()))
 			}, o.parent, o.child)
 		})
 	}
@@ -126,10 +128,10 @@ func TestARetryOfALetterRetriesTheChildOnce(t *testing.T) {
 		whole := perdure.Define("whole", func(ctx context.Context, n int) (string, error) {
 			return order.Child(ctx, n, perdure.ID("ord-1")).Await(ctx)
 		}, perdure.DeadLetters(true))
-		w := newWorld(t, whole, order)
-		defer w.end()
-		ends(t, begin(w, whole, 7, perdure.ID("x")), "charge is broken")
-		key, child := s.keys["charge"], w.childrenOf("x")[0]
+		w := world.New(t, whole, order)
+		defer w.End()
+		ends(t, world.Start(w, whole, 7, perdure.ID("x")), "charge is broken")
+		key, child := s.keys["charge"], w.Children("x")[0]
 		all := letters(w, perdure.DeadLetterQuery{})
 		if len(all) != 2 {
 			t.Fatalf("the letters are %+v", all)
@@ -142,12 +144,13 @@ func TestARetryOfALetterRetriesTheChildOnce(t *testing.T) {
 		synctest.Wait()
 		s.breaks()
 		for _, l := range letters(w, perdure.DeadLetterQuery{}) {
-			if _, err := w.eng.RetryDeadLetter(t.Context(), l.ID); err != nil {
+			if _, err := w.Engine.RetryDeadLetter(t.Context(), l.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(time.Hour)
-		for _, l := range letters(w, perdure.DeadLetterQuery{}) { // of the parent, where the child was retried first
+		// of the parent, where the child was retried first
+		for _, l := range letters(w, perdure.DeadLetterQuery{}) {
 			retryLetter(w, l.ID, "")
 		}
 		if did := s.did(); !slices.Equal(did, []string{"reserve", "charge", "ship"}) {
@@ -156,7 +159,7 @@ func TestARetryOfALetterRetriesTheChildOnce(t *testing.T) {
 		if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
 			t.Errorf("there are left %+v", left)
 		}
-		line := w.chainOf("ord-1")
+		line := w.Chain("ord-1")
 		if last := line[len(line)-1]; last.Status != journal.Completed || last.Chain != child.Number {
 			t.Errorf("the child is %+v, and its first run was %+v", last, child)
 		}
@@ -169,16 +172,16 @@ func TestARetryOfALetterRetriesTheChildOnce(t *testing.T) {
 // spec: F-18, P-4
 func TestARetryOfACancelledRunRetriesTheChildThatWasCancelledWithIt(t *testing.T) {
 	o := newOuting()
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		o.did()
-		begin(w, o.parent, 7, perdure.ID("x"))
+		world.Start(w, o.parent, 7, perdure.ID("x"))
 		time.Sleep(time.Hour)
-		child := w.childrenOf("x")[0]
-		if err := w.eng.Cancel(t.Context(), "x", "no"); err != nil {
+		child := w.Children("x")[0]
+		if err := w.Engine.Cancel(t.Context(), "x", "no"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if s := w.statusOf(string(child.ID)); s != journal.Cancelled {
+		if s := w.Status(string(child.ID)); s != journal.Cancelled {
 			t.Fatalf("the child is %v", s)
 		}
 		again := retry(w, o.parent, "x")
@@ -204,16 +207,16 @@ func TestAParentIsNotRetriedWhileItsChildIsBeingCancelled(t *testing.T) {
 			return 1, err
 		})
 		parent := perdure.Define("parent", func(ctx context.Context, n int) (int, error) { return slow.Child(ctx, n).Await(ctx) })
-		w := newWorld(t, parent, slow)
-		defer w.end()
-		begin(w, parent, 7, perdure.ID("x"))
+		w := world.New(t, parent, slow)
+		defer w.End()
+		world.Start(w, parent, 7, perdure.ID("x"))
 		time.Sleep(time.Minute)
-		if err := w.eng.Cancel(t.Context(), "x", "no"); err != nil {
+		if err := w.Engine.Cancel(t.Context(), "x", "no"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		_, err := w.eng.Retry(t.Context(), "x")
-		codeIs(t, err, journal.CodeConflict)
+		_, err := w.Engine.Retry(t.Context(), "x")
+		world.CodeIs(t, err, journal.CodeConflict)
 		time.Sleep(2 * time.Hour)
 		again := retry(w, parent, "x")
 		if out := ends(t, again, ""); out != 1 {
@@ -248,10 +251,10 @@ func TestARetryKeepsTheChildrenOfOtherBranches(t *testing.T) {
 		}
 		return 0, errors.Join(err, failed)
 	}, perdure.DeadLetters(true))
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		s.breaks("bad")
 		s.did()
-		ends(t, begin(w, parent, 7, perdure.ID("x")), "bad is broken")
+		ends(t, world.Start(w, parent, 7, perdure.ID("x")), "bad is broken")
 		again := retry(w, parent, "x")
 		ends(t, again, "bad is broken")
 		if did := s.did(); !slices.Equal(did, []string{"child 1", "child 2", "child 2"}) {
@@ -300,12 +303,12 @@ func TestARetryKeepsTheChildrenOfABranchThatHasHeard(t *testing.T) {
 				}
 				return hears.Await(ctx)
 			}, perdure.DeadLetters(true))
-			inBothModes(t, func(t *testing.T, w *world) {
+			world.InBothModes(t, func(t *testing.T, w *world.World) {
 				o.breaks("bad", c.broken)
 				o.did()
-				old := begin(w, o.parent, 7, perdure.ID("x"))
+				old := world.Start(w, o.parent, 7, perdure.ID("x"))
 				time.Sleep(2 * time.Minute)
-				child := w.childrenOf("x")[0]
+				child := w.Children("x")[0]
 				if !c.open {
 					sendGo(w, child)
 				}
@@ -313,7 +316,8 @@ func TestARetryKeepsTheChildrenOfABranchThatHasHeard(t *testing.T) {
 				o.breaks()
 				again := retry(w, o.parent, "x")
 				time.Sleep(time.Minute)
-				for _, begun := range append(w.childrenOf("x"), child) { // one that was begun anew would wait for it
+				// one that was begun anew would wait for it
+				for _, begun := range append(w.Children("x"), child) {
 					sendGo(w, begun)
 				}
 				if out := ends(t, again, ""); out != 8 {
@@ -397,15 +401,15 @@ func TestARetryGoesOnWithWhatWasGivenUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			parent := perdure.Define("gives-up", code)
-			inBothModes(t, func(t *testing.T, w *world) {
+			world.InBothModes(t, func(t *testing.T, w *world.World) {
 				o.breaks("own")
-				ends(t, begin(w, parent, 7, perdure.ID("x")), "own is broken")
-				children := w.childrenOf("x")
+				ends(t, world.Start(w, parent, 7, perdure.ID("x")), "own is broken")
+				children := w.Children("x")
 				o.breaks()
 				time.Sleep(time.Minute)
 				again := retry(w, parent, "x")
 				time.Sleep(2 * time.Minute)
-				for _, child := range append(children, w.childrenOf("x")...) {
+				for _, child := range append(children, w.Children("x")...) {
 					sendGo(w, child)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 1000*time.Hour)
@@ -431,16 +435,16 @@ func TestARetryNeedsItsChildren(t *testing.T) {
 		parent := perdure.Define("parent", func(ctx context.Context, _ int) (string, error) {
 			return child.Child(ctx, 1, perdure.ID("c")).Await(ctx)
 		}, perdure.Retention{Period: 1000 * time.Hour})
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{parent, child, slow}}
-		w.begin()
-		defer w.end()
-		holds := begin(w, slow, 1, perdure.ID("c"))
-		ends(t, begin(w, parent, 1, perdure.ID("x")), "held by another run")
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{parent, child, slow}}
+		w.Begin()
+		defer w.End()
+		holds := world.Start(w, slow, 1, perdure.ID("c"))
+		ends(t, world.Start(w, parent, 1, perdure.ID("x")), "held by another run")
 		ends(t, holds, "")
 		ends(t, retry(w, parent, "x"), "work is broken")
 		time.Sleep(100 * time.Hour)
 		s.breaks()
-		_, err := w.eng.Retry(t.Context(), "x")
-		codeIs(t, err, journal.CodeNotFound)
+		_, err := w.Engine.Retry(t.Context(), "x")
+		world.CodeIs(t, err, journal.CodeNotFound)
 	})
 }

@@ -20,6 +20,8 @@ import (
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/sqlite"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // Hands have steps that tell what they have done, and that fail while they are broken.
@@ -84,7 +86,7 @@ func (s *hands) order(opts ...perdure.WorkflowOption) *perdure.Workflow[int, str
 }
 
 // ends waits for a run to end with an error that has a text, or without one.
-func ends[O any](t *testing.T, run *perdure.Run[O], text string) O {
+func ends[O any](t testing.TB, run *perdure.Run[O], text string) O {
 	t.Helper()
 	out, err := run.Result(t.Context())
 	if text == "" && err != nil || text != "" && (err == nil || !strings.Contains(err.Error(), text)) {
@@ -94,15 +96,15 @@ func ends[O any](t *testing.T, run *perdure.Run[O], text string) O {
 }
 
 // retry retries a run and gives the new one, typed.
-func retry[I, O any](w *world, wf *perdure.Workflow[I, O], id string) *perdure.Run[O] {
-	w.t.Helper()
-	raw, err := w.eng.Retry(w.t.Context(), id)
+func retry[I, O any](w *world.World, wf *perdure.Workflow[I, O], id string) *perdure.Run[O] {
+	w.T.Helper()
+	raw, err := w.Engine.Retry(w.T.Context(), id)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	run, err := wf.Get(w.t.Context(), w.eng, string(raw.RunID()))
+	run, err := wf.Get(w.T.Context(), w.Engine, string(raw.RunID()))
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return run
 }
@@ -114,9 +116,10 @@ func TestRetryGoesOnFromTheFailedStep(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newHands("charge")
 				order := s.order()
-				w := newWorld(t, order)
-				defer func() { w.end() }()
-				old := begin(w, order, 7, perdure.ID("ord-1"), perdure.Headers{"trace": "1"}, perdure.Attributes{"tier": "gold"})
+				w := world.New(t, order)
+				defer func() { w.End() }()
+				old := world.Start(w, order, 7, perdure.ID("ord-1"), perdure.Headers{"trace": "1"},
+					perdure.Attributes{"tier": "gold"})
 				ends(t, old, "charge is broken")
 				key := s.keys["charge"]
 				s.breaks("ship")
@@ -125,9 +128,9 @@ func TestRetryGoesOnFromTheFailedStep(t *testing.T) {
 				again := retry(w, order, "ord-1")
 				if crash {
 					synctest.Wait()
-					w.crash()
+					w.Crash()
 					s.breaks("ship")
-					again, _ = order.Get(t.Context(), w.eng, string(again.RunID()))
+					again, _ = order.Get(t.Context(), w.Engine, string(again.RunID()))
 				}
 				ends(t, again, "ship is broken")
 				if did := s.did(); !slices.Equal(did, []string{"charge"}) || s.keys["charge"] != key {
@@ -141,16 +144,17 @@ func TestRetryGoesOnFromTheFailedStep(t *testing.T) {
 				if did := s.did(); !slices.Equal(did, []string{"ship"}) || s.keys["ship"] != string(old.RunID())+"/ship" {
 					t.Errorf("the run that was retried twice did %v, with key %s", did, s.keys["ship"])
 				}
-				d, err := w.eng.Describe(t.Context(), string(last.RunID()))
+				d, err := w.Engine.Describe(t.Context(), string(last.RunID()))
 				if err != nil || d.State.Retried != again.RunID() || d.Head.WorkflowID != "ord-1" || !d.State.Started.Equal(d.Head.Created) || d.State.Headers["trace"] != "1" || d.State.Attributes["tier"] != "gold" {
 					t.Errorf("it is %+v, %v", d, err)
 				}
-				w.history(string(last.RunID()))
-				found, _, err := w.eng.Find(t.Context(), perdure.Query{Attributes: map[string]string{"tier": "gold"}})
+				w.History(string(last.RunID()))
+				found, _, err := w.Engine.Find(t.Context(),
+					perdure.Query{Attributes: map[string]string{"tier": "gold"}})
 				if err != nil || len(found) != 3 {
 					t.Errorf("by its attribute are found %v, %v", found, err)
 				}
-				if differs := w.seen(observe.ReplayDiffered); len(differs) > 0 {
+				if differs := w.Seen(observe.ReplayDiffered); len(differs) > 0 {
 					t.Errorf("observers are told that it differs: %v", differs)
 				}
 			})
@@ -164,37 +168,37 @@ func TestRetryIsForRunsThatEndedBadly(t *testing.T) {
 		s := newHands("charge")
 		order := s.order()
 		other := perdure.Define("other", func(ctx context.Context, d time.Duration) (int, error) { return 1, perdure.Sleep(ctx, d) })
-		w := newWorld(t, order, other)
-		defer w.end()
+		w := world.New(t, order, other)
+		defer w.End()
 		state := func(id string, want journal.Code) {
 			t.Helper()
-			_, err := w.eng.Retry(t.Context(), id)
-			codeIs(t, err, want)
+			_, err := w.Engine.Retry(t.Context(), id)
+			world.CodeIs(t, err, want)
 		}
 		state("nobody", journal.CodeNotFound)
 		state("no name", journal.CodeInvalid)
-		open := begin(w, other, time.Hour, perdure.ID("open"))
+		open := world.Start(w, other, time.Hour, perdure.ID("open"))
 		state("open", journal.CodeWrongState)
 		ends(t, open, "")
 		state("open", journal.CodeWrongState)
 
-		old := begin(w, order, 1, perdure.ID("ord-1"))
+		old := world.Start(w, order, 1, perdure.ID("ord-1"))
 		ends(t, old, "broken")
 		id := string(old.RunID())
-		held := begin(w, other, time.Hour, perdure.ID("ord-1"))
+		held := world.Start(w, other, time.Hour, perdure.ID("ord-1"))
 		state(id, journal.CodeConflict) // another workflow's run has the ID
 		ends(t, held, "")
 		state(id, journal.CodeWrongState)
 
-		ends(t, begin(w, order, 1, perdure.ID("ord-2")), "broken")
+		ends(t, world.Start(w, order, 1, perdure.ID("ord-2")), "broken")
 		synctest.Wait()
 		time.Sleep(time.Second)
-		first, err := w.eng.Get(t.Context(), "ord-2")
+		first, err := w.Engine.Get(t.Context(), "ord-2")
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.breaks()
-		later := begin(w, order, 1, perdure.ID("ord-2"), perdure.Dedup(0))
+		later := world.Start(w, order, 1, perdure.ID("ord-2"), perdure.Dedup(0))
 		ends(t, later, "")
 		state(string(first.RunID()), journal.CodeWrongState) // a later run of its own workflow has ended
 	})
@@ -205,16 +209,16 @@ func TestARunIsRetriedByOneRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHands("charge")
 		order := s.order()
-		w := newWorld(t, order)
-		defer w.end()
-		old := begin(w, order, 1, perdure.ID("ord-1"))
+		w := world.New(t, order)
+		defer w.End()
+		old := world.Start(w, order, 1, perdure.ID("ord-1"))
 		ends(t, old, "broken")
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		runs, made := map[journal.RunID]int{}, 0
 		for range 8 {
 			wg.Go(func() {
-				run, err := w.eng.Retry(t.Context(), string(old.RunID()))
+				run, err := w.Engine.Retry(t.Context(), string(old.RunID()))
 				if err != nil {
 					t.Error(err)
 					return
@@ -232,14 +236,14 @@ func TestARunIsRetriedByOneRun(t *testing.T) {
 		}
 		synctest.Wait()
 		time.Sleep(time.Second)
-		second, err := w.eng.Get(t.Context(), "ord-1") // which has failed as well
+		second, err := w.Engine.Get(t.Context(), "ord-1") // which has failed as well
 		if err != nil {
 			t.Fatal(err)
 		}
 		third := retry(w, order, string(second.RunID()))
 		ends(t, third, "broken")
 		for old, want := range map[journal.RunID]journal.RunID{old.RunID(): second.RunID(), second.RunID(): third.RunID()} {
-			got, err := w.eng.Retry(t.Context(), string(old))
+			got, err := w.Engine.Retry(t.Context(), string(old))
 			if err != nil || got.RunID() != want || got.New() {
 				t.Errorf("another retry of %s gives %v, %v; want %s", old, got, err, want)
 			}
@@ -282,20 +286,20 @@ func TestRetriesThatMeetMakeOneRun(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newHands("charge")
 				order := s.order(perdure.DeadLetters(true))
-				w := newWorld(t, order)
-				defer w.end()
-				old := begin(w, order, 1, perdure.ID("ord-1"))
+				w := world.New(t, order)
+				defer w.End()
+				old := world.Start(w, order, 1, perdure.ID("ord-1"))
 				ends(t, old, "broken")
 				time.Sleep(later)
 				var first *perdure.RawRun
-				m := &intruder{Store: w.db}
+				m := &intruder{Store: w.DB}
 				c, err := perdure.NewClient(t.Context(), m)
 				if err != nil {
 					t.Fatal(err)
 				}
 				id := string(old.RunID())
 				m.found = func() {
-					if first, err = w.eng.Retry(t.Context(), id); err != nil {
+					if first, err = w.Engine.Retry(t.Context(), id); err != nil {
 						t.Error(err)
 					}
 					synctest.Wait()
@@ -319,18 +323,18 @@ func TestRetriesThatMeetMakeOneRun(t *testing.T) {
 func TestRetryOfARunThatGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		order := newHands("charge").order(perdure.Retention{Period: time.Hour})
-		w := newWorld(t, order)
-		defer w.end()
-		ends(t, begin(w, order, 1, perdure.ID("ord-1"), perdure.Dedup(0)), "broken")
+		w := world.New(t, order)
+		defer w.End()
+		ends(t, world.Start(w, order, 1, perdure.ID("ord-1"), perdure.Dedup(0)), "broken")
 		time.Sleep(59 * time.Minute)
-		m := &intruder{Store: w.db, read: func() { time.Sleep(2 * time.Minute) }}
+		m := &intruder{Store: w.DB, read: func() { time.Sleep(2 * time.Minute) }}
 		c, err := perdure.NewClient(t.Context(), m)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = c.Retry(t.Context(), "ord-1")
-		codeIs(t, err, journal.CodeNotFound)
-		if left := w.chainOf("ord-1"); len(left) != 0 {
+		world.CodeIs(t, err, journal.CodeNotFound)
+		if left := w.Chain("ord-1"); len(left) != 0 {
 			t.Errorf("there are %v", left)
 		}
 	})
@@ -356,12 +360,12 @@ func TestRetryWithinAChain(t *testing.T) {
 			}
 			return string(info.Predecessor), nil
 		})
-		w := newWorld(t, loop)
-		defer w.end()
+		w := world.New(t, loop)
+		defer w.End()
 		s.breaks("work2")
-		first := begin(w, loop, 1, perdure.ID("loop"))
+		first := world.Start(w, loop, 1, perdure.ID("loop"))
 		ends(t, first, "work2 is broken")
-		failed, err := w.eng.Get(t.Context(), "loop")
+		failed, err := w.Engine.Get(t.Context(), "loop")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -374,11 +378,13 @@ func TestRetryWithinAChain(t *testing.T) {
 		if s.keys["work2"] != string(failed.RunID())+"/work" || s.keys["work3"] == s.keys["work2"] {
 			t.Errorf("the keys are %v", s.keys)
 		}
-		d, err := w.eng.Describe(t.Context(), string(again.RunID()))
-		if err != nil || d.State.Predecessor != first.RunID() || d.State.Retried != failed.RunID() || d.Head.Chain != w.describe(string(first.RunID())).Head.Chain {
+		d, err := w.Engine.Describe(t.Context(), string(again.RunID()))
+		if err != nil || d.State.Predecessor != first.RunID() || d.State.Retried != failed.RunID() ||
+			d.Head.Chain != w.Describe(string(first.RunID())).Head.Chain {
 			t.Errorf("the retried run is %+v, %v", d, err)
 		}
-		if got, err := w.eng.Retry(t.Context(), string(failed.RunID())); err != nil || got.RunID() != again.RunID() {
+		if got, err := w.Engine.Retry(t.Context(), string(failed.RunID())); err != nil ||
+			got.RunID() != again.RunID() {
 			t.Errorf("another retry gives %v, %v; want %s, which has gone on", got, err, again.RunID())
 		}
 		if out := ends(t, again, ""); out != string(again.RunID()) {
@@ -435,7 +441,7 @@ func TestRetryReplaysWhatEndedWell(t *testing.T) {
 					b := perdure.Go(ctx, "branch", func(ctx context.Context) (string, error) { return perdure.Step(ctx, "in", s.step("in")) })
 					text, err := b.Await(ctx)
 					tell("branch %s %v", text, err)
-					lost := perdure.Async(ctx, "lost", work("lost", time.Hour, nil))
+					lost := perdure.Async(ctx, "lost", world.Work("lost", time.Hour, nil))
 					_, err = lost.Cancel(ctx, "lost")
 					_, err2 = lost.Await(ctx)
 					tell("lost %v %v", err, err2)
@@ -449,16 +455,17 @@ func TestRetryReplaysWhatEndedWell(t *testing.T) {
 					}
 					return strings.Join(out, "\n"), nil
 				})
-				w := newWorld(t, wf, child)
-				defer func() { w.end() }()
-				old := begin(w, wf, 1, perdure.ID("w"))
+				w := world.New(t, wf, child)
+				defer func() { w.End() }()
+				old := world.Start(w, wf, 1, perdure.ID("w"))
 				ctx := t.Context()
-				paid.Send(ctx, w.eng, "w", 12)
+				paid.Send(ctx, w.Engine, "w", 12)
 				time.Sleep(2 * time.Minute)
-				more.Send(ctx, w.eng, "w", "x")
-				w.eng.CancelTimer(ctx, "w", "reminder", "enough")
+				more.Send(ctx, w.Engine, "w", "x")
+				w.Engine.CancelTimer(ctx, "w", "reminder", "enough")
 				time.Sleep(2 * time.Minute)
-				if err := w.eng.Decide(ctx, "w", "ok", perdure.Decision{Choice: "yes", Reason: "why not"}); err != nil {
+				if err := w.Engine.Decide(ctx, "w", "ok",
+					perdure.Decision{Choice: "yes", Reason: "why not"}); err != nil {
 					t.Fatal(err)
 				}
 				ends(t, old, "last is broken")
@@ -470,8 +477,8 @@ func TestRetryReplaysWhatEndedWell(t *testing.T) {
 				time.Sleep(time.Hour)
 				again := retry(w, wf, "w")
 				if crash {
-					w.crash()
-					again, _ = wf.Get(ctx, w.eng, string(again.RunID()))
+					w.Crash()
+					again, _ = wf.Get(ctx, w.Engine, string(again.RunID()))
 				}
 				if out := ends(t, again, ""); out != strings.Join(before, "\n") {
 					t.Errorf("the retried run learns\n%s\nand before it was\n%s", out, strings.Join(before, "\n"))
@@ -479,11 +486,13 @@ func TestRetryReplaysWhatEndedWell(t *testing.T) {
 				if did := slices.Compact(s.did()); !slices.Equal(did, []string{"last", "clean"}) { // last may be done again after the crash
 					t.Errorf("the retried run did %v", did)
 				}
-				w.history(string(again.RunID()))
-				if heads, _, err := w.eng.Find(ctx, perdure.Query{Workflow: "child"}); err != nil || len(heads) != 2 {
+				w.History(string(again.RunID()))
+				if heads, _, err := w.Engine.Find(ctx, perdure.Query{Workflow: "child"}); err != nil ||
+					len(heads) != 2 {
 					t.Errorf("there are %d children, %v", len(heads), err)
 				}
-				if heads, _, err := w.eng.Find(ctx, perdure.Query{Attributes: map[string]string{"tier": "gold"}}); err != nil || len(heads) != 2 {
+				if heads, _, err := w.Engine.Find(ctx,
+					perdure.Query{Attributes: map[string]string{"tier": "gold"}}); err != nil || len(heads) != 2 {
 					t.Errorf("the attribute is of %d runs, %v", len(heads), err)
 				}
 			})
@@ -500,7 +509,7 @@ func TestRetryOfACancelledRunBeginsItsWaitsAnew(t *testing.T) {
 			if _, err := perdure.Step(ctx, "a", s.step("a")); err != nil {
 				return 0, err
 			}
-			beside := perdure.Async(ctx, "beside", work("beside", time.Minute, nil))
+			beside := perdure.Async(ctx, "beside", world.Work("beside", time.Minute, nil))
 			n, err := paid.Wait(ctx)
 			if err != nil {
 				return 0, err
@@ -508,11 +517,11 @@ func TestRetryOfACancelledRunBeginsItsWaitsAnew(t *testing.T) {
 			_, err = beside.Await(ctx)
 			return n, err
 		}, perdure.Timeout(time.Hour))
-		w := newWorld(t, wf)
-		defer w.end()
-		old := begin(w, wf, 1, perdure.ID("w"))
+		w := world.New(t, wf)
+		defer w.End()
+		old := world.Start(w, wf, 1, perdure.ID("w"))
 		time.Sleep(time.Second)
-		if err := w.eng.Cancel(t.Context(), "w", "enough"); err != nil {
+		if err := w.Engine.Cancel(t.Context(), "w", "enough"); err != nil {
 			t.Fatal(err)
 		}
 		ends(t, old, "cancelled")
@@ -520,7 +529,7 @@ func TestRetryOfACancelledRunBeginsItsWaitsAnew(t *testing.T) {
 		ends(t, again, "timed out") // an hour after it was started
 		third := retry(w, wf, "w")
 		synctest.Wait()
-		if _, err := paid.Send(t.Context(), w.eng, "w", 5); err != nil {
+		if _, err := paid.Send(t.Context(), w.Engine, "w", 5); err != nil {
 			t.Fatal(err)
 		}
 		if n := ends(t, third, ""); n != 5 {
@@ -554,9 +563,9 @@ func TestRetryOfWhatWasUndone(t *testing.T) {
 			}
 			return 0, err
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		old := begin(w, wf, 1, perdure.ID("w"))
+		w := world.New(t, wf)
+		defer w.End()
+		old := world.Start(w, wf, 1, perdure.ID("w"))
 		ends(t, old, "broken")
 		runs := []*perdure.Run[int]{retry(w, wf, "w")}
 		ends(t, runs[0], "broken")
@@ -599,23 +608,23 @@ func TestRetrySharesLargePayloads(t *testing.T) {
 			}
 			return perdure.Step(ctx, "count", func(context.Context) (int, error) {
 				if broken {
-					return 0, errOdd
+					return 0, world.ErrOdd
 				}
 				return len(in) + len(out), nil
 			}, perdure.NoRetry)
 		}, perdure.Retention{Period: time.Hour})
-		w := newWorld(t, wf)
-		defer w.end()
-		old := begin(w, wf, large, perdure.ID("w"), perdure.Dedup(0))
+		w := world.New(t, wf)
+		defer w.End()
+		old := world.Start(w, wf, large, perdure.ID("w"), perdure.Dedup(0))
 		ends(t, old, "odd")
 		time.Sleep(30 * time.Minute)
 		ends(t, retry(w, wf, "w"), "odd")
 		time.Sleep(45 * time.Minute)
-		if _, _, err := w.eng.Purge(t.Context()); err != nil {
+		if _, _, err := w.Engine.Purge(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		_, err := w.eng.Retry(t.Context(), string(old.RunID()))
-		codeIs(t, err, journal.CodeNotFound)
+		_, err := w.Engine.Retry(t.Context(), string(old.RunID()))
+		world.CodeIs(t, err, journal.CodeNotFound)
 		broken = false
 		if n := ends(t, retry(w, wf, "w"), ""); n != 2*len(large)+1 {
 			t.Errorf("it counts %d", n)
@@ -630,11 +639,11 @@ func TestAClientRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHands("charge")
 		order := s.order()
-		w := newWorld(t, order)
-		old := begin(w, order, 1, perdure.ID("ord-1"))
+		w := world.New(t, order)
+		old := world.Start(w, order, 1, perdure.ID("ord-1"))
 		ends(t, old, "broken")
-		w.kill()
-		c, err := perdure.NewClient(t.Context(), w.db)
+		w.Kill()
+		c, err := perdure.NewClient(t.Context(), w.DB)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -647,8 +656,8 @@ func TestAClientRetries(t *testing.T) {
 			t.Errorf("it is %+v, %v", d, err)
 		}
 		s.breaks()
-		w.begin()
-		defer w.end()
+		w.Begin()
+		defer w.End()
 		if out := ends(t, run, ""); string(out) != `"1 reserve charge ship"` {
 			t.Errorf("its output is %s", out)
 		}
@@ -672,11 +681,11 @@ func TestRandomProgramsAreRetried(t *testing.T) {
 			whole := run(t, newHands(), p)
 			s := newHands()
 			wf := p.workflow(s)
-			w := newWorld(t, wf)
-			defer func() { w.end() }()
+			w := world.New(t, wf)
+			defer func() { w.End() }()
 			names := p.names("")
 			s.breaks(names[rng.IntN(len(names))], names[rng.IntN(len(names))])
-			r := begin(w, wf, 0, perdure.ID("p"))
+			r := world.Start(w, wf, 0, perdure.ID("p"))
 			for range 20 {
 				out, err := r.Result(t.Context())
 				if err == nil {
@@ -685,9 +694,9 @@ func TestRandomProgramsAreRetried(t *testing.T) {
 					}
 					return
 				}
-				w.history(string(r.RunID()))
+				w.History(string(r.RunID()))
 				if rng.IntN(2) == 0 {
-					w.crash()
+					w.Crash()
 				}
 				if s.breaks(); rng.IntN(3) == 0 {
 					s.breaks(names[rng.IntN(len(names))])
@@ -695,7 +704,7 @@ func TestRandomProgramsAreRetried(t *testing.T) {
 				s.did()
 				kept := map[string]bool{}
 				r = retry(w, wf, "p")
-				entries, err := w.eng.History(t.Context(), string(r.RunID()), 1, 0)
+				entries, err := w.Engine.History(t.Context(), string(r.RunID()), 1, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -723,9 +732,9 @@ func TestRandomProgramsAreRetried(t *testing.T) {
 func run(t *testing.T, s *hands, p plan) []string {
 	t.Helper()
 	wf := p.workflow(s)
-	w := newWorld(t, wf)
-	defer w.end()
-	return ends(t, begin(w, wf, 0), "")
+	w := world.New(t, wf)
+	defer w.End()
+	return ends(t, world.Start(w, wf, 0), "")
 }
 
 // A plan is a list of things done one after the other, each by its kind: a step, or
@@ -822,11 +831,13 @@ func (p plan) do(ctx context.Context, s *hands, in string) ([]string, error) {
 func TestRetryKeepsWhatBeganBesideTheFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHands("charge")
-		books := &till{}
+		books := &world.Till{}
 		paid := perdure.NewSignal[int]("paid")
-		var w *shop
+		var w *world.Shop
 		inTx := func(ctx context.Context, name string, cents int) error {
-			_, err := perdure.StepTx(ctx, name, books, func(ctx context.Context, tx *sql.Tx) (int, error) { return book(ctx, tx, cents) })
+			_, err := perdure.StepTx(ctx, name, books, func(ctx context.Context, tx *sql.Tx) (int, error) {
+				return world.Book(ctx, tx, cents)
+			})
 			return err
 		}
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
@@ -866,19 +877,19 @@ func TestRetryKeepsWhatBeganBesideTheFailure(t *testing.T) {
 			n, _, _ := perdure.Variable[int](ctx, "paid")
 			return fmt.Sprint(packed, " ", n), err
 		})
-		w = newShop(t, perdure.Options{}, wf)
-		books.Transactions = sqlite.Transactions(w.db)
-		run := must[*perdure.Run[string]](t)(wf.Start(t.Context(), w.eng, 1, perdure.ID("x")))
+		w = world.NewShop(t, perdure.Options{}, wf)
+		books.Transactions = sqlite.Transactions(w.DB)
+		run := world.Must[*perdure.Run[string]](t)(wf.Start(t.Context(), w.Engine, 1, perdure.ID("x")))
 		time.Sleep(time.Minute)
-		if _, err := paid.Send(t.Context(), w.eng, "x", 5); err != nil {
+		if _, err := paid.Send(t.Context(), w.Engine, "x", 5); err != nil {
 			t.Fatal(err)
 		}
 		for i, want := range []struct{ broken, did string }{{"charge", "pack label sorry"}, {"charge", "sorry"}, {"", "charge"}} {
 			s.breaks(want.broken)
 			if i > 0 {
 				time.Sleep(time.Second)
-				again := must[*perdure.RawRun](t)(w.eng.Retry(t.Context(), "x"))
-				run = must[*perdure.Run[string]](t)(wf.Get(t.Context(), w.eng, string(again.RunID())))
+				again := world.Must[*perdure.RawRun](t)(w.Engine.Retry(t.Context(), "x"))
+				run = world.Must[*perdure.Run[string]](t)(wf.Get(t.Context(), w.Engine, string(again.RunID())))
 			}
 			out, err := run.Result(t.Context())
 			if want.broken != "" && err == nil || want.broken == "" && (err != nil || out != "pack label 5") {
@@ -888,7 +899,7 @@ func TestRetryKeepsWhatBeganBesideTheFailure(t *testing.T) {
 				t.Errorf("run %d did %s, want %s", i, did, want.did)
 			}
 		}
-		if cents := w.booked(); !slices.Equal(cents, []int{1, 5}) {
+		if cents := w.Booked(); !slices.Equal(cents, []int{1, 5}) {
 			t.Errorf("booked is %v, want each once", cents)
 		}
 	})
@@ -966,9 +977,9 @@ func TestARetryRedoesWhatABranchDidThatHasHeard(t *testing.T) {
 					text, err := beside.Await(ctx)
 					return text, errors.Join(charged, err)
 				})
-				w := newWorld(t, wf)
-				defer w.end()
-				ends(t, begin(w, wf, 1, perdure.ID("x")), "charge is broken")
+				w := world.New(t, wf)
+				defer w.End()
+				ends(t, world.Start(w, wf, 1, perdure.ID("x")), "charge is broken")
 				s.breaks()
 				s.did()
 				time.Sleep(time.Second)

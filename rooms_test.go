@@ -9,24 +9,27 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // many is above what one listener, or the subscriber, holds of what it was not told.
 const many = 1500
 
-func started(t *testing.T, w *world, wf *perdure.Workflow[int, string], n int) {
+func started(t *testing.T, w *world.World, wf *perdure.Workflow[int, string], n int) {
 	t.Helper()
 	for i := range n {
-		if _, err := wf.Start(t.Context(), w.eng, i, perdure.ID(fmt.Sprint(wf.Name(), i))); err != nil {
+		if _, err := wf.Start(t.Context(), w.Engine, i,
+			perdure.ID(fmt.Sprint(wf.Name(), i))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	time.Sleep(time.Minute)
 }
 
-func nothingOwed(t *testing.T, w *world) {
+func nothingOwed(t *testing.T, w *world.World) {
 	t.Helper()
-	if info, err := w.db.Info(t.Context()); err != nil || info.Owed != 0 {
+	if info, err := w.DB.Info(t.Context()); err != nil || info.Owed != 0 {
 		t.Errorf("%d entries are owed still, %v", info.Owed, err)
 	}
 }
@@ -47,27 +50,27 @@ func once(t *testing.T, who string, times map[string]int, want int) {
 func TestASilentBrokerSilencesNoListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e ears
-		var s subscriber
+		var s world.Subscriber
 		let := make(chan struct{})
-		s.do = func(context.Context, int, perdure.Event) error { <-let; return nil }
+		s.Do = func(context.Context, int, perdure.Event) error { <-let; return nil }
 		hears := perdure.Listener{Call: e.hear}
 		noisy := perdure.Define("noisy", func(ctx context.Context, _ int) (string, error) {
 			return perdure.Step(ctx, "s", emits(nil, "a", "b"))
 		}, hears)
 		quiet := perdure.Define("quiet", func(context.Context, int) (string, error) { return "", nil }, hears)
-		w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, noisy, quiet)
-		defer func() { w.end() }()
+		w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take)}, noisy, quiet)
+		defer func() { w.End() }()
 		started(t, w, noisy, many)
 		started(t, w, quiet, many)
 		once(t, "the listener", e.times(), many)
 		close(let)
 		time.Sleep(time.Hour)
 		once(t, "the listener", e.times(), 2*many)
-		if n := len(s.types()); n != 2*many {
+		if n := len(s.Types()); n != 2*many {
 			t.Errorf("the broker has %d events, want %d", n, 2*many)
 		}
 		last := map[string]string{}
-		for _, ev := range s.told {
+		for _, ev := range s.Told {
 			if ev.Type <= last[ev.WorkflowID] {
 				t.Errorf("of %s it got %s after %s", ev.WorkflowID, ev.Type, last[ev.WorkflowID])
 			}
@@ -87,16 +90,16 @@ func TestASilentListenerSilencesNeitherOthersNorTheBroker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var other ears
-				var s subscriber
+				var s world.Subscriber
 				slow := stuck{let: make(chan struct{})}
 				wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 					return perdure.Step(ctx, "s", emits(nil, events...))
 				}, perdure.Listener{Call: slow.hear}, perdure.Listener{Call: other.hear})
-				w := worldWith(t, perdure.Options{Publisher: perdure.PublisherFunc(s.take)}, wf)
-				defer func() { w.end() }()
+				w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take)}, wf)
+				defer func() { w.End() }()
 				started(t, w, wf, 3*many)
 				once(t, "the other listener", other.times(), 3*many)
-				if n, want := len(s.types()), len(events)*3*many; n != want {
+				if n, want := len(s.Types()), len(events)*3*many; n != want {
 					t.Errorf("the broker has %d events, want %d", n, want)
 				}
 				if n := runtime.NumGoroutine(); n > 2*many {
@@ -110,8 +113,8 @@ func TestASilentListenerSilencesNeitherOthersNorTheBroker(t *testing.T) {
 					t.Errorf("%d calls at a time, want 16", slow.most)
 				}
 				nothingOwed(t, w)
-				w.end()
-				w.begin()
+				w.End()
+				w.Begin()
 				time.Sleep(time.Hour)
 				once(t, "the other listener", other.times(), 3*many)
 			})

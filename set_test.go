@@ -15,6 +15,8 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/store/memory"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // names say which future is which.
@@ -55,16 +57,19 @@ func TestASetGivesFuturesOfAllTypesInTheOrderOfTheirEnds(t *testing.T) {
 			of[f] = name
 			errs = append(errs, set.Add(f))
 		}
-		early := perdure.Async(ctx, "early", work("early", time.Second, nil))
+		early := perdure.Async(ctx, "early", world.Work("early", time.Second, nil))
 		add("signal", never.Future(ctx, perdure.Within(10_000*time.Second)))
 		add("child", child.Child(ctx, 1000*time.Second))
 		add("branch", perdure.Go(ctx, "branch", waits("branch", 100*time.Second)))
-		add("step", perdure.Async(ctx, "step", work("step", 10*time.Second, nil)))
+		add("step", perdure.Async(ctx, "step", world.Work("step", 10*time.Second, nil)))
 		first, err := set.Next()
 		if err != nil {
 			return "", err
 		}
-		number := perdure.Async(ctx, "number", func(context.Context) (int, error) { pause(ctx, 20*time.Second); return 7, errOdd })
+		number := perdure.Async(ctx, "number", func(context.Context) (int, error) {
+			world.Pause(ctx, 20*time.Second)
+			return 7, world.ErrOdd
+		})
 		add("number", number)
 		add("timer", perdure.Timer(ctx, "timer", 5000*time.Second))
 		add("early", early)
@@ -86,7 +91,7 @@ func TestASetGivesFuturesOfAllTypesInTheOrderOfTheirEnds(t *testing.T) {
 //
 // spec: L-15
 func TestTheOrderOfASetIsThatOfTheJournal(t *testing.T) {
-	rng := seeded(t)
+	rng := world.Seeded(t)
 	for range 50 {
 		n, seed := 1+rng.IntN(30), rng.Uint64()
 		crash := time.Duration(rng.IntN(8)) * time.Second
@@ -102,7 +107,7 @@ func TestTheOrderOfASetIsThatOfTheJournal(t *testing.T) {
 				var order []string
 				for i := range n {
 					name := fmt.Sprint("s", i)
-					f := perdure.Async(ctx, name, work(name, time.Duration(rng.IntN(5))*time.Second, nil))
+					f := perdure.Async(ctx, name, world.Work(name, time.Duration(rng.IntN(5))*time.Second, nil))
 					of[f] = name
 					if err := set.Add(f); err != nil {
 						return nil, err
@@ -118,14 +123,14 @@ func TestTheOrderOfASetIsThatOfTheJournal(t *testing.T) {
 				rest, err := drain(set, of)
 				return append(order, rest...), errors.Join(err, perdure.Sleep(ctx, time.Hour))
 			})
-			w := worldWith(t, perdure.Options{Linger: -1}, wf)
-			defer func() { w.end() }()
-			start(w, wf, n, perdure.ID("x"))
+			w := world.With(t, perdure.Options{Linger: -1}, wf)
+			defer func() { w.End() }()
+			world.StartAndSettle(w, wf, n, perdure.ID("x"))
 			time.Sleep(crash)
-			w.crash()
-			got, err := outcomeOf(w, wf, "x")
+			w.Crash()
+			got, err := world.OutcomeOf(w, wf, "x")
 			var want []string
-			for _, e := range w.history("x") {
+			for _, e := range w.History("x") {
 				if e.Kind.EndsStep() {
 					want = append(want, e.Op.Name)
 				}
@@ -142,10 +147,10 @@ func inWorkflow(t *testing.T, code func(ctx context.Context) error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 0, code(ctx) })
-		w := worldWith(t, perdure.Options{Linger: time.Hour * 24}, wf)
-		defer w.end()
-		start(w, wf, 0, perdure.ID("x"))
-		if _, err := outcomeOf(w, wf, "x"); err != nil {
+		w := world.With(t, perdure.Options{Linger: time.Hour * 24}, wf)
+		defer w.End()
+		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
+		if _, err := world.OutcomeOf(w, wf, "x"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -165,9 +170,9 @@ func TestASetCountsEachFutureOnce(t *testing.T) {
 			}
 		}
 		next(nil, 0)
-		f := perdure.Async(ctx, "f", work("f", time.Second, nil))
-		other := perdure.Async(ctx, "other", work("other", 2*time.Second, nil))
-		broken := perdure.Async(ctx, "no name", work("", 0, nil))
+		f := perdure.Async(ctx, "f", world.Work("f", time.Second, nil))
+		other := perdure.Async(ctx, "other", world.Work("other", 2*time.Second, nil))
+		broken := perdure.Async(ctx, "no name", world.Work("", 0, nil))
 		for _, a := range []perdure.Awaitable{f, f, other, broken, broken, f, other} {
 			if err := set.Add(a); err != nil {
 				t.Error(err)
@@ -192,9 +197,9 @@ func TestASetCountsEachFutureOnce(t *testing.T) {
 		next(other, 1)
 		next(f, 0)
 		_, err = broken.Await(ctx)
-		codeIs(t, err, journal.CodeInvalid)
-		codeIs(t, set.Add(nil), journal.CodeInvalid)
-		pending := perdure.Async(ctx, "pending", work("pending", time.Hour, nil))
+		world.CodeIs(t, err, journal.CodeInvalid)
+		world.CodeIs(t, set.Add(nil), journal.CodeInvalid)
+		pending := perdure.Async(ctx, "pending", world.Work("pending", time.Hour, nil))
 		if err := errors.Join(set.Add(pending), set.Add(broken)); err != nil {
 			t.Error(err)
 		}
@@ -204,8 +209,8 @@ func TestASetCountsEachFutureOnce(t *testing.T) {
 			t.Errorf("when it is closed it has %d", set.Len())
 		}
 		_, err = set.Next()
-		codeIs(t, err, journal.CodeMisuse)
-		codeIs(t, set.Add(f), journal.CodeMisuse)
+		world.CodeIs(t, err, journal.CodeMisuse)
+		world.CodeIs(t, set.Add(f), journal.CodeMisuse)
 		s, err := pending.Await(ctx)
 		if s != 7*len("pending") || err != nil {
 			t.Errorf("what was in it gives %v, %v", s, err)
@@ -217,10 +222,10 @@ func TestASetCountsEachFutureOnce(t *testing.T) {
 // spec: L-15
 func TestASetIsOfOneRunAndOneGoroutine(t *testing.T) {
 	_, err := perdure.NewSet(context.Background())
-	codeIs(t, err, journal.CodeMisuse)
+	world.CodeIs(t, err, journal.CodeMisuse)
 	var foreign perdure.Awaitable
 	inWorkflow(t, func(ctx context.Context) error {
-		foreign = perdure.Async(ctx, "f", work("f", 0, nil))
+		foreign = perdure.Async(ctx, "f", world.Work("f", 0, nil))
 		return nil
 	})
 	inWorkflow(t, func(ctx context.Context) error {
@@ -229,13 +234,13 @@ func TestASetIsOfOneRunAndOneGoroutine(t *testing.T) {
 			return err
 		}
 		defer set.Close()
-		codeIs(t, set.Add(foreign), journal.CodeMisuse)
+		world.CodeIs(t, set.Add(foreign), journal.CodeMisuse)
 		if set.Len() != 0 {
 			t.Errorf("it has %d", set.Len())
 		}
-		own := perdure.Async(ctx, "own", work("own", time.Second, nil))
+		own := perdure.Async(ctx, "own", world.Work("own", time.Second, nil))
 		_, err = perdure.Go(ctx, "branch", func(context.Context) (int, error) {
-			codeIs(t, set.Add(own), journal.CodeMisuse)
+			world.CodeIs(t, set.Add(own), journal.CodeMisuse)
 			if f, err := set.Next(); f != nil || err != nil { // it is empty
 				t.Errorf("it gives %v, %v", f, err)
 			}
@@ -243,7 +248,7 @@ func TestASetIsOfOneRunAndOneGoroutine(t *testing.T) {
 		}).Await(ctx)
 		_, err2 := perdure.Step(ctx, "step", func(ctx context.Context) (int, error) {
 			_, err := perdure.NewSet(ctx)
-			codeIs(t, err, journal.CodeMisuse)
+			world.CodeIs(t, err, journal.CodeMisuse)
 			return 0, nil
 		})
 		return errors.Join(err, err2)
@@ -265,11 +270,12 @@ func TestTheEndOfItsContextEndsASet(t *testing.T) {
 			}
 			defer set.Close()
 			of := names{}
-			slow := perdure.Async(ctx, "slow", work("slow", 10*time.Second, nil))
-			for _, f := range []*perdure.Future[int]{slow, perdure.Async(ctx, "fast", work("fast", time.Second, nil))} {
+			slow := perdure.Async(ctx, "slow", world.Work("slow", 10*time.Second, nil))
+			for _, f := range []*perdure.Future[int]{slow,
+				perdure.Async(ctx, "fast", world.Work("fast", time.Second, nil))} {
 				s := fmt.Sprint(len(of))
 				if of[f] = s; set.Add(f) != nil {
-					return "", errOdd
+					return "", world.ErrOdd
 				}
 			}
 			order, err := drain(set, of)
@@ -282,12 +288,12 @@ func TestTheEndOfItsContextEndsASet(t *testing.T) {
 			v, late := slow.Await(ctx)
 			return fmt.Sprint(order, set.Len(), is(err), is(again), is(added), v, late), nil
 		})
-		w := worldWith(t, perdure.Options{Linger: -1}, wf)
-		defer func() { w.end() }()
-		start(w, wf, 0, perdure.ID("x"))
+		w := world.With(t, perdure.Options{Linger: -1}, wf)
+		defer func() { w.End() }()
+		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 		time.Sleep(time.Minute)
-		w.crash()
-		if out, err := outcomeOf(w, wf, "x"); out != "[1] 1 true true true 28 <nil>" || err != nil {
+		w.Crash()
+		if out, err := world.OutcomeOf(w, wf, "x"); out != "[1] 1 true true true 28 <nil>" || err != nil {
 			t.Errorf("it gives %q, %v", out, err)
 		}
 	})
@@ -303,25 +309,25 @@ func TestTheEndOfItsRunEndsASet(t *testing.T) {
 				return 0, err
 			}
 			defer set.Close()
-			f := perdure.Async(ctx, "f", work("f", time.Hour, nil))
+			f := perdure.Async(ctx, "f", world.Work("f", time.Hour, nil))
 			if err := set.Add(f); err != nil {
 				return 0, err
 			}
 			_, got = set.Next()
-			added = set.Add(perdure.Async(ctx, "g", work("g", time.Hour, nil)))
+			added = set.Add(perdure.Async(ctx, "g", world.Work("g", time.Hour, nil)))
 			_, err = set.Next()
 			return 0, err
 		})
-		w := worldWith(t, perdure.Options{}, wf)
-		defer w.end()
-		start(w, wf, 0, perdure.ID("x"))
-		if err := w.eng.Cancel(context.Background(), "x", "enough"); err != nil {
+		w := world.With(t, perdure.Options{}, wf)
+		defer w.End()
+		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
+		if err := w.Engine.Cancel(context.Background(), "x", "enough"); err != nil {
 			t.Fatal(err)
 		}
-		_, err := outcomeOf(w, wf, "x")
-		codeIs(t, err, journal.CodeCancelled)
+		_, err := world.OutcomeOf(w, wf, "x")
+		world.CodeIs(t, err, journal.CodeCancelled)
 		synctest.Wait()
-		codeIs(t, got, journal.CodeCancelled)
+		world.CodeIs(t, got, journal.CodeCancelled)
 		if added != nil { // what never began has ended
 			t.Error(added)
 		}
@@ -333,7 +339,7 @@ func TestTheEndOfItsRunEndsASet(t *testing.T) {
 //
 // spec: L-15
 func TestManyFuturesInASetTakeNoMoreThanTheirNumber(t *testing.T) {
-	tryThrice(t, func() error { return manyFutures(t) })
+	world.TryThrice(t, func() error { return manyFutures(t) })
 }
 
 func manyFutures(t *testing.T) error {

@@ -15,6 +15,8 @@ import (
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // sink takes messages in many ways; what a message says decides what comes next.
@@ -36,7 +38,7 @@ var sink = perdure.Define("sink", func(ctx context.Context, _ int) (int, error) 
 		case 1, 2:
 			return n, perdure.ContinueAsNew(ctx, v)
 		case 3:
-			_, err = perdure.Step(ctx, "work", work("w", time.Second, nil))
+			_, err = perdure.Step(ctx, "work", world.Work("w", time.Second, nil))
 		case 4:
 			err = perdure.Sleep(ctx, 500*time.Millisecond)
 		case 5:
@@ -55,7 +57,7 @@ var sink = perdure.Define("sink", func(ctx context.Context, _ int) (int, error) 
 // A storm sends messages while everything else happens to the runs that they are
 // for.
 type storm struct {
-	*world
+	*world.World
 	mu    sync.Mutex
 	rand  *rand.Rand
 	next  int
@@ -73,7 +75,7 @@ func (s *storm) pick(n int) int {
 func (s *storm) engine() *perdure.Engine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.eng
+	return s.Engine
 }
 
 // target gives a workflow ID or a run ID.
@@ -165,25 +167,25 @@ func (s *storm) audit(seed uint64) {
 	put := func(place string, data []byte) {
 		v, err := strconv.Atoi(string(data))
 		if err != nil {
-			s.t.Errorf("seed %d: %s has %q", seed, place, data)
+			s.T.Errorf("seed %d: %s has %q", seed, place, data)
 		}
 		where[v] = append(where[v], place)
 	}
-	heads, _, err := s.db.Find(bg, store.Filter{Limit: store.MaxLimit})
+	heads, _, err := s.DB.Find(bg, store.Filter{Limit: store.MaxLimit})
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	for _, h := range append(heads, journal.Head{}) {
 		if h.Number != 0 {
-			for _, e := range s.history(string(h.ID)) {
+			for _, e := range s.History(string(h.ID)) {
 				if e.Kind == journal.SignalConsumed {
 					put(fmt.Sprintf("%s, taken by entry %d", h.ID, e.Seq), e.Data)
 				}
 			}
 		}
-		left, err := s.db.Load(bg, h.Number, store.Range{Inbox: true})
+		left, err := s.DB.Load(bg, h.Number, store.Range{Inbox: true})
 		if err != nil {
-			s.t.Fatal(err)
+			s.T.Fatal(err)
 		}
 		for _, m := range left {
 			if m.Kind == journal.SignalReceived {
@@ -191,16 +193,17 @@ func (s *storm) audit(seed uint64) {
 			}
 		}
 		if h.Status == journal.Suspended && h.Cause != "storm" {
-			s.t.Errorf("seed %d: run %s is parked: %s", seed, h.ID, h.Cause)
+			s.T.Errorf("seed %d: run %s is parked: %s", seed, h.ID, h.Cause)
 		}
 	}
 	for v := range s.next {
 		if n := len(where[v]); n > 1 || n == 0 && s.acked[v] {
-			s.t.Errorf("seed %d: message %d (acknowledged: %v) is in %d places: %q", seed, v, s.acked[v], n, where[v])
+			s.T.Errorf("seed %d: message %d (acknowledged: %v) is in %d places: %q", seed, v, s.acked[v], n,
+				where[v])
 		}
 	}
 	if len(s.acked) < 10 {
-		s.t.Errorf("seed %d: only %d messages were acknowledged", seed, len(s.acked))
+		s.T.Errorf("seed %d: only %d messages were acknowledged", seed, len(s.acked))
 	}
 }
 
@@ -217,9 +220,10 @@ func TestNoAcknowledgedSignalIsLost(t *testing.T) {
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			s := &storm{rand: rand.New(rand.NewPCG(seed, 6)), acked: map[int]bool{}}
-			s.world = &world{t: t, db: memory.New(), workflows: []perdure.Definition{sink}, wrap: s.faults}
-			s.opts.Build, s.opts.Linger = "test", []time.Duration{-1, 0, 50 * time.Millisecond}[seed%3]
-			s.begin()
+			s.World = &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{sink},
+				Wrap: s.faults}
+			s.Options.Build, s.Options.Linger = "test", []time.Duration{-1, 0, 50 * time.Millisecond}[seed%3]
+			s.Begin()
 			for range 3 {
 				var all sync.WaitGroup
 				for range 4 {
@@ -231,16 +235,16 @@ func TestNoAcknowledgedSignalIsLost(t *testing.T) {
 				}
 				time.Sleep(time.Duration(s.pick(3000)) * time.Millisecond)
 				if s.pick(2) == 0 {
-					s.kill()
+					s.Kill()
 					s.mu.Lock()
-					s.begin()
+					s.Begin()
 					s.mu.Unlock()
 				}
 				all.Wait()
 			}
-			s.wrap = nil
-			s.crash()
-			defer func() { s.end() }()
+			s.Wrap = nil
+			s.Crash()
+			defer func() { s.End() }()
 			time.Sleep(time.Hour)
 			s.audit(seed)
 		})

@@ -14,6 +14,8 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 var (
@@ -22,61 +24,49 @@ var (
 )
 
 // send sends a signal, which must be delivered.
-func send[T any](w *world, s perdure.Signal[T], id string, v T, opts ...perdure.SendOption) perdure.Delivery {
-	w.t.Helper()
-	d, err := s.Send(context.Background(), w.eng, id, v, opts...)
+func send[T any](
+	w *world.World, s perdure.Signal[T], id string, v T, opts ...perdure.SendOption,
+) perdure.Delivery {
+	w.T.Helper()
+	d, err := s.Send(context.Background(), w.Engine, id, v, opts...)
 	if err != nil {
-		w.t.Fatalf("send %v: %v", v, err)
+		w.T.Fatalf("send %v: %v", v, err)
 	}
 	return d
 }
 
 // gives wants the output of the run of that ID, and no error.
-func gives[I, O any](w *world, wf *perdure.Workflow[I, O], id string, want O) {
-	w.t.Helper()
-	run, err := wf.Get(context.Background(), w.eng, id)
+func gives[I, O any](w *world.World, wf *perdure.Workflow[I, O], id string, want O) {
+	w.T.Helper()
+	run, err := wf.Get(context.Background(), w.Engine, id)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 24*time.Hour) // rather than for ever
 	defer cancel()
 	out, err := run.Result(ctx)
 	if fmt.Sprint(out) != fmt.Sprint(want) || err != nil {
-		w.t.Errorf("the run gives %v, %v, want %v", out, err, want)
+		w.T.Errorf("the run gives %v, %v, want %v", out, err, want)
 	}
-	w.history(id)
-}
-
-// unread gives the payloads of the messages that a run has not taken.
-func (w *world) unread(id string) []string {
-	w.t.Helper()
-	d, err := w.eng.Describe(context.Background(), id)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	out := []string{}
-	for _, m := range d.Unread {
-		out = append(out, m.Name+"="+string(m.Data))
-	}
-	return out
+	w.History(id)
 }
 
 // statusIs wants the status of a run.
-func statusIs(w *world, id string, want journal.Status) {
-	w.t.Helper()
-	d, err := w.eng.Describe(context.Background(), id)
+func statusIs(w *world.World, id string, want journal.Status) {
+	w.T.Helper()
+	d, err := w.Engine.Describe(context.Background(), id)
 	if err != nil || d.Head.Status != want {
-		w.t.Errorf("the run is %v, %v, want %v", d.Head.Status, err, want)
+		w.T.Errorf("the run is %v, %v, want %v", d.Head.Status, err, want)
 	}
 }
 
 // spec: R-17
 func TestWhatIsSentBeforeTheEngineHasJoinedIsDelivered(t *testing.T) {
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return paid.Wait(ctx) })
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		synctest.Wait()
-		run := begin(w, wf, 0, perdure.ID("order"))
-		w.crash()
+		run := world.Start(w, wf, 0, perdure.ID("order"))
+		w.Crash()
 		if d := send(w, paid, string(run.RunID()), 7); d.Run != run.RunID() || d.Unrouted {
 			t.Errorf("by the run ID: %+v", d)
 		}
@@ -89,7 +79,7 @@ func TestWhatIsSentBeforeTheEngineHasJoinedIsDelivered(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_, err = paid.Send(ctx, none, "order", 1)
-		codeIs(t, err, journal.CodeStopped)
+		world.CodeIs(t, err, journal.CodeStopped)
 	}, wf)
 }
 
@@ -118,17 +108,17 @@ func TestWaitsOfOneNameTakeOneMessageEachInOrder(t *testing.T) {
 		out, err := collect(ctx, first, second, name)
 		return append(out, third), err
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		for _, apart := range []time.Duration{0, time.Millisecond, time.Minute} {
 			for _, crash := range []bool{false, true} {
 				id := fmt.Sprintf("%v-%v", apart, crash)
-				run := begin(w, wf, 0, perdure.ID(id))
+				run := world.Start(w, wf, 0, perdure.ID(id))
 				synctest.Wait()
 				send(w, other, id, 9)
 				for i := range 3 {
 					time.Sleep(apart)
 					if crash {
-						w.crash()
+						w.Crash()
 					}
 					send(w, paid, string(run.RunID()), i)
 				}
@@ -139,9 +129,9 @@ func TestWaitsOfOneNameTakeOneMessageEachInOrder(t *testing.T) {
 			send(w, paid, "early", i)
 		}
 		send(w, other, "early", 9)
-		begin(w, wf, 0, perdure.ID("early"))
+		world.Start(w, wf, 0, perdure.ID("early"))
 		gives(w, wf, "early", []int{0, 1, 9, 2})
-		if got := w.unread("early"); fmt.Sprint(got) != "[paid=3]" {
+		if got := w.Unread("early"); fmt.Sprint(got) != "[paid=3]" {
 			t.Errorf("not taken are %v", got)
 		}
 	}, wf)
@@ -160,31 +150,31 @@ func TestWhereTakesTheFirstThatMatchesAndLeavesTheOthers(t *testing.T) {
 		out, err := collect(ctx, f, after)
 		return append(out, v), err
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		for _, crash := range []bool{false, true} {
 			id := fmt.Sprint(crash)
-			begin(w, wf, 0, perdure.ID(id))
+			world.Start(w, wf, 0, perdure.ID(id))
 			for _, payload := range []string{`4`, `"no number"`, `{`, ``, `3`, `6`} {
-				if _, err := w.eng.Send(context.Background(), id, "paid", []byte(payload)); err != nil {
+				if _, err := w.Engine.Send(context.Background(), id, "paid", []byte(payload)); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()
 				if crash {
-					w.crash()
+					w.Crash()
 				}
 				time.Sleep(time.Second / 2)
 			}
 			// The second wait takes what comes next, which does not decode into its type.
-			run, err := wf.Get(context.Background(), w.eng, id)
+			run, err := wf.Get(context.Background(), w.Engine, id)
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, err = run.Result(context.Background())
-			codeIs(t, err, journal.CodeDecode)
-			if got := w.unread(id); fmt.Sprint(got) != `[paid={ paid= paid=3]` {
+			world.CodeIs(t, err, journal.CodeDecode)
+			if got := w.Unread(id); fmt.Sprint(got) != `[paid={ paid= paid=3]` {
 				t.Errorf("not taken are %v", got)
 			}
-			w.history(id)
+			w.History(id)
 		}
 	}, wf)
 }
@@ -202,9 +192,9 @@ func TestAWaitThatBeginsIsBehindThoseThatWait(t *testing.T) {
 		second := paid.Future(ctx)
 		return collect(ctx, first, second)
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		between = func() { send(w, paid, "line", 4) }
-		begin(w, wf, 0, perdure.ID("line"))
+		world.Start(w, wf, 0, perdure.ID("line"))
 		synctest.Wait()
 		between = func() {}
 		send(w, paid, "line", 5)
@@ -230,7 +220,7 @@ func TestWaitBeforeAnInstant(t *testing.T) {
 		ended, _ := perdure.Now(ctx)
 		return fmt.Sprint(n, " ", journal.CodeOf(err), " ", ended.Sub(began)), nil
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		for i, c := range []struct {
 			limits
 			want string
@@ -241,22 +231,22 @@ func TestWaitBeforeAnInstant(t *testing.T) {
 			{limits{-time.Hour, 0}, "0 timed_out 0s"},
 		} {
 			id := fmt.Sprint("r", i)
-			begin(w, wf, c.limits, perdure.ID(id))
+			world.Start(w, wf, c.limits, perdure.ID(id))
 			if i == 0 {
 				time.Sleep(30 * time.Minute)
-				w.crash()
+				w.Crash()
 			}
 			gives(w, wf, id, c.want)
 		}
 		send(w, paid, "there", 7)
-		begin(w, wf, limits{-time.Hour, 0}, perdure.ID("there"))
+		world.Start(w, wf, limits{-time.Hour, 0}, perdure.ID("there"))
 		gives(w, wf, "there", "7  0s")
 	}, wf)
 	for what, never := range map[string]time.Time{"zero": {}, "late": time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)} {
 		none := perdure.Define("none", func(ctx context.Context, _ int) (int, error) { return paid.Wait(ctx, perdure.Before(never)) })
-		inBothModes(t, func(t *testing.T, w *world) {
-			_, err := begin(w, none, 0, perdure.ID(what)).Result(context.Background())
-			codeIs(t, err, journal.CodeInvalid)
+		world.InBothModes(t, func(t *testing.T, w *world.World) {
+			_, err := world.Start(w, none, 0, perdure.ID(what)).Result(context.Background())
+			world.CodeIs(t, err, journal.CodeInvalid)
 		}, none)
 	}
 }
@@ -274,36 +264,36 @@ func TestWaitThatLastsTooLongTimesOut(t *testing.T) {
 		return result{string(journal.CodeOf(err)), ended.Sub(began).String(), errors.Is(err, context.DeadlineExceeded)}, nil
 	})
 	timedOut := result{"timed_out", "1m0s", true}
-	inBothModes(t, func(t *testing.T, w *world) {
-		begin(w, wf, 0, perdure.ID("alone"))
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		world.Start(w, wf, 0, perdure.ID("alone"))
 		gives(w, wf, "alone", timedOut)
 
-		begin(w, wf, 0, perdure.ID("others"))
+		world.Start(w, wf, 0, perdure.ID("others"))
 		send(w, other, "others", 1)
 		send(w, paid, "others", 0)
 		gives(w, wf, "others", timedOut)
 
-		begin(w, wf, 0, perdure.ID("crash"))
+		world.Start(w, wf, 0, perdure.ID("crash"))
 		time.Sleep(40 * time.Second)
-		w.crash()
+		w.Crash()
 		gives(w, wf, "crash", timedOut)
 
-		begin(w, wf, 0, perdure.ID("down"))
+		world.Start(w, wf, 0, perdure.ID("down"))
 		time.Sleep(40 * time.Second)
-		w.kill()
+		w.Kill()
 		time.Sleep(time.Hour)
-		w.begin()
+		w.Begin()
 		gives(w, wf, "down", result{"timed_out", "1h0m40s", true})
 
-		begin(w, wf, 0, perdure.ID("in-time"))
+		world.Start(w, wf, 0, perdure.ID("in-time"))
 		time.Sleep(time.Minute - 1)
 		send(w, paid, "in-time", 1)
 		gives(w, wf, "in-time", result{"", "59.999999999s", false})
 
-		begin(w, wf, 0, perdure.ID("down-in-time"))
+		world.Start(w, wf, 0, perdure.ID("down-in-time"))
 		synctest.Wait()
-		w.kill()
-		c, err := perdure.NewClient(context.Background(), w.db)
+		w.Kill()
+		c, err := perdure.NewClient(context.Background(), w.DB)
 		if err == nil {
 			_, err = paid.Send(context.Background(), c, "down-in-time", 1)
 		}
@@ -311,7 +301,7 @@ func TestWaitThatLastsTooLongTimesOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		w.begin()
+		w.Begin()
 		gives(w, wf, "down-in-time", result{"", "1h0m0s", false})
 	}, wf)
 }
@@ -323,18 +313,21 @@ func TestMessageThatWasDurableBeforeTheTimeoutWins(t *testing.T) {
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 		return paid.Wait(ctx, perdure.Within(time.Minute))
 	})
-	inBothModesWith(t, perdure.Options{SweepOnly: false, Sweep: 10 * time.Minute, Linger: time.Hour}, func(t *testing.T, w *world) {
-		begin(w, wf, 0, perdure.ID("x"))
-		c, err := perdure.NewClient(context.Background(), w.db)
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute - 1)
-		if _, err := paid.Send(context.Background(), c, "x", 7); err != nil {
-			t.Fatal(err)
-		}
-		gives(w, wf, "x", 7)
-	}, wf)
+	world.InBothModesWith(t,
+		perdure.Options{SweepOnly: false, Sweep: 10 * time.Minute, Linger: time.Hour}, func(
+			t *testing.T, w *world.World,
+		) {
+			world.Start(w, wf, 0, perdure.ID("x"))
+			c, err := perdure.NewClient(context.Background(), w.DB)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute - 1)
+			if _, err := paid.Send(context.Background(), c, "x", 7); err != nil {
+				t.Fatal(err)
+			}
+			gives(w, wf, "x", 7)
+		}, wf)
 }
 
 // spec: L-6
@@ -357,20 +350,20 @@ func TestWaitThatEndsWithItsContextTakesNothing(t *testing.T) {
 		v, err := other.Wait(ctx)
 		return append(seen, fmt.Sprint(v)), err
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		for _, crash := range []bool{false, true} {
 			id := fmt.Sprint(crash)
-			begin(w, wf, 0, perdure.ID(id))
+			world.Start(w, wf, 0, perdure.ID(id))
 			time.Sleep(2 * time.Minute)
 			for i := range 3 {
 				if crash {
-					w.crash()
+					w.Crash()
 				}
 				send(w, paid, id, i)
 			}
 			send(w, other, id, 5)
 			gives(w, wf, id, []string{"timed_out", "cancelled", "true <nil>", "cancelled", "5"})
-			if got := w.unread(id); len(got) != 3 {
+			if got := w.Unread(id); len(got) != 3 {
 				t.Errorf("not taken are %v", got)
 			}
 		}
@@ -394,13 +387,13 @@ func TestBranchesGetOneMessageEach(t *testing.T) {
 		}
 		return got, nil
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		for _, crash := range []bool{false, true} {
 			id := fmt.Sprint(crash)
-			begin(w, wf, 10, perdure.ID(id))
+			world.Start(w, wf, 10, perdure.ID(id))
 			for i := range 10 {
 				if crash && i%3 == 1 {
-					w.crash()
+					w.Crash()
 				}
 				send(w, paid, id, i)
 				time.Sleep(time.Duration(i%3) * 700 * time.Millisecond)
@@ -432,11 +425,11 @@ func TestPredicateThatPanicsIsAPanicOfTheCode(t *testing.T) {
 			return 1, nil
 		})
 	}, perdure.Replays{Attempts: 3, First: time.Minute})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		broken.Store(true)
-		begin(w, wf, "panic", perdure.ID("panic"))
-		begin(w, wf, "goexit", perdure.ID("goexit"))
-		begin(w, value, "", perdure.ID("value"))
+		world.Start(w, wf, "panic", perdure.ID("panic"))
+		world.Start(w, wf, "goexit", perdure.ID("goexit"))
+		world.Start(w, value, "", perdure.ID("value"))
 		synctest.Wait()
 		send(w, paid, "panic", 1)
 		send(w, paid, "goexit", 1)
@@ -471,15 +464,15 @@ func TestMessageThatIsBeingJudgedIsNotTakenByAWaitThatHasEnded(t *testing.T) {
 		}
 		return paid.Wait(in, slow)
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		for _, how := range []string{"cancel", "context", "future-cancel", "future-context", "future"} {
 			send(w, paid, how, 7)
-			begin(w, wf, how, perdure.ID(how))
+			world.Start(w, wf, how, perdure.ID(how))
 			time.Sleep(time.Second)
 			want, left := journal.Completed, 0
 			if strings.Contains(how, "cancel") {
 				want, left = journal.Cancelled, 1
-				if err := w.eng.Cancel(context.Background(), how, "enough"); err != nil {
+				if err := w.Engine.Cancel(context.Background(), how, "enough"); err != nil {
 					t.Fatal(err)
 				}
 			} else if strings.Contains(how, "context") {
@@ -487,10 +480,10 @@ func TestMessageThatIsBeingJudgedIsNotTakenByAWaitThatHasEnded(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			statusIs(w, how, want)
-			if got := w.unread(how); len(got) != left {
+			if got := w.Unread(how); len(got) != left {
 				t.Errorf("%s: not taken are %v", how, got)
 			}
-			w.history(how)
+			w.History(how)
 		}
 	}, wf)
 }

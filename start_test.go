@@ -9,6 +9,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // spec: R-27
@@ -16,16 +18,16 @@ func TestGetOrStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		code := func(_ context.Context, d time.Duration) (time.Duration, error) { return d, nil }
 		slow := func(ctx context.Context, d time.Duration) (time.Duration, error) {
-			_, err := perdure.Step(ctx, "s", work("s", d, nil))
+			_, err := perdure.Step(ctx, "s", world.Work("s", d, nil))
 			return d, err
 		}
 		wf, other := perdure.Define("w", slow), perdure.Define("other", code)
-		w := newWorld(t, wf, other)
-		defer w.end()
+		w := world.New(t, wf, other)
+		defer w.End()
 		ctx := context.Background()
 		start := func(d time.Duration, opts ...perdure.StartOption) *perdure.Run[time.Duration] {
 			t.Helper()
-			run, err := wf.Start(ctx, w.eng, d, opts...)
+			run, err := wf.Start(ctx, w.Engine, d, opts...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,8 +57,8 @@ func TestGetOrStart(t *testing.T) {
 		if fresh != 1 {
 			t.Errorf("%d of them are new", fresh)
 		}
-		_, err := other.Start(ctx, w.eng, 0, perdure.ID("x"))
-		codeIs(t, err, journal.CodeConflict)
+		_, err := other.Start(ctx, w.Engine, 0, perdure.ID("x"))
+		world.CodeIs(t, err, journal.CodeConflict)
 		if again := start(5, perdure.ID("x")); again.New() {
 			t.Error("a second run while one is open")
 		} else if d, err := again.Result(ctx); d != time.Hour || err != nil {
@@ -81,7 +83,7 @@ func TestGetOrStart(t *testing.T) {
 		if a, b := start(1), start(1); !a.New() || !b.New() || a.ID() == b.ID() {
 			t.Error("starts without an ID are one")
 		}
-		_, err = wf.Start(ctx, w.eng, 1, perdure.Dedup(-1))
-		codeIs(t, err, journal.CodeInvalid)
+		_, err = wf.Start(ctx, w.Engine, 1, perdure.Dedup(-1))
+		world.CodeIs(t, err, journal.CodeInvalid)
 	})
 }

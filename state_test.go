@@ -16,12 +16,14 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store/memory"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // spec: B-1
 func TestRecordedValuesAreTheSameOnReplay(t *testing.T) {
-	overCrashes(t, 5, func() tale {
-		l := newLedger()
+	world.OverCrashes(t, 5, func() world.Scenario {
+		l := world.NewLedger()
 		n := 0
 		var mu sync.Mutex
 		next := func() (int, error) {
@@ -29,7 +31,7 @@ func TestRecordedValuesAreTheSameOnReplay(t *testing.T) {
 			defer mu.Unlock()
 			n++
 			if n%2 == 1 {
-				return 0, errOdd
+				return 0, world.ErrOdd
 			}
 			return n, nil
 		}
@@ -45,7 +47,8 @@ func TestRecordedValuesAreTheSameOnReplay(t *testing.T) {
 				}
 				v, odd := perdure.Value(ctx, "counter", next)
 				large, err := perdure.Value(ctx, "large", func() ([]byte, error) { return make([]byte, 200_000+v), nil })
-				return fmt.Sprint(now.UnixNano(), rng.Uint64(), rng.Perm(4), v, errors.Is(odd, errOdd), odd, len(large)), err
+				return fmt.Sprint(now.UnixNano(), rng.Uint64(), rng.Perm(4), v, errors.Is(odd, world.ErrOdd),
+					odd, len(large)), err
 			}
 			var out []string
 			for i := range 3 {
@@ -55,7 +58,7 @@ func TestRecordedValuesAreTheSameOnReplay(t *testing.T) {
 				}
 				out = append(out, s)
 				s, err = perdure.Step(ctx, "tell", func(ctx context.Context) (string, error) {
-					_, err := l.effect(s, time.Second)(ctx)
+					_, err := l.Effect(s, time.Second)(ctx)
 					return s, err
 				}, perdure.Key(fmt.Sprint(i)))
 				if err != nil {
@@ -69,15 +72,17 @@ func TestRecordedValuesAreTheSameOnReplay(t *testing.T) {
 			}
 			return out, nil
 		})
-		return tale{
-			workflows: []perdure.Definition{wf},
-			begin: func(w *world) error {
-				_, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x"))
+		return world.Scenario{
+			Workflows: []perdure.Definition{wf},
+			Begin: func(w *world.World) error {
+				_, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x"))
 				return err
 			},
-			over: func(w *world) bool { return w.statusOf("x").IsTerminal() || w.statusOf("x") == journal.Suspended },
-			check: func(t *testing.T, w *world, crashes int) {
-				run, err := wf.Get(context.Background(), w.eng, "x")
+			Over: func(w *world.World) bool {
+				return w.Status("x").IsTerminal() || w.Status("x") == journal.Suspended
+			},
+			Check: func(t *testing.T, w *world.World, crashes int) {
+				run, err := wf.Get(context.Background(), w.Engine, "x")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -92,7 +97,7 @@ func TestRecordedValuesAreTheSameOnReplay(t *testing.T) {
 						t.Errorf("the step was told %q and the replay sees %q", out[i+1], out[i])
 					}
 				}
-				w.history("x")
+				w.History("x")
 			},
 		}
 	})
@@ -141,25 +146,25 @@ func TestStateOfARunIsSeenOutside(t *testing.T) {
 	for _, large := range []bool{false, true} {
 		for _, crash := range []bool{false, true} {
 			t.Run(fmt.Sprintf("large=%v/crash=%v", large, crash), func(t *testing.T) {
-				inBothModes(t, func(t *testing.T, w *world) {
+				world.InBothModes(t, func(t *testing.T, w *world.World) {
 					note := "short"
 					if large {
 						note = strings.Repeat("long ", 30_000)
 					}
 					begin := cart{Note: note}
-					if _, err := wf.Start(context.Background(), w.eng, begin, perdure.ID("x")); err != nil {
+					if _, err := wf.Start(context.Background(), w.Engine, begin, perdure.ID("x")); err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(time.Minute)
 					for i := range 4 {
 						if crash {
-							w.crash()
+							w.Crash()
 							synctest.Wait()
 						}
 						checkState(w, min(i, 2), i == 3, note)
 						time.Sleep(time.Hour)
 					}
-					run, err := wf.Get(context.Background(), w.eng, "x")
+					run, err := wf.Get(context.Background(), w.Engine, "x")
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -167,7 +172,7 @@ func TestStateOfARunIsSeenOutside(t *testing.T) {
 					if err != nil || !slices.Equal(out.Items, []string{"0", "1", "2"}) || out.Note != note {
 						t.Error(out.Items, len(out.Note), err)
 					}
-					w.history("x")
+					w.History("x")
 				}, wf)
 			})
 		}
@@ -175,36 +180,39 @@ func TestStateOfARunIsSeenOutside(t *testing.T) {
 }
 
 // checkState says whether what is seen outside is that of a round.
-func checkState(w *world, round int, ended bool, note string) {
-	w.t.Helper()
-	d, err := w.eng.Describe(context.Background(), "x")
+func checkState(w *world.World, round int, ended bool, note string) {
+	w.T.Helper()
+	d, err := w.Engine.Describe(context.Background(), "x")
 	if err != nil || d.Head.Status.IsTerminal() != ended {
-		w.t.Fatal(d.Head.Status, err)
+		w.T.Fatal(d.Head.Status, err)
 	}
 	payload := string(d.State.Payload)
 	if !strings.HasSuffix(payload, `"Note":"`+note+`"}`) || !strings.Contains(payload, fmt.Sprintf(`%d"],`, round)) {
-		w.t.Errorf("round %d: the payload has %d bytes", round, len(payload))
+		w.T.Errorf("round %d: the payload has %d bytes", round, len(payload))
 	}
 	shown := d.State.Published
 	if string(shown["round"].Data) != fmt.Sprint(round) || string(shown["note"].Data) != `"`+note+`"` || len(shown) != 2 {
-		w.t.Errorf("round %d: it shows round %s and %d bytes", round, shown["round"].Data, len(shown["note"].Data))
+		w.T.Errorf("round %d: it shows round %s and %d bytes", round, shown["round"].Data,
+			len(shown["note"].Data))
 	}
 	for i := range 3 {
 		for attributes, want := range map[string]bool{fmt.Sprint("done-", i, "=yes"): i <= round, fmt.Sprint("round=", i): i == round && !ended} {
 			name, value, _ := strings.Cut(attributes, "=")
-			heads, _, err := w.eng.Find(context.Background(), perdure.Query{Attributes: map[string]string{name: value}})
+			heads, _, err := w.Engine.Find(context.Background(),
+				perdure.Query{Attributes: map[string]string{name: value}})
 			if err != nil || (len(heads) == 1) != want {
-				w.t.Errorf("round %d: %d runs have %s, %v", round, len(heads), attributes, err)
+				w.T.Errorf("round %d: %d runs have %s, %v", round, len(heads), attributes, err)
 			}
 		}
 		both := map[string]string{"done-0": "yes", "round": fmt.Sprint(i)}
-		heads, _, err := w.eng.Find(context.Background(), perdure.Query{Attributes: both, Workflow: "w"})
+		heads, _, err := w.Engine.Find(context.Background(),
+			perdure.Query{Attributes: both, Workflow: "w"})
 		if err != nil || (len(heads) == 1) != (i == round && !ended) {
-			w.t.Errorf("round %d: %d runs have both, %v", round, len(heads), err)
+			w.T.Errorf("round %d: %d runs have both, %v", round, len(heads), err)
 		}
 	}
 	if _, has := d.State.Attributes["round"]; has == ended {
-		w.t.Errorf("round %d: attributes %v", round, d.State.Attributes)
+		w.T.Errorf("round %d: attributes %v", round, d.State.Attributes)
 	}
 }
 
@@ -219,7 +227,7 @@ func TestInfoIsTheSameOnReplay(t *testing.T) {
 		see()
 		err := errors.Join(perdure.SetPayload(ctx, 5), perdure.SetAttribute(ctx, "a", "b"))
 		see()
-		if _, e := perdure.Step(ctx, "one", work("one", time.Second, nil)); e != nil {
+		if _, e := perdure.Step(ctx, "one", world.Work("one", time.Second, nil)); e != nil {
 			return nil, e
 		}
 		see()
@@ -244,17 +252,18 @@ func TestInfoIsTheSameOnReplay(t *testing.T) {
 		}
 		return seen, nil
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
-		run, err := wf.Start(context.Background(), w.eng, 3, perdure.ID("x"), perdure.Headers{"h": "1"})
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		run, err := wf.Start(context.Background(), w.Engine, 3, perdure.ID("x"),
+			perdure.Headers{"h": "1"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if s := w.statusOf("x"); s != journal.Trying {
+		if s := w.Status("x"); s != journal.Trying {
 			t.Errorf("outside it is %v", s)
 		}
-		w.crash()
-		if run, err = wf.Get(context.Background(), w.eng, run.ID()); err != nil {
+		w.Crash()
+		if run, err = wf.Get(context.Background(), w.Engine, run.ID()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := run.Result(context.Background()); err != nil {
@@ -289,7 +298,7 @@ func TestApplicationWrapsTheContext(t *testing.T) {
 		put := func(name string, v any, err error) { out[name] = fmt.Sprint(v, " ", err) }
 		got, err := c.charge(5)
 		put("step", got, err)
-		n, err := perdure.Async(c, "async", work("a", time.Second, nil)).Await(c)
+		n, err := perdure.Async(c, "async", world.Work("a", time.Second, nil)).Await(c)
 		put("async", n, err)
 		b := perdure.Go(c, "branch", func(ctx context.Context) (string, error) {
 			in := c.in(ctx)
@@ -321,15 +330,16 @@ func TestApplicationWrapsTheContext(t *testing.T) {
 		info, err := perdure.InfoOf(c)
 		put("info", info.WorkflowID, err)
 		put("record", "", perdure.Record(c, perdure.Fact{Kind: journal.StepSkipped, Name: "x"}))
-		i, err := perdure.Any(c, nil, perdure.Async(c, "x", work("x", time.Hour, nil)), perdure.Async(c, "y", work("y", time.Second, nil)))
+		i, err := perdure.Any(c, nil, perdure.Async(c, "x", world.Work("x", time.Hour, nil)),
+			perdure.Async(c, "y", world.Work("y", time.Second, nil)))
 		put("any", i, err)
 		short, cancel := context.WithTimeout(c, time.Minute)
 		defer cancel()
-		_, err = perdure.Step(c.in(short), "long", work("long", time.Hour, nil))
+		_, err = perdure.Step(c.in(short), "long", world.Work("long", time.Hour, nil))
 		put("long", errors.Is(err, context.DeadlineExceeded), nil)
 		put("plan", "", perdure.Finally(c, "f", func(ctx context.Context) error {
 			if ctx.Value(tenantKey{}) != nil {
-				return errOdd
+				return world.ErrOdd
 			}
 			_, err := c.in(ctx).charge(9)
 			return err
@@ -341,16 +351,16 @@ func TestApplicationWrapsTheContext(t *testing.T) {
 		"timer": " <nil>", "signal": "3 <nil>", "child": "8 <nil>", "value": " <nil>", "payload": " <nil>", "version": "2 <nil>",
 		"info": "x <nil>", "record": " <nil>", "any": "1 <nil>", "long": "true <nil>", "plan": " <nil>",
 	}
-	inBothModes(t, func(t *testing.T, w *world) {
-		run, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x"))
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		run, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(30 * time.Minute)
-		if len(w.seen(observe.TurnLent)) > 0 {
+		if len(w.Seen(observe.TurnLent)) > 0 {
 			t.Error("a turn was lent")
 		}
-		if _, err := paid.Send(context.Background(), w.eng, "x", 3); err != nil {
+		if _, err := paid.Send(context.Background(), w.Engine, "x", 3); err != nil {
 			t.Fatal(err)
 		}
 		out, err := run.Result(context.Background())
@@ -365,10 +375,10 @@ func TestApplicationWrapsTheContext(t *testing.T) {
 		if !maps.Equal(out, want) {
 			t.Errorf("%v", out)
 		}
-		for _, n := range w.seen(observe.CleanupFailed) {
+		for _, n := range w.Seen(observe.CleanupFailed) {
 			t.Errorf("%+v", n)
 		}
-		w.history("x")
+		w.History("x")
 	}, wf, child)
 }
 
@@ -381,32 +391,35 @@ func TestFactsOfAPatternAreSeen(t *testing.T) {
 	}
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 		for k := journal.Kind(0); k < 200; k++ {
-			f := perdure.Fact{Kind: k, Name: fmt.Sprint("fact-", int(k)), Key: "k", Phase: "try", Reason: "why", Attempt: 2, Err: errOdd}
+			f := perdure.Fact{Kind: k, Name: fmt.Sprint("fact-", int(k)), Key: "k", Phase: "try",
+				Reason: "why", Attempt: 2, Err: world.ErrOdd}
 			err := perdure.Record(ctx, f)
-			if _, allowed := kinds[k]; allowed != (err == nil) || !allowed && journal.CodeOf(err) != journal.CodeInvalid {
+			if _, allowed := kinds[k]; allowed != (err == nil) || !allowed &&
+				journal.CodeOf(err) != journal.CodeInvalid {
 				return 0, fmt.Errorf("%v: %w", k, err)
 			}
 		}
-		if err := perdure.Record(ctx, perdure.Fact{Kind: journal.StepSkipped, Name: "not a name"}); journal.CodeOf(err) != journal.CodeInvalid {
+		if err := perdure.Record(ctx, perdure.Fact{Kind: journal.StepSkipped,
+			Name: "not a name"}); journal.CodeOf(err) != journal.CodeInvalid {
 			return 0, fmt.Errorf("a name that cannot be gives %w", err)
 		}
 		return 0, perdure.Sleep(ctx, time.Hour)
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
-		run, err := wf.Start(context.Background(), w.eng, 0)
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		run, err := wf.Start(context.Background(), w.Engine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		w.crash() // it is replayed, and records nothing twice
-		if run, err = wf.Get(context.Background(), w.eng, run.ID()); err != nil {
+		w.Crash() // it is replayed, and records nothing twice
+		if run, err = wf.Get(context.Background(), w.Engine, run.ID()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := run.Result(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		entries := w.history(run.ID())
+		entries := w.History(run.ID())
 		for kind, notice := range kinds {
 			name := fmt.Sprint("fact-", int(kind))
 			n := 0
@@ -418,7 +431,7 @@ func TestFactsOfAPatternAreSeen(t *testing.T) {
 					}
 				}
 			}
-			seen := w.seen(notice)
+			seen := w.Seen(notice)
 			if n != 1 || len(seen) != 1 || !strings.HasPrefix(seen[0].Step, name) || seen[0].Reason != "why" || seen[0].Phase != "try" || seen[0].Attempt != 2 || seen[0].Err != "odd" {
 				t.Errorf("%v: %d entries, notices %+v", kind, n, seen)
 			}
@@ -444,11 +457,11 @@ func TestStateThatIsTooLargeIsRefusedAtTheCall(t *testing.T) {
 		return 7, nil
 	})
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
-		w.opts.Build, w.opts.MaxPayload = "test", 1000
-		w.begin()
-		defer w.end()
-		if _, out, err := result(w, wf, 0); out != 7 || err != nil {
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
+		w.Options.Build, w.Options.MaxPayload = "test", 1000
+		w.Begin()
+		defer w.End()
+		if _, out, err := world.Result(w, wf, 0); out != 7 || err != nil {
 			t.Error(out, err)
 		}
 	})
@@ -460,19 +473,20 @@ func TestStateThatIsTooLargeIsRefusedAtTheCall(t *testing.T) {
 func TestAttributeThatIsTooLongIsRefusedAtTheCall(t *testing.T) {
 	longest := strings.Repeat("a", 1024)
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-		if err := perdure.SetAttribute(ctx, "too-long", longest+"a"); journal.CodeOf(err) != journal.CodeTooLarge {
+		if err := perdure.SetAttribute(ctx, "too-long",
+			longest+"a"); journal.CodeOf(err) != journal.CodeTooLarge {
 			return 0, fmt.Errorf("it gives %w", err)
 		}
 		return 7, perdure.SetAttribute(ctx, "longest", longest)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
-		w.opts.Build, w.opts.SpillOver = "test", 100
-		w.begin()
-		defer w.end()
-		_, err := wf.Start(context.Background(), w.eng, 0, perdure.Attributes{"a": longest + "a"})
-		codeIs(t, err, journal.CodeTooLarge)
-		run, err := wf.Start(context.Background(), w.eng, 0, perdure.Attributes{"begun": longest})
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
+		w.Options.Build, w.Options.SpillOver = "test", 100
+		w.Begin()
+		defer w.End()
+		_, err := wf.Start(context.Background(), w.Engine, 0, perdure.Attributes{"a": longest + "a"})
+		world.CodeIs(t, err, journal.CodeTooLarge)
+		run, err := wf.Start(context.Background(), w.Engine, 0, perdure.Attributes{"begun": longest})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -480,7 +494,8 @@ func TestAttributeThatIsTooLongIsRefusedAtTheCall(t *testing.T) {
 			t.Error(out, err)
 		}
 		for _, name := range []string{"begun", "longest"} {
-			runs, _, err := w.eng.Find(context.Background(), perdure.Query{Attributes: map[string]string{name: longest}})
+			runs, _, err := w.Engine.Find(context.Background(),
+				perdure.Query{Attributes: map[string]string{name: longest}})
 			if len(runs) != 1 || err != nil {
 				t.Errorf("%d runs found by %s: %v", len(runs), name, err)
 			}

@@ -12,6 +12,8 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // spec: R-26
@@ -19,38 +21,38 @@ func TestStatusesAnswerInTheOrderAsked(t *testing.T) {
 	none := perdure.Define("none", func(ctx context.Context, how string) (any, error) {
 		switch how {
 		case "none":
-			return nil, perdure.Fail(ctx, errOdd)
+			return nil, perdure.Fail(ctx, world.ErrOdd)
 		case "null":
 			return nil, nil
 		case "empty":
 			return "", nil
 		case "compensated":
-			return nil, perdure.End(ctx, journal.Compensated, map[string]int{"n": 1}, errOdd)
+			return nil, perdure.End(ctx, journal.Compensated, map[string]int{"n": 1}, world.ErrOdd)
 		}
 		return nil, perdure.Sleep(ctx, time.Hour)
 	})
 	bytes := perdure.Define("bytes", func(context.Context, int) ([]byte, error) { return []byte{}, nil })
 	large := perdure.Define("large", func(context.Context, int) ([]byte, error) { return make([]byte, 300_000), nil })
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		ctx := context.Background()
 		var runs []string
 		for _, how := range []string{"none", "null", "empty", "compensated", "open"} {
-			run, err := none.Start(ctx, w.eng, how, perdure.ID("id-"+how))
+			run, err := none.Start(ctx, w.Engine, how, perdure.ID("id-"+how))
 			if err != nil {
 				t.Fatal(err)
 			}
 			runs = append(runs, string(run.RunID()))
 		}
 		for _, wf := range []*perdure.Workflow[int, []byte]{bytes, large} {
-			if _, err := wf.Start(ctx, w.eng, 0, perdure.ID("id-"+wf.Name())); err != nil {
+			if _, err := wf.Start(ctx, w.Engine, 0, perdure.ID("id-"+wf.Name())); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(time.Minute)
-		if err := w.eng.Cancel(ctx, "id-open", "enough"); err != nil {
+		if err := w.Engine.Cancel(ctx, "id-open", "enough"); err != nil {
 			t.Fatal(err)
 		}
-		reopened, err := none.Start(ctx, w.eng, "open", perdure.ID("id-open"), perdure.Dedup(0))
+		reopened, err := none.Start(ctx, w.Engine, "open", perdure.ID("id-open"), perdure.Dedup(0))
 		if err != nil || !reopened.New() {
 			t.Fatal(err)
 		}
@@ -81,8 +83,8 @@ func TestStatusesAnswerInTheOrderAsked(t *testing.T) {
 		for _, a := range asked {
 			ids = append(ids, a.id)
 		}
-		before := len(w.history("id-open"))
-		list, err := w.eng.Statuses(ctx, append(ids, "id-large")...)
+		before := len(w.History("id-open"))
+		list, err := w.Engine.Statuses(ctx, append(ids, "id-large")...)
 		if err != nil || len(list) != len(asked)+1 {
 			t.Fatal(len(list), err)
 		}
@@ -94,21 +96,22 @@ func TestStatusesAnswerInTheOrderAsked(t *testing.T) {
 			if string(s.Output) != a.output || (s.Output == nil) != a.isNil {
 				t.Errorf("%q: output %q, nil %v; want %q, nil %v", a.id, s.Output, s.Output == nil, a.output, a.isNil)
 			}
-			if errors.Is(s.Err, errOdd) != a.odd || (s.Err != nil) != (a.odd || a.status == journal.Cancelled) {
+			if errors.Is(s.Err, world.ErrOdd) != a.odd ||
+				(s.Err != nil) != (a.odd || a.status == journal.Cancelled) {
 				t.Errorf("%q: error %v", a.id, s.Err)
 			}
 		}
 		if s := list[len(asked)]; s.Head.Status != journal.Completed || len(s.Output) != 300_000 {
 			t.Errorf("the large output has %d bytes", len(s.Output))
 		}
-		if len(w.history("id-open")) != before {
+		if len(w.History("id-open")) != before {
 			t.Error("reading has changed something")
 		}
-		if list, err := w.eng.Statuses(ctx); err != nil || len(list) != 0 {
+		if list, err := w.Engine.Statuses(ctx); err != nil || len(list) != 0 {
 			t.Error(list, err)
 		}
-		_, err = w.eng.Statuses(ctx, make([]string, 1001)...)
-		codeIs(t, err, journal.CodeTooLarge)
+		_, err = w.Engine.Statuses(ctx, make([]string, 1001)...)
+		world.CodeIs(t, err, journal.CodeTooLarge)
 	}, none, bytes, large)
 }
 
@@ -120,11 +123,11 @@ func TestStatusesCostAConstantNumberOfQuestions(t *testing.T) {
 		}
 		return n, nil
 	})
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		ctx := context.Background()
 		var ids []string
 		for n := range 300 {
-			run, err := wf.Start(ctx, w.eng, n, perdure.ID(fmt.Sprint("n-", n)))
+			run, err := wf.Start(ctx, w.Engine, n, perdure.ID(fmt.Sprint("n-", n)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +136,7 @@ func TestStatusesCostAConstantNumberOfQuestions(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		counted := storetest.NewFaulty(w.db)
+		counted := storetest.NewFaulty(w.DB)
 		c, err := perdure.NewClient(ctx, store.Store(counted))
 		if err != nil {
 			t.Fatal(err)

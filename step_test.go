@@ -14,27 +14,9 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
-
-// begin starts a run.
-func begin[I, O any](w *world, wf *perdure.Workflow[I, O], in I, opts ...perdure.StartOption) *perdure.Run[O] {
-	w.t.Helper()
-	run, err := wf.Start(context.Background(), w.eng, in, opts...)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return run
-}
-
-// result starts a run and waits for it.
-func result[I, O any](w *world, wf *perdure.Workflow[I, O], in I, opts ...perdure.StartOption) (*perdure.Run[O], O, error) {
-	w.t.Helper()
-	run := begin(w, wf, in, opts...)
-	ctx, cancel := context.WithTimeout(context.Background(), 1000*time.Hour)
-	defer cancel()
-	out, err := run.Result(ctx)
-	return run, out, err
-}
 
 // spec: L-4
 func TestStepIsRetriedAsItsPolicySays(t *testing.T) {
@@ -56,9 +38,9 @@ func TestStepIsRetriedAsItsPolicySays(t *testing.T) {
 				return 7, nil
 			}, perdure.Retry{Attempts: 4, First: time.Second, Factor: 3, Cap: 5 * time.Second})
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		run, out, err := result(w, wf, 0)
+		w := world.New(t, wf)
+		defer w.End()
+		run, out, err := world.Result(w, wf, 0)
 		if out != 7 || err != nil {
 			t.Fatal(out, err)
 		}
@@ -68,7 +50,7 @@ func TestStepIsRetriedAsItsPolicySays(t *testing.T) {
 			}
 		}
 		var due []time.Duration
-		for _, e := range w.history(run.ID()) {
+		for _, e := range w.History(run.ID()) {
 			if e.Kind == journal.StepRetrying {
 				due = append(due, e.Detail.Due.Sub(e.At))
 				if e.Attempt() == 2 && (!strings.Contains(e.Failure().Message, "second") || !strings.Contains(e.Failure().StackOf(), "step_test.go")) {
@@ -99,9 +81,9 @@ func TestStepThatFailsForGoodReturnsItsLastError(t *testing.T) {
 			}
 			return err.Error(), nil
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		if _, out, err := result(w, wf, 0); out != "third" || err != nil {
+		w := world.New(t, wf)
+		defer w.End()
+		if _, out, err := world.Result(w, wf, 0); out != "third" || err != nil {
 			t.Fatal(out, err)
 		}
 	})
@@ -126,26 +108,27 @@ func TestAttemptThatPassesItsTimeoutIsNotWaitedFor(t *testing.T) {
 				return 1, nil
 			}, perdure.Timeout(time.Minute))
 		})
-		w := newWorld(t, wf)
-		defer w.end()
+		w := world.New(t, wf)
+		defer w.End()
 		began := time.Now()
-		run, out, err := result(w, wf, 0)
+		run, out, err := world.Result(w, wf, 0)
 		if out != 5 || err != nil {
 			t.Fatal(out, err)
 		}
 		if d := time.Since(began); d != time.Minute+time.Second {
 			t.Errorf("took %v", d)
 		}
-		if len(w.seen(observe.StepAbandoned)) != 1 {
+		if len(w.Seen(observe.StepAbandoned)) != 1 {
 			t.Error("nobody was told that the attempt was abandoned")
 		}
-		d, err := w.eng.Describe(context.Background(), run.ID())
+		d, err := w.Engine.Describe(context.Background(), run.ID())
 		if err != nil || !slices.Equal(d.Abandoned, []string{"s"}) {
 			t.Errorf("abandoned: %v, %v", d.Abandoned, err)
 		}
 		close(release)
 		synctest.Wait()
-		if late := w.seen(observe.LateResult); len(late) != 1 || late[0].Step != "s" || late[0].Attempt != 1 {
+		if late := w.Seen(observe.LateResult); len(late) != 1 || late[0].Step != "s" ||
+			late[0].Attempt != 1 {
 			t.Errorf("late results: %+v", late)
 		}
 		mu.Lock()
@@ -166,13 +149,13 @@ func TestStepThatTimesOutForGood(t *testing.T) {
 			}, perdure.Timeout(time.Minute), perdure.NoRetry)
 			return errors.Is(err, context.DeadlineExceeded) && journal.CodeOf(err) == journal.CodeTimedOut, nil
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		run, out, err := result(w, wf, 0)
+		w := world.New(t, wf)
+		defer w.End()
+		run, out, err := world.Result(w, wf, 0)
 		if !out || err != nil {
 			t.Fatal(out, err)
 		}
-		if got := tail(w.history(run.ID()), 2); got[0] != "StepTimedOut s" {
+		if got := world.Tail(w.History(run.ID()), 2); got[0] != "StepTimedOut s" {
 			t.Error(got)
 		}
 	})
@@ -189,9 +172,9 @@ func TestGoexitAndPanicInAStepEndNothingElse(t *testing.T) {
 			}
 			return seen, nil
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		_, out, err := result(w, wf, 0)
+		w := world.New(t, wf)
+		defer w.End()
+		_, out, err := world.Result(w, wf, 0)
 		if err != nil || len(out) != 2 || !strings.Contains(out[0], "called runtime.Goexit") || !strings.Contains(out[1], "panicked: boom") {
 			t.Fatal(out, err)
 		}
@@ -202,16 +185,17 @@ func TestGoexitAndPanicInAStepEndNothingElse(t *testing.T) {
 func TestAsyncStepRunsBesideTheWorkflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) ([]journal.StepStatus, error) {
-			ok := perdure.Async(ctx, "ok", work("ok", time.Second, nil))
-			bad := perdure.Async(ctx, "bad", work("bad", time.Second, errOdd), perdure.NoRetry)
+			ok := perdure.Async(ctx, "ok", world.Work("ok", time.Second, nil))
+			bad := perdure.Async(ctx, "bad", world.Work("bad", time.Second, world.ErrOdd), perdure.NoRetry)
 			slow := perdure.Async(ctx, "slow", func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, nil },
 				perdure.Timeout(time.Second), perdure.NoRetry)
-			gone := perdure.Async(ctx, "gone", work("gone", time.Hour, nil))
+			gone := perdure.Async(ctx, "gone", world.Work("gone", time.Hour, nil))
 			before, _, _ := ok.State()
 			if won, err := gone.Cancel(ctx, "no need"); !won || err != nil {
 				t.Error(won, err)
 			}
-			if _, err := perdure.Step(ctx, "meanwhile", work("meanwhile", 2*time.Second, nil)); err != nil {
+			if _, err := perdure.Step(ctx, "meanwhile",
+				world.Work("meanwhile", 2*time.Second, nil)); err != nil {
 				return nil, err
 			}
 			s1, v, err := ok.State()
@@ -219,7 +203,7 @@ func TestAsyncStepRunsBesideTheWorkflow(t *testing.T) {
 				t.Error(v, err)
 			}
 			s2, _, err := bad.State()
-			if !errors.Is(err, errOdd) {
+			if !errors.Is(err, world.ErrOdd) {
 				t.Error(err)
 			}
 			s3, _, err := slow.State()
@@ -227,17 +211,17 @@ func TestAsyncStepRunsBesideTheWorkflow(t *testing.T) {
 				t.Error(err)
 			}
 			s4, _, err := gone.State()
-			codeIs(t, err, journal.CodeCancelled)
+			world.CodeIs(t, err, journal.CodeCancelled)
 			return []journal.StepStatus{before, s1, s2, s3, s4}, nil
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		run, out, err := result(w, wf, 0)
+		w := world.New(t, wf)
+		defer w.End()
+		run, out, err := world.Result(w, wf, 0)
 		want := []journal.StepStatus{"RUNNING", "DONE", "FAILED", "TIMED_OUT", "CANCELLED"}
 		if err != nil || !slices.Equal(out, want) {
 			t.Fatal(out, err)
 		}
-		d, err := w.eng.Describe(context.Background(), run.ID())
+		d, err := w.Engine.Describe(context.Background(), run.ID())
 		if err != nil || d.Head.Status != journal.Completed {
 			t.Fatal("a failure that nobody awaits failed the run:", d.Head.Status, err)
 		}
@@ -259,7 +243,7 @@ func TestCancelledStepSaysSo(t *testing.T) {
 				ended <- ctx.Err()
 				return 0, nil
 			})
-			if _, err := perdure.Step(ctx, "other", work("other", time.Second, nil)); err != nil {
+			if _, err := perdure.Step(ctx, "other", world.Work("other", time.Second, nil)); err != nil {
 				return "", err
 			}
 			won, err := f.Cancel(ctx, "changed my mind \xff")
@@ -267,14 +251,14 @@ func TestCancelledStepSaysSo(t *testing.T) {
 				t.Error(won, err)
 			}
 			_, err = f.Await(ctx)
-			codeIs(t, err, journal.CodeCancelled)
+			world.CodeIs(t, err, journal.CodeCancelled)
 			if journal.CodeOf(err) != journal.CodeCancelled {
 				t.Error("errors.As does not find the code:", err)
 			}
 			if won, _ := f.Cancel(ctx, "again"); won {
 				t.Error("a step was cancelled twice")
 			}
-			done := perdure.Async(ctx, "done", work("done", 0, nil))
+			done := perdure.Async(ctx, "done", world.Work("done", 0, nil))
 			if _, err := done.Await(ctx); err != nil {
 				return "", err
 			}
@@ -283,16 +267,16 @@ func TestCancelledStepSaysSo(t *testing.T) {
 			}
 			return err.Error(), nil
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		run, out, err := result(w, wf, 0)
+		w := world.New(t, wf)
+		defer w.End()
+		run, out, err := world.Result(w, wf, 0)
 		if err != nil || !strings.HasSuffix(out, "changed my mind \ufffd") {
 			t.Fatal(out, err)
 		}
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Error("the body saw", err)
 		}
-		for _, e := range w.history(run.ID()) {
+		for _, e := range w.History(run.ID()) {
 			if e.Op.Name == "s" && e.Kind.EndsStep() && e.Kind != journal.StepCancelled {
 				t.Error("the terminal record is", e.Kind)
 			}
@@ -307,36 +291,36 @@ func TestCancelledBranchRecordsNothingMore(t *testing.T) {
 			var inside error
 			f := perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
 				in := perdure.Go(ctx, "c", func(ctx context.Context) (int, error) {
-					return perdure.Step(ctx, "deep", work("deep", time.Hour, nil))
+					return perdure.Step(ctx, "deep", world.Work("deep", time.Hour, nil))
 				})
-				_, inside = perdure.Step(ctx, "slow", work("slow", time.Hour, nil))
-				_, err := perdure.Step(ctx, "never", work("never", 0, nil))
-				codeIs(t, err, journal.CodeCancelled)
+				_, inside = perdure.Step(ctx, "slow", world.Work("slow", time.Hour, nil))
+				_, err := perdure.Step(ctx, "never", world.Work("never", 0, nil))
+				world.CodeIs(t, err, journal.CodeCancelled)
 				_, err = in.Await(ctx)
-				codeIs(t, err, journal.CodeCancelled)
+				world.CodeIs(t, err, journal.CodeCancelled)
 				return 1, nil
 			})
-			if _, err := perdure.Step(ctx, "other", work("other", time.Second, nil)); err != nil {
+			if _, err := perdure.Step(ctx, "other", world.Work("other", time.Second, nil)); err != nil {
 				return "", err
 			}
 			if won, err := f.Cancel(ctx, "no need"); !won || err != nil {
 				t.Error(won, err)
 			}
 			_, err := f.Await(ctx)
-			codeIs(t, err, journal.CodeCancelled)
-			if _, err := perdure.Step(ctx, "after", work("after", time.Second, nil)); err != nil {
+			world.CodeIs(t, err, journal.CodeCancelled)
+			if _, err := perdure.Step(ctx, "after", world.Work("after", time.Second, nil)); err != nil {
 				return "", err
 			}
-			codeIs(t, inside, journal.CodeCancelled)
+			world.CodeIs(t, inside, journal.CodeCancelled)
 			return "ok", nil
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		run, out, err := result(w, wf, 0)
+		w := world.New(t, wf)
+		defer w.End()
+		run, out, err := world.Result(w, wf, 0)
 		if err != nil || out != "ok" {
 			t.Fatal(out, err)
 		}
-		got := tail(w.history(run.ID()), 6)
+		got := world.Tail(w.History(run.ID()), 6)
 		want := []string{"ScopeCancelled c", "StepCancelled slow", "StepCancelled deep", "ScopeCancelled b", "StepCompleted after", "RunCompleted"}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %v\nwant %v", got, want)
@@ -366,9 +350,9 @@ func TestContextGivesWhatTheRunIs(t *testing.T) {
 			}
 			return perdure.InfoOf(ctx)
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		run, out, err := result(w, wf, order{"x"}, perdure.ID("ord-1"))
+		w := world.New(t, wf)
+		defer w.End()
+		run, out, err := world.Result(w, wf, order{"x"}, perdure.ID("ord-1"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -413,15 +397,15 @@ func TestIdempotencyKeyIsStableAndDistinct(t *testing.T) {
 			}
 			return perdure.Step(ctx, long, note(who+" long"))
 		}, perdure.Retry{Attempts: 5, First: time.Second})
-		w := newWorld(t, wf)
-		defer func() { w.end() }()
+		w := world.New(t, wf)
+		defer func() { w.End() }()
 		for _, who := range []string{"x", "y"} {
-			if _, err := wf.Start(context.Background(), w.eng, who, perdure.ID(who)); err != nil {
+			if _, err := wf.Start(context.Background(), w.Engine, who, perdure.ID(who)); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(1500 * time.Millisecond)
-			w.crash()
-			run, err := wf.Get(context.Background(), w.eng, who)
+			w.Crash()
+			run, err := wf.Get(context.Background(), w.Engine, who)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -467,7 +451,9 @@ func TestOnceKeepsTheFirstValue(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			for range 2 {
 				_, err := perdure.Step(ctx, "s", func(ctx context.Context) (int, error) {
-					if _, err := perdure.Once(ctx, "e", func() (int, error) { return 0, errOdd }); !errors.Is(err, errOdd) {
+					if _, err := perdure.Once(ctx, "e", func() (int, error) {
+						return 0, world.ErrOdd
+					}); !errors.Is(err, world.ErrOdd) {
 						failed = err
 					}
 					v, err := perdure.Once(ctx, "k", func() (form, error) { produced++; return form{produced, 5}, nil })
@@ -490,14 +476,14 @@ func TestOnceKeepsTheFirstValue(t *testing.T) {
 			}
 			return 0, nil
 		})
-		w := newWorld(t, wf)
-		defer func() { w.end() }()
-		if _, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x")); err != nil {
+		w := world.New(t, wf)
+		defer func() { w.End() }()
+		if _, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(1500 * time.Millisecond) // two attempts are over
-		w.crash()
-		run, err := wf.Get(context.Background(), w.eng, "x")
+		w.Crash()
+		run, err := wf.Get(context.Background(), w.Engine, "x")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -512,6 +498,6 @@ func TestOnceKeepsTheFirstValue(t *testing.T) {
 		if failed != nil {
 			t.Error("an error of the producer came back as", failed)
 		}
-		w.history("x")
+		w.History("x")
 	})
 }

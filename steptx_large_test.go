@@ -13,6 +13,8 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // large is kept in rows of its own.
@@ -53,18 +55,20 @@ func bulky[Tx any](db func() perdure.Transactions[Tx]) *perdure.Workflow[int, in
 //
 // spec: B-4
 func TestAStepInATransactionRecordsLargePayloads(t *testing.T) {
-	check := func(t *testing.T, eng *perdure.Engine, def *perdure.Workflow[int, int], told *subscriber) {
+	check := func(
+		t *testing.T, eng *perdure.Engine, def *perdure.Workflow[int, int], told *world.Subscriber,
+	) {
 		t.Helper()
 		ctx, stop := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer stop()
-		run := must[*perdure.Run[int]](t)(def.Start(ctx, eng, 0))
+		run := world.Must[*perdure.Run[int]](t)(def.Start(ctx, eng, 0))
 		if n, err := run.Result(ctx); n != len(large) || err != nil {
 			t.Errorf("the run gives %d, %v", n, err)
 		}
-		if got := told.types(); len(got) != 1 || !strings.Contains(string(told.told[0].Data), large) {
+		if got := told.Types(); len(got) != 1 || !strings.Contains(string(told.Told[0].Data), large) {
 			t.Errorf("the subscriber is told %v", got)
 		}
-		for _, e := range must[[]journal.Entry](t)(eng.History(ctx, run.ID(), 0, 0)) {
+		for _, e := range world.Must[[]journal.Entry](t)(eng.History(ctx, run.ID(), 0, 0)) {
 			if e.Spill != 0 && !strings.Contains(string(e.Data), large) {
 				t.Errorf("entry %d, %v, has %d bytes", e.Seq, e.Kind, len(e.Data))
 			}
@@ -72,22 +76,24 @@ func TestAStepInATransactionRecordsLargePayloads(t *testing.T) {
 	}
 	t.Run("sqlite", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			books, told := &till{}, &subscriber{}
+			books, told := &world.Till{}, &world.Subscriber{}
 			def := bulky(func() perdure.Transactions[*sql.Tx] { return books })
-			w := newShop(t, perdure.Options{Linger: -1, Publisher: perdure.PublisherFunc(told.take)}, def)
-			books.Transactions = sqlite.Transactions(w.db)
-			check(t, w.eng, def, told)
+			w := world.NewShop(t, perdure.Options{Linger: -1, Publisher: perdure.PublisherFunc(told.Take)},
+				def)
+			books.Transactions = sqlite.Transactions(w.DB)
+			check(t, w.Engine, def, told)
 		})
 	})
 	t.Run("memory", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			told := &subscriber{}
+			told := &world.Subscriber{}
 			def := bulky(func() perdure.Transactions[int] { return anyTx{} })
-			w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{def}}
-			w.opts = perdure.Options{Build: "test", Linger: -1, Publisher: perdure.PublisherFunc(told.take)}
-			w.begin()
-			defer w.end()
-			check(t, w.eng, def, told)
+			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{def}}
+			w.Options = perdure.Options{Build: "test", Linger: -1,
+				Publisher: perdure.PublisherFunc(told.Take)}
+			w.Begin()
+			defer w.End()
+			check(t, w.Engine, def, told)
 		})
 	})
 }
@@ -98,7 +104,7 @@ func TestAStepInATransactionRecordsLargePayloads(t *testing.T) {
 // spec: B-4
 func TestWorkflowCodeSetsLargeValuesBesideATransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		books := &till{}
+		books := &world.Till{}
 		begun := make(chan struct{})
 		def := perdure.Define("beside", func(ctx context.Context, _ int) (int, error) {
 			beside := perdure.Go(ctx, "beside", func(ctx context.Context) (int, error) {
@@ -108,18 +114,18 @@ func TestWorkflowCodeSetsLargeValuesBesideATransaction(t *testing.T) {
 			n, err := perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) {
 				close(begun)
 				time.Sleep(time.Second)
-				return book(ctx, tx, 7)
+				return world.Book(ctx, tx, 7)
 			}, perdure.Timeout(time.Minute), perdure.NoRetry)
 			_, failed := beside.Await(ctx)
 			return n, errors.Join(err, failed)
 		})
-		w := newShop(t, perdure.Options{Drain: time.Second}, def)
-		books.Transactions = sqlite.Transactions(w.db)
+		w := world.NewShop(t, perdure.Options{Drain: time.Second}, def)
+		books.Transactions = sqlite.Transactions(w.DB)
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 		defer stop()
-		run := must[*perdure.Run[int]](t)(def.Start(ctx, w.eng, 0))
-		if n, err := run.Result(ctx); n != 7 || err != nil || w.invoices() != 1 {
-			t.Errorf("the run gives %d, %v, with %d invoices", n, err, w.invoices())
+		run := world.Must[*perdure.Run[int]](t)(def.Start(ctx, w.Engine, 0))
+		if n, err := run.Result(ctx); n != 7 || err != nil || w.Invoices() != 1 {
+			t.Errorf("the run gives %d, %v, with %d invoices", n, err, w.Invoices())
 		}
 	})
 }
@@ -130,21 +136,22 @@ func TestWorkflowCodeSetsLargeValuesBesideATransaction(t *testing.T) {
 // spec: B-4
 func TestABodyInATransactionCallsItsEngineOnlyWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		books := &till{}
-		var w *shop
+		books := &world.Till{}
+		var w *world.Shop
 		errs := map[string]error{}
 		def := perdure.Define("calls", func(ctx context.Context, _ int) (int, error) {
 			return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) {
-				_, errs["start"] = w.eng.Start(ctx, "calls", []byte("0"))
-				_, errs["send"] = settled.Send(ctx, w.eng, "inv-1", 1)
-				errs["cancel"] = w.eng.Cancel(ctx, "calls-1", "no")
-				return book(ctx, tx, 7)
+				_, errs["start"] = w.Engine.Start(ctx, "calls", []byte("0"))
+				_, errs["send"] = settled.Send(ctx, w.Engine, "inv-1", 1)
+				errs["cancel"] = w.Engine.Cancel(ctx, "calls-1", "no")
+				return world.Book(ctx, tx, 7)
 			}, perdure.Timeout(time.Minute), perdure.NoRetry)
 		})
-		w = newShop(t, perdure.Options{Drain: time.Second}, def)
-		books.Transactions = sqlite.Transactions(w.db)
-		run := must[*perdure.Run[int]](t)(def.Start(t.Context(), w.eng, 0, perdure.ID("calls-1")))
-		must[int](t)(run.Result(t.Context()))
+		w = world.NewShop(t, perdure.Options{Drain: time.Second}, def)
+		books.Transactions = sqlite.Transactions(w.DB)
+		run := world.Must[*perdure.Run[int]](t)(def.Start(t.Context(), w.Engine, 0,
+			perdure.ID("calls-1")))
+		world.Must[int](t)(run.Result(t.Context()))
 		for call, err := range errs {
 			if journal.CodeOf(err) != journal.CodeMisuse {
 				t.Errorf("%s gives %v", call, err)

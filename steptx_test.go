@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,60 +18,24 @@ import (
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
-// A till has transactions in which something may go wrong.
-type till struct {
-	perdure.Transactions[*sql.Tx]
-	mu     sync.Mutex
-	commit func(n int, tx *sql.Tx) error // the n-th one; nil for one that works
-	begun  int
-	ends   int
-}
-
-func (t *till) Begin(ctx context.Context) (*sql.Tx, error) {
-	t.mu.Lock()
-	t.begun++
-	t.mu.Unlock()
-	return t.Transactions.Begin(ctx)
-}
-
-func (t *till) Commit(ctx context.Context, tx *sql.Tx) error {
-	t.mu.Lock()
-	t.ends++
-	n := t.ends
-	t.mu.Unlock()
-	if t.commit != nil {
-		return t.commit(n, tx)
-	}
-	return t.Transactions.Commit(ctx, tx)
-}
-
 // bookings is a workflow with a step in a transaction between two others.
-func bookings(t *till) *perdure.Workflow[int, int] {
+func bookings(t *world.Till) *perdure.Workflow[int, int] {
 	return perdure.Define("booking", func(ctx context.Context, cents int) (int, error) {
-		if err := plain(ctx, "before"); err != nil {
+		if err := world.PlainStep(ctx, "before"); err != nil {
 			return 0, err
 		}
 		n, err := perdure.StepTx(ctx, "book", t, func(ctx context.Context, tx *sql.Tx) (int, error) {
-			return book(ctx, tx, cents)
+			return world.Book(ctx, tx, cents)
 		})
 		if err != nil {
 			return 0, err
 		}
-		return n, plain(ctx, "after")
+		return n, world.PlainStep(ctx, "after")
 	})
-}
-
-func plain(ctx context.Context, name string) error {
-	_, err := perdure.Step(ctx, name, func(context.Context) (int, error) { return 1, nil })
-	return err
-}
-
-// book writes an invoice and gives what it was for.
-func book(ctx context.Context, tx *sql.Tx, cents int) (int, error) {
-	_, err := tx.ExecContext(ctx, "insert into invoices values (hex(randomblob(8)), ?)", cents)
-	return cents, err
 }
 
 // completed counts the results of a step in a journal.
@@ -88,14 +51,15 @@ func completed(entries []journal.Entry, step string) (n int) {
 // spec: B-4
 func TestAStepInATransactionWritesWithItsResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		books := &till{}
-		w := newShop(t, perdure.Options{}, bookings(books))
-		books.Transactions = sqlite.Transactions(w.db)
-		run := must[*perdure.RawRun](t)(w.eng.Start(t.Context(), "booking", []byte("7")))
-		if out := must[json.RawMessage](t)(run.Result(t.Context())); string(out) != "7" {
+		books := &world.Till{}
+		w := world.NewShop(t, perdure.Options{}, bookings(books))
+		books.Transactions = sqlite.Transactions(w.DB)
+		run := world.Must[*perdure.RawRun](t)(w.Engine.Start(t.Context(), "booking", []byte("7")))
+		if out := world.Must[json.RawMessage](t)(run.Result(t.Context())); string(out) != "7" {
 			t.Errorf("the run gives %s", out)
 		}
-		if n, done := w.invoices(), completed(must[[]journal.Entry](t)(w.eng.History(t.Context(), run.ID(), 0, 0)), "book"); n != 1 || done != 1 {
+		if n, done := w.Invoices(), completed(world.Must[[]journal.Entry](t)(w.Engine.History(t.Context(),
+			run.ID(), 0, 0)), "book"); n != 1 || done != 1 {
 			t.Errorf("%d invoices and %d results, want one of each", n, done)
 		}
 	})
@@ -106,45 +70,47 @@ func TestAFailedAttemptInATransactionLeavesNothing(t *testing.T) {
 	errNo := errors.New("no")
 	for name, c := range map[string]struct {
 		body   func(n int) error
-		commit func(t *till) func(n int, tx *sql.Tx) error
+		commit func(t *world.Till) func(n int, tx *sql.Tx) error
 	}{
 		"the body gives an error": {body: func(int) error { return errNo }},
 		"the body panics":         {body: func(int) error { panic("no") }},
-		"the commit fails": {commit: func(*till) func(int, *sql.Tx) error {
+		"the commit fails": {commit: func(*world.Till) func(int, *sql.Tx) error {
 			return func(_ int, tx *sql.Tx) error { return errors.Join(errNo, tx.Rollback()) }
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				books := &till{}
+				books := &world.Till{}
 				bodies := 0
 				fails := perdure.Define("fails", func(ctx context.Context, _ int) (int, error) {
 					return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) {
-						n, err := book(ctx, tx, 7)
+						n, err := world.Book(ctx, tx, 7)
 						if bodies++; bodies < 3 && c.body != nil {
 							err = c.body(bodies)
 						}
 						return n, err
 					})
 				})
-				w := newShop(t, perdure.Options{}, fails)
-				books.Transactions = sqlite.Transactions(w.db)
+				w := world.NewShop(t, perdure.Options{}, fails)
+				books.Transactions = sqlite.Transactions(w.DB)
 				if c.commit != nil {
 					fail := c.commit(books)
-					books.commit = func(n int, tx *sql.Tx) error {
+					books.OnCommit = func(n int, tx *sql.Tx) error {
 						if n < 3 {
 							return fail(n, tx)
 						}
 						return tx.Commit()
 					}
 				}
-				run := must[*perdure.Run[int]](t)(fails.Start(t.Context(), w.eng, 1))
-				if out := must[int](t)(run.Result(t.Context())); out != 7 || bodies != 3 {
+				run := world.Must[*perdure.Run[int]](t)(fails.Start(t.Context(), w.Engine, 1))
+				if out := world.Must[int](t)(run.Result(t.Context())); out != 7 || bodies != 3 {
 					t.Errorf("%d after %d attempts", out, bodies)
 				}
-				entries := must[[]journal.Entry](t)(w.eng.History(t.Context(), run.ID(), 0, 0))
-				if got := fmt.Sprint(tail(entries, 9)); w.invoices() != 1 || got != "[RunStarted StepRetrying book StepStarted book StepRetrying book StepStarted book StepCompleted book RunCompleted]" {
-					t.Errorf("%d invoices, %s", w.invoices(), got)
+				entries := world.Must[[]journal.Entry](t)(w.Engine.History(t.Context(), run.ID(), 0, 0))
+				if got := fmt.Sprint(world.Tail(entries, 9)); w.Invoices() != 1 ||
+					got != "[RunStarted StepRetrying book StepStarted book StepRetrying book "+
+						"StepStarted book StepCompleted book RunCompleted]" {
+					t.Errorf("%d invoices, %s", w.Invoices(), got)
 				}
 			})
 		})
@@ -242,22 +208,22 @@ func TestInvoicesAndResultsAreOneWhateverFails(t *testing.T) {
 // misfortune plays one mishap and says what came true of it.
 func misfortune(t *testing.T, m mishap) (dead, injected bool) {
 	path := filepath.Join(t.TempDir(), "shop.db")
-	books := &till{}
+	books := &world.Till{}
 	def := bookings(books)
 	id, client := "", (*perdure.Client)(nil)
-	must[*sqlite.Store](t)(sqlite.Open(path)).Close()
-	db := openTables(t, path)
+	world.Must[*sqlite.Store](t)(sqlite.Open(path)).Close()
+	db := world.OpenTables(t, path)
 	defer db.Close()
 	books.Transactions = sqlite.Transactions(db)
 	for life := 1; ; life++ {
-		s := must[*sqlite.Store](t)(sqlite.Open(path))
+		s := world.Must[*sqlite.Store](t)(sqlite.Open(path))
 		var plans []storetest.Plan
 		if life == 1 && m.plan.Call > 0 {
 			plans = append(plans, m.plan)
 		}
 		f := storetest.NewFaulty(s, plans...)
 		process := &mortal{Store: f}
-		books.commit = func(n int, tx *sql.Tx) error {
+		books.OnCommit = func(n int, tx *sql.Tx) error {
 			if n != m.commit || life > 1 {
 				return tx.Commit()
 			}
@@ -268,16 +234,17 @@ func misfortune(t *testing.T, m mishap) (dead, injected bool) {
 			process.dead.Store(m.killed)
 			return errors.Join(storetest.ErrInjected, end())
 		}
-		eng := must[*perdure.Engine](t)(perdure.New(process, perdure.Options{Linger: -1}))
+		eng := world.Must[*perdure.Engine](t)(perdure.New(process, perdure.Options{Linger: -1}))
 		if err := eng.Register(def); err != nil {
 			t.Fatal(err)
 		}
-		client = must[*perdure.Client](t)(perdure.NewClient(t.Context(), s))
+		client = world.Must[*perdure.Client](t)(perdure.NewClient(t.Context(), s))
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- eng.Run(ctx) }()
 		if life == 1 {
-			id = must[*perdure.RawRun](t)(client.Start(ctx, "booking", []byte("7"), perdure.ID("b-1"))).ID()
+			id = world.Must[*perdure.RawRun](t)(client.Start(ctx, "booking", []byte("7"),
+				perdure.ID("b-1"))).ID()
 		}
 		for ended := false; !ended; {
 			time.Sleep(time.Second)
@@ -286,23 +253,24 @@ func misfortune(t *testing.T, m mishap) (dead, injected bool) {
 				done <- nil
 				ended, dead = true, true
 			default:
-				h := must[*perdure.RawRun](t)(client.Get(ctx, id))
-				d := must[[]perdure.Status](t)(client.Statuses(ctx, string(h.RunID())))
+				h := world.Must[*perdure.RawRun](t)(client.Get(ctx, id))
+				d := world.Must[[]perdure.Status](t)(client.Statuses(ctx, string(h.RunID())))
 				ended = d[0].IsTerminal()
 			}
 		}
 		stop()
 		<-done
 		injected = injected || len(f.Injected()) > 0 || m.commit > 0
-		st := must[[]perdure.Status](t)(client.Statuses(t.Context(), id))[0]
+		st := world.Must[[]perdure.Status](t)(client.Statuses(t.Context(), id))[0]
 		if st.IsTerminal() {
 			var n int
 			if err := db.QueryRow("select count(*) from invoices").Scan(&n); err != nil {
 				t.Fatal(err)
 			}
-			entries := must[[]journal.Entry](t)(client.History(t.Context(), id, 0, 0))
+			entries := world.Must[[]journal.Entry](t)(client.History(t.Context(), id, 0, 0))
 			if got := completed(entries, "book"); st.Head.Status != journal.Completed || n != 1 || got != 1 {
-				t.Errorf("the run is %v with %d invoices and %d results: %v", st.Head.Status, n, got, tail(entries, 20))
+				t.Errorf("the run is %v with %d invoices and %d results: %v", st.Head.Status, n, got,
+					world.Tail(entries, 20))
 			}
 			for i, e := range entries {
 				if e.Seq != int64(i+1) {
@@ -322,18 +290,18 @@ func misfortune(t *testing.T, m mishap) (dead, injected bool) {
 // spec: B-4
 func TestManyStepsInTransactionsAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		books := &till{}
+		books := &world.Till{}
 		many := perdure.Define("many", func(ctx context.Context, branches int) (int, error) {
 			var sums []*perdure.Future[int]
 			for i := range branches {
 				sums = append(sums, perdure.Go(ctx, "branch", func(ctx context.Context) (int, error) {
-					if err := plain(ctx, "before"); err != nil {
+					if err := world.PlainStep(ctx, "before"); err != nil {
 						return 0, err
 					}
 					n, err := perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) {
-						return book(ctx, tx, 1)
+						return world.Book(ctx, tx, 1)
 					})
-					return n, errors.Join(err, plain(ctx, "after"))
+					return n, errors.Join(err, world.PlainStep(ctx, "after"))
 				}, perdure.Key(fmt.Sprint("b", i))))
 			}
 			sum := 0
@@ -346,9 +314,9 @@ func TestManyStepsInTransactionsAtATime(t *testing.T) {
 			}
 			return sum, nil
 		})
-		w := newShop(t, perdure.Options{}, many)
-		books.Transactions = sqlite.Transactions(w.db)
-		books.commit = func(n int, tx *sql.Tx) error { // now and then one fails, done or not
+		w := world.NewShop(t, perdure.Options{}, many)
+		books.Transactions = sqlite.Transactions(w.DB)
+		books.OnCommit = func(n int, tx *sql.Tx) error { // now and then one fails, done or not
 			switch n % 7 {
 			case 3:
 				return errors.Join(storetest.ErrInjected, tx.Rollback())
@@ -359,20 +327,21 @@ func TestManyStepsInTransactionsAtATime(t *testing.T) {
 		}
 		var runs []*perdure.Run[int]
 		for range 12 {
-			runs = append(runs, must[*perdure.Run[int]](t)(many.Start(t.Context(), w.eng, 5)))
+			runs = append(runs, world.Must[*perdure.Run[int]](t)(many.Start(t.Context(), w.Engine, 5)))
 		}
 		results := 0
 		for _, run := range runs {
-			if sum := must[int](t)(run.Result(t.Context())); sum != 5 {
+			if sum := world.Must[int](t)(run.Result(t.Context())); sum != 5 {
 				t.Errorf("a run has booked %d", sum)
 			}
-			entries := must[[]journal.Entry](t)(w.eng.History(t.Context(), run.ID(), 0, 0))
-			for _, bad := range audit(must[perdure.Description](t)(w.eng.Describe(t.Context(), run.ID())), entries) {
+			entries := world.Must[[]journal.Entry](t)(w.Engine.History(t.Context(), run.ID(), 0, 0))
+			for _, bad := range world.Audit(world.Must[perdure.Description](t)(w.Engine.Describe(t.Context(),
+				run.ID())), entries) {
 				t.Error(bad)
 			}
 			results += completed(entries, "book")
 		}
-		if n := w.invoices(); n != 60 || results != 60 {
+		if n := w.Invoices(); n != 60 || results != 60 {
 			t.Errorf("%d invoices and %d results, want 60 of each", n, results)
 		}
 	})
@@ -387,11 +356,11 @@ func TestAStepThatIsGivenUpIsRolledBack(t *testing.T) {
 	for _, how := range []string{"timed out", "cancelled"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				books := &till{}
+				books := &world.Till{}
 				entered := make(chan struct{}, 1)
 				slow := perdure.Define("slow", func(ctx context.Context, _ int) (int, error) {
 					return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) {
-						if _, err := book(ctx, tx, 1); err != nil {
+						if _, err := world.Book(ctx, tx, 1); err != nil {
 							return 0, err
 						}
 						entered <- struct{}{}
@@ -402,26 +371,26 @@ func TestAStepThatIsGivenUpIsRolledBack(t *testing.T) {
 				nap := perdure.Define("nap", func(ctx context.Context, _ int) (int, error) {
 					return 1, perdure.Sleep(ctx, time.Second)
 				})
-				w := newShop(t, perdure.Options{Linger: -1}, slow, nap)
-				books.Transactions = sqlite.Transactions(w.db)
-				other := must[*perdure.Run[int]](t)(nap.Start(t.Context(), w.eng, 1))
+				w := world.NewShop(t, perdure.Options{Linger: -1}, slow, nap)
+				books.Transactions = sqlite.Transactions(w.DB)
+				other := world.Must[*perdure.Run[int]](t)(nap.Start(t.Context(), w.Engine, 1))
 				synctest.Wait()
-				run := must[*perdure.Run[int]](t)(slow.Start(t.Context(), w.eng, 1))
+				run := world.Must[*perdure.Run[int]](t)(slow.Start(t.Context(), w.Engine, 1))
 				<-entered
 				time.Sleep(2 * time.Second) // the other run is due
 				want, within := journal.CodeTimedOut, 4*time.Second
 				if how == "cancelled" {
 					want, within = journal.CodeCancelled, time.Second
-					if err := w.eng.Cancel(t.Context(), run.ID(), "enough"); err != nil {
+					if err := w.Engine.Cancel(t.Context(), run.ID(), "enough"); err != nil {
 						t.Fatal(err)
 					}
 				}
 				began := time.Now()
 				_, err := run.Result(t.Context())
-				if journal.CodeOf(err) != want || time.Since(began) > within || w.invoices() != 0 {
-					t.Errorf("%v after %v, %d invoices", err, time.Since(began), w.invoices())
+				if journal.CodeOf(err) != want || time.Since(began) > within || w.Invoices() != 0 {
+					t.Errorf("%v after %v, %d invoices", err, time.Since(began), w.Invoices())
 				}
-				must[int](t)(other.Result(t.Context()))
+				world.Must[int](t)(other.Result(t.Context()))
 			})
 		})
 	}
@@ -430,17 +399,18 @@ func TestAStepThatIsGivenUpIsRolledBack(t *testing.T) {
 // spec: B-4
 func TestABodyInATransactionRecordsNothingBesideIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		books := &till{}
+		books := &world.Till{}
 		var once error
 		defs := perdure.Define("once", func(ctx context.Context, _ int) (int, error) {
 			return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) {
 				_, once = perdure.Once(ctx, "k", func() (int, error) { return 1, nil })
-				return book(ctx, tx, 1)
+				return world.Book(ctx, tx, 1)
 			})
 		})
-		w := newShop(t, perdure.Options{}, defs)
-		books.Transactions = sqlite.Transactions(w.db)
-		must[int](t)(must[*perdure.Run[int]](t)(defs.Start(t.Context(), w.eng, 1)).Result(t.Context()))
+		w := world.NewShop(t, perdure.Options{}, defs)
+		books.Transactions = sqlite.Transactions(w.DB)
+		world.Must[int](t)(world.Must[*perdure.Run[int]](t)(defs.Start(t.Context(), w.Engine,
+			1)).Result(t.Context()))
 		if journal.CodeOf(once) != journal.CodeMisuse {
 			t.Errorf("Once gives %v", once)
 		}
@@ -450,13 +420,13 @@ func TestABodyInATransactionRecordsNothingBesideIt(t *testing.T) {
 // spec: B-4
 func TestAStepStartsAndSignalsInItsTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		books := &till{}
-		var w *shop
+		books := &world.Till{}
+		var w *world.Shop
 		sends := perdure.Define("sends", func(ctx context.Context, _ int) (int, error) {
 			return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) {
 				n, last, err := perdure.Attempt(ctx)
 				if err == nil {
-					_, err = perdure.SendWithStartTx(ctx, w.eng, tx, settled, n, dunns, 10, perdure.ID("inv-1"))
+					_, err = perdure.SendWithStartTx(ctx, w.Engine, tx, settled, n, dunns, 10, perdure.ID("inv-1"))
 				}
 				if err == nil && !last {
 					err = errors.New("no")
@@ -464,11 +434,12 @@ func TestAStepStartsAndSignalsInItsTransaction(t *testing.T) {
 				return n, err
 			}, perdure.Retry{Attempts: 2})
 		})
-		w = newShop(t, perdure.Options{}, sends, dunns)
-		books.Transactions = sqlite.Transactions(w.db)
-		must[int](t)(must[*perdure.Run[int]](t)(sends.Start(t.Context(), w.eng, 1)).Result(t.Context()))
-		run := must[*perdure.Run[int]](t)(dunns.Get(t.Context(), w.eng, "inv-1"))
-		if left := must[int](t)(run.Result(t.Context())); left != 8 {
+		w = world.NewShop(t, perdure.Options{}, sends, dunns)
+		books.Transactions = sqlite.Transactions(w.DB)
+		world.Must[int](t)(world.Must[*perdure.Run[int]](t)(sends.Start(t.Context(), w.Engine,
+			1)).Result(t.Context()))
+		run := world.Must[*perdure.Run[int]](t)(dunns.Get(t.Context(), w.Engine, "inv-1"))
+		if left := world.Must[int](t)(run.Result(t.Context())); left != 8 {
 			t.Errorf("%d are owed: it has got the signal of an attempt that failed", left)
 		}
 	})
@@ -485,7 +456,7 @@ func TestAStepInATransactionNeedsAStoreThatTakesPart(t *testing.T) {
 	}{"memory": {memory.New(), ""}, "a store that takes part in none": {onlyStore{memory.New()}, journal.CodeInvalid}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				eng := must[*perdure.Engine](t)(perdure.New(c.store, perdure.Options{}))
+				eng := world.Must[*perdure.Engine](t)(perdure.New(c.store, perdure.Options{}))
 				bodies := 0
 				here := perdure.Define("here", func(ctx context.Context, _ int) (int, error) {
 					return perdure.StepTx(ctx, "book", anyTx{}, func(context.Context, int) (int, error) {
@@ -499,7 +470,7 @@ func TestAStepInATransactionNeedsAStoreThatTakesPart(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				done := make(chan error, 1)
 				go func() { done <- eng.Run(ctx) }()
-				run := must[*perdure.Run[int]](t)(here.Start(ctx, eng, 1))
+				run := world.Must[*perdure.Run[int]](t)(here.Start(ctx, eng, 1))
 				if _, err := run.Result(ctx); journal.CodeOf(err) != c.code || (bodies == 1) != (c.code == "") {
 					t.Errorf("%v after %d bodies", err, bodies)
 				}
@@ -532,7 +503,7 @@ func TestResultsAreDeliveredInOrderAroundATransaction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				books := &till{}
+				books := &world.Till{}
 				let := make(chan struct{})
 				both := perdure.Define("both", func(ctx context.Context, _ int) (string, error) {
 					var order []string
@@ -548,7 +519,7 @@ func TestResultsAreDeliveredInOrderAroundATransaction(t *testing.T) {
 						if err := perdure.Emit(ctx, "booked", 1); err != nil {
 							return 0, err
 						}
-						return book(ctx, tx, 1)
+						return world.Book(ctx, tx, 1)
 					})
 					order = append(order, "book")
 					if _, e := other.Await(ctx); e != nil || err != nil {
@@ -563,9 +534,9 @@ func TestResultsAreDeliveredInOrderAroundATransaction(t *testing.T) {
 					}
 					return was, err
 				})
-				w := newShop(t, perdure.Options{Linger: -1}, both)
-				books.Transactions = sqlite.Transactions(w.db)
-				books.commit = func(n int, tx *sql.Tx) error {
+				w := world.NewShop(t, perdure.Options{Linger: -1}, both)
+				books.Transactions = sqlite.Transactions(w.DB)
+				books.OnCommit = func(n int, tx *sql.Tx) error {
 					if n > 1 {
 						return tx.Commit()
 					}
@@ -573,16 +544,17 @@ func TestResultsAreDeliveredInOrderAroundATransaction(t *testing.T) {
 					time.Sleep(10 * time.Millisecond) // the other result is there
 					return c.end(tx)
 				}
-				run := must[*perdure.Run[string]](t)(both.Start(t.Context(), w.eng, 1))
-				if was := must[string](t)(run.Result(t.Context())); was != c.want {
+				run := world.Must[*perdure.Run[string]](t)(both.Start(t.Context(), w.Engine, 1))
+				if was := world.Must[string](t)(run.Result(t.Context())); was != c.want {
 					t.Errorf("the order was %s, want %s", was, c.want)
 				}
-				entries := must[[]journal.Entry](t)(w.eng.History(t.Context(), run.ID(), 0, 0))
-				for _, bad := range audit(must[perdure.Description](t)(w.eng.Describe(t.Context(), run.ID())), entries) {
+				entries := world.Must[[]journal.Entry](t)(w.Engine.History(t.Context(), run.ID(), 0, 0))
+				d := world.Must[perdure.Description](t)(w.Engine.Describe(t.Context(), run.ID()))
+				for _, bad := range world.Audit(d, entries) {
 					t.Error(bad)
 				}
-				if w.invoices() != 1 || completed(entries, "book") != 1 {
-					t.Errorf("%d invoices: %v", w.invoices(), tail(entries, 20))
+				if w.Invoices() != 1 || completed(entries, "book") != 1 {
+					t.Errorf("%d invoices: %v", w.Invoices(), world.Tail(entries, 20))
 				}
 			})
 		})

@@ -15,12 +15,14 @@ import (
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A scenario is a workflow and what must come of it, whatever fails.
 type scenario struct {
 	name    string
-	code    func(l *ledger) func(context.Context, int) (string, error)
+	code    func(l *world.Ledger) func(context.Context, int) (string, error)
 	out     string
 	is      error    // that the run ends with
 	effects []string // in any order
@@ -28,39 +30,45 @@ type scenario struct {
 }
 
 var scenarios = []scenario{
-	{name: "steps", out: "ship", effects: []string{"reserve", "charge", "ship"}, code: func(l *ledger) func(context.Context, int) (string, error) {
-		return func(ctx context.Context, _ int) (string, error) {
-			for _, name := range []string{"reserve", "charge"} {
-				if _, err := perdure.Step(ctx, name, l.effect(name, time.Millisecond)); err != nil {
+	{name: "steps", out: "ship", effects: []string{"reserve", "charge", "ship"},
+		code: func(l *world.Ledger) func(context.Context, int) (string, error) {
+			return func(ctx context.Context, _ int) (string, error) {
+				for _, name := range []string{"reserve", "charge"} {
+					if _, err := perdure.Step(ctx, name, l.Effect(name, time.Millisecond)); err != nil {
+						return "", err
+					}
+				}
+				return perdure.Step(ctx, "ship", l.Effect("ship", time.Millisecond), perdure.Announced)
+			}
+		}},
+	{name: "undo", is: world.ErrOdd, effects: []string{"reserve", "release"},
+		code: func(l *world.Ledger) func(context.Context, int) (string, error) {
+			return func(ctx context.Context, _ int) (string, error) {
+				if _, err := perdure.Step(ctx, "reserve", l.Effect("reserve", 0)); err != nil {
 					return "", err
 				}
-			}
-			return perdure.Step(ctx, "ship", l.effect("ship", time.Millisecond), perdure.Announced)
-		}
-	}},
-	{name: "undo", is: errOdd, effects: []string{"reserve", "release"}, code: func(l *ledger) func(context.Context, int) (string, error) {
-		return func(ctx context.Context, _ int) (string, error) {
-			if _, err := perdure.Step(ctx, "reserve", l.effect("reserve", 0)); err != nil {
+				_, err := perdure.Step(ctx, "charge", world.Work("charge", time.Millisecond, world.ErrOdd),
+					perdure.Retry{Attempts: 3, First: time.Second})
+				if err == nil {
+					return "charged", nil
+				}
+				if _, err := perdure.Step(ctx, "release", l.Effect("release", 0)); err != nil {
+					return "", err
+				}
 				return "", err
 			}
-			_, err := perdure.Step(ctx, "charge", work("charge", time.Millisecond, errOdd), perdure.Retry{Attempts: 3, First: time.Second})
-			if err == nil {
-				return "charged", nil
-			}
-			if _, err := perdure.Step(ctx, "release", l.effect("release", 0)); err != nil {
-				return "", err
-			}
-			return "", err
-		}
-	}},
-	{name: "shared slice", out: "4", effects: []string{"ask0", "ask1", "ask2", "ask3", "book0", "book1", "book2", "book3"}, code: func(l *ledger) func(context.Context, int) (string, error) {
+		}},
+	{name: "shared slice", out: "4", effects: []string{"ask0", "ask1", "ask2", "ask3", "book0",
+		"book1", "book2", "book3"}, code: func(l *world.Ledger) func(
+		context.Context, int,
+	) (string, error) {
 		return func(ctx context.Context, _ int) (string, error) {
 			var found []string
 			var fs []*perdure.Future[string]
 			for i := range 4 {
 				fs = append(fs, perdure.Go(ctx, "price", func(ctx context.Context) (string, error) {
 					d := time.Duration((i*7)%4) * time.Millisecond
-					if _, err := perdure.Step(ctx, "ask", l.effect(fmt.Sprint("ask", i), d)); err != nil {
+					if _, err := perdure.Step(ctx, "ask", l.Effect(fmt.Sprint("ask", i), d)); err != nil {
 						return "", err
 					}
 					found = append(found, fmt.Sprint("book", i))
@@ -73,34 +81,37 @@ var scenarios = []scenario{
 				}
 			}
 			for _, what := range found {
-				if _, err := perdure.Step(ctx, "book", l.effect(what, 0)); err != nil {
+				if _, err := perdure.Step(ctx, "book", l.Effect(what, 0)); err != nil {
 					return "", err
 				}
 			}
 			return fmt.Sprint(len(found)), nil
 		}
 	}},
-	{name: "any", out: "won", effects: []string{"fast", "slow", "after"}, code: func(l *ledger) func(context.Context, int) (string, error) {
-		return func(ctx context.Context, _ int) (string, error) {
-			slow := perdure.Async(ctx, "slow", l.effect("slow", time.Second))
-			fast := perdure.Async(ctx, "fast", l.effect("fast", time.Millisecond))
-			i, err := perdure.Any(ctx, nil, slow, fast)
-			if err != nil || i < 0 {
-				return "", err
+	{name: "any", out: "won", effects: []string{"fast", "slow", "after"},
+		code: func(l *world.Ledger) func(context.Context, int) (string, error) {
+			return func(ctx context.Context, _ int) (string, error) {
+				slow := perdure.Async(ctx, "slow", l.Effect("slow", time.Second))
+				fast := perdure.Async(ctx, "fast", l.Effect("fast", time.Millisecond))
+				i, err := perdure.Any(ctx, nil, slow, fast)
+				if err != nil || i < 0 {
+					return "", err
+				}
+				if _, err := slow.Cancel(ctx, "lost"); err != nil {
+					return "", err
+				}
+				if _, err := perdure.Step(ctx, "after", l.Effect("after", 0)); err != nil {
+					return "", err
+				}
+				return "won", nil
 			}
-			if _, err := slow.Cancel(ctx, "lost"); err != nil {
-				return "", err
-			}
-			if _, err := perdure.Step(ctx, "after", l.effect("after", 0)); err != nil {
-				return "", err
-			}
-			return "won", nil
-		}
-	}},
-	{name: "large", out: "3000000", effects: []string{"big"}, code: func(l *ledger) func(context.Context, int) (string, error) {
+		}},
+	{name: "large", out: "3000000", effects: []string{"big"}, code: func(l *world.Ledger) func(
+		context.Context, int,
+	) (string, error) {
 		return func(ctx context.Context, _ int) (string, error) {
 			data, err := perdure.Step(ctx, "big", func(ctx context.Context) ([]byte, error) {
-				_, err := l.effect("big", 0)(ctx)
+				_, err := l.Effect("big", 0)(ctx)
 				return make([]byte, 3_000_000), err
 			})
 			if err != nil {
@@ -112,12 +123,13 @@ var scenarios = []scenario{
 			return fmt.Sprint(n), err
 		}
 	}},
-	{name: "cancelled", is: &perdure.Error{Code: journal.CodeCancelled}, effects: []string{"a", "b"}, cancel: true, code: func(l *ledger) func(context.Context, int) (string, error) {
-		return func(ctx context.Context, _ int) (string, error) {
-			perdure.Async(ctx, "a", l.effect("a", time.Hour))
-			return perdure.Step(ctx, "b", l.effect("b", time.Hour))
-		}
-	}},
+	{name: "cancelled", is: &perdure.Error{Code: journal.CodeCancelled}, effects: []string{"a", "b"},
+		cancel: true, code: func(l *world.Ledger) func(context.Context, int) (string, error) {
+			return func(ctx context.Context, _ int) (string, error) {
+				perdure.Async(ctx, "a", l.Effect("a", time.Hour))
+				return perdure.Step(ctx, "b", l.Effect("b", time.Hour))
+			}
+		}},
 }
 
 // play runs a scenario against a store that fails once as planned, and starts
@@ -125,37 +137,38 @@ var scenarios = []scenario{
 // reached.
 func play(t *testing.T, s scenario, plan storetest.Plan) (reached bool) {
 	t.Helper()
-	l := newLedger()
+	l := world.NewLedger()
 	wf := perdure.Define("w", s.code(l))
 	var faulty *storetest.Faulty
-	w := &world{t: t, workflows: []perdure.Definition{wf}}
-	w.wrap = func(below store.Store) store.Store {
+	w := &world.World{T: t, Workflows: []perdure.Definition{wf}}
+	w.Wrap = func(below store.Store) store.Store {
 		faulty = storetest.NewFaulty(&wakeful{below, t}, plan)
 		return faulty
 	}
-	w.db = memory.New()
-	w.begin()
+	w.DB = memory.New()
+	w.Begin()
 	first := faulty
-	w.wrap = nil
+	w.Wrap = nil
 	crashes := 0
 	var run *perdure.Run[string]
 	for run == nil || !ended(w, run) {
-		if died := plan.Fault >= storetest.CrashBefore && len(first.Injected()) > 0; crashes == 0 && (died || w.stopped()) {
+		if died := plan.Fault >= storetest.CrashBefore && len(first.Injected()) > 0; crashes == 0 &&
+			(died || w.Stopped()) {
 			crashes++
-			w.crash()
+			w.Crash()
 		}
-		if r, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x")); err == nil {
+		if r, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x")); err == nil {
 			run = r
 		}
 		if s.cancel && run != nil {
 			time.Sleep(time.Second)
-			_ = w.eng.Cancel(context.Background(), "x", "enough")
+			_ = w.Engine.Cancel(context.Background(), "x", "enough")
 		}
 		time.Sleep(10 * time.Second)
 	}
-	w.crash() // what is left is read through a store that does not fail
-	defer w.end()
-	run, err := wf.Get(context.Background(), w.eng, "x")
+	w.Crash() // what is left is read through a store that does not fail
+	defer w.End()
+	run, err := wf.Get(context.Background(), w.Engine, "x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +176,7 @@ func play(t *testing.T, s scenario, plan storetest.Plan) (reached bool) {
 	if s.is == nil && (out != s.out || err != nil) || s.is != nil && !errors.Is(err, s.is) {
 		t.Errorf("%+v: got %q, %v", plan, out, err)
 	}
-	w.history("x")
+	w.History("x")
 	checkEffects(t, l, s, plan, crashes)
 	return len(first.Injected()) > 0
 }
@@ -186,19 +199,19 @@ func (w *wakeful) Commit(ctx context.Context, g *store.Group) error {
 	return err
 }
 
-func ended(w *world, run *perdure.Run[string]) bool {
-	d, err := w.eng.Describe(context.Background(), string(run.RunID()))
+func ended(w *world.World, run *perdure.Run[string]) bool {
+	d, err := w.Engine.Describe(context.Background(), string(run.RunID()))
 	return err == nil && d.Head.Status.IsTerminal()
 }
 
 // checkEffects judges by the calls that the outside world got.
-func checkEffects(t *testing.T, l *ledger, s scenario, plan storetest.Plan, crashes int) {
+func checkEffects(t *testing.T, l *world.Ledger, s scenario, plan storetest.Plan, crashes int) {
 	t.Helper()
-	got := slices.Sorted(slices.Values(l.order()))
+	got := slices.Sorted(slices.Values(l.Order()))
 	if want := slices.Sorted(slices.Values(s.effects)); !slices.Equal(got, want) {
 		t.Errorf("%+v: effects %v, want %v", plan, got, want)
 	}
-	for attempt, n := range l.calls() {
+	for attempt, n := range l.Calls() {
 		if n > 1+crashes {
 			t.Errorf("%+v: %s was made %d times over %d crashes", plan, attempt, n, crashes)
 		}

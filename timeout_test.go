@@ -12,12 +12,14 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // endOf gives how long after its start a run ended, and how.
-func endOf(t *testing.T, w *world, id string) (time.Duration, journal.Status) {
+func endOf(t *testing.T, w *world.World, id string) (time.Duration, journal.Status) {
 	t.Helper()
-	d := w.describe(id)
+	d := w.Describe(id)
 	return d.Head.Ended.Sub(d.Head.Created), d.Head.Status
 }
 
@@ -26,7 +28,7 @@ var stalls = map[string]func(context.Context) error{
 	"asleep":             func(ctx context.Context) error { return perdure.Sleep(ctx, 5*time.Hour) },
 	"asleep in a branch": func(ctx context.Context) error { return asleepInBranch(ctx) },
 	"waiting": func(ctx context.Context) error {
-		_, err := goSignal.Wait(ctx)
+		_, err := world.GoSignal.Wait(ctx)
 		return err
 	},
 	"parked": func(ctx context.Context) error {
@@ -34,15 +36,16 @@ var stalls = map[string]func(context.Context) error{
 		return err
 	},
 	"in a step": func(ctx context.Context) error {
-		_, err := perdure.Step(ctx, "s", work("s", 5*time.Hour, nil))
+		_, err := perdure.Step(ctx, "s", world.Work("s", 5*time.Hour, nil))
 		return err
 	},
 	"between attempts": func(ctx context.Context) error {
-		_, err := perdure.Step(ctx, "s", work("s", 0, errOdd), perdure.Retry{First: 5 * time.Hour, Cap: 5 * time.Hour})
+		_, err := perdure.Step(ctx, "s", world.Work("s", 0, world.ErrOdd),
+			perdure.Retry{First: 5 * time.Hour, Cap: 5 * time.Hour})
 		return err
 	},
 	"replayed later": func(ctx context.Context) error {
-		return perdure.Retryable(errOdd)
+		return perdure.Retryable(world.ErrOdd)
 	},
 }
 
@@ -59,41 +62,41 @@ func asleepInBranch(ctx context.Context) error {
 func TestOverallTimeout(t *testing.T) {
 	const limit = 2 * time.Hour
 	meanwhile := map[string]struct {
-		do    func(t *testing.T, w *world)
+		do    func(t *testing.T, w *world.World)
 		after time.Duration
 	}{
-		"nothing": {func(*testing.T, *world) {}, limit},
-		"suspended": {func(t *testing.T, w *world) {
-			if err := w.eng.Suspend(context.Background(), "x", "look"); err != nil {
-				codeIs(t, err, journal.CodeWrongState) // one that asks an operator is SUSPENDED
+		"nothing": {func(*testing.T, *world.World) {}, limit},
+		"suspended": {func(t *testing.T, w *world.World) {
+			if err := w.Engine.Suspend(context.Background(), "x", "look"); err != nil {
+				world.CodeIs(t, err, journal.CodeWrongState) // one that asks an operator is SUSPENDED
 			}
 		}, limit},
-		"suspended and resumed": {func(t *testing.T, w *world) {
-			if err := w.eng.Suspend(context.Background(), "x", "look"); err != nil {
+		"suspended and resumed": {func(t *testing.T, w *world.World) {
+			if err := w.Engine.Suspend(context.Background(), "x", "look"); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(30 * time.Minute)
-			if err := w.eng.Resume(context.Background(), "x"); err != nil {
+			if err := w.Engine.Resume(context.Background(), "x"); err != nil {
 				t.Error(err)
 			}
 		}, limit},
-		"crashed":             {func(_ *testing.T, w *world) { w.crash() }, limit},
-		"stopped and started": {func(_ *testing.T, w *world) { w.end(); w.begin() }, limit},
-		"down": {func(_ *testing.T, w *world) {
-			w.kill()
+		"crashed":             {func(_ *testing.T, w *world.World) { w.Crash() }, limit},
+		"stopped and started": {func(_ *testing.T, w *world.World) { w.End(); w.Begin() }, limit},
+		"down": {func(_ *testing.T, w *world.World) {
+			w.Kill()
 			time.Sleep(4 * time.Hour)
-			w.begin()
+			w.Begin()
 		}, 5 * time.Hour},
 	}
 	for stall, wait := range stalls {
 		for name, m := range meanwhile {
 			for _, cleanup := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%s/cleanup=%v", stall, name, cleanup), func(t *testing.T) {
-					eachLinger(t, func(t *testing.T, o perdure.Options) {
+					world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 						wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 							if cleanup {
 								err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error {
-									_, err := perdure.Step(ctx, "undone", work("undone", time.Second, nil))
+									_, err := perdure.Step(ctx, "undone", world.Work("undone", time.Second, nil))
 									return err
 								})
 								if err != nil {
@@ -103,13 +106,13 @@ func TestOverallTimeout(t *testing.T) {
 							return 7, wait(ctx)
 						}, perdure.Timeout(limit), perdure.Replays{First: 5 * time.Hour, Cap: 5 * time.Hour})
 						o.Drain = -1
-						w := worldWith(t, o, wf)
-						defer func() { w.end() }()
-						start(w, wf, 0, perdure.ID("x"))
+						w := world.With(t, o, wf)
+						defer func() { w.End() }()
+						world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 						time.Sleep(time.Hour)
 						m.do(t, w)
-						_, err := outcomeOf(w, wf, "x")
-						codeIs(t, err, journal.CodeTimedOut)
+						_, err := world.OutcomeOf(w, wf, "x")
+						world.CodeIs(t, err, journal.CodeTimedOut)
 						want := m.after
 						if cleanup {
 							want += time.Second
@@ -118,13 +121,13 @@ func TestOverallTimeout(t *testing.T) {
 							t.Errorf("it ended %v after %v, want %v", status, after, want)
 						}
 						undone := 0
-						for _, e := range w.history("x") {
+						for _, e := range w.History("x") {
 							if e.Kind == journal.StepCompleted && e.Op.Name == "undone" {
 								undone++
 							}
 						}
 						if cleanup != (undone == 1) || undone > 1 {
-							t.Errorf("undone %d times: %v", undone, tail(w.history("x"), 8))
+							t.Errorf("undone %d times: %v", undone, world.Tail(w.History("x"), 8))
 						}
 					})
 				})
@@ -137,18 +140,18 @@ func TestOverallTimeout(t *testing.T) {
 //
 // spec: L-19
 func TestTimeoutOfARunThatWaitsForASlot(t *testing.T) {
-	eachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 		o.Capacity = 1
 		busy := perdure.Define("busy", func(ctx context.Context, _ int) (int, error) {
-			return perdure.Step(ctx, "s", work("s", 5*time.Hour, nil))
+			return perdure.Step(ctx, "s", world.Work("s", 5*time.Hour, nil))
 		})
-		wf := perdure.Define("w", nothing, perdure.Timeout(time.Hour))
-		w := worldWith(t, o, busy, wf)
-		defer func() { w.end() }()
-		start(w, busy, 0)
-		start(w, wf, 0, perdure.ID("x"))
-		_, err := outcomeOf(w, wf, "x")
-		codeIs(t, err, journal.CodeTimedOut)
+		wf := perdure.Define("w", world.Nothing, perdure.Timeout(time.Hour))
+		w := world.With(t, o, busy, wf)
+		defer func() { w.End() }()
+		world.StartAndSettle(w, busy, 0)
+		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
+		_, err := world.OutcomeOf(w, wf, "x")
+		world.CodeIs(t, err, journal.CodeTimedOut)
 		if _, status := endOf(t, w, "x"); status != journal.TimedOut {
 			t.Error(status)
 		}
@@ -159,20 +162,20 @@ func TestTimeoutOfARunThatWaitsForASlot(t *testing.T) {
 //
 // spec: L-19
 func TestRunInTimeIsNotTimedOut(t *testing.T) {
-	eachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 		sleep := func(ctx context.Context) error { return perdure.Sleep(ctx, 10*24*time.Hour) }
-		none, zero := timed("none", sleep), timed("zero", sleep, perdure.Timeout(0))
-		just := timed("just", sleep, perdure.Timeout(10*24*time.Hour+1))
-		w := worldWith(t, o, none, zero, just)
-		defer func() { w.end() }()
-		for _, wf := range []*perdure.Workflow[int, span]{none, zero, just} {
-			start(w, wf, 0, perdure.ID(wf.Name()))
+		none, zero := world.Timed("none", sleep), world.Timed("zero", sleep, perdure.Timeout(0))
+		just := world.Timed("just", sleep, perdure.Timeout(10*24*time.Hour+1))
+		w := world.With(t, o, none, zero, just)
+		defer func() { w.End() }()
+		for _, wf := range []*perdure.Workflow[int, world.Span]{none, zero, just} {
+			world.StartAndSettle(w, wf, 0, perdure.ID(wf.Name()))
 		}
 		time.Sleep(24 * time.Hour)
-		w.crash()
-		for _, wf := range []*perdure.Workflow[int, span]{none, zero, just} {
-			if got, err := outcomeOf(w, wf, wf.Name()); err != nil || got.took() != 10*24*time.Hour {
-				t.Errorf("%s: %v %v", wf.Name(), got.took(), err)
+		w.Crash()
+		for _, wf := range []*perdure.Workflow[int, world.Span]{none, zero, just} {
+			if got, err := world.OutcomeOf(w, wf, wf.Name()); err != nil || got.Took() != 10*24*time.Hour {
+				t.Errorf("%s: %v %v", wf.Name(), got.Took(), err)
 			}
 		}
 	})
@@ -183,7 +186,7 @@ func TestRunInTimeIsNotTimedOut(t *testing.T) {
 // spec: L-19, R-25
 func TestTimeoutOfASuccessorIsAnew(t *testing.T) {
 	for _, down := range []bool{false, true} {
-		eachLinger(t, func(t *testing.T, o perdure.Options) {
+		world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 			wf := perdure.Define("w", func(ctx context.Context, n int) (int, error) {
 				if n == 3 {
 					return n, perdure.Sleep(ctx, 5*time.Hour)
@@ -193,17 +196,18 @@ func TestTimeoutOfASuccessorIsAnew(t *testing.T) {
 				}
 				return n, perdure.ContinueAsNew(ctx, n+1)
 			}, perdure.Timeout(2*time.Hour))
-			w := worldWith(t, o, wf)
-			defer func() { w.end() }()
+			w := world.With(t, o, wf)
+			defer func() { w.End() }()
 			began := time.Now()
-			first := start(w, wf, 0, perdure.ID("x"))
+			first := world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 			time.Sleep(4*time.Hour + 45*time.Minute) // in the fourth
 			if down {
-				w.crash()
+				w.Crash()
 			}
-			_, err := outcomeOf(w, wf, string(first.RunID()))
-			codeIs(t, err, journal.CodeTimedOut)
-			if d := w.describe("x"); d.Head.Status != journal.TimedOut || d.Head.Ended.Sub(began).Round(time.Millisecond) != 6*time.Hour+30*time.Minute {
+			_, err := world.OutcomeOf(w, wf, string(first.RunID()))
+			world.CodeIs(t, err, journal.CodeTimedOut)
+			if d := w.Describe("x"); d.Head.Status != journal.TimedOut ||
+				d.Head.Ended.Sub(began).Round(time.Millisecond) != 6*time.Hour+30*time.Minute {
 				t.Errorf("%v after %v", d.Head.Status, d.Head.Ended.Sub(began))
 			}
 		})
@@ -233,7 +237,7 @@ func TestTimeoutOfAnAttemptHoldsOverACrash(t *testing.T) {
 	} {
 		for _, async := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/async=%v", name, async), func(t *testing.T) {
-				eachLinger(t, func(t *testing.T, o perdure.Options) {
+				world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 					var mu sync.Mutex
 					var got []string
 					body := func(ctx context.Context) (int, error) {
@@ -255,17 +259,17 @@ func TestTimeoutOfAnAttemptHoldsOverACrash(t *testing.T) {
 						return perdure.Step(ctx, "s", body, opts...)
 					})
 					o.Drain = -1
-					w := worldWith(t, o, wf)
-					defer func() { w.end() }()
-					start(w, wf, 0, perdure.ID("x"))
+					w := world.With(t, o, wf)
+					defer func() { w.End() }()
+					world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 					if c.at > 0 {
 						time.Sleep(c.at)
-						w.kill()
+						w.Kill()
 						time.Sleep(c.down)
-						w.begin()
+						w.Begin()
 					}
-					_, err := outcomeOf(w, wf, "x")
-					codeIs(t, err, c.is)
+					_, err := world.OutcomeOf(w, wf, "x")
+					world.CodeIs(t, err, c.is)
 					synctest.Wait()
 					mu.Lock()
 					defer mu.Unlock()
@@ -278,7 +282,7 @@ func TestTimeoutOfAnAttemptHoldsOverACrash(t *testing.T) {
 						t.Errorf("attempts %v, want %v", got, want)
 					}
 					retries, ends := 0, 0
-					for _, e := range w.history("x") {
+					for _, e := range w.History("x") {
 						switch e.Kind {
 						case journal.StepRetrying:
 							retries++
@@ -287,7 +291,8 @@ func TestTimeoutOfAnAttemptHoldsOverACrash(t *testing.T) {
 						}
 					}
 					if retries != 1 || ends != 1 {
-						t.Errorf("%d failed attempts that were tried again, %d that were not: %v", retries, ends, tail(w.history("x"), 9))
+						t.Errorf("%d failed attempts that were tried again, %d that were not: %v", retries, ends,
+							world.Tail(w.History("x"), 9))
 					}
 				})
 			})
@@ -309,7 +314,7 @@ func journalled(ctx context.Context) bool {
 // spec: L-19, L-1
 func TestTimeoutAndTimerAtOneInstant(t *testing.T) {
 	for _, down := range []bool{false, true} {
-		eachLinger(t, func(t *testing.T, o perdure.Options) {
+		world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 			var undone atomic.Int32
 			wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 				err := perdure.OnCancel(ctx, "undo", func(context.Context) error { undone.Add(1); return nil })
@@ -318,16 +323,16 @@ func TestTimeoutAndTimerAtOneInstant(t *testing.T) {
 				}
 				return 5, perdure.Sleep(ctx, time.Hour)
 			}, perdure.Timeout(time.Hour))
-			w := worldWith(t, o, wf)
-			defer func() { w.end() }()
-			start(w, wf, 0, perdure.ID("x"))
+			w := world.With(t, o, wf)
+			defer func() { w.End() }()
+			world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 			if down {
 				time.Sleep(time.Minute)
-				w.kill()
+				w.Kill()
 				time.Sleep(3 * time.Hour)
-				w.begin()
+				w.Begin()
 			}
-			out, err := outcomeOf(w, wf, "x")
+			out, err := world.OutcomeOf(w, wf, "x")
 			_, status := endOf(t, w, "x")
 			switch {
 			case status == journal.Completed && (out != 5 || err != nil || undone.Load() > 0):
@@ -337,7 +342,7 @@ func TestTimeoutAndTimerAtOneInstant(t *testing.T) {
 			case status != journal.Completed && status != journal.TimedOut || down && status != journal.TimedOut:
 				t.Error(status, out, err)
 			}
-			w.history("x")
+			w.History("x")
 		})
 	}
 }
@@ -351,22 +356,22 @@ func TestARunWhoseTimeIsOverWhenItIsClaimedEndsAtOnce(t *testing.T) {
 			_, err := perdure.NewSignal[int]("never").Wait(ctx)
 			return 0, err
 		}, perdure.Timeout(time.Hour))
-		c := newCluster(t, 0)
-		defer c.end()
-		a := c.node(wf)
-		a.opts.Linger = time.Hour // it is claimed, and not due by its timeout alone
-		a.begin()
-		if _, err := wf.Start(t.Context(), a.eng, 1, perdure.ID("run")); err != nil {
+		c := world.NewCluster(t, 0)
+		defer c.End()
+		a := c.Node(wf)
+		a.Options.Linger = time.Hour // it is claimed, and not due by its timeout alone
+		a.Begin()
+		if _, err := wf.Start(t.Context(), a.Engine, 1, perdure.ID("run")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		c.kill(a)
+		c.Kill(a)
 		time.Sleep(2 * time.Hour)
 		before := executed
-		b := c.node(wf)
-		b.begin()
+		b := c.Node(wf)
+		b.Begin()
 		time.Sleep(time.Second)
-		d, err := b.eng.Describe(t.Context(), "run")
+		d, err := b.Engine.Describe(t.Context(), "run")
 		if err != nil || d.Head.Status != journal.TimedOut {
 			t.Errorf("the run is %v, %v", d.Head.Status, err)
 		}

@@ -20,45 +20,9 @@ import (
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
-
-// A span is when something began and ended, as the run has recorded it.
-type span struct{ Began, Ended time.Time }
-
-func (s span) took() time.Duration { return s.Ended.Sub(s.Began) }
-
-// timed gives a workflow that records how long its code took.
-func timed(name string, code func(context.Context) error, opts ...perdure.WorkflowOption) *perdure.Workflow[int, span] {
-	return perdure.Define(name, func(ctx context.Context, _ int) (span, error) {
-		began, err := perdure.Now(ctx)
-		if err != nil {
-			return span{}, err
-		}
-		if err := code(ctx); err != nil {
-			return span{}, err
-		}
-		ended, err := perdure.Now(ctx)
-		return span{began, ended}, err
-	}, opts...)
-}
-
-// start starts a run and lets it come to where it waits.
-func start[I, O any](w *world, wf *perdure.Workflow[I, O], in I, opts ...perdure.StartOption) *perdure.Run[O] {
-	w.t.Helper()
-	run := begin(w, wf, in, opts...)
-	synctest.Wait()
-	return run
-}
-
-// outcomeOf waits for the end of a run that was begun by this engine or another.
-func outcomeOf[I, O any](w *world, wf *perdure.Workflow[I, O], id string) (O, error) {
-	w.t.Helper()
-	run, err := wf.Get(context.Background(), w.eng, id)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return run.Result(context.Background())
-}
 
 // sleeps are ways to wait for a time, and how long each takes.
 var sleeps = map[string]struct {
@@ -116,18 +80,18 @@ func TestSleepTakesAsLongAsItSays(t *testing.T) {
 	for name, s := range sleeps {
 		t.Run(name, func(t *testing.T) {
 			for _, down := range []time.Duration{-1, 0, s.takes / 4, 2 * s.takes} { // below 0: no crash
-				eachLinger(t, func(t *testing.T, o perdure.Options) {
-					wf := timed("w", s.code)
-					w := worldWith(t, o, wf)
-					defer func() { w.end() }()
-					start(w, wf, 0, perdure.ID("x"))
+				world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+					wf := world.Timed("w", s.code)
+					w := world.With(t, o, wf)
+					defer func() { w.End() }()
+					world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 					if down >= 0 {
 						time.Sleep(s.takes / 2)
-						w.kill()
+						w.Kill()
 						time.Sleep(down)
-						w.begin()
+						w.Begin()
 					}
-					got, err := outcomeOf(w, wf, "x")
+					got, err := world.OutcomeOf(w, wf, "x")
 					want := s.takes
 					if down >= 0 && s.takes > 0 {
 						want = max(want, s.takes/2+down)
@@ -135,10 +99,10 @@ func TestSleepTakesAsLongAsItSays(t *testing.T) {
 					if name == "one after the other" && down > s.takes/2 {
 						want = s.takes/2 + down // the second had begun when the process died
 					}
-					if err != nil || got.took() != want {
-						t.Errorf("down for %v: it took %v, want %v (%v)", down, got.took(), want, err)
+					if err != nil || got.Took() != want {
+						t.Errorf("down for %v: it took %v, want %v (%v)", down, got.Took(), want, err)
 					}
-					w.history("x")
+					w.History("x")
 				})
 			}
 		})
@@ -155,7 +119,7 @@ func TestSleepIsNeverEarlyWhateverFails(t *testing.T) {
 		if err := perdure.Sleep(ctx, time.Hour); err != nil {
 			return err
 		}
-		if _, err := perdure.Step(ctx, "s", work("s", time.Second, nil)); err != nil {
+		if _, err := perdure.Step(ctx, "s", world.Work("s", time.Second, nil)); err != nil {
 			return err
 		}
 		_, err := timer.Await(ctx)
@@ -168,7 +132,8 @@ func TestSleepIsNeverEarlyWhateverFails(t *testing.T) {
 				reached := 0
 				for more := true; more && !t.Failed(); {
 					synctest.Test(t, func(t *testing.T) {
-						more = sleepThrough(t, timed("w", code), linger, storetest.Plan{Call: reached + 1, Fault: fault})
+						more = sleepThrough(t, world.Timed("w", code), linger,
+							storetest.Plan{Call: reached + 1, Fault: fault})
 					})
 					if more {
 						reached++
@@ -184,37 +149,41 @@ func TestSleepIsNeverEarlyWhateverFails(t *testing.T) {
 
 // sleepThrough has a run of 90 minutes live through a fault. It gives false where
 // the plan was not reached.
-func sleepThrough(t *testing.T, wf *perdure.Workflow[int, span], linger time.Duration, plan storetest.Plan) bool {
+func sleepThrough(
+	t *testing.T, wf *perdure.Workflow[int, world.Span], linger time.Duration, plan storetest.Plan,
+) bool {
 	t.Helper()
 	var faulty *storetest.Faulty
-	w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}, opts: perdure.Options{Linger: linger, Build: "test", Sweep: 10 * time.Minute}}
-	w.wrap = func(below store.Store) store.Store {
+	w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf},
+		Options: perdure.Options{Linger: linger, Build: "test", Sweep: 10 * time.Minute}}
+	w.Wrap = func(below store.Store) store.Store {
 		faulty = storetest.NewFaulty(below, plan)
 		return faulty
 	}
-	w.begin()
+	w.Begin()
 	first := faulty
-	w.wrap = nil
+	w.Wrap = nil
 	crashed, started := false, false
 	for range 200 { // more than the run takes
-		if died := plan.Fault >= storetest.CrashBefore && len(first.Injected()) > 0; !crashed && (died || w.stopped()) {
+		if died := plan.Fault >= storetest.CrashBefore && len(first.Injected()) > 0; !crashed &&
+			(died || w.Stopped()) {
 			crashed = true
-			w.crash()
+			w.Crash()
 		}
 		if !started {
-			_, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x"))
+			_, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x"))
 			started = err == nil
 		}
 		time.Sleep(time.Minute)
 	}
-	w.crash() // what is left is read through a store that does not fail
-	defer w.end()
-	got, err := outcomeOf(w, wf, "x")
-	if late := got.took() - 90*time.Minute; err != nil || late < 0 || late > 2*time.Minute {
-		t.Errorf("%+v: it took %v (%v)", plan, got.took(), err)
+	w.Crash() // what is left is read through a store that does not fail
+	defer w.End()
+	got, err := world.OutcomeOf(w, wf, "x")
+	if late := got.Took() - 90*time.Minute; err != nil || late < 0 || late > 2*time.Minute {
+		t.Errorf("%+v: it took %v (%v)", plan, got.Took(), err)
 	}
 	fired := map[journal.Op]int{}
-	for _, e := range w.history("x") {
+	for _, e := range w.History("x") {
 		if e.Kind == journal.TimerFired {
 			fired[e.Op]++
 		}
@@ -248,7 +217,7 @@ func TestTimersFireInTheOrderOfTheirTimes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, crash := range []bool{false, true} {
-				eachLinger(t, func(t *testing.T, o perdure.Options) {
+				world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 					wf := perdure.Define("w", func(ctx context.Context, _ int) ([]int, error) {
 						var order []int
 						var fs []*perdure.Future[int]
@@ -264,17 +233,17 @@ func TestTimersFireInTheOrderOfTheirTimes(t *testing.T) {
 						}
 						return order, perdure.Sleep(ctx, time.Hour)
 					})
-					w := worldWith(t, o, wf)
-					defer func() { w.end() }()
-					start(w, wf, 0, perdure.ID("x"))
+					w := world.With(t, o, wf)
+					defer func() { w.End() }()
+					world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 					if crash {
-						w.kill()
+						w.Kill()
 						time.Sleep(2 * time.Hour)
-						w.begin()
+						w.Begin()
 					}
 					time.Sleep(90 * time.Minute)
-					w.crash()
-					got, err := outcomeOf(w, wf, "x")
+					w.Crash()
+					got, err := world.OutcomeOf(w, wf, "x")
 					want := make([]int, n)
 					for i := range want {
 						want[i] = c.want(i)
@@ -282,7 +251,7 @@ func TestTimersFireInTheOrderOfTheirTimes(t *testing.T) {
 					if err != nil || !slices.Equal(got, want) {
 						t.Errorf("crash %v: fired %v (%v)", crash, got, err)
 					}
-					w.history("x")
+					w.History("x")
 				})
 			}
 		})
@@ -303,10 +272,10 @@ func TestFarFuture(t *testing.T) {
 	for name, wait := range waits {
 		for _, driver := range []string{"memory", "sqlite"} {
 			t.Run(name+"/"+driver, func(t *testing.T) {
-				eachLinger(t, func(t *testing.T, o perdure.Options) {
-					wf := timed("w", wait, perdure.Timeout(math.MaxInt64))
+				world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+					wf := world.Timed("w", wait, perdure.Timeout(math.MaxInt64))
 					o.Build = "test"
-					w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}, opts: o}
+					w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}, Options: o}
 					var below store.Store
 					if driver == "sqlite" {
 						s, err := sqlite.OpenWith(filepath.Join(t.TempDir(), "x.db"), sqlite.Options{Exclusive: true})
@@ -317,25 +286,25 @@ func TestFarFuture(t *testing.T) {
 						below = s
 					}
 					var calls *storetest.Faulty // counts them
-					w.wrap = func(s store.Store) store.Store {
+					w.Wrap = func(s store.Store) store.Store {
 						if below == nil {
 							below = s
 						}
 						calls = storetest.NewFaulty(below)
 						return calls
 					}
-					w.begin()
-					defer func() { w.end() }()
-					start(w, wf, 0, perdure.ID("x"))
+					w.Begin()
+					defer func() { w.End() }()
+					world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 					before := calls.Calls(storetest.Any)
 					time.Sleep(time.Hour)
 					if n := calls.Calls(storetest.Any) - before; n > 600 {
 						t.Errorf("%d calls of the store in an hour", n)
 					}
-					if d := w.describe("x"); d.Head.Status != journal.Waiting {
+					if d := w.Describe("x"); d.Head.Status != journal.Waiting {
 						t.Errorf("%v %s", d.Head.Status, d.Why)
 					}
-					if err := w.eng.Cancel(context.Background(), "x", "enough"); err != nil {
+					if err := w.Engine.Cancel(context.Background(), "x", "enough"); err != nil {
 						t.Error(err)
 					}
 				})
@@ -349,32 +318,32 @@ func TestTimeThatCannotBeIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			for _, at := range []time.Time{{}, time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)} {
-				codeIs(t, perdure.Until(ctx, at), journal.CodeInvalid)
+				world.CodeIs(t, perdure.Until(ctx, at), journal.CodeInvalid)
 				_, err := perdure.TimerAt(ctx, "t", at).Await(ctx)
-				codeIs(t, err, journal.CodeInvalid)
+				world.CodeIs(t, err, journal.CodeInvalid)
 			}
 			_, err := perdure.Timer(ctx, "not a name", time.Hour).Await(ctx)
-			codeIs(t, err, journal.CodeInvalid)
+			world.CodeIs(t, err, journal.CodeInvalid)
 			_, err = perdure.Timer(ctx, "t", time.Hour, nil).Await(ctx)
-			codeIs(t, err, journal.CodeInvalid)
-			codeIs(t, perdure.Sleep(ctx, time.Hour, perdure.Key("")), journal.CodeInvalid)
+			world.CodeIs(t, err, journal.CodeInvalid)
+			world.CodeIs(t, perdure.Sleep(ctx, time.Hour, perdure.Key("")), journal.CodeInvalid)
 			return 7, nil
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		if _, out, err := result(w, wf, 0, perdure.ID("x")); out != 7 || err != nil {
+		w := world.New(t, wf)
+		defer w.End()
+		if _, out, err := world.Result(w, wf, 0, perdure.ID("x")); out != 7 || err != nil {
 			t.Error(out, err)
 		}
-		if n := len(w.history("x")); n != 2 {
+		if n := len(w.History("x")); n != 2 {
 			t.Errorf("%d entries: what was refused was recorded", n)
 		}
-		codeIs(t, perdure.Sleep(context.Background(), time.Hour), journal.CodeMisuse)
+		world.CodeIs(t, perdure.Sleep(context.Background(), time.Hour), journal.CodeMisuse)
 	})
 }
 
 // What a timer gives is the time for which it was set, in UTC, live as on replay.
 func TestTimerGivesItsTime(t *testing.T) {
-	eachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 		zone := time.FixedZone("far east", 9*3600)
 		at := time.Date(2000, 1, 1, 12, 0, 0, 5, zone)
 		var mu sync.Mutex
@@ -391,12 +360,12 @@ func TestTimerGivesItsTime(t *testing.T) {
 			}
 			return 0, perdure.Sleep(ctx, time.Hour)
 		})
-		w := worldWith(t, o, wf)
-		defer func() { w.end() }()
-		start(w, wf, 0, perdure.ID("x"))
+		w := world.With(t, o, wf)
+		defer func() { w.End() }()
+		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 		time.Sleep(3*time.Hour + time.Minute)
-		w.crash()
-		if _, err := outcomeOf(w, wf, "x"); err != nil {
+		w.Crash()
+		if _, err := world.OutcomeOf(w, wf, "x"); err != nil {
 			t.Error(err)
 		}
 		if len(seen) != 1 || !seen[at.UTC().String()] {
@@ -449,24 +418,24 @@ func TestTimerIsCancelledFromOutside(t *testing.T) {
 	} {
 		for _, down := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/down=%v", name, down), func(t *testing.T) {
-				eachLinger(t, func(t *testing.T, o perdure.Options) {
+				world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 					wf := perdure.Define("w", cancelling)
-					w := worldWith(t, o, wf)
-					defer func() { w.end() }()
-					start(w, wf, 0, perdure.ID("x"))
+					w := world.With(t, o, wf)
+					defer func() { w.End() }()
+					world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 					paths := []string{}
-					for _, wait := range w.describe("x").State.Waits {
+					for _, wait := range w.Describe("x").State.Waits {
 						paths = append(paths, wait.Path)
 					}
 					if want := []string{"order[k]/remind", "remind[late]", "limit"}; !slices.Equal(paths, want) {
 						t.Fatalf("open timers %v, want %v", paths, want)
 					}
 					time.Sleep(30 * time.Minute)
-					client := w.eng.Client
+					client := w.Engine.Client
 					if down {
-						w.kill()
+						w.Kill()
 						var err error
-						if client, err = perdure.NewClient(context.Background(), w.db); err != nil {
+						if client, err = perdure.NewClient(context.Background(), w.DB); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -477,19 +446,21 @@ func TestTimerIsCancelledFromOutside(t *testing.T) {
 						synctest.Wait()
 					}
 					if down {
-						w.begin()
+						w.Begin()
 					}
-					got, err := outcomeOf(w, wf, "x")
+					got, err := world.OutcomeOf(w, wf, "x")
 					if err != nil || got != c.want {
 						t.Errorf("got %q, want %q (%v)", got, c.want, err)
 					}
-					if d := w.describe("x"); len(d.Unread) > 0 {
+					if d := w.Describe("x"); len(d.Unread) > 0 {
 						t.Errorf("unread: %v", d.Unread)
 					}
-					w.history("x")
-					run := string(w.describe("x").Head.ID)
-					codeIs(t, w.eng.CancelTimer(context.Background(), run, "limit", ""), journal.CodeWrongState)
-					codeIs(t, w.eng.CancelTimer(context.Background(), "x", "limit", ""), journal.CodeNotFound)
+					w.History("x")
+					run := string(w.Describe("x").Head.ID)
+					world.CodeIs(t, w.Engine.CancelTimer(context.Background(), run, "limit", ""),
+						journal.CodeWrongState)
+					world.CodeIs(t, w.Engine.CancelTimer(context.Background(), "x", "limit", ""),
+						journal.CodeNotFound)
 				})
 			})
 		}
@@ -502,7 +473,7 @@ func TestTimerIsCancelledFromOutside(t *testing.T) {
 // spec: L-11
 func TestCancelAndFireAgree(t *testing.T) {
 	for early := -1; early <= 1; early++ {
-		eachLinger(t, func(t *testing.T, o perdure.Options) {
+		world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 			wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 				f := perdure.Timer(ctx, "t", time.Hour)
 				if err := perdure.Sleep(ctx, time.Hour-time.Duration(early)); err != nil {
@@ -515,14 +486,14 @@ func TestCancelAndFireAgree(t *testing.T) {
 				_, err = f.Await(ctx)
 				return fmt.Sprint(won, " ", errors.Is(err, &perdure.Error{Code: journal.CodeCancelled})), perdure.Sleep(ctx, time.Hour)
 			})
-			w := worldWith(t, o, wf)
-			defer func() { w.end() }()
-			start(w, wf, 0, perdure.ID("x"))
+			w := world.With(t, o, wf)
+			defer func() { w.End() }()
+			world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 			time.Sleep(90 * time.Minute)
-			w.crash()
-			got, err := outcomeOf(w, wf, "x")
+			w.Crash()
+			got, err := world.OutcomeOf(w, wf, "x")
 			var ends []journal.Kind
-			for _, e := range w.history("x") {
+			for _, e := range w.History("x") {
 				if e.Op.Name == "t" && (e.Kind == journal.TimerFired || e.Kind == journal.TimerCancelled) {
 					ends = append(ends, e.Kind)
 				}
@@ -540,7 +511,7 @@ func TestCancelAndFireAgree(t *testing.T) {
 
 // spec: B-7, R-12
 func TestOpenTimersAreListed(t *testing.T) {
-	eachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			f := perdure.Timer(ctx, "limit", 3*time.Hour)
 			if err := perdure.Sleep(ctx, time.Hour); err != nil {
@@ -549,13 +520,13 @@ func TestOpenTimersAreListed(t *testing.T) {
 			_, err := f.Await(ctx)
 			return 0, err
 		})
-		w := worldWith(t, o, wf)
-		defer func() { w.end() }()
-		start(w, wf, 0, perdure.ID("x"))
+		w := world.With(t, o, wf)
+		defer func() { w.End() }()
+		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 		began := time.Now()
 		check := func(want ...journal.Wait) {
 			t.Helper()
-			d := w.describe("x")
+			d := w.Describe("x")
 			if d.Head.Status != journal.Waiting || len(d.State.Waits) != len(want) {
 				t.Fatalf("%v, waits %+v", d.Head.Status, d.State.Waits)
 			}
@@ -570,12 +541,13 @@ func TestOpenTimersAreListed(t *testing.T) {
 		}
 		limit, sleep := journal.Wait{Path: "limit", Due: began.Add(3 * time.Hour)}, journal.Wait{Path: "sleep", Due: began.Add(time.Hour)}
 		check(limit, sleep)
-		w.crash()
+		w.Crash()
 		check(limit, sleep)
 		time.Sleep(2 * time.Hour)
 		check(limit)
 		time.Sleep(2 * time.Hour)
-		if d := w.describe("x"); len(d.State.Waits) > 0 || d.Why != "" || d.Head.Status != journal.Completed {
+		if d := w.Describe("x"); len(d.State.Waits) > 0 || d.Why != "" ||
+			d.Head.Status != journal.Completed {
 			t.Errorf("%v %q %v", d.Head.Status, d.Why, d.State.Waits)
 		}
 	})
@@ -586,9 +558,9 @@ func TestOpenTimersAreListed(t *testing.T) {
 //
 // spec: L-7
 func TestContextOfTheAuthorEndsASleep(t *testing.T) {
-	eachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 		var begun atomic.Int32
-		wf := timed("w", func(ctx context.Context) error {
+		wf := world.Timed("w", func(ctx context.Context) error {
 			begun.Add(1)
 			limited, cancel := context.WithTimeout(ctx, 10*time.Minute)
 			defer cancel()
@@ -598,23 +570,23 @@ func TestContextOfTheAuthorEndsASleep(t *testing.T) {
 			}
 			return perdure.Sleep(ctx, 20*time.Minute)
 		})
-		w := worldWith(t, o, wf)
-		defer func() { w.end() }()
-		start(w, wf, 0, perdure.ID("x"))
+		w := world.With(t, o, wf)
+		defer func() { w.End() }()
+		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 		time.Sleep(9 * time.Minute)
 		if n := begun.Load(); n != 1 {
 			t.Errorf("the code was begun %d times while the context lasted", n)
 		}
 		time.Sleep(6 * time.Minute)
-		w.crash()
-		got, err := outcomeOf(w, wf, "x")
-		if err != nil || got.took() != 30*time.Minute {
-			t.Errorf("%v %v", got.took(), err)
+		w.Crash()
+		got, err := world.OutcomeOf(w, wf, "x")
+		if err != nil || got.Took() != 30*time.Minute {
+			t.Errorf("%v %v", got.Took(), err)
 		}
 		if n := begun.Load(); n < 2 {
 			t.Error("it was never replayed")
 		}
-		w.history("x")
+		w.History("x")
 	})
 }
 
@@ -624,7 +596,7 @@ func TestContextOfTheAuthorEndsASleep(t *testing.T) {
 // spec: L-10, L-7
 func TestSleepEndsWithItsRun(t *testing.T) {
 	for _, pinned := range []bool{false, true} {
-		eachLinger(t, func(t *testing.T, o perdure.Options) {
+		world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 			var got atomic.Value
 			wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 				asked := ctx
@@ -639,18 +611,18 @@ func TestSleepEndsWithItsRun(t *testing.T) {
 				}
 				return 0, err
 			})
-			w := worldWith(t, o, wf)
-			defer func() { w.end() }()
-			start(w, wf, 0, perdure.ID("x"))
+			w := world.With(t, o, wf)
+			defer func() { w.End() }()
+			world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 			time.Sleep(30 * time.Minute)
-			if err := w.eng.Cancel(context.Background(), "x", "enough"); err != nil {
+			if err := w.Engine.Cancel(context.Background(), "x", "enough"); err != nil {
 				t.Fatal(err)
 			}
-			_, err := outcomeOf(w, wf, "x")
-			codeIs(t, err, journal.CodeCancelled)
-			n := len(w.history("x"))
+			_, err := world.OutcomeOf(w, wf, "x")
+			world.CodeIs(t, err, journal.CodeCancelled)
+			n := len(w.History("x"))
 			time.Sleep(2 * time.Hour)
-			if len(w.history("x")) != n {
+			if len(w.History("x")) != n {
 				t.Error("the run was written after its end")
 			}
 			if err, ok := got.Load().(error); pinned && (!ok || journal.CodeOf(err) != journal.CodeCancelled) {
@@ -667,7 +639,7 @@ func TestSleepEndsWithItsRun(t *testing.T) {
 func TestRunRestsUntilTheNextAttempt(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		for _, crash := range []bool{false, true} {
-			eachLinger(t, func(t *testing.T, o perdure.Options) {
+			world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 				var begun atomic.Int32
 				var mu sync.Mutex
 				var attempts []string
@@ -677,7 +649,7 @@ func TestRunRestsUntilTheNextAttempt(t *testing.T) {
 					defer mu.Unlock()
 					attempts = append(attempts, fmt.Sprint(n, last, time.Now().UTC().Format(" 15:04")))
 					if n < 3 {
-						return 0, errOdd
+						return 0, world.ErrOdd
 					}
 					return n, nil
 				}
@@ -689,24 +661,24 @@ func TestRunRestsUntilTheNextAttempt(t *testing.T) {
 					}
 					return perdure.Step(ctx, "s", body, policy)
 				})
-				w := worldWith(t, o, wf)
-				defer func() { w.end() }()
-				start(w, wf, 0, perdure.ID("x"))
+				w := world.With(t, o, wf)
+				defer func() { w.End() }()
+				world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 				time.Sleep(5 * time.Minute)
-				if d := w.describe("x"); d.Head.Status != journal.Waiting || d.Head.Owner != 0 || d.Why == "" {
+				if d := w.Describe("x"); d.Head.Status != journal.Waiting || d.Head.Owner != 0 || d.Why == "" {
 					t.Errorf("in the pause: %v, owner %d, why %q", d.Head.Status, d.Head.Owner, d.Why)
 				}
 				if crash {
-					w.crash()
+					w.Crash()
 				}
-				out, err := outcomeOf(w, wf, "x")
+				out, err := world.OutcomeOf(w, wf, "x")
 				if err != nil || out != 3 || begun.Load() < 3 {
 					t.Errorf("%d %v, begun %d times", out, err, begun.Load())
 				}
 				if want := []string{"1 false 00:00", "2 false 00:10", "3 true 00:40"}; !slices.Equal(attempts, want) {
 					t.Errorf("attempts %v", attempts)
 				}
-				w.history("x")
+				w.History("x")
 			})
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A poison kills the engine that executes it, by asking the test to.
@@ -33,11 +35,11 @@ func (p *poison) workflow(name string) *perdure.Workflow[int, int] {
 }
 
 // reign lets engines die until none has for a while, and gives how many have.
-func (p *poison) reign(w *world) (deaths int) {
+func (p *poison) reign(w *world.World) (deaths int) {
 	for deaths = 0; deaths < 200; deaths++ {
 		select {
 		case <-p.kill:
-			w.crash()
+			w.Crash()
 		case <-time.After(10 * time.Minute):
 			return deaths
 		}
@@ -54,16 +56,18 @@ func TestARunThatKillsItsEnginesTakesNobodyAlong(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := &poison{make(chan string)}
 			innocent := perdure.Define("innocent", func(ctx context.Context, _ int) (int, error) {
-				return perdure.Step(ctx, "s", work("s", 30*time.Second, nil))
+				return perdure.Step(ctx, "s", world.Work("s", 30*time.Second, nil))
 			})
-			w := newWorld(t, innocent, p.workflow("poison"))
+			w := world.New(t, innocent, p.workflow("poison"))
 			for i := range 5 {
-				if _, err := innocent.Start(t.Context(), w.eng, 0, perdure.ID(fmt.Sprint("innocent-", i))); err != nil {
+				if _, err := innocent.Start(t.Context(), w.Engine, 0,
+					perdure.ID(fmt.Sprint("innocent-", i))); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for i := range poisons {
-				if _, err := w.eng.Start(t.Context(), "poison", []byte("0"), perdure.ID(fmt.Sprint("poison-", i))); err != nil {
+				if _, err := w.Engine.Start(t.Context(), "poison", []byte("0"),
+					perdure.ID(fmt.Sprint("poison-", i))); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -71,16 +75,16 @@ func TestARunThatKillsItsEnginesTakesNobodyAlong(t *testing.T) {
 				t.Errorf("%d engines died of %d runs", deaths, poisons)
 			}
 			for i := range 5 {
-				if s := w.describe(fmt.Sprint("innocent-", i)).Head.Status; s != journal.Completed {
+				if s := w.Describe(fmt.Sprint("innocent-", i)).Head.Status; s != journal.Completed {
 					t.Errorf("innocent run %d is %v", i, s)
 				}
 			}
 			for i := range poisons {
-				if s := w.describe(fmt.Sprint("poison-", i)).Head.Status; s != journal.Suspended {
+				if s := w.Describe(fmt.Sprint("poison-", i)).Head.Status; s != journal.Suspended {
 					t.Errorf("poison run %d is %v", i, s)
 				}
 			}
-			w.end()
+			w.End()
 		})
 	}
 }
@@ -92,25 +96,25 @@ func TestKillsFromOutsideParkNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const runs = 20
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			return perdure.Step(ctx, "s", work("s", 400*time.Millisecond, nil))
+			return perdure.Step(ctx, "s", world.Work("s", 400*time.Millisecond, nil))
 		})
-		w := newWorld(t, wf)
+		w := world.New(t, wf)
 		for i := range runs {
-			if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID(fmt.Sprint(i))); err != nil {
+			if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID(fmt.Sprint(i))); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for range 60 {
 			time.Sleep(300 * time.Millisecond)
-			w.crash()
+			w.Crash()
 		}
 		time.Sleep(time.Minute)
 		for i := range runs {
-			if s := w.describe(fmt.Sprint(i)).Head.Status; s != journal.Completed {
+			if s := w.Describe(fmt.Sprint(i)).Head.Status; s != journal.Completed {
 				t.Errorf("run %d is %v", i, s)
 			}
 		}
-		w.end()
+		w.End()
 	})
 }
 
@@ -131,42 +135,42 @@ func TestASuspectIsAcquittedWhenItWaitsOrItsEngineStops(t *testing.T) {
 				return 1, ctx.Err()
 			})
 		})
-		w := newWorld(t, wf)
-		if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x")); err != nil {
+		w := world.New(t, wf)
+		if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		for range 30 { // it waits
 			synctest.Wait()
-			w.crash()
+			w.Crash()
 		}
-		if _, err := w.eng.Send(t.Context(), "x", "go", []byte("1")); err != nil {
+		if _, err := w.Engine.Send(t.Context(), "x", "go", []byte("1")); err != nil {
 			t.Fatal(err)
 		}
 		for range 10 {
 			time.Sleep(time.Second)
-			w.crash()
+			w.Crash()
 		}
 		for range 30 { // it is in its step
 			time.Sleep(time.Second)
-			w.end()
-			w.begin()
+			w.End()
+			w.Begin()
 		}
 		time.Sleep(time.Second)
-		if s := w.describe("x").Head.Status; s != journal.Running {
+		if s := w.Describe("x").Head.Status; s != journal.Running {
 			t.Errorf("the run is %v", s)
 		}
 		quick.Store(true)
-		w.crash()
+		w.Crash()
 		time.Sleep(time.Minute)
-		if s := w.describe("x").Head.Status; s != journal.Completed {
+		if s := w.Describe("x").Head.Status; s != journal.Completed {
 			t.Errorf("the run is %v", s)
 		}
-		w.end()
+		w.End()
 	})
 }
 
 // commands are the ways in which a run is resumed or cancelled, of an engine and from outside.
-func commands(w *world) map[string]func(id, what string) error {
+func commands(w *world.World) map[string]func(id, what string) error {
 	from := func(c interface {
 		Resume(context.Context, string) error
 		Cancel(context.Context, string, string) error
@@ -178,11 +182,11 @@ func commands(w *world) map[string]func(id, what string) error {
 			return c.Cancel(context.Background(), id, "enough")
 		}
 	}
-	c, err := perdure.NewClient(context.Background(), w.db)
+	c, err := perdure.NewClient(context.Background(), w.DB)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	return map[string]func(id, what string) error{"engine": from(w.eng), "client": from(c)}
+	return map[string]func(id, what string) error{"engine": from(w.Engine), "client": from(c)}
 }
 
 // A run that is parked, whatever for, does what operators ask, and its journal does not grow
@@ -212,7 +216,7 @@ func parkedThen(t *testing.T, cause, by, what string) {
 		if cause == "code" && bad && other {
 			name = "t"
 		}
-		if err := plain(ctx, name); err != nil {
+		if err := world.PlainStep(ctx, name); err != nil {
 			return 0, err
 		}
 		return perdure.Step(ctx, "kills", func(ctx context.Context) (int, error) {
@@ -226,7 +230,9 @@ func parkedThen(t *testing.T, cause, by, what string) {
 			return 1, ctx.Err()
 		})
 	})
-	h := &hook{claim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+	h := &world.Hook{OnClaim: func(
+		c store.Claim, do func() (store.Claimed, error),
+	) (store.Claimed, error) {
 		claimed, err := do()
 		for i := range claimed.Runs {
 			if r := &claimed.Runs[i]; cause == "journal" && bad && len(r.Entries) > 1 {
@@ -236,21 +242,21 @@ func parkedThen(t *testing.T, cause, by, what string) {
 		}
 		return claimed, err
 	}}
-	w := hooked(t, h, perdure.Options{}, wf)
-	if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x")); err != nil {
+	w := world.Hooked(t, h, perdure.Options{}, wf)
+	if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
 		t.Fatal(err)
 	}
 	for range 100 {
 		select {
 		case <-p.kill:
 			other = true
-			w.crash()
+			w.Crash()
 			continue
 		case <-time.After(time.Hour):
 		}
 		break
 	}
-	if s := w.describe("x").Head.Status; s != journal.Suspended {
+	if s := w.Describe("x").Head.Status; s != journal.Suspended {
 		t.Fatalf("the run is %v", s)
 	}
 	before := entriesOf(w, "x")
@@ -268,7 +274,7 @@ func parkedThen(t *testing.T, cause, by, what string) {
 			want = journal.Suspended
 		}
 	}
-	if s, n := w.describe("x").Head.Status, entriesOf(w, "x"); s != want || n > before+10 {
+	if s, n := w.Describe("x").Head.Status, entriesOf(w, "x"); s != want || n > before+10 {
 		t.Errorf("the run is %v with %d entries, which were %d; want %v", s, n, before, want)
 	}
 	if cause == "code" && what == "cancel" {
@@ -277,18 +283,18 @@ func parkedThen(t *testing.T, cause, by, what string) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		if s := w.describe("x").Head.Status; s != journal.Cancelled {
+		if s := w.Describe("x").Head.Status; s != journal.Cancelled {
 			t.Errorf("with its code mended the run is %v", s)
 		}
 	}
-	w.end()
+	w.End()
 }
 
-func entriesOf(w *world, id string) int {
-	w.t.Helper()
-	entries, err := w.eng.History(context.Background(), id, 0, 0)
+func entriesOf(w *world.World, id string) int {
+	w.T.Helper()
+	entries, err := w.Engine.History(context.Background(), id, 0, 0)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return len(entries)
 }
@@ -300,12 +306,14 @@ func entriesOf(w *world, id string) int {
 func TestARunWithARottenJournalIsParkedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			if err := plain(ctx, "s"); err != nil {
+			if err := world.PlainStep(ctx, "s"); err != nil {
 				return 0, err
 			}
 			return 0, perdure.Sleep(ctx, time.Minute)
 		}, perdure.Timeout(24*time.Hour))
-		h := &hook{claim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+		h := &world.Hook{OnClaim: func(
+			c store.Claim, do func() (store.Claimed, error),
+		) (store.Claimed, error) {
 			claimed, err := do()
 			for i := range claimed.Runs {
 				claimed.Runs[i].Err = &journal.CorruptError{Run: claimed.Runs[i].Head.Number, Seq: 2, Reason: "rotten"}
@@ -313,9 +321,9 @@ func TestARunWithARottenJournalIsParkedAgain(t *testing.T) {
 			}
 			return claimed, err
 		}}
-		w := hooked(t, h, perdure.Options{}, wf)
-		defer w.end()
-		if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x")); err != nil {
+		w := world.Hooked(t, h, perdure.Options{}, wf)
+		defer w.End()
+		if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		for _, by := range []string{"client", "engine"} {
@@ -325,12 +333,13 @@ func TestARunWithARottenJournalIsParkedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Hour)
-			if s, n := w.describe("x").Head.Status, entriesOf(w, "x"); s != journal.Suspended || n > before+3 {
+			if s, n := w.Describe("x").Head.Status, entriesOf(w, "x"); s != journal.Suspended ||
+				n > before+3 {
 				t.Errorf("%s: the run is %v with %d entries, which were %d", by, s, n, before)
 			}
 		}
 		time.Sleep(48 * time.Hour)
-		if s := w.describe("x").Head.Status; s != journal.TimedOut {
+		if s := w.Describe("x").Head.Status; s != journal.TimedOut {
 			t.Errorf("after its timeout the run is %v", s)
 		}
 	})
@@ -342,22 +351,22 @@ func TestARunWithARottenJournalIsParkedAgain(t *testing.T) {
 func TestATimerOfASuspectIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
-			perdure.Async(ctx, "long", work("s", 20*time.Hour, nil))
+			perdure.Async(ctx, "long", world.Work("s", 20*time.Hour, nil))
 			_, err := perdure.Timer(ctx, "limit", 30*time.Hour).Await(ctx)
 			return string(journal.CodeOf(err)), nil
 		})
-		w := newWorld(t, wf)
-		defer func() { w.end() }()
-		if _, err := wf.Start(t.Context(), w.eng, 0, perdure.ID("x")); err != nil {
+		w := world.New(t, wf)
+		defer func() { w.End() }()
+		if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
 		for range 7 { // it is a suspect after five
-			w.crash()
+			w.Crash()
 			time.Sleep(time.Second)
 		}
-		w.kill()
-		client, err := perdure.NewClient(t.Context(), w.db)
+		w.Kill()
+		client, err := perdure.NewClient(t.Context(), w.DB)
 		if err == nil {
 			err = client.CancelTimer(t.Context(), "x", "limit", "early")
 		}
@@ -365,8 +374,8 @@ func TestATimerOfASuspectIsCancelled(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		w.begin()
-		out, err := outcomeOf(w, wf, "x")
+		w.Begin()
+		out, err := world.OutcomeOf(w, wf, "x")
 		if out != string(perdure.CodeCancelled) || err != nil || time.Since(began) > 15*time.Minute {
 			t.Errorf("it gives %q, %v after %v", out, err, time.Since(began))
 		}

@@ -14,6 +14,8 @@ import (
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // takes takes n messages, one after the other, and continues as new after each
@@ -39,15 +41,15 @@ var chain = perdure.Define("chain", func(ctx context.Context, got []int) ([]int,
 	return got, perdure.ContinueAsNew(ctx, append(got, v))
 })
 
-func unroutedNow(w *world) []string {
-	w.t.Helper()
-	all, err := w.eng.Unrouted(context.Background(), 0, 0)
+func unroutedNow(w *world.World) []string {
+	w.T.Helper()
+	all, err := w.Engine.Unrouted(context.Background(), 0, 0)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	info, err := w.db.Info(context.Background())
+	info, err := w.DB.Info(context.Background())
 	if err != nil || info.Unrouted != int64(len(all)) {
-		w.t.Errorf("%d are counted, %v, listed %d", info.Unrouted, err, len(all))
+		w.T.Errorf("%d are counted, %v, listed %d", info.Unrouted, err, len(all))
 	}
 	out := []string{}
 	for _, m := range all {
@@ -65,7 +67,7 @@ func same(t *testing.T, what string, got, want any) {
 
 // spec
 func TestSignalWithoutARunIsKeptForOne(t *testing.T) {
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		bg := context.Background()
 		for i := range 3 {
 			d := send(w, paid, "x", i, perdure.SendKey(fmt.Sprint("k", i)))
@@ -77,26 +79,26 @@ func TestSignalWithoutARunIsKeptForOne(t *testing.T) {
 			t.Errorf("the same key: %+v", d)
 		}
 		send(w, paid, "y", 5, perdure.SendKey("k1"))
-		w.crash()
-		all, err := w.eng.Unrouted(bg, 0, 0)
+		w.Crash()
+		all, err := w.Engine.Unrouted(bg, 0, 0)
 		if err != nil || len(all) != 4 || all[3].To != "y" || all[3].ID == "" || all[3].Until.Sub(all[3].Sent) != 7*24*time.Hour {
 			t.Errorf("%+v, %v", all, err)
 		}
-		page, err := w.eng.Unrouted(bg, all[1].Number, 2)
+		page, err := w.Engine.Unrouted(bg, all[1].Number, 2)
 		if err != nil || len(page) != 2 || page[0].Number != all[1].Number {
 			t.Errorf("a page: %+v, %v", page, err)
 		}
 		same(t, "kept", unroutedNow(w), "[x:paid=0 x:paid=1 x:paid=2 y:paid=5]")
 
-		begin(w, takes, 3, perdure.ID("x")) // another workflow ID's are not its own
+		world.Start(w, takes, 3, perdure.ID("x")) // another workflow ID's are not its own
 		gives(w, takes, "x", []int{0, 1, 2})
 		same(t, "kept", unroutedNow(w), "[y:paid=5]")
 		if d := send(w, paid, "x", 9, perdure.SendKey("k2")); !d.Duplicate {
 			t.Errorf("the same key after the run has ended: %+v", d)
 		}
 
-		other := begin(w, takes, 1, perdure.ID("z"))
-		d, err := w.eng.Deliver(bg, all[3].Number, string(other.RunID()))
+		other := world.Start(w, takes, 1, perdure.ID("z"))
+		d, err := w.Engine.Deliver(bg, all[3].Number, string(other.RunID()))
 		if err != nil || d.Run != other.RunID() || d.Unrouted {
 			t.Errorf("deliver: %+v, %v", d, err)
 		}
@@ -107,7 +109,7 @@ func TestSignalWithoutARunIsKeptForOne(t *testing.T) {
 		}
 		same(t, "kept", unroutedNow(w), "[]")
 		for number, id := range map[int64]string{all[3].Number: "z", 77: "x", 1: "nobody"} {
-			if _, err := w.eng.Deliver(bg, number, id); err == nil {
+			if _, err := w.Engine.Deliver(bg, number, id); err == nil {
 				t.Errorf("message %d is delivered to %s", number, id)
 			}
 		}
@@ -117,14 +119,14 @@ func TestSignalWithoutARunIsKeptForOne(t *testing.T) {
 // spec: R-20
 func TestUnroutedSignalsExpire(t *testing.T) {
 	for keep, days := range map[time.Duration]int{0: 7, 48 * time.Hour: 2} {
-		inBothModesWith(t, perdure.Options{KeepUnrouted: keep}, func(t *testing.T, w *world) {
+		world.InBothModesWith(t, perdure.Options{KeepUnrouted: keep}, func(t *testing.T, w *world.World) {
 			send(w, paid, "x", 1)
 			time.Sleep(time.Duration(days)*24*time.Hour - time.Second)
 			same(t, "kept", unroutedNow(w), "[x:paid=1]")
 			send(w, paid, "y", 2)
 			time.Sleep(time.Second)
-			begin(w, takes, 1, perdure.ID("x"))
-			begin(w, takes, 1, perdure.ID("y"))
+			world.Start(w, takes, 1, perdure.ID("x"))
+			world.Start(w, takes, 1, perdure.ID("y"))
 			gives(w, takes, "y", []int{2})
 			synctest.Wait()
 			statusIs(w, "x", journal.Waiting)
@@ -132,8 +134,9 @@ func TestUnroutedSignalsExpire(t *testing.T) {
 			same(t, "kept", unroutedNow(w), "[]")
 		}, takes)
 	}
-	inBothModesWith(t, perdure.Options{KeepUnrouted: -1}, func(t *testing.T, w *world) {
-		if d, err := paid.Send(context.Background(), w.eng, "x", 1); err != nil || !d.NotDelivered || d.Run != "" {
+	world.InBothModesWith(t, perdure.Options{KeepUnrouted: -1}, func(t *testing.T, w *world.World) {
+		if d, err := paid.Send(context.Background(), w.Engine, "x", 1); err != nil || !d.NotDelivered ||
+			d.Run != "" {
 			t.Errorf("%+v, %v", d, err)
 		}
 		same(t, "kept", unroutedNow(w), "[]")
@@ -142,7 +145,7 @@ func TestUnroutedSignalsExpire(t *testing.T) {
 
 // spec: R-17
 func TestKeyReachesARunAndItsChainOnce(t *testing.T) {
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		key := perdure.SendKey("k")
 		again := func(when, id string) {
 			t.Helper()
@@ -150,14 +153,14 @@ func TestKeyReachesARunAndItsChainOnce(t *testing.T) {
 				t.Errorf("%s: %+v", when, d)
 			}
 		}
-		a, b := begin(w, takes, 2, perdure.ID("a")), begin(w, takes, 1, perdure.ID("b"))
+		a, b := world.Start(w, takes, 2, perdure.ID("a")), world.Start(w, takes, 1, perdure.ID("b"))
 		if d := send(w, paid, "a", 1, key); d.Duplicate || d.Run != a.RunID() {
 			t.Errorf("%+v", d)
 		}
 		again("at once", "a")
 		synctest.Wait()
 		again("after it was taken", string(a.RunID()))
-		w.crash()
+		w.Crash()
 		again("after a crash", "a")
 		if d := send(w, paid, string(b.RunID()), 2, key); d.Duplicate {
 			t.Errorf("to another run: %+v", d)
@@ -167,11 +170,12 @@ func TestKeyReachesARunAndItsChainOnce(t *testing.T) {
 		gives(w, takes, "a", []int{1, 3})
 		again("after the end", string(a.RunID()))
 		again("after the end, by workflow ID", "a")
-		if d, err := paid.Send(context.Background(), w.eng, string(a.RunID()), 9); err != nil || !d.NotDelivered || d.Run != a.RunID() {
+		if d, err := paid.Send(context.Background(), w.Engine, string(a.RunID()), 9); err != nil ||
+			!d.NotDelivered || d.Run != a.RunID() {
 			t.Errorf("%+v, %v", d, err)
 		}
 
-		first := begin(w, chain, nil, perdure.ID("c"))
+		first := world.Start(w, chain, nil, perdure.ID("c"))
 		for i := range 3 {
 			send(w, paid, "c", i, perdure.SendKey(fmt.Sprint("k", i)))
 			time.Sleep(time.Duration(i) * time.Second)
@@ -182,7 +186,7 @@ func TestKeyReachesARunAndItsChainOnce(t *testing.T) {
 					}
 				}
 			}
-			w.crash()
+			w.Crash()
 		}
 		send(w, paid, string(first.RunID()), -1)
 		gives(w, chain, string(first.RunID()), []int{0, 1, 2})
@@ -191,35 +195,38 @@ func TestKeyReachesARunAndItsChainOnce(t *testing.T) {
 
 // spec
 func TestSendersAreToldWhatCannotBe(t *testing.T) {
-	inBothModesWith(t, perdure.Options{MaxPayload: 100}, func(t *testing.T, w *world) {
+	world.InBothModesWith(t, perdure.Options{MaxPayload: 100}, func(t *testing.T, w *world.World) {
 		bg := context.Background()
-		run := begin(w, takes, 1, perdure.ID("x"))
+		run := world.Start(w, takes, 1, perdure.ID("x"))
 		cases := map[journal.Code][]func() error{
 			journal.CodeInvalid: {
-				func() error { _, err := paid.Send(bg, w.eng, "", 1); return err },
-				func() error { _, err := paid.Send(bg, w.eng, "a b", 1); return err },
-				func() error { _, err := paid.Send(bg, w.eng, "x", 1, nil); return err },
-				func() error { _, err := paid.Send(bg, w.eng, "x", 1, perdure.SendKey("")); return err },
-				func() error { _, err := w.eng.Send(bg, "x", "perdure:child", nil); return err },
-				func() error { _, err := w.eng.Send(bg, "x", "", nil); return err },
-				func() error { _, err := w.eng.Send(bg, "x", "paid", nil, nil); return err },
-				func() error { _, err := w.eng.Deliver(bg, 1, "a b"); return err },
-				func() error { return w.eng.Decide(bg, "x", "", perdure.Decision{}) },
+				func() error { _, err := paid.Send(bg, w.Engine, "", 1); return err },
+				func() error { _, err := paid.Send(bg, w.Engine, "a b", 1); return err },
+				func() error { _, err := paid.Send(bg, w.Engine, "x", 1, nil); return err },
+				func() error { _, err := paid.Send(bg, w.Engine, "x", 1, perdure.SendKey("")); return err },
+				func() error { _, err := w.Engine.Send(bg, "x", "perdure:child", nil); return err },
+				func() error { _, err := w.Engine.Send(bg, "x", "", nil); return err },
+				func() error { _, err := w.Engine.Send(bg, "x", "paid", nil, nil); return err },
+				func() error { _, err := w.Engine.Deliver(bg, 1, "a b"); return err },
+				func() error { return w.Engine.Decide(bg, "x", "", perdure.Decision{}) },
 				func() error {
-					_, err := perdure.SendWithStart(bg, w.eng, paid, 1, takes, 1)
+					_, err := perdure.SendWithStart(bg, w.Engine, paid, 1, takes, 1)
 					return err
 				},
 			},
 			journal.CodeTooLarge: {
-				func() error { _, err := w.eng.Send(bg, "x", "paid", make([]byte, 101)); return err },
+				func() error { _, err := w.Engine.Send(bg, "x", "paid", make([]byte, 101)); return err },
 			},
 			journal.CodeEncode: {
-				func() error { _, err := perdure.NewSignal[any]("s").Send(bg, w.eng, "x", func() {}); return err },
+				func() error {
+					_, err := perdure.NewSignal[any]("s").Send(bg, w.Engine, "x", func() {})
+					return err
+				},
 			},
 			journal.CodeNotFound: {
-				func() error { return w.eng.Decide(bg, "nobody", "p", perdure.Decision{}) },
-				func() error { return w.eng.Decide(bg, "x", "p", perdure.Decision{}) },
-				func() error { _, err := w.eng.Deliver(bg, 1, "nobody"); return err },
+				func() error { return w.Engine.Decide(bg, "nobody", "p", perdure.Decision{}) },
+				func() error { return w.Engine.Decide(bg, "x", "p", perdure.Decision{}) },
+				func() error { _, err := w.Engine.Deliver(bg, 1, "nobody"); return err },
 			},
 		}
 		for code, calls := range cases {
@@ -229,7 +236,8 @@ func TestSendersAreToldWhatCannotBe(t *testing.T) {
 				}
 			}
 		}
-		if d, err := w.eng.Send(bg, "x", "paid", append(bytes.Repeat([]byte(" "), 99), '7')); err != nil || d.Run != run.RunID() {
+		if d, err := w.Engine.Send(bg, "x", "paid",
+			append(bytes.Repeat([]byte(" "), 99), '7')); err != nil || d.Run != run.RunID() {
 			t.Errorf("at the limit: %+v, %v", d, err)
 		}
 		gives(w, takes, "x", []int{7})
@@ -239,35 +247,35 @@ func TestSendersAreToldWhatCannotBe(t *testing.T) {
 
 // spec: R-11
 func TestSignalsOfTheEnginesNameCancel(t *testing.T) {
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		bg := context.Background()
 		for _, name := range []string{"Cancel", "CancelWorkflow"} {
 			for _, state := range []string{"waits", "suspended", "crashed"} {
 				id := name + state
-				run := begin(w, takes, 1, perdure.ID(id))
+				run := world.Start(w, takes, 1, perdure.ID(id))
 				synctest.Wait()
 				switch state {
 				case "suspended":
-					if err := w.eng.Suspend(bg, id, "later"); err != nil {
+					if err := w.Engine.Suspend(bg, id, "later"); err != nil {
 						t.Fatal(err)
 					}
 				case "crashed":
-					w.crash()
+					w.Crash()
 				}
-				d, err := w.eng.Send(bg, id, name, []byte("{}"), perdure.SendKey("k"))
+				d, err := w.Engine.Send(bg, id, name, []byte("{}"), perdure.SendKey("k"))
 				if err != nil || d.Run != run.RunID() {
 					t.Errorf("%+v, %v", d, err)
 				}
 				time.Sleep(time.Minute)
 				statusIs(w, id, journal.Cancelled)
-				d, err = w.eng.Send(bg, string(run.RunID()), name, nil, perdure.SendKey("k"))
+				d, err = w.Engine.Send(bg, string(run.RunID()), name, nil, perdure.SendKey("k"))
 				if err != nil || !d.Duplicate {
 					t.Errorf("again with the key: %+v, %v", d, err)
 				}
-				if d, err = w.eng.Send(bg, string(run.RunID()), name, nil); err != nil || !d.NotDelivered {
+				if d, err = w.Engine.Send(bg, string(run.RunID()), name, nil); err != nil || !d.NotDelivered {
 					t.Errorf("once it is cancelled: %+v, %v", d, err)
 				}
-				same(t, "not taken", w.unread(id), "[]")
+				same(t, "not taken", w.Unread(id), "[]")
 			}
 		}
 	}, takes)
@@ -300,39 +308,40 @@ func TestLargePayloadsOfMessagesComeWhole(t *testing.T) {
 		d, err := perdure.Park(ctx, "p", "why")
 		return []string{chosen, first, string(d.Data)}, err
 	})
-	inBothModesWith(t, perdure.Options{SpillOver: 100}, func(t *testing.T, w *world) {
+	world.InBothModesWith(t, perdure.Options{SpillOver: 100}, func(t *testing.T, w *world.World) {
 		for _, crash := range []bool{false, true} {
 			id := fmt.Sprint(crash)
 			next := func() {
 				synctest.Wait()
 				if crash {
-					w.crash()
+					w.Crash()
 				}
 			}
 			send(w, text, id, large(0))
 			next()
-			begin(w, wf, 0, perdure.ID(id))
+			world.Start(w, wf, 0, perdure.ID(id))
 			for i := range 3 {
 				next()
 				send(w, text, id, large(i+1))
 			}
 			next()
-			if err := w.eng.Decide(context.Background(), id, "p", perdure.Decision{Data: []byte(large(9))}); err != nil {
+			if err := w.Engine.Decide(context.Background(), id, "p",
+				perdure.Decision{Data: []byte(large(9))}); err != nil {
 				t.Fatal(err)
 			}
 			gives(w, wf, id, []string{large(3), large(0), large(9)})
-			same(t, "not taken", w.unread(id), fmt.Sprintf("[text=%q text=%q]", large(1), large(2)))
+			same(t, "not taken", w.Unread(id), fmt.Sprintf("[text=%q text=%q]", large(1), large(2)))
 		}
 	}, wf)
 }
 
 // spec: R-22
 func TestSendWithStartReachesTheOpenRunOrANewOne(t *testing.T) {
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		bg := context.Background()
 		sendWith := func(id string, v int, opts ...perdure.StartOption) perdure.Delivery {
 			t.Helper()
-			d, err := perdure.SendWithStart(bg, w.eng, paid, v, takes, 3, append(opts, perdure.ID(id))...)
+			d, err := perdure.SendWithStart(bg, w.Engine, paid, v, takes, 3, append(opts, perdure.ID(id))...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -347,7 +356,7 @@ func TestSendWithStartReachesTheOpenRunOrANewOne(t *testing.T) {
 			t.Errorf("the same key: %+v", d)
 		}
 		time.Sleep(time.Minute)
-		w.crash()
+		w.Crash()
 		if d := sendWith("x", 2); d.New || d.Run != first.Run {
 			t.Errorf("to the open run: %+v", d)
 		}
@@ -356,23 +365,23 @@ func TestSendWithStartReachesTheOpenRunOrANewOne(t *testing.T) {
 		if !second.New || second.Run == first.Run || second.Duplicate {
 			t.Errorf("after the end: %+v", second)
 		}
-		if err := w.eng.Suspend(bg, "x", "later"); err != nil {
+		if err := w.Engine.Suspend(bg, "x", "later"); err != nil {
 			t.Fatal(err)
 		}
 		if d := sendWith("x", 4); d.New || d.Run != second.Run {
 			t.Errorf("to a suspended run: %+v", d)
 		}
-		if err := w.eng.Resume(bg, "x"); err != nil {
+		if err := w.Engine.Resume(bg, "x"); err != nil {
 			t.Fatal(err)
 		}
 		sendWith("x", 5)
 		gives(w, takes, "x", []int{3, 4, 5})
 
-		begin(w, chain, nil, perdure.ID("held"))
-		_, err := perdure.SendWithStart(bg, w.eng, paid, 1, takes, 3, perdure.ID("held"))
-		codeIs(t, err, journal.CodeConflict)
+		world.Start(w, chain, nil, perdure.ID("held"))
+		_, err := perdure.SendWithStart(bg, w.Engine, paid, 1, takes, 3, perdure.ID("held"))
+		world.CodeIs(t, err, journal.CodeConflict)
 		time.Sleep(time.Second)
-		same(t, "not taken", w.unread("held"), "[]")
+		same(t, "not taken", w.Unread("held"), "[]")
 		statusIs(w, "held", journal.Waiting)
 	}, takes, chain)
 }
@@ -386,17 +395,18 @@ func TestSendWithStartIsAtomicWhateverFails(t *testing.T) {
 			reached := false
 			synctest.Test(t, func(t *testing.T) {
 				var faulty *storetest.Faulty
-				w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{takes}}
-				w.opts.Build, w.opts.Linger = "test", -1
-				w.wrap = func(s store.Store) store.Store {
+				w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{takes}}
+				w.Options.Build, w.Options.Linger = "test", -1
+				w.Wrap = func(s store.Store) store.Store {
 					faulty = storetest.NewFaulty(s, storetest.Plan{Call: call, Fault: fault})
 					return faulty
 				}
-				w.begin()
+				w.Begin()
 				first := faulty
 				acked := 0
 				for i := range 3 {
-					_, err := perdure.SendWithStart(context.Background(), w.eng, paid, i, takes, 4, perdure.ID("x"), perdure.SendKey(fmt.Sprint("k", i)))
+					_, err := perdure.SendWithStart(context.Background(), w.Engine, paid, i, takes, 4,
+						perdure.ID("x"), perdure.SendKey(fmt.Sprint("k", i)))
 					if err != nil {
 						break
 					}
@@ -404,26 +414,27 @@ func TestSendWithStartIsAtomicWhateverFails(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				reached = len(first.Injected()) > 0
-				w.wrap = nil
-				if w.stopped() {
-					w.db = w.db.Reopen()
-					<-w.done
-					w.begin()
+				w.Wrap = nil
+				if w.Stopped() {
+					w.DB = w.DB.Reopen()
+					<-w.Done
+					w.Begin()
 				} else {
-					w.crash()
+					w.Crash()
 				}
-				defer func() { w.end() }()
+				defer func() { w.End() }()
 				if acked > 0 {
 					if d := send(w, paid, "x", 9, perdure.SendKey("k0")); !d.Duplicate {
 						t.Errorf("call %d, fault %d: an acknowledged signal is lost: %+v", call, fault, d)
 					}
 				}
 				for i := range 3 { // the sender tries again
-					if _, err := perdure.SendWithStart(context.Background(), w.eng, paid, i, takes, 4, perdure.ID("x"), perdure.SendKey(fmt.Sprint("k", i))); err != nil {
+					if _, err := perdure.SendWithStart(context.Background(), w.Engine, paid, i, takes, 4,
+						perdure.ID("x"), perdure.SendKey(fmt.Sprint("k", i))); err != nil {
 						t.Error(err)
 					}
 				}
-				heads, _, err := w.eng.Find(context.Background(), perdure.Query{})
+				heads, _, err := w.Engine.Find(context.Background(), perdure.Query{})
 				if err != nil || len(heads) != 1 {
 					t.Errorf("call %d, fault %d: %d runs, %v", call, fault, len(heads), err)
 				}
@@ -444,11 +455,11 @@ func TestSendWithStartIsAtomicWhateverFails(t *testing.T) {
 //
 // spec: F-22
 func TestASignalIsDeliveredUnroutedOrNotDelivered(t *testing.T) {
-	inBothModes(t, func(t *testing.T, w *world) {
-		run := begin(w, takes, 1, perdure.ID("x"))
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		run := world.Start(w, takes, 1, perdure.ID("x"))
 		gone := perdure.Delivery{NotDelivered: true}
 		over := perdure.Delivery{Run: run.RunID(), NotDelivered: true, Status: journal.Completed}
-		c, err := perdure.NewClient(t.Context(), w.db)
+		c, err := perdure.NewClient(t.Context(), w.DB)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -456,7 +467,7 @@ func TestASignalIsDeliveredUnroutedOrNotDelivered(t *testing.T) {
 			t.Helper()
 			typed, err := paid.Send(t.Context(), c, id, 1)
 			if name != "paid" {
-				typed, err = w.eng.Send(t.Context(), id, name, []byte("1"))
+				typed, err = w.Engine.Send(t.Context(), id, name, []byte("1"))
 			}
 			bare, other := c.Send(t.Context(), id, name, []byte("1"))
 			typed.Number, bare.Number = 0, 0

@@ -14,6 +14,8 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // spec: B-3
@@ -25,9 +27,9 @@ func TestValuesThatCannotBeKept(t *testing.T) {
 			return err
 		}
 		wf := perdure.Define("w", func(ctx context.Context, in struct{ N int }) (any, error) {
-			codeIs(t, keep(ctx, "chan", make(chan int)), journal.CodeEncode)
-			codeIs(t, keep(ctx, "utf8", "a\xffb"), journal.CodeEncode)
-			codeIs(t, keep(ctx, "large", strings.Repeat("x", 999)), journal.CodeTooLarge)
+			world.CodeIs(t, keep(ctx, "chan", make(chan int)), journal.CodeEncode)
+			world.CodeIs(t, keep(ctx, "utf8", "a\xffb"), journal.CodeEncode)
+			world.CodeIs(t, keep(ctx, "large", strings.Repeat("x", 999)), journal.CodeTooLarge)
 			if err := keep(ctx, "limit", strings.Repeat("x", 998)); err != nil {
 				t.Error("at the limit:", err)
 			}
@@ -35,31 +37,31 @@ func TestValuesThatCannotBeKept(t *testing.T) {
 				t.Error("the limit is not named:", err)
 			}
 			_, err := perdure.Step(ctx, "decode", func(context.Context) (picky, error) { executed["decode"]++; return picky{}, nil })
-			codeIs(t, err, journal.CodeDecode)
+			world.CodeIs(t, err, journal.CodeDecode)
 			return make([]byte, in.N), nil
 		})
-		w := &world{t: t, db: memory.New(), workflows: []perdure.Definition{wf}}
-		w.opts = perdure.Options{Build: "test", MaxPayload: 1000}
-		w.begin()
-		defer w.end()
-		run, _, err := result(w, wf, struct{ N int }{2000})
-		codeIs(t, err, journal.CodeTooLarge)
+		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
+		w.Options = perdure.Options{Build: "test", MaxPayload: 1000}
+		w.Begin()
+		defer w.End()
+		run, _, err := world.Result(w, wf, struct{ N int }{2000})
+		world.CodeIs(t, err, journal.CodeTooLarge)
 		for name, n := range executed {
 			if n != 1 && name != "large" || n > 2 {
 				t.Errorf("%s was executed %d times", name, n)
 			}
 		}
-		w.history(run.ID())
-		_, err = w.eng.Start(context.Background(), "w", make([]byte, 1001))
-		codeIs(t, err, journal.CodeTooLarge)
+		w.History(run.ID())
+		_, err = w.Engine.Start(context.Background(), "w", make([]byte, 1001))
+		world.CodeIs(t, err, journal.CodeTooLarge)
 		for _, input := range []string{`{"N":"x"}`, `not json`, ``, "\xff\x00"} {
-			run, err := w.eng.Start(context.Background(), "w", []byte(input))
+			run, err := w.Engine.Start(context.Background(), "w", []byte(input))
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, err = run.Result(context.Background())
-			codeIs(t, err, journal.CodeDecode)
-			if n := len(w.history(run.ID())); n != 2 {
+			world.CodeIs(t, err, journal.CodeDecode)
+			if n := len(w.History(run.ID())); n != 2 {
 				t.Errorf("input %q: %d entries", input, n)
 			}
 		}
@@ -126,10 +128,10 @@ func TestJSONValuesOfAnyKind(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
 			return perdure.Step(ctx, "s", func(context.Context) (json.RawMessage, error) { return in, nil })
 		})
-		w := newWorld(t, wf)
-		defer w.end()
+		w := world.New(t, wf)
+		defer w.End()
 		for _, in := range []string{`{ "a" : [1, 2.50, null] }`, `"\ufffd"`, `0`} {
-			if _, out, err := result(w, wf, json.RawMessage(in)); string(out) != in || err != nil {
+			if _, out, err := world.Result(w, wf, json.RawMessage(in)); string(out) != in || err != nil {
 				t.Errorf("%s came back as %s, %v", in, out, err)
 			}
 		}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // What bodies set counts from their records on; of parallel writers the later record
@@ -40,7 +42,7 @@ func testVariables(t *testing.T, crash, large bool) {
 	}
 	sets := func(name, v string, after time.Duration, fails int) func(context.Context) (int, error) {
 		return func(ctx context.Context) (int, error) {
-			if pause(ctx, after); ctx.Err() != nil {
+			if world.Pause(ctx, after); ctx.Err() != nil {
 				return 0, ctx.Err()
 			}
 			n, _, err := perdure.Attempt(ctx)
@@ -95,31 +97,23 @@ func testVariables(t *testing.T, crash, large bool) {
 		see()
 		return out, errors.Join(err, err2, err3, err4)
 	})
-	w := worldWith(t, perdure.Options{Linger: -1, SpillOver: 300}, wf)
-	defer func() { w.end() }()
-	start(w, wf, 0, perdure.ID("x"))
+	w := world.With(t, perdure.Options{Linger: -1, SpillOver: 300}, wf)
+	defer func() { w.End() }()
+	world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 	if crash {
 		time.Sleep(time.Minute)
-		w.crash()
+		w.Crash()
 	}
-	seen, err := outcomeOf(w, wf, "x")
+	seen, err := world.OutcomeOf(w, wf, "x")
 	if want := []string{"x=own", "x=own y=other1", "x=slow1 y=other1", "x=slow1", "x=slow1"}; err != nil || !slices.Equal(seen, want) {
 		t.Errorf("it saw %q, want %q; %v", seen, want, err)
 	}
-	d, err := w.eng.Describe(context.Background(), "x")
+	d, err := w.Engine.Describe(context.Background(), "x")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, found := d.State.Variables["x"]; len(d.State.Variables) != 1 || !found {
 		t.Errorf("outside there are %v", d.State.Variables)
-	}
-}
-
-// pause waits, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
 	}
 }
 
@@ -135,7 +129,7 @@ func TestAKeyIsNewOnce(t *testing.T) {
 				if has, e := perdure.HasKey(ctx, "debit:ORD 123"); !has || e != nil {
 					t.Errorf("it has it: %v, %v", has, e)
 				}
-				pause(ctx, time.Second)
+				world.Pause(ctx, time.Second)
 				if fails {
 					return isNew, errors.New("no")
 				}
@@ -161,16 +155,16 @@ func TestAKeyIsNewOnce(t *testing.T) {
 			has, err7 := perdure.HasKey(ctx, "other")
 			return append(out, z, own, other, again, has), errors.Join(err, err2, err3, err4, err5, err6, err7)
 		})
-		w := worldWith(t, perdure.Options{Linger: -1}, wf)
-		defer func() { w.end() }()
-		start(w, wf, 0, perdure.ID("x"))
+		w := world.With(t, perdure.Options{Linger: -1}, wf)
+		defer func() { w.End() }()
+		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 		time.Sleep(time.Minute)
-		w.crash()
-		out, err := outcomeOf(w, wf, "x")
+		w.Crash()
+		out, err := world.OutcomeOf(w, wf, "x")
 		if want := []bool{true, false, false, true, false, true}; err != nil || !slices.Equal(out, want) {
 			t.Errorf("%v, %v, want %v", out, err, want)
 		}
-		d, err := w.eng.Describe(context.Background(), "x")
+		d, err := w.Engine.Describe(context.Background(), "x")
 		if want := []string{"debit:ORD 123", "other"}; err != nil || !slices.Equal(d.State.Keys, want) {
 			t.Errorf("outside it has the keys %q, %v", d.State.Keys, err)
 		}
@@ -179,20 +173,20 @@ func TestAKeyIsNewOnce(t *testing.T) {
 
 func TestVariablesThatCannotBe(t *testing.T) {
 	ctx := context.Background()
-	codeIs(t, perdure.SetVariable(ctx, "", 1), journal.CodeInvalid)
-	codeIs(t, perdure.RemoveVariable(ctx, "a b"), journal.CodeInvalid)
-	codeIs(t, perdure.SetVariable(ctx, "x", make(chan int)), journal.CodeEncode)
-	codeIs(t, perdure.SetVariable(ctx, "x", 1), journal.CodeMisuse)
+	world.CodeIs(t, perdure.SetVariable(ctx, "", 1), journal.CodeInvalid)
+	world.CodeIs(t, perdure.RemoveVariable(ctx, "a b"), journal.CodeInvalid)
+	world.CodeIs(t, perdure.SetVariable(ctx, "x", make(chan int)), journal.CodeEncode)
+	world.CodeIs(t, perdure.SetVariable(ctx, "x", 1), journal.CodeMisuse)
 	_, _, err := perdure.Variable[int](ctx, "x")
-	codeIs(t, err, journal.CodeMisuse)
+	world.CodeIs(t, err, journal.CodeMisuse)
 	_, err = perdure.Variables(ctx)
-	codeIs(t, err, journal.CodeMisuse)
+	world.CodeIs(t, err, journal.CodeMisuse)
 	_, err = perdure.AddKey(ctx, "")
-	codeIs(t, err, journal.CodeInvalid)
+	world.CodeIs(t, err, journal.CodeInvalid)
 	_, err = perdure.AddKey(ctx, "k")
-	codeIs(t, err, journal.CodeMisuse)
+	world.CodeIs(t, err, journal.CodeMisuse)
 	_, err = perdure.HasKey(ctx, "k")
-	codeIs(t, err, journal.CodeMisuse)
+	world.CodeIs(t, err, journal.CodeMisuse)
 }
 
 // A variable is what was set, of whatever type: bytes too.
@@ -209,10 +203,11 @@ func TestAVariableOfBytesIsTheBytes(t *testing.T) {
 			all, err3 := perdure.Variables(ctx)
 			return fmt.Sprintf("%q %v %s %v %s", b, found, raw, found2, all["bytes"]), errors.Join(err, err2, err3)
 		})
-		w := worldWith(t, perdure.Options{}, wf)
-		defer w.end()
-		start(w, wf, 0, perdure.ID("x"))
-		if got, err := outcomeOf(w, wf, "x"); got != `"\x00\xff" true {"a":1} true "AP8="` || err != nil {
+		w := world.With(t, perdure.Options{}, wf)
+		defer w.End()
+		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
+		if got, err := world.OutcomeOf(w, wf, "x"); got != `"\x00\xff" true {"a":1} true "AP8="` ||
+			err != nil {
 			t.Errorf("it is %s, %v", got, err)
 		}
 	})

@@ -12,6 +12,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // versioned is a workflow as builds have it: one without a change, where max is 0,
@@ -28,11 +30,12 @@ func versioned(max int) *perdure.Workflow[int, [3]int] {
 		if out[0], err = version(ctx, "early"); err != nil {
 			return out, err
 		}
-		if _, err = perdure.Step(ctx, "a", work("a", time.Second, nil)); err != nil {
+		if _, err = perdure.Step(ctx, "a", world.Work("a", time.Second, nil)); err != nil {
 			return out, err
 		}
 		if out[0] > 0 {
-			if _, err = perdure.Step(ctx, fmt.Sprint("a", out[0]), work("x", time.Second, nil)); err != nil {
+			if _, err = perdure.Step(ctx, fmt.Sprint("a", out[0]),
+				world.Work("x", time.Second, nil)); err != nil {
 				return out, err
 			}
 		}
@@ -55,18 +58,19 @@ func versioned(max int) *perdure.Workflow[int, [3]int] {
 
 // spec: B-2, R-38
 func TestVersionIsDecidedOncePerRun(t *testing.T) {
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		want := map[string][3]int{"0": {0, 0, 3}, "1": {1, 1, 3}, "3": {3, 3, 3}}
 		for _, max := range []int{0, 1, 3} {
 			if max > 0 {
-				w.deploy(fmt.Sprint("build-", max), versioned(max))
+				w.Deploy(fmt.Sprint("build-", max), versioned(max))
 			}
-			if _, err := w.eng.Start(context.Background(), "w", []byte("0"), perdure.ID(fmt.Sprint(max))); err != nil {
+			if _, err := w.Engine.Start(context.Background(), "w", []byte("0"),
+				perdure.ID(fmt.Sprint(max))); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Hour)
 		}
-		markers, err := w.eng.Versions(context.Background(), "w")
+		markers, err := w.Engine.Versions(context.Background(), "w")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,21 +82,21 @@ func TestVersionIsDecidedOncePerRun(t *testing.T) {
 		if s := strings.Join(got, " "); !strings.Contains(s, "early=1:1 early=3:1 middle=1:1 middle=3:1") {
 			t.Errorf("markers %s", s)
 		}
-		if none, err := w.eng.Versions(context.Background(), "other"); err != nil || len(none) != 0 {
+		if none, err := w.Engine.Versions(context.Background(), "other"); err != nil || len(none) != 0 {
 			t.Errorf("markers of another workflow: %v %v", none, err)
 		}
-		w.crash()
+		w.Crash()
 		for id, want := range want {
-			run, err := versioned(3).Get(context.Background(), w.eng, id)
+			run, err := versioned(3).Get(context.Background(), w.Engine, id)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if out, err := run.Result(context.Background()); out != want || err != nil {
 				t.Errorf("run of build %s: %v, want %v, %v", id, out, want, err)
 			}
-			w.history(id)
+			w.History(id)
 		}
-		if rest, err := w.eng.Versions(context.Background(), ""); err != nil || len(rest) != 0 {
+		if rest, err := w.Engine.Versions(context.Background(), ""); err != nil || len(rest) != 0 {
 			t.Errorf("when all runs have ended, markers are %v, %v", rest, err)
 		}
 	}, versioned(0))
@@ -111,40 +115,40 @@ func TestVersionThatTheCodeNoLongerKnowsIsAnError(t *testing.T) {
 			return v, perdure.Sleep(ctx, time.Hour)
 		})
 	}
-	inBothModes(t, func(t *testing.T, w *world) {
-		if _, err := w.eng.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		if _, err := w.Engine.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		w.deploy("older", code(2))
+		w.Deploy("older", code(2))
 		time.Sleep(time.Minute)
-		w.crash()
+		w.Crash()
 		time.Sleep(2 * time.Hour)
-		d, err := w.eng.Describe(context.Background(), "x")
+		d, err := w.Engine.Describe(context.Background(), "x")
 		if err != nil || d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "version 3") || !strings.Contains(d.Why, "up to 2") {
 			t.Error(d.Head.Status, d.Why, err)
 		}
-		w.deploy("newer", code(4))
-		if err := w.eng.Resume(context.Background(), "x"); err != nil {
+		w.Deploy("newer", code(4))
+		if err := w.Engine.Resume(context.Background(), "x"); err != nil {
 			t.Fatal(err)
 		}
-		run, err := w.eng.Get(context.Background(), "x")
+		run, err := w.Engine.Get(context.Background(), "x")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if out, err := run.Result(context.Background()); string(out) != "3" || err != nil {
 			t.Error(string(out), err)
 		}
-		w.history("x")
+		w.History("x")
 	}, code(3))
 }
 
 // spec: B-2, R-38
 func TestVersionsInBranchesAreThoseOfTheRun(t *testing.T) {
-	overCrashes(t, 5, func() tale {
+	world.OverCrashes(t, 5, func() world.Scenario {
 		var max atomic.Int32
 		max.Store(1)
-		l := newLedger()
+		l := world.NewLedger()
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 			version := func(ctx context.Context, change string) int {
 				v, err := perdure.Version(ctx, change, int(max.Load()))
@@ -157,7 +161,8 @@ func TestVersionsInBranchesAreThoseOfTheRun(t *testing.T) {
 			for i := range 3 {
 				bs = append(bs, perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
 					first := version(ctx, "shared")
-					if _, err := perdure.Step(ctx, "s", l.effect(fmt.Sprintf("%d by %d", i, first), time.Duration(i)*time.Second)); err != nil {
+					if _, err := perdure.Step(ctx, "s",
+						l.Effect(fmt.Sprintf("%d by %d", i, first), time.Duration(i)*time.Second)); err != nil {
 						return 0, err
 					}
 					own := version(ctx, fmt.Sprint("own-", i))
@@ -184,19 +189,21 @@ func TestVersionsInBranchesAreThoseOfTheRun(t *testing.T) {
 			patched, err := perdure.Patched(ctx, "patch")
 			return fmt.Sprint(out, patched), err
 		})
-		return tale{
-			workflows: []perdure.Definition{wf},
-			begin: func(w *world) error {
-				_, err := wf.Start(context.Background(), w.eng, 0, perdure.ID("x"))
+		return world.Scenario{
+			Workflows: []perdure.Definition{wf},
+			Begin: func(w *world.World) error {
+				_, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x"))
 				return err
 			},
-			crashed: func(w *world) {
-				w.opts.Build = "next"
+			Crashed: func(w *world.World) {
+				w.Options.Build = "next"
 				max.Store(2)
 			},
-			over: func(w *world) bool { return w.statusOf("x").IsTerminal() || w.statusOf("x") == journal.Suspended },
-			check: func(t *testing.T, w *world, crashes int) {
-				run, err := wf.Get(context.Background(), w.eng, "x")
+			Over: func(w *world.World) bool {
+				return w.Status("x").IsTerminal() || w.Status("x") == journal.Suspended
+			},
+			Check: func(t *testing.T, w *world.World, crashes int) {
+				run, err := wf.Get(context.Background(), w.Engine, "x")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -206,10 +213,10 @@ func TestVersionsInBranchesAreThoseOfTheRun(t *testing.T) {
 				if err != nil || out != "1 1 1 1true" && (crashes == 0 || out != "2 2 2 2true") {
 					t.Errorf("%q %v", out, err)
 				}
-				if got := l.did(); len(got) != 3 {
+				if got := l.Did(); len(got) != 3 {
 					t.Errorf("effects %v", got)
 				}
-				w.history("x")
+				w.History("x")
 			},
 		}
 	})
@@ -221,7 +228,7 @@ func TestPatchedTellsOldRunsFromNewOnes(t *testing.T) {
 		return perdure.Define("w", func(ctx context.Context, _ int) ([]string, error) {
 			var out []string
 			carrier := func(ctx context.Context, name string) error {
-				_, err := perdure.Step(ctx, name, work(name, time.Second, nil))
+				_, err := perdure.Step(ctx, name, world.Work(name, time.Second, nil))
 				out = append(out, name)
 				return err
 			}
@@ -241,19 +248,19 @@ func TestPatchedTellsOldRunsFromNewOnes(t *testing.T) {
 			return out, err
 		})
 	}
-	inBothModes(t, func(t *testing.T, w *world) {
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		start := func(id string) {
-			if _, err := w.eng.Start(context.Background(), "w", []byte("0"), perdure.ID(id)); err != nil {
+			if _, err := w.Engine.Start(context.Background(), "w", []byte("0"), perdure.ID(id)); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)
 		}
 		start("old")
-		w.deploy("two", code(true))
+		w.Deploy("two", code(true))
 		start("new")
-		w.crash()
+		w.Crash()
 		for id, want := range map[string]string{"old": `["south"]`, "new": `["north","south"]`} {
-			run, err := w.eng.Get(context.Background(), id)
+			run, err := w.Engine.Get(context.Background(), id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -275,10 +282,10 @@ func TestVersionsThatCannotBeAreRefused(t *testing.T) {
 			}
 			return 0, nil
 		})
-		w := newWorld(t, wf)
-		defer w.end()
-		run, _, err := result(w, wf, 0)
-		if entries := w.history(run.ID()); err != nil || len(entries) != 2 {
+		w := world.New(t, wf)
+		defer w.End()
+		run, _, err := world.Result(w, wf, 0)
+		if entries := w.History(run.ID()); err != nil || len(entries) != 2 {
 			t.Error(err, len(entries))
 		}
 	})

@@ -67,6 +67,8 @@ var plan = map[string]permit{
 	"internal/faultproxy":  {},
 	"internal/testpg":      {},
 	"internal/patterntest": {own: "/ perduretest"},
+	// beside the house: the tests of the engine through the door, and what they share
+	"internal/enginetest/world": {own: "/ journal observe store store/memory store/sqlite store/storetest"},
 	// beside the house: programs that nobody chose, and the outside that judges them
 	"internal/torture/program": {},
 	"internal/torture/play":    {own: "/ barrier dag internal/torture/program journal saga tcc"},
