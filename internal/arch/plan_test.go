@@ -68,7 +68,11 @@ var plan = map[string]permit{
 	"internal/testpg":      {},
 	"internal/patterntest": {own: "/ perduretest"},
 	// beside the house: the tests of the engine through the door, and what they share
-	"internal/enginetest/world": {own: "/ journal observe store store/memory store/sqlite store/storetest"},
+	"internal/enginetest":           {},
+	"internal/enginetest/races":     {},
+	"internal/enginetest/cluster":   {},
+	"internal/enginetest/observers": {},
+	"internal/enginetest/world":     {own: "/ journal observe store store/memory store/sqlite store/storetest"},
 	// beside the house: programs that nobody chose, and the outside that judges them
 	"internal/torture/program": {},
 	"internal/torture/play":    {own: "/ barrier dag internal/torture/program journal saga tcc"},
