@@ -69,9 +69,11 @@ var plan = map[string]permit{
 	"internal/patterntest": {own: "/ perduretest"},
 	// beside the house: the tests of the engine through the door, and what they share
 	"internal/enginetest":           {},
-	"internal/enginetest/races":     {},
-	"internal/enginetest/cluster":   {},
+	"internal/enginetest/replay":    {},
+	"internal/enginetest/waiting":   {},
 	"internal/enginetest/observers": {},
+	"internal/enginetest/cluster":   {},
+	"internal/enginetest/races":     {},
 	"internal/enginetest/world":     {own: "/ journal observe store store/memory store/sqlite store/storetest"},
 	// beside the house: programs that nobody chose, and the outside that judges them
 	"internal/torture/program": {},

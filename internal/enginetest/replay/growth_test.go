@@ -1,4 +1,4 @@
-package perdure_test
+package replay
 
 import (
 	"context"
