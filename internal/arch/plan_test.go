@@ -69,8 +69,10 @@ var plan = map[string]permit{
 	"internal/patterntest": {own: "/ perduretest"},
 	// beside the house: the tests of the engine through the door, and what they share
 	"internal/enginetest":           {},
+	"internal/enginetest/steps":     {},
 	"internal/enginetest/replay":    {},
 	"internal/enginetest/waiting":   {},
+	"internal/enginetest/ends":      {},
 	"internal/enginetest/observers": {},
 	"internal/enginetest/cluster":   {},
 	"internal/enginetest/races":     {},

@@ -1,4 +1,4 @@
-package perdure_test
+package steps
 
 import (
 	"context"
