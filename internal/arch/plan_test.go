@@ -73,9 +73,12 @@ var plan = map[string]permit{
 	"internal/enginetest/replay":    {},
 	"internal/enginetest/waiting":   {},
 	"internal/enginetest/ends":      {},
+	"internal/enginetest/operators": {},
 	"internal/enginetest/observers": {},
 	"internal/enginetest/cluster":   {},
+	"internal/enginetest/faults":    {},
 	"internal/enginetest/races":     {},
+	"internal/enginetest/patterns":  {},
 	"internal/enginetest/world":     {own: "/ journal observe store store/memory store/sqlite store/storetest"},
 	// beside the house: programs that nobody chose, and the outside that judges them
 	"internal/torture/program": {},
