@@ -1,4 +1,4 @@
-package perdure_test
+package arch
 
 import (
 	"cmp"
@@ -22,8 +22,8 @@ type showcase struct {
 	uses     map[string][]string // examples by what they use: pkg.Name, or .Method
 }
 
-// open reads the files of a package.
-func open(pkg string, files []*ast.File) *showcase {
+// showcaseOf reads the files of a package.
+func showcaseOf(pkg string, files []*ast.File) *showcase {
 	s := &showcase{pkg: pkg, owners: map[string]int{}, given: map[string]bool{}, uses: map[string][]string{}}
 	for _, f := range files {
 		for _, d := range f.Decls {
@@ -139,7 +139,7 @@ func (s *showcase) unshown() (found []string) {
 
 // pattern notes what a pattern uses.
 func (s *showcase) pattern(t *testing.T, dir string) {
-	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	names, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func (s *showcase) pattern(t *testing.T, dir string) {
 
 func TestEveryFeatureHasAnExample(t *testing.T) {
 	for _, dir := range []string{".", "perduretest"} {
-		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		names, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func TestEveryFeatureHasAnExample(t *testing.T) {
 			}
 			files = append(files, f)
 		}
-		s := open(cmp.Or(strings.Trim(dir, "."), "perdure"), files)
+		s := showcaseOf(cmp.Or(strings.Trim(dir, "."), "perdure"), files)
 		for _, pattern := range []string{"dag", "saga", "tcc"} {
 			s.pattern(t, pattern)
 		}
@@ -213,7 +213,7 @@ func ExampleGiven() { p.Make().Twice() }`,
 		files = append(files, f)
 	}
 	var missing []string
-	for _, found := range open("p", files).unshown() {
+	for _, found := range showcaseOf("p", files).unshown() {
 		name, _, _ := strings.Cut(strings.TrimPrefix(found, "no example shows p."), ":")
 		missing = append(missing, name)
 	}
