@@ -588,9 +588,7 @@ func TestNoBodyBeginsOnceTheLeaseIsLost(t *testing.T) {
 			}
 		}})
 		w.Begin()
-		if _, err := wf.Start(t.Context(), w.Engine, 1, perdure.ID("run-1")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 1, perdure.ID("run-1"))
 		time.Sleep(2 * world.Lease)
 		if began := l.times("quick 1"); !lost.Load() || len(began) != 0 {
 			t.Errorf("the lease was lost: %v, and bodies began at %v", lost.Load(), began)

@@ -207,9 +207,7 @@ func TestSignalsOutliveTheRunsThatDidNotTakeThem(t *testing.T) {
 			perdure.Options{Retention: perdure.Retention{Period: time.Second}, CleanUp: -1}, wf)
 		defer func() { w.End() }()
 		ctx := context.Background()
-		if _, err := wf.Start(ctx, w.Engine, nil, perdure.ID("x"), perdure.Dedup(0)); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, nil, perdure.ID("x"), perdure.Dedup(0))
 		for n := range 5 {
 			if _, err := item.Send(ctx, w.Engine, "x", text(n), perdure.SendKey(fmt.Sprint(n))); err != nil {
 				t.Fatal(err)
@@ -348,9 +346,7 @@ func TestSuccessorHasATimeoutOfItsOwnAndWhatItsPredecessorWasGiven(t *testing.T)
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		ctx := context.Background()
 		given := []perdure.StartOption{perdure.ID("x"), perdure.Headers{"tenant": "a"}, perdure.Attributes{"given": "1", "kept": "2"}}
-		if _, err := wf.Start(ctx, w.Engine, 0, given...); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 0, given...)
 		time.Sleep(time.Minute)
 		w.Crash()
 		run, err := wf.Get(ctx, w.Engine, "x")

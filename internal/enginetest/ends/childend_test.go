@@ -544,9 +544,7 @@ func TestObserversHearOfADetachedChildWhoseIDIsTaken(t *testing.T) {
 		})
 		w := world.New(t, child, parent)
 		defer w.End()
-		if _, err := child.Start(context.Background(), w.Engine, 0, perdure.ID("x")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, child, 0, perdure.ID("x"))
 		_, id, err := world.Result(w, parent, 0)
 		if err != nil {
 			t.Fatal(err)

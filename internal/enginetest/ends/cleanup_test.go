@@ -684,9 +684,7 @@ func TestWhatABoundedBranchEnclosesEndsWithIt(t *testing.T) {
 		})
 		w := world.New(t, wf)
 		defer func() { w.End() }()
-		if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 0, perdure.ID("x"))
 		select {
 		case at := <-ended:
 			if at.Sub(began) > 2*time.Minute {

@@ -226,9 +226,7 @@ func TestPanicIsRetriedAndKeepsFinishedSteps(t *testing.T) {
 		})
 		w := world.New(t, wf)
 		defer func() { w.End() }()
-		if _, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 0, perdure.ID("x"))
 		time.Sleep(2 * time.Second)
 		d, err := w.Engine.Describe(context.Background(), "x")
 		if err != nil || d.Head.Status != journal.Waiting || d.State.Failures != 2 || !strings.Contains(d.State.Failure.Message, "not yet") || d.State.Failure.StackOf() == "" {
@@ -268,9 +266,7 @@ func TestPanicsInARowParkTheRun(t *testing.T) {
 		})
 		w := world.New(t, wf)
 		defer func() { w.End() }()
-		if _, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 0, perdure.ID("x"))
 		began := time.Now()
 		for d := (perdure.Description{}); d.Head.Status != journal.Suspended; {
 			time.Sleep(time.Second)
@@ -354,9 +350,7 @@ func TestEngineStopsAtItsDrainDeadline(t *testing.T) {
 		})
 		w := world.New(t, wf)
 		for _, d := range []time.Duration{5 * time.Second, time.Hour} {
-			if _, err := wf.Start(context.Background(), w.Engine, d, perdure.ID(d.String())); err != nil {
-				t.Fatal(err)
-			}
+			world.Start(w, wf, d, perdure.ID(d.String()))
 		}
 		time.Sleep(time.Second)
 		w.End()

@@ -248,9 +248,7 @@ func TestPhaseIsKeptWhileAnOperatorIsWaitedFor(t *testing.T) {
 	}, perdure.Timeout(time.Hour))
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		ctx := context.Background()
-		if _, err := wf.Start(ctx, w.Engine, 0, perdure.ID("x")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 0, perdure.ID("x"))
 		time.Sleep(10 * time.Minute)
 		w.Crash()
 		time.Sleep(2 * time.Hour)
@@ -371,9 +369,7 @@ func TestCleanUpOutlivesItsOption(t *testing.T) {
 				}
 				w := world.New(t, wf)
 				ctx := context.Background()
-				if _, err := wf.Start(ctx, w.Engine, 0, perdure.ID("x")); err != nil {
-					t.Fatal(err)
-				}
+				world.Start(w, wf, 0, perdure.ID("x"))
 				time.Sleep(time.Minute)
 				w.Workflows = []perdure.Definition{then}
 				w.Crash()

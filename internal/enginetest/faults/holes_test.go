@@ -152,9 +152,7 @@ func TestPendingRunIsTakenUpWhenASlotBecomesFree(t *testing.T) {
 		}}
 		w := world.Hooked(t, h, perdure.Options{Capacity: 1}, wf)
 		defer w.End()
-		if _, err := wf.Start(context.Background(), w.Engine, time.Second); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, time.Second)
 		time.Sleep(time.Second + 5*time.Millisecond) // its end is being committed
 		run, err := wf.Start(context.Background(), w.Engine, time.Second)
 		if err != nil {

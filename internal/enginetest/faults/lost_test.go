@@ -10,7 +10,6 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
-	"github.com/perdure/perdure/store/memory"
 
 	"github.com/perdure/perdure/internal/enginetest/world"
 )
@@ -41,9 +40,7 @@ func TestStoreIsLostWhileMoreIsReady(t *testing.T) {
 			return 0, nil
 		})
 		w := world.Hooked(t, h, perdure.Options{}, wf)
-		if _, err := wf.Start(context.Background(), w.Engine, 0); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 0)
 		<-turns
 		time.Sleep(time.Second)
 		if !w.Stopped() || n != 2 {
@@ -53,32 +50,20 @@ func TestStoreIsLostWhileMoreIsReady(t *testing.T) {
 	})
 }
 
-// A brokenStore commits until it is broken.
-type brokenStore struct {
-	store.Store
-	broken *atomic.Bool
-}
-
-func (s brokenStore) Commit(ctx context.Context, g *store.Group) error {
-	if s.broken.Load() {
-		return world.ErrOdd
-	}
-	return s.Store.Commit(ctx, g)
-}
-
 func TestEngineStopsWhileTheStoreDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var broken atomic.Bool
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			return perdure.Step(ctx, "s", world.Work("s", time.Second, nil))
 		})
-		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
-		w.Options = perdure.Options{Build: "test", Drain: 5 * time.Second}
-		w.Wrap = func(s store.Store) store.Store { return brokenStore{s, &broken} }
-		w.Begin()
-		if _, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x")); err != nil {
-			t.Fatal(err)
-		}
+		h := &world.Hook{OnCommit: func(_ *store.Group, do func() error) error {
+			if broken.Load() {
+				return world.ErrOdd
+			}
+			return do()
+		}}
+		w := world.Hooked(t, h, perdure.Options{Drain: 5 * time.Second}, wf)
+		world.Start(w, wf, 0, perdure.ID("x"))
 		broken.Store(true)
 		time.Sleep(time.Minute) // the result waits to be durable
 		w.Stop()

@@ -50,20 +50,6 @@ func kindsOf(entries []journal.Entry) []string {
 	return out
 }
 
-// A groupStore looks at every group that was committed.
-type groupStore struct {
-	store.Store
-	look func(*store.Group)
-}
-
-func (s *groupStore) Commit(ctx context.Context, g *store.Group) error {
-	err := s.Store.Commit(ctx, g)
-	if err == nil {
-		s.look(g)
-	}
-	return err
-}
-
 // spec: R-29
 func TestEventsAreRecordedWithTheResultOfTheirStepAndTold(t *testing.T) {
 	for _, linger := range world.Lingers {
@@ -95,23 +81,28 @@ func TestEventsAreRecordedWithTheResultOfTheirStepAndTold(t *testing.T) {
 					return emits(nil, "a", "a")(ctx)
 				})
 			})
-			w = &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf},
-				Options: perdure.Options{Linger: linger, Build: "test",
-					Publisher: perdure.PublisherFunc(s.Take)}}
-			w.Wrap = func(below store.Store) store.Store {
-				return &groupStore{below, func(g *store.Group) {
-					for _, c := range g.Changes {
-						for i, e := range c.Entries {
-							if e.Kind == journal.EventEmitted && !slices.ContainsFunc(c.Entries[i:], func(r journal.Entry) bool {
-								return r.Kind == journal.StepCompleted && r.Op == e.Op
-							}) {
-								t.Errorf("event %s was committed without the result of its step", e.Detail.Event)
-							}
+			look := func(g *store.Group) {
+				for _, c := range g.Changes {
+					for i, e := range c.Entries {
+						ends := func(r journal.Entry) bool {
+							return r.Kind == journal.StepCompleted && r.Op == e.Op
+						}
+						if e.Kind == journal.EventEmitted && !slices.ContainsFunc(c.Entries[i:], ends) {
+							t.Errorf("event %s was committed without the result of its step", e.Detail.Event)
 						}
 					}
-				}}
+				}
 			}
-			w.Begin()
+			h := &world.Hook{OnCommit: func(g *store.Group, do func() error) error {
+				err := do()
+				if err == nil {
+					look(g)
+				}
+				return err
+			}}
+			w = world.Hooked(t, h, perdure.Options{
+				Linger: linger, Publisher: perdure.PublisherFunc(s.Take),
+			}, wf)
 			defer w.End()
 			run, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x"))
 			if err != nil {
@@ -230,9 +221,7 @@ func TestACompletedStepNeverPublishesAgain(t *testing.T) {
 				return "", nil
 			})
 			w := world.With(t, perdure.Options{Linger: linger, Publisher: perdure.PublisherFunc(s.Take)}, wf)
-			if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
-				t.Fatal(err)
-			}
+			world.Start(w, wf, 0, perdure.ID("x"))
 			for i := range 12 {
 				time.Sleep(30*time.Minute + time.Second)
 				if i%2 == 0 {
@@ -326,14 +315,10 @@ func TestAnEventThatIsNotTakenHoldsUpNoOtherRun(t *testing.T) {
 		}, perdure.Listener{Call: end.hear})
 		w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take)}, wf)
 		defer w.End()
-		if _, err := wf.Start(t.Context(), w.Engine, 300, perdure.ID("stuck")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 300, perdure.ID("stuck"))
 		time.Sleep(time.Minute)
 		for i := range 50 {
-			if _, err := wf.Start(t.Context(), w.Engine, 1, perdure.ID(fmt.Sprint(i))); err != nil {
-				t.Fatal(err)
-			}
+			world.Start(w, wf, 1, perdure.ID(fmt.Sprint(i)))
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -408,9 +393,7 @@ func eventsOverCrash(t *testing.T, s *world.Subscriber, plan storetest.Plan) boo
 	w.Wrap = nil
 	w.Crash()
 	for range 2 {
-		if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 0, perdure.ID("x"))
 		time.Sleep(time.Hour)
 	}
 	w.End()
@@ -548,9 +531,7 @@ func TestAnEngineStopsWhileItsSubscriberFails(t *testing.T) {
 				})
 				w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take)}, wf)
 				for i := range 40 {
-					if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID(fmt.Sprint(i))); err != nil {
-						t.Fatal(err)
-					}
+					world.Start(w, wf, 0, perdure.ID(fmt.Sprint(i)))
 				}
 				time.Sleep(time.Minute)
 				began := time.Now()

@@ -111,9 +111,7 @@ var allEnds = []journal.Status{
 func startEach(t *testing.T, w *world.World, wf *perdure.Workflow[string, string]) {
 	t.Helper()
 	for _, s := range allEnds {
-		if _, err := wf.Start(t.Context(), w.Engine, s.String(), perdure.ID(s.String())); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, s.String(), perdure.ID(s.String()))
 	}
 }
 
@@ -206,21 +204,16 @@ func TestAListenerIsCalledWhenTheEndIsDurable(t *testing.T) {
 			return nil
 		}})
 		// The group with the end is on its way for half an hour.
-		slow := &lateStore{}
-		w = &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}, Wrap: func(
-			s store.Store,
-		) store.Store {
-			slow.Store = s
-			return slow
+		var delay atomic.Int64
+		h := &world.Hook{OnCommit: func(_ *store.Group, do func() error) error {
+			time.Sleep(time.Duration(delay.Load()))
+			return do()
 		}}
-		w.Options.Linger = time.Hour
-		w.Begin()
+		w = world.Hooked(t, h, perdure.Options{Linger: time.Hour}, wf)
 		defer w.End()
-		if _, err := wf.Start(t.Context(), w.Engine, "COMPLETED", perdure.ID("COMPLETED")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, "COMPLETED", perdure.ID("COMPLETED"))
 		time.Sleep(time.Second)
-		slow.delay(30 * time.Minute)
+		delay.Store(int64(30 * time.Minute))
 		time.Sleep(20 * time.Minute)
 		synctest.Wait()
 		if told.Load() != 0 {
@@ -232,27 +225,6 @@ func TestAListenerIsCalledWhenTheEndIsDurable(t *testing.T) {
 			t.Errorf("a listener was called %d times", told.Load())
 		}
 	})
-}
-
-// A lateStore takes its time to commit.
-type lateStore struct {
-	store.Store
-	mu sync.Mutex
-	d  time.Duration
-}
-
-func (s *lateStore) delay(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.d = d
-}
-
-func (s *lateStore) Commit(ctx context.Context, g *store.Group) error {
-	s.mu.Lock()
-	d := s.d
-	s.mu.Unlock()
-	time.Sleep(d)
-	return s.Store.Commit(ctx, g)
 }
 
 // spec: L-18
@@ -280,9 +252,7 @@ func TestAListenerHearsThePayloadThatTheRunHadLast(t *testing.T) {
 				}, perdure.Listener{Call: e.hear})
 				w := world.With(t, perdure.Options{SpillOver: 100, Linger: -1}, wf)
 				defer w.End()
-				if _, err := wf.Start(t.Context(), w.Engine, c.in); err != nil {
-					t.Fatal(err)
-				}
+				world.Start(w, wf, c.in)
 				time.Sleep(2 * time.Hour)
 				synctest.Wait()
 				want := c.in
@@ -312,9 +282,7 @@ func TestAListenerHearsThoughTheStoreDoesNotAnswerWhenItIsAsked(t *testing.T) {
 		}
 		w.Begin()
 		defer w.End()
-		if _, err := wf.Start(t.Context(), w.Engine, "COMPLETED", perdure.ID("x")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, "COMPLETED", perdure.ID("x"))
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if len(w.Store.(*storetest.Faulty).Injected()) != 5 {
@@ -383,13 +351,9 @@ func TestListenersAreAddedByProgramAndTakenAway(t *testing.T) {
 		round := func(id string) {
 			t.Helper()
 			for _, how := range []string{"COMPLETED", "FAILED"} {
-				if _, err := a.Start(t.Context(), w.Engine, how, perdure.ID(how+id)); err != nil {
-					t.Fatal(err)
-				}
+				world.Start(w, a, how, perdure.ID(how+id))
 			}
-			if _, err := b.Start(t.Context(), w.Engine, 0, perdure.ID("b"+id)); err != nil {
-				t.Fatal(err)
-			}
+			world.Start(w, b, 0, perdure.ID("b"+id))
 			time.Sleep(time.Hour)
 			synctest.Wait()
 		}
@@ -499,9 +463,7 @@ func TestAListenerThatBlocksHoldsUpNobodyElse(t *testing.T) {
 			perdure.Listener{Call: slow.hear}, perdure.Listener{Call: e.hear})
 		w := world.With(t, perdure.Options{}, wf)
 		for i := range runs {
-			if _, err := wf.Start(t.Context(), w.Engine, i, perdure.ID(fmt.Sprint("r", i))); err != nil {
-				t.Fatal(err)
-			}
+			world.Start(w, wf, i, perdure.ID(fmt.Sprint("r", i)))
 		}
 		time.Sleep(time.Hour)
 		if n := len(e.times()); n != runs {
@@ -554,9 +516,7 @@ func TestAnEngineThatStopsWaitsForListenersAsForSteps(t *testing.T) {
 						return nil
 					}})
 				w := world.With(t, perdure.Options{Drain: 10 * time.Second}, wf)
-				if _, err := wf.Start(t.Context(), w.Engine, 1); err != nil {
-					t.Fatal(err)
-				}
+				world.Start(w, wf, 1)
 				time.Sleep(time.Second)
 				began := time.Now()
 				w.End()
@@ -587,9 +547,7 @@ func TestAListenerThatNeverReturnsDoesNotKeepAnEngineFromStopping(t *testing.T) 
 		wf := perdure.Define("w", func(context.Context, int) (int, error) { return 1, nil },
 			perdure.Listener{Call: func(context.Context, perdure.Ended) error { <-let; return nil }})
 		w := world.With(t, perdure.Options{}, wf)
-		if _, err := wf.Start(t.Context(), w.Engine, 1); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 1)
 		time.Sleep(time.Second)
 		began := time.Now()
 		w.End()
@@ -656,9 +614,7 @@ func endOverCrash(t *testing.T, e *ears, plan storetest.Plan) bool {
 	reached := len(faulty.Injected()) > 0
 	if reached {
 		w.Crash()
-		if _, err := wf.Start(t.Context(), w.Engine, "COMPLETED", perdure.ID("x")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, "COMPLETED", perdure.ID("x"))
 		time.Sleep(time.Hour)
 		w.End()
 	}
@@ -679,9 +635,7 @@ func TestTheEndOfARunIsToldOnceItsWorkflowIsKnownAgain(t *testing.T) {
 		w.Workflows = []perdure.Definition{other}
 		w.Begin()
 		defer w.End()
-		if _, err := other.Start(t.Context(), w.Engine, 0, perdure.ID("other")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, other, 0, perdure.ID("other"))
 		time.Sleep(time.Hour)
 		if n := e.times(); len(n) != 1 || n["other"] != 1 {
 			t.Fatalf("heard of %v by an engine that does not know the workflow", n)
@@ -712,9 +666,7 @@ func TestManyEndsThatADeadEngineLeftAreToldOnce(t *testing.T) {
 		wf := define(func(ctx context.Context, _ perdure.Ended) error { <-ctx.Done(); return nil })
 		w := world.With(t, perdure.Options{}, wf)
 		for i := range runs {
-			if _, err := wf.Start(t.Context(), w.Engine, i, perdure.ID(fmt.Sprint(i))); err != nil {
-				t.Fatal(err)
-			}
+			world.Start(w, wf, i, perdure.ID(fmt.Sprint(i)))
 		}
 		time.Sleep(time.Minute)
 		w.Kill()
@@ -763,13 +715,9 @@ func TestAListenerMayUseItsEngine(t *testing.T) {
 			defer w.End()
 			stop, _ = w.Engine.Listen(perdure.Listener{Workflow: "none", Call: (&ears{}).hear})
 			for _, id := range []string{"signalled", "cancelled"} {
-				if _, err := waits.Start(t.Context(), w.Engine, 0, perdure.ID(id)); err != nil {
-					t.Fatal(err)
-				}
+				world.Start(w, waits, 0, perdure.ID(id))
 			}
-			if _, err := first.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
-				t.Fatal(err)
-			}
+			world.Start(w, first, 0, perdure.ID("x"))
 			time.Sleep(time.Hour)
 			if failed := w.Seen(observe.ListenerFailed); len(failed) > 0 {
 				t.Errorf("the listener failed: %+v", failed)

@@ -390,9 +390,7 @@ func TestNoticesComeAfterTheCommitAndInTheOrderOfTheJournal(t *testing.T) {
 				Observers: []observe.Observer{{See: c.see}}}
 			w.Begin()
 			for i := range 10 {
-				if _, err := busy.Start(t.Context(), w.Engine, 1, perdure.ID(fmt.Sprint("r", i))); err != nil {
-					t.Fatal(err)
-				}
+				world.Start(w, busy, 1, perdure.ID(fmt.Sprint("r", i)))
 			}
 			for range 2 {
 				time.Sleep(time.Second)
@@ -430,9 +428,7 @@ func TestAStepThatBeginsAgainIsToldAgain(t *testing.T) {
 			return perdure.Step(ctx, "s", world.Work("s", time.Hour, nil))
 		})
 		w := world.New(t, wf)
-		if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 0, perdure.ID("x"))
 		time.Sleep(time.Minute)
 		w.Crash()
 		time.Sleep(time.Minute)

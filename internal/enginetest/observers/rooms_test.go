@@ -19,10 +19,7 @@ const many = 1500
 func started(t *testing.T, w *world.World, wf *perdure.Workflow[int, string], n int) {
 	t.Helper()
 	for i := range n {
-		if _, err := wf.Start(t.Context(), w.Engine, i,
-			perdure.ID(fmt.Sprint(wf.Name(), i))); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, i, perdure.ID(fmt.Sprint(wf.Name(), i)))
 	}
 	time.Sleep(time.Minute)
 }

@@ -337,9 +337,7 @@ func TestUnfinishedRunsGoOnByThemselves(t *testing.T) {
 		})
 		w := world.With(t, perdure.Options{Drain: -1, Capacity: 400}, wf)
 		for i := range n {
-			if _, err := wf.Start(context.Background(), w.Engine, i); err != nil {
-				t.Fatal(err)
-			}
+			world.Start(w, wf, i)
 		}
 		for range 3 {
 			time.Sleep(100 * time.Second)

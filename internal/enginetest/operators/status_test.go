@@ -44,9 +44,7 @@ func TestStatusesAnswerInTheOrderAsked(t *testing.T) {
 			runs = append(runs, string(run.RunID()))
 		}
 		for _, wf := range []*perdure.Workflow[int, []byte]{bytes, large} {
-			if _, err := wf.Start(ctx, w.Engine, 0, perdure.ID("id-"+wf.Name())); err != nil {
-				t.Fatal(err)
-			}
+			world.Start(w, wf, 0, perdure.ID("id-"+wf.Name()))
 		}
 		time.Sleep(time.Minute)
 		if err := w.Engine.Cancel(ctx, "id-open", "enough"); err != nil {

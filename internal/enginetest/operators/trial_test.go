@@ -60,10 +60,7 @@ func TestARunThatKillsItsEnginesTakesNobodyAlong(t *testing.T) {
 			})
 			w := world.New(t, innocent, p.workflow("poison"))
 			for i := range 5 {
-				if _, err := innocent.Start(t.Context(), w.Engine, 0,
-					perdure.ID(fmt.Sprint("innocent-", i))); err != nil {
-					t.Fatal(err)
-				}
+				world.Start(w, innocent, 0, perdure.ID(fmt.Sprint("innocent-", i)))
 			}
 			for i := range poisons {
 				if _, err := w.Engine.Start(t.Context(), "poison", []byte("0"),
@@ -100,9 +97,7 @@ func TestKillsFromOutsideParkNobody(t *testing.T) {
 		})
 		w := world.New(t, wf)
 		for i := range runs {
-			if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID(fmt.Sprint(i))); err != nil {
-				t.Fatal(err)
-			}
+			world.Start(w, wf, 0, perdure.ID(fmt.Sprint(i)))
 		}
 		for range 60 {
 			time.Sleep(300 * time.Millisecond)
@@ -136,9 +131,7 @@ func TestASuspectIsAcquittedWhenItWaitsOrItsEngineStops(t *testing.T) {
 			})
 		})
 		w := world.New(t, wf)
-		if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 0, perdure.ID("x"))
 		for range 30 { // it waits
 			synctest.Wait()
 			w.Crash()
@@ -243,9 +236,7 @@ func parkedThen(t *testing.T, cause, by, what string) {
 		return claimed, err
 	}}
 	w := world.Hooked(t, h, perdure.Options{}, wf)
-	if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
-		t.Fatal(err)
-	}
+	world.Start(w, wf, 0, perdure.ID("x"))
 	for range 100 {
 		select {
 		case <-p.kill:
@@ -323,9 +314,7 @@ func TestARunWithARottenJournalIsParkedAgain(t *testing.T) {
 		}}
 		w := world.Hooked(t, h, perdure.Options{}, wf)
 		defer w.End()
-		if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 0, perdure.ID("x"))
 		for _, by := range []string{"client", "engine"} {
 			time.Sleep(time.Hour)
 			before := entriesOf(w, "x")
@@ -357,9 +346,7 @@ func TestATimerOfASuspectIsCancelled(t *testing.T) {
 		})
 		w := world.New(t, wf)
 		defer func() { w.End() }()
-		if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 0, perdure.ID("x"))
 		time.Sleep(time.Second)
 		for range 7 { // it is a suspect after five
 			w.Crash()

@@ -146,7 +146,9 @@ func TestEveryTagThatIsWrongIsTold(t *testing.T) {
 		}},
 		{issuesOf[*Inner](nothing), []string{"ERROR: it is a pointer to a struct with tags: take the struct itself"}},
 		{issuesOf[embedded](inputOf[parcel]()), nil},
-		{issuesOf[innerWrong](inputOf[parcel]()), []string{`ERROR: City: there is no key "nowhere" in the input, a patterns.parcel`}},
+		{issuesOf[innerWrong](inputOf[parcel]()), []string{
+			`ERROR: City: there is no key "nowhere" in the input, a patterns.parcel`,
+		}},
 	} {
 		if !slices.Equal(c.got, c.want) {
 			t.Errorf("%d: it says\n%q, want\n%q", i, c.got, c.want)

@@ -225,7 +225,9 @@ func TestAValueWithoutATagThatWillBeZeroIsTold(t *testing.T) {
 	for i, c := range []struct{ got, want []string }{
 		{issuesOf[int](inputOf[string]()), []string{"WARNING: it is of type int, and the input of type string: it will be zero"}},
 		{issuesOf[untagged](inputOf[string]()), []string{"WARNING: In: it is of type int, and the input of type string: it will be zero"}},
-		{issuesOf[receipt](inputOf[parcel]()), []string{"WARNING: it is of type patterns.receipt, and the input of type patterns.parcel: it will be zero"}},
+		{issuesOf[receipt](inputOf[parcel]()), []string{
+			"WARNING: it is of type patterns.receipt, and the input of type patterns.parcel: it will be zero",
+		}},
 		{issuesOf[chan int](inputOf[int]()), []string{"WARNING: it is of type chan int, and the input of type int: it will be zero"}},
 		{issuesOf[int](inputOf[int]()), nil}, {issuesOf[int](perdure.GivenTypes{}), nil}, {issuesOf[struct{}](inputOf[int]()), nil},
 		{issuesOf[context.Context](inputOf[int]()), nil}, {issuesOf[perdure.Info](inputOf[int]()), nil}, {issuesOf[any](inputOf[int]()), nil},

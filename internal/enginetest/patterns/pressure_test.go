@@ -264,9 +264,7 @@ func TestBreakerErrorIsFoundAfterACrash(t *testing.T) {
 		})
 		w := world.New(t, wf)
 		defer func() { w.End() }()
-		if _, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 0, perdure.ID("x"))
 		time.Sleep(2*time.Minute + time.Second)
 		opened := time.Now().Add(-time.Minute - time.Second)
 		w.Crash()

@@ -395,9 +395,7 @@ func TestErrorsKeepTheirIdentity(t *testing.T) {
 		})
 		w := world.New(t, wf)
 		defer func() { w.End() }()
-		if _, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 0, perdure.ID("x"))
 		time.Sleep(time.Second)
 		w.Crash()
 		run, err := wf.Get(context.Background(), w.Engine, "x")

@@ -128,9 +128,7 @@ func TestATimerIsCancelledThatBlockedCodeHasNotComeTo(t *testing.T) {
 		})
 		w := world.New(t, wf)
 		defer func() { w.End() }()
-		if _, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 0, perdure.ID("x"))
 		time.Sleep(time.Minute)
 		w.Kill()
 		client, err := perdure.NewClient(t.Context(), w.DB)

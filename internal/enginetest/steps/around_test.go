@@ -157,9 +157,7 @@ func TestWhatGoesAroundAStepGivesItsError(t *testing.T) {
 					return c.around(ctx, body)
 				}}, wf)
 				defer w.End()
-				if _, err := wf.Start(t.Context(), w.Engine, 0); err != nil {
-					t.Fatal(err)
-				}
+				world.Start(w, wf, 0)
 				time.Sleep(2 * time.Hour) // the run rests and is replayed: the error is the same
 				synctest.Wait()
 				if attempts != c.attempts || seen != 2 {

@@ -13,7 +13,6 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
-	"github.com/perdure/perdure/store/memory"
 
 	"github.com/perdure/perdure/internal/enginetest/world"
 )
@@ -107,14 +106,6 @@ func TestAResultDoesNotWaitForOthers(t *testing.T) {
 	}
 }
 
-// A slowStore takes a while before it commits.
-type slowStore struct{ store.Store }
-
-func (s slowStore) Commit(ctx context.Context, g *store.Group) error {
-	time.Sleep(time.Millisecond)
-	return s.Store.Commit(ctx, g)
-}
-
 // No step begins, and nobody hears of a start, before what precedes it is
 // durable.
 func TestCommitBeforeConsequence(t *testing.T) {
@@ -155,10 +146,7 @@ func TestCommitBeforeConsequence(t *testing.T) {
 				return 0, nil
 			}).Await(ctx)
 		})
-		w = &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
-		w.Options.Build = "test"
-		w.Wrap = func(s store.Store) store.Store { return slowStore{s} }
-		w.Begin()
+		w, _ = counted(t, perdure.Options{}, wf)
 		defer w.End()
 		_, _, err := world.Result(w, wf, 0, perdure.ID("x"))
 		if err != nil {

@@ -490,9 +490,7 @@ func TestFutureOfAnotherRunIsRefused(t *testing.T) {
 		})
 		w := world.New(t, a, b)
 		defer w.End()
-		if _, err := a.Start(context.Background(), w.Engine, 0); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, a, 0)
 		synctest.Wait()
 		run, _ := b.Start(context.Background(), w.Engine, 0)
 		ctx, c := context.WithTimeout(context.Background(), 100*time.Hour)

@@ -152,9 +152,7 @@ func TestStateOfARunIsSeenOutside(t *testing.T) {
 						note = strings.Repeat("long ", 30_000)
 					}
 					begin := cart{Note: note}
-					if _, err := wf.Start(context.Background(), w.Engine, begin, perdure.ID("x")); err != nil {
-						t.Fatal(err)
-					}
+					world.Start(w, wf, begin, perdure.ID("x"))
 					time.Sleep(time.Minute)
 					for i := range 4 {
 						if crash {

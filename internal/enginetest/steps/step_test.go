@@ -400,9 +400,7 @@ func TestIdempotencyKeyIsStableAndDistinct(t *testing.T) {
 		w := world.New(t, wf)
 		defer func() { w.End() }()
 		for _, who := range []string{"x", "y"} {
-			if _, err := wf.Start(context.Background(), w.Engine, who, perdure.ID(who)); err != nil {
-				t.Fatal(err)
-			}
+			world.Start(w, wf, who, perdure.ID(who))
 			time.Sleep(1500 * time.Millisecond)
 			w.Crash()
 			run, err := wf.Get(context.Background(), w.Engine, who)
@@ -478,9 +476,7 @@ func TestOnceKeepsTheFirstValue(t *testing.T) {
 		})
 		w := world.New(t, wf)
 		defer func() { w.End() }()
-		if _, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 0, perdure.ID("x"))
 		time.Sleep(1500 * time.Millisecond) // two attempts are over
 		w.Crash()
 		run, err := wf.Get(context.Background(), w.Engine, "x")

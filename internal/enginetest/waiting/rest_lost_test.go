@@ -276,9 +276,7 @@ func TestRequestOfWhichARestingRunKnowsTheNumberIsCarriedOut(t *testing.T) {
 		if other, err = perdure.NewClient(ctx, w.DB); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := wf.Start(ctx, w.Engine, 0, perdure.ID("x")); err != nil {
-			t.Fatal(err)
-		}
+		world.Start(w, wf, 0, perdure.ID("x"))
 		time.Sleep(time.Minute)
 		d, err := w.Engine.Describe(ctx, "x")
 		if err != nil || d.Head.Status != journal.Cancelled || !lost.Load() {

@@ -116,9 +116,7 @@ func TestManyTimersAtOneInstant(t *testing.T) {
 		w.Begin()
 		defer func() { w.End() }()
 		for range n {
-			if _, err := wf.Start(context.Background(), w.Engine, 0); err != nil {
-				t.Fatal(err)
-			}
+			world.Start(w, wf, 0)
 		}
 		synctest.Wait()
 		if got := w.Count(); got[journal.Waiting] != n {
@@ -598,10 +596,7 @@ func TestEnginesComeAndGoWhileRunsRest(t *testing.T) {
 			defer func() { w.End() }()
 			const n = 50
 			for i := range n {
-				if _, err := wf.Start(context.Background(), w.Engine, i,
-					perdure.ID(fmt.Sprint(i))); err != nil {
-					t.Fatal(err)
-				}
+				world.Start(w, wf, i, perdure.ID(fmt.Sprint(i)))
 			}
 			for range 40 {
 				time.Sleep(time.Duration(rng.IntN(4)) * 500 * time.Millisecond)
