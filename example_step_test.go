@@ -2,15 +2,20 @@ package perdure_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/store/sqlite"
 )
 
 // Each step has one recorded result. A run that a crash interrupts after "brew"
@@ -284,4 +289,334 @@ func ExampleProgress() {
 	// copy 2 of 3
 	// copy 3 of 3
 	// 3 <nil>
+}
+
+// Errors of this module have a code, by which programs tell them apart, a message,
+// and often a hint for people.
+func ExampleError() {
+	engine, err := perdure.New(memory.New(), perdure.Options{})
+	if err == nil {
+		err = engine.Register()
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- engine.Run(ctx) }()
+	defer func() { stop(); <-done }()
+
+	_, err = engine.Get(ctx, "ord-1")
+	fmt.Println(errors.Is(err, &perdure.Error{Code: journal.CodeNotFound}))
+	fmt.Println(err)
+	// Output:
+	// true
+	// perdure: find ord-1: no run has this run ID or workflow ID
+}
+
+// No further attempt mends a permanent error.
+func ExamplePermanent() {
+	w := perdure.Define("w", func(ctx context.Context, card string) (string, error) {
+		return perdure.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+			n, _, _ := perdure.Attempt(ctx)
+			fmt.Println("attempt", n)
+			return "", perdure.Permanent(errors.New("the card was stolen"))
+		}, perdure.Retry{Attempts: 5})
+	})
+	printResult(w, "tok_1")
+	// Output:
+	// attempt 1
+	// error: the card was stolen
+}
+
+// Whom a service told when to come again need not guess.
+func ExampleRetryAfter() {
+	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+		return perdure.Step(ctx, "ask", func(ctx context.Context) (string, error) {
+			if n, _, _ := perdure.Attempt(ctx); n == 1 {
+				return "", perdure.RetryAfter(time.Millisecond, errors.New("too many requests"))
+			}
+			return "an answer", nil
+		}, perdure.Retry{First: time.Hour})
+	})
+	printResult(w, 0)
+	// Output: an answer
+}
+
+// A benign error is an error like others, and observers need not wake anybody.
+func ExampleBenign() {
+	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+		return perdure.Step(ctx, "look", func(context.Context) (string, error) {
+			return "", perdure.Benign(errors.New("the shop is shut on Sundays"))
+		}, perdure.NoRetry)
+	})
+	engine, stop := newEngineOn(memory.New(), perdure.Options{Observers: []observe.Observer{{
+		Kinds: []observe.Kind{observe.StepFailed},
+		See:   func(n observe.Notice) { fmt.Println(n.Step, "failed, benign:", n.Benign) },
+	}}}, w)
+	defer stop()
+	_, err := startRun(engine, w, 0).Result(context.Background())
+	fmt.Println(err)
+	// Output:
+	// look failed, benign: true
+	// the shop is shut on Sundays
+}
+
+// A Retryable error that the function returns does not end the run: its code is
+// replayed, as after a panic.
+func ExampleRetryable() {
+	tries := 0
+	w := perdure.Define("w", func(context.Context, int) (string, error) {
+		if tries++; tries == 1 {
+			return "", perdure.Retryable(errors.New("not yet"))
+		}
+		return "now", nil
+	}, perdure.Replays{First: time.Millisecond})
+	printResult(w, 0)
+	// Output: now
+}
+
+// A panic in a step is a failed attempt, and its stack is kept.
+func ExampleStack() {
+	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+		_, err := perdure.Step(ctx, "divide", func(context.Context) (int, error) {
+			zero := 0
+			return 1 / zero, nil
+		}, perdure.NoRetry)
+		fmt.Println(err)
+		fmt.Println("has the function:", strings.Contains(perdure.Stack(err), "ExampleStack"))
+		return "went on", nil
+	})
+	printResult(w, 0)
+	// Output:
+	// step divide panicked: runtime error: integer divide by zero
+	// has the function: true
+	// went on
+}
+
+// ErrNoMoney is compared by those who called the step.
+var ErrNoMoney = errors.New("there is no money on the card")
+
+// A DeclinedError has fields that they look at.
+type DeclinedError struct{ Card, Why string }
+
+func (e DeclinedError) Error() string { return e.Card + " was declined: " + e.Why }
+
+func init() {
+	if err := perdure.RegisterError("card.no-money", ErrNoMoney); err != nil {
+		log.Fatal(err)
+	}
+	if err := perdure.RegisterErrorType[DeclinedError]("card.declined"); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Errors that are registered while the program starts are found in what a journal
+// kept: at once, after a crash, and in another process.
+func ExampleRegisterError() {
+	pay := perdure.Define("pay", func(ctx context.Context, card string) (int, error) {
+		_, err := perdure.Step(ctx, "charge", func(context.Context) (int, error) {
+			return 0, fmt.Errorf("charge: %w", errors.Join(ErrNoMoney, DeclinedError{Card: card, Why: "over its limit"}))
+		}, perdure.NoRetry)
+		return 0, err
+	})
+	engine, stop := newEngine(pay)
+	defer stop()
+	_, err := startRun(engine, pay, "tok_1").Result(context.Background())
+
+	fmt.Println(errors.Is(err, ErrNoMoney))
+	var declined DeclinedError
+	fmt.Println(errors.As(err, &declined), declined.Why)
+	// Output:
+	// true
+	// true over its limit
+}
+
+// A test of the application finds what is odd with a definition, without an engine.
+func ExampleCheck() {
+	report := perdure.Define("report", func(context.Context, string) (string, error) { return "", nil }, perdure.Timeout(48*time.Hour))
+	for _, issue := range perdure.Check(report) {
+		fmt.Println(issue)
+	}
+	// Output:
+	// WARNING: timeout: a timeout of 48h0m0s
+}
+
+// A warehouse is an application with a table of orders in the file of its runs.
+type warehouse struct {
+	db     *sql.DB
+	engine *perdure.Engine
+	close  func()
+}
+
+// openWarehouse opens one whose engine executes the workflows that make gives.
+func openWarehouse(make func(db *sql.DB) []perdure.Definition) warehouse {
+	dir, err := os.MkdirTemp("", "warehouse")
+	if err != nil {
+		log.Fatal(err)
+	}
+	path := filepath.Join(dir, "warehouse.db")
+	store, err := sqlite.Open(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err == nil {
+		_, err = db.Exec("create table orders (id text primary key, state text)")
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	engine, stop := newEngineOn(store, perdure.Options{}, make(db)...)
+	return warehouse{db, engine, func() {
+		stop()
+		if err := errors.Join(db.Close(), store.Close(), os.RemoveAll(dir)); err != nil {
+			log.Fatal(err)
+		}
+	}}
+}
+
+// order adds an order, and does something else in the same transaction.
+func (s warehouse) order(id string, do func(tx *sql.Tx) error) {
+	ctx, tables := context.Background(), sqlite.Transactions(s.db)
+	tx, err := tables.Begin(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err = tx.Exec("insert into orders values (?, 'new')", id); err == nil {
+		err = do(tx)
+	}
+	if err == nil {
+		err = tables.Commit(ctx, tx)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// result prints what a run has given.
+func (s warehouse) result(id string) {
+	run, err := s.engine.Get(context.Background(), id)
+	if err != nil {
+		log.Fatal(err)
+	}
+	out, err := run.Result(context.Background())
+	fmt.Printf("%s %v\n", out, err)
+}
+
+// pack is a workflow that waits for what is to be packed.
+var pack = perdure.Define("pack", func(ctx context.Context, id string) (string, error) {
+	thing, err := Note.Wait(ctx)
+	return id + ": " + thing, err
+})
+
+func packing(*sql.DB) []perdure.Definition { return []perdure.Definition{pack} }
+
+// What a step writes in a transaction is there exactly once, like its result.
+func ExampleStepTx() {
+	s := openWarehouse(func(db *sql.DB) []perdure.Definition {
+		return []perdure.Definition{perdure.Define("ship", func(ctx context.Context, id string) (string, error) {
+			return perdure.StepTx(ctx, "mark", sqlite.Transactions(db), func(ctx context.Context, tx *sql.Tx) (string, error) {
+				_, err := tx.ExecContext(ctx, "update orders set state = 'shipped' where id = ?", id)
+				return id + " is shipped", err
+			})
+		})}
+	})
+	defer s.close()
+	s.order("ord-1", func(tx *sql.Tx) error {
+		_, err := s.engine.StartTx(context.Background(), tx, "ship", []byte(`"ord-1"`), perdure.ID("ord-1"))
+		return err
+	})
+	s.result("ord-1")
+	var state string
+	err := s.db.QueryRow("select state from orders").Scan(&state)
+	fmt.Println(state, err)
+	// Output:
+	// "ord-1 is shipped" <nil>
+	// shipped <nil>
+}
+
+// An order and its run: both are there, or neither.
+func ExampleWorkflow_StartTx() {
+	s := openWarehouse(packing)
+	defer s.close()
+	ctx := context.Background()
+	s.order("ord-1", func(tx *sql.Tx) error {
+		_, err := pack.StartTx(ctx, s.engine, tx, "ord-1", perdure.ID("ord-1"))
+		return err
+	})
+	_, err := Note.Send(ctx, s.engine, "ord-1", "tea")
+	fmt.Println(err)
+	s.result("ord-1")
+	// Output:
+	// <nil>
+	// "ord-1: tea" <nil>
+}
+
+// By name, as a program does that does not have the workflow.
+func ExampleClient_StartTx() {
+	s := openWarehouse(packing)
+	defer s.close()
+	ctx := context.Background()
+	s.order("ord-1", func(tx *sql.Tx) error {
+		run, err := s.engine.StartTx(ctx, tx, "pack", []byte(`"ord-1"`), perdure.ID("ord-1"))
+		if err == nil {
+			fmt.Println("new:", run.New())
+		}
+		return err
+	})
+	_, err := Note.Send(ctx, s.engine, "ord-1", "tea")
+	fmt.Println(err)
+	s.result("ord-1")
+	// Output:
+	// new: true
+	// <nil>
+	// "ord-1: tea" <nil>
+}
+
+// The run hears of an order exactly if the order is there.
+func ExampleSignal_SendTx() {
+	s := openWarehouse(packing)
+	defer s.close()
+	ctx := context.Background()
+	if _, err := pack.Start(ctx, s.engine, "box", perdure.ID("box")); err != nil {
+		log.Fatal(err)
+	}
+	s.order("ord-1", func(tx *sql.Tx) error {
+		_, err := Note.SendTx(ctx, s.engine, tx, "box", "ord-1")
+		return err
+	})
+	s.result("box")
+	// Output:
+	// "box: ord-1" <nil>
+}
+
+func ExampleClient_SendTx() {
+	s := openWarehouse(packing)
+	defer s.close()
+	ctx := context.Background()
+	if _, err := pack.Start(ctx, s.engine, "box", perdure.ID("box")); err != nil {
+		log.Fatal(err)
+	}
+	s.order("ord-1", func(tx *sql.Tx) error {
+		_, err := s.engine.SendTx(ctx, tx, "box", Note.Name(), []byte(`"ord-1"`))
+		return err
+	})
+	s.result("box")
+	// Output:
+	// "box: ord-1" <nil>
+}
+
+func ExampleSendWithStartTx() {
+	s := openWarehouse(packing)
+	defer s.close()
+	s.order("ord-1", func(tx *sql.Tx) error {
+		d, err := perdure.SendWithStartTx(context.Background(), s.engine, tx, Note, "ord-1", pack, "box", perdure.ID("box"))
+		fmt.Println("started a run:", d.New)
+		return err
+	})
+	s.result("box")
+	// Output:
+	// started a run: true
+	// "box: ord-1" <nil>
 }

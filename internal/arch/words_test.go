@@ -374,12 +374,17 @@ func docs(f *ast.File) (out []*ast.CommentGroup) {
 	return out
 }
 
-// sleepingTests lets tests sleep only where time is virtual: in a bubble, such as those
-// of package perduretest.
+// bubbles are the packages that have code run in a bubble, where time is virtual.
+var bubbles = []string{"testing/synctest", "perduretest", "internal/enginetest/world"}
+
+// sleepingTests lets tests sleep only if they use a package that has bubbles.
 func sleepingTests(h *house) (found []string) {
 	for _, f := range h.files() {
 		own, others := imports([]*file{f})
-		if !f.test || slices.Contains(others, "testing/synctest") || slices.Contains(own, "perduretest") {
+		inBubble := slices.ContainsFunc(slices.Concat(own, others), func(p string) bool {
+			return slices.Contains(bubbles, p)
+		})
+		if !f.test || inBubble {
 			continue
 		}
 		ast.Inspect(f.File, func(n ast.Node) bool {

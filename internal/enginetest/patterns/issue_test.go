@@ -1,0 +1,360 @@
+package patterns
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store/memory"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
+)
+
+// An errTooOften is what a pattern calls an issue of its own.
+var errTooOften = errors.New("too often")
+
+// advised gives an engine, and what its observers have been told of definitions.
+func advised(t *testing.T, o perdure.Options) (*perdure.Engine, func() []observe.Notice) {
+	t.Helper()
+	var mu sync.Mutex
+	var told []observe.Notice
+	o.Build = "test"
+	o.Observers = []observe.Observer{{Kinds: []observe.Kind{observe.DefinitionAdvised}, See: func(n observe.Notice) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, n)
+	}}}
+	eng, err := perdure.New(memory.New(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return eng, func() []observe.Notice {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(told)
+	}
+}
+
+func declaring(about perdure.About, issues ...perdure.Issue) perdure.Declared {
+	return func() (perdure.About, []perdure.Issue) { return about, issues }
+}
+
+// spec: F-8, F-13
+func TestErrorsRefuseADefinitionWarningsAndRemarksAreTold(t *testing.T) {
+	failed := perdure.Issue{Severity: perdure.IssueError, Where: "charge.retry", Message: "three\nbelow nothing", Err: errTooOften}
+	plain := perdure.Issue{Where: "charge", Message: "no severity"}
+	warned := perdure.Issue{Severity: perdure.IssueWarning, Where: "ship", Message: "no compensation"}
+	remark := perdure.Issue{Severity: perdure.IssueInfo, Message: "it is large"}
+	round := graph(perdure.Node{Name: "a", After: []string{"b"}}, perdure.Node{Name: "b", After: []string{"a"}})
+	says := func(i ...perdure.Issue) perdure.WorkflowOption { return declaring(perdure.About{}, i...) }
+	for _, c := range []struct {
+		name   string
+		strict bool
+		opts   []perdure.WorkflowOption
+		issues []string // that refuse it
+		is     []error
+		told   []string
+	}{
+		{name: "nothing", opts: []perdure.WorkflowOption{says()}},
+		{name: "nothing strictly", strict: true, opts: []perdure.WorkflowOption{says()}},
+		{name: "a remark", strict: true, opts: []perdure.WorkflowOption{says(remark)}, told: []string{"INFO: it is large"}},
+		{name: "a warning", opts: []perdure.WorkflowOption{says(warned, remark)}, told: []string{"WARNING: ship: no compensation", "INFO: it is large"}},
+		{name: "a warning strictly", strict: true, opts: []perdure.WorkflowOption{says(remark, warned)}, issues: []string{"INFO: it is large", "WARNING: ship: no compensation"}},
+		{name: "an error", opts: []perdure.WorkflowOption{says(warned, failed)}, issues: []string{"WARNING: ship: no compensation", `ERROR: charge.retry: three\nbelow nothing`}, is: []error{errTooOften}},
+		{name: "without severity", opts: []perdure.WorkflowOption{says(plain)}, issues: []string{"ERROR: charge: no severity"}},
+		{
+			name: "the graph and the contract of a declaration", is: []error{errTooOften, &perdure.Error{Code: journal.CodeTopology}},
+			opts:   []perdure.WorkflowOption{declaring(perdure.About{Graph: round.Graph, Input: json.RawMessage("{")}, failed)},
+			issues: []string{`ERROR: charge.retry: three\nbelow nothing`, "ERROR: input: the contract of the input is not JSON", "ERROR: a: a circle: a → b → a"},
+		},
+		{
+			name: "the graph beside a declaration", is: []error{&perdure.Error{Code: journal.CodeTopology}},
+			opts: []perdure.WorkflowOption{says(remark), round}, issues: []string{"INFO: it is large", "ERROR: a: a circle: a → b → a"},
+		},
+	} {
+		eng, told := advised(t, perdure.Options{FailOnWarning: c.strict})
+		err := eng.Register(perdure.Define("w", world.Nothing, append(c.opts, perdure.PatternSaga)...))
+		var refused *perdure.DefinitionError
+		if is := errors.As(err, &refused); is != (c.issues != nil) || !is && err != nil {
+			t.Errorf("%s: registered with %v", c.name, err)
+		}
+		if refused != nil {
+			if want := "perdure: the definition of w has issues:\n\t" + strings.Join(c.issues, "\n\t"); err.Error() != want {
+				t.Errorf("%s: the error is\n%v\nwant\n%s", c.name, err, want)
+			}
+			if refused.Workflow != "w" || len(refused.Issues) != len(c.issues) {
+				t.Errorf("%s: the error is %+v", c.name, refused)
+			}
+			world.CodeIs(t, err, journal.CodeInvalid)
+			if journal.CodeOf(err) != journal.CodeInvalid {
+				t.Errorf("%s: the code is %v", c.name, journal.CodeOf(err))
+			}
+		}
+		for _, is := range []error{errTooOften, &perdure.Error{Code: journal.CodeTopology}} {
+			if want := slices.ContainsFunc(c.is, func(x error) bool { return reflect.DeepEqual(x, is) }); errors.Is(err, is) != want {
+				t.Errorf("%s: that it is %v: %v", c.name, is, !want)
+			}
+		}
+		var reasons []string
+		for _, n := range told() {
+			reasons = append(reasons, n.Reason)
+			if n.Kind != observe.DefinitionAdvised || n.Workflow != "w" || n.Pattern != "SAGA" || n.At.IsZero() {
+				t.Errorf("%s: told %+v", c.name, n)
+			}
+		}
+		if !slices.Equal(reasons, c.told) {
+			t.Errorf("%s: told %q, want %q", c.name, reasons, c.told)
+		}
+		if known := eng.Workflows(); (len(known) == 1) != (c.issues == nil) {
+			t.Errorf("%s: the engine knows %v", c.name, known)
+		}
+	}
+}
+
+// A declaration is looked at when it is registered for the first time, and not again,
+// whoever registers it; and nobody is told of a definition whose name is taken.
+//
+// spec: F-8
+func TestADeclarationIsLookedAtOnce(t *testing.T) {
+	calls := 0
+	w := perdure.Define("w", world.Nothing, perdure.Declared(func() (perdure.About, []perdure.Issue) {
+		calls++
+		return perdure.About{}, []perdure.Issue{{Severity: perdure.IssueInfo, Message: "seen"}}
+	}))
+	if calls != 0 {
+		t.Errorf("it was looked at %d times before it was registered", calls)
+	}
+	one, told := advised(t, perdure.Options{})
+	two, also := advised(t, perdure.Options{})
+	var all sync.WaitGroup
+	for _, eng := range []*perdure.Engine{one, two, two, two} {
+		all.Go(func() { _ = eng.Register(w) }) // of three with one engine two give an error
+	}
+	all.Wait()
+	world.CodeIs(t, one.Register(w), journal.CodeDuplicate)
+	if calls != 1 || len(told()) != 1 || len(also()) != 1 || len(two.Workflows()) != 1 {
+		t.Errorf("it was looked at %d times, and told %d and %d times", calls, len(told()), len(also()))
+	}
+}
+
+// What a declaration says of itself goes before what an About beside it says, in
+// whatever order they are given.
+func TestADeclarationGoesBeforeWhatIsSaidBesideIt(t *testing.T) {
+	beside := perdure.About{
+		Version: "1", Description: "d", Trigger: "t", IDField: "f", Input: json.RawMessage(`1`),
+		Graph: &perdure.Graph{Nodes: []perdure.Node{{Name: "beside"}}},
+	}
+	whole := perdure.About{
+		Version: "2", Description: "e", Trigger: "u", IDField: "g", Input: json.RawMessage(`2`),
+		Graph: &perdure.Graph{Nodes: []perdure.Node{{Name: "declared"}}},
+	}
+	for _, c := range []struct{ declared, beside, want perdure.About }{
+		{whole, beside, whole},
+		{perdure.About{}, beside, beside},
+		{whole, perdure.About{}, whole},
+		{perdure.About{Graph: whole.Graph}, perdure.About{Version: "1", Description: "d"}, perdure.About{Version: "1", Description: "d", Graph: whole.Graph}},
+	} {
+		for _, opts := range [][]perdure.WorkflowOption{{c.beside, declaring(c.declared)}, {declaring(c.declared), c.beside}} {
+			eng, _ := advised(t, perdure.Options{})
+			if err := eng.Register(perdure.Define("w", world.Nothing, opts...)); err != nil {
+				t.Fatal(err)
+			}
+			if got := eng.Workflows()[0].About; !reflect.DeepEqual(got, c.want) {
+				t.Errorf("it is %+v, want %+v", got, c.want)
+			}
+		}
+	}
+}
+
+// spec: F-1
+func TestRunsHaveThePatternOfTheirWorkflow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		saga := perdure.Define("saga", world.Nothing, perdure.PatternSaga)
+		tcc := perdure.Define("tcc", world.Nothing, perdure.PatternTCC)
+		code := perdure.Define("code", world.Nothing, perdure.PatternWorkflow)
+		knock := perdure.NewSignal[int]("knock")
+		w := world.With(t, perdure.Options{}, saga, tcc, code, perdure.Define("parent", func(
+			ctx context.Context, _ int,
+		) (int, error) {
+			return saga.Child(ctx, 0, perdure.ID("child")).Await(ctx)
+		}))
+		defer w.End()
+		ctx := t.Context()
+		client, err := perdure.NewClient(ctx, w.Store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := func(_ any, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		begin(saga.Start(ctx, w.Engine, 0, perdure.ID("typed")))
+		begin(w.Engine.Start(ctx, "tcc", []byte("0"), perdure.ID("named")))
+		begin(tcc.Start(ctx, client, 0, perdure.ID("client")))
+		begin(perdure.SendWithStart(ctx, w.Engine, knock, 1, tcc, 0, perdure.ID("signal")))
+		begin(w.Engine.Start(ctx, "parent", []byte("0"), perdure.ID("parent")))
+		begin(code.Start(ctx, w.Engine, 0, perdure.ID("code")))
+		synctest.Wait() // the parent has a child then
+		for id, want := range map[string]journal.Pattern{
+			"typed": journal.PatternSaga, "named": journal.PatternTCC, "client": journal.PatternTCC, "signal": journal.PatternTCC,
+			"parent": journal.PatternWorkflow, "child": journal.PatternSaga, "code": journal.PatternWorkflow,
+		} {
+			run, err := w.Engine.Get(ctx, id)
+			if err == nil {
+				_, err = run.Result(ctx)
+			}
+			if d := w.Describe(id); err != nil || d.Head.Pattern != want || d.State.Pattern != want {
+				t.Errorf("run %s is a %v, and %v, want %v; %v", id, d.Head.Pattern, d.State.Pattern, want, err)
+			}
+		}
+		for _, n := range w.Seen(observe.RunEnded) {
+			if (n.Pattern == "SAGA") != (n.Workflow == "saga") || (n.Pattern == "TCC") != (n.Workflow == "tcc") {
+				t.Errorf("told %+v", n)
+			}
+		}
+	})
+}
+
+func TestWhatIsNoDefinitionIsRefused(t *testing.T) {
+	for says, w := range map[string]perdure.Definition{
+		"there is no pattern Pattern(9)": perdure.Define("w", world.Nothing, perdure.Pattern(9)),
+		"a declaration needs a function": perdure.Define("w", world.Nothing, perdure.Declared(nil)),
+		"made by Define":                 new(perdure.Workflow[int, int]),
+	} {
+		eng, _ := advised(t, perdure.Options{})
+		err := eng.Register(w)
+		world.CodeIs(t, err, journal.CodeInvalid)
+		if err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%v does not say %q", err, says)
+		}
+	}
+}
+
+// Every pattern has the timeout and the policies of a whole workflow checked, and what is
+// negative does not hold.
+//
+// spec: F-8
+func TestOddTimesOfAWorkflowAreWarnings(t *testing.T) {
+	day := 24 * time.Hour
+	for _, c := range []struct {
+		opt  perdure.WorkflowOption
+		told []string
+	}{
+		{perdure.Timeout(day), nil},
+		{perdure.Timeout(day + 1), []string{"WARNING: timeout: a timeout of 24h0m0.000000001s"}},
+		{perdure.Timeout(-1), []string{"WARNING: timeout: a timeout of -1ns"}},
+		{perdure.Retry{Cap: day}, nil},
+		{perdure.Retry{First: day + 1, Cap: 1}, []string{"WARNING: retry: a delay of 24h0m0.000000001s"}},
+		{perdure.Retry{Attempts: -1, First: -1, Cap: -2}, []string{"WARNING: retry: -1 attempts", "WARNING: retry: a delay of -1ns", "WARNING: retry: a delay of -2ns"}},
+		{perdure.Retry{Attempts: 3, First: 12 * time.Hour, Cap: day, Factor: 1}, nil},
+		{perdure.Retry{Attempts: 4, First: 12 * time.Hour, Cap: day, Factor: 1}, []string{"WARNING: retry: delays of 36h0m0s together"}},
+		{perdure.Retry{Attempts: 4, First: 4 * time.Hour, Cap: 11 * time.Hour}, nil}, // 4, 8, 11
+		{perdure.Retry{Attempts: 5, First: 4 * time.Hour, Cap: 11 * time.Hour}, []string{"WARNING: retry: delays of 34h0m0s together"}},
+		{perdure.Retry{Attempts: math.MaxInt, First: 1, Cap: 1}, []string{"WARNING: retry: delays of 2562047h47m16s together"}},
+		{perdure.Retry{Attempts: math.MaxInt, First: 1, Factor: 1 + 1e-15}, []string{"WARNING: retry: delays of 2562047h47m16s together"}},
+		{perdure.Retry{Attempts: 2, Cap: day, Factor: math.MaxFloat64}, nil},
+		{perdure.Replays{Attempts: 300}, []string{"WARNING: replays: delays of 24h18m31s together"}},
+		{perdure.Replays{First: -1}, []string{"WARNING: replays: a delay of -1ns"}},
+	} {
+		eng, told := advised(t, perdure.Options{})
+		if err := eng.Register(perdure.Define("w", world.Nothing, c.opt),
+			perdure.Define("declared", world.Nothing, c.opt, declaring(perdure.About{}))); err != nil {
+			t.Errorf("%#v: %v", c.opt, err)
+		}
+		for _, name := range []string{"w", "declared"} {
+			var reasons []string
+			for _, n := range told() {
+				if n.Workflow == name {
+					reasons = append(reasons, n.Reason)
+				}
+			}
+			if !slices.Equal(reasons, c.told) {
+				t.Errorf("%s with %#v: told %q, want %q", name, c.opt, reasons, c.told)
+			}
+		}
+	}
+}
+
+// The option that comes last holds, also for what is odd. A declaration with no more to
+// say of itself is refused for a policy that cannot be, beside its other issues.
+//
+// spec: F-8
+func TestWhatAnOptionReplacesIsNotOdd(t *testing.T) {
+	eng, told := advised(t, perdure.Options{})
+	if err := eng.Register(perdure.Define("w", world.Nothing, perdure.Timeout(-1), perdure.Timeout(1),
+		perdure.Retry{Factor: 0.5}, perdure.NoRetry)); err != nil || len(told()) != 0 {
+		t.Errorf("%v, and told %v", err, told())
+	}
+	err := eng.Register(perdure.Define("x", world.Nothing, perdure.Timeout(-1),
+		perdure.Retry{Factor: 0.5}, declaring(perdure.About{}, perdure.Issue{Message: "more"})))
+	var refused *perdure.DefinitionError
+	if !errors.As(err, &refused) || len(refused.Issues) != 3 {
+		t.Errorf("registered: %v", err)
+	}
+	world.CodeIs(t, err, journal.CodeInvalid)
+}
+
+// A negative timeout is none, and a negative number of attempts is one attempt.
+//
+// spec: F-8
+func TestWhatIsNegativeIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		attempts := 0
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			if err := perdure.Sleep(ctx, time.Hour); err != nil {
+				return 0, err
+			}
+			return perdure.Step(ctx, "s", func(context.Context) (int, error) {
+				attempts++
+				return 0, errors.New("broken")
+			})
+		}, perdure.Timeout(-1), perdure.Retry{Attempts: -1})
+		w := world.New(t, wf)
+		defer w.End()
+		run, err := wf.Start(t.Context(), w.Engine, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run.Result(t.Context()); err == nil || attempts != 1 {
+			t.Errorf("%d attempts: %v", attempts, err)
+		}
+	})
+}
+
+// A definition is checked without an engine, with what Register says of it, and can be
+// registered after that.
+//
+// spec: F-8
+func TestADefinitionIsCheckedWithoutRegistering(t *testing.T) {
+	code := perdure.Define("code", func(context.Context, int) (int, error) { return 0, nil }, perdure.Timeout(25*time.Hour))
+	bad := perdure.Define("", func(context.Context, int) (int, error) { return 0, nil })
+	issues := perdure.Check(code)
+	if len(issues) != 1 || issues[0].Severity != perdure.IssueWarning || issues[0].Where != "timeout" {
+		t.Errorf("of code: %v", issues)
+	}
+	for _, d := range []perdure.Definition{nil, bad} {
+		if issues := perdure.Check(d); len(issues) != 1 || issues[0].Severity != perdure.IssueError {
+			t.Errorf("of %v: %v", d, issues)
+		}
+	}
+	eng, err := perdure.New(memory.New(), perdure.Options{})
+	if err == nil {
+		err = eng.Register(code)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,35 @@
+package patterns
+
+import (
+	"context"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store/memory"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
+)
+
+// spec: P-13
+func TestAPatternThatIsSwitchedOffIsNotRegistered(t *testing.T) {
+	body := func(context.Context, int) (int, error) { return 0, nil }
+	of := map[journal.Pattern]*perdure.Workflow[int, int]{
+		journal.PatternWorkflow: perdure.Define("workflow", body),
+		journal.PatternSaga:     perdure.Define("saga", body, perdure.PatternSaga),
+		journal.PatternTCC:      perdure.Define("tcc", body, perdure.PatternTCC),
+	}
+	for off := range of {
+		eng, err := perdure.New(memory.New(), perdure.Options{Off: []journal.Pattern{off}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pattern, wf := range of {
+			if err := eng.Register(wf); pattern == off {
+				world.CodeIs(t, err, journal.CodeInvalid)
+			} else {
+				world.NoError(t, err)
+			}
+		}
+	}
+}

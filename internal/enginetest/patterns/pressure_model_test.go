@@ -1,0 +1,372 @@
+package patterns
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
+)
+
+// A flowCall is one call of a flow: a question, or the end of one of the many.
+type flowCall struct {
+	asked   bool
+	running int
+	now     time.Time
+	ended   error
+
+	room int // what the question was answered with
+	err  error
+}
+
+// A flowUsage is one use of a pressure by somebody who does as it says, at random.
+type flowUsage struct {
+	t        *testing.T
+	rng      *rand.Rand
+	pressure perdure.Pressure
+	flow     perdure.Flow
+	now      time.Time
+	running  int
+	past     []flowCall
+	met      map[string]int // situations, so that the test knows what it has tried
+}
+
+// flowCrowd is as many as go on at a time where there is no limit.
+const flowCrowd = 40
+
+// usePressure has a pressure used for a while.
+func usePressure(t *testing.T, rng *rand.Rand, p perdure.Pressure, met map[string]int) *flowUsage {
+	u := &flowUsage{t: t, rng: rng, pressure: p, flow: p.Begin(), now: flowBegan, met: met}
+	rules := flowRulesOf(p)
+	bad := 0.0 // how many of those that end have failed
+	for range 30 {
+		if rng.IntN(8) == 0 {
+			bad = []float64{0, 0.03, 0.07, 0.2, 1}[rng.IntN(5)]
+		}
+		u.now = u.now.Add([]time.Duration{0, 1, time.Second, 7 * time.Second, time.Minute}[rng.IntN(5)])
+		n := u.ask(rules)
+		for range min(n, flowCrowd-u.running) {
+			if rng.IntN(20) == 0 {
+				break // there are not as many
+			}
+			u.running++
+			if rules.begun != nil {
+				rules.begun(u)
+			}
+			if rng.IntN(4) == 0 && u.running < flowCrowd {
+				if u.ask(rules) <= 0 { // one by one, too
+					break
+				}
+			}
+		}
+		for range rng.IntN(2 + u.running*rng.IntN(2)) {
+			u.end(bad)
+		}
+	}
+	return u
+}
+
+// ask asks whether more may begin, and judges the answer.
+func (u *flowUsage) ask(r flowRules) int {
+	n, err := u.flow.Room(u.running, u.now)
+	h := flowCall{asked: true, running: u.running, now: u.now, room: n, err: err}
+	u.past = append(u.past, h)
+	want, refused := r.model(u.past, u.running)
+	switch {
+	case u.running == 0 && n <= 0 && err == nil:
+		u.fault("nothing runs, and nothing may begin")
+	case (err != nil) != refused:
+		u.fault("it says %v, the model that it refuses: %v", err, refused)
+	case err == nil && max(n, 0) != max(want, 0):
+		u.fault("the room is %d, of the model %d", n, want)
+	case r.answered != nil:
+		r.answered(u, h)
+	}
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// end has one end, if any runs.
+func (u *flowUsage) end(bad float64) {
+	if u.running == 0 {
+		return
+	}
+	h := flowCall{now: u.now}
+	if u.rng.Float64() < bad {
+		h.ended = world.ErrOdd
+	}
+	u.flow.Ended(h.ended, u.now)
+	u.running--
+	u.past = append(u.past, h)
+}
+
+func (u *flowUsage) fault(format string, args ...any) {
+	u.t.Helper()
+	u.t.Fatalf("%T%+v, %d run, call %d: %s\n%s", u.pressure, u.pressure, u.running, len(u.past), fmt.Sprintf(format, args...), flowStory(u.past))
+}
+
+// flowStory tells what happened: the running before a question, s and f for ends.
+func flowStory(past []flowCall) string {
+	var b strings.Builder
+	for _, h := range past {
+		switch {
+		case h.asked && h.err != nil:
+			fmt.Fprintf(&b, " %v:%d?no", h.now.Sub(flowBegan), h.running)
+		case h.asked:
+			fmt.Fprintf(&b, " %v:%d?%d", h.now.Sub(flowBegan), h.running, h.room)
+		case h.ended != nil:
+			b.WriteString(" f")
+		default:
+			b.WriteString(" s")
+		}
+	}
+	return b.String()
+}
+
+// flowRules are what holds of a pressure.
+type flowRules struct {
+	// model says, from all that happened, what the answer is to the question that is last.
+	model    func(past []flowCall, running int) (room int, refused bool)
+	begun    func(u *flowUsage)             // looks at one that has just begun; may be nil
+	answered func(u *flowUsage, h flowCall) // looks at an answer; may be nil
+}
+
+// orElse is a number, or what it is when it is not given.
+func orElse[T comparable](n, otherwise T) T {
+	var zero T
+	if n == zero {
+		return otherwise
+	}
+	return n
+}
+
+func flowRulesOf(p perdure.Pressure) flowRules {
+	if p.(interface{ Validate() error }).Validate() != nil {
+		return flowRulesOfNone()
+	}
+	switch p := p.(type) {
+	case perdure.AtMost:
+		return flowRulesOfAtMost(int(p))
+	case perdure.Adaptive:
+		return flowRulesOfAdaptive(p)
+	case perdure.Batched:
+		return flowRulesOfBatched(orElse(p.Size, 10))
+	case perdure.Breaker:
+		return flowRulesOfBreaker(orElse(p.Failures, 5), orElse(p.Recovery, 30*time.Second), orElse(p.Successes, 3))
+	}
+	return flowRules{}
+}
+
+// flowRulesOfNone holds of a pressure that cannot be: it refuses all.
+func flowRulesOfNone() flowRules {
+	return flowRules{
+		model: func([]flowCall, int) (int, bool) { return 0, true },
+		answered: func(u *flowUsage, h flowCall) {
+			u.met["cannot be"]++
+			if journal.CodeOf(h.err) != journal.CodeInvalid {
+				u.fault("it says %v", h.err)
+			}
+		},
+	}
+}
+
+func flowRulesOfAtMost(n int) flowRules {
+	return flowRules{
+		model: func(_ []flowCall, running int) (int, bool) { return orElse(n, math.MaxInt) - running*min(n, 1), false },
+		begun: func(u *flowUsage) { u.atMost(orElse(n, flowCrowd)) },
+	}
+}
+
+// atMost says whether no more run than may.
+func (u *flowUsage) atMost(n int) {
+	if u.running > n {
+		u.fault("more than %d run", n)
+	}
+}
+
+// flowRulesOfAdaptive cuts all ends into tens, and follows their failures.
+func flowRulesOfAdaptive(a perdure.Adaptive) flowRules {
+	lowest, highest, every, halve := orElse(a.Min, 1), orElse(a.Max, 16), orElse(a.Every, 10), orElse(a.Halve, 0.1)
+	limit := func(met map[string]int, past []flowCall) int {
+		at := orElse(a.Start, min(max(4, lowest), highest))
+		ends := slices.DeleteFunc(slices.Clone(past), func(h flowCall) bool { return h.asked })
+		for tens := range slices.Chunk(ends, every) {
+			failed := float64(len(slices.DeleteFunc(slices.Clone(tens), func(h flowCall) bool { return h.ended == nil })))
+			switch {
+			case len(tens) < every:
+			case failed > halve*float64(every):
+				met["halved"]++
+				if at /= 2; at <= lowest {
+					at = lowest
+					met["fewest"]++
+				}
+			case failed < orElse(a.Grow, halve/2)*float64(every):
+				met["grown"]++
+				if at++; at > highest {
+					at = highest
+					met["most"]++
+				}
+			}
+		}
+		return at
+	}
+	return flowRules{
+		model:    func(past []flowCall, running int) (int, bool) { return limit(map[string]int{}, past) - running, false },
+		begun:    func(u *flowUsage) { u.atMost(highest) },
+		answered: func(u *flowUsage, _ flowCall) { limit(u.met, u.past) },
+	}
+}
+
+// flowRulesOfBatched looks back to where the batch began: there nothing ran.
+func flowRulesOfBatched(size int) flowRules {
+	began, from := 0, 0 // of the batch, by who begins; and where in the past it began
+	return flowRules{
+		model: func(past []flowCall, running int) (int, bool) {
+			for i := len(past) - 1; !past[i].asked || past[i].running > 0; i-- {
+				if !past[i].asked {
+					return 0, false
+				}
+			}
+			return size - running, false
+		},
+		begun: func(u *flowUsage) {
+			if u.running == 1 {
+				began, from = 0, len(u.past)
+			}
+			began++
+			if slices.ContainsFunc(u.past[from:], func(h flowCall) bool { return !h.asked }) {
+				u.fault("one begins in a batch of which one has ended")
+			}
+			if began > size {
+				u.fault("%d begin in a batch", began)
+			}
+			if u.met["batch"]++; began == size {
+				u.met["full batch"]++
+			}
+		},
+	}
+}
+
+// flowRulesOfBreaker reads the ends since the state changed as a word.
+func flowRulesOfBreaker(failures int, recovery time.Duration, successes int) flowRules {
+	state := func(past []flowCall) (name, word string, since time.Time) {
+		name = "closed"
+		for _, h := range past {
+			switch {
+			case h.asked && name == "open" && h.now.Sub(since) >= recovery:
+				name, word = "half-open", ""
+			case h.asked || name == "open":
+			case h.ended != nil:
+				if word += "f"; name == "half-open" || strings.HasSuffix(word, strings.Repeat("f", failures)) {
+					name, since = "open", h.now
+				}
+			default:
+				if word += "s"; name == "half-open" && len(word) == successes {
+					name, word = "closed", ""
+				}
+			}
+		}
+		return name, word, since
+	}
+	left := func(word string) int { return failures - len(word) + len(strings.TrimRight(word, "f")) }
+	return flowRules{
+		model: func(past []flowCall, running int) (int, bool) {
+			name, word, _ := state(past)
+			switch name {
+			case "open":
+				return 0, true
+			case "half-open":
+				return successes - len(word) - running, false
+			}
+			return left(word) - running, false
+		},
+		begun: func(u *flowUsage) {
+			name, word, _ := state(u.past)
+			u.met[name]++
+			switch name {
+			case "open":
+				u.fault("one begins while it is open")
+			case "half-open":
+				u.atMost(successes - len(word))
+			default:
+				u.atMost(left(word))
+			}
+		},
+		answered: func(u *flowUsage, h flowCall) {
+			var open *perdure.BreakerOpenError
+			if h.err == nil {
+				return
+			}
+			u.met["open"]++
+			_, _, since := state(u.past)
+			if !errors.As(h.err, &open) || !open.Since.Equal(since) || !open.Until.Equal(since.Add(recovery)) || !h.now.Before(open.Until) {
+				u.fault("open since %v: %v", since, h.err)
+			}
+		},
+	}
+}
+
+// somePressure gives one of any kind, now and then one that cannot be.
+func somePressure(rng *rand.Rand) perdure.Pressure {
+	n := func(most int) int { return rng.IntN(most+2) - rng.IntN(10)/9 } // now and then one too few
+	some := func(x float64) float64 { return x * float64(rng.IntN(2)) }
+	switch rng.IntN(5) {
+	case 0:
+		return perdure.AtMost(n(6))
+	case 1:
+		return perdure.Batched{Size: n(12)}
+	case 2:
+		return perdure.Breaker{Failures: n(4), Recovery: time.Duration(n(9)) * time.Second, Successes: n(4)}
+	case 3:
+		return perdure.Adaptive{Start: n(6), Min: n(3), Max: n(9), Every: n(12)}
+	default:
+		halve := some(rng.Float64())
+		return perdure.Adaptive{Halve: halve, Grow: some(orElse(halve, 0.1) * rng.Float64()), Every: n(6)}
+	}
+}
+
+// Whatever happens, a pressure answers as its model does; where nothing runs, there is
+// room or an error; no more go on than may; batches do not overlap; nothing begins while
+// a breaker is open, and few while it is half-open. Two uses know nothing of each other,
+// and the same calls have the same answers.
+//
+// spec: P-12
+func TestPressuresDoAsTheirModels(t *testing.T) {
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	rng := rand.New(rand.NewPCG(seed, 12))
+	met := map[string]int{}
+	for range 600 {
+		p := somePressure(rng)
+		first := usePressure(t, rng, p, met)
+		other, again := p.Begin(), p.Begin()
+		for _, h := range first.past {
+			other.Ended(world.ErrOdd, h.now)
+			if !h.asked {
+				again.Ended(h.ended, h.now)
+				continue
+			}
+			if n, err := again.Room(h.running, h.now); n != h.room || !reflect.DeepEqual(err, h.err) {
+				first.fault("called the same again, it says %d %v, and said %d %v", n, err, h.room, h.err)
+			}
+		}
+	}
+	for _, situation := range []string{
+		"cannot be", "halved", "grown", "fewest", "most", "batch", "full batch", "closed", "open", "half-open",
+	} {
+		if met[situation] < 50 {
+			t.Errorf("%s: met %d times", situation, met[situation])
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package patterns
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
+)
+
+// A moodyPressure is of the user's own, and says itself whether it can be.
+type moodyPressure struct{ err error }
+
+func (*moodyPressure) Begin() perdure.Flow { return perdure.AtMost(3) }
+func (m *moodyPressure) Validate() error   { return m.err }
+
+// spec: P-12
+func TestFivePressuresHaveNames(t *testing.T) {
+	t.Cleanup(perdure.ResetPressures)
+	five := map[string]perdure.Pressure{
+		"adaptive":                     perdure.Adaptive{},
+		"batched":                      perdure.Batched{},
+		"circuit-breaker":              perdure.Breaker{Failures: 5, Recovery: 30 * time.Second, Successes: 3},
+		"circuit-breaker-aggressive":   perdure.Breaker{Failures: 2, Recovery: time.Minute, Successes: 1},
+		"circuit-breaker-conservative": perdure.Breaker{Failures: 10, Recovery: 15 * time.Second, Successes: 5},
+	}
+	names := []string{"adaptive", "batched", "circuit-breaker", "circuit-breaker-aggressive", "circuit-breaker-conservative"}
+	for range 2 {
+		if got := perdure.Pressures(); !slices.Equal(got, names) {
+			t.Errorf("the names are %q", got)
+		}
+		for name, want := range five {
+			if got, err := perdure.NamedPressure(name); got != want || err != nil {
+				t.Errorf("%s: %+v %v, want %+v", name, got, err, want)
+			}
+		}
+		if err := perdure.RegisterPressure("mine", perdure.AtMost(1)); err != nil {
+			t.Error(err)
+		}
+		if got := perdure.Pressures(); !slices.Equal(got, append(slices.Clone(names), "mine")) {
+			t.Errorf("with one more, the names are %q", got)
+		}
+		perdure.ResetPressures()
+	}
+	_, err := perdure.NamedPressure("mine")
+	world.CodeIs(t, err, journal.CodeNotFound)
+	for _, name := range append(names, "mine") {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("nothing of %s: %v", name, err)
+		}
+	}
+}
+
+// spec: P-12
+func TestPressuresAreRegisteredOnce(t *testing.T) {
+	t.Cleanup(perdure.ResetPressures)
+	own := &moodyPressure{}
+	if err := perdure.RegisterPressure("own", own); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := perdure.NamedPressure("own"); got != own || err != nil {
+		t.Error(got, err)
+	}
+	for _, c := range []struct {
+		name string
+		p    perdure.Pressure
+		code journal.Code
+	}{
+		{"", perdure.AtMost(1), journal.CodeInvalid},
+		{"a b", perdure.AtMost(1), journal.CodeInvalid},
+		{strings.Repeat("x", 256), perdure.AtMost(1), journal.CodeInvalid},
+		{"none", nil, journal.CodeInvalid},
+		{"nil", (*moodyPressure)(nil), journal.CodeInvalid},
+		{"moody", &moodyPressure{world.ErrOdd}, journal.CodeInvalid},
+		{"few", perdure.AtMost(-1), journal.CodeInvalid},
+		{"small", perdure.Batched{Size: -1}, journal.CodeInvalid},
+		{"own", perdure.AtMost(1), journal.CodeDuplicate},
+		{"adaptive", perdure.AtMost(1), journal.CodeDuplicate},
+	} {
+		err := perdure.RegisterPressure(c.name, c.p)
+		if journal.CodeOf(err) != c.code {
+			t.Errorf("%s: %v, want %s", c.name, err, c.code)
+		}
+		if c.name == "moody" && !errors.Is(err, world.ErrOdd) {
+			t.Errorf("%v does not say why", err)
+		}
+	}
+	if got := perdure.Pressures(); len(got) != 6 {
+		t.Errorf("the names are %q", got)
+	}
+}
+
+// spec: P-12
+func TestPressuresAreRegisteredByMany(t *testing.T) {
+	t.Cleanup(perdure.ResetPressures)
+	var won atomic.Int32
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			if perdure.RegisterPressure("one", perdure.AtMost(i)) == nil {
+				won.Add(1)
+			}
+			for j := range 50 {
+				name := fmt.Sprint("n", i, ".", j)
+				if err := perdure.RegisterPressure(name, perdure.AtMost(j)); err != nil {
+					t.Error(err)
+				}
+				if p, err := perdure.NamedPressure(name); p != perdure.AtMost(j) || err != nil {
+					t.Error(name, p, err)
+				}
+				if names := perdure.Pressures(); !slices.Contains(names, name) {
+					t.Error("not among all:", name)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := won.Load(); n != 1 {
+		t.Errorf("%d registered one name", n)
+	}
+	if n := len(perdure.Pressures()); n != 5+1+16*50 {
+		t.Errorf("there are %d names", n)
+	}
+	for range 4 {
+		all.Go(perdure.ResetPressures)
+		all.Go(func() {
+			if _, err := perdure.NamedPressure("adaptive"); err != nil {
+				t.Error("while others reset them:", err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// spec: P-12
+func TestPressuresFromConfiguration(t *testing.T) {
+	t.Cleanup(perdure.ResetPressures)
+	own := &moodyPressure{}
+	for name, p := range map[string]perdure.Pressure{
+		"own": own, "three": perdure.AtMost(3), "careful": perdure.Adaptive{Start: 2, Halve: 0.5, Grow: 0.4, Every: 5},
+	} {
+		if err := perdure.RegisterPressure(name, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for config, want := range map[string]perdure.Pressure{
+		`{}`: perdure.Adaptive{},
+		`{"initial_concurrency":2,"min_concurrency":1,"max_concurrency":3,"error_rate_threshold":0.5}`: perdure.Adaptive{Start: 2, Min: 1, Max: 3, Halve: 0.5},
+		`{"strategy":"adaptive","max_concurrency":2}`:                                                  perdure.Adaptive{Max: 2},
+		`{"strategy":"batched"}`:                                          perdure.Batched{},
+		`{"strategy":"batched","batch_size":7}`:                           perdure.Batched{Size: 7},
+		`{"strategy":"circuit-breaker"}`:                                  perdure.Breaker{Failures: 5, Recovery: 30 * time.Second, Successes: 3},
+		`{"strategy":"circuit-breaker-aggressive"}`:                       perdure.Breaker{Failures: 2, Recovery: time.Minute, Successes: 1},
+		`{"strategy":"circuit-breaker","failure_threshold":8}`:            perdure.Breaker{Failures: 8, Recovery: 30 * time.Second, Successes: 3},
+		`{"strategy":"circuit-breaker","recovery_timeout":"1m30s"}`:       perdure.Breaker{Failures: 5, Recovery: 90 * time.Second, Successes: 3},
+		`{"strategy":"circuit-breaker","half_open_max_calls":2}`:          perdure.Breaker{Failures: 5, Recovery: 30 * time.Second, Successes: 2},
+		`{"strategy":"circuit-breaker-aggressive","failure_threshold":4}`: perdure.Breaker{Failures: 4, Recovery: time.Minute, Successes: 1},
+		`{"strategy":"own"}`:                                              own,
+		`{"strategy":"three"}`:                                            perdure.AtMost(3),
+		`{"strategy":"careful"}`:                                          perdure.Adaptive{Start: 2, Halve: 0.5, Grow: 0.4, Every: 5},
+		`{"strategy":"careful","error_rate_threshold":0.2}`:               perdure.Adaptive{Start: 2, Halve: 0.2, Every: 5},
+	} {
+		var c perdure.PressureConfig
+		if err := json.Unmarshal([]byte(config), &c); err != nil {
+			t.Fatal(config, err)
+		}
+		if got, err := c.Pressure(); got != want || err != nil {
+			t.Errorf("%s: %+v %v, want %+v", config, got, err, want)
+		}
+		if text, err := json.Marshal(c); err != nil || string(text) != config {
+			t.Errorf("%s in JSON again: %s %v", config, text, err)
+		}
+	}
+	if p, err := perdure.NamedPressure("careful"); err != nil || p != (perdure.Adaptive{Start: 2, Halve: 0.5, Grow: 0.4, Every: 5}) {
+		t.Errorf("the one that has the name is now %+v %v", p, err)
+	}
+}
+
+// spec: P-12
+func TestConfigurationsOfPressuresThatCannotBe(t *testing.T) {
+	t.Cleanup(perdure.ResetPressures)
+	if err := perdure.RegisterPressure("three", perdure.AtMost(3)); err != nil {
+		t.Fatal(err)
+	}
+	type config = perdure.PressureConfig
+	for _, c := range []struct {
+		config config
+		says   string
+	}{
+		{config{InitialConcurrency: -1}, "Start is -1"},
+		{config{MinConcurrency: -1}, "Min is -1"},
+		{config{MaxConcurrency: -1}, "Max is -1"},
+		{config{MinConcurrency: 3, MaxConcurrency: 2}, "Max is 2"},
+		{config{ErrorRateThreshold: 1.5}, "Halve is 1.5"},
+		{config{ErrorRateThreshold: math.NaN()}, "Halve is NaN"},
+		{config{Strategy: "batched", BatchSize: -1}, "Size is -1"},
+		{config{Strategy: "circuit-breaker", FailureThreshold: -1}, "Failures is -1"},
+		{config{Strategy: "circuit-breaker", HalfOpenMaxCalls: -1}, "Successes is -1"},
+		{config{Strategy: "circuit-breaker", RecoveryTimeout: "-30s"}, `recovery_timeout is "-30s"`},
+		{config{Strategy: "circuit-breaker", RecoveryTimeout: "0s"}, `recovery_timeout is "0s"`},
+		{config{Strategy: "circuit-breaker", RecoveryTimeout: "30"}, `recovery_timeout is "30"`},
+		{config{BatchSize: 3}, "adaptive has no batch_size"},
+		{config{FailureThreshold: 3}, "adaptive has no failure_threshold"},
+		{config{RecoveryTimeout: "1s", HalfOpenMaxCalls: 3}, "adaptive has no recovery_timeout and no half_open_max_calls"},
+		{config{Strategy: "batched", InitialConcurrency: 3}, "batched has no initial_concurrency"},
+		{config{Strategy: "circuit-breaker", MinConcurrency: 3}, "circuit-breaker has no min_concurrency"},
+		{config{Strategy: "three", MaxConcurrency: 3}, "three has no max_concurrency"},
+		{config{Strategy: "three", ErrorRateThreshold: math.NaN()}, "three has no error_rate_threshold"},
+	} {
+		p, err := c.config.Pressure()
+		if p != nil || journal.CodeOf(err) != journal.CodeInvalid ||
+			!strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v %v, want %s", c.config, p, err, c.says)
+		}
+	}
+	_, err := config{Strategy: "unheard-of"}.Pressure()
+	world.CodeIs(t, err, journal.CodeNotFound)
+}

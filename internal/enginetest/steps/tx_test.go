@@ -1,0 +1,184 @@
+package steps
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/store/sqlite"
+
+	"github.com/perdure/perdure/internal/enginetest/world"
+)
+
+var (
+	settled = perdure.NewSignal[int]("settled")
+	dunns   = perdure.Define("dun", func(ctx context.Context, owed int) (int, error) {
+		got, err := settled.Wait(ctx)
+		return owed - got, err
+	})
+)
+
+// spec: B-4
+func TestARunStartedInATransactionExistsExactlyIfThatIsCommitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := world.NewShop(t, perdure.Options{}, dunns)
+		ctx := t.Context()
+		var run *perdure.Run[int]
+		for _, commit := range []bool{false, true} {
+			w.In(commit, func(tx *sql.Tx) {
+				run = world.Must[*perdure.Run[int]](t)(dunns.StartTx(ctx, w.Engine, tx, 10,
+					perdure.ID("inv-1")))
+				if !run.New() {
+					t.Error("a new run is said to be there")
+				}
+				again := world.Must[*perdure.Run[int]](t)(dunns.StartTx(ctx, w.Engine, tx, 10,
+					perdure.ID("inv-1")))
+				if again.New() || again.RunID() != run.RunID() {
+					t.Errorf("the second start in the transaction gives run %s, new: %v", again.RunID(), again.New())
+				}
+				if _, err := w.Engine.Get(ctx, "inv-1"); journal.CodeOf(err) != journal.CodeNotFound {
+					t.Errorf("before the end of the transaction: %v", err)
+				}
+			})
+			_, err := w.Engine.Get(ctx, "inv-1")
+			if found := err == nil; found != commit || w.Invoices() != map[bool]int{true: 1}[commit] {
+				t.Errorf("committed: %v, found: %v (%v), invoices: %d", commit, found, err, w.Invoices())
+			}
+		}
+		for _, commit := range []bool{false, true} {
+			w.In(commit, func(tx *sql.Tx) {
+				d := world.Must[perdure.Delivery](t)(settled.SendTx(ctx, w.Engine, tx, "inv-1", 4,
+					perdure.SendKey("p1")))
+				if d.Run != run.RunID() || d.Number != 1 {
+					t.Errorf("delivered as %+v", d)
+				}
+				d = world.Must[perdure.Delivery](t)(w.Engine.SendTx(ctx, tx, "inv-1", "settled", []byte("4"),
+					perdure.SendKey("p1")))
+				if !d.Duplicate {
+					t.Errorf("the same key again is %+v", d)
+				}
+			})
+			time.Sleep(time.Minute)
+			if d := world.Must[perdure.Description](t)(w.Engine.Describe(ctx,
+				"inv-1")); d.Head.Status.IsTerminal() != commit {
+				t.Errorf("committed: %v, the run is %v", commit, d.Head.Status)
+			}
+		}
+		if left := world.Must[int](t)(run.Result(ctx)); left != 6 {
+			t.Errorf("%d are owed, want 6", left)
+		}
+	})
+}
+
+// spec: B-4
+func TestEnginesHearOfAStrangersTransactionSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := world.NewShop(t, perdure.Options{Sweep: -1}, dunns)
+		w.In(true, func(tx *sql.Tx) {
+			world.Must[perdure.Delivery](t)(perdure.SendWithStartTx(t.Context(), w.Engine, tx, settled, 3,
+				dunns, 10, perdure.ID("inv-1")))
+		})
+		began := time.Now()
+		run := world.Must[*perdure.Run[int]](t)(dunns.Get(t.Context(), w.Engine, "inv-1"))
+		if left := world.Must[int](t)(run.Result(t.Context())); left != 7 {
+			t.Errorf("%d are owed, want 7", left)
+		}
+		if took := time.Since(began); took > 200*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// A client that has numbers of its own takes those; one that has none must not wait
+// for them, since its transaction has the lock that they need.
+//
+// spec: B-4
+func TestAClientWithoutNumbersStartsInATransactionThatHasTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := world.NewShop(t, perdure.Options{}, dunns)
+		ctx := t.Context()
+		c := world.Must[*perdure.Client](t)(perdure.NewClient(ctx, w.Store))
+		began := time.Now()
+		large := bytes.Repeat([]byte("7"), 200_000)
+		large[0] = '1'
+		for i := range 3 {
+			w.In(true, func(tx *sql.Tx) {
+				world.Must[*perdure.RawRun](t)(c.StartTx(ctx, tx, "other",
+					append(append([]byte(`"`), large...), '"')))
+				d := world.Must[perdure.Delivery](t)(settled.SendTx(ctx, c, tx, "inv-2", i))
+				if !d.Unrouted {
+					t.Errorf("a signal for nobody is %+v", d)
+				}
+			})
+			synctest.Wait()
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		heads, _, err := c.Find(ctx, perdure.Query{Workflow: "other"})
+		if err != nil || len(heads) != 3 {
+			t.Fatalf("%d runs, %v", len(heads), err)
+		}
+		for _, h := range heads {
+			if e := world.Must[[]journal.Entry](t)(c.History(ctx, string(h.ID), 1,
+				1)); len(e[0].Data) != len(large)+2 || e[0].Spill == 0 {
+				t.Errorf("the input of %s has %d bytes", h.ID, len(e[0].Data))
+			}
+		}
+		run := world.Must[*perdure.Run[int]](t)(dunns.Start(ctx, c, 5, perdure.ID("inv-2")))
+		if left := world.Must[int](t)(run.Result(ctx)); left != 5 {
+			t.Errorf("%d are owed: the run has not got the first of the signals that waited", left)
+		}
+	})
+}
+
+// spec: B-4
+func TestATransactionThatTheStoreCannotTakePartInIsRefused(t *testing.T) {
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "shop.db")
+	s := world.Must[*sqlite.Store](t)(sqlite.Open(path))
+	defer s.Close()
+	c := world.Must[*perdure.Client](t)(perdure.NewClient(ctx, s))
+	other := world.Must[*sqlite.Store](t)(sqlite.Open(filepath.Join(t.TempDir(), "other.db")))
+	defer other.Close()
+	for name, where := range map[string]string{"another database": filepath.Join(t.TempDir(), "other.db"), "no database of runs": filepath.Join(t.TempDir(), "mine.db")} {
+		if name == "another database" {
+			o := world.Must[*sqlite.Store](t)(sqlite.Open(where))
+			defer o.Close()
+		}
+		db := world.OpenTables(t, where)
+		defer db.Close()
+		tx := world.Must[*sql.Tx](t)(db.BeginTx(ctx, nil))
+		_, err := c.StartTx(ctx, tx, "dun", []byte("1"))
+		var refused *store.TransactionError
+		if journal.CodeOf(err) != journal.CodeInvalid || !errors.As(err, &refused) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, tx := range []any{nil, 7, (*sql.Tx)(nil), &sql.DB{}} {
+		_, err := c.SendTx(ctx, tx, "inv-1", "settled", nil)
+		var refused *store.TransactionError
+		if journal.CodeOf(err) != journal.CodeInvalid || !errors.As(err, &refused) || refused.Want != "a *sql.Tx on the same file" {
+			t.Errorf("%T: %v", tx, err)
+		}
+	}
+	m := world.Must[*perdure.Client](t)(perdure.NewClient(ctx, onlyStore{memory.New()}))
+	if _, err := m.StartTx(ctx, nil, "dun", nil); journal.CodeOf(err) != journal.CodeInvalid {
+		t.Errorf("a store that takes part in none: %v", err)
+	}
+}
+
+// onlyStore hides what else a store can do.
+type onlyStore struct{ store.Store }

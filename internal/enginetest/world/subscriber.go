@@ -1,0 +1,39 @@
+package world
+
+import (
+	"context"
+	"sync"
+
+	"github.com/perdure/perdure"
+)
+
+// A Subscriber keeps the events that it is told, and makes of each what it wants.
+type Subscriber struct {
+	mu   sync.Mutex
+	Told []perdure.Event
+	// Do is the n-th call, from 1. If it is nil, every event is taken.
+	Do func(ctx context.Context, n int, e perdure.Event) error
+}
+
+// Take is told of an event; it is for [perdure.PublisherFunc].
+func (s *Subscriber) Take(ctx context.Context, e perdure.Event) error {
+	s.mu.Lock()
+	s.Told = append(s.Told, e)
+	n, do := len(s.Told), s.Do
+	s.mu.Unlock()
+	if do == nil {
+		return nil
+	}
+	return do(ctx, n, e)
+}
+
+// Types returns the types of the events in the order of the calls.
+func (s *Subscriber) Types() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for _, e := range s.Told {
+		out = append(out, e.Type)
+	}
+	return out
+}
