@@ -1,11 +1,12 @@
 package perdure
 
 import (
-	"cmp"
 	"context"
 	"iter"
 
+	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -50,15 +51,15 @@ func Async[T any](ctx context.Context, name string, fn func(context.Context) (T,
 // until it waits.
 func Go[T any](ctx context.Context, name string, fn func(context.Context) (T, error), opts ...BranchOption) *Future[T] {
 	f := &Future[T]{name: name}
-	o, err := branchOptions("branch", name, opts)
+	o, err := sealed.Branch("branch", name, opts)
 	if err == nil && fn == nil {
-		err = invalid("go "+name, "a branch needs a function")
+		err = failure.Invalid("go "+name, "a branch needs a function")
 	}
 	if err != nil {
 		f.err = err
 		return f
 	}
-	f.op, f.err = kernel.Go(ctx, o.naming(name), func(ctx context.Context) ([]byte, *journal.Failure) {
+	f.op, f.err = kernel.Go(ctx, o.Naming(name), func(ctx context.Context) ([]byte, *journal.Failure) {
 		return call(ctx, "branch", name, fn)
 	})
 	return f
@@ -67,89 +68,11 @@ func Go[T any](ctx context.Context, name string, fn func(context.Context) (T, er
 // Scope opens a namespace for the operations that are called with the context
 // it gives, so that a helper's names do not meet its caller's.
 func Scope(ctx context.Context, name string, opts ...BranchOption) (context.Context, error) {
-	o, err := branchOptions("scope", name, opts)
+	o, err := sealed.Branch("scope", name, opts)
 	if err != nil {
 		return nil, err
 	}
-	return kernel.Open(ctx, o.naming(name))
-}
-
-// Enclose runs fn in a scope, as [Scope] opens one, and returns its error. Where ctx is
-// bounded by the author, with a timeout, say, fn has a branch of its own, and the context
-// of that is not: when ctx ends the branch is cancelled, so that what fn has planned with
-// [OnCancel] is done beside what else the run does, and the error is that of ctx.
-func Enclose(ctx context.Context, name string, fn func(context.Context) error, opts ...BranchOption) error {
-	own, bounded := kernel.Own(ctx)
-	if !bounded {
-		within, err := Scope(ctx, name, opts...)
-		if err != nil {
-			return err
-		}
-		return fn(within)
-	}
-	var failed error
-	f := Go(own, name, func(ctx context.Context) (int, error) {
-		failed = fn(ctx)
-		return 0, nil
-	}, opts...)
-	_, err := f.Await(ctx)
-	switch {
-	case err == nil:
-		return failed
-	case f.err != nil || Over(own) != nil:
-		return err
-	}
-	_, over := f.Cancel(own, err.Error())
-	return cmp.Or(over, err)
-}
-
-// StandsFor is an option of a branch or scope in which is done what belongs to another
-// one of the run, that of ctx: steps in a [Phase] have the idempotency keys that they
-// would have there, and facts count as recorded there. So what one scope has done,
-// another one can undo, whoever's goroutine that is.
-func StandsFor(ctx context.Context) BranchOption { return standsFor{ctx} }
-
-type standsFor struct{ ctx context.Context }
-
-func (f standsFor) branch(o *stepOptions) error {
-	if f.ctx == nil {
-		return invalid("stands for", "a context is needed")
-	}
-	o.standsFor = f.ctx
-	return nil
-}
-
-// Does is an option of a branch that is what a step of that name, beside it, does: reports
-// tell of the step from when the branch begins, and that it is CANCELLED where the branch
-// is. The step's own record comes when the branch has ended.
-type Does string
-
-func (d Does) branch(o *stepOptions) error {
-	if !journal.ValidName(string(d)) {
-		return badName("step", string(d))
-	}
-	o.does = string(d)
-	return nil
-}
-
-func (o *stepOptions) naming(name string) kernel.Naming {
-	return kernel.Naming{Name: name, Key: o.key, Change: o.change, StandsFor: o.standsFor, Does: o.does}
-}
-
-func branchOptions(what, name string, opts []BranchOption) (stepOptions, error) {
-	var o stepOptions
-	if !journal.ValidName(name) {
-		return o, badName(what, name)
-	}
-	for _, opt := range opts {
-		if opt == nil {
-			return o, invalid(what+" "+name, "a nil option")
-		}
-		if err := opt.branch(&o); err != nil {
-			return o, err
-		}
-	}
-	return o, nil
+	return kernel.Open(ctx, o.Naming(name))
 }
 
 // Await waits until the operation has ended, or ctx has, and gives its result.
@@ -161,6 +84,9 @@ func (f *Future[T]) Await(ctx context.Context) (T, error) {
 	out, err := f.op.Await(ctx)
 	return f.result(out, err)
 }
+
+// Operation is for package pattern: what the kernel knows it by, or why it never began.
+func (f *Future[T]) Operation() (*kernel.Operation, error) { return f.op, f.err }
 
 // State tells without waiting whether and how the operation has ended: RUNNING,
 // or DONE with the result, or FAILED, TIMED_OUT or CANCELLED with the error. On
@@ -209,7 +135,7 @@ func (f *Future[T]) Cancel(ctx context.Context, reason string) (bool, error) {
 	if f.err != nil {
 		return false, nil
 	}
-	return f.op.Cancel(ctx, clip(reason))
+	return f.op.Cancel(ctx, failure.Clip(reason))
 }
 
 // AsCompleted gives the futures in the order in which they end. Where ctx ends
@@ -240,7 +166,7 @@ func AsCompleted[T any](ctx context.Context, futures ...*Future[T]) iter.Seq2[*F
 			op, out, err := set.Next()
 			f := byOp[op]
 			if err == nil && f == nil {
-				err = fromFailure(out.Failure)
+				err = failure.Err(out.Failure)
 			}
 			if !yield(f, err) || err != nil {
 				return

@@ -3,24 +3,21 @@ package perdure
 import (
 	"context"
 
+	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/payload"
+	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 )
 
 // A ChildOption says how a child is started: [ID], [Key], [RenamedFrom], [Added], [Dedup] and
 // [ChildPolicy].
-type ChildOption interface{ child(*childOptions) error }
+type ChildOption interface{ ApplyToChild(*sealed.Child) error }
 
-type childOptions struct {
-	step   stepOptions
-	start  startOptions
-	policy string
-}
-
-func (k Key) child(o *childOptions) error         { return k.step(&o.step) }
-func (w RenamedFrom) child(o *childOptions) error { return w.step(&o.step) }
-func (id ID) child(o *childOptions) error         { return id.start(&o.start) }
-func (d Dedup) child(o *childOptions) error       { return d.start(&o.start) }
+func (k Key) ApplyToChild(o *sealed.Child) error         { return k.ApplyToStep(&o.Operation) }
+func (w RenamedFrom) ApplyToChild(o *sealed.Child) error { return w.ApplyToStep(&o.Operation) }
+func (id ID) ApplyToChild(o *sealed.Child) error         { return id.ApplyToStart(&o.Start) }
+func (d Dedup) ApplyToChild(o *sealed.Child) error       { return d.ApplyToStart(&o.Start) }
 
 // ChildPolicy says what becomes of a child when its parent ends.
 type ChildPolicy string
@@ -32,11 +29,11 @@ const (
 	ChildDetached ChildPolicy = kernel.ChildDetached // it is a run of its own: never cancelled with the parent, which does not hear of its end, nor that its ID was taken; observers do
 )
 
-func (p ChildPolicy) child(o *childOptions) error {
+func (p ChildPolicy) ApplyToChild(o *sealed.Child) error {
 	if p != ChildEnds && p != ChildDetached {
-		return invalid("child", "no such policy: %q", string(p))
+		return failure.Invalid("child", "no such policy: %q", string(p))
 	}
-	o.policy = string(p)
+	o.Policy = string(p)
 	return nil
 }
 
@@ -68,22 +65,22 @@ func (w *Workflow[I, O]) childSpec(in I, opts []ChildOption) (kernel.Child, erro
 	if w.err != nil {
 		return kernel.Child{}, w.err
 	}
-	o := childOptions{start: startOptions{dedup: defaultDedup}}
+	o := sealed.Child{Start: sealed.Start{Dedup: defaultDedup}}
 	for _, opt := range opts {
 		if opt == nil {
-			return kernel.Child{}, invalid(op, "a nil option")
+			return kernel.Child{}, failure.Invalid(op, "a nil option")
 		}
-		if err := opt.child(&o); err != nil {
+		if err := opt.ApplyToChild(&o); err != nil {
 			return kernel.Child{}, err
 		}
 	}
-	data, err := encode(in)
+	data, err := payload.Encode(in)
 	if err != nil {
 		return kernel.Child{}, &Error{Code: journal.CodeEncode, Op: op, Message: "its input does not encode", Err: err}
 	}
 	return kernel.Child{
-		Name: w.def.Name, Key: o.step.key, Change: o.step.change, Workflow: w.def.Name, Pattern: w.def.Pattern,
-		ID: o.start.id, Input: data, Keep: o.start.dedup, Policy: o.policy,
+		Name: w.def.Name, Key: o.Operation.Key, Change: o.Operation.Change, Workflow: w.def.Name, Pattern: w.def.Pattern,
+		ID: o.Start.ID, Input: data, Keep: o.Start.Dedup, Policy: o.Policy,
 	}, nil
 }
 
@@ -92,7 +89,7 @@ func (c *Child[O]) RunID() journal.RunID { return c.id }
 
 // An Outcome is how a child has ended, as a value.
 type Outcome[O any] struct {
-	Status journal.Status
+	Status RunStatus
 	Output O
 	Err    error // nil where it succeeded
 }
@@ -113,7 +110,7 @@ func (c *Child[O]) Outcome(ctx context.Context) (Outcome[O], error) {
 		o.Status = out.Detail.Outcome
 	}
 	if o.Status == 0 && out.Failure != nil { // the wait has ended, and not the child
-		return o, fromFailure(out.Failure)
+		return o, failure.Err(out.Failure)
 	}
 	o.Output, o.Err = c.result(out, nil)
 	return o, nil
@@ -124,5 +121,5 @@ func (c *Child[O]) Cancel(ctx context.Context, reason string) error {
 	if c.err != nil {
 		return c.err
 	}
-	return c.op.CancelChild(ctx, clip(reason))
+	return c.op.CancelChild(ctx, failure.Clip(reason))
 }

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -19,37 +21,33 @@ import (
 // run that it cancels or suspends is so when an engine has read the message. It
 // hears of the end of a run by asking the store now and then.
 type Client struct {
-	desk  *kernel.Desk
-	runs  runs
-	k     *kernel.Engine              // nil where no engine is here
-	known func(name string) *workflow // nil for one that it does not know
-}
-
-// runs is what an engine does at once and a client of its own asks for.
-type runs interface {
-	Start(context.Context, kernel.Start) (kernel.Started, error)
-	Wait(context.Context, kernel.Started) (journal.Head, kernel.Outcome, error)
-	Cancel(ctx context.Context, id, reason string) error
-	Suspend(ctx context.Context, id, reason string) error
-	Resume(ctx context.Context, id string) error
+	sealed sealed.Client
+	tx     *transaction // that starts and signals are written in; nil for none
 }
 
 // A Caller is an [Engine] or a [Client].
-type Caller interface{ client() *Client }
+type Caller interface {
+	client() *Client
+	In(tx any) *Client
+	Sealed() *sealed.Client
+}
 
 func (c *Client) client() *Client { return c }
 
+// Sealed is for other packages of this module, such as admin.
+func (c *Client) Sealed() *sealed.Client { return &c.sealed }
+
 // NewClient gives a client of a store that this process has opened. A second
 // process on an SQLite file is one. Of the workflows that it is given it knows what may be
-// asked of them when they are started by name: a dry run, and a [Mode].
+// asked of them when they are started by name: a dry run, and a mode.
 func NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Client, error) {
 	if s == nil {
-		return nil, invalid("new client", "a store is needed")
+		return nil, failure.Invalid("new client", "a store is needed")
 	}
-	known := make(map[string]*workflow, len(workflows))
+	known := make(map[string]*sealed.Workflow, len(workflows))
 	for _, w := range workflows {
 		if w == nil {
-			return nil, invalid("new client", "a nil workflow")
+			return nil, failure.Invalid("new client", "a nil workflow")
 		}
 		def, err := w.definition()
 		if err != nil {
@@ -61,36 +59,46 @@ func NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Cl
 	if err != nil {
 		return nil, err
 	}
-	return &Client{desk: &c.Desk, runs: c, known: func(name string) *workflow { return known[name] }}, nil
+	return &Client{sealed: sealed.Client{FrontEnd: &c.FrontEnd, Runs: c, Known: func(name string) *sealed.Workflow { return known[name] }}}, nil
 }
 
 // Start starts a run of a workflow by name with the bytes of its input, as
-// [Workflow.Start] does by type. It asks for [ModeAsync] unless opts say [ModeSync], which
+// [Workflow.Start] does by type. It asks for a run that nobody waits for unless opts say pattern.ModeSync, which
 // is for a caller who waits for the end: a graph of the other mode is refused.
 //
 // Nobody need know the workflow yet: the run is then PENDING, and [Client.Describe] says
 // why, until an engine does. That one then writes what pattern the run has. It cannot
 // refuse a run that is there, so a mode that the caller does not know has no effect.
-func (c *Client) Start(ctx context.Context, workflow string, input []byte, opts ...StartOption) (*RawRun, error) {
+func (c *Client) Start(ctx context.Context, workflow string, input []byte, opts ...StartOption) (*Run[json.RawMessage], error) {
 	if !journal.ValidName(workflow) {
-		return nil, badName("workflow", workflow)
+		return nil, failure.BadName("workflow", workflow)
 	}
 	if isOwn(workflow) {
 		return nil, ownName(workflow)
 	}
-	s, err := c.start(ctx, workflow, c.known(workflow), append([]byte{}, input...), unwaited(opts))
+	s, err := c.start(ctx, workflow, c.sealed.Known(workflow), append([]byte{}, input...), unwaited(opts))
 	if err != nil {
 		return nil, err
 	}
-	return &RawRun{c, s}, nil
+	return &Run[json.RawMessage]{c, s}, nil
 }
 
-func (c *Client) start(ctx context.Context, workflow string, def *workflow, input []byte, opts []StartOption) (kernel.Started, error) {
+func (c *Client) start(ctx context.Context, workflow string, def *sealed.Workflow, input []byte, opts []StartOption) (kernel.Started, error) {
+	if err := kernel.Outside(ctx, "start "+workflow); err != nil {
+		return kernel.Started{}, err
+	}
 	o, err := startOptionsOf(workflow, def, opts)
 	if err != nil {
 		return kernel.Started{}, err
 	}
-	return c.runs.Start(ctx, o.spec(workflow, def, input))
+	if c.tx == nil {
+		return c.sealed.Runs.Start(ctx, o.Spec(workflow, def, input))
+	}
+	desk, err := c.desk(ctx, "start "+workflow)
+	if err != nil {
+		return kernel.Started{}, err
+	}
+	return desk.Begin(ctx, o.Spec(workflow, def, input))
 }
 
 // Cancel ends a run, by run ID or workflow ID, as CANCELLED with a reason: what
@@ -101,7 +109,10 @@ func (c *Client) start(ctx context.Context, workflow string, def *workflow, inpu
 // left as it is; one that ended otherwise gives an [Error] of code wrong_state
 // that names its status.
 func (c *Client) Cancel(ctx context.Context, id, reason string) error {
-	return c.runs.Cancel(ctx, id, clip(reason))
+	if err := c.outside("cancel " + id); err != nil {
+		return err
+	}
+	return c.sealed.Runs.Cancel(ctx, id, failure.Clip(reason))
 }
 
 // Suspend parks a run, by run ID or workflow ID, until it is resumed: steps in flight
@@ -109,19 +120,27 @@ func (c *Client) Cancel(ctx context.Context, id, reason string) error {
 // only its overall timeout and a cancel end it. It returns when that is durable, or,
 // where another engine has the run, when it is durable that it was asked to.
 func (c *Client) Suspend(ctx context.Context, id, reason string) error {
-	return c.runs.Suspend(ctx, id, clip(reason))
+	if err := c.outside("suspend " + id); err != nil {
+		return err
+	}
+	return c.sealed.Runs.Suspend(ctx, id, failure.Clip(reason))
 }
 
 // Resume lets a parked run go on, by run ID or workflow ID, and returns when
 // that is durable, or, where another engine has the run, when it is durable that it was
 // asked to. A run that is not SUSPENDED gives an [Error] of code
 // wrong_state.
-func (c *Client) Resume(ctx context.Context, id string) error { return c.runs.Resume(ctx, id) }
+func (c *Client) Resume(ctx context.Context, id string) error {
+	if err := c.outside("resume " + id); err != nil {
+		return err
+	}
+	return c.sealed.Runs.Resume(ctx, id)
+}
 
 // Retry starts a run that goes on from where another one, by run ID or workflow ID, has
 // failed: from the failed step, or where it was CANCELLED or TIMED_OUT, or its code failed
 // by itself. The new run has the workflow ID, input, headers and attributes of the old
-// one, and what that had done before; see [journal.Salvage] for what is kept and what is
+// one, and what that had done before; see [journal.Reusable] for what is kept and what is
 // done anew. Its steps have the idempotency keys of the old run, but for those that were
 // undone there: these have new ones. Open timers and waits begin anew, and messages
 // that nobody took stay with the old run.
@@ -137,16 +156,19 @@ func (c *Client) Resume(ctx context.Context, id string) error { return c.runs.Re
 // one after which another run has had the workflow ID; while that is open, the code is
 // conflict. A run that was retried already gives the run which that made, and [Run.New] is
 // false.
-func (c *Client) Retry(ctx context.Context, id string) (*RawRun, error) {
-	s, err := c.desk.Retry(ctx, id)
+func (c *Client) Retry(ctx context.Context, id string) (*Run[json.RawMessage], error) {
+	if err := c.outside("retry " + id); err != nil {
+		return nil, err
+	}
+	s, err := c.sealed.FrontEnd.Retry(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return &RawRun{c, s}, nil
+	return &Run[json.RawMessage]{c, s}, nil
 }
 
 // Decide answers a run that waits in [Park]: at a path, as [Client.Describe] and
-// [Client.Parked] show it, or under a name, where the run asks for one decision of that
+// admin.Client.Parked show it, or under a name, where the run asks for one decision of that
 // name only; else the code is conflict, and the error lists the paths. A name or path that
 // the run does not ask for gives an [Error] of code not_found, a choice that is none of
 // its choices one of code invalid, and a run that has ended one of code wrong_state. It
@@ -155,31 +177,37 @@ func (c *Client) Retry(ctx context.Context, id string) (*RawRun, error) {
 // the same choice and data, which changes nothing either: who has not heard of an answer
 // repeats it.
 func (c *Client) Decide(ctx context.Context, id, name string, d Decision) error {
-	return c.desk.Decide(ctx, id, name, kernel.Decided{Choice: d.Choice, Data: d.Data, Reason: clip(d.Reason)})
+	if err := c.outside("decide " + name + " of " + id); err != nil {
+		return err
+	}
+	return c.sealed.FrontEnd.Decide(ctx, id, name, kernel.Decided{Choice: d.Choice, Data: d.Data, Reason: failure.Clip(d.Reason)})
 }
 
 // CancelTimer ends a timer of a run before its time, by its path: the name, with
 // the scopes it is in. Where the run has no such timer open when it reads the
 // message, nothing happens.
 func (c *Client) CancelTimer(ctx context.Context, id, timer, reason string) error {
-	return c.desk.CancelTimer(ctx, id, timer, clip(reason))
+	if err := c.outside("cancel timer " + timer + " of " + id); err != nil {
+		return err
+	}
+	return c.sealed.FrontEnd.CancelTimer(ctx, id, timer, failure.Clip(reason))
 }
 
 // History gives the journal of a run, by run ID or workflow ID, from a sequence
 // on; limit 0 gives all. It is what is durable.
 func (c *Client) History(ctx context.Context, id string, from int64, limit int) ([]journal.Entry, error) {
-	_, entries, err := c.desk.History(ctx, id, from, limit)
+	_, entries, err := c.sealed.FrontEnd.History(ctx, id, from, limit)
 	return entries, err
 }
 
 // Get gives the run with that run ID, or the one that a workflow ID stands for:
 // the open one, else the newest.
-func (c *Client) Get(ctx context.Context, id string) (*RawRun, error) {
-	head, err := c.desk.Find(ctx, id)
+func (c *Client) Get(ctx context.Context, id string) (*Run[json.RawMessage], error) {
+	head, err := c.sealed.FrontEnd.Find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return &RawRun{c, kernel.Started{Head: head}}, nil
+	return &Run[json.RawMessage]{c, kernel.Started{Head: head}}, nil
 }
 
 // A Status is what [Client.Statuses] tells of a run.
@@ -200,11 +228,11 @@ func (s Status) IsSuccess() bool { return s.Head.Status.IsSuccess() }
 // order asked; one that is not there is not Found. It asks the store three times
 // at most, however many there are. Reading changes nothing.
 func (c *Client) Statuses(ctx context.Context, ids ...string) ([]Status, error) {
-	heads, err := c.desk.Stand(ctx, ids)
+	heads, err := c.sealed.FrontEnd.Stand(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	outcomes, err := c.desk.Outcomes(ctx, heads)
+	outcomes, err := c.sealed.FrontEnd.Outcomes(ctx, heads)
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +240,7 @@ func (c *Client) Statuses(ctx context.Context, ids ...string) ([]Status, error) 
 	for i, h := range heads {
 		out[i] = Status{Found: h.Number != 0, Head: h}
 		if o, ok := outcomes[h.Number]; ok {
-			out[i].Output, out[i].Err = o.Data, fromFailure(o.Failure)
+			out[i].Output, out[i].Err = o.Data, failure.Err(o.Failure)
 		}
 	}
 	return out, nil
@@ -224,16 +252,16 @@ type Query struct {
 	Workflow   string
 	Parent     journal.RunID // that has started them, also where another run retries that
 	Open       bool          // that have not ended
-	Statuses   []journal.Status
+	Statuses   []RunStatus
 	Attributes map[string]string // search attributes: all of these
 	After      journal.Number    // the cursor that the page before gave
 	Limit      int               // 0 for 100; at most 1,000
 }
 
-// Find gives runs by query, newest first, and the cursor of the next page; zero
+// List returns runs by query, newest first, and the cursor of the next page; zero
 // when there is none. Runs of the engine's own workflows, such as dead letters, are
 // found only by the name of that.
-func (c *Client) Find(ctx context.Context, q Query) ([]journal.Head, journal.Number, error) {
+func (c *Client) List(ctx context.Context, q Query) ([]journal.Head, journal.Number, error) {
 	f := store.Filter{
 		WorkflowID: q.WorkflowID, Workflow: q.Workflow, Open: q.Open, Statuses: q.Statuses,
 		Attributes: q.Attributes, After: q.After, Limit: q.Limit,
@@ -242,13 +270,13 @@ func (c *Client) Find(ctx context.Context, q Query) ([]journal.Head, journal.Num
 		f.Without = kernel.OwnPrefix
 	}
 	if q.Parent != "" {
-		h, err := c.desk.Find(ctx, string(q.Parent))
+		h, err := c.sealed.FrontEnd.Find(ctx, string(q.Parent))
 		if err != nil {
 			return nil, 0, err
 		}
 		f.Parent = h.Number
 	}
-	return c.desk.Heads(ctx, f)
+	return c.sealed.FrontEnd.Heads(ctx, f)
 }
 
 // A Description is what is known of a run.
@@ -271,7 +299,7 @@ type Description struct {
 // with a row that cannot be read, or is missing, it tells what comes before that row,
 // with an [Error] of code corrupt.
 func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
-	head, entries, err := c.desk.History(ctx, id, 1, 0)
+	head, entries, err := c.sealed.FrontEnd.History(ctx, id, 1, 0)
 	if head.Number == 0 {
 		return Description{}, err
 	}
@@ -283,27 +311,27 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 		}
 	}
 	d := Description{Head: head, State: a.Snapshot()}
-	if c.k != nil {
-		live := c.k.Live(head.Number)
+	if c.sealed.Live != nil {
+		live := c.sealed.Live.Live(head.Number)
 		d.Running, d.Abandoned = live.Running, live.Abandoned
 	}
 	d.Why = c.why(d)
-	if isDamaged(err) && head.Cause == "" && !head.Status.IsTerminal() {
+	if failure.IsDamaged(err) && head.Cause == "" && !head.Status.IsTerminal() {
 		d.Why = "its journal is damaged: an engine that takes it up parks it"
 	}
-	if c.k == nil && !head.Status.IsTerminal() && head.Status != journal.Suspended && head.Status != journal.CompensationFailed {
-		info, e := c.desk.Info(ctx)
+	if c.sealed.Live == nil && !head.Status.IsTerminal() && head.Status != journal.Suspended && head.Status != journal.CompensationFailed {
+		info, e := c.sealed.FrontEnd.Info(ctx)
 		switch {
 		case e != nil:
 			err = cmp.Or(err, e)
-		case living(info):
+		case sealed.Living(info):
 		case d.Why == "", head.Status == journal.Pending:
 			d.Why = "no engine has the store"
 		default:
 			d.Why += "; no engine has the store"
 		}
 	}
-	unread, e := c.desk.Unread(ctx, string(head.ID), 0, unreadPage)
+	unread, e := c.sealed.FrontEnd.Unread(ctx, string(head.ID), 0, unreadPage)
 	if err == nil {
 		err = e
 	}
@@ -321,7 +349,7 @@ func (c *Client) why(d Description) string {
 	}
 	switch d.Head.Status {
 	case journal.Pending:
-		if c.k != nil && c.k.Lookup(d.Head.Workflow) == nil {
+		if c.sealed.Live != nil && c.sealed.Live.Lookup(d.Head.Workflow) == nil {
 			return "no engine here knows workflow " + d.Head.Workflow
 		}
 		return "it waits for an engine with a free slot"

@@ -2,8 +2,14 @@ package perdure
 
 import (
 	"context"
+	"fmt"
+	"reflect"
 
+	"github.com/perdure/perdure/deadletter"
+	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/payload"
+	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -12,11 +18,11 @@ import (
 // function returns no longer counts.
 func Fail(ctx context.Context, err error) error {
 	if err == nil {
-		return invalid("fail", "an error is needed")
+		return failure.Invalid("fail", "an error is needed")
 	}
-	f := toFailure(err)
+	f := failure.Of(err)
 	if ctx.Value(lettersKey{}) != nil {
-		if e := letterOf(ctx, f); e != nil {
+		if e := deadletter.ForFailure(ctx, f); e != nil {
 			return e
 		}
 	}
@@ -25,40 +31,44 @@ func Fail(ctx context.Context, err error) error {
 
 // Cancel ends the run as CANCELLED with a reason, from inside. See [Fail] for
 // what follows.
-func Cancel(ctx context.Context, reason string) error { return kernel.CancelRun(ctx, clip(reason)) }
-
-// End ends the run with a status of a pattern, such as CONFIRMED or COMPENSATED,
-// with an output and an error, from inside. See [Fail] for what follows. In a clean-up
-// it changes how the run will end, and nothing else.
-func End(ctx context.Context, status journal.Status, output any, err error) error {
-	if !status.IsTerminal() || status == journal.ContinuedAsNew {
-		return invalid("end", "%v is not a status that a run ends in", status)
-	}
-	data, e := encodeAny(output)
-	if e != nil {
-		return &Error{Code: journal.CodeEncode, Op: "end", Message: "the output does not encode", Err: e}
-	}
-	var f *journal.Failure
-	if err != nil {
-		f = toFailure(err)
-	}
-	return kernel.EndRun(ctx, status, data, f)
+func Cancel(ctx context.Context, reason string) error {
+	return kernel.CancelRun(ctx, failure.Clip(reason))
 }
 
 // ContinueAsNew ends the run as CONTINUED_AS_NEW and has a successor begin with
 // that input, in the same commit: under the same workflow ID, with an empty
 // journal and a timeout of its own. Messages that nobody has taken, named timers
 // that have not fired, headers and search attributes move along; children do not.
-// The input must be one of the workflow's. See [Fail] for what follows; the
+// The input must have the type of the workflow's, or be encoded. See [Fail] for what follows; the
 // natural use is
 //
 //	return out, perdure.ContinueAsNew(ctx, next)
 func ContinueAsNew[I any](ctx context.Context, in I) error {
-	data, err := encode(in)
+	if err := checkInput(ctx, reflect.TypeFor[I]()); err != nil {
+		return err
+	}
+	data, err := payload.Encode(in)
 	if err != nil {
 		return &Error{Code: journal.CodeEncode, Op: "continue as new", Message: "the input does not encode", Err: err}
 	}
 	return kernel.ContinueAsNew(ctx, data)
+}
+
+// inputKey is the key of the type of a workflow's input in the context of its code.
+type inputKey struct{}
+
+// checkInput refuses an input of another type than the workflow of ctx takes. What is encoded
+// already may be one of any type.
+func checkInput(ctx context.Context, t reflect.Type) error {
+	takes, _ := ctx.Value(inputKey{}).(reflect.Type)
+	if takes == nil || takes == t || payload.IsRaw(t) || payload.IsRaw(takes) {
+		return nil
+	}
+	return &Error{
+		Code: journal.CodeInvalid, Op: "continue as new",
+		Message: fmt.Sprintf("the workflow takes an input of type %v, and this is a %v", takes, t),
+		Hint:    "pass an input of the workflow's own type",
+	}
 }
 
 // OnCancel plans what is done when the run is cancelled or times out: fn runs
@@ -75,20 +85,6 @@ func OnCancel(ctx context.Context, name string, fn func(context.Context) error, 
 	return plan(ctx, name, false, fn, opts)
 }
 
-// CleansUp is an option of a workflow whose code calls [OnCancel] or [Finally] before
-// any other durable operation, however it is started: then that plan need not be
-// recorded, which saves the first commit of a run that has nothing else to record. A run
-// that has begun under it goes on so: its code must plan a clean-up first as long as it is
-// open.
-var CleansUp WorkflowOption = cleansUp{}
-
-type cleansUp struct{}
-
-func (cleansUp) workflow(w *workflow) error {
-	w.CleansUp = true
-	return nil
-}
-
 // Finally plans what is done before the run ends, however it does, except that it
 // continues as new, or when its branch is cancelled. See [OnCancel] for how.
 func Finally(ctx context.Context, name string, fn func(context.Context) error, opts ...BranchOption) error {
@@ -96,41 +92,20 @@ func Finally(ctx context.Context, name string, fn func(context.Context) error, o
 }
 
 func plan(ctx context.Context, name string, always bool, fn func(context.Context) error, opts []BranchOption) error {
-	o, err := branchOptions("clean-up", name, opts)
+	o, err := sealed.Branch("clean-up", name, opts)
 	if err != nil {
 		return err
 	}
 	if fn == nil {
-		return invalid("clean-up "+name, "a clean-up needs a function")
+		return failure.Invalid("clean-up "+name, "a clean-up needs a function")
 	}
-	return kernel.Plan(ctx, o.naming(name), always, func(ctx context.Context) *journal.Failure {
+	return kernel.Plan(ctx, o.Naming(name), always, func(ctx context.Context) *journal.Failure {
 		if err := fn(ctx); err != nil {
-			return toFailure(err)
+			return failure.Of(err)
 		}
 		return nil
 	})
 }
-
-// Leaving says whether the run of ctx leaves this engine's memory without having
-// ended. Only deferred functions see that: they must do nothing but free memory
-// and locks then.
-func Leaving(ctx context.Context) bool { return kernel.Leaving(ctx) }
-
-// EndingBy gives, in a clean-up, the error that the run will end with: that it was
-// cancelled, say. It gives nil where the run has succeeded. In what is done for a branch
-// that was cancelled while the run goes on, it is that error.
-func EndingBy(ctx context.Context) error {
-	f, err := kernel.EndingBy(ctx)
-	if err != nil {
-		return err
-	}
-	return fromFailure(f)
-}
-
-// Over gives the termination error where the run of ctx has ended or is about to, or its
-// branch was cancelled; else nil. Workflow code that goes on after an error learns by it
-// whether anything can be done still.
-func Over(ctx context.Context) error { return kernel.Over(ctx) }
 
 // A Decision is what an operator decides for a run that waits in [Park].
 type Decision struct {
@@ -144,39 +119,8 @@ type Decision struct {
 // is none of choices nothing is taken; without choices every one is.
 func Park(ctx context.Context, name, reason string, choices ...string) (Decision, error) {
 	if !journal.ValidName(name) {
-		return Decision{}, badName("name", name)
+		return Decision{}, failure.BadName("name", name)
 	}
-	d, err := kernel.Decide(ctx, kernel.Decision{Name: name, Reason: clip(reason), Choices: choices})
+	d, err := kernel.Decide(ctx, kernel.Decision{Name: name, Reason: failure.Clip(reason), Choices: choices})
 	return Decision{Choice: d.Choice, Data: d.Data, Reason: d.Reason}, err
-}
-
-// A Fact is something that a pattern records for observers and for who reads the
-// journal: that a step was skipped or compensated, that a phase began. It changes
-// nothing by itself.
-type Fact struct {
-	Kind    journal.Kind // StepSkipped, CompensationStarted, StepCompensated, CompensationFailure, or one of a phase
-	Name    string       // of the step, participant or phase
-	Key     string
-	Phase   string
-	Reason  string
-	Attempt int
-	Err     error
-}
-
-// Record records a fact in the commit of the turn.
-func Record(ctx context.Context, f Fact) error {
-	switch f.Kind {
-	case journal.StepSkipped, journal.CompensationStarted, journal.StepCompensated, journal.CompensationFailure,
-		journal.PhaseStarted, journal.PhaseCompleted, journal.PhaseFailed:
-	default:
-		return invalid("record", "%v is not a fact of a pattern", f.Kind)
-	}
-	if !journal.ValidName(f.Name) {
-		return badName("fact", f.Name)
-	}
-	d := &journal.Detail{Phase: f.Phase, Reason: f.Reason, Attempt: f.Attempt}
-	if f.Err != nil {
-		d.Failure = toFailure(f.Err)
-	}
-	return note(ctx, kernel.Note{Kind: f.Kind, Name: f.Name, Key: f.Key, Detail: d})
 }

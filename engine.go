@@ -7,11 +7,14 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
+	"github.com/perdure/perdure/deadletter"
+	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
@@ -24,14 +27,14 @@ type Options struct {
 	Build string
 	// Observers are told what happens, each of the kinds it wants.
 	Observers []observe.Observer
-	// Around is called around the body of every step, with the step's context: for
+	// Interceptor is called around the body of every step, with the step's context: for
 	// traces, limits, or faults in a test. It gives the error of the step, and nil
 	// only if it has called body, which gives the body's error.
-	Around func(ctx context.Context, step StepInfo, body func(context.Context) error) error
+	Interceptor func(ctx context.Context, step StepInfo, body func(context.Context) error) error
 	// Publisher takes the events that runs [Emit], at least once, those of one run in
 	// order. An error has it called again. Without it events are in journals only;
 	// those that an engine with it has left wait for the next one that has it.
-	Publisher Publisher
+	Publisher func(ctx context.Context, e Event) error
 	// Capacity is how many runs are in memory at a time; 0 is 10,000. Further ones
 	// wait as PENDING.
 	Capacity int
@@ -43,9 +46,9 @@ type Options struct {
 	// SpillOver is the size in bytes above which a payload is kept outside the main
 	// rows; 0 is 100,000.
 	SpillOver int
-	// Linger is how long a run that waits for a message, or for a time that is not
+	// IdleTimeout is how long a run that waits for a message, or for a time that is not
 	// far, stays in memory; 0 is a second, below 0 not at all.
-	Linger time.Duration
+	IdleTimeout time.Duration
 	// MaxResident limits the journals in memory in bytes; 0 is 256 MiB. Above it
 	// no run is taken up, and what waits leaves.
 	MaxResident int
@@ -73,7 +76,7 @@ type Options struct {
 	// error has it called again. They are then in no list, and who wants to retry one
 	// calls [Client.Retry] with its run. It is called by the engine that has it, so all
 	// engines on a store should have the same.
-	DeadLetters func(context.Context, Letter) error
+	DeadLetters func(context.Context, deadletter.Letter) error
 	// KeepDeadLettered is for how long after its end a run is kept at least that a dead
 	// letter is about, so that it can be retried; 0 is 30 days, below 0 is no longer than
 	// others.
@@ -106,7 +109,7 @@ type Engine struct {
 	off       []journal.Pattern
 
 	mu    sync.Mutex
-	known map[string]*workflow // by name
+	known map[string]*sealed.Workflow // by name
 }
 
 // New gives an engine on a store. It executes nothing before [Engine.Run]. The
@@ -114,19 +117,19 @@ type Engine struct {
 func New(s store.Store, o Options) (*Engine, error) {
 	switch {
 	case s == nil:
-		return nil, invalid("new engine", "a store is needed")
+		return nil, failure.Invalid("new engine", "a store is needed")
 	case o.Capacity < 0:
-		return nil, invalid("new engine", "Capacity is %d", o.Capacity)
+		return nil, failure.Invalid("new engine", "Capacity is %d", o.Capacity)
 	case o.MaxPayload < 0:
-		return nil, invalid("new engine", "MaxPayload is %d", o.MaxPayload)
+		return nil, failure.Invalid("new engine", "MaxPayload is %d", o.MaxPayload)
 	case o.SpillOver < 0:
-		return nil, invalid("new engine", "SpillOver is %d", o.SpillOver)
+		return nil, failure.Invalid("new engine", "SpillOver is %d", o.SpillOver)
 	case o.MaxResident < 0:
-		return nil, invalid("new engine", "MaxResident is %d", o.MaxResident)
+		return nil, failure.Invalid("new engine", "MaxResident is %d", o.MaxResident)
 	case o.Sweep > 0 && (o.Sweep < time.Second || o.Sweep > 10*time.Minute):
-		return nil, invalid("new engine", "Sweep is %v: from 1 second to 10 minutes", o.Sweep)
+		return nil, failure.Invalid("new engine", "Sweep is %v: from 1 second to 10 minutes", o.Sweep)
 	case o.Sweep < 0 && o.SweepOnly:
-		return nil, invalid("new engine", "Sweep is %v: with SweepOnly nothing would wake a run", o.Sweep)
+		return nil, failure.Invalid("new engine", "Sweep is %v: with SweepOnly nothing would wake a run", o.Sweep)
 	}
 	if err := o.Retention.check("new engine"); err != nil {
 		return nil, err
@@ -142,28 +145,28 @@ func New(s store.Store, o Options) (*Engine, error) {
 		Drain:      max(or(o.Drain, defaultDrain), 0),
 		MaxPayload: or(o.MaxPayload, defaultMaxPayload),
 		SpillOver:  or(o.SpillOver, defaultSpillOver), MaxPending: maxPending, MaxCrashes: maxCrashes,
-		Linger: or(o.Linger, defaultLinger), MaxResident: or(o.MaxResident, defaultResident),
+		IdleTimeout: or(o.IdleTimeout, defaultLinger), MaxResident: or(o.MaxResident, defaultResident),
 		Sweep: or(o.Sweep, defaultSweep), SweepOnly: o.SweepOnly,
-		KeepPosts: max(or(o.KeepUnrouted, defaultKeep), 0), KeepLettered: or(o.KeepDeadLettered, defaultLettered),
+		KeepPosts: max(or(o.KeepUnrouted, defaultKeep), 0), KeepDeadLettered: or(o.KeepDeadLettered, defaultLettered),
 		Retain: o.Retention.kernel(), CleanUp: or(o.CleanUp, defaultCleanUp),
-		Around: around(o.Around), Failure: toFailure,
+		Around: around(o.Interceptor), Failure: failure.Of,
 	}
 	k := kernel.New(s, cfg)
 	if o.Publisher != nil {
-		k.Subscribe(func(ctx context.Context, e kernel.Event) error { return o.Publisher.Publish(ctx, eventOf(e)) })
+		k.Subscribe(func(ctx context.Context, e kernel.Event) error { return o.Publisher(ctx, eventOf(e)) })
 	}
 	if err := k.Register(&letterWorkflow(o.DeadLetters).def.Workflow); err != nil {
 		return nil, err
 	}
 	e := &Engine{
-		Client: &Client{desk: &k.Desk, runs: k, k: k}, k: k, observers: cfg.Observers, strict: o.FailOnWarning, off: slices.Clone(o.Off), known: map[string]*workflow{},
+		Client: &Client{sealed: sealed.Client{FrontEnd: &k.FrontEnd, Runs: k, Live: k}}, k: k, observers: cfg.Observers, strict: o.FailOnWarning, off: slices.Clone(o.Off), known: map[string]*sealed.Workflow{},
 	}
-	e.Client.known = e.lookup
+	e.sealed.Known = e.lookup
 	return e, nil
 }
 
 // lookup returns a workflow that is registered.
-func (e *Engine) lookup(name string) *workflow {
+func (e *Engine) lookup(name string) *sealed.Workflow {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.known[name]
@@ -197,17 +200,17 @@ var executableBuild = sync.OnceValue(func() string {
 
 // A Definition is a [Workflow] of any types.
 type Definition interface {
-	definition() (*workflow, error)
+	definition() (*sealed.Workflow, error)
 }
 
 // Register gives the engine workflows, before or while it runs. It fails on the
 // first whose definition is wrong or whose name the engine has, and has then
 // registered those before it. Issues of a definition that is refused are in the
-// [DefinitionError], all at once; observers are told those of one that is registered.
+// [definition.Error], all at once; observers are told those of one that is registered.
 func (e *Engine) Register(workflows ...Definition) error {
 	for _, w := range workflows {
 		if w == nil {
-			return invalid("register", "a nil workflow")
+			return failure.Invalid("register", "a nil workflow")
 		}
 		if err := e.register(w); err != nil {
 			return err
@@ -227,8 +230,8 @@ func (e *Engine) register(w Definition) error {
 			Hint: "take it out of Options.Off",
 		}
 	}
-	_, issues := def.examined()
-	if err := newDefinitionError(def.Name, issues, e.strict); err != nil {
+	_, issues := def.Examined()
+	if err := definition.NewError(def.Name, issues, e.strict); err != nil {
 		return err
 	}
 	if err := e.k.Register(&def.Workflow); err != nil {
@@ -253,10 +256,3 @@ func (e *Engine) register(w Definition) error {
 // more, or the store does not answer while it stops, for the drain time again.
 // It is called once.
 func (e *Engine) Run(ctx context.Context) error { return e.k.Run(ctx) }
-
-func quoted(s string) string {
-	if len(s) > 80 {
-		s = s[:80] + "…"
-	}
-	return strconv.Quote(s)
-}

@@ -68,42 +68,6 @@ func ExampleVersion() {
 	// new 2 mails <nil>
 }
 
-// What open runs need of the changes in their code: what none needs can go.
-func ExampleClient_Versions() {
-	order := perdure.Define("order", func(ctx context.Context, _ string) (int, error) {
-		v, err := perdure.Version(ctx, "carriers", 2)
-		if err == nil {
-			_, err = Paid.Wait(ctx)
-		}
-		return v, err
-	})
-	engine, stop := newEngine(order)
-	defer stop()
-	startRun(engine, order, "", perdure.ID("ord-1"))
-	untilStatus(engine.Client, "ord-1", journal.Waiting)
-	markers, err := engine.Versions(context.Background(), "order")
-	for _, m := range markers {
-		fmt.Println(m.Change, m.Version, "is needed by", len(m.Runs), "run")
-	}
-	fmt.Println(err)
-	// Output:
-	// carriers 2 is needed by 1 run
-	// <nil>
-}
-
-// Patched is Version for a change that comes once.
-func ExamplePatched() {
-	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
-		patched, err := perdure.Patched(ctx, "two-carriers")
-		if err != nil || !patched {
-			return "one carrier", err
-		}
-		return "two carriers", nil
-	})
-	printResult(w, 0)
-	// Output: two carriers
-}
-
 // A step that got another name keeps what it has recorded under the old one.
 func ExampleRenamedFrom() {
 	workflow := func(name string, opts ...perdure.StepOption) *perdure.Workflow[int, string] {

@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/store/memory"
 )
 
@@ -52,7 +53,7 @@ func ExampleClient() {
 // Execute waits for the end of a run that it starts by name. A graph may demand that: its
 // mode is SYNC unless it says another.
 func ExampleClient_Execute() {
-	g := dag.New[string]("greet").Mode(perdure.ModeSync)
+	g := dag.New[string]("greet").Mode(pattern.ModeSync)
 	g.Output(dag.Add(g, "write", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil }))
 	engine, stop := newEngine(g)
 	defer stop()
@@ -62,7 +63,7 @@ func ExampleClient_Execute() {
 	_, err = engine.Start(ctx, "greet", []byte(`"Bob"`))
 	fmt.Println(err)
 
-	run, err := engine.Start(ctx, "greet", []byte(`"Cyd"`), perdure.ModeSync)
+	run, err := engine.Start(ctx, "greet", []byte(`"Cyd"`), pattern.ModeSync)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -179,8 +180,8 @@ func ExampleClient_Send() {
 	// 4200 <nil>
 }
 
-// Find gives runs page by page.
-func ExampleClient_Find() {
+// List returns runs page by page.
+func ExampleClient_List() {
 	square := perdure.Define("square", func(_ context.Context, n int) (int, error) { return n * n, nil })
 	engine, stop := newEngine(square)
 	defer stop()
@@ -192,7 +193,7 @@ func ExampleClient_Find() {
 	}
 	q := perdure.Query{Workflow: "square", Statuses: []journal.Status{journal.Completed}, Limit: 2}
 	for page := 1; page == 1 || q.After != 0; page++ {
-		heads, next, err := engine.Find(ctx, q)
+		heads, next, err := engine.List(ctx, q)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -337,25 +338,6 @@ func ExampleClient_Deliver() {
 	// 4200 <nil>
 }
 
-// A run that waits for something is not stale, however long it does.
-func ExampleClient_Stale() {
-	order := perdure.Define("order", func(ctx context.Context, _ int) (int, error) {
-		p, err := Paid.Wait(ctx)
-		return p.Cents, err
-	})
-	engine, stop := newEngine(order)
-	defer stop()
-	ctx := context.Background()
-	startRun(engine, order, 0, perdure.ID("ord-1"))
-	untilStatus(engine.Client, "ord-1", journal.Waiting)
-	stale, err := engine.Stale(ctx, 1)
-	for _, s := range stale {
-		fmt.Println(s.Head.WorkflowID, "has stood still since", s.Last, s.Why)
-	}
-	fmt.Println(len(stale), err)
-	// Output: 0 <nil>
-}
-
 // A run that failed is retried from the failed step: what it had done before is not done
 // again.
 func ExampleClient_Retry() {
@@ -405,106 +387,4 @@ func ExampleClient_Retry() {
 	// reserving a teapot
 	//  the bank is closed
 	// "charged, with hold-1" <nil>
-}
-
-// A workflow with DeadLetters writes a letter when a run of it fails. An operator lists
-// the letters, and retries or deletes them.
-func ExampleClient_DeadLetters() {
-	var bankIsOpen atomic.Bool
-	order := perdure.Define("order", func(ctx context.Context, cents int) (string, error) {
-		return perdure.Step(ctx, "charge", func(context.Context) (string, error) {
-			if !bankIsOpen.Load() {
-				return "", errors.New("the bank is closed")
-			}
-			return "charged", nil
-		}, perdure.NoRetry)
-	}, perdure.DeadLetters(true))
-
-	engine, err := perdure.New(memory.New(), perdure.Options{})
-	if err == nil {
-		err = engine.Register(order)
-	}
-	if err != nil {
-		log.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- engine.Run(ctx) }()
-	defer func() { stop(); <-done }()
-
-	for _, id := range []perdure.ID{"ord-1", "ord-2"} {
-		run, err := order.Start(ctx, engine, 4200, id)
-		if err != nil {
-			log.Fatal(err)
-		}
-		_, _ = run.Result(ctx)
-	}
-	n, err := engine.CountDeadLetters(ctx, perdure.DeadLetterQuery{Workflow: "order"})
-	fmt.Println(n, "letters", err)
-	letters, _, err := engine.DeadLetters(ctx, perdure.DeadLetterQuery{})
-	for _, l := range letters {
-		fmt.Printf("%s: %s: %s, input %s\n", l.WorkflowID, l.Step, l.Error, l.Input)
-	}
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	bankIsOpen.Store(true)
-	run, err := engine.RetryDeadLetter(ctx, letters[0].ID)
-	if err != nil {
-		log.Fatal(err)
-	}
-	out, err := run.Result(ctx)
-	fmt.Println(string(out), err)
-	_, err = engine.DeadLetter(ctx, letters[0].ID)
-	fmt.Println(errors.Is(err, &perdure.Error{Code: journal.CodeNotFound}), engine.DeleteDeadLetter(ctx, letters[1].ID))
-	letters, _, err = engine.DeadLetters(ctx, perdure.DeadLetterQuery{})
-	fmt.Println(len(letters), "letters", err)
-	// Output:
-	// 2 letters <nil>
-	// ord-2: charge: the bank is closed, input 4200
-	// ord-1: charge: the bank is closed, input 4200
-	// "charged" <nil>
-	// true <nil>
-	// 0 letters <nil>
-}
-
-// A pattern that is written in code says itself which step an operator is to look at.
-// Somebody else may take the letters: here they are printed.
-func ExampleDeadLetter() {
-	taken := make(chan perdure.Letter, 1)
-	nightly := perdure.Define("nightly", func(ctx context.Context, files []string) (int, error) {
-		for _, file := range files {
-			_, err := perdure.Step(ctx, "import", func(context.Context) (int, error) { return 0, fmt.Errorf("%s is empty", file) },
-				perdure.Key(file), perdure.NoRetry)
-			if err != nil {
-				return 0, errors.Join(err, perdure.DeadLetter(ctx, "import", err, perdure.Key(file)))
-			}
-		}
-		return len(files), nil
-	})
-
-	engine, err := perdure.New(memory.New(), perdure.Options{
-		DeadLetters: func(_ context.Context, l perdure.Letter) error {
-			taken <- l
-			return nil
-		},
-	})
-	if err == nil {
-		err = engine.Register(nightly)
-	}
-	if err != nil {
-		log.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- engine.Run(ctx) }()
-	defer func() { stop(); <-done }()
-
-	if _, err := nightly.Start(ctx, engine, []string{"prices.csv"}); err != nil {
-		log.Fatal(err)
-	}
-	l := <-taken
-	fmt.Println(l.Workflow, l.Step, l.Error)
-	// Output: nightly import[prices.csv] prices.csv is empty
 }

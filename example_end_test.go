@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/store/memory"
 )
 
@@ -43,7 +44,7 @@ func ExampleContinueAsNew() {
 		log.Fatal(err)
 	}
 	fmt.Println(run.Result(ctx))
-	chain, _, err := engine.Find(ctx, perdure.Query{WorkflowID: "count"})
+	chain, _, err := engine.List(ctx, perdure.Query{WorkflowID: "count"})
 	fmt.Println(len(chain), "runs", err)
 	// Output:
 	// {250 250} <nil>
@@ -90,24 +91,6 @@ func ExampleCancel() {
 	// Output:
 	// cancelled
 	// CANCELLED it rains <nil>
-}
-
-// A pattern ends its runs with statuses of its own.
-func ExampleEnd() {
-	saga := perdure.Define("saga", func(ctx context.Context, _ int) (string, error) {
-		return "", perdure.End(ctx, journal.Compensated, "everything is undone", errors.New("the hotel is full"))
-	})
-	engine, stop := newEngine(saga)
-	defer stop()
-	ctx := context.Background()
-	run := startRun(engine, saga, 0)
-	_, err := run.Result(ctx)
-	fmt.Println(err)
-	all, err := engine.Statuses(ctx, run.ID())
-	fmt.Printf("%v %s %v\n", all[0].Head.Status, all[0].Output, err)
-	// Output:
-	// the hotel is full
-	// COMPENSATED "everything is undone" <nil>
 }
 
 // What is planned by OnCancel is done when the run is cancelled or times out.
@@ -167,24 +150,7 @@ func ExampleFinally() {
 	// error: there is no tea
 }
 
-// A deferred function also runs when the run only leaves memory, with [ErrUnloaded]
-// as the cause of its context: it frees memory and locks, and does nothing else.
-func ExampleLeaving() {
-	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
-		defer func() {
-			fmt.Println("leaving:", perdure.Leaving(ctx), errors.Is(context.Cause(ctx), perdure.ErrUnloaded))
-		}()
-		err := perdure.Sleep(ctx, time.Hour)
-		return "", err
-	})
-	engine, stop := newEngine(w)
-	startRun(engine, w, 0, perdure.ID("w"))
-	untilStatus(engine.Client, "w", journal.Waiting)
-	stop() // the run is in the store, for the next engine
-	// Output: leaving: true true
-}
-
-// The code of a run whose function panics, or returns a Retryable error, is
+// The code of a run whose function panics, or returns a RetryAfter error, is
 // replayed, with what its steps gave before; after the last replay it is parked.
 func ExampleReplays() {
 	tries := 0
@@ -196,7 +162,7 @@ func ExampleReplays() {
 			return "", err
 		}
 		if tries++; tries < 3 {
-			return "", perdure.Retryable(errors.New("the moon is wrong"))
+			return "", perdure.RetryAfter(0, errors.New("the moon is wrong"))
 		}
 		return fmt.Sprint("it worked at replay ", tries-1), nil
 	}, perdure.Replays{Attempts: 5, First: time.Millisecond})
@@ -267,27 +233,27 @@ func ExampleRecord_compensation() {
 		}
 		broken := errors.New("the van has broken down")
 		var failed error
-		note := func(f perdure.Fact) {
+		note := func(f pattern.Fact) {
 			if failed == nil {
-				failed = perdure.Record(ctx, f)
+				failed = pattern.Record(ctx, f)
 			}
 		}
-		note(perdure.Fact{Kind: perdure.StepSkipped, Name: "thank", Reason: perdure.Duplicate})
-		if err := perdure.SetStatus(ctx, perdure.StatusCompensating); err != nil {
+		note(pattern.Fact{Kind: pattern.StepSkipped, Name: "thank", Reason: pattern.Duplicate})
+		if err := pattern.SetStatus(ctx, perdure.StatusCompensating); err != nil {
 			return 0, err
 		}
-		note(perdure.Fact{Kind: perdure.CompensationStarted, Name: "charge"})
+		note(pattern.Fact{Kind: pattern.CompensationStarted, Name: "charge"})
 		undo := func(context.Context) (int, error) { return -42, nil }
 		if _, err := perdure.Step(ctx, "charge", undo, perdure.PhaseUndo); err != nil {
-			note(perdure.Fact{Kind: perdure.CompensationFailed, Name: "charge", Err: err})
+			note(pattern.Fact{Kind: pattern.CompensationFailed, Name: "charge", Err: err})
 		} else {
-			note(perdure.Fact{Kind: perdure.StepCompensated, Name: "charge"})
+			note(pattern.Fact{Kind: pattern.StepCompensated, Name: "charge"})
 		}
 		if failed != nil {
 			return 0, failed
 		}
-		return 0, perdure.End(ctx, perdure.StatusCompensated, 0, broken)
-	}, perdure.PatternSaga)
+		return 0, pattern.End(ctx, perdure.StatusCompensated, 0, broken)
+	}, pattern.Saga)
 	engine, stop := newEngine(w)
 	defer stop()
 	ctx := context.Background()
@@ -304,18 +270,18 @@ func ExampleRecord_compensation() {
 // A TCC tells the journal of its phases.
 func ExampleRecord_phase() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-		for _, f := range []perdure.Fact{
-			{Kind: perdure.PhaseStarted, Name: "try"},
-			{Kind: perdure.PhaseFailed, Name: "try", Err: errors.New("no funds")},
-			{Kind: perdure.PhaseStarted, Name: "cancel"},
-			{Kind: perdure.PhaseCompleted, Name: "cancel"},
+		for _, f := range []pattern.Fact{
+			{Kind: pattern.PhaseStarted, Name: "try"},
+			{Kind: pattern.PhaseFailed, Name: "try", Err: errors.New("no funds")},
+			{Kind: pattern.PhaseStarted, Name: "cancel"},
+			{Kind: pattern.PhaseCompleted, Name: "cancel"},
 		} {
-			if err := perdure.Record(ctx, f); err != nil {
+			if err := pattern.Record(ctx, f); err != nil {
 				return 0, err
 			}
 		}
-		return 0, perdure.End(ctx, perdure.StatusCanceled, 0, nil)
-	}, perdure.PatternTCC)
+		return 0, pattern.End(ctx, perdure.StatusCanceled, 0, nil)
+	}, pattern.TCC)
 	engine, stop := newEngine(w)
 	defer stop()
 	ctx := context.Background()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
@@ -69,13 +70,13 @@ func ExampleAbout() {
 			Version:     "2.1",
 			Description: "Greets somebody by name.",
 			Input:       json.RawMessage(`{"type": "string"}`),
-			Graph:       &perdure.Graph{Nodes: []perdure.Node{{Name: "write"}, {Name: "sign", After: []string{"write"}}}},
+			Graph:       &definition.Graph{Nodes: []definition.Node{{Name: "write"}, {Name: "sign", After: []string{"write"}}}},
 		},
 		perdure.Timeout(time.Hour))
 	engine, stop := newEngine(greet)
 	defer stop()
 	for _, w := range engine.Workflows() {
-		fmt.Println(w.Name, w.About.Version, w.About.Description, w.Timeout, len(w.About.Graph.Nodes), "nodes")
+		fmt.Println(w.Name, w.Outline.Version, w.Outline.Description, w.Timeout, len(w.Outline.Graph.Nodes), "nodes")
 	}
 	// Output: greet 2.1 Greets somebody by name. 1h0m0s 2 nodes
 }
@@ -120,7 +121,7 @@ func ExampleListener() {
 }
 
 // There are listeners for each way to end.
-func ExampleOnFailure() {
+func ExampleListener_statuses() {
 	told := make(chan string)
 	tell := func(what string) func(context.Context, perdure.Ended) error {
 		return func(_ context.Context, e perdure.Ended) error {
@@ -139,8 +140,8 @@ func ExampleOnFailure() {
 		}
 		return 1, nil
 	}, perdure.Timeout(100*time.Millisecond),
-		perdure.OnSuccess(tell("praise")), perdure.OnFailure(tell("repair")),
-		perdure.OnCancellation(tell("forget")), perdure.OnTimeout(tell("hurry")))
+		perdure.Listener{Statuses: []journal.Status{journal.Completed, journal.Confirmed}, Call: tell("praise")}, perdure.Listener{Statuses: []journal.Status{journal.Failed, journal.Compensated}, Call: tell("repair")},
+		perdure.Listener{Statuses: []journal.Status{journal.Cancelled, journal.Canceled}, Call: tell("forget")}, perdure.Listener{Statuses: []journal.Status{journal.TimedOut}, Call: tell("hurry")})
 	engine, stop := newEngine(wait)
 	defer stop()
 	for _, end := range []string{"success", "failure", "timeout", "cancellation"} {
@@ -181,10 +182,10 @@ func ExampleEmit() {
 		})
 	})
 	events := make(chan perdure.Event)
-	engine, stop := newEngineOn(memory.New(), perdure.Options{Publisher: perdure.PublisherFunc(func(_ context.Context, e perdure.Event) error {
+	engine, stop := newEngineOn(memory.New(), perdure.Options{Publisher: func(_ context.Context, e perdure.Event) error {
 		events <- e // to a queue, or a webhook; an error has it told again
 		return nil
-	})}, order)
+	}}, order)
 	defer stop()
 	startRun(engine, order, Order{ID: "ord-1", Cents: 4200}, perdure.ID("ord-1"))
 	e := <-events
@@ -210,7 +211,7 @@ func ExampleOptions_observers() {
 	// Hello, Ada <nil>
 }
 
-// Around is called around every attempt of every step: for traces, limits, or
+// Interceptor is called around every attempt of every step: for traces, limits, or
 // faults in a test.
 func ExampleOptions_around() {
 	greet := perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
@@ -218,7 +219,7 @@ func ExampleOptions_around() {
 			perdure.Retry{First: time.Millisecond})
 	})
 	engine, stop := newEngineOn(memory.New(), perdure.Options{
-		Around: func(ctx context.Context, step perdure.StepInfo, body func(context.Context) error) error {
+		Interceptor: func(ctx context.Context, step perdure.StepInfo, body func(context.Context) error) error {
 			if step.Attempt == 1 {
 				return errors.New("a fault for a test")
 			}

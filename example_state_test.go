@@ -2,14 +2,10 @@ package perdure_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
-	"maps"
-	"slices"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
 )
 
@@ -83,7 +79,7 @@ func ExampleSetAttribute() {
 			log.Fatal(err)
 		}
 	}
-	heads, _, err := engine.Find(ctx, perdure.Query{Attributes: map[string]string{"customer": "ada", "shop": "york"}})
+	heads, _, err := engine.List(ctx, perdure.Query{Attributes: map[string]string{"customer": "ada", "shop": "york"}})
 	for _, h := range heads {
 		fmt.Println(h.WorkflowID, h.Status)
 	}
@@ -95,9 +91,9 @@ func ExampleSetAttribute() {
 
 // What is read from outside between steps and may be another on replay is a Value;
 // the time and random numbers have functions of their own.
-func ExampleValue() {
+func ExampleSideEffect() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
-		rate, err := perdure.Value(ctx, "rate", func() (float64, error) { return 1.25, nil })
+		rate, err := perdure.SideEffect(ctx, "rate", func() (float64, error) { return 1.25, nil })
 		if err != nil {
 			return "", err
 		}
@@ -130,35 +126,6 @@ func ExampleInfoOf() {
 	// Output:
 	// greet g-1 RUNNING acme Rome
 	// <nil>
-}
-
-// A pattern that is built on the door shows where it is, and records what it
-// decided.
-func ExampleRecord() {
-	saga := perdure.Define("saga", func(ctx context.Context, _ int) (string, error) {
-		if err := perdure.SetStatus(ctx, journal.Compensating); err != nil {
-			return "", err
-		}
-		if err := perdure.Record(ctx, perdure.Fact{Kind: journal.StepSkipped, Name: "insure", Reason: "nobody wanted it"}); err != nil {
-			return "", err
-		}
-		return "", perdure.End(ctx, journal.Compensated, nil, errors.New("the hotel is full"))
-	})
-	engine, stop := newEngine(saga)
-	defer stop()
-	ctx := context.Background()
-	run := startRun(engine, saga, 0)
-	_, err := run.Result(ctx)
-	fmt.Println(err)
-	d, err := engine.Describe(ctx, run.ID())
-	fmt.Println(d.Head.Status, err)
-	for _, s := range d.State.Steps {
-		fmt.Println(s.Path, s.Status)
-	}
-	// Output:
-	// the hotel is full
-	// COMPENSATED <nil>
-	// insure SKIPPED
 }
 
 // Variables are what the steps of a run share. What a step sets counts when its result
@@ -203,56 +170,4 @@ func ExampleRemoveVariable() {
 	})
 	printResult(w, 0)
 	// Output: false
-}
-
-func ExampleVariables() {
-	w := perdure.Define("w", func(ctx context.Context, rates map[string]int) (string, error) {
-		for _, country := range slices.Sorted(maps.Keys(rates)) {
-			if err := perdure.SetVariable(ctx, "vat."+country, rates[country]); err != nil {
-				return "", err
-			}
-		}
-		all, err := perdure.Variables(ctx)
-		return fmt.Sprintf("%s", all), err
-	})
-	printResult(w, map[string]int{"it": 22, "fr": 20})
-	// Output: map[vat.fr:20 vat.it:22]
-}
-
-// A run remembers the keys of what it has done, so that a step that comes to the same
-// thing twice does it once.
-func ExampleAddKey() {
-	w := perdure.Define("w", func(ctx context.Context, cards []string) (string, error) {
-		done := ""
-		for _, card := range cards {
-			isNew, err := perdure.AddKey(ctx, "charge:"+card)
-			if err != nil {
-				return "", err
-			}
-			done += fmt.Sprintln(card, isNew)
-		}
-		return done, nil
-	})
-	printResult(w, []string{"tok_1", "tok_2", "tok_1"})
-	// Output:
-	// tok_1 true
-	// tok_2 true
-	// tok_1 false
-}
-
-// HasKey only asks.
-func ExampleHasKey() {
-	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
-		before, err := perdure.HasKey(ctx, "charge")
-		if err != nil {
-			return "", err
-		}
-		if _, err := perdure.Step(ctx, "charge", func(ctx context.Context) (bool, error) { return perdure.AddKey(ctx, "charge") }); err != nil {
-			return "", err
-		}
-		after, err := perdure.HasKey(ctx, "charge")
-		return fmt.Sprint(before, after), err
-	})
-	printResult(w, 0)
-	// Output: false true
 }

@@ -109,7 +109,7 @@ func ExampleRetry_workflow() {
 		fmt.Println(err)
 		_, err = perdure.Step(ctx, "print", fails("print"), perdure.NoRetry)
 		fmt.Println(err)
-		return perdure.DefaultRetry.Attempts, nil
+		return 3, nil
 	}, perdure.Retry{Attempts: 2, First: time.Millisecond})
 	printResult(w, 0)
 	// Output:
@@ -239,33 +239,6 @@ func ExampleKey() {
 	// <nil>
 }
 
-// An announced step is in the journal while it is executed for the first time, and
-// not only with its result.
-func ExampleAnnounced() {
-	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
-		return perdure.Step(ctx, "report", func(context.Context) (string, error) {
-			return "a long report", nil
-		}, perdure.Announced)
-	})
-	engine, stop := newEngine(w)
-	defer stop()
-	ctx := context.Background()
-	run := startRun(engine, w, 0)
-	fmt.Println(run.Result(ctx))
-	entries, err := engine.History(ctx, run.ID(), 0, 0)
-	for _, e := range entries {
-		if e.Op.Name == "report" {
-			fmt.Println(e.Kind)
-		}
-	}
-	fmt.Println(err)
-	// Output:
-	// a long report <nil>
-	// StepStarted
-	// StepCompleted
-	// <nil>
-}
-
 // Progress tells observers how far a step is.
 func ExampleProgress() {
 	w := perdure.Define("w", func(ctx context.Context, files int) (int, error) {
@@ -362,13 +335,13 @@ func ExampleBenign() {
 	// the shop is shut on Sundays
 }
 
-// A Retryable error that the function returns does not end the run: its code is
+// A RetryAfter error that the function returns does not end the run: its code is
 // replayed, as after a panic.
-func ExampleRetryable() {
+func ExampleRetryAfter_workflow() {
 	tries := 0
 	w := perdure.Define("w", func(context.Context, int) (string, error) {
 		if tries++; tries == 1 {
-			return "", perdure.Retryable(errors.New("not yet"))
+			return "", perdure.RetryAfter(0, errors.New("not yet"))
 		}
 		return "now", nil
 	}, perdure.Replays{First: time.Millisecond})
@@ -524,7 +497,7 @@ func ExampleStepTx() {
 	})
 	defer s.close()
 	s.order("ord-1", func(tx *sql.Tx) error {
-		_, err := s.engine.StartTx(context.Background(), tx, "ship", []byte(`"ord-1"`), perdure.ID("ord-1"))
+		_, err := s.engine.In(tx).Start(context.Background(), "ship", []byte(`"ord-1"`), perdure.ID("ord-1"))
 		return err
 	})
 	s.result("ord-1")
@@ -537,12 +510,12 @@ func ExampleStepTx() {
 }
 
 // An order and its run: both are there, or neither.
-func ExampleWorkflow_StartTx() {
+func ExampleClient_In_workflow() {
 	s := openWarehouse(packing)
 	defer s.close()
 	ctx := context.Background()
 	s.order("ord-1", func(tx *sql.Tx) error {
-		_, err := pack.StartTx(ctx, s.engine, tx, "ord-1", perdure.ID("ord-1"))
+		_, err := pack.Start(ctx, s.engine.In(tx), "ord-1", perdure.ID("ord-1"))
 		return err
 	})
 	_, err := Note.Send(ctx, s.engine, "ord-1", "tea")
@@ -554,12 +527,12 @@ func ExampleWorkflow_StartTx() {
 }
 
 // By name, as a program does that does not have the workflow.
-func ExampleClient_StartTx() {
+func ExampleClient_In() {
 	s := openWarehouse(packing)
 	defer s.close()
 	ctx := context.Background()
 	s.order("ord-1", func(tx *sql.Tx) error {
-		run, err := s.engine.StartTx(ctx, tx, "pack", []byte(`"ord-1"`), perdure.ID("ord-1"))
+		run, err := s.engine.In(tx).Start(ctx, "pack", []byte(`"ord-1"`), perdure.ID("ord-1"))
 		if err == nil {
 			fmt.Println("new:", run.New())
 		}
@@ -575,7 +548,7 @@ func ExampleClient_StartTx() {
 }
 
 // The run hears of an order exactly if the order is there.
-func ExampleSignal_SendTx() {
+func ExampleClient_In_signal() {
 	s := openWarehouse(packing)
 	defer s.close()
 	ctx := context.Background()
@@ -583,7 +556,7 @@ func ExampleSignal_SendTx() {
 		log.Fatal(err)
 	}
 	s.order("ord-1", func(tx *sql.Tx) error {
-		_, err := Note.SendTx(ctx, s.engine, tx, "box", "ord-1")
+		_, err := Note.Send(ctx, s.engine.In(tx), "box", "ord-1")
 		return err
 	})
 	s.result("box")
@@ -591,7 +564,7 @@ func ExampleSignal_SendTx() {
 	// "box: ord-1" <nil>
 }
 
-func ExampleClient_SendTx() {
+func ExampleClient_In_send() {
 	s := openWarehouse(packing)
 	defer s.close()
 	ctx := context.Background()
@@ -599,7 +572,7 @@ func ExampleClient_SendTx() {
 		log.Fatal(err)
 	}
 	s.order("ord-1", func(tx *sql.Tx) error {
-		_, err := s.engine.SendTx(ctx, tx, "box", Note.Name(), []byte(`"ord-1"`))
+		_, err := s.engine.In(tx).Send(ctx, "box", Note.Name(), []byte(`"ord-1"`))
 		return err
 	})
 	s.result("box")
@@ -607,11 +580,11 @@ func ExampleClient_SendTx() {
 	// "box: ord-1" <nil>
 }
 
-func ExampleSendWithStartTx() {
+func ExampleSendWithStart_transaction() {
 	s := openWarehouse(packing)
 	defer s.close()
 	s.order("ord-1", func(tx *sql.Tx) error {
-		d, err := perdure.SendWithStartTx(context.Background(), s.engine, tx, Note, "ord-1", pack, "box", perdure.ID("box"))
+		d, err := perdure.SendWithStart(context.Background(), s.engine.In(tx), Note, "ord-1", pack, "box", perdure.ID("box"))
 		fmt.Println("started a run:", d.New)
 		return err
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
 )
@@ -70,10 +71,10 @@ func ExampleWithin() {
 	// Output: ord-1: nobody paid
 }
 
-// Before is for a day on which something is due whatever comes.
-func ExampleBefore() {
+// Until is for a day on which something is due whatever comes.
+func ExampleUntil() {
 	order := perdure.Define("order", func(ctx context.Context, due time.Time) (string, error) {
-		_, err := Paid.Wait(ctx, perdure.Before(due))
+		_, err := Paid.Wait(ctx, perdure.Until(due))
 		if errors.Is(err, context.DeadlineExceeded) {
 			return "overdue", nil
 		}
@@ -326,9 +327,9 @@ func ExampleSleep() {
 
 // The time is workflow code's by [Now]; an instant that has passed is not waited
 // for.
-func ExampleUntil() {
+func ExampleSleepUntil() {
 	w := perdure.Define("w", func(ctx context.Context, launch time.Time) (bool, error) {
-		if err := perdure.Until(ctx, launch); err != nil {
+		if err := perdure.SleepUntil(ctx, launch); err != nil {
 			return false, err
 		}
 		now, err := perdure.Now(ctx)
@@ -355,9 +356,9 @@ func ExampleTimer() {
 }
 
 // A timer for an instant tells that instant.
-func ExampleTimerAt() {
+func ExampleTimerUntil() {
 	w := perdure.Define("w", func(ctx context.Context, at time.Time) (string, error) {
-		fired, err := perdure.TimerAt(ctx, "midnight", at).Await(ctx)
+		fired, err := perdure.TimerUntil(ctx, "midnight", at).Await(ctx)
 		return fired.Format(time.DateTime), err
 	})
 	printResult(w, time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -397,7 +398,7 @@ func ExamplePark() {
 	run := startRun(engine, refund, 99900, perdure.ID("refund-1"))
 	untilStatus(engine.Client, "refund-1", journal.Suspended)
 
-	parked, _, err := engine.Parked(ctx, 0, 0)
+	parked, _, err := admin.New(engine).Parked(ctx, 0, 0)
 	for _, p := range parked {
 		for _, w := range p.Decisions {
 			fmt.Println(p.Head.WorkflowID, w.Path, w.Choices, p.Why)
@@ -450,7 +451,7 @@ func ExampleClient_Suspend() {
 	ctx := context.Background()
 	run := startRun(engine, w, 0, perdure.ID("w"))
 	fmt.Println(engine.Suspend(ctx, "w", "the auditors are here"))
-	parked, _, err := engine.Parked(ctx, 0, 0)
+	parked, _, err := admin.New(engine).Parked(ctx, 0, 0)
 	for _, p := range parked {
 		fmt.Println(p.Head.WorkflowID, p.Why)
 	}

@@ -5,8 +5,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/report"
 )
 
 // A Listener is told when runs have ended: after the end is durable, and at least
@@ -20,8 +23,8 @@ import (
 // that stops waits for it as for a step; then the context of the call ends, and
 // what was not told is told by the next engine.
 type Listener struct {
-	Workflow string           // of the runs that it hears of; empty for all
-	Statuses []journal.Status // the ends that it hears of; none for all
+	Workflow string      // of the runs that it hears of; empty for all
+	Statuses []RunStatus // the ends that it hears of; none for all
 	Call     func(context.Context, Ended) error
 }
 
@@ -30,40 +33,20 @@ type Ended struct {
 	RunID      journal.RunID
 	WorkflowID string
 	Workflow   string
-	Status     journal.Status
+	Status     RunStatus
 	Payload    []byte // that it had last
 	Output     []byte
 	Err        error // that it ended with; nil where it succeeded
 	Started    time.Time
 	Ended      time.Time
 
-	report func() (Report, error)
+	report func() (report.Run, error)
 }
 
 // Report gives the report of the run.
-func (e Ended) Report() (Report, error) { return e.report() }
+func (e Ended) Report() (report.Run, error) { return e.report() }
 
-// OnSuccess is a listener for ends as the author hoped: COMPLETED, CONFIRMED.
-func OnSuccess(call func(context.Context, Ended) error) Listener {
-	return Listener{Statuses: []journal.Status{journal.Completed, journal.Confirmed}, Call: call}
-}
-
-// OnFailure is a listener for FAILED and COMPENSATED.
-func OnFailure(call func(context.Context, Ended) error) Listener {
-	return Listener{Statuses: []journal.Status{journal.Failed, journal.Compensated}, Call: call}
-}
-
-// OnCancellation is a listener for CANCELLED and CANCELED.
-func OnCancellation(call func(context.Context, Ended) error) Listener {
-	return Listener{Statuses: []journal.Status{journal.Cancelled, journal.Canceled}, Call: call}
-}
-
-// OnTimeout is a listener for TIMED_OUT.
-func OnTimeout(call func(context.Context, Ended) error) Listener {
-	return Listener{Statuses: []journal.Status{journal.TimedOut}, Call: call}
-}
-
-func (l Listener) workflow(w *workflow) error {
+func (l Listener) ApplyToWorkflow(w *sealed.Workflow) error {
 	l.Workflow = w.Name
 	k, err := l.kernel()
 	if err == nil {
@@ -74,11 +57,11 @@ func (l Listener) workflow(w *workflow) error {
 
 func (l Listener) kernel() (*kernel.Listener, error) {
 	if l.Call == nil {
-		return nil, invalid("listener", "a listener needs a function")
+		return nil, failure.Invalid("listener", "a listener needs a function")
 	}
 	for _, s := range l.Statuses {
 		if !s.IsTerminal() || s == journal.ContinuedAsNew {
-			return nil, invalid("listener", "nobody is told of %v", s)
+			return nil, failure.Invalid("listener", "nobody is told of %v", s)
 		}
 	}
 	return kernel.NewListener(l.Workflow, slices.Clone(l.Statuses), func(ctx context.Context, e kernel.End) error {
@@ -88,14 +71,14 @@ func (l Listener) kernel() (*kernel.Listener, error) {
 		}
 		return l.Call(ctx, Ended{
 			RunID: e.Head.ID, WorkflowID: e.Head.WorkflowID, Workflow: e.Head.Workflow, Status: e.Head.Status,
-			Payload: payload, Output: e.Outcome.Data, Err: fromFailure(e.Outcome.Failure),
+			Payload: payload, Output: e.Outcome.Data, Err: failure.Err(e.Outcome.Failure),
 			Started: e.Head.Created, Ended: e.Head.Ended,
-			report: func() (Report, error) {
+			report: func() (report.Run, error) {
 				entries, err := e.Journal()
 				if err != nil {
-					return Report{}, err
+					return report.Run{}, err
 				}
-				return reportOf(e.Head, entries)
+				return report.New(e.Head, entries)
 			},
 		})
 	}), nil
@@ -136,14 +119,14 @@ func around(f func(context.Context, StepInfo, func(context.Context) error) error
 		return nil
 	}
 	return func(ctx context.Context, s kernel.StepInfo, body func(context.Context) *journal.Failure) *journal.Failure {
-		var failure *journal.Failure
+		var own *journal.Failure
 		err := f(ctx, infoOfStep(s), func(ctx context.Context) error {
-			failure = body(ctx)
-			return errorOf(failure, true)
+			own = body(ctx)
+			return failure.Live(own)
 		})
-		if err == nil || isOnly(err, failure) { // nothing went wrong, or nothing else
-			return failure
+		if err == nil || failure.IsOnly(err, own) { // nothing went wrong, or nothing else
+			return own
 		}
-		return toFailure(err)
+		return failure.Of(err)
 	}
 }

@@ -6,14 +6,17 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/journal"
 )
 
 // A Retry says how often something is tried and how long to wait in between.
 // As an option of a step it is the step's policy; of a workflow, that of its
-// steps that have none. Precedence: step, workflow, [DefaultRetry].
+// steps that have none. Precedence: step, workflow, the default.
 //
-// Zero fields take the value that DefaultRetry has.
+// A zero field has its default: 3 attempts, 1 s, factor 2, no jitter, and
+// at most 5 min, or First where that is longer.
 type Retry struct {
 	Attempts int           // in total, at least 1
 	First    time.Duration // before the second attempt
@@ -23,9 +26,8 @@ type Retry struct {
 	On       []error       // registered errors that are retried, found anywhere in the chain; empty for all
 }
 
-// DefaultRetry is the policy of steps without one: 3 attempts, 1 s, doubled
-// each time, at most 5 min, no jitter.
-var DefaultRetry = Retry{Attempts: 3, First: time.Second, Cap: 5 * time.Minute, Factor: 2}
+// defaultRetry is the policy of steps without one.
+var defaultRetry = Retry{Attempts: 3, First: time.Second, Cap: 5 * time.Minute, Factor: 2}
 
 // NoRetry is one attempt.
 var NoRetry = Retry{Attempts: 1}
@@ -61,20 +63,18 @@ func (r Retry) ShouldRetry(n int) bool { return n < r.filled().Attempts }
 func (r Retry) Validate() error {
 	switch {
 	case r.Attempts < 0:
-		return invalid("retry", "Attempts is %d: at least 1", r.Attempts)
+		return failure.Invalid("retry", "Attempts is %d: at least 1", r.Attempts)
 	case r.First < 0:
-		return invalid("retry", "First is %v: no delay is negative", r.First)
+		return failure.Invalid("retry", "First is %v: no delay is negative", r.First)
 	case r.Cap < 0:
-		return invalid("retry", "Cap is %v: no delay is negative", r.Cap)
+		return failure.Invalid("retry", "Cap is %v: no delay is negative", r.Cap)
 	case r.Factor != 0 && !(r.Factor >= 1) || math.IsInf(r.Factor, 0):
-		return invalid("retry", "Factor is %v: at least 1", r.Factor)
+		return failure.Invalid("retry", "Factor is %v: at least 1", r.Factor)
 	case !(r.Jitter >= 0 && r.Jitter <= 1):
-		return invalid("retry", "Jitter is %v: 0 to 1", r.Jitter)
+		return failure.Invalid("retry", "Jitter is %v: 0 to 1", r.Jitter)
 	}
-	registry.RLock()
-	defer registry.RUnlock()
 	for _, on := range r.On {
-		if on == nil || registry.names[on] == "" {
+		if !failure.IsRegistered(on) {
 			return &Error{
 				Code: journal.CodeInvalid, Op: "retry", Message: "On has an error that is not registered", Err: on,
 				Hint: "RegisterError gives it a name, so that it is found in recorded errors",
@@ -84,18 +84,43 @@ func (r Retry) Validate() error {
 	return nil
 }
 
+// Check returns what is wrong with the policy, and the policy that holds. It warns of delays
+// that are longer than a day, each or together, and of negative fields. A negative number of attempts is one attempt, a negative delay that of the default.
+func (r Retry) Check(where string) (Retry, []definition.Issue) {
+	var issues []definition.Issue
+	if r.Attempts < 0 {
+		issues = append(issues, definition.Odd(where, "%d attempts", r.Attempts))
+		r.Attempts = 1
+	}
+	for _, delay := range []*time.Duration{&r.First, &r.Cap} {
+		if *delay < 0 {
+			issues = append(issues, definition.Odd(where, "a delay of %v", *delay))
+			*delay = 0
+		}
+	}
+	if err := r.Validate(); err != nil {
+		return r, append(issues, definition.Issue{Severity: definition.SeverityError, Where: where, Message: err.Error(), Err: err})
+	}
+	if longest := max(r.First, r.Cap); longest > definition.OddlyLong {
+		issues = append(issues, definition.Odd(where, "a delay of %v", longest))
+	} else if all := r.total(); all > definition.OddlyLong {
+		issues = append(issues, definition.Odd(where, "delays of %v together", all.Truncate(time.Second)))
+	}
+	return r, issues
+}
+
 func (r Retry) filled() Retry {
 	if r.Attempts == 0 {
-		r.Attempts = DefaultRetry.Attempts
+		r.Attempts = defaultRetry.Attempts
 	}
 	if r.First == 0 {
-		r.First = DefaultRetry.First
+		r.First = defaultRetry.First
 	}
 	if r.Cap == 0 {
-		r.Cap = DefaultRetry.Cap
+		r.Cap = max(defaultRetry.Cap, r.First)
 	}
 	if r.Factor == 0 {
-		r.Factor = DefaultRetry.Factor
+		r.Factor = defaultRetry.Factor
 	}
 	return r
 }
@@ -120,7 +145,7 @@ func (r Retry) retries(f *journal.Failure) bool {
 	if f == nil || len(r.On) == 0 {
 		return true
 	}
-	err := fromFailure(f)
+	err := failure.Err(f)
 	for _, on := range r.On {
 		if errors.Is(err, on) {
 			return true

@@ -2,10 +2,14 @@ package perdure
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
+	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/payload"
+	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -20,29 +24,29 @@ func NewSignal[T any](name string) Signal[T] { return Signal[T]{name} }
 // Name is the signal's name.
 func (s Signal[T]) Name() string { return s.name }
 
-// A WaitOption says which message is waited for, and how long: [Within], [Before],
+// A WaitOption says which message is waited for, and how long: [Within], [Until],
 // [Where], [Key], [RenamedFrom], [Added].
-type WaitOption interface{ wait(*kernel.Wait) error }
+type WaitOption interface{ ApplyToWait(*kernel.Wait) error }
 
 // Within limits how long a wait lasts, from when it begins, over crashes. It is
 // above 0. When the time is over and no message has come, it gives an [Error] of code
 // timed_out, which is also a context.DeadlineExceeded.
 type Within time.Duration
 
-func (d Within) wait(w *kernel.Wait) error {
+func (d Within) ApplyToWait(w *kernel.Wait) error {
 	if d <= 0 {
-		return invalid("wait", "Within is %v: it must be above 0", time.Duration(d))
+		return failure.Invalid("wait", "Within is %v: it must be above 0", time.Duration(d))
 	}
 	w.Within = time.Duration(d)
 	return nil
 }
 
-// Before ends a wait at that instant as [Within] does after a while. A message that
+// Until ends a wait at that instant as [Within] does after a while. A message that
 // is there by then is taken, also where the instant has passed when the wait begins.
 // Of several limits the first counts. The year is from 1 to 9999.
-type Before time.Time
+type Until time.Time
 
-func (t Before) wait(w *kernel.Wait) error {
+func (t Until) ApplyToWait(w *kernel.Wait) error {
 	if err := instant("wait before", time.Time(t)); err != nil {
 		return err
 	}
@@ -59,28 +63,28 @@ func Where[T any](match func(T) bool) WaitOption { return where[T](match) }
 
 type where[T any] func(T) bool
 
-func (m where[T]) wait(w *kernel.Wait) error {
+func (m where[T]) ApplyToWait(w *kernel.Wait) error {
 	if m == nil {
-		return invalid("wait", "Where needs a function")
+		return failure.Invalid("wait", "Where needs a function")
 	}
 	w.Match = func(data []byte) bool {
-		v, err := decode[T](data)
+		v, err := payload.Decode[T](data)
 		return err == nil && m(v)
 	}
 	return nil
 }
 
-func (k Key) wait(w *kernel.Wait) error {
-	var o stepOptions
-	err := k.step(&o)
-	w.Key = o.key
+func (k Key) ApplyToWait(w *kernel.Wait) error {
+	var o sealed.Operation
+	err := k.ApplyToStep(&o)
+	w.Key = o.Key
 	return err
 }
 
-func (w RenamedFrom) wait(to *kernel.Wait) error {
-	var o stepOptions
-	err := w.step(&o)
-	to.Was = o.change.Was
+func (w RenamedFrom) ApplyToWait(to *kernel.Wait) error {
+	var o sealed.Operation
+	err := w.ApplyToStep(&o)
+	to.Was = o.Change.Was
 	return err
 }
 
@@ -89,11 +93,14 @@ func (s Signal[T]) spec(opts []WaitOption) (kernel.Wait, error) {
 	if err := signalName(s.name); err != nil {
 		return w, err
 	}
+	if s.name == "Cancel" || s.name == "CancelWorkflow" {
+		return w, failure.Invalid("wait for "+s.name, "a signal of this name cancels the run, and no wait gets it: OnCancel plans what is done then")
+	}
 	for _, opt := range opts {
 		if opt == nil {
-			return w, invalid("wait for "+s.name, "a nil option")
+			return w, failure.Invalid("wait for "+s.name, "a nil option")
 		}
-		if err := opt.wait(&w); err != nil {
+		if err := opt.ApplyToWait(&w); err != nil {
 			return w, err
 		}
 	}
@@ -102,7 +109,7 @@ func (s Signal[T]) spec(opts []WaitOption) (kernel.Wait, error) {
 
 func signalName(name string) error {
 	if !journal.ValidName(name) || strings.HasPrefix(name, "perdure:") {
-		return badName("signal", name)
+		return failure.BadName("signal", name)
 	}
 	return nil
 }
@@ -157,9 +164,9 @@ func (s Signal[T]) look(ctx context.Context, l kernel.Look) ([]T, error) {
 	}
 	var out []T
 	for i := range entries {
-		v, err := decode[T](entries[i].Data)
+		v, err := payload.Decode[T](entries[i].Data)
 		if err != nil {
-			return nil, decodeError("signal "+s.name, v, err)
+			return nil, payload.DecodeError("signal "+s.name, v, err)
 		}
 		out = append(out, v)
 	}
@@ -226,24 +233,24 @@ func Take(ctx context.Context, numbers ...int64) ([]int64, error) {
 	return taken, nil
 }
 
-// A SendOption says how a signal is sent.
-type SendOption interface{ send(*kernel.Signal) error }
+// A SendOption says how a signal is sent: [SendKey].
+type SendOption interface{ ApplyToSend(*kernel.Signal) error }
 
 // SendKey is an idempotency key: the same key to the same run, or to those that it
 // continues as, is delivered once, however often and by whomever it is sent.
 type SendKey string
 
-func (k SendKey) send(s *kernel.Signal) error {
+func (k SendKey) ApplyToSend(s *kernel.Signal) error {
 	if !journal.ValidName(string(k)) {
-		return badName("key", string(k))
+		return failure.BadName("key", string(k))
 	}
 	s.Key = string(k)
 	return nil
 }
 
-func (k SendKey) start(o *startOptions) error {
-	o.sendKey = string(k)
-	return k.send(&kernel.Signal{})
+func (k SendKey) ApplyToStart(o *sealed.Start) error {
+	o.SendKey = string(k)
+	return k.ApplyToSend(&kernel.Signal{})
 }
 
 // A Delivery is what became of a signal. There are three answers: a run has it, it is
@@ -255,8 +262,8 @@ type Delivery struct {
 	Unrouted  bool          // no open run has the workflow ID: it is kept for one
 	New       bool          // [SendWithStart] has started the run
 
-	NotDelivered bool           // there is no such run, or it has ended: nothing was done
-	Status       journal.Status // of a run that has ended; else 0
+	NotDelivered bool      // there is no such run, or it has ended: nothing was done
+	Status       RunStatus // of a run that has ended; else 0
 }
 
 // Send sends the signal to a run, by run ID or workflow ID. When it returns
@@ -269,8 +276,7 @@ func (s Signal[T]) Send(ctx context.Context, c Caller, id string, v T, opts ...S
 	if err != nil {
 		return Delivery{}, err
 	}
-	d, err := c.client().desk.Signal(ctx, sig)
-	return Delivery(d), err
+	return c.client().signal(ctx, sig)
 }
 
 // SendWithStart sends the signal to the open run of a workflow ID, and starts one
@@ -282,7 +288,15 @@ func SendWithStart[T, I, O any](ctx context.Context, c Caller, s Signal[T], v T,
 	if err != nil {
 		return Delivery{}, err
 	}
-	d, err := c.client().desk.SignalWithStart(ctx, sig, spec)
+	op := "signal " + sig.Name + " with start of " + spec.ID
+	if err := kernel.Outside(ctx, op); err != nil {
+		return Delivery{}, err
+	}
+	desk, err := c.client().desk(ctx, op)
+	if err != nil {
+		return Delivery{}, err
+	}
+	d, err := desk.SignalWithStart(ctx, sig, spec)
 	return Delivery(d), err
 }
 
@@ -296,12 +310,12 @@ func withStart[T, I, O any](c Caller, s Signal[T], v T, w *Workflow[I, O], in I,
 	if err != nil {
 		return kernel.Signal{}, kernel.Start{}, err
 	}
-	if o.id == "" {
-		return kernel.Signal{}, kernel.Start{}, invalid("signal with start of "+w.def.Name, "a workflow ID is needed")
+	if o.ID == "" {
+		return kernel.Signal{}, kernel.Start{}, failure.Invalid("signal with start of "+w.def.Name, "a workflow ID is needed")
 	}
-	sig, err := s.message(o.id, v, nil)
-	sig.Key = o.sendKey
-	return sig, o.spec(w.def.Name, &w.def, data), err
+	sig, err := s.message(o.ID, v, nil)
+	sig.Key = o.SendKey
+	return sig, o.Spec(w.def.Name, &w.def, data), err
 }
 
 func (s Signal[T]) message(id string, v T, opts []SendOption) (kernel.Signal, error) {
@@ -309,16 +323,16 @@ func (s Signal[T]) message(id string, v T, opts []SendOption) (kernel.Signal, er
 	if err := signalName(s.name); err != nil {
 		return sig, err
 	}
-	data, err := encode(v)
+	data, err := payload.Encode(v)
 	if err != nil {
 		return sig, &Error{Code: journal.CodeEncode, Op: "signal " + s.name, Message: "its payload does not encode", Err: err}
 	}
 	sig.Data = data
 	for _, opt := range opts {
 		if opt == nil {
-			return sig, invalid("signal "+s.name, "a nil option")
+			return sig, failure.Invalid("signal "+s.name, "a nil option")
 		}
-		if err := opt.send(&sig); err != nil {
+		if err := opt.ApplyToSend(&sig); err != nil {
 			return sig, err
 		}
 	}
@@ -332,8 +346,7 @@ func (c *Client) Send(ctx context.Context, id, name string, payload []byte, opts
 	if err != nil {
 		return Delivery{}, err
 	}
-	d, err := c.desk.Signal(ctx, sig)
-	return Delivery(d), err
+	return c.signal(ctx, sig)
 }
 
 func rawSignal(id, name string, payload []byte, opts []SendOption) (kernel.Signal, error) {
@@ -343,9 +356,9 @@ func rawSignal(id, name string, payload []byte, opts []SendOption) (kernel.Signa
 	}
 	for _, opt := range opts {
 		if opt == nil {
-			return sig, invalid("signal "+name, "a nil option")
+			return sig, failure.Invalid("signal "+name, "a nil option")
 		}
-		if err := opt.send(&sig); err != nil {
+		if err := opt.ApplyToSend(&sig); err != nil {
 			return sig, err
 		}
 	}
@@ -355,12 +368,15 @@ func rawSignal(id, name string, payload []byte, opts []SendOption) (kernel.Signa
 // Unrouted gives signals that were sent to workflow IDs that no open run had, and
 // that wait for one, from a number on.
 func (c *Client) Unrouted(ctx context.Context, from int64, limit int) ([]Message, error) {
-	entries, err := c.desk.Unread(ctx, "", from, limit)
+	entries, err := c.sealed.FrontEnd.Unread(ctx, "", from, limit)
 	return messagesOf(entries), err
 }
 
 // Deliver moves an unrouted signal, by its number, to a run.
 func (c *Client) Deliver(ctx context.Context, number int64, id string) (Delivery, error) {
-	d, err := c.desk.Deliver(ctx, number, id)
+	if err := c.outside(fmt.Sprint("deliver ", number)); err != nil {
+		return Delivery{}, err
+	}
+	d, err := c.sealed.FrontEnd.Deliver(ctx, number, id)
 	return Delivery(d), err
 }

@@ -7,7 +7,10 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/payload"
+	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -17,13 +20,13 @@ type Info struct {
 	WorkflowID string
 	Workflow   string
 	Pattern    journal.Pattern
-	Status     journal.Status
+	Status     RunStatus
 	Payload    []byte            // the input, or what replaced it, as encoded
 	Headers    map[string]string // that the run was started with
 	Attributes map[string]string // search attributes
 	Started    time.Time
 	Steps      []string // names of the steps that the code has run so far, in order
-	DryRun     bool     // nothing is to be done: see [DryRun]
+	DryRun     bool     // nothing is to be done: see pattern.DryRun
 	Scope      string   // the path of the scope that ctx belongs to, with a slash at its end; empty for the run's own
 
 	// Of a run that continues another one: that one, and when it began and ended.
@@ -36,10 +39,10 @@ type Info struct {
 // step. On replay it tells workflow code the same.
 func InfoOf(ctx context.Context) (Info, error) {
 	i, err := kernel.InfoOf(ctx)
-	dry := i.Headers[headerDryRun] == "true"
-	delete(i.Headers, headerDryRun)
-	delete(i.Headers, headerTriggered)
-	delete(i.Headers, headerPressure)
+	dry := i.Headers[sealed.HeaderDryRun] == "true"
+	delete(i.Headers, sealed.HeaderDryRun)
+	delete(i.Headers, sealed.HeaderTriggered)
+	delete(i.Headers, sealed.HeaderPolicy)
 	return Info{
 		RunID: i.RunID, WorkflowID: i.WorkflowID, Workflow: i.Workflow, Pattern: i.Pattern, Status: i.Status, Payload: i.Payload, Headers: i.Headers,
 		Attributes: i.Attributes, Started: i.Started, Steps: i.Steps, DryRun: dry, Scope: i.Scope,
@@ -55,9 +58,9 @@ func Payload[T any](ctx context.Context) (T, error) {
 	if err != nil {
 		return zero, err
 	}
-	v, err := decode[T](i.Payload)
+	v, err := payload.Decode[T](i.Payload)
 	if err != nil {
-		return zero, decodeError("payload", zero, err)
+		return zero, payload.DecodeError("payload", zero, err)
 	}
 	return v, nil
 }
@@ -79,35 +82,25 @@ func Publish(ctx context.Context, name string, v any) error {
 // show records a value that is seen from outside.
 func show(ctx context.Context, kind journal.Kind, name string, v any) error {
 	if !journal.ValidName(name) {
-		return badName("name", name)
+		return failure.BadName("name", name)
 	}
-	data, err := encodeAny(v)
+	data, err := payload.EncodeAny(v)
 	if err != nil {
 		return &Error{Code: journal.CodeEncode, Op: "record " + name, Message: fmt.Sprintf("a value of type %T does not encode", v), Err: err}
 	}
 	return note(ctx, kernel.Note{Kind: kind, Name: name, Produce: func() ([]byte, *journal.Failure) { return data, nil }})
 }
 
-// SetStatus sets the status that a pattern has while its run goes on: RUNNING,
-// TRYING, CONFIRMING, CANCELING or COMPENSATING.
-func SetStatus(ctx context.Context, s journal.Status) error {
-	switch s {
-	case journal.Running, journal.Trying, journal.Confirming, journal.Canceling, journal.Compensating:
-		return note(ctx, kernel.Note{Kind: journal.ValueRecorded, Name: "status", Status: s})
-	}
-	return invalid("set status", "%v is not a status of a run that goes on", s)
-}
-
 // note records something in the commit of the turn.
 func note(ctx context.Context, n kernel.Note) error {
 	out, err := kernel.TakeNote(ctx, n)
 	if err == nil && out.Failure != nil {
-		err = fromFailure(out.Failure)
+		err = failure.Err(out.Failure)
 	}
 	return err
 }
 
-// SetAttribute sets a search attribute of the run of ctx, by which [Client.Find]
+// SetAttribute sets a search attribute of the run of ctx, by which [Client.List]
 // finds it; an empty value removes it. A value has at most 1,024 bytes: a longer one
 // is an [Error] of code too_large, and nothing is set.
 func SetAttribute(ctx context.Context, name, value string) error {
@@ -128,7 +121,7 @@ const maxAttribute = 1024
 // checkAttribute returns an error where no run can have the attribute.
 func checkAttribute(name, value string) error {
 	if !journal.ValidName(name) {
-		return badName("attribute", name)
+		return failure.BadName("attribute", name)
 	}
 	if len(value) > maxAttribute {
 		return &Error{
@@ -140,26 +133,26 @@ func checkAttribute(name, value string) error {
 	return nil
 }
 
-// Value gives what fn gave the first time, an error too: what is read from outside between
+// SideEffect returns what fn gave the first time, an error too: what is read from outside between
 // steps and may differ on replay. It is recorded in the commit of the turn and
 // does not wait, so a crash may call fn again; an effect belongs in a [Step].
-func Value[T any](ctx context.Context, name string, fn func() (T, error), opts ...BranchOption) (T, error) {
+func SideEffect[T any](ctx context.Context, name string, fn func() (T, error), opts ...BranchOption) (T, error) {
 	var zero T
-	o, err := branchOptions("value", name, opts)
+	o, err := sealed.Branch("value", name, opts)
 	if err != nil {
 		return zero, err
 	}
 	if fn == nil {
-		return zero, invalid("value "+name, "a value needs a function")
+		return zero, failure.Invalid("value "+name, "a value needs a function")
 	}
-	out, err := kernel.TakeNote(ctx, kernel.Note{Kind: journal.ValueRecorded, Name: name, Key: o.key, Produce: func() ([]byte, *journal.Failure) {
+	out, err := kernel.TakeNote(ctx, kernel.Note{Kind: journal.ValueRecorded, Name: name, Key: o.Key, Produce: func() ([]byte, *journal.Failure) {
 		v, err := fn()
 		if err != nil {
-			return nil, toFailure(err)
+			return nil, failure.Of(err)
 		}
-		data, err := encode(v)
+		data, err := payload.Encode(v)
 		if err != nil {
-			return nil, encodeFailure("value "+name, v, err)
+			return nil, payload.Failure("value "+name, v, err)
 		}
 		return data, nil
 	}})
@@ -168,20 +161,20 @@ func Value[T any](ctx context.Context, name string, fn func() (T, error), opts .
 
 // Now gives the time of the first call, on replay too.
 func Now(ctx context.Context) (time.Time, error) {
-	return Value(ctx, "now", func() (time.Time, error) { return time.Now().Round(0), nil })
+	return SideEffect(ctx, "now", func() (time.Time, error) { return time.Now().Round(0), nil })
 }
 
 // Random gives a source of random numbers that is the same on replay. It is for
 // workflow code, and not for secrets.
 func Random(ctx context.Context) (*rand.Rand, error) {
-	seed, err := Value(ctx, "random", func() ([]byte, error) {
+	seed, err := SideEffect(ctx, "random", func() ([]byte, error) {
 		return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, rand.Uint64()), rand.Uint64()), nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	if len(seed) != 16 {
-		return nil, decodeError("random", seed, errMangled)
+		return nil, payload.DecodeError("random", seed, payload.ErrMangled)
 	}
 	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(seed), binary.BigEndian.Uint64(seed[8:]))), nil
 }
@@ -195,20 +188,14 @@ func Random(ctx context.Context) (*rand.Rand, error) {
 // A build whose max is below what is recorded suspends the run, which goes on when it is
 // resumed under a build that knows the number.
 //
-// Once no open run has an old number ([Client.Versions]), the old code can go; the
+// Once no open run has an old number (admin.Client.Versions), the old code can go; the
 // call stays until no run has the marker.
 func Version(ctx context.Context, change string, max int) (int, error) {
 	switch {
 	case !journal.ValidName(change):
-		return 0, badName("change", change)
+		return 0, failure.BadName("change", change)
 	case max < 1:
-		return 0, invalid("version "+change, "max is %d: at least 1", max)
+		return 0, failure.Invalid("version "+change, "max is %d: at least 1", max)
 	}
 	return kernel.Version(ctx, change, max)
-}
-
-// Patched is [Version] with one change: whether the run takes the changed code.
-func Patched(ctx context.Context, change string) (bool, error) {
-	v, err := Version(ctx, change, 1)
-	return v == 1, err
 }

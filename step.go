@@ -5,31 +5,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/payload"
+	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 )
 
-// A StepOption says how a step is run. A [Retry] is one.
-type StepOption interface{ step(*stepOptions) error }
+// A StepOption says how a step is run: [Retry], [Timeout], [Key], [RenamedFrom], [Added], [Phase],
+// and pattern.Announced.
+type StepOption interface{ ApplyToStep(*sealed.Operation) error }
 
-// A BranchOption says how a branch or scope is known. [Key], [RenamedFrom] and [Added]
-// are ones.
-type BranchOption interface{ branch(*stepOptions) error }
+// A BranchOption says how a branch, scope, timer or clean-up is known: [Key], [RenamedFrom],
+// [Added], pattern.StandsFor and pattern.ForStep.
+type BranchOption interface{ ApplyToBranch(*sealed.Operation) error }
 
-type stepOptions struct {
-	key       string
-	change    kernel.Change
-	announced bool
-	declared  bool
-	timeout   time.Duration
-	retry     *Retry
-	phase     Phase
-	standsFor context.Context // of a branch or scope
-	does      string          // of a branch: the step
-}
-
-func (r Retry) step(o *stepOptions) error {
-	o.retry = &r
+func (r Retry) ApplyToStep(o *sealed.Operation) error {
+	o.Next = r.next
 	return r.Validate()
 }
 
@@ -37,11 +29,11 @@ func (r Retry) step(o *stepOptions) error {
 // whole run. An attempt that passes it has failed, and is not waited for.
 type Timeout time.Duration
 
-func (t Timeout) step(o *stepOptions) error {
+func (t Timeout) ApplyToStep(o *sealed.Operation) error {
 	if t < 0 {
-		return invalid("timeout", "%v is negative", time.Duration(t))
+		return failure.Invalid("timeout", "%v is negative", time.Duration(t))
 	}
-	o.timeout = time.Duration(t)
+	o.Timeout = time.Duration(t)
 	return nil
 }
 
@@ -49,29 +41,29 @@ func (t Timeout) step(o *stepOptions) error {
 // have one, such as the ID of the item. It has the form of a name.
 type Key string
 
-func (k Key) step(o *stepOptions) error {
+func (k Key) ApplyToStep(o *sealed.Operation) error {
 	if !journal.ValidName(string(k)) {
-		return badName("key", string(k))
+		return failure.BadName("key", string(k))
 	}
-	o.key = string(k)
+	o.Key = string(k)
 	return nil
 }
 
-func (k Key) branch(o *stepOptions) error { return k.step(o) }
+func (k Key) ApplyToBranch(o *sealed.Operation) error { return k.ApplyToStep(o) }
 
 // RenamedFrom is the name that an operation had in an older build, so that runs which
 // recorded it under that name go on with it. See [Added].
 type RenamedFrom string
 
-func (w RenamedFrom) step(o *stepOptions) error {
+func (w RenamedFrom) ApplyToStep(o *sealed.Operation) error {
 	if !journal.ValidName(string(w)) {
-		return badName("old name", string(w))
+		return failure.BadName("old name", string(w))
 	}
-	o.change.Was = string(w)
+	o.Change.Was = string(w)
 	return nil
 }
 
-func (w RenamedFrom) branch(o *stepOptions) error { return w.step(o) }
+func (w RenamedFrom) ApplyToBranch(o *sealed.Operation) error { return w.ApplyToStep(o) }
 
 type added struct{}
 
@@ -82,36 +74,16 @@ type added struct{}
 // decides is [RenamedFrom], [Version], the operator who resumes the run, or [ByName].
 var Added added
 
-func (added) step(o *stepOptions) error {
-	o.change.Added = true
+func (added) ApplyToStep(o *sealed.Operation) error {
+	o.Change.Added = true
 	return nil
 }
 
-func (a added) branch(o *stepOptions) error { return a.step(o) }
-func (a added) child(o *childOptions) error { return a.step(&o.step) }
+func (a added) ApplyToBranch(o *sealed.Operation) error { return a.ApplyToStep(o) }
+func (a added) ApplyToChild(o *sealed.Child) error      { return a.ApplyToStep(&o.Operation) }
 
-func (added) wait(w *kernel.Wait) error {
+func (added) ApplyToWait(w *kernel.Wait) error {
 	w.Added = true
-	return nil
-}
-
-type announced struct{}
-
-func (announced) step(o *stepOptions) error {
-	o.announced = true
-	return nil
-}
-
-// Announced has the start of a step's first attempt recorded before the attempt
-// begins. It rides with the record before it and costs no commit.
-var Announced StepOption = announced{}
-
-// declared is the option of a step of a declaration, which begins however those beside it
-// end.
-type declared struct{}
-
-func (declared) step(o *stepOptions) error {
-	o.declared = true
 	return nil
 }
 
@@ -119,7 +91,7 @@ func (declared) step(o *stepOptions) error {
 // TCC's participant, or what undoes a step. It is in front of the step's name: a step
 // debit in PhaseTry is the operation try:debit. However often it is asked for in one
 // scope, or a clean-up of that, it has one idempotency key. The first attempt of all but
-// a try is [Announced].
+// a try is announced, see package pattern.
 type Phase string
 
 // The phases.
@@ -129,17 +101,17 @@ const (
 	PhaseCancel  Phase = journal.PhaseCancel
 	PhaseUndo    Phase = journal.PhaseUndo
 
-	// PhaseComposition is of a [Fact] only: a composition of sagas or TCCs begins or ends.
+	// PhaseComposition is of a pattern.Fact only: a composition of sagas or TCCs begins or ends.
 	PhaseComposition Phase = journal.PhaseComposition
 )
 
-func (p Phase) step(o *stepOptions) error {
+func (p Phase) ApplyToStep(o *sealed.Operation) error {
 	switch p {
 	case PhaseTry, PhaseConfirm, PhaseCancel, PhaseUndo:
-		o.phase, o.announced = p, o.announced || p != PhaseTry
+		o.Phase, o.Announced = string(p), o.Announced || p != PhaseTry
 		return nil
 	}
-	return invalid("step", "no such phase: %s", quoted(string(p)))
+	return failure.Invalid("step", "no such phase: %s", failure.Quoted(string(p)))
 }
 
 // Of is the name that a step has in the phase: try:debit.
@@ -155,17 +127,10 @@ func (p Phase) named(name string) string {
 	return p.verb() + ":" + name
 }
 
-func badName(what, s string) error {
-	return &Error{
-		Code: journal.CodeInvalid, Message: what + " " + quoted(s) + " cannot be",
-		Hint: "1 to 255 of A-Z a-z 0-9 . _ : -",
-	}
-}
-
 // stepSpec makes what the kernel runs of a step.
 func stepSpec[T any](name string, fn func(context.Context) (T, error), opts []StepOption) (kernel.Step, error) {
 	if fn == nil {
-		return kernel.Step{}, invalid("step "+name, "a step needs a function")
+		return kernel.Step{}, failure.Invalid("step "+name, "a step needs a function")
 	}
 	s, err := bareStep(name, opts)
 	s.Body = func(ctx context.Context) ([]byte, *journal.Failure) {
@@ -176,31 +141,30 @@ func stepSpec[T any](name string, fn func(context.Context) (T, error), opts []St
 
 // bareStep is a step without a body.
 func bareStep(name string, opts []StepOption) (kernel.Step, error) {
-	var o stepOptions
+	var o sealed.Operation
 	if !journal.ValidName(name) {
-		return kernel.Step{}, badName("step", name)
+		return kernel.Step{}, failure.BadName("step", name)
 	}
 	for _, opt := range opts {
 		if opt == nil {
-			return kernel.Step{}, invalid("step "+name, "a nil option")
+			return kernel.Step{}, failure.Invalid("step "+name, "a nil option")
 		}
-		if err := opt.step(&o); err != nil {
+		if err := opt.ApplyToStep(&o); err != nil {
 			return kernel.Step{}, err
 		}
 	}
-	if name = o.phase.named(name); !journal.ValidName(name) {
-		return kernel.Step{}, badName("step", name)
+	phase := Phase(o.Phase)
+	if name = phase.named(name); !journal.ValidName(name) {
+		return kernel.Step{}, failure.BadName("step", name)
 	}
 	s := kernel.Step{
-		Name: name, Key: o.key, Change: o.change,
-		Work: kernel.Work{Announced: o.announced, Declared: o.declared, Timeout: o.timeout, Phase: string(o.phase)},
+		Name: name, Key: o.Key, Change: o.Change,
+		Work: kernel.Work{Announced: o.Announced, Declared: o.Declared, Timeout: o.Timeout, Phase: o.Phase},
 	}
-	if o.change.Was != "" {
-		s.Was = o.phase.named(o.change.Was)
+	if o.Change.Was != "" {
+		s.Was = phase.named(o.Change.Was)
 	}
-	if o.retry != nil {
-		s.Next = o.retry.next
-	}
+	s.Next = o.Next
 	return s, nil
 }
 
@@ -208,11 +172,11 @@ func bareStep(name string, opts []StepOption) (kernel.Step, error) {
 func call[T any](ctx context.Context, what, name string, fn func(context.Context) (T, error)) ([]byte, *journal.Failure) {
 	v, err := fn(ctx)
 	if err != nil {
-		return nil, toFailure(err)
+		return nil, failure.Of(err)
 	}
-	data, err := encode(v)
+	data, err := payload.Encode(v)
 	if err != nil {
-		return nil, encodeFailure(what+" "+name, v, err)
+		return nil, payload.Failure(what+" "+name, v, err)
 	}
 	return data, nil
 }
@@ -224,11 +188,11 @@ func result[T any](what, name string, out kernel.Outcome, err error) (T, error) 
 		return zero, err
 	}
 	if out.Failure != nil {
-		return zero, fromFailure(out.Failure)
+		return zero, failure.Err(out.Failure)
 	}
-	v, err := decode[T](out.Data)
+	v, err := payload.Decode[T](out.Data)
 	if err != nil {
-		return zero, decodeError(what+" "+name, zero, err)
+		return zero, payload.DecodeError(what+" "+name, zero, err)
 	}
 	return v, nil
 }
@@ -298,25 +262,25 @@ func Once[T any](ctx context.Context, key string, produce func() (T, error)) (T,
 		return zero, err
 	}
 	if !journal.ValidName(key) {
-		return zero, badName("key", key)
+		return zero, failure.BadName("key", key)
 	}
 	data, err := s.Once(key, func() ([]byte, error) {
 		v, err := produce()
 		if err != nil {
 			return nil, err
 		}
-		data, err := encode(v)
+		data, err := payload.Encode(v)
 		if err != nil {
-			return nil, fromFailure(encodeFailure("once "+key, v, err))
+			return nil, failure.Err(payload.Failure("once "+key, v, err))
 		}
 		return data, nil
 	})
 	if err != nil {
 		return zero, err
 	}
-	v, err := decode[T](data)
+	v, err := payload.Decode[T](data)
 	if err != nil {
-		return zero, decodeError("once "+key, zero, err)
+		return zero, payload.DecodeError("once "+key, zero, err)
 	}
 	return v, nil
 }

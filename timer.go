@@ -4,7 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/sealed"
 )
 
 // Sleep waits for a duration, durably: the run may leave memory and its process
@@ -15,8 +17,8 @@ func Sleep(ctx context.Context, d time.Duration, opts ...BranchOption) error {
 	return sleep(ctx, kernel.Timer{Name: kernel.SleepName, For: d}, opts)
 }
 
-// Until waits until an instant, as [Sleep] does for a duration.
-func Until(ctx context.Context, at time.Time, opts ...BranchOption) error {
+// SleepUntil waits until an instant, as [Sleep] does for a duration.
+func SleepUntil(ctx context.Context, at time.Time, opts ...BranchOption) error {
 	if err := instant("until", at); err != nil {
 		return err
 	}
@@ -27,22 +29,22 @@ func Until(ctx context.Context, at time.Time, opts ...BranchOption) error {
 func instant(op string, at time.Time) error {
 	switch year := at.UTC().Year(); {
 	case at.IsZero():
-		return invalid(op, "the time is zero")
+		return failure.Invalid(op, "the time is zero")
 	case year < 1 || year > 9999:
-		return invalid(op, "the time is in year %d: from 1 to 9999", year)
+		return failure.Invalid(op, "the time is in year %d: from 1 to 9999", year)
 	}
 	return nil
 }
 
 func sleep(ctx context.Context, t kernel.Timer, opts []BranchOption) error {
-	o, err := branchOptions("timer", t.Name, opts)
+	o, err := sealed.Branch("timer", t.Name, opts)
 	if err != nil {
 		return err
 	}
-	t.Key, t.Change = o.key, o.change
+	t.Key, t.Change = o.Key, o.Change
 	out, err := kernel.Sleep(ctx, t)
 	if err == nil && out.Failure != nil {
-		err = fromFailure(out.Failure)
+		err = failure.Err(out.Failure)
 	}
 	return err
 }
@@ -57,8 +59,8 @@ func Timer(ctx context.Context, name string, d time.Duration, opts ...BranchOpti
 	return timer(ctx, kernel.Timer{Name: name, For: d}, opts)
 }
 
-// TimerAt is [Timer] for an instant.
-func TimerAt(ctx context.Context, name string, at time.Time, opts ...BranchOption) *Future[time.Time] {
+// TimerUntil is [Timer] for an instant.
+func TimerUntil(ctx context.Context, name string, at time.Time, opts ...BranchOption) *Future[time.Time] {
 	if err := instant("timer "+name, at); err != nil {
 		return &Future[time.Time]{name: name, err: err}
 	}
@@ -67,12 +69,12 @@ func TimerAt(ctx context.Context, name string, at time.Time, opts ...BranchOptio
 
 func timer(ctx context.Context, t kernel.Timer, opts []BranchOption) *Future[time.Time] {
 	f := &Future[time.Time]{name: t.Name}
-	o, err := branchOptions("timer", t.Name, opts)
+	o, err := sealed.Branch("timer", t.Name, opts)
 	if err != nil {
 		f.err = err
 		return f
 	}
-	t.Key, t.Change = o.key, o.change
+	t.Key, t.Change = o.Key, o.Change
 	var due time.Time
 	f.op, due, f.err = kernel.StartTimer(ctx, t)
 	f.value = func(kernel.Outcome) (time.Time, error) { return due, nil }

@@ -4,100 +4,61 @@ import (
 	"context"
 	"errors"
 
+	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/journal"
 )
 
-// StartTx is [Workflow.Start] in a transaction. A run that it started is not there
-// for others, nor for [Run.Result], before that is committed. See [Client.StartTx].
-func (w *Workflow[I, O]) StartTx(ctx context.Context, c Caller, tx any, in I, opts ...StartOption) (*Run[O], error) {
-	data, err := w.input(c, in)
-	if err != nil {
-		return nil, err
-	}
-	s, err := c.client().startTx(ctx, tx, w.def.Name, &w.def, data, opts)
-	if err != nil {
-		return nil, err
-	}
-	return &Run[O]{c.client(), s}, nil
-}
-
-// StartTx is [Client.Start] in a transaction of the application's own on the
-// store's database: the run exists exactly if that is committed, and what is returned
-// holds if it is. For PostgreSQL the transaction is a pgx.Tx or a *sql.Tx, for
-// SQLite a *sql.Tx on the same file; any other gives an [Error] of code invalid that
-// says which it must be. After another error it can only be rolled back.
+// In returns a client whose starts and signals are written in a transaction of the
+// application's own on the store's database: they are there exactly if that is committed, and
+// what a call returns holds if it is. A run that it started is not there for others, nor for
+// [Run.Result], before that. What else would be written is refused with an [Error] of code
+// misuse; reads see what is committed.
 //
-// Engines take the run up soon after the commit: on PostgreSQL they are notified by
-// it, on SQLite they look every 50 ms, and else at the next sweep. Until the
-// transaction ends, others wait: on SQLite all that write, on PostgreSQL who uses the
-// same workflow ID, or one that shares its lock. So this comes late in a transaction,
-// and nothing slow after it. On PostgreSQL a start with an [ID] needs isolation READ
-// COMMITTED.
-func (c *Client) StartTx(ctx context.Context, tx any, workflow string, input []byte, opts ...StartOption) (*RawRun, error) {
-	if !journal.ValidName(workflow) {
-		return nil, badName("workflow", workflow)
+// For PostgreSQL the transaction is a pgx.Tx or a *sql.Tx, for SQLite a *sql.Tx on the same
+// file; any other gives an [Error] of code invalid that says which it must be. After another
+// error it can only be rolled back.
+//
+// Engines take the run up soon after the commit: on PostgreSQL they are notified by it, on
+// SQLite they look every 50 ms, and else at the next sweep. Until the transaction ends, others
+// wait: on SQLite all that write, on PostgreSQL those that use the same workflow ID, or one that
+// shares its lock. So this comes late in a transaction, and nothing slow after it. On PostgreSQL
+// a start with an [ID], and a signal to a workflow ID, need isolation READ COMMITTED; a signal
+// to a run ID does not.
+func (c *Client) In(tx any) *Client { return &Client{sealed: c.sealed, tx: &transaction{tx}} }
+
+// A transaction is one of the application's own.
+type transaction struct{ handle any }
+
+// desk returns what writes starts and signals: in the transaction of the client, if it has one.
+func (c *Client) desk(ctx context.Context, op string) (*kernel.FrontEnd, error) {
+	if c.tx == nil {
+		return c.sealed.FrontEnd, nil
 	}
-	s, err := c.startTx(ctx, tx, workflow, c.known(workflow), append([]byte{}, input...), unwaited(opts))
-	if err != nil {
-		return nil, err
-	}
-	return &RawRun{c, s}, nil
+	return c.sealed.FrontEnd.In(ctx, op, c.tx.handle)
 }
 
-func (c *Client) startTx(ctx context.Context, tx any, workflow string, def *workflow, input []byte, opts []StartOption) (kernel.Started, error) {
-	o, err := startOptionsOf(workflow, def, opts)
-	if err != nil {
-		return kernel.Started{}, err
+// outside refuses what is not written in a transaction of the application's own.
+func (c *Client) outside(op string) error {
+	if c.tx == nil {
+		return nil
 	}
-	desk, err := c.desk.In(ctx, "start "+workflow, tx)
-	if err != nil {
-		return kernel.Started{}, err
+	return &Error{
+		Code: journal.CodeMisuse, Op: op, Message: "a transaction takes starts and signals only",
+		Hint: "call it on the engine or client itself, outside the transaction",
 	}
-	return desk.Begin(ctx, o.spec(workflow, def, input))
 }
 
-// SendTx is [Signal.Send] in a transaction: the message is there exactly if that is
-// committed. See [Client.StartTx] for what the transaction is and who waits for it. On
-// PostgreSQL a signal to a workflow ID needs isolation READ COMMITTED; one to a run
-// ID does not.
-func (s Signal[T]) SendTx(ctx context.Context, c Caller, tx any, id string, v T, opts ...SendOption) (Delivery, error) {
-	sig, err := s.message(id, v, opts)
-	if err != nil {
+// signal sends a signal.
+func (c *Client) signal(ctx context.Context, sig kernel.Signal) (Delivery, error) {
+	if err := kernel.Outside(ctx, "signal "+sig.Name+" to "+sig.ID); err != nil {
 		return Delivery{}, err
 	}
-	return c.client().sendTx(ctx, tx, sig)
-}
-
-// SendTx is [Client.Send] in a transaction. See [Signal.SendTx].
-func (c *Client) SendTx(ctx context.Context, tx any, id, name string, payload []byte, opts ...SendOption) (Delivery, error) {
-	sig, err := rawSignal(id, name, payload, opts)
-	if err != nil {
-		return Delivery{}, err
-	}
-	return c.sendTx(ctx, tx, sig)
-}
-
-func (c *Client) sendTx(ctx context.Context, tx any, sig kernel.Signal) (Delivery, error) {
-	desk, err := c.desk.In(ctx, "signal "+sig.Name+" to "+sig.ID, tx)
+	desk, err := c.desk(ctx, "signal "+sig.Name+" to "+sig.ID)
 	if err != nil {
 		return Delivery{}, err
 	}
 	d, err := desk.Signal(ctx, sig)
-	return Delivery(d), err
-}
-
-// SendWithStartTx is [SendWithStart] in a transaction. See [Client.StartTx].
-func SendWithStartTx[T, I, O any](ctx context.Context, c Caller, tx any, s Signal[T], v T, w *Workflow[I, O], in I, opts ...StartOption) (Delivery, error) {
-	sig, spec, err := withStart(c, s, v, w, in, opts)
-	if err != nil {
-		return Delivery{}, err
-	}
-	desk, err := c.client().desk.In(ctx, "signal "+sig.Name+" with start of "+spec.ID, tx)
-	if err != nil {
-		return Delivery{}, err
-	}
-	d, err := desk.SignalWithStart(ctx, sig, spec)
 	return Delivery(d), err
 }
 
@@ -117,7 +78,7 @@ type Transactions[Tx any] interface {
 //
 // A failed attempt is rolled back, and tried again as the policy says: also one whose
 // transaction could not be committed, because it was not serializable, say. fn neither
-// commits nor rolls back. It may use [Workflow.StartTx] and [Signal.SendTx] with its
+// commits nor rolls back. It may start runs and send signals with [Client.In] its
 // transaction.
 //
 // While fn runs, nothing else of its run becomes durable, so that no step of another
@@ -134,7 +95,7 @@ type Transactions[Tx any] interface {
 func StepTx[Tx, T any](ctx context.Context, name string, db Transactions[Tx], fn func(context.Context, Tx) (T, error), opts ...StepOption) (T, error) {
 	var zero T
 	if fn == nil || db == nil {
-		return zero, invalid("step "+name, "a step in a transaction needs a function and transactions")
+		return zero, failure.Invalid("step "+name, "a step in a transaction needs a function and transactions")
 	}
 	spec, err := bareStep(name, opts)
 	if err != nil {
@@ -144,7 +105,7 @@ func StepTx[Tx, T any](ctx context.Context, name string, db Transactions[Tx], fn
 	spec.Body = func(ctx context.Context) ([]byte, *journal.Failure) {
 		tx, err := begin(ctx, db)
 		if err != nil {
-			return nil, toFailure(err)
+			return nil, failure.Of(err)
 		}
 		return call(ctx, "step", name, func(ctx context.Context) (T, error) { return fn(ctx, tx) })
 	}

@@ -2,10 +2,11 @@ package perdure
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
+	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/payload"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -16,9 +17,9 @@ import (
 // variables outside.
 func SetVariable(ctx context.Context, name string, v any) error {
 	if !journal.ValidName(name) {
-		return badName("variable", name)
+		return failure.BadName("variable", name)
 	}
-	data, err := encode(v)
+	data, err := payload.Encode(v)
 	if err != nil {
 		return &Error{Code: journal.CodeEncode, Op: "set " + name, Message: fmt.Sprintf("a value of type %T does not encode", v), Err: err}
 	}
@@ -28,7 +29,7 @@ func SetVariable(ctx context.Context, name string, v any) error {
 // RemoveVariable removes a variable, as [SetVariable] sets one. It need not be there.
 func RemoveVariable(ctx context.Context, name string) error {
 	if !journal.ValidName(name) {
-		return badName("variable", name)
+		return failure.BadName("variable", name)
 	}
 	return kernel.SetVariable(ctx, name, nil)
 }
@@ -40,35 +41,8 @@ func Variable[T any](ctx context.Context, name string) (v T, found bool, err err
 	if err != nil || !found {
 		return v, false, err
 	}
-	if err = unmarshal(data, &v); err != nil { // as SetVariable, which does not know T, has encoded it
-		return v, false, decodeError("variable "+name, v, err)
+	if err = payload.Unmarshal(data, &v); err != nil { // as SetVariable, which does not know T, has encoded it
+		return v, false, payload.DecodeError("variable "+name, v, err)
 	}
 	return v, true, nil
 }
-
-// Variables returns variables of the run of ctx, as encoded: those of the names that are
-// there, or all of them where no name is given. See [Variable].
-func Variables(ctx context.Context, names ...string) (map[string]json.RawMessage, error) {
-	found, err := kernel.Variables(ctx, names...)
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[string]json.RawMessage, len(found))
-	for name, data := range found {
-		out[name] = data
-	}
-	return out, nil
-}
-
-// AddKey remembers that the run of ctx has used an idempotency key, and says whether it
-// was new. A body's keys are recorded with its result, as variables are; where bodies
-// that run at one time add the same key, it is new to one of them.
-func AddKey(ctx context.Context, key string) (isNew bool, err error) {
-	if key == "" {
-		return false, invalid("add key", "an empty idempotency key")
-	}
-	return kernel.AddKey(ctx, key)
-}
-
-// HasKey says whether the run of ctx has used an idempotency key.
-func HasKey(ctx context.Context, key string) (bool, error) { return kernel.HasKey(ctx, key) }

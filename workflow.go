@@ -2,14 +2,19 @@ package perdure
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/perdure/perdure/backpressure"
+	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/payload"
+	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -17,35 +22,24 @@ import (
 // usually as a package variable, registered with engines, and started through
 // them. It may be used by many goroutines.
 type Workflow[I, O any] struct {
-	def workflow
+	def sealed.Workflow
 	err error // what is wrong with the definition, told by Register
 }
 
-// workflow is a definition without its types.
-type workflow struct {
-	kernel.Workflow
-	retry     Retry
-	retention *Retention // nil for the engine's
-	about     About
-	declared  Declared
-	calling   Calling
-	examined  func() (About, []Issue) // examine, the first time
-	letters   DeadLetters
-	odd       struct{ timeout, retry, replays []Issue } // of its options
-}
+// A WorkflowOption says how a workflow is run: [Retry] is the policy of its steps that have none,
+// [Timeout] limits the whole run, and there are [Replays], [Retention], [Listener], [About],
+// [ByName], deadletter.Automatic, and those of package pattern. Registration warns of what is
+// negative or longer than a day, see [Retry.Check].
+type WorkflowOption interface{ ApplyToWorkflow(*sealed.Workflow) error }
 
-// A WorkflowOption says how a workflow is run. A [Retry] is the policy of its
-// steps that have none, a [Timeout] limits the whole run. Registration warns of what is
-// negative or longer than a day, see [CheckTimeout] and [CheckRetry].
-type WorkflowOption interface{ workflow(*workflow) error }
-
-func (r Retry) workflow(w *workflow) error {
-	w.retry, w.odd.retry = CheckRetry("retry", r)
+func (r Retry) ApplyToWorkflow(w *sealed.Workflow) error {
+	r, w.Odd.Retries = r.Check("retry")
+	w.Next = r.next
 	return nil
 }
 
-func (t Timeout) workflow(w *workflow) error {
-	w.Timeout, w.odd.timeout = CheckTimeout("timeout", time.Duration(t))
+func (t Timeout) ApplyToWorkflow(w *sealed.Workflow) error {
+	w.Timeout, w.Odd.Timeouts = definition.CheckTimeout("timeout", time.Duration(t))
 	return nil
 }
 
@@ -56,26 +50,26 @@ var ByName WorkflowOption = byName{}
 
 type byName struct{}
 
-func (byName) workflow(w *workflow) error {
+func (byName) ApplyToWorkflow(w *sealed.Workflow) error {
 	w.ByName = true
 	return nil
 }
 
 // Replays says when the code of a run is replayed that panicked, or returned a
-// [Retryable] error, in a row: after the policy's delays, and after its attempts
+// [RetryAfter] error, in a row: after the policy's delays, and after its attempts
 // the run is parked. Without it that is 10 attempts, 1 s, doubled each time, at
 // most 5 min.
 type Replays Retry
 
-func (p Replays) workflow(w *workflow) error {
+func (p Replays) ApplyToWorkflow(w *sealed.Workflow) error {
 	r := Retry(p)
 	if r.Attempts == 0 {
 		r.Attempts = maxReplays
 	}
-	r, w.odd.replays = CheckRetry("replays", r)
+	r, w.Odd.Replays = r.Check("replays")
 	w.Panics = func(n int) (time.Duration, bool) { return r.next(n, nil) }
 	if len(r.On) > 0 {
-		return invalid("replays", "On has no meaning here")
+		return failure.Invalid("replays", "On has no meaning here")
 	}
 	return nil
 }
@@ -106,105 +100,101 @@ func isOwn(name string) bool { return strings.HasPrefix(name, kernel.OwnPrefix) 
 
 func ownName(name string) error {
 	return &Error{
-		Code: journal.CodeInvalid, Message: "workflow " + quoted(name) + " cannot be",
+		Code: journal.CodeInvalid, Message: "workflow " + failure.Quoted(name) + " is not valid",
 		Hint: "names that begin with " + kernel.OwnPrefix + " are the engine's",
 	}
 }
 
 func define[I, O any](name string, fn func(context.Context, I) (O, error), opts ...WorkflowOption) *Workflow[I, O] {
 	w := &Workflow[I, O]{}
-	w.def.Name, w.def.retry = name, DefaultRetry
-	_ = Replays{}.workflow(&w.def)
+	w.def.Name, w.def.Next = name, defaultRetry.next
+	_ = Replays{}.ApplyToWorkflow(&w.def)
 	switch {
 	case !journal.ValidName(name):
-		w.err = badName("workflow", name)
+		w.err = failure.BadName("workflow", name)
 	case fn == nil:
-		w.err = invalid("define "+name, "a workflow needs a function")
+		w.err = failure.Invalid("define "+name, "a workflow needs a function")
+	}
+	for what, t := range map[string]reflect.Type{"input": reflect.TypeFor[I](), "output": reflect.TypeFor[O]()} {
+		if err := payload.Check(t); err != nil && w.err == nil {
+			w.err = failure.Invalid("define "+name, "the %s has no type that journals can keep: %v", what, err)
+		}
 	}
 	for _, opt := range opts {
-		err := error(invalid("define "+name, "a nil option"))
+		err := error(failure.Invalid("define "+name, "a nil option"))
 		if opt != nil {
-			err = opt.workflow(&w.def)
+			err = opt.ApplyToWorkflow(&w.def)
 		}
 		if w.err == nil {
 			w.err = err
 		}
 	}
-	w.def.examined = sync.OnceValues(w.def.examine)
-	w.def.Next = w.def.retry.next
+	w.def.Examined = sync.OnceValues(func() (definition.Outline, []definition.Issue) { return examine(&w.def) })
 	body := func(ctx context.Context, input []byte) ([]byte, *journal.Failure) {
-		in, err := decode[I](input)
+		in, err := payload.Decode[I](input)
 		if err != nil {
-			return nil, toFailure(decodeError("input of "+name, in, err))
+			return nil, failure.Of(payload.DecodeError("input of "+name, in, err))
 		}
+		ctx = context.WithValue(ctx, inputKey{}, reflect.TypeFor[I]())
 		return call(ctx, "output of", name, func(ctx context.Context) (O, error) { return fn(ctx, in) })
 	}
-	w.def.Body = w.def.letters.around(body)
+	w.def.Body = deadLettered(w.def.DeadLetters, body)
 	return w
 }
 
 // Name is the workflow's name.
 func (w *Workflow[I, O]) Name() string { return w.def.Name }
 
-func (w *Workflow[I, O]) definition() (*workflow, error) {
+func (w *Workflow[I, O]) definition() (*sealed.Workflow, error) {
 	switch {
 	case w == nil:
-		return nil, invalid("register", "a nil workflow")
-	case w.def.examined == nil:
-		return nil, invalid("register", "a workflow is made by Define")
+		return nil, failure.Invalid("register", "a nil workflow")
+	case w.def.Examined == nil:
+		return nil, failure.Invalid("register", "a workflow is made by Define")
 	}
 	return &w.def, w.err
 }
 
-// A StartOption says how a run is started.
-type StartOption interface{ start(*startOptions) error }
-
-type startOptions struct {
-	id         string
-	dedup      time.Duration
-	headers    map[string]string
-	attributes map[string]string
-	sendKey    string
-	notes      map[string]string // headers of the engine's own
-	mode       Mode              // that the start asks for; empty for none
-}
+// A StartOption says how a run is started: [ID], [Dedup], [Headers], [Attributes], [TriggeredBy],
+// [SendKey] with [SendWithStart], backpressure.Named, pattern.DryRun, and the modes of pattern.
+type StartOption interface{ ApplyToStart(*sealed.Start) error }
 
 // startOptionsOf returns how a run of a workflow is started, whose definition is nil where
 // it is not known here.
-func startOptionsOf(workflow string, def *workflow, opts []StartOption) (startOptions, error) {
-	o := startOptions{dedup: defaultDedup}
+func startOptionsOf(workflow string, def *sealed.Workflow, opts []StartOption) (sealed.Start, error) {
+	o := sealed.Start{Dedup: defaultDedup}
 	for _, opt := range opts {
 		if opt == nil {
-			return o, invalid("start "+workflow, "a nil option")
+			return o, failure.Invalid("start "+workflow, "a nil option")
 		}
-		if err := opt.start(&o); err != nil {
+		if err := opt.ApplyToStart(&o); err != nil {
 			return o, err
 		}
 	}
-	if len(o.notes) > 0 && o.headers == nil {
-		o.headers = map[string]string{}
+	if len(o.Notes) > 0 && o.Headers == nil {
+		o.Headers = map[string]string{}
 	}
-	maps.Copy(o.headers, o.notes)
-	if o.headers[headerDryRun] == "true" && !def.dryRuns() {
+	maps.Copy(o.Headers, o.Notes)
+	if o.Headers[sealed.HeaderDryRun] == "true" && !dryRuns(def) {
 		return o, noDryRun(workflow, def)
 	}
-	if err := checkPressureName(workflow, def, o.headers[headerPressure]); err != nil {
+	if err := checkPolicy(workflow, def, o.Headers[sealed.HeaderPolicy]); err != nil {
 		return o, err
 	}
-	return o, def.admits(o.mode)
+	return o, admits(def, o.Mode)
 }
 
 // dryRuns reports whether a workflow can be walked through without doing anything.
-func (w *workflow) dryRuns() bool {
+func dryRuns(w *sealed.Workflow) bool {
 	if w == nil {
 		return false
 	}
-	about, _ := w.examined()
+	about, _ := w.Examined()
 	return about.DryRuns
 }
 
 // noDryRun refuses a dry run: it would be one for real.
-func noDryRun(workflow string, def *workflow) error {
+func noDryRun(workflow string, def *sealed.Workflow) error {
 	e := &Error{
 		Code: journal.CodeInvalid, Op: "start " + workflow, Message: "only a graph can be walked through without doing anything",
 		Hint: "start it without DryRun, or try it in a test",
@@ -216,64 +206,63 @@ func noDryRun(workflow string, def *workflow) error {
 	return e
 }
 
-// spec returns what the kernel is asked to start. The pattern of a workflow that is not known
-// here is written by the engine that takes the run up.
-func (o startOptions) spec(workflow string, def *workflow, input []byte) kernel.Start {
-	pattern := journal.PatternWorkflow
-	if def != nil {
-		pattern = def.Pattern
+// underPressure reports whether a workflow does things under a backpressure policy.
+func underPressure(w *sealed.Workflow) bool {
+	if w == nil || w.Declared == nil {
+		return false
 	}
-	return kernel.Start{
-		Workflow: workflow, Pattern: pattern, ID: o.id, Input: input, Dedup: o.dedup, Headers: o.headers, Attributes: o.attributes,
+	about, _ := w.Examined()
+	return about.Pressured
+}
+
+// checkPolicy refuses a name that no policy has, and a policy that would change nothing. An
+// empty name is none.
+func checkPolicy(workflow string, def *sealed.Workflow, name string) error {
+	if name == "" {
+		return nil
 	}
+	if underPressure(def) {
+		_, err := backpressure.Lookup(name)
+		return err
+	}
+	e := &Error{
+		Code: journal.CodeInvalid, Op: "start " + workflow, Message: "the workflow does nothing under a backpressure policy",
+		Hint: "graphs, sagas and compositions of TCCs do; start it without backpressure.Named",
+	}
+	if def == nil {
+		e.Message = "this program does not know the workflow, nor whether it does anything under a backpressure policy"
+		e.Hint = "start it where it is registered, or pass its definition to NewClient"
+	}
+	return e
 }
 
 // Headers are kept with a run and those that it continues as, for its code
 // ([InfoOf]) and for observers: a trace context, a tenant.
 type Headers map[string]string
 
-func (h Headers) start(o *startOptions) error {
-	o.headers = maps.Clone(h)
+func (h Headers) ApplyToStart(o *sealed.Start) error {
+	o.Headers = maps.Clone(h)
 	return nil
 }
 
-// DryRun starts a run of a graph that walks through its declaration and does nothing: every
-// step is skipped. A start of any other workflow is refused with it, and so is one by a
-// [Client] that does not know the workflow.
-var DryRun StartOption = dryRun{}
-
-type dryRun struct{}
-
-func (dryRun) start(o *startOptions) error {
-	o.note(headerDryRun, "true")
-	return nil
-}
-
-// TriggeredBy notes what has started a run, for its [Report].
+// TriggeredBy notes what has started a run, for its report.
 type TriggeredBy string
 
-func (t TriggeredBy) start(o *startOptions) error {
-	o.note(headerTriggered, clip(string(t)))
+func (t TriggeredBy) ApplyToStart(o *sealed.Start) error {
+	o.Note(sealed.HeaderTriggered, failure.Clip(string(t)))
 	return nil
-}
-
-func (o *startOptions) note(name, value string) {
-	if o.notes == nil {
-		o.notes = map[string]string{}
-	}
-	o.notes[name] = value
 }
 
 // Attributes are search attributes that a run begins with. See [SetAttribute].
 type Attributes map[string]string
 
-func (a Attributes) start(o *startOptions) error {
+func (a Attributes) ApplyToStart(o *sealed.Start) error {
 	for name, value := range a {
 		if err := checkAttribute(name, value); err != nil {
 			return err
 		}
 	}
-	o.attributes = maps.Clone(a)
+	o.Attributes = maps.Clone(a)
 	return nil
 }
 
@@ -282,11 +271,11 @@ func (a Attributes) start(o *startOptions) error {
 // that ended within the dedup window, gives that run.
 type ID string
 
-func (id ID) start(o *startOptions) error {
+func (id ID) ApplyToStart(o *sealed.Start) error {
 	if !journal.ValidName(string(id)) {
-		return badName("workflow ID", string(id))
+		return failure.BadName("workflow ID", string(id))
 	}
-	o.id = string(id)
+	o.ID = string(id)
 	return nil
 }
 
@@ -295,11 +284,11 @@ func (id ID) start(o *startOptions) error {
 // hours; 0 means open runs only. A run that it makes is kept as long after its end.
 type Dedup time.Duration
 
-func (d Dedup) start(o *startOptions) error {
+func (d Dedup) ApplyToStart(o *sealed.Start) error {
 	if d < 0 {
-		return invalid("start", "a dedup window of %v", time.Duration(d))
+		return failure.Invalid("start", "a dedup window of %v", time.Duration(d))
 	}
-	o.dedup = time.Duration(d)
+	o.Dedup = time.Duration(d)
 	return nil
 }
 
@@ -328,12 +317,15 @@ func (w *Workflow[I, O]) input(c Caller, in I) ([]byte, error) {
 	if w.err != nil {
 		return nil, w.err
 	}
-	if k := c.client().k; k != nil && k.Lookup(w.def.Name) != &w.def.Workflow {
-		return nil, &Error{
-			Code: journal.CodeUnregistered, Op: op, Message: "the engine does not know this workflow", Hint: "pass it to Register first",
+	if k := c.client().sealed.Live; k != nil && k.Lookup(w.def.Name) != &w.def.Workflow {
+		e := &Error{Code: journal.CodeUnregistered, Op: op, Message: "the engine does not know this workflow", Hint: "pass it to Register first"}
+		if k.Lookup(w.def.Name) != nil {
+			e.Message = "the engine knows another definition of this name"
+			e.Hint = "start the definition that was passed to Register, or start by name with Client.Start"
 		}
+		return nil, e
 	}
-	data, err := encode(in)
+	data, err := payload.Encode(in)
 	if err != nil {
 		return nil, &Error{Code: journal.CodeEncode, Op: op, Message: fmt.Sprintf("an input of type %T does not encode", in), Err: err}
 	}
@@ -343,7 +335,7 @@ func (w *Workflow[I, O]) input(c Caller, in I) ([]byte, error) {
 // Get gives the run of this workflow with that run ID, or the one that a workflow
 // ID stands for: the open one, else the newest.
 func (w *Workflow[I, O]) Get(ctx context.Context, c Caller, id string) (*Run[O], error) {
-	head, err := c.client().desk.Find(ctx, id)
+	head, err := c.client().sealed.FrontEnd.Find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -355,7 +347,7 @@ func (w *Workflow[I, O]) Get(ctx context.Context, c Caller, id string) (*Run[O],
 	return &Run[O]{c.client(), kernel.Started{Head: head}}, nil
 }
 
-// A Run is a handle on one run. It may be used by many goroutines.
+// A Run is a handle on one run; one of json.RawMessage is on a run of any workflow. It may be used by many goroutines.
 type Run[O any] struct {
 	c *Client
 	s kernel.Started
@@ -375,9 +367,6 @@ func (r *Run[O]) New() bool { return r.s.New }
 // the error that it recorded; one that was cancelled or timed out an [Error]
 // with that code. The end of ctx ends only the waiting.
 func (r *Run[O]) Result(ctx context.Context) (O, error) {
-	_, out, err := r.c.runs.Wait(ctx, r.s)
+	_, out, err := r.c.sealed.Runs.Wait(ctx, r.s)
 	return result[O]("output of run", string(r.s.Head.ID), out, err)
 }
-
-// RawRun is a run of a workflow whose types this program need not know.
-type RawRun = Run[json.RawMessage]

@@ -103,7 +103,7 @@ func (d *database) workflowNames(ctx context.Context, c *client) []string {
 	for _, w := range d.program.known {
 		names[w.Name] = true
 	}
-	heads, _, err := c.Find(ctx, perdure.Query{Limit: 1000})
+	heads, _, err := c.List(ctx, perdure.Query{Limit: 1000})
 	if err == nil {
 		for _, h := range heads {
 			names[h.Workflow] = true

@@ -103,7 +103,7 @@ func (c *client) engines(ctx context.Context) ([]store.Engine, error) {
 	}
 	var alive []store.Engine
 	for _, e := range info.Engines {
-		if !e.Fallen {
+		if !e.Expired {
 			alive = append(alive, e)
 		}
 	}

@@ -22,7 +22,7 @@ const latest = "@latest"
 func (c *client) newest(ctx context.Context, q perdure.Query, limit int) (runs []journal.Head, more int, err error) {
 	q.Limit = 1000
 	for {
-		heads, next, err := c.Find(ctx, q)
+		heads, next, err := c.List(ctx, q)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -80,7 +80,7 @@ func didYouMean(near []string, instead string) string {
 
 // ids gives the IDs of the newest runs.
 func (c *client) ids(ctx context.Context) []string {
-	heads, _, err := c.Find(ctx, perdure.Query{Limit: 1000})
+	heads, _, err := c.List(ctx, perdure.Query{Limit: 1000})
 	if err != nil {
 		return nil // it is for a hint
 	}

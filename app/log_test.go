@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/store/memory"
 )
 
@@ -23,8 +26,8 @@ func TestAnIssueOfADefinitionIsLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := engine.Register(perdure.Define("w", func(context.Context, int) (int, error) { return 0, nil },
-		perdure.Declared(func() (perdure.About, []perdure.Issue) {
-			return perdure.About{}, []perdure.Issue{{Severity: perdure.IssueWarning, Message: "odd"}, {Severity: perdure.IssueInfo, Message: "large"}}
+		pattern.Declared(func() (definition.Outline, []definition.Issue) {
+			return definition.Outline{}, []definition.Issue{{Severity: definition.SeverityWarning, Message: "odd"}, {Severity: definition.SeverityInfo, Message: "large"}}
 		}))); err != nil {
 		t.Fatal(err)
 	}

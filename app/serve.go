@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/app/internal/place"
+	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 )
@@ -118,7 +119,7 @@ func level(n observe.Notice) slog.Level {
 			return slog.LevelWarn
 		}
 	case observe.DefinitionAdvised:
-		if strings.HasPrefix(n.Reason, string(perdure.IssueWarning)) {
+		if strings.HasPrefix(n.Reason, string(definition.SeverityWarning)) {
 			return slog.LevelWarn
 		}
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/api"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 )
 
 // A starting is what the start command was asked for.
@@ -25,7 +27,7 @@ type starting struct {
 	wait, watch bool
 	in          *input
 	waiter      *waiter
-	mode        perdure.Mode // of the workflow; empty where this program does not know it, or it has none
+	mode        pattern.Mode // of the workflow; empty where this program does not know it, or it has none
 }
 
 func (p *program) newStart() *cobra.Command {
@@ -75,10 +77,10 @@ func (s *starting) run(cmd *cobra.Command, workflow string) error {
 	if err := s.check(workflow); err != nil {
 		return err
 	}
-	if s.mode == perdure.ModeSync && !s.watch {
+	if s.mode == pattern.ModeSync && !s.watch {
 		s.wait = true
 	}
-	if s.mode == perdure.ModeAsync && (s.wait || s.watch) {
+	if s.mode == pattern.ModeAsync && (s.wait || s.watch) {
 		return usage(cmd, workflow+" is ASYNC: start it without --wait and --watch; runs wait waits for a run")
 	}
 	input, err := s.in.read(cmd)
@@ -111,7 +113,7 @@ func (s *starting) run(cmd *cobra.Command, workflow string) error {
 	})
 }
 
-func printStarted(w io.Writer, run *perdure.RawRun) error {
+func printStarted(w io.Writer, run *perdure.Run[json.RawMessage]) error {
 	verb := "was started"
 	if !run.New() {
 		verb = "is there already"
@@ -125,7 +127,7 @@ func printStarted(w io.Writer, run *perdure.RawRun) error {
 func (s *starting) check(workflow string) error {
 	known := s.db.program.known
 	if i := slices.IndexFunc(known, func(w perdure.Registered) bool { return w.Name == workflow }); i >= 0 {
-		s.mode = known[i].About.Mode
+		s.mode = pattern.Mode(known[i].Outline.Mode)
 		return nil
 	}
 	if s.force || len(known) == 0 {
@@ -144,7 +146,7 @@ func (s *starting) check(workflow string) error {
 func (s *starting) options() []perdure.StartOption {
 	opts := []perdure.StartOption{perdure.Dedup(s.dedup)}
 	if s.wait || s.watch {
-		opts = append(opts, perdure.ModeSync)
+		opts = append(opts, pattern.ModeSync)
 	}
 	if s.id != "" {
 		opts = append(opts, perdure.ID(s.id))

@@ -58,7 +58,7 @@ One that has died is listed until another takes over its runs.`,
 // engineOf tells of an engine when the clock of leases says now.
 func engineOf(e store.Engine, now time.Time) api.Engine {
 	told := api.Engine{
-		ID: int64(e.ID), Host: e.Host, PID: e.PID, Since: moment(e.Since), Build: e.Build, Alive: !e.Fallen,
+		ID: int64(e.ID), Host: e.Host, PID: e.PID, Since: moment(e.Since), Build: e.Build, Alive: !e.Expired,
 		Runs: e.Runs, Slots: e.Slots, Seen: moment(e.Seen), Until: moment(e.Until),
 	}
 	if !e.Until.IsZero() {

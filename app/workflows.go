@@ -86,14 +86,14 @@ func (d *database) workflows(cmd *cobra.Command) ([]api.Workflow, error) {
 
 func workflowOf(r perdure.Registered) *api.Workflow {
 	w := &api.Workflow{
-		Name: r.Name, Here: true, Pattern: r.Pattern.String(), Version: r.About.Version, Description: r.About.Description,
-		Trigger: r.About.Trigger, Mode: string(r.About.Mode), IDField: r.About.IDField, Input: api.Data(r.About.Input), Listeners: r.Listeners,
+		Name: r.Name, Here: true, Pattern: r.Pattern.String(), Version: r.Outline.Version, Description: r.Outline.Description,
+		Trigger: r.Outline.Trigger, Mode: r.Outline.Mode, IDField: r.Outline.IDField, Input: api.Data(r.Outline.Input), Listeners: r.Listeners,
 	}
 	if r.Timeout > 0 {
 		w.Timeout = r.Timeout.String()
 	}
-	if r.About.Graph != nil {
-		for _, n := range r.About.Graph.Nodes {
+	if r.Outline.Graph != nil {
+		for _, n := range r.Outline.Graph.Nodes {
 			w.Steps = append(w.Steps, api.Node{Name: n.Name, After: n.After})
 		}
 	}
@@ -103,7 +103,7 @@ func workflowOf(r perdure.Registered) *api.Workflow {
 // count adds how many runs there are.
 func (c *client) count(ctx context.Context, all map[string]*api.Workflow) error {
 	for q := (perdure.Query{Limit: 1000}); ; {
-		heads, next, err := c.Find(ctx, q)
+		heads, next, err := c.List(ctx, q)
 		if err != nil {
 			return err
 		}

@@ -58,7 +58,7 @@ import (
 	"database/sql"
 	"fmt"
 
-	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/pattern"
 )
 
 // In runs fn in a transaction of its own on db and commits it, or does what the
@@ -66,7 +66,7 @@ import (
 // context, or one that was made of it. When it returns without an error, what fn wrote
 // and that it ran are durable as far as the database makes commits durable.
 //
-// It gives what fn gave as it decodes, as [perdure.Decode] does, from the row; so the
+// It gives what fn gave as it decodes, as [pattern.Decode] does, from the row; so the
 // first result and a later one are the same. A value that cannot be encoded or decoded
 // is an error.
 //
@@ -123,7 +123,7 @@ func Do[T any](ctx context.Context, tx *sql.Tx, fn func(context.Context, *sql.Tx
 	case err != nil || p.empty:
 		return zero, err
 	case !p.mine:
-		return perdure.Decode[T](p.result)
+		return pattern.Decode[T](p.result)
 	}
 	if p.confirmed {
 		ctx = context.WithValue(ctx, confirmedKey{}, true)
@@ -132,14 +132,14 @@ func Do[T any](ctx context.Context, tx *sql.Tx, fn func(context.Context, *sql.Tx
 	if err != nil {
 		return zero, err
 	}
-	data, err := perdure.Encode(v)
+	data, err := pattern.Encode(v)
 	if err != nil {
 		return zero, err
 	}
 	if err := d.record(ctx, tx, p.slot, data); err != nil {
 		return zero, err
 	}
-	return perdure.Decode[T](data)
+	return pattern.Decode[T](data)
 }
 
 type confirmedKey struct{}

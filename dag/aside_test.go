@@ -6,14 +6,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/perduretest"
 )
 
 // held is a callback that keeps a graph busy for a while when a step has ended.
-func held(step string, d time.Duration, async bool) perdure.Callback {
-	return perdure.Callback{Steps: []string{step}, Async: async, Step: func(ctx context.Context, _ string) error {
+func held(step string, d time.Duration, async bool) pattern.Callback {
+	return pattern.Callback{Steps: []string{step}, Async: async, Step: func(ctx context.Context, _ string) error {
 		select {
 		case <-time.After(d):
 		case <-ctx.Done():
@@ -31,7 +33,7 @@ func TestAnAsyncStepThatEndsDuringACallbackCounts(t *testing.T) {
 	var d diary
 	build := func(async, fails bool) *dag.Graph[int] {
 		g := dag.New[int]("g", perdure.NoRetry).On(held("a", time.Hour, async))
-		g.On(perdure.Callback{Steps: []string{"x", "kid"}, Step: func(_ context.Context, step string) error {
+		g.On(pattern.Callback{Steps: []string{"x", "kid"}, Step: func(_ context.Context, step string) error {
 			d.note("told of %s", step)
 			return nil
 		}})

@@ -12,8 +12,11 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dag"
+	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/report"
 	"github.com/perdure/perdure/store/memory"
 )
 
@@ -25,7 +28,7 @@ func register(t *testing.T, g perdure.Definition, opts perdure.Options) string {
 		t.Fatal(err)
 	}
 	err = eng.Register(g)
-	var bad *perdure.DefinitionError
+	var bad *definition.Error
 	if !errors.As(err, &bad) {
 		if err != nil {
 			t.Fatal(err)
@@ -58,11 +61,11 @@ func TestWhatIsWrongWithAGraphIsToldAtOnce(t *testing.T) {
 	var nobody *dag.Step[none, int]
 	other := dag.Add(dag.New[int]("other"), "elsewhere", does(1, nil))
 	g := dag.New[int]("g").Mode("SOMETIMES").Concurrency(-1).Output(other).Again(nil)
-	g.Query("bad name", nil).On(perdure.Callback{Steps: []string{"gone"}})
+	g.Query("bad name", nil).On(pattern.Callback{Steps: []string{"gone"}})
 	a := dag.Add(g, "a", does(1, nil)).Retry(perdure.Retry{Attempts: -1}).Timeout(-time.Second).When(nil)
 	dag.Add[int, none, int](g, "b", nil).After(a, other, nil, nobody)
 	dag.Add(g, "b", does(1, nil)).WaitAll(0).WaitAny(0, dag.Signal("x"), dag.Timer("", 0), dag.Signal("perdure:x"))
-	c := dag.Add(g, "c", does(1, nil)).Variable("not a name").Event(perdure.StepEvent{Type: "not a name"})
+	c := dag.Add(g, "c", does(1, nil)).Variable("not a name").Event(pattern.StepEvent{Type: "not a name"})
 	d := dag.Add(g, "d", does(1, nil)).After(c).Undo(nil).Undo(nil)
 	c.After(d)
 	dag.Add(g, "result", does(1, nil))
@@ -82,7 +85,7 @@ func TestWhatIsWrongWithAGraphIsToldAtOnce(t *testing.T) {
 		A int `perdure:"step=a"`
 	}) (int, error) {
 		return 1, nil
-	}).When(perdure.If(nil)).WaitTimer("t", -1)
+	}).When(pattern.If(nil)).WaitTimer("t", -1)
 	got := register(t, g, perdure.Options{})
 	wantIssues(t, got,
 		`mode: there is no mode "SOMETIMES"`, "concurrency: it is -1", "output: step elsewhere is one of another graph", "again: it needs a function",
@@ -119,9 +122,9 @@ func TestAGraphIsCompleteWhenItIsRegistered(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		layers := fmt.Sprint(g.Layers())
 		dag.Add(g, "c", d.notes("c"))
-		a.After(b).When(perdure.If(nil))
+		a.After(b).When(pattern.If(nil))
 		b.WaitSignal("never", 0)
-		g.Mode(dag.Async).Output(a).On(perdure.Callback{})
+		g.Mode(dag.Async).Output(a).On(pattern.Callback{})
 		wantStatus(env, execute(env, g, 1), journal.Completed)
 		d.want(env, "b")
 		if got := fmt.Sprint(g.Layers()); got != layers {
@@ -139,11 +142,11 @@ func TestQueries(t *testing.T) {
 	g := dag.New[int]("g")
 	dag.Add(g, "a", lasts(2*time.Hour))
 	dag.Add(g, "b", lasts(time.Minute)).Variable("v")
-	g.Query("done", func(r perdure.Report, args json.RawMessage) (any, error) {
+	g.Query("done", func(r report.Run, args json.RawMessage) (any, error) {
 		return fmt.Sprint(len(r.Completed()), string(args)), nil
 	})
-	g.Query("panics", func(perdure.Report, json.RawMessage) (any, error) { panic("a query") })
-	g.Query("fails", func(perdure.Report, json.RawMessage) (any, error) { return 1, errDown })
+	g.Query("panics", func(report.Run, json.RawMessage) (any, error) { panic("a query") })
+	g.Query("fails", func(report.Run, json.RawMessage) (any, error) { return 1, errDown })
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, g.Workflow, 1)
 		env.Sleep(time.Hour)
@@ -151,16 +154,16 @@ func TestQueries(t *testing.T) {
 		if got := fmt.Sprint(r.Status, r.Current(), variable(r, "v"), g.Layers()); got != `RUNNING [a]"done"[[a b]]` {
 			env.Error(got)
 		}
-		if v, err := g.Ask(r.Report, "done", json.RawMessage(`7`)); v != "17" || err != nil {
+		if v, err := g.Ask(r.Run, "done", json.RawMessage(`7`)); v != "17" || err != nil {
 			env.Errorf("the answer is %v, %v", v, err)
 		}
-		if _, err := g.Ask(r.Report, "panics", nil); err == nil || !strings.Contains(err.Error(), "a query") {
+		if _, err := g.Ask(r.Run, "panics", nil); err == nil || !strings.Contains(err.Error(), "a query") {
 			env.Errorf("a query that panics gives %v", err)
 		}
-		if v, err := g.Ask(r.Report, "fails", nil); v != 1 || !errors.Is(err, errDown) {
+		if v, err := g.Ask(r.Run, "fails", nil); v != 1 || !errors.Is(err, errDown) {
 			env.Errorf("a query that fails gives %v, %v", v, err)
 		}
-		if _, err := g.Ask(r.Report, "gone", nil); !errors.Is(err, &perdure.Error{Code: perdure.CodeNotFound}) {
+		if _, err := g.Ask(r.Run, "gone", nil); !errors.Is(err, &perdure.Error{Code: perdure.CodeNotFound}) {
 			env.Errorf("a query that is not there gives %v", err)
 		}
 	}, g)
@@ -176,7 +179,7 @@ func TestSignalsTimersAndAttributesOfAGraph(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, g.Workflow, 1, perdure.Attributes{"shop": "x"})
 		env.Settle()
-		found, _, err := env.Engine().Find(env.Context(), perdure.Query{Attributes: map[string]string{"colour": "red", "size": "7", "shop": "x"}})
+		found, _, err := env.Engine().List(env.Context(), perdure.Query{Attributes: map[string]string{"colour": "red", "size": "7", "shop": "x"}})
 		if err != nil || len(found) != 1 || found[0].ID != run.RunID() {
 			env.Errorf("found %v, %v", found, err)
 		}
@@ -198,7 +201,7 @@ func TestCallbacksAreCalledInTheirOrderForWhatTheyAreFor(t *testing.T) {
 	dag.Add(g, "a", does(1, nil))
 	dag.Add(g, "bad", does(0, errDown)).Retry(perdure.NoRetry)
 	step := func(name string, priority int, steps ...string) {
-		g.On(perdure.Callback{Priority: priority, Steps: steps, Step: func(_ context.Context, step string) error {
+		g.On(pattern.Callback{Priority: priority, Steps: steps, Step: func(_ context.Context, step string) error {
 			d.note("%s %s", name, step)
 			return errDown
 		}})
@@ -207,7 +210,7 @@ func TestCallbacksAreCalledInTheirOrderForWhatTheyAreFor(t *testing.T) {
 	step("early", -5)
 	step("other", 0, "bad")
 	failure := func(name string, priority int, suppress bool, on ...error) {
-		g.On(perdure.Callback{Priority: priority, On: on, Failure: func(_ context.Context, err error) (bool, error) {
+		g.On(pattern.Callback{Priority: priority, On: on, Failure: func(_ context.Context, err error) (bool, error) {
 			d.note("%s %v", name, err)
 			return suppress, nil
 		}})

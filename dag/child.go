@@ -7,13 +7,17 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/internal/guard"
 )
 
 // A prelude is workflow code that does what a step stands for, in a branch of its own,
 // and gives what the step records. Arguments are made of given.
-type prelude func(ctx context.Context, s *step, given perdure.Given) (json.RawMessage, error)
+type prelude func(ctx context.Context, s *step, given pattern.Sources) (json.RawMessage, error)
 
 // A ChildResult is the result of a step that is a run of its own. In JSON, which
 // conditions see, it has run_id, status by its name, output and error.
@@ -48,7 +52,7 @@ func (r *ChildResult[O]) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*r = ChildResult[O]{RunID: in.RunID, Output: in.Output, Error: in.Error}
-	for _, s := range perdure.RunStatuses() {
+	for _, s := range journal.Statuses() {
 		if s.String() == in.Status {
 			r.Status = s
 		}
@@ -73,9 +77,9 @@ type child struct {
 // code is replayed, and a retry of the graph retries that one; when the graph is
 // cancelled, so is the child.
 func AddChild[I, A, CI, O any](g *Graph[I], id string, wf *perdure.Workflow[CI, O], input func(A) CI) *ChildStep[A, O] {
-	args := perdure.NewArguments[A]()
+	args := pattern.NewArguments[A]()
 	c := &child{}
-	s := addPrelude(g.def, id, childWord, args.Check, reflect.TypeFor[ChildResult[O]](), func(ctx context.Context, s *step, given perdure.Given) (json.RawMessage, error) {
+	s := addPrelude(g.def, id, childWord, args.Check, reflect.TypeFor[ChildResult[O]](), func(ctx context.Context, s *step, given pattern.Sources) (json.RawMessage, error) {
 		in, err := args.Fill(ctx, given)
 		if err != nil {
 			return nil, err
@@ -118,7 +122,7 @@ func runChild[CI, O any](ctx context.Context, c *child, async bool, wf *perdure.
 			_, err := run.Await(ctx)
 			return nil, err
 		}
-		return perdure.Encode(r)
+		return pattern.Encode(r)
 	}
 	out, err := run.Outcome(ctx)
 	if err != nil {
@@ -133,7 +137,7 @@ func runChild[CI, O any](ctx context.Context, c *child, async bool, wf *perdure.
 			return nil, out.Err
 		}
 	}
-	return perdure.Encode(r)
+	return pattern.Encode(r)
 }
 
 // AddBranch adds a step whose function is workflow code: it waits, has steps of its own,
@@ -141,8 +145,8 @@ func runChild[CI, O any](ctx context.Context, c *child, async bool, wf *perdure.
 // parked. What it does is named within in:ID, or in:ID/body where it has a
 // timeout.
 func AddBranch[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) (R, error)) *Step[A, R] {
-	args := perdure.NewArguments[A]()
-	s := addPrelude(g.def, id, "in:", args.Check, reflect.TypeFor[R](), func(ctx context.Context, _ *step, given perdure.Given) (json.RawMessage, error) {
+	args := pattern.NewArguments[A]()
+	s := addPrelude(g.def, id, "in:", args.Check, reflect.TypeFor[R](), func(ctx context.Context, _ *step, given pattern.Sources) (json.RawMessage, error) {
 		in, err := args.Fill(ctx, given)
 		if err != nil {
 			return nil, err
@@ -151,7 +155,7 @@ func AddBranch[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) 
 		if err != nil {
 			return nil, err
 		}
-		return perdure.Encode(out)
+		return pattern.Encode(out)
 	})
 	if fn == nil {
 		s.complain("", "a step needs a function")
@@ -159,20 +163,20 @@ func AddBranch[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) 
 	return &Step[A, R]{s, args}
 }
 
-func addPrelude(d *definition, id, word string, check func(perdure.GivenTypes) []perdure.Issue, result reflect.Type, before prelude) *step {
+func addPrelude(d *declaration, id, word string, check func(pattern.SourceTypes) []definition.Issue, result reflect.Type, before prelude) *step {
 	s := &step{of: d, id: id, word: word, check: check, result: result, before: before}
 	d.steps = append(d.steps, s)
 	return s
 }
 
 // do does the prelude, for at most as long as the step may take.
-func (s *step) do(ctx context.Context, given perdure.Given) (json.RawMessage, error) {
+func (s *step) do(ctx context.Context, given pattern.Sources) (json.RawMessage, error) {
 	if s.timeout == 0 {
 		return s.before(ctx, s, given)
 	}
 	body := perdure.Go(ctx, "body", func(ctx context.Context) (json.RawMessage, error) { return s.before(ctx, s, given) })
 	late := perdure.Timer(ctx, "perdure:late", s.timeout)
-	set, err := perdure.NewSet(ctx)
+	set, err := pattern.NewSet(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +188,7 @@ func (s *step) do(ctx context.Context, given perdure.Given) (json.RawMessage, er
 	if err != nil {
 		return nil, err
 	}
-	if first == perdure.Awaitable(late) {
+	if first == pattern.Awaitable(late) {
 		return nil, s.passed(ctx, body)
 	}
 	if _, err := late.Cancel(ctx, "the step has ended"); err != nil {

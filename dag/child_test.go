@@ -14,14 +14,16 @@ import (
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/expr"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/report"
 	"github.com/perdure/perdure/saga"
 )
 
 // spec: F-18
 func TestAChildThatIsWaitedForOrNot(t *testing.T) {
 	canceled := perdure.Define("canceled-child", func(ctx context.Context, _ int) (int, error) {
-		return 0, perdure.End(ctx, perdure.StatusCanceled, 0, nil)
+		return 0, pattern.End(ctx, perdure.StatusCanceled, 0, nil)
 	})
 	for _, c := range []struct {
 		child           *perdure.Workflow[int, int]
@@ -117,7 +119,7 @@ func TestWhatPanicsOrDoesNotEncodeFailsItsStep(t *testing.T) {
 			dag.Add(g, "a", func(context.Context, none) (chan int, error) { return nil, nil })
 		},
 		"a condition panics": func(g *dag.Graph[int]) {
-			dag.Add(g, "a", does(1, nil)).When(perdure.If(func(context.Context, perdure.Known) (bool, error) { panic("a") }))
+			dag.Add(g, "a", does(1, nil)).When(pattern.If(func(context.Context, pattern.View) (bool, error) { panic("a") }))
 		},
 		"a child's input panics": func(g *dag.Graph[int]) { dag.AddChild(g, "a", goodChild, func(none) int { panic("a") }) },
 		"a child's input": func(g *dag.Graph[int]) {
@@ -146,18 +148,18 @@ func TestWhatPanicsOrDoesNotEncodeFailsItsStep(t *testing.T) {
 			zero := dag.Add(g, "zero", d.notes("zero")).Undo(d.undoes("undo")).Order(-1).After(first)
 			add(g)
 			dag.Add(g, "last", d.notes("last")).After(zero)
-			g.On(perdure.Callback{Failure: func(context.Context, error) (bool, error) { panic("callback") }})
+			g.On(pattern.Callback{Failure: func(context.Context, error) (bool, error) { panic("callback") }})
 			perduretest.Test(t, func(env *perduretest.Env) {
 				r := execute(env, g, 1)
 				wantStatus(env, r, journal.Failed)
-				var failed *perdure.StepError
+				var failed *pattern.StepError
 				if !errors.As(r.Err, &failed) || failed.Step != "a" {
 					env.Errorf("it fails with %v", r.Err)
 				}
-				if s, _ := r.Step("a"); s.Status != perdure.StepIsFailed || s.Attempts != 1 {
+				if s, _ := r.Step("a"); s.Status != report.StepIsFailed || s.Attempts != 1 {
 					env.Errorf("the step is %v after %d attempts", s.Status, s.Attempts)
 				}
-				if s, _ := r.Step("first"); s.Status != perdure.StepIsCompensationFailed || r.Undo.All {
+				if s, _ := r.Step("first"); s.Status != report.StepIsCompensationFailed || r.Undo.All {
 					env.Errorf("the first step is %v", s.Status)
 				}
 			}, g, goodChild)
@@ -175,7 +177,7 @@ func TestTheFirstStepThatFailsIsTheErrorOfTheRun(t *testing.T) {
 	}).Retry(perdure.NoRetry)
 	dag.Add(g, "fast", does(0, errDown)).Retry(perdure.NoRetry)
 	dag.Add(g, "good", lasts(2*time.Hour))
-	g.On(perdure.Callback{Failure: func(_ context.Context, err error) (bool, error) {
+	g.On(pattern.Callback{Failure: func(_ context.Context, err error) (bool, error) {
 		calls.Add(1)
 		return !strings.Contains(err.Error(), "step fast failed"), nil
 	}})

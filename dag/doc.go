@@ -12,7 +12,7 @@
 // crash at any point it goes on where it was. Steps run layer by layer: those that come
 // after nothing, then those that come after these; the steps of a layer run at once. A
 // step has one recorded result, which later steps get: by a field of their argument with
-// a tag ([perdure.Arguments]), or by [Step.Output].
+// a tag ([pattern.Arguments]), or by [Step.Output].
 //
 // When a step has failed, the others of its layer end, nothing later begins, and the
 // steps that are done and say how are undone, the one that ended last first; a

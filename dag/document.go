@@ -9,23 +9,27 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
+	"github.com/perdure/perdure/definition"
 )
 
 // A Registry has what a document names.
 type Registry struct {
-	Handlers      map[string]Func             // of steps
-	Compensations map[string]Func             // whose argument finds the result of their step as that of the step "result"
-	Workflows     map[string]Child            // that are children
-	Pressures     map[string]perdure.Pressure // how many steps go on at once
-	Errors        map[string]error            // that are tried again
-	Condition     func(text string) (perdure.Condition, error)
+	Handlers      map[string]Func                // of steps
+	Compensations map[string]Func                // whose argument finds the result of their step as that of the step "result"
+	Workflows     map[string]Child               // that are children
+	Pressures     map[string]backpressure.Policy // how many steps go on at once
+	Errors        map[string]error               // that are tried again
+	Condition     func(text string) (pattern.Condition, error)
 }
 
 // A Func is a function of a step without its types: see [Handler].
 type Func struct {
-	call   perdure.TaskFunc
-	check  func(perdure.GivenTypes) []perdure.Issue
+	call   pattern.TaskFunc
+	check  func(pattern.SourceTypes) []definition.Issue
 	result reflect.Type
 }
 
@@ -34,8 +38,8 @@ func Handler[A, R any](fn func(context.Context, A) (R, error)) Func {
 	if fn == nil {
 		return Func{}
 	}
-	args := perdure.NewArguments[A]()
-	return Func{perdure.TaskOf(args, fn), args.Check, reflect.TypeFor[R]()}
+	args := pattern.NewArguments[A]()
+	return Func{pattern.TaskOf(args, fn), args.Check, reflect.TypeFor[R]()}
 }
 
 // A Child is a workflow without its types: see [ChildOf].
@@ -50,7 +54,7 @@ func ChildOf[I, O any](wf *perdure.Workflow[I, O]) Child {
 		return Child{}
 	}
 	return Child{func(ctx context.Context, c *child, async bool, input json.RawMessage) (json.RawMessage, error) {
-		in, err := perdure.Decode[I](input)
+		in, err := pattern.Decode[I](input)
 		if err != nil {
 			return nil, err
 		}
@@ -79,13 +83,13 @@ func ChildOf[I, O any](wf *perdure.Workflow[I, O]) Child {
 // that it names, else the graph's. "pressure" names one instead of "concurrency", "all"
 // takes the place of "any", and a child may be "detached".
 //
-// All that is wrong is told at once, each with its place, as a [perdure.DefinitionError]:
+// All that is wrong is told at once, each with its place, as a [definition.Error]:
 // what is not known is refused. A compensation that is named and not there is a warning,
 // which the graph has when it is registered.
 func Read(document []byte, r Registry) (*Graph[json.RawMessage], error) {
 	d := &reader{registry: r}
 	if d.registry.Condition == nil {
-		d.registry.Condition = func(string) (perdure.Condition, error) {
+		d.registry.Condition = func(string) (pattern.Condition, error) {
 			return nil, &perdure.Error{Code: perdure.CodeInvalid, Op: "condition", Message: "nothing here reads conditions"}
 		}
 	}
@@ -95,8 +99,8 @@ func Read(document []byte, r Registry) (*Graph[json.RawMessage], error) {
 	p := newPlan(g.def.declared)
 	issues := slices.Concat(d.issues, form.placed(p.issues), form.placed(p.graph.Check()))
 	for _, i := range issues {
-		if i.Severity == perdure.IssueError {
-			return nil, &perdure.DefinitionError{Workflow: form.name, Issues: issues}
+		if i.Severity == definition.SeverityError {
+			return nil, &definition.Error{Workflow: form.name, Issues: issues}
 		}
 	}
 	return g, nil
@@ -109,13 +113,13 @@ type form struct {
 	options  []perdure.WorkflowOption
 	mode     Mode
 	events   bool
-	pressure perdure.Pressure
+	pressure backpressure.Policy
 	output   string
 	steps    []*step
 }
 
 // fill makes a definition of it.
-func (f *form) fill(d *definition) {
+func (f *form) fill(d *declaration) {
 	d.output, d.events.On, d.pressure = f.output, f.events, f.pressure
 	for _, s := range f.steps {
 		if s.id != "" { // else it was told already
@@ -128,7 +132,7 @@ func (f *form) fill(d *definition) {
 }
 
 // placed gives issues of steps the places that these have in the document.
-func (f *form) placed(issues []perdure.Issue) []perdure.Issue {
+func (f *form) placed(issues []definition.Issue) []definition.Issue {
 	at := map[string]int{}
 	for i, s := range f.steps {
 		if _, known := at[s.id]; !known && s.id != "" {
@@ -177,9 +181,11 @@ func (d *reader) graph(document []byte) *form {
 			f.options = append(f.options, r)
 		},
 		"publish_events": func(at string, v json.RawMessage) { f.events = read[bool](d, at, v) },
-		"concurrency":    func(at string, v json.RawMessage) { d.limit(at, f, perdure.AtMost(number(d, at, v, 0, math.MaxInt))) },
-		"pressure":       func(at string, v json.RawMessage) { d.limit(at, f, lookUp(d, at, v, d.registry.Pressures)) },
-		"output":         func(at string, v json.RawMessage) { f.output = d.name(at, v) },
+		"concurrency": func(at string, v json.RawMessage) {
+			d.limit(at, f, backpressure.Limit(number(d, at, v, 0, math.MaxInt)))
+		},
+		"pressure": func(at string, v json.RawMessage) { d.limit(at, f, lookUp(d, at, v, d.registry.Pressures)) },
+		"output":   func(at string, v json.RawMessage) { f.output = d.name(at, v) },
 		"steps": func(at string, v json.RawMessage) {
 			d.list(at, v, func(at string, v json.RawMessage) { f.steps = append(f.steps, d.step(at, v)) })
 		},
@@ -193,7 +199,7 @@ func (d *reader) graph(document []byte) *form {
 	return f
 }
 
-func (d *reader) limit(at string, f *form, p perdure.Pressure) {
+func (d *reader) limit(at string, f *form, p backpressure.Policy) {
 	if f.pressure != nil {
 		d.complain(at, "there are a concurrency and a pressure")
 	}
@@ -238,7 +244,7 @@ func (d *reader) step(at string, v json.RawMessage) *step {
 	if c := d.registry.Compensations[undo]; c.call != nil {
 		s.undo, s.undoCheck = c.call, c.check
 	} else if undo != "" {
-		s.note(perdure.IssueWarning, "undo", "there is no compensation %s", undo)
+		s.note(definition.SeverityWarning, "undo", "there is no compensation %s", undo)
 	}
 	return s
 }
@@ -259,16 +265,16 @@ func (d *reader) child(at string, v json.RawMessage, s *step) {
 		d.complain(place(at, "workflow"), "it is needed")
 	}
 	s.word, s.result = childWord, of.result
-	s.check = func(types perdure.GivenTypes) []perdure.Issue {
+	s.check = func(types pattern.SourceTypes) []definition.Issue {
 		if from == "" {
 			return nil
 		}
 		if _, known := types.Result(from); known {
 			return nil
 		}
-		return []perdure.Issue{{Severity: perdure.IssueError, Where: "child.input", Message: "there is no step " + from}}
+		return []definition.Issue{{Severity: definition.SeverityError, Where: "child.input", Message: "there is no step " + from}}
 	}
-	s.before = func(ctx context.Context, s *step, given perdure.Given) (json.RawMessage, error) {
+	s.before = func(ctx context.Context, s *step, given pattern.Sources) (json.RawMessage, error) {
 		in := given.Input
 		if from != "" {
 			if in, _ = given.Result(from); in == nil { // the step was skipped, or gave nothing
@@ -279,7 +285,7 @@ func (d *reader) child(at string, v json.RawMessage, s *step) {
 	}
 }
 
-func (d *reader) condition(at string, v json.RawMessage) perdure.Condition {
+func (d *reader) condition(at string, v json.RawMessage) pattern.Condition {
 	text, ok := readOK[string](d, at, v)
 	if !ok {
 		return nil
@@ -295,8 +301,8 @@ func (d *reader) condition(at string, v json.RawMessage) perdure.Condition {
 	return c
 }
 
-func (d *reader) event(at string, v json.RawMessage) *perdure.StepEvent {
-	e := &perdure.StepEvent{}
+func (d *reader) event(at string, v json.RawMessage) *pattern.StepEvent {
+	e := &pattern.StepEvent{}
 	d.object(at, v, fields{
 		"topic": func(at string, v json.RawMessage) { e.Topic = read[string](d, at, v) },
 		"type":  func(at string, v json.RawMessage) { e.Type = d.name(at, v) },

@@ -11,9 +11,13 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/dag"
+	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/report"
 )
 
 // isTrue is a condition that holds where the input has a key.
@@ -21,8 +25,8 @@ type isTrue string
 
 func (isTrue) Check() error { return nil }
 
-func (c isTrue) Holds(_ context.Context, k perdure.Known) (bool, error) {
-	in, err := perdure.Decode[map[string]any](k.Input)
+func (c isTrue) Holds(_ context.Context, k pattern.View) (bool, error) {
+	in, err := pattern.Decode[map[string]any](k.Input)
 	return in[string(c)] != nil, err
 }
 
@@ -54,9 +58,9 @@ func registry(d *diary) dag.Registry {
 			}),
 		},
 		Workflows: map[string]dag.Child{"billing": dag.ChildOf(perdure.Define("billing", bill)), "nil": dag.ChildOf[int, int](nil)},
-		Pressures: map[string]perdure.Pressure{"one": perdure.AtMost(1), "nil": nil},
+		Pressures: map[string]backpressure.Policy{"one": backpressure.Limit(1), "nil": nil},
 		Errors:    map[string]error{"down": errDown},
-		Condition: func(text string) (perdure.Condition, error) {
+		Condition: func(text string) (pattern.Condition, error) {
 			switch text {
 			case "":
 				return nil, errors.New("an empty condition")
@@ -97,7 +101,7 @@ func TestAGraphIsReadFromADocument(t *testing.T) {
 	}
 	perduretest.Test(t, func(env *perduretest.Env) {
 		for _, w := range env.Engine().Workflows() {
-			if got := fmt.Sprint(w.About.Version, w.About.Description, w.About.Trigger, w.Timeout); w.Name == "doc" && got != "3sends ordersorder.placed72h0m0s" {
+			if got := fmt.Sprint(w.Outline.Version, w.Outline.Description, w.Outline.Trigger, w.Timeout); w.Name == "doc" && got != "3sends ordersorder.placed72h0m0s" {
 				env.Error(got)
 			}
 		}
@@ -111,7 +115,7 @@ func TestAGraphIsReadFromADocument(t *testing.T) {
 		r := reportOf(env, run.ID())
 		wantStatus(env, r, journal.Failed)
 		wantSteps(env, r, "bill DONE, check COMPENSATED, gift SKIPPED, ship FAILED, told DONE")
-		out, _, err := perdure.ResultOf[dag.ChildResult[string]](r.Report, "bill")
+		out, _, err := report.ResultOf[dag.ChildResult[string]](r.Run, "bill")
 		if err != nil || out.Output != "bill of o-7" || variable(r, "receipt") != `"o-7"` {
 			env.Errorf("the bill is %+v, %v", out, err)
 		}
@@ -153,7 +157,7 @@ func TestWhatIsWrongWithADocumentIsToldAtOnceWithItsPlace(t *testing.T) {
 		]
 	}`
 	_, err := dag.Read([]byte(document), registry(&diary{}))
-	var bad *perdure.DefinitionError
+	var bad *definition.Error
 	if !errors.As(err, &bad) {
 		t.Fatal(err)
 	}
@@ -205,7 +209,7 @@ func FuzzRead(f *testing.F) {
 				t.Errorf("what was read is refused: %s", got)
 			}
 		}
-		var bad *perdure.DefinitionError
+		var bad *definition.Error
 		if err != nil && !errors.As(err, &bad) {
 			t.Errorf("it gives %v", err)
 		}

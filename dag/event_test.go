@@ -9,7 +9,9 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/internal/patterntest"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/report"
 )
 
 // spec: F-10
@@ -23,7 +25,7 @@ func TestAGraphTellsThePublisher(t *testing.T) {
 		want          string
 	}{
 		"silent":  {silent: true},
-		"dry run": {opts: []perdure.StartOption{perdure.DryRun}},
+		"dry run": {opts: []perdure.StartOption{pattern.DryRun}},
 		"success": {want: started + packed +
 			"STEP_COMPLETED RUNNING /STEP_COMPLETED/id ship 1\n" +
 			"STEP_FAILED RUNNING /STEP_FAILED/id aside {\"error\":\"it is down\"}\n" +
@@ -39,7 +41,7 @@ func TestAGraphTellsThePublisher(t *testing.T) {
 				g.PublishEvents()
 			}
 			pack := dag.Add(g, "pack", func(context.Context, none) (box, error) { return box{"b-1"}, nil }).
-				Event(perdure.StepEvent{Topic: "boxes", Type: "box.packed", Key: "ID"})
+				Event(pattern.StepEvent{Topic: "boxes", Type: "box.packed", Key: "ID"})
 			ship := dag.Add(g, "ship", func(context.Context, none) (int, error) {
 				if c.fails {
 					return 0, errDown
@@ -51,7 +53,7 @@ func TestAGraphTellsThePublisher(t *testing.T) {
 				return 0, errDown
 			}).After(ship).Async()
 			dag.Add(g, "last", lasts(time.Minute)).After(ship)
-			setup := perduretest.Setup{Workflows: []perdure.Definition{g}, Options: perdure.Options{Publisher: b}}
+			setup := perduretest.Setup{Workflows: []perdure.Definition{g}, Options: perdure.Options{Publisher: b.Publish}}
 			setup.CrashEverywhere(t, func(env *perduretest.Env) any {
 				b.Reset()
 				execute(env, g, 7, c.opts...)
@@ -84,16 +86,16 @@ func TestTheSuccessOfAGraphIsTold(t *testing.T) {
 				}
 				return 1, nil
 			})
-			complete := func(priority int, call func(perdure.Report)) {
-				g.On(perdure.Callback{Priority: priority, Complete: func(_ context.Context, r perdure.Report) error {
+			complete := func(priority int, call func(report.Run)) {
+				g.On(pattern.Callback{Priority: priority, Complete: func(_ context.Context, r report.Run) error {
 					call(r)
 					return nil
 				}})
 			}
-			complete(3, func(r perdure.Report) { d.note("third %v", r.Status) })
-			complete(2, func(r perdure.Report) { d.note("second %v", r.Status) })
-			complete(1, func(perdure.Report) { panic("odd") })
-			g.On(perdure.Callback{Failure: func(context.Context, error) (bool, error) { return c.suppress, nil }})
+			complete(3, func(r report.Run) { d.note("third %v", r.Status) })
+			complete(2, func(r report.Run) { d.note("second %v", r.Status) })
+			complete(1, func(report.Run) { panic("odd") })
+			g.On(pattern.Callback{Failure: func(context.Context, error) (bool, error) { return c.suppress, nil }})
 			perduretest.Test(t, func(env *perduretest.Env) {
 				execute(env, g, 1)
 				env.Settle()

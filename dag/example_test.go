@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/dag"
+	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/report"
 	"github.com/perdure/perdure/store/memory"
 )
 
@@ -65,8 +68,8 @@ func Example() {
 	}).After(checked)
 	wrapped := dag.Add(fulfil, "wrap", func(context.Context, Order) (string, error) { return "ribbon", nil }).
 		After(checked).
-		When(perdure.If(func(_ context.Context, k perdure.Known) (bool, error) {
-			o, err := perdure.Decode[Order](k.Input)
+		When(pattern.If(func(_ context.Context, k pattern.View) (bool, error) {
+			o, err := pattern.Decode[Order](k.Input)
 			return o.Gift, err
 		}))
 	shipped := dag.Add(fulfil, "ship", func(ctx context.Context, in parcel) (string, error) {
@@ -164,7 +167,7 @@ func ExampleStep_WaitAll() {
 			log.Fatal(err)
 		}
 		r, err := run.Report(ctx)
-		says(dag.Result{Report: r}, err)
+		says(dag.Result{Run: r}, err)
 	}, g)
 	// Output:
 	// COMPLETED
@@ -228,7 +231,7 @@ func ExampleGraph() {
 	g := dag.New[int]("count", perdure.About{Version: "2"}, perdure.Timeout(time.Hour)).
 		Concurrency(2).
 		PublishEvents().
-		On(perdure.Callback{Step: func(_ context.Context, step string) error {
+		On(pattern.Callback{Step: func(_ context.Context, step string) error {
 			fmt.Println("done:", step)
 			return nil
 		}})
@@ -236,15 +239,15 @@ func ExampleGraph() {
 		Order(1).
 		Timeout(time.Minute).
 		Variable("n").
-		Event(perdure.StepEvent{Topic: "numbers", Type: "added"})
+		Event(pattern.StepEvent{Topic: "numbers", Type: "added"})
 	dag.Add(g, "beside", func(context.Context, int) (int, error) { return 0, errors.New("nobody minds") }).Async().Retry(perdure.NoRetry)
 	g.Output(add).
-		Pressure(perdure.AtMost(1)).
-		Again(func(k perdure.Known) (int, bool) {
-			n, _ := perdure.Decode[int](k.Results[add.ID()])
+		Pressure(backpressure.Limit(1)).
+		Again(func(k pattern.View) (int, bool) {
+			n, _ := pattern.Decode[int](k.Results[add.ID()])
 			return n, n < 3
 		})
-	g.Query("is", func(r perdure.Report, args json.RawMessage) (any, error) {
+	g.Query("is", func(r report.Run, args json.RawMessage) (any, error) {
 		return string(r.Variables["n"]) == string(args), nil
 	})
 	fmt.Print(g.Graph().Mermaid())
@@ -254,7 +257,7 @@ func ExampleGraph() {
 			log.Fatal(err)
 		}
 		fmt.Println(r.Status, r.Current(), strings.HasPrefix(r.TriggeredBy, "continued"))
-		fmt.Println(g.Ask(r.Report, "is", json.RawMessage("3")))
+		fmt.Println(g.Ask(r.Run, "is", json.RawMessage("3")))
 	}, g)
 	// Output:
 	// flowchart LR
@@ -280,8 +283,8 @@ func ExampleRead() {
 		Handlers:      map[string]dag.Func{"check": dag.Handler(check)},
 		Compensations: map[string]dag.Func{"uncheck": dag.Handler(check)},
 		Workflows:     map[string]dag.Child{"billing": dag.ChildOf(billing)},
-		Condition: func(text string) (perdure.Condition, error) {
-			return perdure.If(func(context.Context, perdure.Known) (bool, error) { return text == "always", nil }), nil
+		Condition: func(text string) (pattern.Condition, error) {
+			return pattern.If(func(context.Context, pattern.View) (bool, error) { return text == "always", nil }), nil
 		},
 	}
 	fulfil, err := dag.Read([]byte(document), registry)
@@ -293,7 +296,7 @@ func ExampleRead() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		bill, _, err := perdure.ResultOf[dag.ChildResult[string]](r.Report, "bill")
+		bill, _, err := report.ResultOf[dag.ChildResult[string]](r.Run, "bill")
 		fmt.Println(r.Status, bill.Output, err)
 	}, fulfil, billing)
 

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/dag"
+	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/patterntest"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
@@ -38,7 +40,7 @@ func kindred(l *patterntest.Ledger) map[string]kin {
 			}
 		}
 		return 1, nil
-	}, perdure.DeadLetters(true))
+	}, deadletter.Automatic(true))
 	graph := dag.New[int]("graph")
 	one := dag.Add(graph, "one", does("one"))
 	dag.Add(graph, "two", does("two")).After(one)
@@ -72,7 +74,7 @@ func wrapped[O any](name string, wf *perdure.Workflow[int, O]) *perdure.Workflow
 			return 0, fmt.Errorf("it is %v", out.Status)
 		}
 		return 1, out.Err
-	}, perdure.DeadLetters(true))
+	}, deadletter.Automatic(true))
 }
 
 // Whoever is retried first, the parent or the child, what ended well is done once, and no
@@ -90,7 +92,7 @@ func TestARetryOfARunWithAChildRetriesThatChild(t *testing.T) {
 				return 0, err
 			}
 			return k.child.Child(ctx, n).Await(ctx)
-		}, perdure.DeadLetters(true))
+		}, deadletter.Automatic(true))
 		for parent, def := range map[string]perdure.Definition{"graph": graph, "code": code} {
 			all := append([]perdure.Definition{def, k.child}, k.others...)
 			for order, first := range map[string]bool{"parent first": true, "child first": false} {
@@ -138,9 +140,9 @@ func start(env *perduretest.Env, def perdure.Definition) {
 func retryAll(env *perduretest.Env, first bool) {
 	env.Helper()
 	for range 5 {
-		var all []perdure.Letter
+		var all []deadletter.Letter
 		err := env.Do(func(eng *perdure.Engine) (err error) {
-			all, _, err = eng.DeadLetters(env.Context(), perdure.DeadLetterQuery{}) // the newest, which is the parent's, first
+			all, _, err = admin.New(eng).DeadLetters(env.Context(), admin.DeadLetterQuery{}) // the newest, which is the parent's, first
 			return err
 		})
 		if err != nil {
@@ -152,7 +154,7 @@ func retryAll(env *perduretest.Env, first bool) {
 				l = all[len(all)-1-i]
 			}
 			err := env.Do(func(eng *perdure.Engine) error {
-				_, err := eng.RetryDeadLetter(env.Context(), l.ID)
+				_, err := admin.New(eng).RetryDeadLetter(env.Context(), l.ID)
 				switch journal.CodeOf(err) {
 				case journal.CodeNotFound, journal.CodeWrongState, journal.CodeConflict:
 					return nil // it is settled, or somebody goes on with it

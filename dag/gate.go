@@ -7,7 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
 )
 
 // A Gate is a signal or timer that a step waits for before it begins.
@@ -96,12 +99,12 @@ func (s *step) checkGates() {
 
 func (g Gate) check(s *step) {
 	switch {
-	case g.timer == "" && (!perdure.ValidName(variableOf(g.signal)) || g.signal == "" || strings.HasPrefix(g.signal, "perdure:")):
+	case g.timer == "" && (!pattern.ValidName(variableOf(g.signal)) || g.signal == "" || strings.HasPrefix(g.signal, "perdure:")):
 		s.complain("wait", "this cannot be the name of a signal: %s", g.signal)
-	case g.timer != "" && !perdure.ValidName(g.timer):
+	case g.timer != "" && !pattern.ValidName(g.timer):
 		s.complain("wait", "this cannot be the name of a timer: %s", g.timer)
 	case g.after < 0:
-		s.note(perdure.IssueWarning, "wait", "timer %s is %v", g.timer, g.after)
+		s.note(definition.SeverityWarning, "wait", "timer %s is %v", g.timer, g.after)
 	}
 }
 
@@ -148,7 +151,7 @@ func (g gate) open(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if f == perdure.Awaitable(w.late) {
+		if f == pattern.Awaitable(w.late) {
 			return false, w.end(ctx)
 		}
 		if err := w.opened(ctx, f); err != nil {
@@ -168,7 +171,7 @@ func (g Gate) signalled(ctx context.Context, within time.Duration) (bool, error)
 	switch {
 	case err == nil:
 		return true, g.keep(ctx, payload)
-	case perdure.Over(ctx) == nil && errors.Is(err, &perdure.Error{Code: perdure.CodeTimedOut}):
+	case pattern.EndedBy(ctx) == nil && errors.Is(err, &perdure.Error{Code: perdure.CodeTimedOut}):
 		return false, nil
 	}
 	return false, err
@@ -205,21 +208,21 @@ func (g Gate) keep(ctx context.Context, payload json.RawMessage) error {
 
 // A wait is a gate that several things open, while it is waited for.
 type wait struct {
-	set  *perdure.Set
-	open map[perdure.Awaitable]Gate // what has not come
-	all  []perdure.Awaitable        // in the order in which they began
+	set  *pattern.Set
+	open map[pattern.Awaitable]Gate // what has not come
+	all  []pattern.Awaitable        // in the order in which they began
 	late *perdure.Future[time.Time] // nil for never
 }
 
 // begin begins to wait.
 func (g gate) begin(ctx context.Context) (*wait, error) {
-	set, err := perdure.NewSet(ctx)
+	set, err := pattern.NewSet(ctx)
 	if err != nil {
 		return nil, err
 	}
-	w := &wait{set: set, open: map[perdure.Awaitable]Gate{}}
+	w := &wait{set: set, open: map[pattern.Awaitable]Gate{}}
 	for _, one := range g.of {
-		var f perdure.Awaitable
+		var f pattern.Awaitable
 		if one.signal != "" {
 			f = perdure.NewSignal[json.RawMessage](one.signal).Future(ctx)
 		} else {
@@ -239,12 +242,12 @@ func (g gate) begin(ctx context.Context) (*wait, error) {
 }
 
 // opened takes in what has come: a timer also where it was cancelled.
-func (w *wait) opened(ctx context.Context, f perdure.Awaitable) error {
+func (w *wait) opened(ctx context.Context, f pattern.Awaitable) error {
 	g := w.open[f]
 	delete(w.open, f)
 	signal, is := f.(*perdure.Future[json.RawMessage])
 	if !is {
-		return perdure.Over(ctx)
+		return pattern.EndedBy(ctx)
 	}
 	payload, err := signal.Await(ctx)
 	if err != nil {
@@ -277,7 +280,7 @@ func (w *wait) end(ctx context.Context) error {
 	return err
 }
 
-func cancel(ctx context.Context, f perdure.Awaitable) (bool, error) {
+func cancel(ctx context.Context, f pattern.Awaitable) (bool, error) {
 	return f.(interface {
 		Cancel(ctx context.Context, reason string) (bool, error)
 	}).Cancel(ctx, "the step waits no more")

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/journal"
@@ -243,7 +245,7 @@ func TestAStepWithAConditionAGateAndAChild(t *testing.T) {
 	}) int {
 		return in.N
 	})
-	step.When(perdure.If(func(_ context.Context, k perdure.Known) (bool, error) { return string(k.Input) == "1", nil })).WaitSignal("n", 0).Variable("v")
+	step.When(pattern.If(func(_ context.Context, k pattern.View) (bool, error) { return string(k.Input) == "1", nil })).WaitSignal("n", 0).Variable("v")
 	g.Output(step)
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		skipped := execute(env, g, 2, perdure.ID("skipped"))

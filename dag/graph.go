@@ -11,16 +11,19 @@ import (
 	"sync/atomic"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
+	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/pattern"
 )
 
 // A Mode says how runs of a graph are started, by the graph and by its name.
-type Mode = perdure.Mode
+type Mode = pattern.Mode
 
 // The modes.
 const (
-	Sync  = perdure.ModeSync  // by [Graph.Execute], which waits for the end
-	Async = perdure.ModeAsync // by [Graph.Start], which does not
-	Both  = perdure.ModeBoth  // as the caller likes
+	Sync  = pattern.ModeSync  // by [Graph.Execute], which waits for the end
+	Async = pattern.ModeAsync // by [Graph.Start], which does not
+	Both  = pattern.ModeBoth  // as the caller likes
 )
 
 // A Graph is a definition. It is built once, usually into a package variable, by one
@@ -30,11 +33,11 @@ const (
 // names.
 type Graph[I any] struct {
 	*perdure.Workflow[I, json.RawMessage]
-	def *definition
+	def *declaration
 }
 
-// A definition is a graph without its types, as it is being built.
-type definition struct {
+// A declaration is a graph without its types, as it is being built.
+type declaration struct {
 	declared
 	once     sync.Once
 	complete atomic.Pointer[plan] // nil while it is being built
@@ -47,12 +50,12 @@ type declared struct {
 	steps    []*step
 	mode     Mode
 	output   string
-	pressure perdure.Pressure
-	events   perdure.ExecutionEvents
-	again    func(perdure.Known) (json.RawMessage, bool, error)
-	calls    perdure.Callbacks
+	pressure backpressure.Policy
+	events   pattern.ExecutionEvents
+	again    func(pattern.View) (json.RawMessage, bool, error)
+	calls    pattern.Callbacks
 	queries  map[string]Query
-	issues   []perdure.Issue
+	issues   []definition.Issue
 }
 
 // copied gives a copy that what is said later does not change.
@@ -67,17 +70,17 @@ func (d declared) copied() declared {
 }
 
 func (d *declared) complain(where, format string, args ...any) {
-	d.issues = append(d.issues, perdure.Issue{Severity: perdure.IssueError, Where: where, Message: fmt.Sprintf(format, args...)})
+	d.issues = append(d.issues, definition.Issue{Severity: definition.SeverityError, Where: where, Message: fmt.Sprintf(format, args...)})
 }
 
 // finish completes the definition, the first time.
-func (d *definition) finish() *plan {
+func (d *declaration) finish() *plan {
 	d.once.Do(func() { d.complete.Store(newPlan(d.declared)) })
 	return d.complete.Load()
 }
 
 // now gives the plan of what is declared so far.
-func (d *definition) now() *plan {
+func (d *declaration) now() *plan {
 	if p := d.complete.Load(); p != nil {
 		return p
 	}
@@ -87,11 +90,11 @@ func (d *definition) now() *plan {
 // New begins the definition of a graph. Of the options a retry policy is that of steps
 // that have none, and the timeout that of a whole run; without one there is none.
 func New[I any](name string, opts ...perdure.WorkflowOption) *Graph[I] {
-	d := &definition{declared: declared{name: name, input: reflect.TypeFor[I](), mode: Sync, queries: map[string]Query{}}}
-	opts = slices.Concat(opts, []perdure.WorkflowOption{perdure.Declared(func() (perdure.About, []perdure.Issue) {
+	d := &declaration{declared: declared{name: name, input: reflect.TypeFor[I](), mode: Sync, queries: map[string]Query{}}}
+	opts = slices.Concat(opts, []perdure.WorkflowOption{pattern.Declared(func() (definition.Outline, []definition.Issue) {
 		p := d.finish()
-		return perdure.About{Graph: &p.graph, DryRuns: true, Pressured: true, Mode: p.mode}, p.issues
-	}), perdure.Calling(func() perdure.Callbacks { return d.finish().calls })})
+		return definition.Outline{Graph: &p.graph, DryRuns: true, Pressured: true, Mode: string(p.mode)}, p.issues
+	}), pattern.Calling(func() pattern.Callbacks { return d.finish().calls })})
 	return &Graph[I]{def: d, Workflow: perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
 		in, err := perdure.Payload[json.RawMessage](ctx)
 		if err != nil {
@@ -128,12 +131,12 @@ func (g *Graph[I]) Concurrency(n int) *Graph[I] {
 	if n < 0 {
 		g.def.complain("concurrency", "it is %d: at least 0", n)
 	}
-	return g.Pressure(perdure.AtMost(max(n, 0)))
+	return g.Pressure(backpressure.Limit(max(n, 0)))
 }
 
 // Pressure says how many steps go on at once, and whether more may begin; without it, and
 // where it is nil, all of a layer. A step that it refuses has failed.
-func (g *Graph[I]) Pressure(p perdure.Pressure) *Graph[I] {
+func (g *Graph[I]) Pressure(p backpressure.Policy) *Graph[I] {
 	g.def.pressure = p
 	return g
 }
@@ -147,23 +150,23 @@ func (g *Graph[I]) PublishEvents() *Graph[I] {
 
 // On adds a callback. Those for a success are called of a dry run too: the report says
 // that it was one.
-func (g *Graph[I]) On(c perdure.Callback) *Graph[I] {
+func (g *Graph[I]) On(c pattern.Callback) *Graph[I] {
 	g.def.calls = append(g.def.calls, c)
 	return g
 }
 
 // Again is asked when all steps have ended whether the run continues as new, and with
 // what input. It is workflow code: it must decide by its argument alone.
-func (g *Graph[I]) Again(next func(k perdure.Known) (I, bool)) *Graph[I] {
+func (g *Graph[I]) Again(next func(k pattern.View) (I, bool)) *Graph[I] {
 	if next == nil {
 		g.def.complain("again", "it needs a function")
 	}
-	g.def.again = func(k perdure.Known) (json.RawMessage, bool, error) {
+	g.def.again = func(k pattern.View) (json.RawMessage, bool, error) {
 		in, more := next(k)
 		if !more {
 			return nil, false, nil
 		}
-		data, err := perdure.Encode(in)
+		data, err := pattern.Encode(in)
 		return data, more, err
 	}
 	return g
@@ -180,17 +183,11 @@ func (g *Graph[I]) Layers() [][]string {
 }
 
 // Graph gives the steps and what they come after, to be drawn.
-func (g *Graph[I]) Graph() perdure.Graph { return g.def.now().graph }
+func (g *Graph[I]) Graph() definition.Graph { return g.def.now().graph }
 
 // Start starts a run, as [perdure.Workflow.Start] does, of a graph whose mode allows it.
 func (g *Graph[I]) Start(ctx context.Context, c perdure.Caller, in I, opts ...perdure.StartOption) (*perdure.Run[json.RawMessage], error) {
 	return g.Workflow.Start(ctx, c, in, append([]perdure.StartOption{Async}, opts...)...)
-}
-
-// StartTx is [Graph.Start] in a transaction: see [perdure.Workflow.StartTx]. Who waits for
-// the end after the commit says so with [Sync].
-func (g *Graph[I]) StartTx(ctx context.Context, c perdure.Caller, tx any, in I, opts ...perdure.StartOption) (*perdure.Run[json.RawMessage], error) {
-	return g.Workflow.StartTx(ctx, c, tx, in, append([]perdure.StartOption{Async}, opts...)...)
 }
 
 // Execute starts a run, of a graph whose mode allows it, waits for its end and tells how

@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/store/memory"
 )
@@ -58,7 +59,7 @@ func TestTheModeHoldsForStartsByName(t *testing.T) {
 		}
 		for name, m := range modes {
 			want := map[dag.Mode]int{dag.Sync: 3 + 3 + 5, dag.Async: 2 + 2 + 5, dag.Both: 5 + 5 + 5}[m] // of the engine, the friend and the stranger
-			heads, _, err := eng.Find(t.Context(), perdure.Query{Workflow: name})
+			heads, _, err := eng.List(t.Context(), perdure.Query{Workflow: name})
 			if err != nil || len(heads) != want {
 				t.Errorf("%s has %d runs, want %d, %v", name, len(heads), want, err)
 			}
@@ -76,7 +77,7 @@ var byName = map[string]struct {
 		return err
 	}},
 	"Start and wait": {dag.Sync, func(ctx context.Context, c *perdure.Client, name string) error {
-		run, err := c.Start(ctx, name, []byte("1"), perdure.ModeSync)
+		run, err := c.Start(ctx, name, []byte("1"), pattern.ModeSync)
 		if err == nil {
 			_, err = run.Final(ctx)
 		}
@@ -89,12 +90,12 @@ var byName = map[string]struct {
 		}
 		return err
 	}},
-	"StartTx": {dag.Async, func(ctx context.Context, c *perdure.Client, name string) error {
-		_, err := c.StartTx(ctx, nil, name, []byte("1"))
+	"Start in a transaction": {dag.Async, func(ctx context.Context, c *perdure.Client, name string) error {
+		_, err := c.In(nil).Start(ctx, name, []byte("1"))
 		return err
 	}},
-	"StartTx and wait": {dag.Sync, func(ctx context.Context, c *perdure.Client, name string) error {
-		_, err := c.StartTx(ctx, nil, name, []byte("1"), perdure.ModeSync)
+	"Start in a transaction and wait": {dag.Sync, func(ctx context.Context, c *perdure.Client, name string) error {
+		_, err := c.In(nil).Start(ctx, name, []byte("1"), pattern.ModeSync)
 		return err
 	}},
 }
@@ -106,8 +107,8 @@ func TestTheModeHoldsForStartsByTheGraph(t *testing.T) {
 		g.Output(dag.Add(g, "a", lasts(time.Hour)))
 		perduretest.Test(t, func(env *perduretest.Env) {
 			_, asks := g.Start(env.Context(), env.Engine(), 1, dag.Sync)
-			_, inTx := g.StartTx(env.Context(), env.Engine(), nil, 1)
-			_, asksInTx := g.StartTx(env.Context(), env.Engine(), nil, 1, dag.Sync)
+			_, inTx := g.Start(env.Context(), env.Engine().In(nil), 1)
+			_, asksInTx := g.Start(env.Context(), env.Engine().In(nil), 1, dag.Sync)
 			_, signal := perdure.SendWithStart(env.Context(), env.Engine(), perdure.NewSignal[int]("go"), 1, g.Workflow, 1, perdure.ID("x"), dag.Async)
 			if refuses(asks) != (m == dag.Async) || refuses(asksInTx) != (m == dag.Async) {
 				env.Errorf("mode %s: starts that wait give %v and %v", m, asks, asksInTx)
@@ -126,15 +127,15 @@ func TestTheModeHoldsForStartsByTheGraph(t *testing.T) {
 func TestAStartByNameReturnsTheFinalState(t *testing.T) {
 	g := dag.New[int]("g")
 	count := dag.Add(g, "count", func(_ context.Context, n int) (int, error) { return n + 1, nil })
-	g.Output(count).Again(func(k perdure.Known) (int, bool) {
-		n, _ := perdure.Decode[int](k.Results["count"])
+	g.Output(count).Again(func(k pattern.View) (int, bool) {
+		n, _ := pattern.Decode[int](k.Results["count"])
 		return n, n < 4
 	})
 	fails := dag.New[int]("fails", perdure.NoRetry)
 	dag.Add(fails, "a", func(context.Context, int) (int, error) { return 0, errDown })
 	perduretest.Test(t, func(env *perduretest.Env) {
 		r, err := env.Engine().Execute(env.Context(), "g", []byte("1"), perdure.ID("x"), perdure.TriggeredBy("the desk"))
-		if n, _, _ := count.Of(dag.Result{Report: r}); n != 4 || err != nil || r.Status != journal.Completed || r.WorkflowID != "x" {
+		if n, _, _ := count.Of(dag.Result{Run: r}); n != 4 || err != nil || r.Status != journal.Completed || r.WorkflowID != "x" {
 			env.Errorf("the last run of the chain gives %d, %+v, %v", n, r, err)
 		}
 		r, err = env.Engine().Execute(env.Context(), "fails", []byte("1"))

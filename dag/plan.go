@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/pattern"
+
+	"github.com/perdure/perdure/backpressure"
+	"github.com/perdure/perdure/definition"
 )
 
 // A plan is a definition that is complete: it is never changed.
@@ -15,14 +18,14 @@ type plan struct {
 	byID   map[string]*step
 	layers [][]string
 	layer  map[string]int // of each step, counted from 1; 0 where it is in none
-	graph  perdure.Graph
+	graph  definition.Graph
 }
 
 // newPlan completes what is declared.
 func newPlan(d declared) *plan {
 	p := &plan{declared: d.copied(), byID: map[string]*step{}, layer: map[string]int{}}
 	for _, s := range p.steps {
-		p.graph.Nodes = append(p.graph.Nodes, perdure.Node{Name: s.id, After: s.after, Order: s.order})
+		p.graph.Nodes = append(p.graph.Nodes, definition.Node{Name: s.id, After: s.after, Order: s.order})
 		p.byID[s.id] = s
 	}
 	p.layers = p.graph.Layers()
@@ -42,7 +45,7 @@ func newPlan(d declared) *plan {
 	if p.output != "" && p.byID[p.output] == nil {
 		p.complain("output", "there is no step %s", p.output)
 	}
-	p.issues = append(p.issues, perdure.CheckPressure("pressure", p.pressure)...)
+	p.issues = append(p.issues, backpressure.Check("pressure", p.pressure)...)
 	p.issues = append(p.issues, p.calls.Check(func(id string) bool { return p.byID[id] != nil })...)
 	return p
 }
@@ -60,7 +63,7 @@ func (p *plan) checkStep(s *step) {
 	s.checkNames()
 	if s.condition != nil {
 		if err := s.condition.Check(); err != nil {
-			s.issues = append(s.issues, perdure.Issue{Severity: perdure.IssueError, Where: s.where("when"), Message: err.Error(), Err: err})
+			s.issues = append(s.issues, definition.Issue{Severity: definition.SeverityError, Where: s.where("when"), Message: err.Error(), Err: err})
 		}
 	}
 	if s.check != nil {
@@ -73,7 +76,7 @@ func (p *plan) checkStep(s *step) {
 }
 
 func (s *step) checkID() {
-	if !perdure.ValidName(s.id) {
+	if !pattern.ValidName(s.id) {
 		s.complain("", "this cannot be an ID: 1 to 255 of A-Z a-z 0-9 . _ : -")
 		return
 	}
@@ -85,15 +88,15 @@ func (s *step) checkID() {
 	if s.id == ownResult {
 		s.complain("", "an ID cannot be %s: so a compensation calls what its step gave", ownResult)
 	}
-	if longest := childWord + s.id; !perdure.ValidName(longest) {
+	if longest := childWord + s.id; !pattern.ValidName(longest) {
 		s.complain("", "the ID is too long: there are names with more before it")
 	}
 }
 
 // types is what is known of what arguments of a step are made of; of its compensation
 // where it is not forward.
-func (p *plan) types(s *step, forward bool) perdure.GivenTypes {
-	types := perdure.GivenTypes{Input: p.input, Result: func(id string) (reflect.Type, bool) {
+func (p *plan) types(s *step, forward bool) pattern.SourceTypes {
+	types := pattern.SourceTypes{Input: p.input, Result: func(id string) (reflect.Type, bool) {
 		if !forward && id == ownResult {
 			return s.result, true
 		}
@@ -102,7 +105,7 @@ func (p *plan) types(s *step, forward bool) perdure.GivenTypes {
 			return nil, false
 		}
 		if forward && p.layer[id] >= p.layer[s.id] {
-			s.note(perdure.IssueWarning, "", "it takes the result of %s, which is in no layer before", id)
+			s.note(definition.SeverityWarning, "", "it takes the result of %s, which is in no layer before", id)
 		}
 		return other.result, true
 	}}

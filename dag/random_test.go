@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/journal"
@@ -109,11 +111,11 @@ func build(s shape, rng *rand.Rand) *world {
 		}
 		steps[p.id] = decorate(w, c.Step, p, steps)
 	}
-	w.graph.On(perdure.Callback{Step: func(_ context.Context, step string) error {
+	w.graph.On(pattern.Callback{Step: func(_ context.Context, step string) error {
 		w.count("step " + step)
 		return errDown
 	}})
-	w.graph.On(perdure.Callback{Failure: func(context.Context, error) (bool, error) {
+	w.graph.On(pattern.Callback{Failure: func(context.Context, error) (bool, error) {
 		w.count("failure")
 		return s.suppresses, nil
 	}})
@@ -131,11 +133,11 @@ func decorate[A, R any](w *world, s *dag.Step[A, R], p spec, steps map[string]da
 	}
 	switch p.when {
 	case "no", "broken":
-		s.When(perdure.If(func(context.Context, perdure.Known) (bool, error) {
+		s.When(pattern.If(func(context.Context, pattern.View) (bool, error) {
 			return false, map[string]error{"broken": errDown}[p.when]
 		}))
 	case "panics":
-		s.When(perdure.If(func(context.Context, perdure.Known) (bool, error) { panic("a condition") }))
+		s.When(pattern.If(func(context.Context, pattern.View) (bool, error) { panic("a condition") }))
 	}
 	switch p.gate {
 	case "signal":
@@ -249,7 +251,7 @@ func (w *world) observe(env *perduretest.Env) observation {
 			o.steps[s.ID], o.attempts[s.ID] = s.Status, s.Attempts
 		}
 	}
-	var failed *perdure.StepError
+	var failed *pattern.StepError
 	if err := errors.Join(r.Err, r.Suppressed); errors.As(err, &failed) {
 		o.why = failed.Step
 	}

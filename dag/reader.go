@@ -9,13 +9,16 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
 )
 
 // A reader reads a document and keeps all that is wrong with it.
 type reader struct {
 	registry Registry
-	issues   []perdure.Issue
+	issues   []definition.Issue
 }
 
 // fields are those that an object may have, and what takes in each.
@@ -26,7 +29,7 @@ const maxIssues = 1000
 
 func (d *reader) complain(at, format string, args ...any) {
 	if len(d.issues) < maxIssues {
-		d.issues = append(d.issues, perdure.Issue{Severity: perdure.IssueError, Where: at, Message: fmt.Sprintf(format, args...)})
+		d.issues = append(d.issues, definition.Issue{Severity: definition.SeverityError, Where: at, Message: fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -88,7 +91,7 @@ func read[T any](d *reader, at string, v json.RawMessage) T {
 // name reads what can be a name; empty is none.
 func (d *reader) name(at string, v json.RawMessage) string {
 	s, ok := readOK[string](d, at, v)
-	if ok && !perdure.ValidName(s) {
+	if ok && !pattern.ValidName(s) {
 		d.complain(at, "%q cannot be: 1 to 255 of A-Z a-z 0-9 . _ : -", s)
 		return ""
 	}

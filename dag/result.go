@@ -5,21 +5,23 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/guard"
+	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/report"
 )
 
 // A Result tells how a run of a graph went, or how far it has come.
 type Result struct {
-	perdure.Report
+	report.Run
 }
 
 // A Query answers a question about a run, by its report, with arguments. It changes
 // nothing, and is called by whoever asks.
-type Query func(r perdure.Report, args json.RawMessage) (any, error)
+type Query func(r report.Run, args json.RawMessage) (any, error)
 
 // Query adds a query under a name.
 func (g *Graph[I]) Query(name string, q Query) *Graph[I] {
 	switch {
-	case !perdure.ValidName(name):
+	case !pattern.ValidName(name):
 		g.def.complain("queries."+name, "this cannot be a name")
 	case q == nil:
 		g.def.complain("queries."+name, "a query needs a function")
@@ -31,7 +33,7 @@ func (g *Graph[I]) Query(name string, q Query) *Graph[I] {
 }
 
 // Ask answers a query about a run. A panic in the query is an error.
-func (g *Graph[I]) Ask(r perdure.Report, name string, args json.RawMessage) (any, error) {
+func (g *Graph[I]) Ask(r report.Run, name string, args json.RawMessage) (any, error) {
 	q := g.def.now().queries[name]
 	if q == nil {
 		return nil, &perdure.Error{Code: perdure.CodeNotFound, Op: "query " + name, Message: "graph " + g.def.name + " has no such query"}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/internal/patterntest"
 	"github.com/perdure/perdure/perduretest"
@@ -109,7 +111,7 @@ func TestAGraphIsRetriedFromWhatItsStepsWaitedFor(t *testing.T) {
 				l.Break()
 				slow = false
 				letter := patterntest.Letters(env, 1)[0]
-				if _, err := env.Engine().RetryDeadLetter(env.Context(), letter.ID); err != nil {
+				if _, err := admin.New(env.Engine()).RetryDeadLetter(env.Context(), letter.ID); err != nil {
 					env.Fatal(err)
 				}
 				env.Sleep(time.Minute)
@@ -146,7 +148,7 @@ func TestARetriedGraphKeepsWhatBeganBesideTheFailure(t *testing.T) {
 		}
 		return "in", nil
 	}
-	g := dag.New[int]("g", perdure.NoRetry).Pressure(perdure.AtMost(3))
+	g := dag.New[int]("g", perdure.NoRetry).Pressure(backpressure.Limit(3))
 	all := []dag.Dependency{
 		dag.Add(g, "bad", did("bad")), dag.Add(g, "timer", did("timer")).WaitTimer("t", time.Hour),
 		dag.AddBranch(g, "inline", inner), dag.Add(g, "later", did("later")), dag.Add(g, "signal", did("signal")).WaitSignal("go", 2*time.Hour),

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/report"
 )
 
 // An execution is a graph that goes on. What it knows is a fold of what its operations
@@ -15,7 +17,7 @@ type execution struct {
 	ctx   context.Context
 	input json.RawMessage
 	info  perdure.Info
-	calls *perdure.Calls
+	calls *pattern.Calls
 
 	passed map[string]int    // how many of its stages a step has passed
 	begun  map[string]future // of steps that are begun and not settled
@@ -88,19 +90,19 @@ func (x *execution) dryRun() error {
 }
 
 func (x *execution) skip(s *step, why string) error {
-	return perdure.Record(x.ctx, perdure.Fact{Kind: perdure.StepSkipped, Name: s.id, Reason: why})
+	return pattern.Record(x.ctx, pattern.Fact{Kind: pattern.StepSkipped, Name: s.id, Reason: why})
 }
 
 // walk does the steps, layer by layer. It fails where the run ends meanwhile.
 func (x *execution) walk() error {
-	return perdure.Walk{
-		Layers: x.layers, Pressure: x.pressure,
+	return pattern.Walk{
+		Layers: x.layers, Policy: x.pressure,
 		More:   func() bool { return len(x.failed) == 0 },
 		Beside: func(id string) bool { return x.byID[id].async },
-		Begin: func(id string, alone bool) (perdure.Awaitable, error) {
+		Begin: func(id string, alone bool) (pattern.Awaitable, error) {
 			return awaitable(x.begin(x.byID[id], alone))
 		},
-		Ended: func(id string, f perdure.Awaitable, refused error) (perdure.Awaitable, error) {
+		Ended: func(id string, f pattern.Awaitable, refused error) (pattern.Awaitable, error) {
 			if refused != nil {
 				return nil, x.refuse(x.byID[id], refused)
 			}
@@ -111,7 +113,7 @@ func (x *execution) walk() error {
 }
 
 // awaitable keeps a future that is nil from being an interface that is not.
-func awaitable(f future, err error) (perdure.Awaitable, error) {
+func awaitable(f future, err error) (pattern.Awaitable, error) {
 	if f == nil {
 		return nil, err
 	}
@@ -121,7 +123,7 @@ func awaitable(f future, err error) (perdure.Awaitable, error) {
 // begin begins a step: with its condition, a stage, or itself.
 func (x *execution) begin(s *step, alone bool) (future, error) {
 	if s.condition != nil {
-		holds, err := perdure.Ask(x.ctx, s.condition, x.known())
+		holds, err := pattern.Evaluate(x.ctx, s.condition, x.known())
 		switch {
 		case err != nil:
 			return nil, x.refuse(s, err)
@@ -151,7 +153,7 @@ func (x *execution) stages(s *step) (all []stage) {
 	if s.before != nil {
 		all = append(all, stage{
 			word: s.word, do: func(ctx context.Context) (json.RawMessage, error) { return s.do(ctx, x.given()) },
-			options: []perdure.BranchOption{perdure.Does(s.id)},
+			options: []perdure.BranchOption{pattern.ForStep(s.id)},
 		})
 	}
 	return all
@@ -193,17 +195,17 @@ func (x *execution) ended(s *step, out json.RawMessage, err error) (future, erro
 
 // refuse fails a step that did not begin.
 func (x *execution) refuse(s *step, why error) error {
-	if perdure.Over(x.ctx) != nil {
+	if pattern.EndedBy(x.ctx) != nil {
 		return why
 	}
-	t := perdure.Task{Name: s.id, Retry: &perdure.NoRetry, Call: func(context.Context, perdure.Given) (json.RawMessage, error) { return nil, why }}
+	t := pattern.Task{Name: s.id, Retry: &perdure.NoRetry, Call: func(context.Context, pattern.Sources) (json.RawMessage, error) { return nil, why }}
 	_, err := t.Run(x.ctx, x.given())
 	return x.settle(s, nil, err)
 }
 
 // settle takes in how a step has ended, and gives its error.
 func (x *execution) settle(s *step, out json.RawMessage, err error) error {
-	if perdure.Over(x.ctx) != nil {
+	if pattern.EndedBy(x.ctx) != nil {
 		return err
 	}
 	if err != nil {
@@ -245,7 +247,7 @@ func (x *execution) takeIn() (any bool, err error) {
 		if f == nil || x.passed[s.id] < len(x.stages(s)) {
 			continue
 		}
-		if status, _, _ := f.State(); status == perdure.StepIsRunning || !x.isBegun(s) && s.before == nil {
+		if status, _, _ := f.State(); status == report.StepIsRunning || !x.isBegun(s) && s.before == nil {
 			continue // it goes on, or waits at its gates
 		}
 		ended, steps[f] = append(ended, f), s
@@ -261,7 +263,7 @@ func (x *execution) takeIn() (any bool, err error) {
 			out, err = next.Await(x.ctx)
 			_, _ = x.ended(s, out, err)
 		}
-		if over := perdure.Over(x.ctx); over != nil {
+		if over := pattern.EndedBy(x.ctx); over != nil {
 			return false, over
 		}
 	}
@@ -269,11 +271,11 @@ func (x *execution) takeIn() (any bool, err error) {
 }
 
 // task is what a step does. One that has a prelude records what that gave.
-func (x *execution) task(s *step, out json.RawMessage) perdure.Task {
-	t := perdure.Task{Name: s.id, Call: s.call, Retry: s.retry, Timeout: s.timeout, Variable: s.variable}
+func (x *execution) task(s *step, out json.RawMessage) pattern.Task {
+	t := pattern.Task{Name: s.id, Call: s.call, Retry: s.retry, Timeout: s.timeout, Variable: s.variable}
 	if s.before != nil {
 		t.Timeout = 0
-		t.Call = func(context.Context, perdure.Given) (json.RawMessage, error) { return out, nil }
+		t.Call = func(context.Context, pattern.Sources) (json.RawMessage, error) { return out, nil }
 	}
 	if x.events.On {
 		t.Event = x.events.Step(s.event)
@@ -282,8 +284,8 @@ func (x *execution) task(s *step, out json.RawMessage) perdure.Task {
 }
 
 // given is what arguments of steps are made of.
-func (x *execution) given() perdure.Given {
-	return perdure.Given{Input: x.input, Result: func(id string) (json.RawMessage, bool) {
+func (x *execution) given() pattern.Sources {
+	return pattern.Sources{Input: x.input, Result: func(id string) (json.RawMessage, bool) {
 		x.mu.RLock()
 		defer x.mu.RUnlock()
 		out, found := x.results[id]
@@ -293,9 +295,9 @@ func (x *execution) given() perdure.Given {
 
 // known is what conditions decide by. Workflow code alone writes the results, and it does
 // not while it asks.
-func (x *execution) known() perdure.Known {
-	return perdure.Known{
+func (x *execution) known() pattern.View {
+	return pattern.View{
 		Input: x.input, Results: x.results, Headers: x.info.Headers,
-		Variables: func(names ...string) (map[string]json.RawMessage, error) { return perdure.Variables(x.ctx, names...) },
+		Variables: func(names ...string) (map[string]json.RawMessage, error) { return pattern.Variables(x.ctx, names...) },
 	}
 }

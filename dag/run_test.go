@@ -14,7 +14,9 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/report"
 )
 
 var errDown = errors.New("it is down")
@@ -94,14 +96,14 @@ func execute[I any](env *perduretest.Env, g *dag.Graph[I], in I, opts ...perdure
 // reportOf gives the report of a run.
 func reportOf(env *perduretest.Env, id string) dag.Result {
 	env.Helper()
-	var r perdure.Report
+	var r report.Run
 	if err := env.Do(func(eng *perdure.Engine) (err error) {
 		r, err = eng.Report(env.Context(), id)
 		return err
 	}); err != nil {
 		env.Fatal(err)
 	}
-	return dag.Result{Report: r}
+	return dag.Result{Run: r}
 }
 
 // wantSteps checks the statuses of steps: "a DONE, b SKIPPED".
@@ -183,18 +185,18 @@ func TestAnAsyncStepThatEndsDuringTheLastCallback(t *testing.T) {
 	g := dag.New[int]("g")
 	dag.Add(g, "beside", lasts(30*time.Minute)).Async()
 	dag.Add(g, "a", d.notes("a"))
-	g.On(perdure.Callback{Step: func(ctx context.Context, step string) error {
+	g.On(pattern.Callback{Step: func(ctx context.Context, step string) error {
 		if step == "a" {
 			_, _ = lasts(time.Hour)(ctx, none{})
 		}
 		d.note("callback %s", step)
 		return nil
 	}})
-	g.Again(func(k perdure.Known) (int, bool) {
+	g.Again(func(k pattern.View) (int, bool) {
 		d.note("beside gave %s", k.Results["beside"])
 		return 0, false
 	})
-	perduretest.Setup{Workflows: []perdure.Definition{g}, Options: perdure.Options{Linger: time.Hour}}.Test(t, func(env *perduretest.Env) {
+	perduretest.Setup{Workflows: []perdure.Definition{g}, Options: perdure.Options{IdleTimeout: time.Hour}}.Test(t, func(env *perduretest.Env) {
 		wantSteps(env, execute(env, g, 1), "a DONE, beside DONE")
 		d.want(env, "a", "callback a", "callback beside", `beside gave "done"`)
 	})

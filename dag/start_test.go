@@ -14,6 +14,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/perduretest"
 )
 
@@ -97,17 +98,17 @@ func TestADryRunTouchesNothing(t *testing.T) {
 	g := dag.New[int]("g")
 	a := dag.Add(g, "a", d.notes("a")).Undo(d.undoes("undo"))
 	b := dag.Add(g, "b", d.notes("b")).After(a).WaitSignal("never", 0)
-	c := dag.Add(g, "c", d.notes("c")).After(b).When(perdure.If(func(context.Context, perdure.Known) (bool, error) {
+	c := dag.Add(g, "c", d.notes("c")).After(b).When(pattern.If(func(context.Context, pattern.View) (bool, error) {
 		d.note("condition")
 		return true, nil
 	}))
 	child := dag.AddChild(g, "child", goodChild, func(none) int { d.note("child"); return 1 }).After(c)
 	dag.AddBranch(g, "branch", d.notes("branch")).After(child)
 	dag.Add(g, "async", d.notes("async")).Async()
-	g.Again(func(perdure.Known) (int, bool) { d.note("again"); return 1, false })
-	g.On(perdure.Callback{Step: func(context.Context, string) error { d.note("callback"); return nil }})
+	g.Again(func(pattern.View) (int, bool) { d.note("again"); return 1, false })
+	g.On(pattern.Callback{Step: func(context.Context, string) error { d.note("callback"); return nil }})
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
-		r := execute(env, g, 1, perdure.DryRun)
+		r := execute(env, g, 1, pattern.DryRun)
 		wantStatus(env, r, journal.Completed)
 		wantSteps(env, r, "a SKIPPED, async SKIPPED, b SKIPPED, branch SKIPPED, c SKIPPED, child SKIPPED")
 		if !r.DryRun {
@@ -122,8 +123,8 @@ func TestADryRunTouchesNothing(t *testing.T) {
 func TestAGraphContinuesAsNew(t *testing.T) {
 	g := dag.New[int]("g")
 	count := dag.Add(g, "count", func(_ context.Context, n int) (int, error) { return n + 1, nil })
-	g.Output(count).Again(func(k perdure.Known) (int, bool) {
-		n, _ := perdure.Decode[int](k.Results["count"])
+	g.Output(count).Again(func(k pattern.View) (int, bool) {
+		n, _ := pattern.Decode[int](k.Results["count"])
 		return n, n < 4
 	})
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
@@ -232,7 +233,7 @@ func children(env *perduretest.Env) (out []string) {
 	env.Settle()
 	if err := env.Do(func(eng *perdure.Engine) error {
 		out = nil
-		found, _, err := eng.Find(env.Context(), perdure.Query{})
+		found, _, err := eng.List(env.Context(), perdure.Query{})
 		for _, r := range found {
 			if r.Workflow != "g" {
 				out = append(out, r.Workflow+" "+r.Status.String())

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/report"
 )
 
 // A Dependency is a step that another one comes after.
@@ -24,34 +27,34 @@ func idOf(d Dependency) (string, bool) {
 }
 
 // A Step is one step of a graph. Its function gets an A, which is the graph's input, or a
-// struct with tags: see [perdure.Arguments]. Its methods build it, and return it.
+// struct with tags: see [pattern.Arguments]. Its methods build it, and return it.
 type Step[A, R any] struct {
 	s    *step
-	args *perdure.Arguments[A]
+	args *pattern.Arguments[A]
 }
 
 // A step is one without its types.
 type step struct {
-	of        *definition
+	of        *declaration
 	id        string
 	after     []string
 	order     int
-	condition perdure.Condition
+	condition pattern.Condition
 	gates     []gate
 	before    prelude // nil for none
 	word      string  // before the ID, it is the name of the branch of the prelude
-	call      perdure.TaskFunc
-	check     func(perdure.GivenTypes) []perdure.Issue
+	call      pattern.TaskFunc
+	check     func(pattern.SourceTypes) []definition.Issue
 	result    reflect.Type
 	retry     *perdure.Retry
 	timeout   time.Duration
 	async     bool
-	undo      perdure.TaskFunc
-	undoCheck func(perdure.GivenTypes) []perdure.Issue
+	undo      pattern.TaskFunc
+	undoCheck func(pattern.SourceTypes) []definition.Issue
 	undone    reflect.Type // the result of the compensation; nil for none
-	event     *perdure.StepEvent
+	event     *pattern.StepEvent
 	variable  string
-	issues    []perdure.Issue
+	issues    []definition.Issue
 }
 
 // copied gives a copy that its builder does not change. Its gates are in order.
@@ -64,8 +67,8 @@ func (s *step) copied() *step {
 
 // Add adds a step. What is wrong with it is told when the graph is registered.
 func Add[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) (R, error)) *Step[A, R] {
-	args := perdure.NewArguments[A]()
-	s := &step{of: g.def, id: id, call: perdure.TaskOf(args, fn), check: args.Check, result: reflect.TypeFor[R]()}
+	args := pattern.NewArguments[A]()
+	s := &step{of: g.def, id: id, call: pattern.TaskOf(args, fn), check: args.Check, result: reflect.TypeFor[R]()}
 	if fn == nil {
 		s.complain("", "a step needs a function")
 	}
@@ -79,16 +82,16 @@ func (s *step) where(parts ...string) string {
 	return strings.Join(parts, ".")
 }
 
-func (s *step) note(how perdure.Severity, where, format string, args ...any) {
-	s.issues = append(s.issues, perdure.Issue{Severity: how, Where: s.where(where), Message: fmt.Sprintf(format, args...)})
+func (s *step) note(how definition.Severity, where, format string, args ...any) {
+	s.issues = append(s.issues, definition.Issue{Severity: how, Where: s.where(where), Message: fmt.Sprintf(format, args...)})
 }
 
 func (s *step) complain(where, format string, args ...any) {
-	s.note(perdure.IssueError, where, format, args...)
+	s.note(definition.SeverityError, where, format, args...)
 }
 
 // take takes in issues of a part of it.
-func (s *step) take(where string, issues []perdure.Issue) {
+func (s *step) take(where string, issues []definition.Issue) {
 	for _, i := range issues {
 		i.Where = s.where(where, i.Where)
 		s.issues = append(s.issues, i)
@@ -98,13 +101,13 @@ func (s *step) take(where string, issues []perdure.Issue) {
 // checkTimes tells of times that are odd.
 func (s *step) checkTimes() {
 	odd := func(at string, d time.Duration) time.Duration {
-		d, issues := perdure.CheckTimeout(s.where(at), d)
+		d, issues := definition.CheckTimeout(s.where(at), d)
 		s.issues = append(s.issues, issues...)
 		return d
 	}
 	s.timeout = odd("timeout", s.timeout)
 	if s.retry != nil {
-		r, issues := perdure.CheckRetry(s.where("retry"), *s.retry)
+		r, issues := s.retry.Check(s.where("retry"))
 		s.retry, s.issues = &r, append(s.issues, issues...)
 	}
 	for i, g := range s.gates {
@@ -114,10 +117,10 @@ func (s *step) checkTimes() {
 
 // checkNames says which names cannot be recorded.
 func (s *step) checkNames() {
-	if s.variable != "" && !perdure.ValidName(s.variable) {
+	if s.variable != "" && !pattern.ValidName(s.variable) {
 		s.complain("variable", "this cannot be the name of a variable: %s", s.variable)
 	}
-	if s.event != nil && s.event.Type != "" && !perdure.ValidName(s.event.Type) {
+	if s.event != nil && s.event.Type != "" && !pattern.ValidName(s.event.Type) {
 		s.complain("event", "this cannot be a type of event: %s", s.event.Type)
 	}
 }
@@ -155,7 +158,7 @@ func (s *Step[A, R]) Order(n int) *Step[A, R] {
 
 // When has the step run only where the condition holds; else it is SKIPPED, and those
 // that come after it get no value of it. It is asked before the step waits at its gates.
-func (s *Step[A, R]) When(c perdure.Condition) *Step[A, R] {
+func (s *Step[A, R]) When(c pattern.Condition) *Step[A, R] {
 	if c == nil {
 		s.s.complain("when", "a nil condition")
 	}
@@ -189,12 +192,12 @@ func (s *Step[A, R]) Async() *Step[A, R] {
 // more of the same sources, and what it gave. Variables have the values that they have
 // then: what undoing depends on belongs into the result.
 func (s *Step[A, R]) Undo(fn func(ctx context.Context, in A, out R) error) *Step[A, R] {
-	s.s.setUndo(fn == nil, nil, func(ctx context.Context, given perdure.Given) (json.RawMessage, error) {
+	s.s.setUndo(fn == nil, nil, func(ctx context.Context, given pattern.Sources) (json.RawMessage, error) {
 		in, err := s.args.Fill(ctx, given)
 		if err != nil {
 			return nil, err
 		}
-		out, _, err := perdure.Output[R](ctx, ownResult)
+		out, _, err := pattern.Output[R](ctx, ownResult)
 		if err != nil {
 			return nil, err
 		}
@@ -210,13 +213,13 @@ const ownResult = "result"
 // result of what it undoes is that of the step "result", and undo and undo-error are of
 // those that were undone before.
 func UndoWith[A, R, C, U any](s *Step[A, R], fn func(context.Context, C) (U, error)) *Step[A, R] {
-	args := perdure.NewArguments[C]()
-	s.s.setUndo(fn == nil, args.Check, perdure.TaskOf(args, fn))
+	args := pattern.NewArguments[C]()
+	s.s.setUndo(fn == nil, args.Check, pattern.TaskOf(args, fn))
 	s.s.undone = reflect.TypeFor[U]()
 	return s
 }
 
-func (s *step) setUndo(missing bool, check func(perdure.GivenTypes) []perdure.Issue, undo perdure.TaskFunc) {
+func (s *step) setUndo(missing bool, check func(pattern.SourceTypes) []definition.Issue, undo pattern.TaskFunc) {
 	if s.undo != nil {
 		s.complain("undo", "two compensations")
 	}
@@ -228,7 +231,7 @@ func (s *step) setUndo(missing bool, check func(perdure.GivenTypes) []perdure.Is
 
 // Event is the type under which the publisher is told of the step's success, where the
 // graph publishes events; without it that is STEP_COMPLETED.
-func (s *Step[A, R]) Event(e perdure.StepEvent) *Step[A, R] {
+func (s *Step[A, R]) Event(e pattern.StepEvent) *Step[A, R] {
 	s.s.event = &e
 	return s
 }
@@ -242,10 +245,10 @@ func (s *Step[A, R]) Variable(name string) *Step[A, R] {
 // Output gives the step's result in the body of a step that comes after it, and false
 // where it has none: it was skipped, or is [Step.Async] and has not ended.
 func (s *Step[A, R]) Output(ctx context.Context) (R, bool, error) {
-	return perdure.Output[R](ctx, s.s.id)
+	return pattern.Output[R](ctx, s.s.id)
 }
 
 // Of gives the step's result of a run, and false where it has none.
 func (s *Step[A, R]) Of(r Result) (R, bool, error) {
-	return perdure.ResultOf[R](r.Report, s.s.id)
+	return report.ResultOf[R](r.Run, s.s.id)
 }

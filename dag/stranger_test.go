@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/dag"
+	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/saga"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/tcc"
@@ -44,7 +47,7 @@ func newTrio() *trio {
 	}
 	o.code = perdure.Define("code", func(ctx context.Context, _ int) (int, error) {
 		return perdure.Step(ctx, "step", func(ctx context.Context) (int, error) { return does(ctx, none{}) })
-	}, perdure.DeadLetters(true))
+	}, deadletter.Automatic(true))
 	o.graph, o.saga, o.tcc = dag.New[int]("graph"), saga.New[int]("saga"), tcc.New[int]("tcc")
 	dag.Add(o.graph, "step", does)
 	saga.Add(o.saga, "step", does)
@@ -80,10 +83,10 @@ func TestADryRunOfAnythingButAGraphIsRefused(t *testing.T) {
 		sneaky := perdure.Headers{"perdure:dry-run": "true"}
 		go1 := perdure.NewSignal[int]("go")
 		byType := func(c perdure.Caller) map[string]error {
-			_, code := o.code.Start(ctx, c, 1, perdure.DryRun)
-			_, ofSaga := o.saga.Start(ctx, c, 1, perdure.DryRun)
+			_, code := o.code.Start(ctx, c, 1, pattern.DryRun)
+			_, ofSaga := o.saga.Start(ctx, c, 1, pattern.DryRun)
 			_, ofTCC := o.tcc.Start(ctx, c, 1, sneaky)
-			_, signal := perdure.SendWithStart(ctx, c, go1, 1, o.saga.Workflow, 1, x, perdure.DryRun)
+			_, signal := perdure.SendWithStart(ctx, c, go1, 1, o.saga.Workflow, 1, x, pattern.DryRun)
 			return map[string]error{"code": code, "saga": ofSaga, "tcc": ofTCC, "signal": signal}
 		}
 		for who, c := range map[string]*perdure.Client{"engine": eng.Client, "stranger": stranger, "friend": friend} {
@@ -93,17 +96,17 @@ func TestADryRunOfAnythingButAGraphIsRefused(t *testing.T) {
 				}
 			}
 			for _, name := range []string{"code", "saga", "tcc"} {
-				if _, err := c.Start(ctx, name, []byte("1"), perdure.DryRun); journal.CodeOf(err) != journal.CodeInvalid {
+				if _, err := c.Start(ctx, name, []byte("1"), pattern.DryRun); journal.CodeOf(err) != journal.CodeInvalid {
 					t.Errorf("%s, %s by name: %v", who, name, err)
 				}
 			}
-			_, err := c.Start(ctx, "graph", []byte("1"), perdure.DryRun, perdure.ModeSync)
+			_, err := c.Start(ctx, "graph", []byte("1"), pattern.DryRun, pattern.ModeSync)
 			if known := c != stranger; known != (err == nil) {
 				t.Errorf("%s, a graph by name: %v", who, err)
 			}
 		}
 		time.Sleep(time.Hour)
-		if heads, _, err := eng.Find(ctx, perdure.Query{}); err != nil || len(heads) != 2 || o.did != 0 {
+		if heads, _, err := eng.List(ctx, perdure.Query{}); err != nil || len(heads) != 2 || o.did != 0 {
 			t.Errorf("there are %v, %v, and steps were executed %d times", heads, err, o.did)
 		}
 	})
@@ -140,7 +143,7 @@ func TestARunThatAStrangerStartsHasThePatternOfItsWorkflow(t *testing.T) {
 			}
 			eng, end := running(t, db, watch, o.all()...)
 			time.Sleep(time.Hour)
-			letters, _, err := eng.DeadLetters(t.Context(), perdure.DeadLetterQuery{})
+			letters, _, err := admin.New(eng).DeadLetters(t.Context(), admin.DeadLetterQuery{})
 			if err != nil || fails != (len(letters) == len(names)) {
 				t.Errorf("the letters are %+v, %v", letters, err)
 			}

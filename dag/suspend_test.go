@@ -9,6 +9,7 @@ import (
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/report"
 )
 
 // While a graph is suspended, the step that was under way ends and nothing else begins,
@@ -37,7 +38,7 @@ func TestASuspendedGraphHoldsItsGates(t *testing.T) {
 		env.Sleep(time.Hour)
 		run.Is(journal.Suspended)
 		d.want(env)
-		if s, _ := reportOf(env, run.ID()).Step("slow"); s.Status != perdure.StepIsDone {
+		if s, _ := reportOf(env, run.ID()).Step("slow"); s.Status != report.StepIsDone {
 			env.Errorf("the step that was under way is %v", s.Status)
 		}
 		if err := env.Engine().Resume(env.Context(), run.ID()); err != nil {

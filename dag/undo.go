@@ -5,20 +5,22 @@ import (
 	"slices"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/deadletter"
+	"github.com/perdure/perdure/pattern"
 )
 
 // fail undoes what is done and ends the run.
 func (x *execution) fail() error {
-	err := perdure.FailedStep(x.failed[0].s.id, x.failed[0].err)
+	err := pattern.FailedStep(x.failed[0].s.id, x.failed[0].err)
 	if e := x.stopAsides("workflow failed: " + err.Error()); e != nil {
 		return e
 	}
 	if e := x.compensate(); e != nil {
 		return e
 	}
-	var all []perdure.Failing
+	var all []pattern.Failing
 	for _, f := range x.failed {
-		all = append(all, perdure.Failing{Err: f.err, IDs: []string{f.s.id}})
+		all = append(all, pattern.Failing{Err: f.err, IDs: []string{f.s.id}})
 	}
 	suppressed, e := x.calls.Failed(x.ctx, err, all...)
 	if e == nil {
@@ -31,7 +33,7 @@ func (x *execution) fail() error {
 		return nil
 	}
 	for _, f := range x.failed {
-		if e := perdure.DeadLetter(x.ctx, f.s.id, f.err); e != nil {
+		if e := deadletter.Add(x.ctx, f.s.id, f.err); e != nil {
 			return e
 		}
 	}
@@ -63,10 +65,10 @@ func (x *execution) compensate() error {
 	if len(undos) == 0 {
 		return nil
 	}
-	if err := perdure.SetStatus(x.ctx, perdure.StatusCompensating); err != nil {
+	if err := pattern.SetStatus(x.ctx, perdure.StatusCompensating); err != nil {
 		return err
 	}
-	if err := perdure.Record(x.ctx, perdure.Fact{Kind: perdure.CompensationStarted, Name: "compensation", Reason: "BEST_EFFORT_SEQUENTIAL"}); err != nil {
+	if err := pattern.Record(x.ctx, pattern.Fact{Kind: pattern.CompensationStarted, Name: "compensation", Reason: "BEST_EFFORT_SEQUENTIAL"}); err != nil {
 		return err
 	}
 	for _, s := range slices.Backward(undos) {
@@ -79,9 +81,9 @@ func (x *execution) compensate() error {
 
 // undo undoes one step and records the verdict.
 func (x *execution) undo(s *step) error {
-	t := perdure.Task{Name: s.id, Phase: perdure.PhaseUndo, Call: s.undo, Retry: s.retry, Timeout: s.timeout}
+	t := pattern.Task{Name: s.id, Phase: perdure.PhaseUndo, Call: s.undo, Retry: s.retry, Timeout: s.timeout}
 	out, err := t.Run(x.ctx, x.undoGiven(s))
-	if over := perdure.Over(x.ctx); over != nil {
+	if over := pattern.EndedBy(x.ctx); over != nil {
 		return over
 	}
 	x.mu.Lock()
@@ -89,16 +91,16 @@ func (x *execution) undo(s *step) error {
 		x.undone[s.id] = out
 	}
 	x.mu.Unlock()
-	fact := perdure.Fact{Kind: perdure.StepCompensated, Name: s.id}
+	fact := pattern.Fact{Kind: pattern.StepCompensated, Name: s.id}
 	if err != nil {
-		fact.Kind, fact.Err = perdure.CompensationFailed, err
+		fact.Kind, fact.Err = pattern.CompensationFailed, err
 	}
-	return perdure.Record(x.ctx, fact)
+	return pattern.Record(x.ctx, fact)
 }
 
 // undoGiven is what the argument of a compensation is made of: what that of its step was
 // made of, and the result of it.
-func (x *execution) undoGiven(s *step) perdure.Given {
+func (x *execution) undoGiven(s *step) pattern.Sources {
 	given := x.given()
 	results := given.Result
 	given.Result = func(id string) (json.RawMessage, bool) {

@@ -12,6 +12,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/expr-lang/expr/file"
 
 	"github.com/perdure/perdure"
@@ -41,7 +43,7 @@ type condition struct {
 // When gives the condition that text is. It is compiled here, once: Check says what is
 // wrong with it, and so does Holds. Many goroutines may use it at a time. Every error of
 // it is a [perdure.Error] of code invalid that shows the place in the text.
-func When(text string) perdure.Condition {
+func When(text string) pattern.Condition {
 	c := &condition{text: text}
 	c.err = c.guarded(func() (err error) {
 		c.root, c.needs, err = compile(text)
@@ -54,7 +56,7 @@ func When(text string) perdure.Condition {
 func (c *condition) Check() error { return c.err }
 
 // Holds evaluates the text. It needs no context: the limits end it soon enough.
-func (c *condition) Holds(_ context.Context, k perdure.Known) (bool, error) {
+func (c *condition) Holds(_ context.Context, k pattern.View) (bool, error) {
 	if c.err != nil {
 		return false, c.err
 	}

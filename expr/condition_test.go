@@ -8,14 +8,16 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/expr"
 	"github.com/perdure/perdure/journal"
 )
 
 // known is what the conditions of these tests decide by.
-func known() perdure.Known {
-	return perdure.Known{
+func known() pattern.View {
+	return pattern.View{
 		Input: json.RawMessage(`{
 			"total": 120.5, "rush": true, "note": null, "name": "Ærla", "zip": "0107", "a-b": 1, "big": {"id": 9007199254740993},
 			"items": [{"sku": "x-1", "price": 30}, {"sku": "y-2", "price": 150}], "tags": ["new", "gift"], "none": [], "pair": [{"a": 1}, {"a": 1, "b": 2}], "mixed": [1, "x", null]}`),
@@ -44,7 +46,7 @@ func variables(all map[string]json.RawMessage) func(...string) (map[string]json.
 	}
 }
 
-func decide(t *testing.T, text string, k perdure.Known) (bool, error) {
+func decide(t *testing.T, text string, k pattern.View) (bool, error) {
 	t.Helper()
 	c := expr.When(text)
 	if err := c.Check(); err != nil {
@@ -122,7 +124,7 @@ func TestWhatIsNotThereIsNil(t *testing.T) {
 		{`results.nothing == nil`, `"nothing" not in results`}, {`headers["X-Gone"] == ""`, `headers["X-Gone"] != ""`}, {`headers.note == ""`, `"X-Gone" in headers`}, {`headers[variables.tier] == ""`, ``},
 	})
 	for _, text := range []string{`input == nil`, `results.x == nil && len(results) == 0`, `variables.x == nil && variables == results`, `headers.x == "" && len(headers) == 0`} {
-		if holds, err := decide(t, text, perdure.Known{}); err != nil || !holds {
+		if holds, err := decide(t, text, pattern.View{}); err != nil || !holds {
 			t.Errorf("%s of nothing: %v, %v", text, holds, err)
 		}
 	}
@@ -139,18 +141,18 @@ func TestNumbersAreExact(t *testing.T) {
 	for text, want := range map[string]bool{
 		`input == number("18446744073709551615")`: true, `input == number("18446744073709551614")`: false, `input == -1`: false, `input > 0`: true, `input == 18446744073709551616.0`: false,
 	} {
-		if holds, err := decide(t, text, perdure.Known{Input: json.RawMessage(`18446744073709551615`)}); err != nil || holds != want {
+		if holds, err := decide(t, text, pattern.View{Input: json.RawMessage(`18446744073709551615`)}); err != nil || holds != want {
 			t.Errorf("%s: %v, %v", text, holds, err)
 		}
 	}
 	// The same number has many forms in JSON.
 	for _, form := range []string{"100", "100.0", "1e2", "1E+2", "10000e-2"} {
-		if holds, err := decide(t, `input == 100 && input in [100] && [input] == [100]`, perdure.Known{Input: json.RawMessage(form)}); err != nil || !holds {
+		if holds, err := decide(t, `input == 100 && input in [100] && [input] == [100]`, pattern.View{Input: json.RawMessage(form)}); err != nil || !holds {
 			t.Errorf("%s: %v, %v", form, holds, err)
 		}
 	}
 	two := json.RawMessage(`[340282366920938463463374607431768211455, 340282366920938463463374607431768211456, 0.30000000000000000001, 0.3]`)
-	if holds, err := decide(t, `input[0] != input[1] && input[2] != input[3] && input[2] > 0.3`, perdure.Known{Input: two}); err != nil || !holds {
+	if holds, err := decide(t, `input[0] != input[1] && input[2] != input[3] && input[2] > 0.3`, pattern.View{Input: two}); err != nil || !holds {
 		t.Errorf("long neighbours: %v, %v", holds, err)
 	}
 }
@@ -256,7 +258,7 @@ func TestNothingOutsideTheDataDecides(t *testing.T) {
 		}
 		return fmt.Sprintf(`{%s "z": %d}`, b.String(), last)
 	}
-	k := perdure.Known{Input: json.RawMessage(fmt.Sprintf(`{"a": %s, "b": %s, "c": %s}`, object(1), object(1), object(2)))}
+	k := pattern.View{Input: json.RawMessage(fmt.Sprintf(`{"a": %s, "b": %s, "c": %s}`, object(1), object(1), object(2)))}
 	for range 1000 {
 		if holds, err := c.Holds(t.Context(), k); err != nil || !holds {
 			t.Fatal(holds, err)
@@ -270,7 +272,7 @@ func TestNothingOutsideTheDataDecides(t *testing.T) {
 // spec: F-16
 func TestComparingObjectsTakesTheSameStepsEachTime(t *testing.T) {
 	large := `[` + strings.Repeat(strings.Repeat("7", 400)+",", 999) + `0]`
-	k := perdure.Known{Input: json.RawMessage(fmt.Sprintf(`[{"a": 1, "b": %s}, {"a": 2, "b": %s}]`, large, large))}
+	k := pattern.View{Input: json.RawMessage(fmt.Sprintf(`[{"a": 1, "b": %s}, {"a": 2, "b": %s}]`, large, large))}
 	c := expr.When(`input[0] == input[1] or input[0] == input[1] or input[0] == input[1]`)
 	for range 15 {
 		if holds, err := c.Holds(t.Context(), k); err != nil || holds {
@@ -360,7 +362,7 @@ func TestDataThatCannotBeReadIsAnError(t *testing.T) {
 		`variables.deep == 1`:    `variables: deep: invalid character '[' exceeded max depth in: variables.deep == 1`,
 		`variables["a\nb"] == 1`: `variables: a b: invalid character 'x' looking for beginning of value in: variables["a\nb"] == 1`,
 	} {
-		k := perdure.Known{
+		k := pattern.View{
 			Input:     json.RawMessage(`{"b": [1,`),
 			Results:   map[string]json.RawMessage{"bad": json.RawMessage(`1 2`), "bad2": json.RawMessage(`{"x": 1} 2`), "bad3": json.RawMessage(`{"x"}`), "bad4": json.RawMessage(`nul`)},
 			Variables: variables(map[string]json.RawMessage{"deep": json.RawMessage(strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)), "a\nb": json.RawMessage(`x`)}),
@@ -375,7 +377,7 @@ func TestDataThatCannotBeReadIsAnError(t *testing.T) {
 // spec: F-16
 func TestOnlyWhatATextNamesIsRead(t *testing.T) {
 	megabytes := `"` + strings.Repeat("x", 2<<20) + `"`
-	k := perdure.Known{
+	k := pattern.View{
 		Input:     json.RawMessage("\n " + `{"scan": ` + megabytes + `, "total": 5, "of": {"scan": ` + megabytes + `, "total": {"net": 4}}, "list": [1, 2], "total2": null}`),
 		Results:   map[string]json.RawMessage{"scan": json.RawMessage(megabytes), "sign": json.RawMessage(`{"ok": true}`), "broken": json.RawMessage(`{`)},
 		Variables: variables(map[string]json.RawMessage{"scan": json.RawMessage(megabytes), "tier": json.RawMessage(`"gold"`)}),
@@ -397,7 +399,7 @@ func TestOnlyWhatATextNamesIsRead(t *testing.T) {
 		saysInvalid(t, text, err, want+text)
 	}
 	half := json.RawMessage(`"` + strings.Repeat("x", 600<<10) + `"`)
-	_, err := decide(t, `input.a != "" && results.a != ""`, perdure.Known{Input: json.RawMessage(`{"a":` + string(half) + `}`), Results: map[string]json.RawMessage{"a": half}})
+	_, err := decide(t, `input.a != "" && results.a != ""`, pattern.View{Input: json.RawMessage(`{"a":` + string(half) + `}`), Results: map[string]json.RawMessage{"a": half}})
 	saysInvalid(t, "two halves", err, `results: a`+over+`input.a != "" && results.a != ""`)
 }
 
@@ -410,7 +412,7 @@ func TestManyGoroutinesUseOneCondition(t *testing.T) {
 			for i := range 8 { // each long enough for the others to come between
 				first, n := 1000*g, 40+i
 				items := strings.Repeat(fmt.Sprintf("%d,", first), n-1) + fmt.Sprint(first+1)
-				k := perdure.Known{Input: json.RawMessage(fmt.Sprintf(`{"name": "n%d", "items": [%s], "last": %d, "sum": %d}`, g, items, first+1, first*n+1+i%2))}
+				k := pattern.View{Input: json.RawMessage(fmt.Sprintf(`{"name": "n%d", "items": [%s], "last": %d, "sum": %d}`, g, items, first+1, first*n+1+i%2))}
 				if holds, err := c.Holds(t.Context(), k); err != nil || holds != (i%2 == 0) {
 					t.Errorf("%d, %d: %v, %v", g, i, holds, err)
 				}

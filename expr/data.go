@@ -9,7 +9,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/pattern"
 )
 
 // wanted says what of an object is read, by key; nil is all of it.
@@ -39,7 +39,7 @@ type reader struct {
 }
 
 // read gives the four names that are needed.
-func read(k perdure.Known, needs wanted) (map[string]any, error) {
+func read(k pattern.View, needs wanted) (map[string]any, error) {
 	r := &reader{left: maxData}
 	data := map[string]any{}
 	if w, needed := needs["input"]; needed {
@@ -75,7 +75,7 @@ func read(k perdure.Known, needs wanted) (map[string]any, error) {
 }
 
 // variables reads the variables that are wanted, and no others.
-func variables(k perdure.Known, w wanted) (map[string]json.RawMessage, error) {
+func variables(k pattern.View, w wanted) (map[string]json.RawMessage, error) {
 	if k.Variables == nil {
 		return nil, nil
 	}

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure/expr"
 )
 
@@ -31,7 +32,7 @@ func TestExamplesOfTheDocumentAreTrue(t *testing.T) {
 	if err := json.Unmarshal(dataBlock.FindSubmatch(page)[1], &data); err != nil {
 		t.Fatal(err)
 	}
-	k := perdure.Known{Input: data.Input, Results: data.Results, Headers: data.Headers, Variables: variables(data.Variables)}
+	k := pattern.View{Input: data.Input, Results: data.Results, Headers: data.Headers, Variables: variables(data.Variables)}
 	if holds, err := decide(t, string(goBlock.FindSubmatch(page)[1]), k); err != nil || !holds {
 		t.Errorf("the first example: %v, %v", holds, err)
 	}
@@ -55,7 +56,7 @@ func TestExamplesOfTheDocumentAreTrue(t *testing.T) {
 }
 
 // outcome says what becomes of a text: true, false, error or refused.
-func outcome(t *testing.T, text string, k perdure.Known) (what, message string) {
+func outcome(t *testing.T, text string, k pattern.View) (what, message string) {
 	c := expr.When(text)
 	if err := c.Check(); err != nil {
 		return "refused", err.Error()

@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure/expr"
 )
 
 func ExampleWhen() {
 	large := expr.When(`input.total > 100 && results["fraud-check"].risk == "low" && variables.tier in ["gold", "silver"]`)
-	holds, err := large.Holds(context.Background(), perdure.Known{
+	holds, err := large.Holds(context.Background(), pattern.View{
 		Input:   json.RawMessage(`{"total": 120.5}`),
 		Results: map[string]json.RawMessage{"fraud-check": json.RawMessage(`{"risk": "low"}`)},
 		Variables: func(...string) (map[string]json.RawMessage, error) {

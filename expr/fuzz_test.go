@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/expr"
 	"github.com/perdure/perdure/journal"
@@ -23,7 +25,7 @@ func FuzzWhen(f *testing.F) {
 		f.Add(text, `{"a": [{"b": 1.5}, "x", null, [1, 2]], "b": [1e3, {"c": {}}]}`)
 	}
 	f.Fuzz(func(t *testing.T, text, data string) {
-		k := perdure.Known{Input: json.RawMessage(data), Results: map[string]json.RawMessage{"b": json.RawMessage(data)}, Headers: map[string]string{"X": text}}
+		k := pattern.View{Input: json.RawMessage(data), Results: map[string]json.RawMessage{"b": json.RawMessage(data)}, Headers: map[string]string{"X": text}}
 		first, err := expr.When(text).Holds(t.Context(), k)
 		again, errAgain := expr.When(text).Holds(t.Context(), k)
 		if first != again || (err == nil) != (errAgain == nil) || err != nil && err.Error() != errAgain.Error() {

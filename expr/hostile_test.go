@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure/expr"
 )
 
@@ -68,7 +69,7 @@ func TestHostileDataIsGivenUpSoon(t *testing.T) {
 		}
 		return "{" + b.String() + `"last": 1}`
 	}
-	k := perdure.Known{Input: json.RawMessage(fmt.Sprintf(`{"many": %s, "some": %s, "long": "%s", "tiny": %s, "digits": %s, "deep": %s, "strings": %s, "one": 1e401, "two": %s, "keys": %s, "others": %s}`,
+	k := pattern.View{Input: json.RawMessage(fmt.Sprintf(`{"many": %s, "some": %s, "long": "%s", "tiny": %s, "digits": %s, "deep": %s, "strings": %s, "one": 1e401, "two": %s, "keys": %s, "others": %s}`,
 		list("0", 100_000), list("0", 1000), strings.Repeat("ab", 100_000), list("3e-400", 30_000), list(strings.Repeat("7", 400), 1000),
 		strings.Repeat(`{"a":`, 9000)+"1"+strings.Repeat("}", 9000), list(`"`+strings.Repeat("a", 80)+`"`, 5000), strings.Repeat("7", 401), keys("a"), keys("b")))}
 	const steps = "it takes more than 200000 steps"
@@ -117,7 +118,7 @@ func TestHostileDataIsGivenUpSoon(t *testing.T) {
 // spec: F-16
 func TestTheLastStepIsAllowed(t *testing.T) {
 	for elements, want := range map[int]bool{199_995: true, 199_996: false} { // in, 1, input.x in three parts, and the elements
-		k := perdure.Known{Input: json.RawMessage(`{"x": [` + strings.Repeat("0,", elements-1) + `1]}`)}
+		k := pattern.View{Input: json.RawMessage(`{"x": [` + strings.Repeat("0,", elements-1) + `1]}`)}
 		if holds, err := decide(t, `1 in input.x`, k); holds != want || (err == nil) != want {
 			t.Errorf("%d elements: %v, %v", elements, holds, err)
 		}

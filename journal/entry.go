@@ -88,16 +88,16 @@ type Detail struct {
 	Tell    bool     `json:"tell,omitempty"`    // somebody is to be told of this entry at least once
 
 	// Of a start.
-	Headers    map[string]string `json:"headers,omitempty"`
-	Attributes map[string]string `json:"attributes,omitempty"` // search attributes that it begins with
-	Began      time.Time         `json:"began,omitzero"`       // when the predecessor was started
-	Ended      time.Time         `json:"ended,omitzero"`       // when the predecessor ended
-	CleansUp   bool              `json:"cleans_up,omitempty"`  // its code plans a clean-up before anything else, which has no record; also of a claim
-	Retried    RunID             `json:"retried,omitempty"`    // the run that failed and that this one retries: its journal begins with what is still valid of that one's
-	Keys       RunID             `json:"keys,omitempty"`       // the run whose idempotency keys its steps have; empty for its own
-	Renewed    map[string]RunID  `json:"renewed,omitempty"`    // by the path of a step, or of what it is a phase of, whose keys it has instead: it was undone since
-	Letters    []string          `json:"letters,omitempty"`    // workflow IDs of the dead letters that it is to settle
-	Layers     [][]string        `json:"layers,omitempty"`     // the steps of its declaration, layer by layer, as it began; also of its first claim
+	Headers     map[string]string `json:"headers,omitempty"`
+	Attributes  map[string]string `json:"attributes,omitempty"` // search attributes that it begins with
+	Began       time.Time         `json:"began,omitzero"`       // when the predecessor was started
+	Ended       time.Time         `json:"ended,omitzero"`       // when the predecessor ended
+	CleansUp    bool              `json:"cleans_up,omitempty"`  // its code plans a clean-up before anything else, which has no record; also of a claim
+	Retried     RunID             `json:"retried,omitempty"`    // the run that failed and that this one retries: its journal begins with what is still valid of that one's
+	Keys        RunID             `json:"keys,omitempty"`       // the run whose idempotency keys its steps have; empty for its own
+	Renewed     map[string]RunID  `json:"renewed,omitempty"`    // by the path of a step, or of what it is a phase of, whose keys it has instead: it was undone since
+	DeadLetters []string          `json:"letters,omitempty"`    // workflow IDs of the dead letters that it is to settle
+	Layers      [][]string        `json:"layers,omitempty"`     // the steps of its declaration, layer by layer, as it began; also of its first claim
 }
 
 // ByMessage says whether a message was taken by the entry, be it in the run that its
@@ -144,7 +144,7 @@ func (e *Entry) Size() int {
 // size is the part of a detail's size that has no bound.
 func (d *Detail) size() int {
 	n := d.Failure.size() + len(d.Reason)
-	for _, texts := range append([][]string{d.Choices, d.Letters}, d.Layers...) {
+	for _, texts := range append([][]string{d.Choices, d.DeadLetters}, d.Layers...) {
 		for _, t := range texts {
 			n += len(t)
 		}

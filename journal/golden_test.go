@@ -154,13 +154,13 @@ func patternFields() journal.Detail {
 
 // retriedFields has the fields that came with runs that retry others.
 func retriedFields() journal.Detail {
-	return journal.Detail{Taken: 1<<63 - 1, Retried: "db-1-2", Keys: "db-1-1", Letters: []string{"", "perdure:dead:db-1-1:charge"}}
+	return journal.Detail{Taken: 1<<63 - 1, Retried: "db-1-2", Keys: "db-1-1", DeadLetters: []string{"", "perdure:dead:db-1-1:charge"}}
 }
 
 // goldenRetried is a run that retries another one, from the failed step.
 func goldenRetried() []journal.Entry {
 	op := func(name string) journal.Op { return journal.Op{Name: name, Occ: 1} }
-	start := &journal.Detail{Build: "b1", Retried: "db-1-2", Keys: "db-1-2", Letters: []string{"perdure:dead:db-1-2:charge"}}
+	start := &journal.Detail{Build: "b1", Retried: "db-1-2", Keys: "db-1-2", DeadLetters: []string{"perdure:dead:db-1-2:charge"}}
 	return numbered([]journal.Entry{
 		{Kind: journal.RunStarted, Status: journal.Pending, Data: []byte(`1`), Detail: start},
 		{Kind: journal.WaitStarted, Op: op("paid")},

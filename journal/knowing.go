@@ -19,7 +19,7 @@ type place struct {
 
 // knows returns from which entry on the code of a scope may have acted on what is done
 // anew.
-func (s *salvage) knows(scope int64) int {
+func (s *reuse) knows(scope int64) int {
 	if p := s.places[scope]; p != nil {
 		return p.knows
 	}
@@ -28,7 +28,7 @@ func (s *salvage) knows(scope int64) int {
 
 // knowsOfChildren returns from which entry on children do not count that were begun in a
 // scope. That of a journal in which no scope says that it has a goroutine may have one.
-func (s *salvage) knowsOfChildren(scope int64) int {
+func (s *reuse) knowsOfChildren(scope int64) int {
 	if p := s.places[scope]; p != nil && p.old && !p.faulty && len(s.culprits) > 0 {
 		return len(s.entries)
 	}
@@ -40,7 +40,7 @@ func (s *salvage) knowsOfChildren(scope int64) int {
 // knows only if it has heard of something there (findHeard). A scope without a goroutine
 // knows what the code that opened it knows. It is found twice: as if no
 // branch had heard of anything, which is in unheard, and with what they had heard.
-func (s *salvage) findKnowing() {
+func (s *reuse) findKnowing() {
 	s.learnFrom(func() {})
 	s.unheard = map[int64]int{}
 	for scope, p := range s.places {
@@ -50,7 +50,7 @@ func (s *salvage) findKnowing() {
 }
 
 // learnFrom finds what scopes know, by what was heard and by what has failed.
-func (s *salvage) learnFrom(heard func()) {
+func (s *reuse) learnFrom(heard func()) {
 	opened := s.findPlaces()
 	heard()
 	for _, i := range s.culprits {
@@ -77,7 +77,7 @@ func (s *salvage) learnFrom(heard func()) {
 
 // stopsOf returns where the stops begin that the cancellation of a branch was recorded with:
 // what it has ended in that branch comes before it.
-func (s *salvage) stopsOf(i int, branch int64) int {
+func (s *reuse) stopsOf(i int, branch int64) int {
 	for i > 1 && s.entries[i-1].isStop() && s.isWithin(s.entries[i-1].Op.Scope, branch) {
 		i--
 	}
@@ -85,7 +85,7 @@ func (s *salvage) stopsOf(i int, branch int64) int {
 }
 
 // isWithin reports whether a scope is another one, or in it.
-func (s *salvage) isWithin(scope, of int64) bool {
+func (s *reuse) isWithin(scope, of int64) bool {
 	for scope != of && s.places[scope] != nil && scope != 0 {
 		scope = s.places[scope].in
 	}
@@ -94,7 +94,7 @@ func (s *salvage) isWithin(scope, of int64) bool {
 
 // findHeard finds the branches that have learned of something outside them since things
 // began to go wrong: they may know from there on, and those that they are in too.
-func (s *salvage) findHeard() {
+func (s *reuse) findHeard() {
 	for i := s.cut; i < s.over; i++ {
 		e := &s.entries[i]
 		if e.Detail == nil || !e.Detail.Heard {
@@ -107,7 +107,7 @@ func (s *salvage) findHeard() {
 }
 
 // settle has a scope that the entry opens know what those around it know.
-func (s *salvage) settle(i int) {
+func (s *reuse) settle(i int) {
 	e := &s.entries[i]
 	p := s.places[e.Seq]
 	if p == nil || s.places[p.in] == nil {
@@ -124,7 +124,7 @@ func (s *salvage) settle(i int) {
 
 // findPlaces finds the scopes, and returns the sequences of those that were opened, by the
 // operation that did. What a clean-up does comes of the end that it is for.
-func (s *salvage) findPlaces() map[Op]int64 {
+func (s *reuse) findPlaces() map[Op]int64 {
 	opened := map[Op]int64{}
 	s.places = map[int64]*place{0: {until: s.over, knows: s.cut}, ImpliedCleanup: {until: s.cut, knows: s.cut}}
 	for i := range s.entries {
@@ -142,7 +142,7 @@ func (s *salvage) findPlaces() map[Op]int64 {
 
 // isDealtWith reports whether a failure is one that the code around it has gone on after,
 // until it failed by another one.
-func (s *salvage) isDealtWith(i int) bool {
+func (s *reuse) isDealtWith(i int) bool {
 	for scope := s.entries[i].Op.Scope; scope != 0 && s.places[scope] != nil; scope = s.places[scope].in {
 		if p := s.places[scope]; p.faulty && i < p.knows {
 			return true
@@ -153,7 +153,7 @@ func (s *salvage) isDealtWith(i int) bool {
 
 // learn records that the code of a scope, and of those that it is in, may know of what
 // failed in it. That of what the run failed by knew of something else before.
-func (s *salvage) learn(i int) {
+func (s *reuse) learn(i int) {
 	for scope := s.entries[i].Op.Scope; scope != 0 && s.places[scope] != nil; scope = s.places[scope].in {
 		if p := s.places[scope]; !p.faulty {
 			p.knows = min(p.knows, i)
@@ -163,13 +163,13 @@ func (s *salvage) learn(i int) {
 
 // isOfDeclaration reports whether an operation is a step of a declaration that has ended
 // well, and had begun before the end did.
-func (s *salvage) isOfDeclaration(r *salvaged) bool {
+func (s *reuse) isOfDeclaration(r *salvaged) bool {
 	return r != nil && r.declared && !r.again && r.end > 0 && r.first < s.over && s.entries[r.end].Kind == StepCompleted
 }
 
 // isOfDeclared reports whether an entry has opened a branch of such a step: "gate:" and
 // its name, say, beside it.
-func (s *salvage) isOfDeclared(e *Entry) bool {
+func (s *reuse) isOfDeclared(e *Entry) bool {
 	_, name, isBranch := strings.Cut(e.Op.Name, ":")
 	return isBranch && s.isOfDeclaration(s.ops[Op{Scope: e.Op.Scope, Name: name, Key: e.Op.Key, Occ: 1}])
 }

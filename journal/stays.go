@@ -7,7 +7,7 @@ import "slices"
 // result is in a transaction of the application. The other is a child of a branch that knew
 // only by hearing: a second child is another run, with keys of its own. An operation that was
 // undone does not stay, nor does one that undoes a step.
-func (s *salvage) stays(r *salvaged) bool {
+func (s *reuse) stays(r *salvaged) bool {
 	if r == nil || r.phase == PhaseUndo {
 		return false
 	}
@@ -20,18 +20,18 @@ func (s *salvage) stays(r *salvaged) bool {
 
 // hadHeard reports whether the branch of an operation knew of what is done anew when the
 // operation began, and only by hearing.
-func (s *salvage) hadHeard(r *salvaged) bool {
+func (s *reuse) hadHeard(r *salvaged) bool {
 	scope := s.entries[r.first].Op.Scope
 	return r.first >= s.knows(scope) && r.first < s.unheard[scope]
 }
 
 // isGone reports whether an entry has begun a child that is begun anew.
-func (s *salvage) isGone(e *Entry) bool {
+func (s *reuse) isGone(e *Entry) bool {
 	return e.Kind == ChildStarted && e.Detail != nil && slices.Contains(s.gone, e.Detail.Other)
 }
 
 // findNeeded finds the scopes in which such operations are, and those that these stand for.
-func (s *salvage) findNeeded() {
+func (s *reuse) findNeeded() {
 	s.needed = map[int64]bool{}
 	for op, r := range s.ops {
 		if s.stays(r) {
@@ -40,7 +40,7 @@ func (s *salvage) findNeeded() {
 	}
 }
 
-func (s *salvage) need(scope int64) {
+func (s *reuse) need(scope int64) {
 	for ; scope > 0 && s.places[scope] != nil && !s.needed[scope]; scope = s.places[scope].in {
 		s.needed[scope] = true
 		s.need(s.places[scope].stands)
@@ -50,7 +50,7 @@ func (s *salvage) need(scope int64) {
 // isNeeded reports whether an entry is of an operation that stays, or opens a scope of one.
 // Of a child that stays, only its start and a good end are needed. Any other end is left out,
 // so that the retry waits for the child again.
-func (s *salvage) isNeeded(e *Entry) bool {
+func (s *reuse) isNeeded(e *Entry) bool {
 	r := s.ops[e.Op]
 	switch {
 	case e.Kind == ScopeOpened, e.Kind == CleanupPlanned:
@@ -64,7 +64,7 @@ func (s *salvage) isNeeded(e *Entry) bool {
 // mistakable returns an error where an operation stays that would else be done anew, and its
 // name, or that of a scope around it, occurs again: what is done anew may ask for that name
 // more often than before, and would be taken for another one.
-func (s *salvage) mistakable() error {
+func (s *reuse) mistakable() error {
 	times := map[Op]int{}
 	for i := range s.entries {
 		if e := &s.entries[i]; !e.Kind.IsFact() {

@@ -65,7 +65,7 @@ const (
 	Committed         Kind = "committed"       // a group is durable; Rows and Took say of what size
 	LeaseLost         Kind = "lease lost"      // the engine stops what it executes, and joins again when it can; Err says why
 	LeaseRegained     Kind = "lease regained"  // it has joined again, after Took, at the try Attempt
-	EngineFallen      Kind = "engine fallen"   // this one has taken over one that died; Rows is how many of its runs are due
+	EngineExpired     Kind = "engine expired"  // this one has taken over one that died; Rows is how many of its runs are due
 )
 
 // The reasons of ReplayDiffered.

@@ -69,7 +69,7 @@ func TestWhatIsNotOfTheLifecycleHasNamesOfItsOwn(t *testing.T) {
 		observe.RunClaimed, observe.RunRetrying, observe.StepRetrying, observe.StepCancelled, observe.LateResult,
 		observe.StepAbandoned, observe.StepProgressed, observe.CleanupFailed, observe.ListenerFailed, observe.TurnLent,
 		observe.ReplayDiffered, observe.KeyAdvised, observe.StoreFailed, observe.StoreRecovered, observe.Committed,
-		observe.LeaseLost, observe.LeaseRegained, observe.EngineFallen, observe.DefinitionAdvised,
+		observe.LeaseLost, observe.LeaseRegained, observe.EngineExpired, observe.DefinitionAdvised,
 	) {
 		if seen[k] {
 			t.Errorf("%q is the name of two kinds, or of none", k)

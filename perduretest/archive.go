@@ -86,7 +86,7 @@ func (a *archive) Commit(ctx context.Context, g *store.Group) error {
 
 // Claim is [store.Store.Claim].
 func (a *archive) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	if c.Owed > 0 {
+	if c.Outbox > 0 {
 		return store.Claimed{}, nil
 	}
 	got, err := a.Store.Claim(ctx, c)

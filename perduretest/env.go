@@ -20,10 +20,10 @@ type Setup struct {
 	// Workflows are what the engine knows.
 	Workflows []perdure.Definition
 	// Options are those of every engine of the test. Where they are zero, the kit
-	// has its own: Build is "test"; Linger is below 0, so that a run leaves memory
+	// has its own: Build is "test"; IdleTimeout is below 0, so that a run leaves memory
 	// whenever it waits and its code is replayed from the top, which is what shows
 	// a wrong defer or an effect outside of a step; CleanUp and Sweep are below 0,
-	// since nothing but the test uses the store. A long Linger keeps runs in
+	// since nothing but the test uses the store. A long IdleTimeout keeps runs in
 	// memory.
 	Options perdure.Options
 	// Crashes limits how many crashes CrashEverywhere tries; 0 is all. They are
@@ -101,8 +101,8 @@ func (e *Env) begin() error {
 	if o.Build = e.build; e.deploys > 0 {
 		o.Build = fmt.Sprintf("%s-%d", e.build, e.deploys+1)
 	}
-	o.Linger, o.CleanUp, o.Sweep = or(o.Linger), or(o.CleanUp), or(o.Sweep)
-	o.Around = e.steps.around(o.Around)
+	o.IdleTimeout, o.CleanUp, o.Sweep = or(o.IdleTimeout), or(o.CleanUp), or(o.Sweep)
+	o.Interceptor = e.steps.around(o.Interceptor)
 	p := &process{disk: &disk{Store: e.db, env: e, dead: make(chan struct{})}, done: make(chan struct{})}
 	eng, err := perdure.New(p.disk, o)
 	if err == nil {

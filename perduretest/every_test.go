@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
@@ -52,7 +54,7 @@ var everything = perdure.Define("everything", func(ctx context.Context, n int) (
 	note(perdure.Version(ctx, "change", 2))
 	note(0, errors.Join(
 		perdure.Publish(ctx, "state", n), perdure.SetPayload(ctx, n+1), perdure.SetAttribute(ctx, "color", "red"),
-		perdure.Record(ctx, perdure.Fact{Kind: journal.StepSkipped, Name: "skipped"}),
+		pattern.Record(ctx, pattern.Fact{Kind: journal.StepSkipped, Name: "skipped"}),
 	))
 	child := helper.Child(ctx, n)
 	timer := perdure.Timer(ctx, "limit", 48*time.Hour)

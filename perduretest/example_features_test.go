@@ -71,8 +71,8 @@ func ExampleCrashEverywhere() {
 func ExampleSetup() {
 	setup := perduretest.Setup{
 		Workflows: []perdure.Definition{Parcel},
-		Options:   perdure.Options{Linger: time.Hour}, // runs stay in memory while they wait
-		Crashes:   3,                                  // of all that there could be
+		Options:   perdure.Options{IdleTimeout: time.Hour}, // runs stay in memory while they wait
+		Crashes:   3,                                       // of all that there could be
 		Seed:      1,
 	}
 	setup.Test(t, func(env *perduretest.Env) {

@@ -111,7 +111,7 @@ func TestSubscriptionBearsCrashes(t *testing.T) {
 		now = &bank{}
 		env.Step("charge").Fail(2, errCard)
 		run := perduretest.Start(env, subscription, Plan{Customer: "ada", Years: 2})
-		env.Sleep(14*month + time.Hour)
+		env.Sleep(14*month + 3*time.Hour) // the first charge takes two
 		perduretest.Send(env, Stop, run.ID(), "moved")
 		run.Returns(Plan{Customer: "ada", Years: 1, Charged: 15})
 		return now.charges()

@@ -242,7 +242,7 @@ func TestRunsLeaveMemoryAtEveryWaitUnlessTheyMayLinger(t *testing.T) {
 		t.Errorf("the code was called %d times, want 4", calls)
 	}
 	calls = 0
-	kept := perduretest.Setup{Workflows: []perdure.Definition{wf}, Options: perdure.Options{Linger: 24 * time.Hour}}
+	kept := perduretest.Setup{Workflows: []perdure.Definition{wf}, Options: perdure.Options{IdleTimeout: 24 * time.Hour}}
 	kept.Test(t, func(env *perduretest.Env) { perduretest.Start(env, wf, 0).Returns(0) })
 	if calls != 1 {
 		t.Errorf("the code of a run that may linger was called %d times", calls)

@@ -128,7 +128,7 @@ func TestOptionsOfTheSetupHold(t *testing.T) {
 	var around, told []string
 	s := Setup{Workflows: []perdure.Definition{fails}, Options: perdure.Options{
 		Build: "mine",
-		Around: func(ctx context.Context, step perdure.StepInfo, body func(context.Context) error) error {
+		Interceptor: func(ctx context.Context, step perdure.StepInfo, body func(context.Context) error) error {
 			err := body(ctx)
 			around = append(around, fmt.Sprint(step.Step, step.Attempt, err))
 			return err

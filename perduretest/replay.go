@@ -238,8 +238,8 @@ func (p *replaying) run() (*Replayed, error) {
 // engine gives the engine that is to replay the recorded part of the history.
 func (p *replaying) engine(recorded []journal.Entry) (*perdure.Engine, error) {
 	o := perdure.Options{
-		Build: "replay", MaxPayload: 1 << 30, SpillOver: 1 << 30, Linger: patience, CleanUp: -1, Sweep: -1, Drain: -1,
-		Around: func(ctx context.Context, step perdure.StepInfo, _ func(context.Context) error) error {
+		Build: "replay", MaxPayload: 1 << 30, SpillOver: 1 << 30, IdleTimeout: patience, CleanUp: -1, Sweep: -1, Drain: -1,
+		Interceptor: func(ctx context.Context, step perdure.StepInfo, _ func(context.Context) error) error {
 			p.mu.Lock()
 			p.steps = append(p.steps, step.Step)
 			p.mu.Unlock()

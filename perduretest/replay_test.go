@@ -23,10 +23,10 @@ var goOn = perdure.NewSignal[string]("go-on")
 // "async name", "child", "fail", "panic", "again" to continue as new.
 func order(did func(string), ops ...string) *perdure.Workflow[int, string] {
 	var w *perdure.Workflow[int, string]
-	listens := perdure.OnSuccess(func(context.Context, perdure.Ended) error {
+	listens := perdure.Listener{Statuses: []journal.Status{journal.Completed, journal.Confirmed}, Call: func(context.Context, perdure.Ended) error {
 		did("listener")
 		return nil
-	})
+	}}
 	opts := []perdure.WorkflowOption{listens}
 	if slices.Contains(ops, "by name") {
 		opts = append(opts, perdure.ByName)
@@ -51,7 +51,7 @@ func order(did func(string), ops ...string) *perdure.Workflow[int, string] {
 				err = perdure.Sleep(ctx, month)
 			case op == "^":
 				i, _ := perdure.InfoOf(ctx)
-				err = perdure.Until(ctx, i.Started.Add(time.Hour))
+				err = perdure.SleepUntil(ctx, i.Started.Add(time.Hour))
 			case op == "!":
 				<-time.After(time.Second)
 			case op == "child":

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/saga"
@@ -18,7 +20,7 @@ func TestACallbackThatEndsItsGoroutineChangesNothing(t *testing.T) {
 	exit := func(context.Context, error) (bool, error) { runtime.Goexit(); return true, nil }
 	step := func(context.Context, string) error { runtime.Goexit(); return nil }
 	for _, async := range []bool{false, true} {
-		def := saga.New[int]("saga").On(perdure.Callback{Async: async, Failure: exit}).On(perdure.Callback{Async: async, Step: step})
+		def := saga.New[int]("saga").On(pattern.Callback{Async: async, Failure: exit}).On(pattern.Callback{Async: async, Step: step})
 		a := saga.Add(def, "a", func(context.Context, int) (int, error) { return 1, nil })
 		saga.Add(def, "b", func(context.Context, int) (int, error) { return 0, perdure.Permanent(errBroken) }).After(a)
 		perduretest.Test(t, func(env *perduretest.Env) {

@@ -8,6 +8,9 @@ import (
 	"sync"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/report"
 )
 
 // A Composition is a definition that is made of sagas, its members. They run as parts of
@@ -27,8 +30,8 @@ type composition struct {
 	input   reflect.Type
 	members []*member
 	policy  Policy
-	calls   perdure.Callbacks
-	events  perdure.ExecutionEvents
+	calls   pattern.Callbacks
+	events  pattern.ExecutionEvents
 
 	compile func() *composed // once
 }
@@ -51,7 +54,7 @@ func (c *Composition[I]) Policy(p Policy) *Composition[I] {
 }
 
 // On adds a callback. Its steps are the aliases of members.
-func (c *Composition[I]) On(b perdure.Callback) *Composition[I] {
+func (c *Composition[I]) On(b pattern.Callback) *Composition[I] {
 	c.def.calls = append(c.def.calls, b)
 	return c
 }
@@ -59,13 +62,13 @@ func (c *Composition[I]) On(b perdure.Callback) *Composition[I] {
 // Publish has the publisher told, under a topic, of each start and end of an execution.
 // What members tell of their steps is up to them.
 func (c *Composition[I]) Publish(topic string) *Composition[I] {
-	c.def.events = perdure.ExecutionEvents{On: true, Topic: topic}
+	c.def.events = pattern.ExecutionEvents{On: true, Topic: topic}
 	return c
 }
 
 // Graph is that of the members: its DOT and Mermaid draw it. It is called when the
-// definition is complete.
-func (c *Composition[I]) Graph() perdure.Graph { return c.def.compile().graph }
+// declaration is complete.
+func (c *Composition[I]) Graph() definition.Graph { return c.def.compile().graph }
 
 // Execute starts a run, waits for its end and tells how it went. A composition that has
 // failed is no error here: the result says so.
@@ -78,8 +81,8 @@ func (c *Composition[I]) Execute(ctx context.Context, to perdure.Caller, in I, o
 }
 
 // ResultOf makes the result of a run of this composition of its report.
-func (c *Composition[I]) ResultOf(r perdure.Report) Composed {
-	return Composed{Report: r, of: c.def.compile()}
+func (c *Composition[I]) ResultOf(r report.Run) Composed {
+	return Composed{Run: r, of: c.def.compile()}
 }
 
 // A composed is a definition that is complete: it is a copy, and never changed.
@@ -88,8 +91,8 @@ type composed struct {
 	byAlias map[string]*member
 	plans   map[string]*plan
 	layers  [][]string
-	graph   perdure.Graph
-	issues  []perdure.Issue // but for those of the graph
+	graph   definition.Graph
+	issues  []definition.Issue // but for those of the graph
 }
 
 // plan completes the definition.
@@ -102,7 +105,7 @@ func (d *composition) plan() *composed {
 		copied.after, copied.issues = slices.Clone(m.after), slices.Clone(m.issues)
 		own.members = append(own.members, &copied)
 		c.byAlias[m.alias] = &copied
-		node := perdure.Node{Name: m.alias}
+		node := definition.Node{Name: m.alias}
 		for _, before := range m.after {
 			node.After = append(node.After, before.alias)
 		}
@@ -112,7 +115,7 @@ func (d *composition) plan() *composed {
 	switch own.policy {
 	case StrictSequential, GroupedParallel, BestEffortParallel:
 	default:
-		c.issues = append(c.issues, perdure.Issue{Severity: perdure.IssueError, Where: "policy", Message: "members cannot be undone by " + string(own.policy)})
+		c.issues = append(c.issues, definition.Issue{Severity: definition.SeverityError, Where: "policy", Message: "members cannot be undone by " + string(own.policy)})
 	}
 	c.issues = append(c.issues, own.calls.Check(func(id string) bool { return c.byAlias[id] != nil })...)
 	c.layers = c.graph.Layers()
@@ -126,7 +129,7 @@ func (c *composed) check(d *composition, m *member) {
 			m.complain("after", "member %s is one of composition %s", before.alias, before.of.name)
 		}
 	}
-	if !perdure.ValidName(undone(m.alias)) {
+	if !pattern.ValidName(undone(m.alias)) {
 		m.complain("", "this cannot be an alias: 1 to 250 of A-Z a-z 0-9 . _ : -")
 	}
 	if slices.Contains(ownNames, m.alias) {
@@ -149,8 +152,8 @@ func (c *composed) check(d *composition, m *member) {
 	p := m.compile()
 	c.plans[m.alias] = p
 	if id := p.tooLong(m.alias + "."); id != "" {
-		c.issues = append(c.issues, perdure.Issue{
-			Severity: perdure.IssueError, Where: m.alias, Message: "the alias and the ID of " + id + " are too long together for an operator",
+		c.issues = append(c.issues, definition.Issue{
+			Severity: definition.SeverityError, Where: m.alias, Message: "the alias and the ID of " + id + " are too long together for an operator",
 		})
 	}
 	for _, i := range slices.Concat(p.graph.Check(), p.issues) {
@@ -159,9 +162,9 @@ func (c *composed) check(d *composition, m *member) {
 	}
 }
 
-func (d *composition) declare() (perdure.About, []perdure.Issue) {
+func (d *composition) declare() (definition.Outline, []definition.Issue) {
 	c := d.compile()
-	return perdure.About{Graph: &c.graph}, c.issues
+	return definition.Outline{Graph: &c.graph}, c.issues
 }
 
-func (d *composition) callbacks() perdure.Callbacks { return d.compile().calls }
+func (d *composition) callbacks() pattern.Callbacks { return d.compile().calls }

@@ -13,7 +13,9 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/report"
 	"github.com/perdure/perdure/saga"
 )
 
@@ -105,7 +107,7 @@ func (s *shop) result(env *perduretest.Env, id string) saga.Composed {
 }
 
 // check gives the report of a run that has ended, and fails the test for what was wrong.
-func (s *shop) check(env *perduretest.Env, id string) (r perdure.Report) {
+func (s *shop) check(env *perduretest.Env, id string) (r report.Run) {
 	env.Helper()
 	if err := env.Do(func(eng *perdure.Engine) (err error) {
 		if r, err = eng.Report(env.Context(), id); err != nil {
@@ -272,15 +274,15 @@ func TestMembersGetWhatIsMeantForThem(t *testing.T) {
 	step := saga.Add(first, "step", func(context.Context, input) (result, error) { return result{ID: "4711"}, nil })
 	each := saga.AddEach(first, "each", func(input) []string { return []string{"x", "y"} }, func(_ context.Context, item string) (string, error) { return item, nil })
 	a := saga.Join(c, "a", first)
-	never := perdure.If(func(context.Context, perdure.Known) (bool, error) { return false, nil })
+	never := pattern.If(func(context.Context, pattern.View) (bool, error) { return false, nil })
 	skipped := saga.New[input]("skipped")
 	nothing := saga.Add(skipped, "step", func(context.Context, input) (string, error) { return "", errBroken })
 	b := saga.Join(c, "b", skipped).When(never).After(a)
-	var known perdure.Known
+	var known pattern.View
 	saga.Join(c, "c", see("c")).After(a, b).With(map[string]string{"B": "static", "C": "static"}).
 		Map("C", saga.FromStep(a, step).Field("ID")).Map("D", saga.FromInput("A")).Map("E", saga.FromStep(b, nothing)).
 		Map("List", saga.FromStep(a, each)).Map("F", saga.FromVariable("none")).
-		When(perdure.If(func(_ context.Context, k perdure.Known) (bool, error) {
+		When(pattern.If(func(_ context.Context, k pattern.View) (bool, error) {
 			known = k
 			return true, nil
 		}))
@@ -339,7 +341,7 @@ func TestAMemberThatCannotBeginFails(t *testing.T) {
 				perduretest.Test(t, func(env *perduretest.Env) {
 					r, err := comp.Execute(env.Context(), env.Engine(), input{1})
 					failed, _ := r.Step("odd")
-					if err != nil || failed.Err == nil || !strings.Contains(failed.Err.Error(), c.says) || r.MemberStatus("odd") != perdure.StepIsFailed {
+					if err != nil || failed.Err == nil || !strings.Contains(failed.Err.Error(), c.says) || r.MemberStatus("odd") != report.StepIsFailed {
 						env.Errorf("%+v, %v", failed, err)
 					}
 					if optional && (!r.Success() || undone != 0) || !optional && (blame(r.Err) != "step odd" || undone != 1) {
@@ -351,8 +353,8 @@ func TestAMemberThatCannotBeginFails(t *testing.T) {
 	}
 }
 
-func condition(f func() (bool, error)) perdure.Condition {
-	return perdure.If(func(context.Context, perdure.Known) (bool, error) { return f() })
+func condition(f func() (bool, error)) pattern.Condition {
+	return pattern.If(func(context.Context, pattern.View) (bool, error) { return f() })
 }
 
 // spec: F-35, F-8
@@ -363,10 +365,10 @@ func TestACompositionWithIssuesIsRefused(t *testing.T) {
 	foreign := saga.Add(other, "step", func(context.Context, int) (int, error) { return 1, nil })
 	empty := saga.New[int]("empty")
 	elsewhere := saga.Compose[int]("elsewhere")
-	c := saga.Compose[int]("composition").Policy(saga.CircuitBreaker).On(perdure.Callback{})
+	c := saga.Compose[int]("composition").Policy(saga.CircuitBreaker).On(pattern.Callback{})
 	a := saga.Join(c, "a", def).After(nil).With(7)
 	b := saga.Join(c, "b", empty).Map("x", saga.FromStep(a, step)).Map("y", saga.Source{})
-	saga.Join(c, "c d", def).After(b).Map("x", saga.FromStep(b, foreign)).When(perdure.If(nil))
+	saga.Join(c, "c d", def).After(b).Map("x", saga.FromStep(b, foreign)).When(pattern.If(nil))
 	saga.Join[int, int](c, "none", nil).After(saga.Join(elsewhere, "e", def))
 	eng := newEngine(t)
 	err := eng.Register(c)

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/deadletter"
+	"github.com/perdure/perdure/pattern"
 )
 
 // A composing is a composition that goes on: what it knows is a fold of what its
@@ -14,7 +16,7 @@ import (
 type composing struct {
 	*composed
 	input  json.RawMessage
-	calls  *perdure.Calls
+	calls  *pattern.Calls
 	begun  []*Part          // in order
 	parts  map[string]*Part // by alias
 	layer  map[string]int   // of members that have begun
@@ -49,7 +51,7 @@ func (c *composed) play(ctx context.Context, input json.RawMessage) error {
 	if err := perdure.OnCancel(ctx, "compensate", x.cleanUp); err != nil {
 		return err
 	}
-	if err := x.tell(ctx, perdure.PhaseStarted, nil); err != nil {
+	if err := x.tell(ctx, pattern.PhaseStarted, nil); err != nil {
 		return err
 	}
 	if err := x.forward(ctx); err != nil {
@@ -66,17 +68,17 @@ func (c *composed) play(ctx context.Context, input json.RawMessage) error {
 		return err
 	}
 	if why == nil {
-		return x.tell(ctx, perdure.PhaseCompleted, nil)
+		return x.tell(ctx, pattern.PhaseCompleted, nil)
 	}
-	if err := x.tell(ctx, perdure.PhaseFailed, why); err != nil {
+	if err := x.tell(ctx, pattern.PhaseFailed, why); err != nil {
 		return err
 	}
 	return perdure.Fail(ctx, why)
 }
 
 // tell tells observers that the composition has begun or ends.
-func (x *composing) tell(ctx context.Context, what perdure.FactKind, why error) error {
-	return perdure.Record(ctx, perdure.Fact{Kind: what, Name: "composition", Phase: string(perdure.PhaseComposition), Err: why})
+func (x *composing) tell(ctx context.Context, what pattern.FactKind, why error) error {
+	return pattern.Record(ctx, pattern.Fact{Kind: what, Name: "composition", Phase: string(perdure.PhaseComposition), Err: why})
 }
 
 // forward runs the members.
@@ -86,13 +88,13 @@ func (x *composing) forward(ctx context.Context) error {
 			x.layer[alias] = i
 		}
 	}
-	return perdure.Walk{
+	return pattern.Walk{
 		Layers: x.layers,
 		More:   func() bool { return len(x.failed) == 0 },
-		Begin: func(alias string, _ bool) (perdure.Awaitable, error) {
+		Begin: func(alias string, _ bool) (pattern.Awaitable, error) {
 			return x.begin(ctx, x.byAlias[alias])
 		},
-		Ended: func(alias string, f perdure.Awaitable, _ error) (perdure.Awaitable, error) {
+		Ended: func(alias string, f pattern.Awaitable, _ error) (pattern.Awaitable, error) {
 			_, err := f.(*perdure.Future[struct{}]).Await(ctx)
 			return nil, x.settle(ctx, x.byAlias[alias], err)
 		},
@@ -100,19 +102,19 @@ func (x *composing) forward(ctx context.Context) error {
 }
 
 // begin begins a member, unless it is not to run.
-func (x *composing) begin(ctx context.Context, m *member) (perdure.Awaitable, error) {
+func (x *composing) begin(ctx context.Context, m *member) (pattern.Awaitable, error) {
 	is, err := x.holds(ctx, m)
 	var input json.RawMessage
 	if err == nil && is {
 		input, err = x.inputOf(ctx, m)
 	}
 	switch {
-	case perdure.Over(ctx) != nil:
-		return nil, perdure.Over(ctx)
+	case pattern.EndedBy(ctx) != nil:
+		return nil, pattern.EndedBy(ctx)
 	case err != nil:
 		return nil, x.refuse(ctx, m, err)
 	case !is:
-		return nil, perdure.Record(ctx, perdure.Fact{Kind: perdure.StepSkipped, Name: m.alias, Reason: "its condition does not hold"})
+		return nil, pattern.Record(ctx, pattern.Fact{Kind: pattern.StepSkipped, Name: m.alias, Reason: "its condition does not hold"})
 	}
 	return perdure.Go(ctx, m.alias, func(ctx context.Context) (struct{}, error) {
 		part, err := x.plans[m.alias].part(ctx, m.alias, input)
@@ -128,10 +130,10 @@ func (x *composing) begin(ctx context.Context, m *member) (perdure.Awaitable, er
 // refuse fails a member that cannot begin, and says so in a step of its name.
 func (x *composing) refuse(ctx context.Context, m *member, why error) error {
 	_, err := perdure.Step(ctx, m.alias, func(context.Context) (struct{}, error) { return struct{}{}, perdure.Permanent(why) })
-	if over := perdure.Over(ctx); over != nil {
+	if over := pattern.EndedBy(ctx); over != nil {
 		return over
 	}
-	if err := perdure.DeadLetter(ctx, m.alias, err); err != nil {
+	if err := deadletter.Add(ctx, m.alias, err); err != nil {
 		return err
 	}
 	return x.fail(m, err)
@@ -147,7 +149,7 @@ func (x *composing) fail(m *member, err error) error {
 
 // settle takes in that a member has ended.
 func (x *composing) settle(ctx context.Context, m *member, over error) error {
-	if perdure.Over(ctx) != nil {
+	if pattern.EndedBy(ctx) != nil {
 		return over
 	}
 	part := x.parts[m.alias]
@@ -168,12 +170,12 @@ func (x *composing) backward(ctx context.Context) (why, over error) {
 		return nil, err
 	}
 	first := x.failed[0]
-	if why = perdure.FailedStep(first.id, first.err); x.abort != nil {
+	if why = pattern.FailedStep(first.id, first.err); x.abort != nil {
 		why = x.abort
 	}
-	var all []perdure.Failing
+	var all []pattern.Failing
 	for _, f := range x.failed {
-		all = append(all, perdure.Failing{Err: f.err, IDs: []string{f.id}})
+		all = append(all, pattern.Failing{Err: f.err, IDs: []string{f.id}})
 	}
 	suppressed, err := x.calls.Failed(ctx, why, all...)
 	if suppressed {
@@ -188,7 +190,7 @@ func (x *composing) cleanUp(ctx context.Context) error {
 	if err := x.undoAll(ctx, slices.Concat(x.done, parts)); err != nil {
 		return err
 	}
-	return errors.Join(x.abort, x.tell(ctx, perdure.PhaseFailed, perdure.EndingBy(ctx)))
+	return errors.Join(x.abort, x.tell(ctx, pattern.PhaseFailed, pattern.EndingBy(ctx)))
 }
 
 // undoAll undoes members by the policy, the last of them first.
@@ -199,7 +201,7 @@ func (x *composing) undoAll(ctx context.Context, parts []*Part) error {
 	if err := x.turn(ctx, true); err != nil { // for good
 		return err
 	}
-	if err := perdure.Record(ctx, perdure.Fact{Kind: perdure.CompensationStarted, Name: "compensation", Reason: string(x.policy)}); err != nil {
+	if err := pattern.Record(ctx, pattern.Fact{Kind: pattern.CompensationStarted, Name: "compensation", Reason: string(x.policy)}); err != nil {
 		return err
 	}
 	for _, group := range x.groups(parts) {
@@ -219,12 +221,12 @@ func (x *composing) turn(ctx context.Context, begins bool) error {
 		if x.undoes++; x.undoes > 1 {
 			return nil
 		}
-		return perdure.SetStatus(ctx, perdure.StatusCompensating)
+		return pattern.SetStatus(ctx, perdure.StatusCompensating)
 	}
 	if x.undoes--; x.undoes > 0 {
 		return nil
 	}
-	return perdure.SetStatus(ctx, perdure.StatusRunning)
+	return pattern.SetStatus(ctx, perdure.StatusRunning)
 }
 
 // leaves says whether there may be something to undo.
@@ -262,10 +264,10 @@ func (x *composing) undoGroup(ctx context.Context, group []*Part) error {
 	for i, p := range group {
 		futures[i] = perdure.Go(ctx, undone(p.name), func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, x.undone(ctx, p, p.x.cleanUp(ctx))
-		}, perdure.StandsFor(p.in))
+		}, pattern.StandsFor(p.in))
 	}
 	for _, f := range futures {
-		if _, err := f.Await(ctx); err != nil && perdure.Over(ctx) != nil {
+		if _, err := f.Await(ctx); err != nil && pattern.EndedBy(ctx) != nil {
 			return err
 		}
 	}
@@ -274,11 +276,11 @@ func (x *composing) undoGroup(ctx context.Context, group []*Part) error {
 
 // undone takes in what has come of undoing a member. It fails where the run ends.
 func (x *composing) undone(ctx context.Context, p *Part, err error) error {
-	if over := perdure.Over(ctx); over != nil {
+	if over := pattern.EndedBy(ctx); over != nil {
 		return over
 	}
 	if err != nil && x.abort == nil {
-		x.abort = perdure.FailedStep(p.name, err)
+		x.abort = pattern.FailedStep(p.name, err)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/saga"
 )
@@ -26,12 +27,12 @@ func TestASagaWithIssuesIsRefusedWithAllOfThem(t *testing.T) {
 	}
 	other := saga.New[int]("other")
 	foreign := saga.Add(other, "ok", nothing)
-	def := saga.New[int]("saga").Policy("ODD").OnUndoError(nil).On(perdure.Callback{Steps: []string{"gone"}})
+	def := saga.New[int]("saga").Policy("ODD").OnUndoError(nil).On(pattern.Callback{Steps: []string{"gone"}})
 	ok := saga.Add(def, "ok", nothing)
 	saga.Add(def, "dup", nothing).After(ok, nil, (*saga.Step[int, int])(nil), foreign)
 	saga.Add(def, "dup", nothing)
 	saga.Add[int, int, int](def, "none", nil).Undo(nil).Retry(perdure.Retry{Attempts: -1})
-	saga.Add(def, "a b", nothing).Variable("x y").Event(perdure.StepEvent{Type: "no type"})
+	saga.Add(def, "a b", nothing).Variable("x y").Event(pattern.StepEvent{Type: "no type"})
 	saga.Add(def, "undo:ok", nothing)
 	saga.Add(def, "perdure:own", nothing)
 	saga.Add(def, "compensate", nothing).Key("a#b")
@@ -98,7 +99,7 @@ func TestWhatIsAddedAfterRegistrationDoesNotCount(t *testing.T) {
 	a := saga.Add(def, "a", nothing)
 	b := saga.Add(def, "b", func(context.Context, int) (int, error) { return 0, errBroken }).After(a)
 	perduretest.Test(t, func(env *perduretest.Env) {
-		def.Policy("ODD").OnUndoError(nil).On(perdure.Callback{Failure: func(context.Context, error) (bool, error) { return true, nil }})
+		def.Policy("ODD").OnUndoError(nil).On(pattern.Callback{Failure: func(context.Context, error) (bool, error) { return true, nil }})
 		b.Retry(perdure.Retry{Attempts: 5})
 		a.Undo(func(context.Context, int, int) error {
 			undone++
@@ -216,7 +217,7 @@ func TestTimeoutsOfStepsAndOfCompensations(t *testing.T) {
 		if r.Undo == nil || r.Undo.All || r.Undo.Duration != time.Minute+5*time.Minute || r.Duration != r.Undo.Duration+4*time.Second {
 			env.Errorf("it took %v, and %+v", r.Duration, r.Undo)
 		}
-		var timedOut *perdure.StepError
+		var timedOut *pattern.StepError
 		if !errors.As(r.Err, &timedOut) || !errors.Is(r.Err, &perdure.Error{Code: perdure.CodeTimedOut}) {
 			env.Errorf("it ended with %v", r.Err)
 		}
@@ -329,7 +330,7 @@ func TestAHandlerIsToldTheTrueAttemptAndAPanicInItPassesOver(t *testing.T) {
 	if err := perdure.RegisterError("saga-test-broken", errBroken); err != nil {
 		t.Fatal(err)
 	}
-	perduretest.Setup{Workflows: []perdure.Definition{def}, Options: perdure.Options{Linger: time.Hour}}.Test(t, func(env *perduretest.Env) {
+	perduretest.Setup{Workflows: []perdure.Definition{def}, Options: perdure.Options{IdleTimeout: time.Hour}}.Test(t, func(env *perduretest.Env) {
 		r := execute(env, def, 1)
 		want := []string{
 			"saga/a attempt 2, 0 asked for: true", "saga/a attempt 3, 1 asked for: true", "saga/a attempt 4, 2 asked for: true",
@@ -352,9 +353,9 @@ func TestWhatHangsDoesNotHoldASagaForGood(t *testing.T) {
 		a := saga.Add(def, "a", nothing).Undo(func(context.Context, int, int) error { <-hang; return nil })
 		saga.Add(def, "b", func(context.Context, int) (int, error) { return 0, errBroken }).After(a)
 		called := false
-		def.On(perdure.Callback{Failure: func(context.Context, error) (bool, error) { <-hang; return true, nil }})
-		def.On(perdure.Callback{Async: true, Failure: func(context.Context, error) (bool, error) { <-hang; return true, nil }})
-		def.On(perdure.Callback{Priority: 1, Failure: func(context.Context, error) (bool, error) { called = true; return false, nil }})
+		def.On(pattern.Callback{Failure: func(context.Context, error) (bool, error) { <-hang; return true, nil }})
+		def.On(pattern.Callback{Async: true, Failure: func(context.Context, error) (bool, error) { <-hang; return true, nil }})
+		def.On(pattern.Callback{Priority: 1, Failure: func(context.Context, error) (bool, error) { called = true; return false, nil }})
 		if parks {
 			def.ParkOnUndoError()
 		}

@@ -9,7 +9,9 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/guard"
+	"github.com/perdure/perdure/pattern"
 )
 
 // An each is what makes clones of a step.
@@ -38,11 +40,11 @@ type clone struct {
 func (c clone) name() string { return strings.ReplaceAll(c.id, "#", ".") }
 
 // keys is the key of the operation as an option, where it has one.
-func (c clone) keys() []perdure.BranchOption {
+func (c clone) keys() []deadletter.Option {
 	if c.key == "" {
 		return nil
 	}
-	return []perdure.BranchOption{perdure.Key(c.key)}
+	return []deadletter.Option{perdure.Key(c.key)}
 }
 
 // AddEach adds a step over the items that the saga's input has: it becomes one step, a
@@ -55,7 +57,7 @@ func AddEach[I, T, R any](s *Saga[I], id string, items func(I) []T, fn func(cont
 	t := step.s
 	t.result = reflect.TypeFor[[]R]()
 	t.each = &each{list: listOf[R], items: func(input json.RawMessage) ([]json.RawMessage, error) {
-		in, err := perdure.Decode[I](input)
+		in, err := pattern.Decode[I](input)
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +79,7 @@ func (s *Step[A, R]) Named(suffix func(item A) string) *Step[A, R] {
 		s.s.complain("named", "the suffix needs a function")
 	default:
 		s.s.each.name = func(data json.RawMessage) (string, error) {
-			item, err := perdure.Decode[A](data)
+			item, err := pattern.Decode[A](data)
 			if err != nil {
 				return "", err
 			}
@@ -91,7 +93,7 @@ func encodeAll[T any](items []T) ([]json.RawMessage, error) {
 	out := make([]json.RawMessage, len(items))
 	for i, item := range items {
 		var err error
-		if out[i], err = perdure.Encode(item); err != nil {
+		if out[i], err = pattern.Encode(item); err != nil {
 			return nil, fmt.Errorf("item %d: %w", i, err)
 		}
 	}
@@ -106,11 +108,11 @@ func listOf[R any](results []json.RawMessage) (json.RawMessage, error) {
 			continue
 		}
 		var err error
-		if all[i], err = perdure.Decode[R](data); err != nil {
+		if all[i], err = pattern.Decode[R](data); err != nil {
 			return nil, err
 		}
 	}
-	return perdure.Encode(all)
+	return pattern.Encode(all)
 }
 
 // clones gives what the step becomes; where it is over no list that is one.
@@ -143,7 +145,7 @@ func (t *step) over(input json.RawMessage) (out []clone, err error) {
 		switch {
 		case seen[key]:
 			return nil, fmt.Errorf("two items are called %q", key)
-		case !perdure.ValidName(key) || !perdure.ValidName(undone(c.name())):
+		case !pattern.ValidName(key) || !pattern.ValidName(undone(c.name())):
 			return nil, fmt.Errorf("item %d cannot be called %q", i, key)
 		}
 		seen[key] = true

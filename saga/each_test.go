@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
@@ -142,7 +144,7 @@ func TestAListThatCannotBeHadFailsItsStepBeforeAnyBegins(t *testing.T) {
 			}
 			perduretest.Test(t, func(env *perduretest.Env) {
 				r := execute(env, def, order{[]string{"tea", "cup"}})
-				var of *perdure.StepError
+				var of *pattern.StepError
 				if !errors.As(r.Err, &of) || of.Step != "pack" || !strings.Contains(r.Err.Error(), c.says) {
 					env.Errorf("it ended %v: %v, want %s", r.Status, r.Err, c.says)
 				}
@@ -270,12 +272,12 @@ func TestAStepOverTenThousandItems(t *testing.T) {
 func TestACallbackForAStepOverAListIsForItsClones(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string
-	def := saga.New[order]("saga").On(perdure.Callback{Steps: []string{"pack"}, Step: func(_ context.Context, step string) error {
+	def := saga.New[order]("saga").On(pattern.Callback{Steps: []string{"pack"}, Step: func(_ context.Context, step string) error {
 		mu.Lock()
 		defer mu.Unlock()
 		seen = append(seen, step)
 		return nil
-	}}).On(perdure.Callback{Steps: []string{"pack"}, Failure: func(_ context.Context, err error) (bool, error) {
+	}}).On(pattern.Callback{Steps: []string{"pack"}, Failure: func(_ context.Context, err error) (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		seen = append(seen, err.Error())
@@ -293,7 +295,7 @@ func TestACallbackForAStepOverAListIsForItsClones(t *testing.T) {
 		if want := []string{"pack#0", "step pack#1 failed: broken"}; !slices.Equal(seen, want) {
 			env.Errorf("called for %q, want %q", seen, want)
 		}
-		var of *perdure.StepError
+		var of *pattern.StepError
 		if r.Status != perdure.StatusCompleted || r.Err != nil || !errors.As(r.Suppressed, &of) || of.Step != "pack#1" {
 			env.Errorf("it is %v: %v, suppressed %v", r.Status, r.Err, r.Suppressed)
 		}

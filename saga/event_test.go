@@ -10,7 +10,9 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/patterntest"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/report"
 	"github.com/perdure/perdure/saga"
 	"github.com/perdure/perdure/store/memory"
 )
@@ -46,7 +48,7 @@ EXECUTION_COMPLETED CANCELLED sagas/EXECUTION_COMPLETED/id {"error":"workflow ca
 				def.Publish("sagas")
 			}
 			pack := saga.Add(def, "pack", func(context.Context, int) (box, error) { return box{"b-1"}, nil }).
-				Event(perdure.StepEvent{Topic: "boxes", Type: "box.packed", Key: "ID"}).Undo(func(ctx context.Context, _ int, _ box) error {
+				Event(pattern.StepEvent{Topic: "boxes", Type: "box.packed", Key: "ID"}).Undo(func(ctx context.Context, _ int, _ box) error {
 				mu.Lock()
 				defer mu.Unlock()
 				undone[perdure.IdempotencyKey(ctx)] = true
@@ -58,7 +60,7 @@ EXECUTION_COMPLETED CANCELLED sagas/EXECUTION_COMPLETED/id {"error":"workflow ca
 				}
 				return 1, nil
 			}).After(pack)
-			setup := perduretest.Setup{Workflows: []perdure.Definition{def}, Options: perdure.Options{Publisher: b}}
+			setup := perduretest.Setup{Workflows: []perdure.Definition{def}, Options: perdure.Options{Publisher: b.Publish}}
 			setup.CrashEverywhere(t, func(env *perduretest.Env) any {
 				b.Reset()
 				clear(undone)
@@ -92,25 +94,25 @@ func TestCallbacksOfASaga(t *testing.T) {
 	build := func(fails bool) *saga.Saga[int] {
 		def := saga.New[int](fmt.Sprint("fails-", fails))
 		for _, priority := range []int{3, 1, 2} {
-			def.On(perdure.Callback{Priority: priority, Step: func(_ context.Context, step string) error {
+			def.On(pattern.Callback{Priority: priority, Step: func(_ context.Context, step string) error {
 				call("step %s %d", step, priority)
 				return errBroken
 			}})
-			def.On(perdure.Callback{Priority: priority, Failure: func(_ context.Context, err error) (bool, error) {
+			def.On(pattern.Callback{Priority: priority, Failure: func(_ context.Context, err error) (bool, error) {
 				call("failure %d", priority)
 				return priority == 2, nil
 			}})
-			def.On(perdure.Callback{Priority: priority, Complete: func(_ context.Context, r perdure.Report) error {
+			def.On(pattern.Callback{Priority: priority, Complete: func(_ context.Context, r report.Run) error {
 				call("complete %d %v", priority, r.Status)
 				panic("odd")
 			}})
 		}
-		def.On(perdure.Callback{Steps: []string{"b"}, Step: func(context.Context, string) error { panic("odd") }})
-		def.On(perdure.Callback{Async: true, Failure: func(context.Context, error) (bool, error) {
+		def.On(pattern.Callback{Steps: []string{"b"}, Step: func(context.Context, string) error { panic("odd") }})
+		def.On(pattern.Callback{Async: true, Failure: func(context.Context, error) (bool, error) {
 			call("async")
 			return true, nil
 		}})
-		def.On(perdure.Callback{On: []error{context.Canceled}, Failure: func(context.Context, error) (bool, error) {
+		def.On(pattern.Callback{On: []error{context.Canceled}, Failure: func(context.Context, error) (bool, error) {
 			call("other")
 			return true, nil
 		}})

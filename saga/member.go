@@ -7,6 +7,8 @@ import (
 	"maps"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/pattern"
 )
 
 // A Member is a saga in a composition. Its methods build it, and return it.
@@ -22,8 +24,8 @@ type member struct {
 	static   map[string]json.RawMessage
 	mapped   []mapping
 	optional bool
-	when     perdure.Condition
-	issues   []perdure.Issue
+	when     pattern.Condition
+	issues   []definition.Issue
 }
 
 // A mapping is a key of a member's input, and where its value is from.
@@ -36,7 +38,7 @@ type mapping struct {
 // several. What is wrong with it is told when the composition is registered.
 func Join[I, M any](c *Composition[I], alias string, s *Saga[M]) *Member {
 	m := &member{of: c.def, alias: alias, decode: func(input json.RawMessage) error {
-		_, err := perdure.Decode[M](input)
+		_, err := pattern.Decode[M](input)
 		return err
 	}}
 	if s == nil {
@@ -49,7 +51,7 @@ func Join[I, M any](c *Composition[I], alias string, s *Saga[M]) *Member {
 }
 
 func (m *member) complain(at, format string, args ...any) {
-	m.issues = append(m.issues, perdure.Issue{Severity: perdure.IssueError, Where: where(m.alias, at), Message: fmt.Sprintf(format, args...)})
+	m.issues = append(m.issues, definition.Issue{Severity: definition.SeverityError, Where: where(m.alias, at), Message: fmt.Sprintf(format, args...)})
 }
 
 // After has the member begin when those have ended.
@@ -95,7 +97,7 @@ func (m *Member) Optional() *Member {
 // SKIPPED, which is no failure. Of results the condition knows those of members, by
 // alias, each an object of the results of its steps. One that cannot be evaluated fails
 // the member.
-func (m *Member) When(c perdure.Condition) *Member {
+func (m *Member) When(c pattern.Condition) *Member {
 	m.m.when = c
 	return m
 }
@@ -218,18 +220,18 @@ func (x *composing) inputOf(ctx context.Context, m *member) (json.RawMessage, er
 
 // known is what conditions decide by. Workflow code alone writes the results, and it does
 // not while it asks.
-func (x *composing) known(ctx context.Context) (perdure.Known, error) {
+func (x *composing) known(ctx context.Context) (pattern.View, error) {
 	for len(x.unread) > 0 {
 		p := x.unread[0]
 		data, err := json.Marshal(p.resultsOf(""))
 		if err != nil {
-			return perdure.Known{}, err
+			return pattern.View{}, err
 		}
 		x.results[p.name], x.unread = data, x.unread[1:]
 	}
-	return perdure.Known{
+	return pattern.View{
 		Input: x.input, Results: x.results, Headers: x.headers,
-		Variables: func(names ...string) (map[string]json.RawMessage, error) { return perdure.Variables(ctx, names...) },
+		Variables: func(names ...string) (map[string]json.RawMessage, error) { return pattern.Variables(ctx, names...) },
 	}, nil
 }
 
@@ -242,5 +244,5 @@ func (x *composing) holds(ctx context.Context, m *member) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return perdure.Ask(ctx, m.when, known)
+	return pattern.Evaluate(ctx, m.when, known)
 }

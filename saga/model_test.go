@@ -10,6 +10,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/report"
 	"github.com/perdure/perdure/saga"
 )
 
@@ -75,7 +77,7 @@ type verdict struct {
 // An expectation is what must come of a saga.
 type expectation struct {
 	status   perdure.RunStatus
-	steps    map[string]perdure.StepStatus
+	steps    map[string]report.StepStatus
 	attempts map[string]int
 	err      error    // by its type and step
 	fatal    []string // compensations of one group, of which the first to fail makes it
@@ -89,7 +91,7 @@ type expectation struct {
 // expect says what must come of a saga whose units have ended in that order. An end of a
 // unit that cannot have been is an error.
 func (s shape) expect(ended []string) (e expectation, err error) {
-	e = expectation{status: perdure.StatusCompleted, steps: map[string]perdure.StepStatus{}, attempts: map[string]int{}, verdicts: map[string]verdict{}}
+	e = expectation{status: perdure.StatusCompleted, steps: map[string]report.StepStatus{}, attempts: map[string]int{}, verdicts: map[string]verdict{}}
 	layer := s.layers()
 	last := s.lastLayer(layer)
 	var want, done []string
@@ -108,15 +110,15 @@ func (s shape) expect(ended []string) (e expectation, err error) {
 		u := s.unit(id)
 		e.attempts[id] = min(s.fails[id], u.extra) + 1
 		if s.fails[id] > u.extra {
-			e.steps[id] = perdure.StepIsFailed
+			e.steps[id] = report.StepIsFailed
 			e.failed = append(e.failed, id)
 			continue
 		}
-		e.steps[id] = perdure.StepIsDone
+		e.steps[id] = report.StepIsDone
 		done = append(done, id)
 	}
 	if len(e.failed) > 0 {
-		e.status, e.err = perdure.StatusFailed, perdure.FailedStep(e.failed[0], nil)
+		e.status, e.err = perdure.StatusFailed, pattern.FailedStep(e.failed[0], nil)
 		e.letters = slices.Sorted(slices.Values(e.failed))
 		s.compensate(&e, done, layer)
 	}
@@ -189,7 +191,7 @@ func (s shape) compensate(e *expectation, done []string, layer map[string]int) {
 		for _, id := range group {
 			if skipped {
 				e.verdicts[id] = verdict{}
-				e.steps[id] = perdure.StepIsCompensationFailed
+				e.steps[id] = report.StepIsCompensationFailed
 				continue
 			}
 			stops, fatal := s.undo(e, id)
@@ -233,9 +235,9 @@ func (s shape) undo(e *expectation, id string) (stops, fatal bool) {
 		stops = s.policy == saga.CircuitBreaker && u.critical
 	}
 	e.verdicts[id] = v
-	e.steps[id] = perdure.StepIsCompensationFailed
+	e.steps[id] = report.StepIsCompensationFailed
 	if v.undone {
-		e.steps[id] = perdure.StepIsCompensated
+		e.steps[id] = report.StepIsCompensated
 	}
 	return stops, fatal
 }
@@ -243,12 +245,12 @@ func (s shape) undo(e *expectation, id string) (stops, fatal bool) {
 // stopped says what must come of a saga that was cancelled, or has timed out, after these
 // units had ended: what is done is undone, and nobody is told of what has failed.
 func (s shape) stopped(ended []string, by perdure.RunStatus) expectation {
-	e := expectation{status: by, steps: map[string]perdure.StepStatus{}, verdicts: map[string]verdict{}}
+	e := expectation{status: by, steps: map[string]report.StepStatus{}, verdicts: map[string]verdict{}}
 	var done []string
 	for _, id := range ended {
-		e.steps[id] = perdure.StepIsDone
+		e.steps[id] = report.StepIsDone
 		if s.fails[id] > s.unit(id).extra {
-			e.steps[id], e.failed = perdure.StepIsFailed, append(e.failed, id)
+			e.steps[id], e.failed = report.StepIsFailed, append(e.failed, id)
 			continue
 		}
 		done = append(done, id)
@@ -296,7 +298,7 @@ func (e *expectation) blames(r saga.Result) {
 	}
 	for _, u := range slices.Backward(r.Undo.Steps) {
 		if slices.Contains(e.fatal, u.ID) {
-			e.err = perdure.FailedUndo(u.ID, nil)
+			e.err = pattern.FailedUndo(u.ID, nil)
 		}
 	}
 }
@@ -318,11 +320,11 @@ func (e expectation) differs(s shape, r saga.Result, letters, effects []string) 
 		step, _ := r.Step(u.id)
 		want := e.steps[u.id]
 		if want == "" {
-			want = perdure.StepIsPending
+			want = report.StepIsPending
 		}
 		complain("status of "+u.id, step.Status, want)
 		complain("attempts of "+u.id, step.Attempts, e.attempts[u.id])
-		complain("error of "+u.id, step.Err != nil, want == perdure.StepIsFailed || want == perdure.StepIsCompensationFailed)
+		complain("error of "+u.id, step.Err != nil, want == report.StepIsFailed || want == report.StepIsCompensationFailed)
 		if e.verdicts[u.id].undone {
 			undone = append(undone, u.id)
 		}
@@ -370,8 +372,8 @@ func (e expectation) undoDiffers(s shape, r saga.Result) (found []string) {
 
 // blame says what an error is, and of which step.
 func blame(err error) string {
-	var step *perdure.StepError
-	var undo *perdure.CompensationError
+	var step *pattern.StepError
+	var undo *pattern.CompensationError
 	switch {
 	case err == nil:
 		return "none"

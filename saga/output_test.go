@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/saga"
 )
@@ -32,7 +33,7 @@ func TestTheOutputOfASagaIsThatOfAStep(t *testing.T) {
 
 // spec: F-34
 func TestASagaThatHasFailedHasNoOutput(t *testing.T) {
-	def := saga.New[int]("saga").On(perdure.Callback{Failure: func(context.Context, error) (bool, error) { return true, nil }})
+	def := saga.New[int]("saga").On(pattern.Callback{Failure: func(context.Context, error) (bool, error) { return true, nil }})
 	a := saga.Add(def, "a", func(context.Context, int) (int, error) { return 1, nil })
 	saga.Add(def, "b", func(context.Context, int) (int, error) { return 0, errBroken }).After(a)
 	def.Output(a)

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/internal/patterntest"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/report"
 	"github.com/perdure/perdure/saga"
 )
 
@@ -49,11 +51,11 @@ func stuck(w *world, timeout time.Duration, mended *bool) *saga.Saga[string] {
 }
 
 // parked gives the one run that is parked.
-func parked(env *perduretest.Env) perdure.Parked {
+func parked(env *perduretest.Env) admin.Parked {
 	env.Helper()
-	var out []perdure.Parked
+	var out []admin.Parked
 	if err := env.Do(func(eng *perdure.Engine) (err error) {
-		out, _, err = eng.Parked(env.Context(), 0, 0)
+		out, _, err = admin.New(eng).Parked(env.Context(), 0, 0)
 		return err
 	}); err != nil || len(out) != 1 {
 		env.Fatalf("%d runs are parked, %v", len(out), err)
@@ -104,7 +106,7 @@ func TestASagaThatCannotBeUndoneWaitsForAnOperator(t *testing.T) {
 				if !slices.Equal(letters, []string{"bad"}) || len(w.wrong) > 0 {
 					env.Errorf("dead letters %q, %q", letters, w.wrong)
 				}
-				if i := slices.IndexFunc(r.Undo.Steps, func(u perdure.UndoneStep) bool { return u.ID == "two" }); i != 1 || (r.Undo.Steps[1].Err == nil) != (choice == "retry") {
+				if i := slices.IndexFunc(r.Undo.Steps, func(u report.Undone) bool { return u.ID == "two" }); i != 1 || (r.Undo.Steps[1].Err == nil) != (choice == "retry") {
 					env.Errorf("the report has %+v", r.Undo.Steps)
 				}
 				return statuses(r)

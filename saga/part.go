@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
+	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/pattern"
 )
 
 // A Part is a saga that has run as a part of a run: see [Saga.Inline].
@@ -23,7 +26,7 @@ type Part struct {
 // variables and store, in a scope of that name, or in a loop of that name and a
 // [perdure.Key]. It waits until the saga has ended. A saga that has failed is undone
 // then; that is no error here: the part says so. The saga's own timeout has no meaning,
-// and it need not be registered. A [perdure.PressureName] holds instead of its pressure.
+// and it need not be registered. A [backpressure.Named] holds instead of its pressure.
 //
 // Where a compensation waits for an operator, the run is SUSPENDED meanwhile; he decides
 // for the name undo:NAME.STEP, or undo:NAME.KEY.STEP.
@@ -39,7 +42,7 @@ func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure
 	if err := p.refused(); err != nil {
 		return nil, err
 	}
-	input, err := perdure.Encode(in)
+	input, err := pattern.Encode(in)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +60,7 @@ func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure
 		return nil, &perdure.Error{Code: perdure.CodeInvalid, Op: "run " + p.name, Message: "name, key and the ID of " + id + " are too long together for an operator"}
 	}
 	var part *Part
-	err = perdure.Enclose(ctx, name, func(within context.Context) error {
+	err = pattern.Enclose(ctx, name, func(within context.Context) error {
 		own, err := p.part(within, name, input)
 		if err != nil {
 			return err
@@ -74,15 +77,15 @@ func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure
 
 // pressureOf takes the names of pressures off the options of a part, and returns the one
 // that holds.
-func pressureOf(p perdure.Pressure, opts []perdure.BranchOption) (perdure.Pressure, []perdure.BranchOption, error) {
+func pressureOf(p backpressure.Policy, opts []perdure.BranchOption) (backpressure.Policy, []perdure.BranchOption, error) {
 	var left []perdure.BranchOption
 	for _, o := range opts {
-		name, is := o.(perdure.PressureName)
+		name, is := o.(backpressure.Named)
 		if !is {
 			left = append(left, o)
 			continue
 		}
-		named, err := perdure.NamedPressure(string(name))
+		named, err := backpressure.Lookup(string(name))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -95,7 +98,7 @@ func pressureOf(p perdure.Pressure, opts []perdure.BranchOption) (perdure.Pressu
 // that place.
 func (p *plan) tooLong(place string) string {
 	for _, t := range p.steps {
-		if p.parks && t.undo != nil && !perdure.ValidName(undone(place+t.id)) {
+		if p.parks && t.undo != nil && !pattern.ValidName(undone(place+t.id)) {
 			return t.id
 		}
 	}
@@ -105,10 +108,10 @@ func (p *plan) tooLong(place string) string {
 // refused says why the definition cannot be used, although nobody registers it.
 func (p *plan) refused() error {
 	issues := slices.Concat(p.graph.Check(), p.issues)
-	if !slices.ContainsFunc(issues, func(i perdure.Issue) bool { return i.Severity == perdure.IssueError }) {
+	if !slices.ContainsFunc(issues, func(i definition.Issue) bool { return i.Severity == definition.SeverityError }) {
 		return nil
 	}
-	return &perdure.DefinitionError{Workflow: p.name, Issues: issues}
+	return &definition.Error{Workflow: p.name, Issues: issues}
 }
 
 // part begins the saga as one of a run, in a scope of its own.
@@ -140,7 +143,7 @@ func (p *Part) run(ctx context.Context) error {
 // cleanUp undoes the part because the run, or the branch that it is in, ends before its
 // time. What it has completed stays where the run succeeds.
 func (p *Part) cleanUp(ctx context.Context) error {
-	if p.over && perdure.EndingBy(ctx) == nil {
+	if p.over && pattern.EndingBy(ctx) == nil {
 		return nil
 	}
 	return p.x.cleanUp(ctx)
@@ -165,7 +168,7 @@ func (p *Part) CompensatedSteps() []string { return slices.Clone(p.x.undid) }
 // succeeded, because something else of the run has failed. It is workflow code. The
 // error is that of a compensation that the handler makes the saga's.
 func (p *Part) Undo(ctx context.Context) error {
-	within, err := perdure.Scope(ctx, undone(p.name), perdure.StandsFor(p.in))
+	within, err := perdure.Scope(ctx, undone(p.name), pattern.StandsFor(p.in))
 	if err != nil {
 		return err
 	}

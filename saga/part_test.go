@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dag"
+	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/internal/patterntest"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/saga"
@@ -116,7 +117,7 @@ func TestASagaWithIssuesIsNotRunInline(t *testing.T) {
 	bad := saga.New[int]("bad").Policy("odd")
 	w := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 		_, err := bad.Inline(ctx, "part", 1)
-		var issues *perdure.DefinitionError
+		var issues *definition.Error
 		if !errors.As(err, &issues) || len(issues.Issues) != 2 {
 			return 0, perdure.Permanent(fmt.Errorf("it gave %w", err))
 		}
@@ -291,7 +292,7 @@ func TestADefinitionIsCheckedWithoutRegistering(t *testing.T) {
 	dag.Add(graph, "b", nothing)
 	for _, def := range []perdure.Definition{one, graph, whole} {
 		issues := perdure.Check(def)
-		var refused *perdure.DefinitionError
+		var refused *definition.Error
 		if err := newEngine(t).Register(def); !errors.As(err, &refused) || len(issues) == 0 || fmt.Sprint(refused.Issues) != fmt.Sprint(issues) {
 			t.Errorf("checked: %v, registered: %v", issues, err)
 		}

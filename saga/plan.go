@@ -8,27 +8,31 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
+	"github.com/perdure/perdure/definition"
 )
 
 // A plan is a definition that is complete: it is a copy, and never changed.
 type plan struct {
-	*definition
+	*declaration
 	byID   map[string]*step
 	layers [][]string
-	graph  perdure.Graph
-	issues []perdure.Issue // but for those of the graph
+	graph  definition.Graph
+	issues []definition.Issue // but for those of the graph
 }
 
 // plan completes the definition.
-func (d *definition) plan() *plan {
+func (d *declaration) plan() *plan {
 	own := *d
 	own.steps, own.calls = nil, slices.Clone(d.calls)
-	p := &plan{definition: &own, byID: map[string]*step{}}
+	p := &plan{declaration: &own, byID: map[string]*step{}}
 	for _, t := range d.steps {
 		t = t.copy()
 		own.steps = append(own.steps, t)
-		p.graph.Nodes = append(p.graph.Nodes, perdure.Node{Name: t.id, After: t.afterIDs(), Order: t.order})
+		p.graph.Nodes = append(p.graph.Nodes, definition.Node{Name: t.id, After: t.afterIDs(), Order: t.order})
 		p.byID[t.id] = t
 	}
 	for _, t := range own.steps {
@@ -43,14 +47,14 @@ func (d *definition) plan() *plan {
 	if own.handler == nil {
 		p.complain("handler", "a nil handler")
 	}
-	p.issues = append(p.issues, perdure.CheckPressure("pressure", own.pressure)...)
+	p.issues = append(p.issues, backpressure.Check("pressure", own.pressure)...)
 	p.issues = append(p.issues, own.calls.Check(func(id string) bool { return p.byID[id] != nil })...)
 	p.layers = p.graph.Layers()
 	return p
 }
 
 func (p *plan) complain(where, format string, args ...any) {
-	p.issues = append(p.issues, perdure.Issue{Severity: perdure.IssueError, Where: where, Message: fmt.Sprintf(format, args...)})
+	p.issues = append(p.issues, definition.Issue{Severity: definition.SeverityError, Where: where, Message: fmt.Sprintf(format, args...)})
 }
 
 // hasInputs says whether each step has an input of its own.
@@ -76,7 +80,7 @@ func (p *plan) check(t *step) {
 		}
 	}
 	if t.undo == nil && (t.critical || t.undoRetry != nil || t.undoTimeout > 0) {
-		p.issues = append(p.issues, perdure.Issue{Severity: perdure.IssueWarning, Where: t.id + ".undo", Message: "it says how to compensate, and has no compensation"})
+		p.issues = append(p.issues, definition.Issue{Severity: definition.SeverityWarning, Where: t.id + ".undo", Message: "it says how to compensate, and has no compensation"})
 	}
 }
 
@@ -90,7 +94,7 @@ var (
 // checkNames says what is wrong with what a step is called by.
 func (p *plan) checkNames(t *step) {
 	const form = "1 to 255 of A-Z a-z 0-9 . _ : -"
-	if !perdure.ValidName(t.id) || !perdure.ValidName(undone(t.id)) {
+	if !pattern.ValidName(t.id) || !pattern.ValidName(undone(t.id)) {
 		p.complain(t.id, "this cannot be an ID: %s, with %q in front", form, undone(""))
 	}
 	for _, begin := range reserved {
@@ -104,10 +108,10 @@ func (p *plan) checkNames(t *step) {
 	if strings.Contains(t.key, "#") {
 		p.complain(t.id+".key", "a key cannot have #: those of clones have it")
 	}
-	if t.variable != "" && !perdure.ValidName(t.variable) {
+	if t.variable != "" && !pattern.ValidName(t.variable) {
 		p.complain(t.id+".variable", "this cannot be the name of a variable: %q", t.variable)
 	}
-	if e := t.event; e != nil && e.Type != "" && !perdure.ValidName(e.Type) {
+	if e := t.event; e != nil && e.Type != "" && !pattern.ValidName(e.Type) {
 		p.complain(t.id+".event", "this cannot be the type of an event: %q", e.Type)
 	}
 	if t.each == nil || t.each.name == nil {
@@ -127,12 +131,12 @@ func where(parts ...string) string {
 
 // types is what is known of what arguments of a step are made of; own is the result of
 // the step, for its compensation.
-func (p *plan) types(t *step, own reflect.Type) perdure.GivenTypes {
+func (p *plan) types(t *step, own reflect.Type) pattern.SourceTypes {
 	in := p.input
 	if t.each != nil || p.hasInputs() {
 		in = nil
 	}
-	return perdure.GivenTypes{
+	return pattern.SourceTypes{
 		Input: in,
 		Result: func(id string) (reflect.Type, bool) {
 			other := p.byID[id]
@@ -155,13 +159,13 @@ func (p *plan) types(t *step, own reflect.Type) perdure.GivenTypes {
 }
 
 // declare is what the definition says of itself when it is registered.
-func (d *definition) declare() (perdure.About, []perdure.Issue) {
+func (d *declaration) declare() (definition.Outline, []definition.Issue) {
 	p := d.compile()
-	return perdure.About{Graph: &p.graph, Pressured: true}, p.issues
+	return definition.Outline{Graph: &p.graph, Pressured: true}, p.issues
 }
 
 // callbacks are those of the definition.
-func (d *definition) callbacks() perdure.Callbacks { return d.compile().calls }
+func (d *declaration) callbacks() pattern.Callbacks { return d.compile().calls }
 
 // run is the workflow: a whole run of the saga.
 func (p *plan) run(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
@@ -187,8 +191,8 @@ func (p *plan) run(ctx context.Context, input json.RawMessage) (json.RawMessage,
 
 // output is that of the saga.
 func (x *execution) output() json.RawMessage {
-	if x.definition.output == nil {
+	if x.declaration.output == nil {
 		return nil
 	}
-	return x.results[x.definition.output.id]
+	return x.results[x.declaration.output.id]
 }

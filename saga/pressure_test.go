@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/saga"
 )
@@ -22,7 +23,7 @@ import (
 func TestABreakerSparesAStepOverAList(t *testing.T) {
 	var mu sync.Mutex
 	executed := map[int]bool{}
-	def := saga.New[int]("saga").Pressure(perdure.Breaker{Failures: 2, Recovery: time.Hour})
+	def := saga.New[int]("saga").Pressure(backpressure.CircuitBreaker{Failures: 2, Recovery: time.Hour})
 	before := saga.Add(def, "before", nothing).Undo(func(context.Context, int, int) error { return nil })
 	saga.AddEach(def, "call", func(int) []int { return []int{0, 1, 2, 3, 4, 5} }, func(_ context.Context, n int) (int, error) {
 		mu.Lock()
@@ -47,7 +48,7 @@ func TestABreakerSparesAStepOverAList(t *testing.T) {
 		}
 		refused := 0
 		for _, s := range r.Failed() {
-			if open := (*perdure.BreakerOpenError)(nil); errors.As(s.Err, &open) {
+			if open := (*backpressure.OpenError)(nil); errors.As(s.Err, &open) {
 				refused++
 			}
 		}
@@ -63,7 +64,7 @@ func TestABreakerSparesAStepOverAList(t *testing.T) {
 
 // spec: P-12, F-8
 func TestAPressureThatCannotBeIsRefused(t *testing.T) {
-	def := saga.New[int]("saga").Pressure(perdure.AtMost(-1))
+	def := saga.New[int]("saga").Pressure(backpressure.Limit(-1))
 	saga.Add(def, "a", nothing)
 	if err := newEngine(t).Register(def); err == nil || !strings.Contains(err.Error(), "pressure: ") {
 		t.Errorf("registered: %v", err)
@@ -76,4 +77,4 @@ func TestAPressureThatCannotBeIsRefused(t *testing.T) {
 }
 
 // odd is a pressure that looks into itself.
-type odd struct{ perdure.AtMost }
+type odd struct{ backpressure.Limit }

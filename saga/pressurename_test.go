@@ -8,23 +8,25 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/report"
 	"github.com/perdure/perdure/saga"
 )
 
 // calling is a saga that calls six times at once, unless a pressure keeps it from that,
 // and fails each time.
-func calling(p perdure.Pressure) *saga.Saga[int] {
+func calling(p backpressure.Policy) *saga.Saga[int] {
 	def := saga.New[int]("calling").Pressure(p)
 	saga.AddEach(def, "call", func(int) []int { return []int{0, 1, 2, 3, 4, 5} }, func(context.Context, int) (int, error) { return 0, errBroken })
 	return def
 }
 
 // refusals counts the steps that an open breaker has refused.
-func refusals(r perdure.Report) (n int) {
+func refusals(r report.Run) (n int) {
 	for _, s := range r.Steps {
-		if open := (*perdure.BreakerOpenError)(nil); errors.As(s.Err, &open) {
+		if open := (*backpressure.OpenError)(nil); errors.As(s.Err, &open) {
 			n++
 		}
 	}
@@ -37,7 +39,7 @@ func refusals(r perdure.Report) (n int) {
 func TestAStartNamesThePressureOfItsRun(t *testing.T) {
 	def := calling(nil)
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
-		for want, opts := range map[int][]perdure.StartOption{4: {perdure.PressureName("circuit-breaker-aggressive")}, 0: nil} {
+		for want, opts := range map[int][]perdure.StartOption{4: {backpressure.Named("circuit-breaker-aggressive")}, 0: nil} {
 			run := perduretest.Start(env, def.Workflow, 1, opts...)
 			_, _ = run.Result()
 			if err := env.Do(func(eng *perdure.Engine) error {
@@ -58,9 +60,9 @@ func TestAStartNamesThePressureOfItsRun(t *testing.T) {
 //
 // spec: P-12
 func TestAPartIsUnderThePressureThatItNames(t *testing.T) {
-	part := calling(perdure.AtMost(1))
+	part := calling(backpressure.Limit(1))
 	whole := perdure.Define("whole", func(ctx context.Context, name string) (int, error) {
-		p, err := part.Inline(ctx, "part", 1, perdure.PressureName(name))
+		p, err := part.Inline(ctx, "part", 1, backpressure.Named(name))
 		if err != nil {
 			return 0, err
 		}
@@ -98,8 +100,8 @@ func TestAPressureThatMeansNothingIsRefusedAtTheCall(t *testing.T) {
 		if err := eng.Register(def, code, members); err != nil {
 			t.Fatal(err)
 		}
-		batched := perdure.PressureName("batched")
-		_, unknown := def.Start(t.Context(), eng, 1, perdure.PressureName("nobody"))
+		batched := backpressure.Named("batched")
+		_, unknown := def.Start(t.Context(), eng, 1, backpressure.Named("nobody"))
 		_, sneaky := def.Start(t.Context(), eng, 1, perdure.Headers{"perdure:pressure": "nobody"})
 		for _, err := range []error{unknown, sneaky} {
 			if !errors.Is(err, &perdure.Error{Code: perdure.CodeNotFound}) {
@@ -109,7 +111,7 @@ func TestAPressureThatMeansNothingIsRefusedAtTheCall(t *testing.T) {
 		_, ofCode := code.Start(t.Context(), eng, 1, batched)
 		_, ofMembers := members.Start(t.Context(), eng, 1, batched)
 		_, byName := eng.Start(t.Context(), "gone", []byte("1"), batched)
-		_, empty := def.Start(t.Context(), eng, 1, perdure.PressureName(""))
+		_, empty := def.Start(t.Context(), eng, 1, backpressure.Named(""))
 		_, scope := perdure.Scope(t.Context(), "scope", batched)
 		for what, err := range map[string]error{"code": ofCode, "members": ofMembers, "not known": byName, "empty": empty, "scope": scope} {
 			if e := (*perdure.Error)(nil); !errors.As(err, &e) || e.Code != perdure.CodeInvalid || what != "empty" && e.Hint == "" {
@@ -121,7 +123,7 @@ func TestAPressureThatMeansNothingIsRefusedAtTheCall(t *testing.T) {
 
 // spec: P-12
 func TestAnEngineWithoutThePressureParksTheRun(t *testing.T) {
-	defer perdure.ResetPressures()
+	defer backpressure.Reset()
 	def := saga.New[int]("saga")
 	saga.Add(def, "a", func(ctx context.Context, n int) (int, error) {
 		select {
@@ -132,14 +134,14 @@ func TestAnEngineWithoutThePressureParksTheRun(t *testing.T) {
 	})
 	perduretest.Test(t, func(env *perduretest.Env) {
 		register := func() {
-			if err := perdure.RegisterPressure("mine", perdure.AtMost(1)); err != nil {
+			if err := backpressure.Register("mine", backpressure.Limit(1)); err != nil {
 				env.Fatal(err)
 			}
 		}
 		register()
-		run := perduretest.Start(env, def.Workflow, 1, perdure.PressureName("mine"))
+		run := perduretest.Start(env, def.Workflow, 1, backpressure.Named("mine"))
 		env.Sleep(time.Second)
-		perdure.ResetPressures()
+		backpressure.Reset()
 		env.Crash()
 		env.Settle()
 		run.Is(journal.Suspended)

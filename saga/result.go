@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/report"
 )
 
 // An Execution is a [Result], or a [Part]: what [Step.Of] finds results in.
@@ -16,7 +16,7 @@ type Execution interface {
 
 // A Result tells how a run of a saga went. Steps over lists have their clones' IDs.
 type Result struct {
-	perdure.Report
+	report.Run
 }
 
 // FirstFailed is the ID of the step that failed first; empty where none has.
@@ -29,14 +29,14 @@ func (r Result) FirstFailed() string {
 
 // FailedSteps gives the IDs of the steps that have failed, the first first.
 func (r Result) FailedSteps() []string {
-	return idsOf(slices.DeleteFunc(r.Failed(), func(s perdure.StepReport) bool { return s.Status == perdure.StepIsCompensationFailed }))
+	return idsOf(slices.DeleteFunc(r.Failed(), func(s report.Step) bool { return s.Status == report.StepIsCompensationFailed }))
 }
 
 // CompensatedSteps gives the IDs of the steps that were undone, in the order of their
 // starts.
 func (r Result) CompensatedSteps() []string { return idsOf(r.Compensated()) }
 
-func idsOf(steps []perdure.StepReport) []string {
+func idsOf(steps []report.Step) []string {
 	var ids []string
 	for _, s := range steps {
 		ids = append(ids, s.ID)
@@ -60,13 +60,13 @@ func (r Result) resultsOf(prefix string) map[string]json.RawMessage {
 }
 
 // result gives the report with the IDs that clones have.
-func (p *plan) result(r perdure.Report) Result {
+func (p *plan) result(r report.Run) Result {
 	return Result{renamed(r, func(id string) (string, bool) { return p.cloneID(id), true })}
 }
 
 // renamed gives the report with other IDs, of those steps that have one.
-func renamed(r perdure.Report, name func(id string) (string, bool)) perdure.Report {
-	var steps []perdure.StepReport
+func renamed(r report.Run, name func(id string) (string, bool)) report.Run {
+	var steps []report.Step
 	for _, s := range r.Steps {
 		if id, has := name(s.ID); has {
 			s.ID = id

@@ -5,7 +5,10 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
+	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/patterntest"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/saga"
 )
@@ -79,7 +82,7 @@ func TestARetryRedoesWhatWasUndoneAndNothingOfThatName(t *testing.T) {
 			}
 		}
 		return 0, err
-	}, perdure.DeadLetters(true))
+	}, deadletter.Automatic(true))
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		l.Reset("last")
 		_, _ = perduretest.Start(env, whole, 7, perdure.ID("x")).Result()
@@ -112,7 +115,7 @@ func TestARetryLeavesWhatWasDealtWith(t *testing.T) {
 			}
 		}
 		return perdure.Step(ctx, "last", func(ctx context.Context) (int, error) { return 0, l.Book(ctx, "last") })
-	}, perdure.DeadLetters(true))
+	}, deadletter.Automatic(true))
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		l.Reset("try-it", "last")
 		run := perduretest.Start(env, whole, 7, perdure.ID("x"))
@@ -136,7 +139,7 @@ func TestARetryLeavesWhatWasDealtWith(t *testing.T) {
 //
 // spec: P-4, F-9
 func TestASuppressedErrorHasNoLetter(t *testing.T) {
-	def := saga.New[int]("saga").On(perdure.Callback{Failure: func(context.Context, error) (bool, error) { return true, nil }})
+	def := saga.New[int]("saga").On(pattern.Callback{Failure: func(context.Context, error) (bool, error) { return true, nil }})
 	saga.Add(def, "a", func(context.Context, int) (int, error) { return 0, errBroken })
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		_, err := perduretest.Start(env, def.Workflow, 1).Result()
@@ -151,7 +154,7 @@ func TestASuppressedErrorHasNoLetter(t *testing.T) {
 // spec: F-18, F-29, P-4
 func TestARetriedSagaKeepsWhatBeganBesideTheFailure(t *testing.T) {
 	var l patterntest.Ledger
-	def := saga.New[int]("order").Pressure(perdure.AtMost(1))
+	def := saga.New[int]("order").Pressure(backpressure.Limit(1))
 	for _, id := range []string{"bad", "keeps", "undone"} {
 		s := saga.Add(def, id, func(ctx context.Context, _ int) (string, error) { return id, l.Book(ctx, id) })
 		if id == "undone" {

@@ -6,13 +6,15 @@ import (
 	"sync"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
+	"github.com/perdure/perdure/pattern"
 )
 
 // An execution is a saga that goes on. What it knows is a fold of what its operations
 // gave: a replay makes it anew. Workflow code writes it, the bodies of steps read it.
 type execution struct {
 	*plan
-	pressure perdure.Pressure
+	pressure backpressure.Policy
 	part     string     // its name in the run that it is a part of, with a dot; empty where it is the run
 	path     string     // of the scope that it runs in, with a slash; empty where it is the run
 	whole    *composing // that it is a member of; nil for none
@@ -23,7 +25,7 @@ type execution struct {
 	units    map[string]*unit   // by ID
 	clones   map[string][]*unit // of a step, in the order of the items
 	left     map[string]int     // how many of them have not ended
-	calls    *perdure.Calls
+	calls    *pattern.Calls
 
 	begun  []*unit // beside the workflow's code, in order
 	done   []*unit // in the order in which they ended
@@ -63,7 +65,7 @@ func (p *plan) begin(input json.RawMessage) *execution {
 		results: map[string]json.RawMessage{}, undone: map[string]json.RawMessage{}, undoErrs: map[string]error{}, judged: map[string]bool{},
 	}
 	if p.hasInputs() {
-		x.inputs, _ = perdure.Decode[Inputs](input) // it has been decoded once
+		x.inputs, _ = pattern.Decode[Inputs](input) // it has been decoded once
 	}
 	return x
 }
@@ -71,15 +73,15 @@ func (p *plan) begin(input json.RawMessage) *execution {
 // forward does the steps. It fails where the run ends meanwhile.
 func (x *execution) forward(ctx context.Context) error {
 	if !x.expand(ctx) {
-		return perdure.Over(ctx)
+		return pattern.EndedBy(ctx)
 	}
-	return perdure.Walk{
-		Layers: x.layers, Pressure: x.pressure,
+	return pattern.Walk{
+		Layers: x.layers, Policy: x.pressure,
 		More: func() bool { return len(x.failed) == 0 },
-		Begin: func(id string, alone bool) (perdure.Awaitable, error) {
+		Begin: func(id string, alone bool) (pattern.Awaitable, error) {
 			return x.beginStep(ctx, x.units[id], alone)
 		},
-		Ended: func(id string, f perdure.Awaitable, refused error) (perdure.Awaitable, error) {
+		Ended: func(id string, f pattern.Awaitable, refused error) (pattern.Awaitable, error) {
 			u := x.units[id]
 			if refused != nil {
 				return nil, x.refuse(ctx, u, refused)
@@ -125,7 +127,7 @@ func (x *execution) expand(ctx context.Context) bool {
 }
 
 // given is what the argument of a unit is made of.
-func (x *execution) given(u *unit) perdure.Given {
+func (x *execution) given(u *unit) pattern.Sources {
 	in := x.input
 	switch {
 	case u.each != nil:
@@ -133,7 +135,7 @@ func (x *execution) given(u *unit) perdure.Given {
 	case x.hasInputs():
 		in = x.inputs[u.step.id]
 	}
-	return perdure.Given{
+	return pattern.Sources{
 		Input: in, Result: x.reader(x.results), Undone: x.reader(x.undone),
 		UndoError: func(id string) error {
 			x.mu.RLock()
@@ -153,9 +155,9 @@ func (x *execution) reader(m map[string]json.RawMessage) func(string) (json.RawM
 }
 
 // task is what a unit does.
-func (x *execution) task(u *unit) perdure.Task {
+func (x *execution) task(u *unit) pattern.Task {
 	retry := u.retry
-	t := perdure.Task{
+	t := pattern.Task{
 		Name: u.step.id, Key: u.clone.key, Call: u.call, Retry: &retry, Timeout: u.timeout, Event: x.events.Step(u.event), Variable: u.variable,
 	}
 	if u.each != nil {
@@ -165,12 +167,12 @@ func (x *execution) task(u *unit) perdure.Task {
 }
 
 // beginStep begins a unit, unless its idempotency key was used.
-func (x *execution) beginStep(ctx context.Context, u *unit, alone bool) (perdure.Awaitable, error) {
+func (x *execution) beginStep(ctx context.Context, u *unit, alone bool) (pattern.Awaitable, error) {
 	if key := u.step.key; key != "" {
 		if u.each != nil {
 			key += "#" + u.clone.key
 		}
-		isNew, err := perdure.AddKey(ctx, x.path+key) // a part is an execution of its own
+		isNew, err := pattern.AddKey(ctx, x.path+key) // a part is an execution of its own
 		if err != nil {
 			return nil, x.settle(ctx, u, nil, err)
 		}
@@ -189,7 +191,7 @@ func (x *execution) beginStep(ctx context.Context, u *unit, alone bool) (perdure
 
 // repeat takes in a unit whose effect is there already: there is nothing to undo.
 func (x *execution) repeat(ctx context.Context, u *unit) error {
-	err := perdure.Record(ctx, perdure.Fact{Kind: perdure.StepSkipped, Name: u.step.id, Key: u.clone.key, Reason: perdure.Duplicate})
+	err := pattern.Record(ctx, pattern.Fact{Kind: pattern.StepSkipped, Name: u.step.id, Key: u.clone.key, Reason: pattern.Duplicate})
 	if err != nil {
 		return err
 	}
@@ -198,15 +200,15 @@ func (x *execution) repeat(ctx context.Context, u *unit) error {
 
 // refuse fails a unit that must not begin, and says so.
 func (x *execution) refuse(ctx context.Context, u *unit, why error) error {
-	t := perdure.Task{Name: u.step.id, Key: u.clone.key, Retry: &perdure.NoRetry}
-	t.Call = func(context.Context, perdure.Given) (json.RawMessage, error) { return nil, why }
+	t := pattern.Task{Name: u.step.id, Key: u.clone.key, Retry: &perdure.NoRetry}
+	t.Call = func(context.Context, pattern.Sources) (json.RawMessage, error) { return nil, why }
 	_, err := t.Run(ctx, x.given(u))
 	return x.settle(ctx, u, nil, err)
 }
 
 // settle takes in how a unit has ended, and gives its error.
 func (x *execution) settle(ctx context.Context, u *unit, out json.RawMessage, err error) error {
-	over := perdure.Over(ctx)
+	over := pattern.EndedBy(ctx)
 	if over != nil && err != nil {
 		return err
 	}
@@ -263,10 +265,10 @@ func (x *execution) keepResult(id string, out json.RawMessage) {
 }
 
 // failing gives what has failed; clones with the IDs of the steps that they are of.
-func (x *execution) failing() []perdure.Failing {
-	var all []perdure.Failing
+func (x *execution) failing() []pattern.Failing {
+	var all []pattern.Failing
 	for _, f := range x.failed {
-		all = append(all, perdure.Failing{Err: f.err, IDs: []string{f.id, f.step}})
+		all = append(all, pattern.Failing{Err: f.err, IDs: []string{f.id, f.step}})
 	}
 	return all
 }
@@ -278,5 +280,5 @@ func (x *execution) why() error {
 		return x.abort
 	}
 	first := x.failed[0]
-	return perdure.FailedStep(first.id, first.err)
+	return pattern.FailedStep(first.id, first.err)
 }

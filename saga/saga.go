@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
+	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/report"
 )
 
 // DefaultTimeout is the overall timeout of a saga that is given none.
@@ -21,14 +24,14 @@ const DefaultTimeout = 5 * time.Minute
 // that of the step that [Saga.Output] names.
 type Saga[I any] struct {
 	*perdure.Workflow[I, json.RawMessage]
-	def *definition
+	def *declaration
 }
 
 // Inputs is the input of a saga each of whose steps has an input of its own, by ID.
 type Inputs map[string]json.RawMessage
 
-// A definition is a saga without its types.
-type definition struct {
+// A declaration is a saga without its types.
+type declaration struct {
 	name     string
 	input    reflect.Type
 	steps    []*step
@@ -36,11 +39,11 @@ type definition struct {
 	policy   Policy
 	handler  Handler
 	parks    bool
-	pressure perdure.Pressure
-	calls    perdure.Callbacks
-	events   perdure.ExecutionEvents
+	pressure backpressure.Policy
+	calls    pattern.Callbacks
+	events   pattern.ExecutionEvents
 
-	key     *definition  // itself, also in copies
+	key     *declaration // itself, also in copies
 	compile func() *plan // once
 }
 
@@ -48,7 +51,7 @@ type definition struct {
 // run; a retry policy has no meaning here: a step without one of its own has one
 // attempt.
 func New[I any](name string, opts ...perdure.WorkflowOption) *Saga[I] {
-	d := &definition{name: name, input: reflect.TypeFor[I](), policy: StrictSequential, handler: ContinueHandler}
+	d := &declaration{name: name, input: reflect.TypeFor[I](), policy: StrictSequential, handler: ContinueHandler}
 	d.key, d.compile = d, sync.OnceValue(d.plan)
 	return &Saga[I]{def: d, Workflow: define[I](name, opts, d.declare, d.callbacks, func() runner { return d.compile() })}
 }
@@ -59,8 +62,8 @@ type runner interface {
 }
 
 // define makes the workflow of a definition.
-func define[I any](name string, opts []perdure.WorkflowOption, declare perdure.Declared, calls perdure.Calling, compile func() runner) *perdure.Workflow[I, json.RawMessage] {
-	opts = slices.Concat([]perdure.WorkflowOption{perdure.Timeout(DefaultTimeout), perdure.NoRetry, perdure.CleansUp, perdure.PatternSaga}, opts, []perdure.WorkflowOption{
+func define[I any](name string, opts []perdure.WorkflowOption, declare pattern.Declared, calls pattern.Calling, compile func() runner) *perdure.Workflow[I, json.RawMessage] {
+	opts = slices.Concat([]perdure.WorkflowOption{perdure.Timeout(DefaultTimeout), perdure.NoRetry, pattern.CleansUp, pattern.Saga}, opts, []perdure.WorkflowOption{
 		declare, calls,
 	})
 	return perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
@@ -73,10 +76,10 @@ func define[I any](name string, opts []perdure.WorkflowOption, declare perdure.D
 }
 
 // execute runs a workflow to its end and gives the report.
-func execute[I any](ctx context.Context, w *perdure.Workflow[I, json.RawMessage], c perdure.Caller, in I, opts []perdure.StartOption) (perdure.Report, error) {
+func execute[I any](ctx context.Context, w *perdure.Workflow[I, json.RawMessage], c perdure.Caller, in I, opts []perdure.StartOption) (report.Run, error) {
 	run, err := w.Start(ctx, c, in, opts...)
 	if err != nil {
-		return perdure.Report{}, err
+		return report.Run{}, err
 	}
 	return run.Final(ctx)
 }
@@ -112,7 +115,7 @@ func (s *Saga[I]) ParkOnUndoError() *Saga[I] {
 }
 
 // Pressure says how many steps of a layer go on at a time; without it all.
-func (s *Saga[I]) Pressure(p perdure.Pressure) *Saga[I] {
+func (s *Saga[I]) Pressure(p backpressure.Policy) *Saga[I] {
 	s.def.pressure = p
 	return s
 }
@@ -121,12 +124,12 @@ func (s *Saga[I]) Pressure(p perdure.Pressure) *Saga[I] {
 // and of each success and failure of a step. A step that has an event of its own tells
 // that instead of its success.
 func (s *Saga[I]) Publish(topic string) *Saga[I] {
-	s.def.events = perdure.ExecutionEvents{On: true, Topic: topic}
+	s.def.events = pattern.ExecutionEvents{On: true, Topic: topic}
 	return s
 }
 
 // On adds a callback. In its steps one over a list stands for all of its clones.
-func (s *Saga[I]) On(c perdure.Callback) *Saga[I] {
+func (s *Saga[I]) On(c pattern.Callback) *Saga[I] {
 	s.def.calls = append(s.def.calls, c)
 	return s
 }
@@ -142,4 +145,4 @@ func (s *Saga[I]) Execute(ctx context.Context, c perdure.Caller, in I, opts ...p
 }
 
 // ResultOf makes the result of a run of this saga of its report.
-func (s *Saga[I]) ResultOf(r perdure.Report) Result { return s.def.compile().result(r) }
+func (s *Saga[I]) ResultOf(r report.Run) Result { return s.def.compile().result(r) }

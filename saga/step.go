@@ -8,51 +8,54 @@ import (
 	"slices"
 	"time"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
 )
 
 // A Dependency is a step that another one comes after.
 type Dependency interface{ step() *step }
 
 // A Step is one step of a saga. Its function gets an A, which is the saga's input, or a
-// struct with tags: see [perdure.Arguments]. Of a step over a list A is the item. Its
+// struct with tags: see [pattern.Arguments]. Of a step over a list A is the item. Its
 // methods build it, and return it.
 type Step[A, R any] struct {
 	s    *step
-	args *perdure.Arguments[A]
+	args *pattern.Arguments[A]
 }
 
 // A step is one without its types.
 type step struct {
-	of       *definition
+	of       *declaration
 	id       string
 	after    []*step
 	order    int
-	call     perdure.TaskFunc
-	check    func(perdure.GivenTypes) []perdure.Issue
+	call     pattern.TaskFunc
+	check    func(pattern.SourceTypes) []definition.Issue
 	result   reflect.Type // for others
 	one      reflect.Type // for its own compensation
 	retry    perdure.Retry
 	timeout  time.Duration
 	key      string
-	event    *perdure.StepEvent
+	event    *pattern.StepEvent
 	variable string
 	each     *each // nil where it is one step
 
-	undo        perdure.TaskFunc
-	undoCheck   func(perdure.GivenTypes) []perdure.Issue
+	undo        pattern.TaskFunc
+	undoCheck   func(pattern.SourceTypes) []definition.Issue
 	undoResult  reflect.Type
 	undoRetry   *perdure.Retry
 	undoTimeout time.Duration
 	critical    bool
 
-	issues []perdure.Issue
+	issues []definition.Issue
 }
 
 // Add adds a step. What is wrong with it is told when the saga is registered.
 func Add[I, A, R any](s *Saga[I], id string, fn func(context.Context, A) (R, error)) *Step[A, R] {
-	args, of := perdure.NewArguments[A](), reflect.TypeFor[R]()
-	t := &step{of: s.def, id: id, call: perdure.TaskOf(args, fn), check: args.Check, result: of, one: of, retry: perdure.NoRetry}
+	args, of := pattern.NewArguments[A](), reflect.TypeFor[R]()
+	t := &step{of: s.def, id: id, call: pattern.TaskOf(args, fn), check: args.Check, result: of, one: of, retry: perdure.NoRetry}
 	if fn == nil {
 		t.complain("", "a step needs a function")
 	}
@@ -80,7 +83,7 @@ func (t *step) afterIDs() []string {
 }
 
 func (t *step) complain(at, format string, args ...any) {
-	t.issues = append(t.issues, perdure.Issue{Severity: perdure.IssueError, Where: where(t.id, at), Message: fmt.Sprintf(format, args...)})
+	t.issues = append(t.issues, definition.Issue{Severity: definition.SeverityError, Where: where(t.id, at), Message: fmt.Sprintf(format, args...)})
 }
 
 func (s *Step[A, R]) step() *step {
@@ -122,7 +125,7 @@ func (s *Step[A, R]) Retry(r perdure.Retry) *Step[A, R] {
 }
 
 func (t *step) policy(at string, r perdure.Retry) perdure.Retry {
-	r, issues := perdure.CheckRetry(where(t.id, at), r)
+	r, issues := r.Check(where(t.id, at))
 	t.issues = append(t.issues, issues...)
 	return r
 }
@@ -135,7 +138,7 @@ func (s *Step[A, R]) Timeout(d time.Duration) *Step[A, R] {
 
 // limit tells of a timeout that is odd.
 func (t *step) limit(at string, d time.Duration) time.Duration {
-	d, issues := perdure.CheckTimeout(where(t.id, at), d)
+	d, issues := definition.CheckTimeout(where(t.id, at), d)
 	t.issues = append(t.issues, issues...)
 	return d
 }
@@ -149,7 +152,7 @@ func (s *Step[A, R]) Key(key string) *Step[A, R] {
 }
 
 // Event has each success of the step told to the publisher.
-func (s *Step[A, R]) Event(e perdure.StepEvent) *Step[A, R] {
+func (s *Step[A, R]) Event(e pattern.StepEvent) *Step[A, R] {
 	s.s.event = &e
 	return s
 }
@@ -165,12 +168,12 @@ func (s *Step[A, R]) Variable(name string) *Step[A, R] {
 // sources, and what it gave. Variables have the values that they have then: what undoing
 // depends on belongs into the result.
 func (s *Step[A, R]) Undo(fn func(ctx context.Context, in A, out R) error) *Step[A, R] {
-	s.s.undoBy(fn == nil, func(ctx context.Context, given perdure.Given) (json.RawMessage, error) {
+	s.s.undoBy(fn == nil, func(ctx context.Context, given pattern.Sources) (json.RawMessage, error) {
 		in, err := s.args.Fill(ctx, given)
 		if err != nil {
 			return nil, err
 		}
-		out, _, err := perdure.Output[R](ctx, s.s.id)
+		out, _, err := pattern.Output[R](ctx, s.s.id)
 		if err != nil {
 			return nil, err
 		}
@@ -179,7 +182,7 @@ func (s *Step[A, R]) Undo(fn func(ctx context.Context, in A, out R) error) *Step
 	return s
 }
 
-func (t *step) undoBy(missing bool, call perdure.TaskFunc) {
+func (t *step) undoBy(missing bool, call pattern.TaskFunc) {
 	if t.undo != nil {
 		t.complain("undo", "two compensations")
 	}
@@ -193,8 +196,8 @@ func (t *step) undoBy(missing bool, call perdure.TaskFunc) {
 // input is the step's, the result of the step itself, or of the clone, is the one of its
 // ID, and what it gives is kept for other compensations and for the report.
 func UndoWith[A, R, C, U any](s *Step[A, R], fn func(context.Context, C) (U, error)) *Step[A, R] {
-	args := perdure.NewArguments[C]()
-	s.s.undoBy(fn == nil, perdure.TaskOf(args, fn))
+	args := pattern.NewArguments[C]()
+	s.s.undoBy(fn == nil, pattern.TaskOf(args, fn))
 	s.s.undoCheck, s.s.undoResult = args.Check, reflect.TypeFor[U]()
 	return s
 }
@@ -227,7 +230,7 @@ func (s *Step[A, R]) Output(ctx context.Context) (R, bool, error) {
 		var zero R
 		return zero, false, err
 	}
-	return perdure.Output[R](ctx, s.s.id)
+	return pattern.Output[R](ctx, s.s.id)
 }
 
 // Outputs gives the results of a step over a list in the body of a step that comes after
@@ -236,7 +239,7 @@ func (s *Step[A, R]) Outputs(ctx context.Context) ([]R, error) {
 	if err := s.s.multiple(); err != nil {
 		return nil, err
 	}
-	all, _, err := perdure.Output[[]R](ctx, s.s.id)
+	all, _, err := pattern.Output[[]R](ctx, s.s.id)
 	return all, err
 }
 
@@ -251,7 +254,7 @@ func (s *Step[A, R]) Of(e Execution) (R, bool, error) {
 	if data == nil {
 		return zero, false, nil
 	}
-	v, err := perdure.Decode[R](data)
+	v, err := pattern.Decode[R](data)
 	return v, err == nil, err
 }
 
@@ -262,7 +265,7 @@ func (s *Step[A, R]) AllOf(e Execution) (map[string]R, error) {
 	}
 	out := map[string]R{}
 	for id, data := range e.resultsOf(s.s.id + s.s.each.separator()) {
-		v, err := perdure.Decode[R](data)
+		v, err := pattern.Decode[R](data)
 		if err != nil {
 			return nil, err
 		}

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/report"
 	"github.com/perdure/perdure/saga"
 )
 
@@ -125,7 +127,7 @@ func TestASagaThatTimesOutAtAnyPointIsUndone(t *testing.T) {
 func outcome(env *perduretest.Env, def *saga.Saga[string], id string) perdure.RunStatus {
 	run := perduretest.Get(env, def.Workflow, id)
 	_, _ = run.Result()
-	var report perdure.Report
+	var report report.Run
 	var turned time.Time
 	if err := env.Do(func(eng *perdure.Engine) (err error) {
 		if report, err = eng.Report(env.Context(), id); err != nil {
@@ -192,9 +194,9 @@ func TestASagaThatIsCancelledIsUndoneWhereverItCrashes(t *testing.T) {
 }
 
 // A slowFlow keeps the workflow's code busy for a while whenever a step has ended.
-type slowFlow struct{ perdure.AtMost }
+type slowFlow struct{ backpressure.Limit }
 
-func (s slowFlow) Begin() perdure.Flow { return s }
+func (s slowFlow) Begin() backpressure.Limiter { return s }
 
 func (slowFlow) Ended(error, time.Time) { time.Sleep(50 * time.Millisecond) }
 

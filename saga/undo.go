@@ -8,7 +8,9 @@ import (
 	"slices"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/guard"
+	"github.com/perdure/perdure/pattern"
 )
 
 // undone is the name under which a step is undone.
@@ -29,7 +31,7 @@ func (x *execution) backward(ctx context.Context) (why, over error) {
 		return nil, err
 	}
 	for _, f := range x.failed {
-		if err := perdure.DeadLetter(ctx, f.step, f.err, f.keys()...); err != nil {
+		if err := deadletter.Add(ctx, f.step, f.err, f.keys()...); err != nil {
 			return nil, err
 		}
 	}
@@ -65,7 +67,7 @@ func (x *execution) hear(ctx context.Context) error {
 			_ = x.settle(ctx, byFuture[f], out, nil)
 		}
 	}
-	return perdure.Over(ctx)
+	return pattern.EndedBy(ctx)
 }
 
 // undoAll undoes by the policy what is done and has no verdict yet. It fails where the
@@ -78,7 +80,7 @@ func (x *execution) undoAll(ctx context.Context) error {
 	if err := x.turn(ctx, true); err != nil {
 		return err
 	}
-	if err := perdure.Record(ctx, perdure.Fact{Kind: perdure.CompensationStarted, Name: "compensation", Reason: string(x.policy)}); err != nil {
+	if err := pattern.Record(ctx, pattern.Fact{Kind: pattern.CompensationStarted, Name: "compensation", Reason: string(x.policy)}); err != nil {
 		return err
 	}
 	for _, group := range groups {
@@ -101,7 +103,7 @@ func (x *execution) turn(ctx context.Context, begins bool) error {
 	case x.whole != nil && (begins || x.optional): // the whole fails with any other one
 		return x.whole.turn(ctx, begins)
 	case begins && x.part == "":
-		return perdure.SetStatus(ctx, perdure.StatusCompensating)
+		return pattern.SetStatus(ctx, perdure.StatusCompensating)
 	}
 	return nil
 }
@@ -161,13 +163,13 @@ func (x *execution) undoPolicy(u *unit) perdure.Retry {
 }
 
 // undoTask is what undoes a unit.
-func (x *execution) undoTask(u *unit, retry perdure.Retry) perdure.Task {
-	return perdure.Task{Name: u.step.id, Key: u.clone.key, Phase: perdure.PhaseUndo, Call: u.undo, Retry: &retry, Timeout: u.undoTimeout}
+func (x *execution) undoTask(u *unit, retry perdure.Retry) pattern.Task {
+	return pattern.Task{Name: u.step.id, Key: u.clone.key, Phase: perdure.PhaseUndo, Call: u.undo, Retry: &retry, Timeout: u.undoTimeout}
 }
 
 // undoGiven is what the argument of a compensation is made of: what that of its step was
 // made of, and the result of it.
-func (x *execution) undoGiven(u *unit) perdure.Given {
+func (x *execution) undoGiven(u *unit) pattern.Sources {
 	given := x.given(u)
 	results := given.Result
 	given.Result = func(id string) (json.RawMessage, bool) {
@@ -185,7 +187,7 @@ func (x *execution) judge(ctx context.Context, u *unit, f *perdure.Future[json.R
 	attempts, retries := 0, 0
 	for {
 		out, err := f.Await(ctx)
-		if over := perdure.Over(ctx); over != nil {
+		if over := pattern.EndedBy(ctx); over != nil {
 			return over
 		}
 		if err == nil {
@@ -205,7 +207,7 @@ func (x *execution) judge(ctx context.Context, u *unit, f *perdure.Future[json.R
 			return x.isNot(ctx, u, err, "skipped by the handler")
 		case action == FailSaga:
 			if x.stopped = true; x.abort == nil {
-				x.abort = perdure.FailedUndo(u.clone.id, err)
+				x.abort = pattern.FailedUndo(u.clone.id, err)
 			}
 			return x.isNot(ctx, u, err, "")
 		case x.parks:
@@ -237,7 +239,7 @@ func (x *execution) park(ctx context.Context, u *unit, why error) (done bool, er
 			open++
 		}
 	}
-	reason := fmt.Sprintf("rollback incomplete: %d not yet undone: %v", open, perdure.FailedUndo(u.clone.id, why))
+	reason := fmt.Sprintf("rollback incomplete: %d not yet undone: %v", open, pattern.FailedUndo(u.clone.id, why))
 	d, err := perdure.Park(ctx, undone(x.part+u.name()), reason, "retry", "skip", "handled")
 	switch {
 	case err != nil:
@@ -257,7 +259,7 @@ func (x *execution) isUndone(ctx context.Context, u *unit, out json.RawMessage, 
 	x.mu.Lock()
 	x.undone[u.clone.id] = out
 	x.mu.Unlock()
-	return perdure.Record(ctx, perdure.Fact{Kind: perdure.StepCompensated, Name: u.step.id, Key: u.clone.key, Err: err})
+	return pattern.Record(ctx, pattern.Fact{Kind: pattern.StepCompensated, Name: u.step.id, Key: u.clone.key, Err: err})
 }
 
 // giveUp passes over a compensation that has failed; a critical one may keep others from
@@ -271,7 +273,7 @@ func (x *execution) giveUp(ctx context.Context, u *unit, err error, reason strin
 func (x *execution) isNot(ctx context.Context, u *unit, err error, reason string) error {
 	x.judged[u.clone.id] = true
 	x.keepError(u, err)
-	return perdure.Record(ctx, perdure.Fact{Kind: perdure.CompensationFailed, Name: u.step.id, Key: u.clone.key, Err: err, Reason: reason})
+	return pattern.Record(ctx, pattern.Fact{Kind: pattern.CompensationFailed, Name: u.step.id, Key: u.clone.key, Err: err, Reason: reason})
 }
 
 func (x *execution) keepError(u *unit, err error) {

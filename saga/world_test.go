@@ -11,8 +11,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/report"
 	"github.com/perdure/perdure/saga"
 )
 
@@ -192,19 +195,19 @@ func (w *world) build(s shape) *saga.Saga[string] {
 			step.After(steps[before])
 		}
 	}
-	def.On(perdure.Callback{Step: func(_ context.Context, step string) error {
+	def.On(pattern.Callback{Step: func(_ context.Context, step string) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.stepDone[step]++
 		return nil
 	}})
-	def.On(perdure.Callback{Failure: func(_ context.Context, err error) (bool, error) {
+	def.On(pattern.Callback{Failure: func(_ context.Context, err error) (bool, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.failures = append(w.failures, blame(err))
 		return false, nil
 	}})
-	return def.On(perdure.Callback{Complete: func(_ context.Context, r perdure.Report) error {
+	return def.On(pattern.Callback{Complete: func(_ context.Context, r report.Run) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.complete++
@@ -264,7 +267,7 @@ func (w *world) play(env *perduretest.Env, s shape, def *saga.Saga[string]) any 
 // callbacks says what is wrong with those that were called.
 func (w *world) callbacks(e expectation) (found []string) {
 	for id, status := range e.steps {
-		if (w.stepDone[id] > 0) != (status != perdure.StepIsFailed) {
+		if (w.stepDone[id] > 0) != (status != report.StepIsFailed) {
 			found = append(found, fmt.Sprintf("the callback for %s, %v, was called %d times", id, status, w.stepDone[id]))
 		}
 	}
@@ -311,7 +314,7 @@ func (w *world) look(env *perduretest.Env, def *saga.Saga[string], id string) (r
 }
 
 // repeated complains of steps on whose compensation there are two verdicts.
-func (w *world) repeated(r perdure.Report, entries []journal.Entry) {
+func (w *world) repeated(r report.Run, entries []journal.Entry) {
 	a, seen := journal.NewAggregate(r.RunID, r.WorkflowID, r.Name, r.Pattern), map[journal.Op]bool{}
 	for _, e := range entries {
 		if err := a.Apply(e); err != nil {
@@ -328,7 +331,7 @@ func (w *world) repeated(r perdure.Report, entries []journal.Entry) {
 
 // unitID is the ID of the unit whose operation that is.
 func unitID(op journal.Op, def *saga.Saga[string]) string {
-	r := def.ResultOf(perdure.Report{Steps: []perdure.StepReport{{ID: journal.Op{Name: op.Name, Key: op.Key, Occ: 1}.String()}}})
+	r := def.ResultOf(report.Run{Steps: []report.Step{{ID: journal.Op{Name: op.Name, Key: op.Key, Occ: 1}.String()}}})
 	return r.Steps[0].ID
 }
 
@@ -338,7 +341,7 @@ func (w *world) operate(env *perduretest.Env, s shape, id string) {
 	env.Helper()
 	for {
 		env.Sleep(time.Minute)
-		var parked []perdure.Parked
+		var parked []admin.Parked
 		var status perdure.RunStatus
 		err := env.Do(func(eng *perdure.Engine) (err error) {
 			d, err := eng.Describe(env.Context(), id)
@@ -346,7 +349,7 @@ func (w *world) operate(env *perduretest.Env, s shape, id string) {
 				return err
 			}
 			status = d.Head.Status
-			parked, _, err = eng.Parked(env.Context(), 0, 0)
+			parked, _, err = admin.New(eng).Parked(env.Context(), 0, 0)
 			return err
 		})
 		switch {

@@ -187,7 +187,7 @@ type Change struct {
 	Entries []journal.Entry // in order, each following the one before it, and the first the last that is there; else the group is refused
 	Posts   []Post          // where the change is of a new run: written only if the verdict is Written or Exists
 	Else    []Post          // written instead of Posts if the verdict is Taken, and with them if it is Exists
-	Told    []int64         // numbers of [Owed] that have been told
+	Told    []int64         // numbers of [OutboxEntry] that have been told
 
 	// Verdict and Found are set by Commit, of a new run and of one that rests.
 	// Where a new run's verdict is not Written, it has no entries; where it is,
@@ -304,7 +304,7 @@ const (
 // on no longer than that of a join, and Claimed.Lease says so. After a claim whose outcome is unknown, the engine finds what it
 // may own by [Filter].Owner.
 //
-// Owed (Engine and Owed are set): at most so many entries that are owed, of the
+// Outbox (Engine and Outbox are set): at most so many entries that are owed, of the
 // named workflows, with numbers above After, by number. An entry is to be told by the
 // engine that has committed it, and, once that has left or was taken over, by the
 // first one that asks: no other engine gets it before that one is gone too.
@@ -322,7 +322,7 @@ type Claim struct {
 	Workflows []string
 	Max       int
 	Run       journal.Number
-	Owed      int
+	Outbox    int
 	After     int64
 }
 
@@ -331,18 +331,18 @@ type Claimed struct {
 	Engine journal.EngineID
 	Runs   []Run
 	Mail   []Run // without entries: owned before, with messages not given before
-	Owed   []Owed
+	Outbox []OutboxEntry
 	Next   time.Time // when the next run of the named workflows that nobody owns is due; zero for none
 	More   bool      // more are due already
 
 	// Lease is given by a join and a renewal: how long the lease is; and by a take: how
 	// long it is at most. It is 0 where the store has no leases. Lapse is in how long the next lease of another engine passes, if
-	// it is not renewed; 0 for none. Fallen is how many dead engines were taken over,
+	// it is not renewed; 0 for none. Expired is how many dead engines were taken over,
 	// and Freed how many runs of theirs have become due.
-	Lease  time.Duration
-	Lapse  time.Duration
-	Fallen int
-	Freed  int64
+	Lease   time.Duration
+	Lapse   time.Duration
+	Expired int
+	Freed   int64
 }
 
 // A Run is a claimed run as the store has it: the head with its new owner and
@@ -367,8 +367,8 @@ const (
 	InboxBytes = 1 << 20
 )
 
-// An Owed is an entry that somebody is to be told of at least once.
-type Owed struct {
+// An OutboxEntry is an entry that somebody is to be told of at least once.
+type OutboxEntry struct {
 	Number int64 // in the order of the commits; that of one run in the order of its journal
 	Head   journal.Head
 	Entry  journal.Entry // with its payload
@@ -460,9 +460,9 @@ type Engine struct {
 	Slots int // how many runs it has at a time; 0 where it does not say
 	// Runs is, in Info, how many open runs it owns.
 	Runs int64
-	// Fallen says, in Info, that it has died without leaving: nobody executes its
-	// runs before another engine takes them over.
-	Fallen bool
+	// Expired reports, in Info, that its lease has passed without it leaving: nobody executes
+	// its runs before another engine takes them over.
+	Expired bool
 	// Until is when its lease passes, in Info; zero without a lease. It is by the clock
 	// of the database, which Info.Now tells.
 	Until time.Time

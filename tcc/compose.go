@@ -10,7 +10,11 @@ import (
 	"sync"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
+	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/internal/guard"
+	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/report"
 )
 
 // A Composition is a TCC whose members are TCCs. A member tries and confirms when those
@@ -34,9 +38,9 @@ type composition struct {
 	name     string
 	input    reflect.Type
 	members  []*Member
-	pressure perdure.Pressure
-	calls    perdure.Callbacks
-	events   perdure.ExecutionEvents
+	pressure backpressure.Policy
+	calls    pattern.Callbacks
+	events   pattern.ExecutionEvents
 
 	compile func() *assembly // once
 }
@@ -46,11 +50,11 @@ type Member struct {
 	of       *composition
 	alias    string
 	strange  []string // members of other compositions that it is to come after
-	def      *definition
+	def      *declaration
 	after    []string
 	optional bool
-	input    perdure.TaskFunc
-	check    func(perdure.GivenTypes) []perdure.Issue
+	input    pattern.TaskFunc
+	check    func(pattern.SourceTypes) []definition.Issue
 
 	plan *plan // once it is complete
 }
@@ -69,13 +73,13 @@ func Compose[I any](name string, opts ...perdure.WorkflowOption) *Composition[I]
 // member that comes before gave. It must decide by its argument alone, and its error
 // fails the member.
 func Include[I, A, J any](c *Composition[I], alias string, t *TCC[J], input func(A) (J, error)) *Member {
-	args := perdure.NewArguments[A]()
+	args := pattern.NewArguments[A]()
 	m := &Member{of: c.def, alias: alias, check: args.Check}
 	if t != nil {
 		m.def = t.def
 	}
 	if input != nil {
-		m.input = perdure.TaskOf(args, func(_ context.Context, a A) (J, error) { return input(a) })
+		m.input = pattern.TaskOf(args, func(_ context.Context, a A) (J, error) { return input(a) })
 	}
 	c.def.members = append(c.def.members, m)
 	return m
@@ -101,14 +105,14 @@ func (m *Member) Optional() *Member {
 
 // Pressure says how many members go on at a time, and whether more may begin. One that is
 // refused has failed.
-func (c *Composition[I]) Pressure(p perdure.Pressure) *Composition[I] {
+func (c *Composition[I]) Pressure(p backpressure.Policy) *Composition[I] {
 	c.def.pressure = p
 	return c
 }
 
 // On adds a callback. Its steps are the aliases of members; they are done when they are
 // confirmed.
-func (c *Composition[I]) On(b perdure.Callback) *Composition[I] {
+func (c *Composition[I]) On(b pattern.Callback) *Composition[I] {
 	c.def.calls = append(c.def.calls, b)
 	return c
 }
@@ -116,7 +120,7 @@ func (c *Composition[I]) On(b perdure.Callback) *Composition[I] {
 // Publish has the publisher told, under a topic, of each start and end of an execution.
 // What members tell of their participants is up to them.
 func (c *Composition[I]) Publish(topic string) *Composition[I] {
-	c.def.events = perdure.ExecutionEvents{On: true, Topic: topic}
+	c.def.events = pattern.ExecutionEvents{On: true, Topic: topic}
 	return c
 }
 
@@ -129,7 +133,7 @@ func (c *Composition[I]) Execute(ctx context.Context, by perdure.Caller, in I, o
 // Of gives of the result of a composition what the member's participants did, under their
 // own IDs.
 func (m *Member) Of(r Result) Result {
-	var own []perdure.StepReport
+	var own []report.Step
 	for _, s := range r.Steps {
 		if id, is := strings.CutPrefix(s.ID, m.alias+"/"); is {
 			s.ID = id
@@ -144,9 +148,9 @@ func (m *Member) Of(r Result) Result {
 type assembly struct {
 	*composition
 	byAlias map[string]*Member
-	graph   perdure.Graph
+	graph   definition.Graph
 	layers  [][]string
-	issues  []perdure.Issue // beside those of the graph
+	issues  []definition.Issue // beside those of the graph
 }
 
 // assemble completes the composition.
@@ -159,24 +163,24 @@ func (c *composition) assemble() *assembly {
 		own.after = slices.Clone(m.after)
 		whole.members = append(whole.members, &own)
 		a.byAlias[own.alias] = &own
-		a.graph.Nodes = append(a.graph.Nodes, perdure.Node{Name: own.alias, After: own.after})
+		a.graph.Nodes = append(a.graph.Nodes, definition.Node{Name: own.alias, After: own.after})
 	}
 	a.layers = a.graph.Layers()
 	for _, m := range whole.members {
 		a.issues = append(a.issues, a.examine(m)...)
 	}
-	a.issues = append(a.issues, perdure.CheckPressure("pressure", whole.pressure)...)
+	a.issues = append(a.issues, backpressure.Check("pressure", whole.pressure)...)
 	a.issues = append(a.issues, whole.calls.Check(func(alias string) bool { return a.byAlias[alias] != nil })...)
 	return a
 }
 
 // examine says what is wrong with a member.
-func (a *assembly) examine(m *Member) []perdure.Issue {
-	wrong := func(message string) perdure.Issue {
-		return perdure.Issue{Severity: perdure.IssueError, Where: m.alias, Message: message}
+func (a *assembly) examine(m *Member) []definition.Issue {
+	wrong := func(message string) definition.Issue {
+		return definition.Issue{Severity: definition.SeverityError, Where: m.alias, Message: message}
 	}
-	var issues []perdure.Issue
-	if !perdure.ValidName(m.alias) {
+	var issues []definition.Issue
+	if !pattern.ValidName(m.alias) {
 		issues = append(issues, wrong("this cannot be an alias: 1 to 255 of A-Z a-z 0-9 . _ : -"))
 	}
 	for _, other := range m.strange {
@@ -190,7 +194,7 @@ func (a *assembly) examine(m *Member) []perdure.Issue {
 	}
 	m.plan = m.def.compile()
 	for _, p := range m.plan.inOrder {
-		if !perdure.ValidName(perdure.PhaseConfirm.Of(m.alias + "." + p.id)) {
+		if !pattern.ValidName(perdure.PhaseConfirm.Of(m.alias + "." + p.id)) {
 			issues = append(issues, wrong("the alias and the ID of "+p.id+" are too long together"))
 		}
 	}
@@ -199,7 +203,7 @@ func (a *assembly) examine(m *Member) []perdure.Issue {
 		issues = append(issues, i)
 	}
 	before := a.before(m.alias, map[string]bool{})
-	for _, i := range m.check(perdure.GivenTypes{Input: a.input, Tried: func(key string) (reflect.Type, bool) {
+	for _, i := range m.check(pattern.SourceTypes{Input: a.input, Tried: func(key string) (reflect.Type, bool) {
 		alias, id, _ := strings.Cut(key, "/")
 		if !before[alias] || a.byAlias[alias].def == nil {
 			return nil, false
@@ -231,18 +235,18 @@ func (a *assembly) before(alias string, known map[string]bool) map[string]bool {
 }
 
 // declare is what the composition says of itself when it is registered.
-func (c *composition) declare() (perdure.About, []perdure.Issue) {
+func (c *composition) declare() (definition.Outline, []definition.Issue) {
 	a := c.compile()
-	return perdure.About{Graph: &a.graph, Pressured: true}, a.issues
+	return definition.Outline{Graph: &a.graph, Pressured: true}, a.issues
 }
 
 // callbacks are those of the composition.
-func (c *composition) callbacks() perdure.Callbacks { return c.compile().calls }
+func (c *composition) callbacks() pattern.Callbacks { return c.compile().calls }
 
 // makeInput makes what the member's TCC gets. It is recorded: another build goes on with
 // the same.
-func (m *Member) makeInput(ctx context.Context, given perdure.Given) (json.RawMessage, error) {
-	return perdure.Value(ctx, "input", func() (data json.RawMessage, err error) {
+func (m *Member) makeInput(ctx context.Context, given pattern.Sources) (json.RawMessage, error) {
+	return perdure.SideEffect(ctx, "input", func() (data json.RawMessage, err error) {
 		err = guard.Try(func() (err error) {
 			data, err = m.input(ctx, given)
 			return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/tcc"
@@ -70,7 +71,7 @@ func (w *tour) act(ctx context.Context, tried string) (string, error) {
 type leg struct{ Name, Before string }
 
 // define makes the tour: flight, then beside each other hotel and car, then the insurance.
-func (w *tour) define(pressure perdure.Pressure, optional ...string) *tcc.Composition[string] {
+func (w *tour) define(pressure backpressure.Policy, optional ...string) *tcc.Composition[string] {
 	one := func(name string) *tcc.TCC[leg] {
 		t := tcc.New[leg](name).Retry(perdure.NoRetry)
 		for _, id := range []string{"a", "b"} {
@@ -120,7 +121,7 @@ func (w *tour) made(t *testing.T, c *tcc.Composition[string], check func(env *pe
 		run := perduretest.Start(env, c.Workflow, "tour")
 		_, _ = run.Result()
 		var r tcc.Result
-		if err := env.Do(func(eng *perdure.Engine) (err error) { r.Report, err = eng.Report(env.Context(), run.ID()); return err }); err != nil {
+		if err := env.Do(func(eng *perdure.Engine) (err error) { r.Run, err = eng.Report(env.Context(), run.ID()); return err }); err != nil {
 			env.Fatal(err)
 		}
 		env.Settle()
@@ -148,7 +149,7 @@ func of(order []string, phase string, aliases ...string) []string {
 
 // spec: F-42
 func TestMembersAreConfirmedInOrder(t *testing.T) {
-	for name, pressure := range map[string]perdure.Pressure{"free": nil, "one at a time": perdure.AtMost(1)} {
+	for name, pressure := range map[string]backpressure.Policy{"free": nil, "one at a time": backpressure.Limit(1)} {
 		t.Run(name, func(t *testing.T) {
 			w := &tour{}
 			w.made(t, w.define(pressure), func(env *perduretest.Env, r tcc.Result, order []string) {
@@ -261,7 +262,7 @@ func TestCompositionIsToldToEnd(t *testing.T) {
 // A flow that lets nothing begin after the first.
 type onlyOne struct{}
 
-func (onlyOne) Begin() perdure.Flow { return &refusing{} }
+func (onlyOne) Begin() backpressure.Limiter { return &refusing{} }
 
 type refusing struct{ ended bool }
 

@@ -12,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/store/memory"
@@ -36,7 +39,7 @@ func register(t *testing.T, strict bool, defs ...perdure.Definition) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var wrong *perdure.DefinitionError
+	var wrong *definition.Error
 	if err := eng.Register(defs...); errors.As(err, &wrong) {
 		var lines []string
 		for _, i := range wrong.Issues {
@@ -120,11 +123,11 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 			_ = p
 		}, []string{"ERROR: a.cancel.B: it is of type int", "ERROR: a.confirm.C: there is no try of participant", "ERROR: a.try.B: there is no try of participant"}},
 		"events": {func(d *tcc.TCC[order]) {
-			complete(d, "a").Event(perdure.StepEvent{Type: "order placed"})
+			complete(d, "a").Event(pattern.StepEvent{Type: "order placed"})
 		}, []string{"ERROR: a.event: this cannot be the type of an event: \"order placed\""}},
 		"callbacks": {func(d *tcc.TCC[order]) {
 			complete(d, "a")
-			d.On(perdure.Callback{Steps: []string{"z"}, Step: func(context.Context, string) error { return nil }})
+			d.On(pattern.Callback{Steps: []string{"z"}, Step: func(context.Context, string) error { return nil }})
 		}, []string{"ERROR: callbacks.0: there is no step"}},
 	}
 	for name, c := range cases {
@@ -359,7 +362,7 @@ func TestBodiesThatPanicOrGiveWhatCannotBeKept(t *testing.T) {
 					if at, by := r.Failed(); !strings.EqualFold(string(at), phase) || by != "odd" {
 						env.Errorf("failed: %s of %q", at, by)
 					}
-					var of *perdure.PhaseError
+					var of *pattern.PhaseError
 					if !errors.As(r.Err, &of) {
 						env.Errorf("%v", r.Err)
 					}
@@ -426,7 +429,7 @@ func TestArgumentsByTags(t *testing.T) {
 	}, d)
 }
 
-// A definition is complete when it is registered.
+// A declaration is complete when it is registered.
 //
 // spec: F-8
 func TestWhatIsAddedLaterDoesNotCount(t *testing.T) {
@@ -436,7 +439,7 @@ func TestWhatIsAddedLaterDoesNotCount(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		tcc.Add(d, "later", func(context.Context, order) (string, error) { wrong = append(wrong, "it tried"); return "", errOdd }).
 			Confirm(then).Cancel(then)
-		d.On(perdure.Callback{Step: func(context.Context, string) error { wrong = append(wrong, "it was called"); return nil }})
+		d.On(pattern.Callback{Step: func(context.Context, string) error { wrong = append(wrong, "it was called"); return nil }})
 		p.Confirm(func(context.Context, order, string) error { wrong = append(wrong, "it confirmed"); return errOdd })
 		d.Park()
 		r, err := d.Execute(env.Context(), env.Engine(), order{})
@@ -456,20 +459,20 @@ func TestEventsTellOfConfirms(t *testing.T) {
 			type hold struct{ Number string }
 			try := func(context.Context, order) (hold, error) { return hold{"4711"}, nil }
 			then := func(context.Context, order, hold) error { return nil }
-			tcc.Add(d, "plain", try).Confirm(then).Cancel(then).Event(perdure.StepEvent{Topic: "t", Type: "held", Key: "Number"})
-			with := tcc.Add(d, "with", try).Cancel(then).Event(perdure.StepEvent{Topic: "t", Key: "Number"})
+			tcc.Add(d, "plain", try).Confirm(then).Cancel(then).Event(pattern.StepEvent{Topic: "t", Type: "held", Key: "Number"})
+			with := tcc.Add(d, "with", try).Cancel(then).Event(pattern.StepEvent{Topic: "t", Key: "Number"})
 			tcc.ConfirmWith(with, func(context.Context, struct{}) (hold, error) { return hold{"4712"}, nil })
-			tcc.Add(d, "handled", try).Confirm(func(context.Context, order, hold) error { return errOdd }).Cancel(then).Event(perdure.StepEvent{Topic: "t"})
+			tcc.Add(d, "handled", try).Confirm(func(context.Context, order, hold) error { return errOdd }).Cancel(then).Event(pattern.StepEvent{Topic: "t"})
 			tcc.Add(d, "silent", try).Confirm(then).Cancel(then)
 			tcc.Add(d, "absent", func(context.Context, order) (hold, error) { return hold{}, errOdd }).Confirm(then).Cancel(then).
-				Optional().Event(perdure.StepEvent{Topic: "t"})
+				Optional().Event(pattern.StepEvent{Topic: "t"})
 			setup := perduretest.Setup{Workflows: []perdure.Definition{d}}
-			setup.Options.Publisher = perdure.PublisherFunc(func(_ context.Context, e perdure.Event) error {
+			setup.Options.Publisher = func(_ context.Context, e perdure.Event) error {
 				mu.Lock()
 				defer mu.Unlock()
-				told[e.ID] = fmt.Sprintf("%s %s %s %s %s %v %s", e.Step, e.Type, e.Topic, e.Key, e.Data, e.Status, e.Tells)
+				told[e.ID] = fmt.Sprintf("%s %s %s %s %s %v %s", e.Step, e.Type, e.Topic, e.Key, e.Data, e.Status, e.Kind)
 				return nil
-			})
+			}
 			scenario := func(env *perduretest.Env) any {
 				clear(told)
 				run := perduretest.Start(env, d.Workflow, order{}, perdure.ID("x"))

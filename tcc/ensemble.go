@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/pattern"
 )
 
 // An ensemble is a composition that goes on. As an execution, it is a fold.
 type ensemble struct {
 	*assembly
 	input json.RawMessage
-	calls *perdure.Calls
+	calls *pattern.Calls
 	begun []*Member             // in order
 	parts map[string]*execution // by alias
 	why   error                 // why it is called off
@@ -29,15 +30,15 @@ func (a *assembly) run(ctx context.Context, input json.RawMessage) error {
 	if err := perdure.OnCancel(ctx, "call-off", e.callOff); err != nil {
 		return err
 	}
-	err := perdure.Walk{
-		Layers: a.layers, Pressure: a.pressure,
+	err := pattern.Walk{
+		Layers: a.layers, Policy: a.pressure,
 		More: func() bool { return e.why == nil },
-		Begin: func(alias string, _ bool) (perdure.Awaitable, error) {
+		Begin: func(alias string, _ bool) (pattern.Awaitable, error) {
 			m := a.byAlias[alias]
 			e.begun = append(e.begun, m)
 			return perdure.Go(ctx, alias, func(ctx context.Context) (bool, error) { return true, e.play(ctx, m) }), nil
 		},
-		Ended: func(alias string, f perdure.Awaitable, refused error) (perdure.Awaitable, error) {
+		Ended: func(alias string, f pattern.Awaitable, refused error) (pattern.Awaitable, error) {
 			return nil, e.ended(ctx, a.byAlias[alias], f, refused)
 		},
 	}.Run(ctx)
@@ -50,12 +51,12 @@ func (a *assembly) run(ctx context.Context, input json.RawMessage) error {
 	if err := e.calls.Wait(ctx); err != nil {
 		return err
 	}
-	return perdure.End(ctx, perdure.StatusConfirmed, json.RawMessage(nil), nil)
+	return pattern.End(ctx, perdure.StatusConfirmed, json.RawMessage(nil), nil)
 }
 
 // play tries and confirms a member. It fails where that cannot begin.
 func (e *ensemble) play(ctx context.Context, m *Member) error {
-	in, err := m.makeInput(ctx, perdure.Given{Input: e.input, Tried: e.triedBy})
+	in, err := m.makeInput(ctx, pattern.Sources{Input: e.input, Tried: e.triedBy})
 	if err != nil {
 		return err
 	}
@@ -79,17 +80,17 @@ func (e *ensemble) triedBy(key string) (json.RawMessage, bool) {
 }
 
 // ended takes in how a member has ended, and gives its error.
-func (e *ensemble) ended(ctx context.Context, m *Member, f perdure.Awaitable, err error) error {
+func (e *ensemble) ended(ctx context.Context, m *Member, f pattern.Awaitable, err error) error {
 	if err == nil {
 		_, err = f.(*perdure.Future[bool]).Await(ctx)
 	}
-	if over := perdure.Over(ctx); over != nil {
+	if over := pattern.EndedBy(ctx); over != nil {
 		return over
 	}
 	if x := e.parts[m.alias]; x != nil {
 		err = x.err
 	} else { // it has not begun
-		err = perdure.FailedPhase(perdure.PhaseTry, m.alias, err)
+		err = pattern.FailedPhase(perdure.PhaseTry, m.alias, err)
 	}
 	if err == nil {
 		return e.calls.StepEnded(ctx, m.alias)
@@ -104,12 +105,12 @@ func (e *ensemble) ended(ctx context.Context, m *Member, f perdure.Awaitable, er
 func (e *ensemble) callOff(ctx context.Context) error {
 	why := e.why
 	if why == nil {
-		why = perdure.EndingBy(ctx)
+		why = pattern.EndingBy(ctx)
 	}
-	if err := perdure.SetStatus(ctx, perdure.StatusCanceling); err != nil {
+	if err := pattern.SetStatus(ctx, perdure.StatusCanceling); err != nil {
 		return err
 	}
-	var failed []perdure.Failing
+	var failed []pattern.Failing
 	var letters []func() error
 	ends := why
 	for _, m := range slices.Backward(e.begun) {
@@ -117,7 +118,7 @@ func (e *ensemble) callOff(ctx context.Context) error {
 		if x == nil {
 			continue
 		}
-		in, err := perdure.Scope(ctx, m.alias, perdure.StandsFor(x.in))
+		in, err := perdure.Scope(ctx, m.alias, pattern.StandsFor(x.in))
 		if err != nil {
 			return err
 		}
@@ -128,7 +129,7 @@ func (e *ensemble) callOff(ctx context.Context) error {
 			letters = append(letters, func() error { return x.letter(in, x.err) })
 		}
 		if x.status == perdure.StatusFailed {
-			if failed = append(failed, perdure.Failing{Err: x.err, IDs: []string{m.alias}}); len(failed) == 1 {
+			if failed = append(failed, pattern.Failing{Err: x.err, IDs: []string{m.alias}}); len(failed) == 1 {
 				ends = x.err
 			}
 		}
@@ -138,7 +139,7 @@ func (e *ensemble) callOff(ctx context.Context) error {
 
 // end ends a composition that is cancelled, but for members that have failed, about which
 // there are letters to write.
-func (e *ensemble) end(ctx context.Context, why error, failed []perdure.Failing, letters []func() error) error {
+func (e *ensemble) end(ctx context.Context, why error, failed []pattern.Failing, letters []func() error) error {
 	status := perdure.StatusCanceled
 	if len(failed) > 0 {
 		suppressed, err := e.calls.Failed(ctx, why, failed...)
@@ -157,7 +158,7 @@ func (e *ensemble) end(ctx context.Context, why error, failed []perdure.Failing,
 	if err := e.calls.Wait(ctx); err != nil {
 		return err
 	}
-	return perdure.End(ctx, status, json.RawMessage(nil), why)
+	return pattern.End(ctx, status, json.RawMessage(nil), why)
 }
 
 // undo cancels a member, which carries out first what it has decided.

@@ -12,7 +12,9 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/patterntest"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/report"
 	"github.com/perdure/perdure/tcc"
 )
 
@@ -59,7 +61,7 @@ EXECUTION_COMPLETED FAILED tccs/EXECUTION_COMPLETED/id {"error":"cancel of a fai
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, def := &patterntest.Board{}, pair("pair", c.fails...).Publish("tccs")
-			setup := perduretest.Setup{Workflows: []perdure.Definition{def}, Options: perdure.Options{Publisher: b}}
+			setup := perduretest.Setup{Workflows: []perdure.Definition{def}, Options: perdure.Options{Publisher: b.Publish}}
 			setup.CrashEverywhere(t, func(env *perduretest.Env) any {
 				b.Reset()
 				_, _ = perduretest.Start(env, def.Workflow, 7).Result()
@@ -87,20 +89,20 @@ func (c *calls) add(format string, args ...any) {
 
 // callbacks adds some of every kind, which panic or end their goroutine where nothing else
 // is to come of it.
-func (c *calls) callbacks(on func(perdure.Callback), suppress bool) {
-	on(perdure.Callback{Priority: -2, Step: func(context.Context, string) error { runtime.Goexit(); return nil }})
-	on(perdure.Callback{Priority: -2, Failure: func(context.Context, error) (bool, error) { runtime.Goexit(); return true, nil }})
-	on(perdure.Callback{Priority: -2, Complete: func(context.Context, perdure.Report) error { runtime.Goexit(); return nil }})
-	on(perdure.Callback{Step: func(_ context.Context, step string) error {
+func (c *calls) callbacks(on func(pattern.Callback), suppress bool) {
+	on(pattern.Callback{Priority: -2, Step: func(context.Context, string) error { runtime.Goexit(); return nil }})
+	on(pattern.Callback{Priority: -2, Failure: func(context.Context, error) (bool, error) { runtime.Goexit(); return true, nil }})
+	on(pattern.Callback{Priority: -2, Complete: func(context.Context, report.Run) error { runtime.Goexit(); return nil }})
+	on(pattern.Callback{Step: func(_ context.Context, step string) error {
 		c.add("step %s", step)
 		panic("odd")
 	}})
-	on(perdure.Callback{Priority: -1, Failure: func(context.Context, error) (bool, error) { panic("odd") }})
-	on(perdure.Callback{Failure: func(_ context.Context, err error) (bool, error) {
+	on(pattern.Callback{Priority: -1, Failure: func(context.Context, error) (bool, error) { panic("odd") }})
+	on(pattern.Callback{Failure: func(_ context.Context, err error) (bool, error) {
 		c.add("failure %v", err)
 		return suppress, nil
 	}})
-	on(perdure.Callback{Complete: func(_ context.Context, r perdure.Report) error {
+	on(pattern.Callback{Complete: func(_ context.Context, r report.Run) error {
 		c.add("complete %v", r.Status)
 		panic("odd")
 	}})
@@ -134,8 +136,8 @@ func TestCallbacksOfATCCAndOfACompositionOfThem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			single, composed := pair("single", c.fails...), compose("composed", pair("member", c.fails...))
 			var ofSingle, ofComposed calls
-			ofSingle.callbacks(func(b perdure.Callback) { single.On(b) }, c.suppress)
-			ofComposed.callbacks(func(b perdure.Callback) { composed.On(b) }, c.suppress)
+			ofSingle.callbacks(func(b pattern.Callback) { single.On(b) }, c.suppress)
+			ofComposed.callbacks(func(b pattern.Callback) { composed.On(b) }, c.suppress)
 			perduretest.Test(t, func(env *perduretest.Env) {
 				run := perduretest.Start(env, single.Workflow, 7)
 				_, _ = run.Result()
@@ -160,7 +162,7 @@ func TestATCCThatIsAPartCallsItsCallbacks(t *testing.T) {
 	for _, fails := range []string{"", "try:b"} {
 		var c calls
 		part := pair("part", fails)
-		c.callbacks(func(b perdure.Callback) { part.On(b) }, false)
+		c.callbacks(func(b pattern.Callback) { part.On(b) }, false)
 		whole := perdure.Define("whole", func(ctx context.Context, in int) (string, error) {
 			e, err := part.Inline(ctx, in)
 			return e.Status.String(), err
@@ -189,11 +191,11 @@ func TestWhichFailuresCallbacksAreFor(t *testing.T) {
 	var c calls
 	def := pair("pair", "try:b", "cancel:a")
 	for _, steps := range [][]string{{"a"}, {"b"}} {
-		def.On(perdure.Callback{Steps: steps, On: []error{context.Canceled}, Failure: func(context.Context, error) (bool, error) {
+		def.On(pattern.Callback{Steps: steps, On: []error{context.Canceled}, Failure: func(context.Context, error) (bool, error) {
 			c.add("other")
 			return false, nil
 		}})
-		def.On(perdure.Callback{Steps: steps, Failure: func(context.Context, error) (bool, error) {
+		def.On(pattern.Callback{Steps: steps, Failure: func(context.Context, error) (bool, error) {
 			c.add("for %s", steps[0])
 			return true, errNo
 		}})

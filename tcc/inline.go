@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"maps"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
 )
 
 // An Ending tells how a TCC has ended that was a part of a workflow.
@@ -23,7 +26,7 @@ func (p *Participant[A, R]) In(e Ending) (R, bool, error) {
 		var none R
 		return none, false, nil
 	}
-	tried, err := perdure.Decode[R](data)
+	tried, err := pattern.Decode[R](data)
 	return tried, err == nil, err
 }
 
@@ -42,7 +45,7 @@ func (t *TCC[I]) Inline(ctx context.Context, in I, opts ...perdure.BranchOption)
 	if err := p.refused(); err != nil {
 		return Ending{}, err
 	}
-	input, err := perdure.Encode(in)
+	input, err := pattern.Encode(in)
 	if err != nil {
 		return Ending{}, err
 	}
@@ -50,7 +53,7 @@ func (t *TCC[I]) Inline(ctx context.Context, in I, opts ...perdure.BranchOption)
 	if x.place, err = p.placeOf(opts); err != nil {
 		return Ending{}, err
 	}
-	err = perdure.Enclose(ctx, p.name, func(scope context.Context) error {
+	err = pattern.Enclose(ctx, p.name, func(scope context.Context) error {
 		if err := perdure.Finally(scope, "call-off", x.callOff); err != nil {
 			return err
 		}
@@ -71,7 +74,7 @@ func (p *plan) placeOf(opts []perdure.BranchOption) (string, error) {
 		}
 	}
 	for _, one := range p.inOrder {
-		if p.parks && !perdure.ValidName(perdure.PhaseConfirm.Of(place+one.id)) {
+		if p.parks && !pattern.ValidName(perdure.PhaseConfirm.Of(place+one.id)) {
 			return "", &perdure.Error{Code: perdure.CodeInvalid, Op: "run " + p.name, Message: "name, key and the ID of " + one.id + " are too long together for an operator"}
 		}
 	}
@@ -82,8 +85,8 @@ func (p *plan) placeOf(opts []perdure.BranchOption) (string, error) {
 func (p *plan) refused() error {
 	all := p.all()
 	for _, i := range all {
-		if i.Severity != perdure.IssueWarning && i.Severity != perdure.IssueInfo {
-			return &perdure.DefinitionError{Workflow: p.name, Issues: all}
+		if i.Severity != definition.SeverityWarning && i.Severity != definition.SeverityInfo {
+			return &definition.Error{Workflow: p.name, Issues: all}
 		}
 	}
 	return nil

@@ -8,25 +8,28 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/report"
 )
 
 // A Participant is one of a TCC. Its functions get an A, which is the TCC's input, or a
-// struct with tags: see [perdure.Arguments]. Its methods build it, and return it.
+// struct with tags: see [pattern.Arguments]. Its methods build it, and return it.
 type Participant[A, R any] struct {
 	p    *participant
-	args *perdure.Arguments[A]
+	args *pattern.Arguments[A]
 }
 
 // A participant is one without its types. That of a plan is never changed.
 type participant struct {
-	d        *definition
+	d        *declaration
 	id       string
 	order    int
 	optional bool
 	result   reflect.Type
-	event    *perdure.StepEvent
-	check    map[perdure.Phase]func(perdure.GivenTypes) []perdure.Issue
-	call     map[perdure.Phase]perdure.TaskFunc
+	event    *pattern.StepEvent
+	check    map[perdure.Phase]func(pattern.SourceTypes) []definition.Issue
+	call     map[perdure.Phase]pattern.TaskFunc
 	retry    map[perdure.Phase]*perdure.Retry
 	timeout  map[perdure.Phase]time.Duration
 }
@@ -37,24 +40,24 @@ const always = perdure.Phase("")
 // Add adds a participant with its try. What is wrong with it is told when the TCC is
 // registered.
 func Add[I, A, R any](t *TCC[I], id string, try func(context.Context, A) (R, error)) *Participant[A, R] {
-	args := perdure.NewArguments[A]()
+	args := pattern.NewArguments[A]()
 	p := &participant{
 		d: t.def, id: id, result: reflect.TypeFor[R](),
-		check: map[perdure.Phase]func(perdure.GivenTypes) []perdure.Issue{}, call: map[perdure.Phase]perdure.TaskFunc{},
+		check: map[perdure.Phase]func(pattern.SourceTypes) []definition.Issue{}, call: map[perdure.Phase]pattern.TaskFunc{},
 		retry: map[perdure.Phase]*perdure.Retry{}, timeout: map[perdure.Phase]time.Duration{},
 	}
-	p.set(perdure.PhaseTry, try == nil, perdure.TaskOf(args, try), args.Check)
+	p.set(perdure.PhaseTry, try == nil, pattern.TaskOf(args, try), args.Check)
 	t.def.participants = append(t.def.participants, p)
 	return &Participant[A, R]{p, args}
 }
 
 // set sets what a participant does in a phase.
-func (p *participant) set(phase perdure.Phase, missing bool, call perdure.TaskFunc, check func(perdure.GivenTypes) []perdure.Issue) {
+func (p *participant) set(phase perdure.Phase, missing bool, call pattern.TaskFunc, check func(pattern.SourceTypes) []definition.Issue) {
 	switch {
 	case missing:
 		return // it is complained of when the definition is complete
 	case p.call[phase] != nil:
-		p.d.complain(perdure.IssueError, p.id+"."+string(phase), "two functions")
+		p.d.complain(definition.SeverityError, p.id+"."+string(phase), "two functions")
 	}
 	p.call[phase], p.check[phase] = call, check
 }
@@ -76,15 +79,15 @@ func (p *Participant[A, R]) Cancel(fn func(ctx context.Context, in A, tried R) e
 }
 
 // then makes the body of a phase after the try.
-func (p *Participant[A, R]) then(fn func(ctx context.Context, in A, tried R) error) perdure.TaskFunc {
-	return func(ctx context.Context, given perdure.Given) (json.RawMessage, error) {
+func (p *Participant[A, R]) then(fn func(ctx context.Context, in A, tried R) error) pattern.TaskFunc {
+	return func(ctx context.Context, given pattern.Sources) (json.RawMessage, error) {
 		in, err := p.args.Fill(ctx, given)
 		if err != nil {
 			return nil, err
 		}
 		var tried R
 		if data, _ := given.Tried(p.p.id); data != nil {
-			if tried, err = perdure.Decode[R](data); err != nil {
+			if tried, err = pattern.Decode[R](data); err != nil {
 				return nil, err
 			}
 		}
@@ -95,15 +98,15 @@ func (p *Participant[A, R]) then(fn func(ctx context.Context, in A, tried R) err
 // ConfirmWith is [Participant.Confirm] by a function whose argument is made by tags, such
 // as try=debit, and whose result is that of its [Participant.Event].
 func ConfirmWith[A, R, C, U any](p *Participant[A, R], fn func(context.Context, C) (U, error)) *Participant[A, R] {
-	args := perdure.NewArguments[C]()
-	p.p.set(perdure.PhaseConfirm, fn == nil, perdure.TaskOf(args, fn), args.Check)
+	args := pattern.NewArguments[C]()
+	p.p.set(perdure.PhaseConfirm, fn == nil, pattern.TaskOf(args, fn), args.Check)
 	return p
 }
 
 // CancelWith is the same for [Participant.Cancel].
 func CancelWith[A, R, C, U any](p *Participant[A, R], fn func(context.Context, C) (U, error)) *Participant[A, R] {
-	args := perdure.NewArguments[C]()
-	p.p.set(perdure.PhaseCancel, fn == nil, perdure.TaskOf(args, fn), args.Check)
+	args := pattern.NewArguments[C]()
+	p.p.set(perdure.PhaseCancel, fn == nil, pattern.TaskOf(args, fn), args.Check)
 	return p
 }
 
@@ -147,18 +150,18 @@ func orAlways(phases []perdure.Phase) []perdure.Phase {
 
 // Event has the publisher told when the participant has confirmed, with what its confirm
 // gave, or its try where that gives nothing.
-func (p *Participant[A, R]) Event(e perdure.StepEvent) *Participant[A, R] {
+func (p *Participant[A, R]) Event(e pattern.StepEvent) *Participant[A, R] {
 	p.p.event = &e
 	return p
 }
 
 // Of gives what the participant's try gave in a run, and false where it gave nothing.
 func (p *Participant[A, R]) Of(r Result) (R, bool, error) {
-	return perdure.ResultOf[R](r.Report, p.p.id)
+	return report.ResultOf[R](r.Run, p.p.id)
 }
 
 // frozen is a copy of the participant, for a plan.
-func (p *participant) frozen(d *definition) *participant {
+func (p *participant) frozen(d *declaration) *participant {
 	f := *p
 	f.d = d
 	f.check, f.call, f.retry, f.timeout = maps.Clone(p.check), maps.Clone(p.call), maps.Clone(p.retry), maps.Clone(p.timeout)
@@ -166,8 +169,8 @@ func (p *participant) frozen(d *definition) *participant {
 }
 
 // task is what the participant does in a phase.
-func (p *participant) task(phase perdure.Phase) perdure.Task {
-	t := perdure.Task{Name: p.id, Phase: phase, Call: p.call[phase], Retry: &p.d.retry, Timeout: p.d.timeout}
+func (p *participant) task(phase perdure.Phase) pattern.Task {
+	t := pattern.Task{Name: p.id, Phase: phase, Call: p.call[phase], Retry: &p.d.retry, Timeout: p.d.timeout}
 	for _, of := range []perdure.Phase{always, phase} {
 		if r := p.retry[of]; r != nil {
 			t.Retry = r
@@ -183,8 +186,8 @@ func (p *participant) task(phase perdure.Phase) perdure.Task {
 }
 
 // orTried is a body that gives what the participant's try gave where it gives nothing.
-func orTried(id string, call perdure.TaskFunc) perdure.TaskFunc {
-	return func(ctx context.Context, given perdure.Given) (json.RawMessage, error) {
+func orTried(id string, call pattern.TaskFunc) pattern.TaskFunc {
+	return func(ctx context.Context, given pattern.Sources) (json.RawMessage, error) {
 		out, err := call(ctx, given)
 		if err == nil && out == nil {
 			out, _ = given.Tried(id)

@@ -7,24 +7,27 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
 )
 
 // A plan is a definition that is complete: it is never changed.
 type plan struct {
-	*definition
+	*declaration
 	inOrder []*participant
-	graph   perdure.Graph
-	issues  []perdure.Issue // beside those of the graph
+	graph   definition.Graph
+	issues  []definition.Issue // beside those of the graph
 }
 
 // phases are those of a participant, in order.
 var phases = []perdure.Phase{perdure.PhaseTry, perdure.PhaseConfirm, perdure.PhaseCancel}
 
 // plan completes the definition.
-func (d *definition) plan() *plan {
+func (d *declaration) plan() *plan {
 	whole := *d
-	p := &plan{definition: &whole}
+	p := &plan{declaration: &whole}
 	whole.calls = slices.Clone(d.calls)
 	for _, one := range d.participants {
 		p.inOrder = append(p.inOrder, one.frozen(&whole))
@@ -32,7 +35,7 @@ func (d *definition) plan() *plan {
 	slices.SortStableFunc(p.inOrder, func(a, b *participant) int { return a.order - b.order })
 	byID := map[string]*participant{}
 	for i, one := range p.inOrder {
-		n := perdure.Node{Name: one.id, Order: one.order}
+		n := definition.Node{Name: one.id, Order: one.order}
 		if i > 0 && byID[one.id] == nil {
 			n.After = []string{p.inOrder[i-1].id}
 		}
@@ -49,12 +52,12 @@ func (d *definition) plan() *plan {
 
 // types is what is known of what arguments of a phase are made of: of tries those that
 // come before.
-func (p *plan) types(phase perdure.Phase, i int) perdure.GivenTypes {
+func (p *plan) types(phase perdure.Phase, i int) pattern.SourceTypes {
 	before := p.inOrder
 	if phase == perdure.PhaseTry {
 		before = before[:i]
 	}
-	return perdure.GivenTypes{Input: p.input, Tried: func(id string) (reflect.Type, bool) {
+	return pattern.SourceTypes{Input: p.input, Tried: func(id string) (reflect.Type, bool) {
 		at := slices.IndexFunc(before, func(o *participant) bool { return o.id == id })
 		if at < 0 {
 			return nil, false
@@ -64,21 +67,21 @@ func (p *plan) types(phase perdure.Phase, i int) perdure.GivenTypes {
 }
 
 // check says what is wrong with the i-th participant.
-func (p *plan) check(i int, one *participant) []perdure.Issue {
-	var issues []perdure.Issue
-	if longest := perdure.PhaseConfirm.Of(one.id); !perdure.ValidName(longest) || one.id == "" {
-		issues = append(issues, perdure.Issue{
-			Severity: perdure.IssueError, Where: one.id,
+func (p *plan) check(i int, one *participant) []definition.Issue {
+	var issues []definition.Issue
+	if longest := perdure.PhaseConfirm.Of(one.id); !pattern.ValidName(longest) || one.id == "" {
+		issues = append(issues, definition.Issue{
+			Severity: definition.SeverityError, Where: one.id,
 			Message: fmt.Sprintf("this cannot be an ID: 1 to %d of A-Z a-z 0-9 . _ : -", 255-len(perdure.PhaseConfirm.Of(""))),
 		})
 	}
-	if e := one.event; e != nil && e.Type != "" && !perdure.ValidName(e.Type) {
-		issues = append(issues, perdure.Issue{Severity: perdure.IssueError, Where: one.id + ".event", Message: "this cannot be the type of an event: " + strconv.Quote(e.Type)})
+	if e := one.event; e != nil && e.Type != "" && !pattern.ValidName(e.Type) {
+		issues = append(issues, definition.Issue{Severity: definition.SeverityError, Where: one.id + ".event", Message: "this cannot be the type of an event: " + strconv.Quote(e.Type)})
 	}
 	for _, phase := range phases {
 		where := one.id + "." + strings.ToLower(string(phase))
 		if one.call[phase] == nil {
-			issues = append(issues, perdure.Issue{Severity: perdure.IssueError, Where: where, Message: "the phase has no function"})
+			issues = append(issues, definition.Issue{Severity: definition.SeverityError, Where: where, Message: "the phase has no function"})
 			continue
 		}
 		if check := one.check[phase]; check != nil {
@@ -95,13 +98,13 @@ func (p *plan) check(i int, one *participant) []perdure.Issue {
 func within(where, part string) string { return strings.TrimSuffix(where+"."+part, ".") }
 
 // all gives all that is wrong with the definition.
-func (p *plan) all() []perdure.Issue { return slices.Concat(p.graph.Check(), p.issues) }
+func (p *plan) all() []definition.Issue { return slices.Concat(p.graph.Check(), p.issues) }
 
 // declare is what the definition says of itself when it is registered.
-func (d *definition) declare() (perdure.About, []perdure.Issue) {
+func (d *declaration) declare() (definition.Outline, []definition.Issue) {
 	p := d.compile()
-	return perdure.About{Graph: &p.graph}, p.issues
+	return definition.Outline{Graph: &p.graph}, p.issues
 }
 
 // callbacks are those of the definition.
-func (d *definition) callbacks() perdure.Callbacks { return d.compile().calls }
+func (d *declaration) callbacks() pattern.Callbacks { return d.compile().calls }

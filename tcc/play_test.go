@@ -12,6 +12,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/tcc"
 )
@@ -58,8 +59,8 @@ func (s *stage) define() *tcc.TCC[int] {
 	if len(s.decisions) > 0 {
 		t.Park()
 	}
-	t.On(perdure.Callback{Step: func(_ context.Context, step string) error { return s.called("step " + step) }})
-	t.On(perdure.Callback{Failure: func(_ context.Context, err error) (bool, error) {
+	t.On(pattern.Callback{Step: func(_ context.Context, step string) error { return s.called("step " + step) }})
+	t.On(pattern.Callback{Failure: func(_ context.Context, err error) (bool, error) {
 		return s.suppress, s.called("failure " + err.Error())
 	}})
 	return t
@@ -215,7 +216,7 @@ func (s *stage) outcome(id string) outcome {
 	var r tcc.Result
 	var h []journal.Entry
 	if err := env.Do(func(eng *perdure.Engine) (err error) {
-		if r.Report, err = eng.Report(env.Context(), id); err == nil {
+		if r.Run, err = eng.Report(env.Context(), id); err == nil {
 			h, err = eng.History(env.Context(), id, 0, 0)
 		}
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/tcc"
 )
@@ -17,8 +18,8 @@ import (
 //
 // spec: P-12
 func TestAStartNamesThePressureOfItsComposition(t *testing.T) {
-	defer perdure.ResetPressures()
-	if err := perdure.RegisterPressure("one-at-a-time", perdure.AtMost(1)); err != nil {
+	defer backpressure.Reset()
+	if err := backpressure.Register("one-at-a-time", backpressure.Limit(1)); err != nil {
 		t.Fatal(err)
 	}
 	var now, most atomic.Int32
@@ -32,14 +33,14 @@ func TestAStartNamesThePressureOfItsComposition(t *testing.T) {
 		return "", ctx.Err()
 	}
 	then := func(context.Context, int, string) error { return nil }
-	whole := tcc.Compose[int]("whole").Pressure(perdure.AtMost(3))
+	whole := tcc.Compose[int]("whole").Pressure(backpressure.Limit(3))
 	for i := range 4 {
 		member := tcc.New[int](fmt.Sprint("member", i))
 		tcc.Add(member, "a", tries).Confirm(then).Cancel(then)
 		tcc.Include(whole, fmt.Sprint("m", i), member, func(n int) (int, error) { return n, nil })
 	}
 	perduretest.Test(t, func(env *perduretest.Env) {
-		for want, opts := range map[int32][]perdure.StartOption{1: {perdure.PressureName("one-at-a-time")}, 3: nil} {
+		for want, opts := range map[int32][]perdure.StartOption{1: {backpressure.Named("one-at-a-time")}, 3: nil} {
 			most.Store(0)
 			run := perduretest.Start(env, whole.Workflow, 1, opts...)
 			_, _ = run.Result()

@@ -4,11 +4,13 @@ import (
 	"errors"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/report"
 )
 
 // A Result tells how a run of a TCC went: its steps are the participants.
 type Result struct {
-	perdure.Report
+	report.Run
 }
 
 // IsConfirmed says whether all participants have confirmed.
@@ -23,7 +25,7 @@ func (r Result) Failed() (phase perdure.Phase, participant string) { return fail
 
 // failedOf gives the phase and the participant that an error names.
 func failedOf(err error) (phase perdure.Phase, participant string) {
-	var of *perdure.PhaseError
+	var of *pattern.PhaseError
 	if errors.As(err, &of) {
 		return of.Phase, of.Participant
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/patterntest"
 	"github.com/perdure/perdure/journal"
@@ -124,7 +126,7 @@ func TestLettersOfACompositionOfTCCs(t *testing.T) {
 			if c.optional {
 				m.Optional()
 			}
-			def.On(perdure.Callback{Failure: func(context.Context, error) (bool, error) { return c.suppress, nil }})
+			def.On(pattern.Callback{Failure: func(context.Context, error) (bool, error) { return c.suppress, nil }})
 			perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 				run := perduretest.Start(env, def.Workflow, 7)
 				_, _ = run.Result()

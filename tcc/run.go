@@ -8,6 +8,9 @@ import (
 	"sync"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/deadletter"
+	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/report"
 )
 
 // An execution is a TCC that goes on. What it knows is a fold of what its operations
@@ -15,7 +18,7 @@ import (
 type execution struct {
 	*plan
 	input  json.RawMessage
-	calls  *perdure.Calls
+	calls  *pattern.Calls
 	whole  bool            // it is a run of its own
 	prefix string          // of the IDs of its participants, for who reads errors
 	place  string          // the same, for who decides: unlike a path it is a part of a name
@@ -26,7 +29,7 @@ type execution struct {
 	tried   []*participant                              // in order
 	settled map[string]bool                             // those that have done what the phase is
 	flying  map[string]*perdure.Future[json.RawMessage] // confirms, by ID
-	failed  []perdure.Failing                           // over all phases
+	failed  []pattern.Failing                           // over all phases
 	failure error                                       // the first of the phase
 	why     error                                       // why the TCC is called off
 	blame   string                                      // the participant that has failed it
@@ -88,7 +91,7 @@ func (x *execution) callOff(ctx context.Context) error {
 	case x.trying != nil: // nobody knows whether it has tried
 		x.tried = append(x.tried, x.trying)
 	}
-	why := perdure.EndingBy(ctx)
+	why := pattern.EndingBy(ctx)
 	if why == nil {
 		why = errEnded
 	}
@@ -99,15 +102,15 @@ func (x *execution) callOff(ctx context.Context) error {
 // which the workflow's code has not heard any more.
 func (x *execution) hear() {
 	for id, f := range x.flying {
-		if status, _, _ := f.State(); status == perdure.StepIsDone {
+		if status, _, _ := f.State(); status == report.StepIsDone {
 			x.settled[id] = true
 		}
 	}
 }
 
 // given is what the arguments of participants are made of.
-func (x *execution) given() perdure.Given {
-	return perdure.Given{Input: x.input, Tried: x.triedBy}
+func (x *execution) given() pattern.Sources {
+	return pattern.Sources{Input: x.input, Tried: x.triedBy}
 }
 
 // triedBy gives what the try of a participant gave.
@@ -124,7 +127,7 @@ func (x *execution) try(ctx context.Context) (failed, err error) {
 	for _, p := range x.inOrder {
 		x.trying = p
 		out, err := p.task(perdure.PhaseTry).Run(ctx, x.given())
-		if over := perdure.Over(ctx); over != nil {
+		if over := pattern.EndedBy(ctx); over != nil {
 			return nil, over
 		}
 		x.trying = nil
@@ -136,8 +139,8 @@ func (x *execution) try(ctx context.Context) (failed, err error) {
 			x.tried = append(x.tried, p)
 			continue
 		case !p.optional:
-			failed = perdure.FailedPhase(perdure.PhaseTry, x.prefix+p.id, err)
-			x.failed = append(x.failed, perdure.Failing{Err: failed, IDs: []string{p.id}})
+			failed = pattern.FailedPhase(perdure.PhaseTry, x.prefix+p.id, err)
+			x.failed = append(x.failed, pattern.Failing{Err: failed, IDs: []string{p.id}})
 		}
 		if err := x.events.StepFailed(ctx, x.phase.Of(p.id), err); err != nil || failed != nil {
 			return failed, err
@@ -152,19 +155,19 @@ func (x *execution) enter(ctx context.Context, phase perdure.Phase) error {
 	if x.phase == phase {
 		return nil
 	}
-	status, before := perdure.StatusConfirming, perdure.Fact{Kind: perdure.PhaseCompleted, Name: "phase", Phase: string(x.phase)}
+	status, before := perdure.StatusConfirming, pattern.Fact{Kind: pattern.PhaseCompleted, Name: "phase", Phase: string(x.phase)}
 	if phase == perdure.PhaseCancel {
-		status, before.Kind, before.Err = perdure.StatusCanceling, perdure.PhaseFailed, x.why
+		status, before.Kind, before.Err = perdure.StatusCanceling, pattern.PhaseFailed, x.why
 	}
 	if x.whole {
-		if err := perdure.SetStatus(ctx, status); err != nil {
+		if err := pattern.SetStatus(ctx, status); err != nil {
 			return err
 		}
 	}
-	if err := perdure.Record(ctx, before); err != nil {
+	if err := pattern.Record(ctx, before); err != nil {
 		return err
 	}
-	if err := perdure.Record(ctx, perdure.Fact{Kind: perdure.PhaseStarted, Name: "phase", Phase: string(phase)}); err != nil {
+	if err := pattern.Record(ctx, pattern.Fact{Kind: pattern.PhaseStarted, Name: "phase", Phase: string(phase)}); err != nil {
 		return err
 	}
 	x.phase, x.failure = phase, nil
@@ -226,14 +229,14 @@ func (x *execution) cancel(ctx context.Context, why error) error {
 func (x *execution) settle(ctx context.Context, p *participant, f *perdure.Future[json.RawMessage]) (done bool, err error) {
 	for {
 		_, failed := f.Await(ctx)
-		if over := perdure.Over(ctx); over != nil {
+		if over := pattern.EndedBy(ctx); over != nil {
 			return false, over
 		}
 		if failed == nil {
 			x.settled[p.id] = true
 			return true, nil
 		}
-		why := perdure.FailedPhase(x.phase, x.prefix+p.id, failed)
+		why := pattern.FailedPhase(x.phase, x.prefix+p.id, failed)
 		choice := "skip"
 		if x.parks {
 			d, err := perdure.Park(ctx, x.phase.Of(x.place+p.id), why.Error(), "retry", "skip", "handled")
@@ -246,13 +249,13 @@ func (x *execution) settle(ctx context.Context, p *participant, f *perdure.Futur
 		switch choice {
 		case "skip":
 			x.settled[p.id] = true
-			x.failed = append(x.failed, perdure.Failing{Err: why, IDs: []string{p.id}})
+			x.failed = append(x.failed, pattern.Failing{Err: why, IDs: []string{p.id}})
 			if x.failure == nil {
 				x.failure = why
 			}
 			return false, x.events.StepFailed(ctx, x.phase.Of(p.id), failed)
 		case "handled": // which is recorded as if it had done it
-			t.Call = func(context.Context, perdure.Given) (json.RawMessage, error) {
+			t.Call = func(context.Context, pattern.Sources) (json.RawMessage, error) {
 				data, _ := x.triedBy(p.id)
 				return data, nil
 			}
@@ -264,7 +267,7 @@ func (x *execution) settle(ctx context.Context, p *participant, f *perdure.Futur
 
 // end ends a TCC that is confirmed or cancelled.
 func (x *execution) end(ctx context.Context, status perdure.RunStatus, why error) error {
-	if err := perdure.Record(ctx, perdure.Fact{Kind: perdure.PhaseCompleted, Name: "phase", Phase: string(x.phase)}); err != nil {
+	if err := pattern.Record(ctx, pattern.Fact{Kind: pattern.PhaseCompleted, Name: "phase", Phase: string(x.phase)}); err != nil {
 		return err
 	}
 	return x.finish(ctx, status, why)
@@ -272,7 +275,7 @@ func (x *execution) end(ctx context.Context, status perdure.RunStatus, why error
 
 // fail ends a TCC that is neither confirmed nor cancelled as a whole.
 func (x *execution) fail(ctx context.Context, why error) error {
-	if err := perdure.Record(ctx, perdure.Fact{Kind: perdure.PhaseFailed, Name: "phase", Phase: string(x.phase), Err: why}); err != nil {
+	if err := pattern.Record(ctx, pattern.Fact{Kind: pattern.PhaseFailed, Name: "phase", Phase: string(x.phase), Err: why}); err != nil {
 		return err
 	}
 	_, id := failedOf(why)
@@ -294,7 +297,7 @@ func (x *execution) fail(ctx context.Context, why error) error {
 
 // letter writes the dead letter of a TCC that has failed.
 func (x *execution) letter(ctx context.Context, why error) error {
-	return perdure.DeadLetter(ctx, x.blame, why)
+	return deadletter.Add(ctx, x.blame, why)
 }
 
 // finish ends the execution, and the run where it is that.
@@ -311,5 +314,5 @@ func (x *execution) finish(ctx context.Context, status perdure.RunStatus, why er
 	if !x.whole {
 		return nil
 	}
-	return perdure.End(ctx, status, json.RawMessage(nil), why)
+	return pattern.End(ctx, status, json.RawMessage(nil), why)
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/pattern"
 )
 
 // DefaultTimeout is the overall timeout of a TCC that is given none.
@@ -24,20 +26,20 @@ var DefaultRetry = perdure.Retry{Attempts: 4, First: time.Second, Factor: 2}
 // started and found as one.
 type TCC[I any] struct {
 	*perdure.Workflow[I, json.RawMessage]
-	def *definition
+	def *declaration
 }
 
-// A definition is a TCC without its types.
-type definition struct {
+// A declaration is a TCC without its types.
+type declaration struct {
 	name         string
 	input        reflect.Type
 	participants []*participant
 	retry        perdure.Retry
 	timeout      time.Duration // of an attempt
 	parks        bool
-	calls        perdure.Callbacks
-	events       perdure.ExecutionEvents
-	issues       []perdure.Issue
+	calls        pattern.Callbacks
+	events       pattern.ExecutionEvents
+	issues       []definition.Issue
 
 	compile func() *plan // once
 }
@@ -45,7 +47,7 @@ type definition struct {
 // New begins the definition of a TCC. Of the options the timeout is that of a whole run; a
 // retry policy among them has no meaning: see [TCC.Retry].
 func New[I any](name string, opts ...perdure.WorkflowOption) *TCC[I] {
-	d := &definition{name: name, input: reflect.TypeFor[I](), retry: DefaultRetry}
+	d := &declaration{name: name, input: reflect.TypeFor[I](), retry: DefaultRetry}
 	d.compile = sync.OnceValue(d.plan)
 	return &TCC[I]{workflow[I](name, d.declare, d.callbacks, func(ctx context.Context, in json.RawMessage) error {
 		return d.compile().run(ctx, in)
@@ -53,8 +55,8 @@ func New[I any](name string, opts ...perdure.WorkflowOption) *TCC[I] {
 }
 
 // workflow makes the workflow of a TCC or a composition.
-func workflow[I any](name string, declare perdure.Declared, calls perdure.Calling, run func(context.Context, json.RawMessage) error, opts []perdure.WorkflowOption) *perdure.Workflow[I, json.RawMessage] {
-	opts = slices.Concat([]perdure.WorkflowOption{perdure.Timeout(DefaultTimeout), perdure.PatternTCC, perdure.CleansUp}, opts,
+func workflow[I any](name string, declare pattern.Declared, calls pattern.Calling, run func(context.Context, json.RawMessage) error, opts []perdure.WorkflowOption) *perdure.Workflow[I, json.RawMessage] {
+	opts = slices.Concat([]perdure.WorkflowOption{perdure.Timeout(DefaultTimeout), pattern.TCC, pattern.CleansUp}, opts,
 		[]perdure.WorkflowOption{declare, calls})
 	return perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
 		in, err := perdure.Payload[json.RawMessage](ctx)
@@ -72,14 +74,14 @@ func (t *TCC[I]) Retry(r perdure.Retry) *TCC[I] {
 	return t
 }
 
-func (d *definition) policy(where string, r perdure.Retry) perdure.Retry {
-	r, issues := perdure.CheckRetry(where, r)
+func (d *declaration) policy(where string, r perdure.Retry) perdure.Retry {
+	r, issues := r.Check(where)
 	d.issues = append(d.issues, issues...)
 	return r
 }
 
-func (d *definition) complain(s perdure.Severity, where, message string) {
-	d.issues = append(d.issues, perdure.Issue{Severity: s, Where: where, Message: message})
+func (d *declaration) complain(s definition.Severity, where, message string) {
+	d.issues = append(d.issues, definition.Issue{Severity: s, Where: where, Message: message})
 }
 
 // AttemptTimeout limits each attempt of participants that say nothing else; without it
@@ -92,8 +94,8 @@ func (t *TCC[I]) AttemptTimeout(limit time.Duration) *TCC[I] {
 }
 
 // limit tells of a timeout that is odd.
-func (d *definition) limit(where string, limit time.Duration) time.Duration {
-	limit, issues := perdure.CheckTimeout(where, limit)
+func (d *declaration) limit(where string, limit time.Duration) time.Duration {
+	limit, issues := definition.CheckTimeout(where, limit)
 	d.issues = append(d.issues, issues...)
 	return limit
 }
@@ -110,7 +112,7 @@ func (t *TCC[I]) Park() *TCC[I] {
 }
 
 // On adds a callback. Its steps are participants; they are done when they have confirmed.
-func (t *TCC[I]) On(c perdure.Callback) *TCC[I] {
+func (t *TCC[I]) On(c pattern.Callback) *TCC[I] {
 	t.def.calls = append(t.def.calls, c)
 	return t
 }
@@ -119,7 +121,7 @@ func (t *TCC[I]) On(c perdure.Callback) *TCC[I] {
 // and of each participant that has confirmed, or has failed in a phase. A participant
 // that has an event of its own tells that instead of its confirm.
 func (t *TCC[I]) Publish(topic string) *TCC[I] {
-	t.def.events = perdure.ExecutionEvents{On: true, Topic: topic}
+	t.def.events = pattern.ExecutionEvents{On: true, Topic: topic}
 	return t
 }
 

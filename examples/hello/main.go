@@ -3,27 +3,39 @@ package main
 
 import (
 	"context"
+	"log"
+
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store/sqlite"
-	"log"
 )
 
-func main() {
-	greet := perdure.Define("greet", func(ctx context.Context, name string) (text string, err error) {
-		if text, err = perdure.Step(ctx, "write", func(context.Context) (string, error) { return "Hello, " + name, nil }); err == nil {
-			text, err = perdure.Step(ctx, "sign", func(context.Context) (string, error) { return text + "!", nil })
-		}
-		return text, err
+var greet = perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
+	text, err := perdure.Step(ctx, "write", func(context.Context) (string, error) {
+		return "Hello, " + name, nil
 	})
-	engine := must(perdure.New(must(sqlite.Open("hello.db")), perdure.Options{}))
-	must(greet, engine.Register(greet))
-	go func() { log.Fatalln(engine.Run(context.Background())) }()
-	log.Println(must(must(greet.Start(context.Background(), engine, "world")).Result(context.Background())))
-}
-
-func must[T any](v T, err error) T {
 	if err != nil {
-		log.Fatalln(err)
+		return "", err
 	}
-	return v
+	return perdure.Step(ctx, "sign", func(context.Context) (string, error) { return text + "!", nil })
+})
+
+func main() {
+	db, err := sqlite.Open("hello.db")
+	if err != nil {
+		log.Fatal(err)
+	}
+	engine, err := perdure.New(db, perdure.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := engine.Register(greet); err != nil {
+		log.Fatal(err)
+	}
+	go func() { log.Fatal(engine.Run(context.Background())) }()
+
+	run, err := greet.Start(context.Background(), engine, "world")
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Println(run.Result(context.Background()))
 }

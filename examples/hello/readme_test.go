@@ -28,6 +28,13 @@ func pay(ctx context.Context, order Order) (Payment, error) {
 	return paid, err
 }
 
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
 func TestTheStepOfTheReadme(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := must(perdure.New(memory.New(), perdure.Options{}))

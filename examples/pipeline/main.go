@@ -1,6 +1,6 @@
 // Command pipeline makes a report of three files by a graph: it reads them side by side,
 // joins them, and writes the report. Where a file has not been delivered yet, the graph
-// fails, a dead letter waits for who looks at it, and a retry does what is left.
+// fails, a dead letter waits for an operator, and a retry does what is left.
 package main
 
 import (
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/store/sqlite"
 )
@@ -138,12 +139,10 @@ func run(dir, day string, again bool) error {
 
 // retry has the run of a day go on from the steps that dead letters are about.
 func retry(ctx context.Context, engine *perdure.Engine, day string) error {
-	letters, _, err := engine.DeadLetters(ctx, perdure.DeadLetterQuery{WorkflowID: day})
-	for _, l := range letters {
-		fmt.Println("dead letter:", l.Step, "failed:", l.Error)
-	}
+	letters, _, err := admin.New(engine).DeadLetters(ctx, admin.DeadLetterQuery{WorkflowID: day})
 	if err == nil && len(letters) > 0 { // they are about one run
-		_, err = engine.RetryDeadLetter(ctx, letters[0].ID)
+		fmt.Println("dead letter:", letters[0].Step, "failed:", letters[0].Error)
+		_, err = admin.New(engine).RetryDeadLetter(ctx, letters[0].ID)
 	}
 	return err
 }

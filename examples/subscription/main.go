@@ -94,7 +94,7 @@ func listen(ctx context.Context, s *Subscription, until time.Time) error {
 		if err := perdure.SetPayload(ctx, s); err != nil { // is seen from outside
 			return err
 		}
-		change, err := Changed.Wait(ctx, perdure.Before(until))
+		change, err := Changed.Wait(ctx, perdure.Until(until))
 		if errors.Is(err, context.DeadlineExceeded) {
 			return nil
 		} else if err != nil {

@@ -19,12 +19,16 @@ type showcase struct {
 	exported []string            // Name, or Type.Method
 	owners   map[string]int      // how many exported functions and methods have a name
 	given    map[string]bool     // types of what functions, methods and constants give: who shows those shows these
+	groups   map[string][]string // constants by name: all of their group, of which one is enough
 	uses     map[string][]string // examples by what they use: pkg.Name, or .Method
 }
 
 // showcaseOf reads the files of a package.
 func showcaseOf(pkg string, files []*ast.File) *showcase {
-	s := &showcase{pkg: pkg, owners: map[string]int{}, given: map[string]bool{}, uses: map[string][]string{}}
+	s := &showcase{
+		pkg: pkg, owners: map[string]int{}, given: map[string]bool{}, groups: map[string][]string{},
+		uses: map[string][]string{},
+	}
 	for _, f := range files {
 		for _, d := range f.Decls {
 			switch d := d.(type) {
@@ -48,6 +52,9 @@ func showcaseOf(pkg string, files []*ast.File) *showcase {
 	return s
 }
 
+// glue is what is exported for other packages of this module only.
+var glue = []string{"Future.Operation", "Client.Sealed"}
+
 // function notes an exported function or method, and the types that it gives.
 func (s *showcase) function(d *ast.FuncDecl) {
 	if !d.Name.IsExported() {
@@ -61,7 +68,7 @@ func (s *showcase) function(d *ast.FuncDecl) {
 			}
 			return true
 		})
-		if !ast.IsExported(name) || strings.HasSuffix(name, ".Error") || strings.HasSuffix(name, ".Unwrap") {
+		if !ast.IsExported(name) || strings.HasSuffix(name, ".Error") || strings.HasSuffix(name, ".Unwrap") || strings.Contains(name, ".ApplyTo") || slices.Contains(glue, name) {
 			return
 		}
 	}
@@ -87,6 +94,11 @@ func (s *showcase) declared(d *ast.GenDecl) {
 				s.exported = append(s.exported, spec.Name.Name)
 			}
 		case *ast.ValueSpec:
+			if d.Tok == token.CONST && d.Lparen.IsValid() {
+				for _, n := range spec.Names {
+					s.groups[n.Name] = constants(d)
+				}
+			}
 			if t, ok := spec.Type.(*ast.Ident); ok {
 				s.given[t.Name] = true
 			}
@@ -97,6 +109,16 @@ func (s *showcase) declared(d *ast.GenDecl) {
 			}
 		}
 	}
+}
+
+// constants lists the names of a group of constants.
+func constants(d *ast.GenDecl) (names []string) {
+	for _, spec := range d.Specs {
+		for _, n := range spec.(*ast.ValueSpec).Names {
+			names = append(names, n.Name)
+		}
+	}
+	return names
 }
 
 // example notes what an example uses.
@@ -123,7 +145,8 @@ func (s *showcase) unshown() (found []string) {
 	slices.Sort(s.exported)
 	for _, name := range s.exported {
 		typ, method, is := strings.Cut(name, ".")
-		shown := s.given[name] || len(s.uses[s.pkg+"."+name]) > 0
+		shown := s.given[name] || len(s.uses[s.pkg+"."+name]) > 0 ||
+			slices.ContainsFunc(s.groups[name], func(other string) bool { return len(s.uses[s.pkg+"."+other]) > 0 })
 		if is {
 			shown = slices.ContainsFunc(s.uses["."+method], func(example string) bool {
 				return s.owners[method] == 1 || example == byPatterns || example == "Example"+typ || strings.HasPrefix(example, "Example"+typ+"_")
@@ -156,7 +179,7 @@ func (s *showcase) pattern(t *testing.T, dir string) {
 }
 
 func TestEveryFeatureHasAnExample(t *testing.T) {
-	for _, dir := range []string{".", "perduretest"} {
+	for _, dir := range []string{".", "admin", "backpressure", "pattern", "perduretest"} {
 		names, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)

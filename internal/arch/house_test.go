@@ -170,7 +170,7 @@ type rule struct {
 }
 
 func rules() []rule {
-	return slices.Concat(planRules(), budgetRules(), wordRules(), roomRules())
+	return slices.Concat(planRules(), doorRules(), budgetRules(), wordRules(), roomRules())
 }
 
 // TestHouse runs every rule over this module.

@@ -26,7 +26,7 @@ var homes = map[string]string{
 	"operations":  "operations.go",
 	"alarm":       "deadline.go",
 	"lanes":       "pipeline.go",
-	"outbox":      "announce.go",
+	"prompt":      "dispatcher.go",
 	"claims":      "claim.go",
 	"activity":    "activity.go",
 	"observed":    "notices.go",
@@ -37,7 +37,7 @@ var homes = map[string]string{
 	"residence":   "residence.go",
 	"ending":      "closing.go",
 	"values":      "values.go",
-	"letters":     "deadletter.go",
+	"deadLetters": "deadletter.go",
 	"waits":       "waits.go",
 }
 

@@ -74,7 +74,7 @@ func (k *Kernel) residentOf(c *store.Run, def *Workflow) (r *run, broken *journa
 		e := &c.Entries[i]
 		r.bytes += int64(e.Size())
 		if e.Kind == journal.DeadLettered {
-			r.letters.note(e)
+			r.deadLetters.note(e)
 		}
 	}
 	k.weigh(r.bytes)

@@ -149,7 +149,7 @@ func (q *claims) claimDue() (again bool, err error) {
 	defer k.unreserve()
 	if room == 0 {
 		// all that may rest: others need their places
-		k.lingers.restUntil(time.Now().Add(k.cfg.Linger))
+		k.lingers.restUntil(time.Now().Add(k.cfg.IdleTimeout))
 	}
 	q.claiming.Lock()
 	defer q.claiming.Unlock()

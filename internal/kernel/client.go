@@ -12,7 +12,7 @@ import (
 // A Client reads runs and sends them messages on a store that an engine uses, in
 // this process or another one, or that none uses now. It executes nothing.
 type Client struct {
-	Desk
+	FrontEnd
 }
 
 // NewClient gives a client of a store.
@@ -21,24 +21,24 @@ func NewClient(ctx context.Context, s store.Store, build string, maxPayload, spi
 	if err != nil {
 		return nil, unavailable("new client", err)
 	}
-	c := &Client{Desk: Desk{store: s, visitor: newVisitor(s), build: build, keep: keep, maxPayload: maxPayload, spillOver: spillOver}}
-	c.house = c
+	c := &Client{FrontEnd: FrontEnd{store: s, numbers: newClientNumbers(s), build: build, keep: keep, maxPayload: maxPayload, spillOver: spillOver}}
+	c.writers = c
 	c.db.Store(&info.Database)
 	return c, nil
 }
 
-// open implements house.
-func (c *Client) open(context.Context, string) (office, error) { return c, nil }
+// open implements writers.
+func (c *Client) open(context.Context, string) (writer, error) { return c, nil }
 
-// number implements office.
-func (c *Client) number() (journal.Number, error) { return c.visitor.number() }
+// number implements writer.
+func (c *Client) number() (journal.Number, error) { return c.numbers.number() }
 
-// spill implements office.
+// spill implements writer.
 func (c *Client) spill(what string, data *[]byte) (journal.Number, *journal.Failure) {
 	return c.bring(what, *data, c.number)
 }
 
-// submit implements office.
+// submit implements writer.
 func (c *Client) submit(ctx context.Context, op string, cs []store.Change) ([]store.Change, error) {
 	g := &store.Group{Changes: cs}
 	wait := 10 * time.Millisecond
@@ -107,7 +107,7 @@ func (c *Client) ask(ctx context.Context, op string, kind journal.Kind, id, reas
 	if !errors.Is(err, errOpen) {
 		return err
 	}
-	return c.Desk.ask(ctx, op, kind, h, reason)
+	return c.FrontEnd.ask(ctx, op, kind, h, reason)
 }
 
 // Wait waits for a run to end and gives its head and how it ended; of one that

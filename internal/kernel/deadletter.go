@@ -20,11 +20,11 @@ import (
 // OwnPrefix is what the names of workflows begin with that an engine has by itself.
 const OwnPrefix = "perdure."
 
-// LetterWorkflow is the workflow of dead letters, and LetterNews the name of the
+// DeadLetterWorkflow is the workflow of dead letters, and DeadLetterNews the name of the
 // messages that they get.
 const (
-	LetterWorkflow = OwnPrefix + "dead-letter"
-	LetterNews     = ownNames + "letter"
+	DeadLetterWorkflow = OwnPrefix + "dead-letter"
+	DeadLetterNews     = ownNames + "letter"
 )
 
 // News is what a dead letter hears of.
@@ -48,18 +48,18 @@ type Settled struct {
 	Done    bool             `json:"done,omitempty"` // it came past the step
 }
 
-// A Letter is what workflow code has dead-lettered.
-type Letter struct {
+// A DeadLetter is what workflow code has dead-lettered.
+type DeadLetter struct {
 	Step, Key  string
 	Failure    *journal.Failure
-	Data       []byte // the letter, as its run begins with it
-	Again      []byte // what a letter hears that is there already
+	Data       []byte // the input of its run
+	Again      []byte // what a dead letter hears that is there already
 	Attributes map[string]string
 }
 
-// DeadLetter records that a step has failed for good, and starts the dead letter.
+// AddDeadLetter records that a step has failed for good, and starts the dead letter.
 // Where the chain of the run has one about the same step, that hears of it instead.
-func DeadLetter(ctx context.Context, l Letter) error {
+func AddDeadLetter(ctx context.Context, l DeadLetter) error {
 	what := call{"dead-letter", l.Step}
 	s, err := scopeOf(ctx, what)
 	if err != nil {
@@ -84,10 +84,10 @@ func DeadLetter(ctx context.Context, l Letter) error {
 	if err != nil {
 		return noNumber(what.String(), err)
 	}
-	id := s.letterID(l.Step, l.Key)
-	c := newLetter(r, n, id, l, spill)
+	id := s.deadLetterID(l.Step, l.Key)
+	c := newDeadLetter(r, n, id, l, spill)
 	e := journal.Entry{Kind: journal.DeadLettered, Op: op, Detail: &journal.Detail{
-		Failure: l.Failure, Other: c.Head.ID, Letters: []string{id},
+		Failure: l.Failure, Other: c.Head.ID, DeadLetters: []string{id},
 	}}
 	r.append(e)
 	r.send(outgoing{create: c})
@@ -95,8 +95,8 @@ func DeadLetter(ctx context.Context, l Letter) error {
 	return nil
 }
 
-// newLetter makes the run of a dead letter.
-func newLetter(r *run, n journal.Number, id string, l Letter, spill journal.Number) *store.Change {
+// newDeadLetter makes the run of a dead letter.
+func newDeadLetter(r *run, n journal.Number, id string, l DeadLetter, spill journal.Number) *store.Change {
 	now := time.Now()
 	start := journal.Entry{
 		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: l.Data, Spill: spill,
@@ -107,18 +107,18 @@ func newLetter(r *run, n journal.Number, id string, l Letter, spill journal.Numb
 	}
 	return &store.Change{
 		Run: n, Create: true, Entries: []journal.Entry{start}, Head: &journal.Head{
-			Number: n, ID: journal.MakeRunID(r.k.database(), n), WorkflowID: id, Workflow: LetterWorkflow,
+			Number: n, ID: journal.MakeRunID(r.k.database(), n), WorkflowID: id, Workflow: DeadLetterWorkflow,
 			Status: journal.Pending, Wake: now, Created: now, Chain: n,
 		},
 		Else: []store.Post{news(id, "failed/"+string(r.id()), News{Failed: l.Again})},
 	}
 }
 
-// letterID is the workflow ID of the dead letter about a step of this scope: the same
+// deadLetterID is the workflow ID of the dead letter about a step of this scope: the same
 // for all runs that retry one another.
-func (s *scope) letterID(step, key string) string {
+func (s *scope) deadLetterID(step, key string) string {
 	chain := journal.MakeRunID(s.run.k.database(), s.run.head().Chain)
-	id := LetterWorkflow + ":" + string(chain) + ":"
+	id := DeadLetterWorkflow + ":" + string(chain) + ":"
 	if key == "" && s.path == "" && len(id)+len(step) <= journal.MaxName {
 		return id + step
 	}
@@ -127,45 +127,45 @@ func (s *scope) letterID(step, key string) string {
 }
 
 // news makes a message for a dead letter, if that is there.
-func news(letter, message string, n News) store.Post {
+func news(deadLetter, message string, n News) store.Post {
 	data, _ := json.Marshal(n) // it has nothing that does not encode
-	return store.Post{WorkflowID: letter, Message: journal.Entry{
-		Kind: journal.SignalReceived, At: time.Now(), Op: journal.Op{Name: LetterNews}, Data: data,
+	return store.Post{WorkflowID: deadLetter, Message: journal.Entry{
+		Kind: journal.SignalReceived, At: time.Now(), Op: journal.Op{Name: DeadLetterNews}, Data: data,
 		Detail: &journal.Detail{Message: message},
 	}}
 }
 
-// lettersOf gives the dead letters that the run of a journal has left open: its own,
+// openDeadLetters returns the dead letters that the run of a journal has left open: its own,
 // else those that it was to settle.
-func lettersOf(entries []journal.Entry) []string {
+func openDeadLetters(entries []journal.Entry) []string {
 	var own []string
 	for i := range entries {
 		if e := &entries[i]; e.Kind == journal.DeadLettered && e.Detail != nil {
-			own = append(own, e.Detail.Letters...)
+			own = append(own, e.Detail.DeadLetters...)
 		}
 	}
 	if d := entries[0].Detail; own == nil && d != nil {
-		return d.Letters
+		return d.DeadLetters
 	}
 	return own
 }
 
-// letters are the dead letters that a run has to do with.
+// deadLetters are those that a run has to do with.
 //
 // Invariants: written has those that the journal says that the run has written, and seen
 // the last failures that workflow code has seen, in the order in which it did. They are
 // guarded by their run's mu.
-type letters struct {
+type deadLetters struct {
 	written map[string]bool
 	seen    []failedOp
 }
 
 // note takes in which dead letters an entry has written.
-func (l *letters) note(e *journal.Entry) {
+func (l *deadLetters) note(e *journal.Entry) {
 	if e.Detail == nil {
 		return
 	}
-	for _, id := range e.Detail.Letters {
+	for _, id := range e.Detail.DeadLetters {
 		if l.written == nil {
 			l.written = map[string]bool{}
 		}
@@ -175,25 +175,25 @@ func (l *letters) note(e *journal.Entry) {
 
 // keep returns for how long a run is kept that ends so: own, or longer where a dead letter is
 // about it, for who retries it.
-func (l *letters) keep(
-	start *journal.Detail, status journal.Status, own, lettered time.Duration,
+func (l *deadLetters) keep(
+	start *journal.Detail, status journal.Status, own, deadLettered time.Duration,
 ) time.Duration {
-	open := len(l.written) > 0 || start != nil && len(start.Letters) > 0
+	open := len(l.written) > 0 || start != nil && len(start.DeadLetters) > 0
 	if !open || status.IsSuccess() || status == journal.ContinuedAsNew {
 		return own
 	}
-	return max(own, lettered)
+	return max(own, deadLettered)
 }
 
 // settle returns what the dead letters that a run was to settle hear of its end. One that it
 // has written again knows; where it has written others, these are in the place of the old.
-func (l *letters) settle(
+func (l *deadLetters) settle(
 	run journal.RunID, start *journal.Detail, status journal.Status, f *journal.Failure,
 ) (out []store.Post) {
 	if start == nil {
 		return nil
 	}
-	for _, id := range start.Letters {
+	for _, id := range start.DeadLetters {
 		if l.written[id] {
 			continue
 		}
@@ -209,7 +209,7 @@ func (l *letters) settle(
 }
 
 // failed notes that workflow code has seen an operation fail.
-func (l *letters) failed(o *operation) {
+func (l *deadLetters) failed(o *operation) {
 	if c := o.class; c != isStep && c != isAsync && c != isChild {
 		return
 	}
@@ -220,7 +220,7 @@ func (l *letters) failed(o *operation) {
 }
 
 // by returns the operation that a failure came from, else the last one that has failed.
-func (l *letters) by(f *journal.Failure) journal.Op {
+func (l *deadLetters) by(f *journal.Failure) journal.Op {
 	if len(l.seen) == 0 {
 		return journal.Op{}
 	}
@@ -281,6 +281,6 @@ func FailedBy(ctx context.Context, f *journal.Failure) (name, key string) {
 	r := s.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	op := r.letters.by(f)
+	op := r.deadLetters.by(f)
 	return op.Name, op.Key
 }

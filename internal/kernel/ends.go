@@ -136,7 +136,7 @@ func (r *run) terminate(t termination) {
 	r.endBy(t.end)
 	r.endHead(
 		e.Status, r.last()+1,
-		r.letters.keep(r.start, e.Status, r.head().Keep, r.k.cfg.KeepLettered),
+		r.deadLetters.keep(r.start, e.Status, r.head().Keep, r.k.cfg.KeepDeadLettered),
 	)
 	if r.k.tells(r.head()) {
 		d := journal.Detail{}
@@ -155,7 +155,7 @@ func (r *run) terminate(t termination) {
 			Message: childEnded(child, r.id(), e.Status, out, e.Spill),
 		}})
 	}
-	for _, p := range r.letters.settle(r.id(), r.start, e.Status, out.Failure) {
+	for _, p := range r.deadLetters.settle(r.id(), r.start, e.Status, out.Failure) {
 		r.send(outgoing{post: &p})
 	}
 	r.seal()

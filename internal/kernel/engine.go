@@ -16,7 +16,7 @@ import (
 // the kernel that had it is over, with all that it has in memory, and another one
 // joins as soon as the store answers. Its methods may be called by many goroutines.
 type Engine struct {
-	Desk
+	FrontEnd
 	*shared
 	cfg Config
 
@@ -29,7 +29,7 @@ type Engine struct {
 // New gives an engine that executes nothing before Run.
 func New(s store.Store, cfg Config) *Engine {
 	e := &Engine{cfg: cfg, shared: newShared(), changed: make(chan struct{})}
-	e.Desk = Desk{store: s, visitor: newVisitor(s), keep: cfg.KeepPosts, build: cfg.Build, house: e, maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver}
+	e.FrontEnd = FrontEnd{store: s, numbers: newClientNumbers(s), keep: cfg.KeepPosts, build: cfg.Build, writers: e, maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver}
 	e.kernel = newKernel(s, cfg, e.shared)
 	return e
 }
@@ -188,8 +188,8 @@ func away(ctx context.Context, op string) error {
 	}
 }
 
-// open implements house. The first kernel may have joined just now.
-func (e *Engine) open(ctx context.Context, op string) (office, error) {
+// open implements writers. The first kernel may have joined just now.
+func (e *Engine) open(ctx context.Context, op string) (writer, error) {
 	k, err := e.running(ctx, op)
 	if err == nil {
 		e.db.Store(k.db.Load())

@@ -15,8 +15,8 @@ import (
 // A family is what one retry starts: a run that retries the one that was asked for, and
 // one for each child, and child of a child, that has not ended well.
 type family struct {
-	desk    *Desk
-	o       office
+	front   *FrontEnd
+	o       writer
 	op      string
 	changes []store.Change // the run that was asked for first
 }
@@ -30,7 +30,7 @@ func (f *family) retry(ctx context.Context, old journal.Head) error {
 	}
 	kept, redone, refused := f.salvage(entries)
 	children := openChildren(kept)
-	lines, err := f.desk.lines(ctx, children)
+	lines, err := f.front.lines(ctx, children)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (f *family) retry(ctx context.Context, old journal.Head) error {
 
 // salvage returns what is still valid of a journal, and the paths of what was undone.
 func (f *family) salvage(entries []journal.Entry, anew ...journal.RunID) (kept []journal.Entry, redone []string, err error) {
-	kept, redone, err = journal.Salvage(entries, anew...)
+	kept, redone, err = journal.Reusable(entries, anew...)
 	var refused *journal.Error
 	if errors.As(err, &refused) {
 		refused.Op = f.op
@@ -86,7 +86,7 @@ func (f *family) salvage(entries []journal.Entry, anew ...journal.RunID) (kept [
 
 // read returns the journal of a run.
 func (f *family) read(ctx context.Context, h journal.Head) ([]journal.Entry, error) {
-	entries, err := f.desk.store.Load(ctx, h.Number, store.Range{})
+	entries, err := f.front.store.Load(ctx, h.Number, store.Range{})
 	switch {
 	case err != nil:
 		return nil, unavailable(f.op, err)
@@ -99,11 +99,11 @@ func (f *family) read(ctx context.Context, h journal.Head) ([]journal.Entry, err
 // mayAdopt returns an error where a child that is open is about to be cancelled, by the
 // end of its parent perhaps: it would fail the run that adopts it.
 func (f *family) mayAdopt(ctx context.Context, child journal.Head) error {
-	inbox, err := f.desk.Read(ctx, child, store.Range{Inbox: true, Name: controlName})
+	inbox, err := f.front.Read(ctx, child, store.Range{Inbox: true, Name: controlName})
 	if err != nil {
 		return err
 	}
-	entries, err := f.desk.Read(ctx, child, store.Range{})
+	entries, err := f.front.Read(ctx, child, store.Range{})
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (f *family) mayAdopt(ctx context.Context, child journal.Head) error {
 // add adds the run that retries another one, and the messages that say so to the dead
 // letters which are about that.
 func (f *family) add(old journal.Head, entries, kept []journal.Entry, redone []string) error {
-	d := f.desk
+	d := f.front
 	n, err := f.o.number()
 	if err != nil {
 		return noNumber(f.op, err)
@@ -132,7 +132,8 @@ func (f *family) add(old journal.Head, entries, kept []journal.Entry, redone []s
 	if before := entries[0].Detail; before != nil {
 		start = *before
 	}
-	start.Build, start.Retried, start.Letters, start.Tell = d.build, old.ID, lettersOf(entries), false
+	start.Build, start.Retried, start.Tell = d.build, old.ID, false
+	start.DeadLetters = openDeadLetters(entries)
 	start.Keys, start.Renewed = cmp.Or(start.Keys, old.ID), maps.Clone(start.Renewed)
 	for _, path := range redone {
 		if start.Renewed == nil {
@@ -150,8 +151,10 @@ func (f *family) add(old journal.Head, entries, kept []journal.Entry, redone []s
 			Status: journal.Pending, Wake: now, Created: created, Chain: old.Chain, Parent: old.Parent, Keep: old.Keep,
 		},
 	}
-	for _, letter := range start.Letters {
-		c.Posts = append(c.Posts, news(letter, "retried/"+string(old.ID), News{Retried: &Retrial{Run: id, At: now}}))
+	for _, deadLetter := range start.DeadLetters {
+		c.Posts = append(c.Posts, news(deadLetter, "retried/"+string(old.ID), News{
+			Retried: &Retrial{Run: id, At: now},
+		}))
 	}
 	f.changes = append(f.changes, c)
 	return nil
@@ -191,7 +194,7 @@ type line struct {
 
 // lines returns what became of children, by the run ID that each began with. One that is
 // not here any more, or never was, is left out.
-func (d *Desk) lines(ctx context.Context, children []journal.RunID) (map[journal.RunID]line, error) {
+func (d *FrontEnd) lines(ctx context.Context, children []journal.RunID) (map[journal.RunID]line, error) {
 	out := make(map[journal.RunID]line, len(children))
 	for some := range slices.Chunk(children, store.MaxLimit) {
 		first, err := d.byRun(ctx, some)
@@ -224,7 +227,7 @@ func (d *Desk) lines(ctx context.Context, children []journal.RunID) (map[journal
 }
 
 // byRun returns the heads of runs that are there.
-func (d *Desk) byRun(ctx context.Context, runs []journal.RunID) (map[journal.RunID]journal.Head, error) {
+func (d *FrontEnd) byRun(ctx context.Context, runs []journal.RunID) (map[journal.RunID]journal.Head, error) {
 	heads, _, err := d.Heads(ctx, store.Filter{Runs: runs, Limit: store.MaxLimit})
 	out := make(map[journal.RunID]journal.Head, len(heads))
 	for _, h := range heads {
@@ -235,7 +238,7 @@ func (d *Desk) byRun(ctx context.Context, runs []journal.RunID) (map[journal.Run
 
 // line returns what became of a child, by its first run, if that is there, and the one
 // that its workflow ID stands for; zero where nothing of it is there.
-func (d *Desk) line(ctx context.Context, child journal.RunID, first, newest journal.Head) (line, error) {
+func (d *FrontEnd) line(ctx context.Context, child journal.RunID, first, newest journal.Head) (line, error) {
 	chain, ok := child.Number(d.database())
 	switch {
 	case !ok:
@@ -250,7 +253,7 @@ func (d *Desk) line(ctx context.Context, child journal.RunID, first, newest jour
 }
 
 // lastOf returns the last run of a chain whose workflow ID another one has by now.
-func (d *Desk) lastOf(ctx context.Context, first journal.Head) (journal.Head, error) {
+func (d *FrontEnd) lastOf(ctx context.Context, first journal.Head) (journal.Head, error) {
 	f := store.Filter{WorkflowID: first.WorkflowID, Limit: store.MaxLimit}
 	for {
 		heads, next, err := d.Heads(ctx, f)

@@ -25,10 +25,10 @@ func join(s store.Store, op string, tx any) (store.Transaction, error) {
 	return part, nil
 }
 
-// In gives a desk whose messages and starts are part of a transaction of the user's:
+// In returns a front end whose messages and starts are part of a transaction of the user's:
 // they exist, and what it says of them holds, if that is committed. It reads outside
 // of it.
-func (d *Desk) In(ctx context.Context, op string, tx any) (*Desk, error) {
+func (d *FrontEnd) In(ctx context.Context, op string, tx any) (*FrontEnd, error) {
 	part, err := join(d.store, op, tx)
 	if err != nil {
 		return nil, err
@@ -41,33 +41,33 @@ func (d *Desk) In(ctx context.Context, op string, tx any) (*Desk, error) {
 		}
 		db = info.Database
 	}
-	in := &Desk{store: d.store, build: d.build, keep: d.keep, maxPayload: d.maxPayload, spillOver: d.spillOver}
-	in.house = &joined{Desk: d, ctx: ctx, tx: part}
+	in := &FrontEnd{store: d.store, build: d.build, keep: d.keep, maxPayload: d.maxPayload, spillOver: d.spillOver}
+	in.writers = &joined{FrontEnd: d, ctx: ctx, tx: part}
 	in.db.Store(&db)
 	return in, nil
 }
 
-// A joined is the office of one call in a transaction.
+// A joined is the writer of one call in a transaction.
 type joined struct {
-	*Desk
+	*FrontEnd
 	ctx   context.Context
 	tx    store.Transaction
-	guest journal.EngineID // whose numbers it gives out where the desk has none yet
+	guest journal.EngineID // whose numbers it gives out where the front end has none yet
 	count int64
 }
 
-// open implements house.
-func (j *joined) open(context.Context, string) (office, error) { return j, nil }
+// open implements writers.
+func (j *joined) open(context.Context, string) (writer, error) { return j, nil }
 
-// number implements office. Where the desk has no numbers, it gets some beside the
+// number implements writer. Where the front end has no numbers, it gets some beside the
 // transaction, which may have the database's only lock, and this call takes some
 // within it.
 func (j *joined) number() (journal.Number, error) {
 	if j.guest == 0 {
-		if n, err := j.visitor.have(); n != 0 || err != nil {
+		if n, err := j.numbers.have(); n != 0 || err != nil {
 			return n, err
 		}
-		j.visitor.invite()
+		j.numbers.invite()
 		var err error
 		if j.guest, err = j.tx.Visit(j.ctx); err != nil {
 			return 0, notTaken("", err)
@@ -78,12 +78,12 @@ func (j *joined) number() (journal.Number, error) {
 	return journal.MakeNumber(j.guest, j.count)
 }
 
-// spill implements office.
+// spill implements writer.
 func (j *joined) spill(what string, data *[]byte) (journal.Number, *journal.Failure) {
 	return j.bring(what, *data, j.number)
 }
 
-// submit implements office.
+// submit implements writer.
 func (j *joined) submit(ctx context.Context, op string, cs []store.Change) ([]store.Change, error) {
 	g := &store.Group{Now: time.Now(), Changes: cs}
 	if err := j.tx.Commit(ctx, g); err != nil {
@@ -109,7 +109,7 @@ func notTaken(op string, err error) error {
 
 // bring gives a number to a payload that is too large for its row. It goes with what
 // names it: one that was there before could be swept.
-func (d *Desk) bring(what string, data []byte, number func() (journal.Number, error)) (journal.Number, *journal.Failure) {
+func (d *FrontEnd) bring(what string, data []byte, number func() (journal.Number, error)) (journal.Number, *journal.Failure) {
 	if f := tooLarge(what, data, d.maxPayload); f != nil {
 		return 0, f
 	}
@@ -124,9 +124,9 @@ func (d *Desk) bring(what string, data []byte, number func() (journal.Number, er
 }
 
 // Begin makes a run that an engine takes up, or finds the one that its ID stands for.
-func (d *Desk) Begin(ctx context.Context, s Start) (out Started, err error) {
+func (d *FrontEnd) Begin(ctx context.Context, s Start) (out Started, err error) {
 	op := "start " + s.Workflow
-	err = d.write(ctx, op, func(o office) error {
+	err = d.write(ctx, op, func(o writer) error {
 		c, err := d.start(o, op, s)
 		if err != nil {
 			return err
@@ -148,8 +148,8 @@ func (d *Desk) Begin(ctx context.Context, s Start) (out Started, err error) {
 	return out, err
 }
 
-// A visitor has numbers for who is no engine.
-type visitor struct {
+// clientNumbers are for what is written without an engine.
+type clientNumbers struct {
 	store  store.Store
 	asking lock.Lock // held by who asks the store
 
@@ -158,12 +158,12 @@ type visitor struct {
 	count  int64
 }
 
-func newVisitor(s store.Store) *visitor {
-	return &visitor{store: s, asking: lock.New()}
+func newClientNumbers(s store.Store) *clientNumbers {
+	return &clientNumbers{store: s, asking: lock.New()}
 }
 
 // number gives a number that nobody has.
-func (v *visitor) number() (journal.Number, error) {
+func (v *clientNumbers) number() (journal.Number, error) {
 	if n, err := v.have(); n != 0 || err != nil {
 		return n, err
 	}
@@ -175,7 +175,7 @@ func (v *visitor) number() (journal.Number, error) {
 }
 
 // have gives a number without asking the store; 0 where there is none.
-func (v *visitor) have() (journal.Number, error) {
+func (v *clientNumbers) have() (journal.Number, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.engine == 0 {
@@ -186,14 +186,14 @@ func (v *visitor) have() (journal.Number, error) {
 }
 
 // invite has the store asked for numbers, which nobody waits for.
-func (v *visitor) invite() {
+func (v *clientNumbers) invite() {
 	if v.asking.TryLock() {
 		go func() { _ = v.ask() }() // the next one who needs some asks again
 	}
 }
 
 // ask asks the store for numbers, unless somebody has. Who calls it holds asking.
-func (v *visitor) ask() error {
+func (v *clientNumbers) ask() error {
 	defer v.asking.Unlock()
 	v.mu.Lock()
 	known := v.engine != 0

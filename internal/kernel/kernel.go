@@ -44,18 +44,18 @@ type Config struct {
 	MaxPending int           // bytes not yet durable; above it no step begins and Start waits
 	MaxCrashes int           // engines that die in a row while executing a run before it is parked
 
-	Linger      time.Duration // how long a run that waits stays in memory; at most 0: it leaves at once
+	IdleTimeout time.Duration // how long a run that waits stays in memory; at most 0: it leaves at once
 	MaxResident int           // bytes of journals in memory; above it nothing is claimed, and what waits leaves
 	Sweep       time.Duration // how often the store is asked for due runs without a reason; below 0 never
 	SweepOnly   bool          // and only then
 	KeepPosts   time.Duration // how long a message is kept that found no run
-	// Around is called around the body of every step; nil for nothing.
+	// Interceptor is called around the body of every step; nil for nothing.
 	Around func(ctx context.Context, step StepInfo, body func(context.Context) *journal.Failure) *journal.Failure
 	// Retain says for how long runs are kept after their end whose workflow does not say it.
 	Retain  journal.Retention
 	CleanUp time.Duration // how often what is kept no longer is removed; 0 for never
-	// KeepLettered is for how long after its end a run is kept that a dead letter is about.
-	KeepLettered time.Duration
+	// KeepDeadLettered is for how long after its end a run is kept that a dead letter is about.
+	KeepDeadLettered time.Duration
 	// Failure gives an error of a transaction of the user's as it is recorded.
 	Failure func(error) *journal.Failure
 }
@@ -88,13 +88,13 @@ type Workflow struct {
 // A Kernel executes runs as one engine of a store: from its join until it leaves or
 // must not write any more. Its methods may be called by many goroutines.
 type Kernel struct {
-	Desk
+	FrontEnd
 	*shared
 	activity  // what it has in memory and executes
 	claims    // how it takes up runs
 	retrier   // asks the store until it answers
 	observers // hear what becomes durable
-	outbox    // has told what is owed
+	prompt    // has told what is owed
 
 	cfg     Config
 	again   bool             // the engine had another kernel before
@@ -119,9 +119,9 @@ func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 		cfg: cfg, shared: all, lease: lease{born: time.Now(), renews: lock.New()},
 		ready: make(chan struct{}), dead: make(chan struct{}),
 	}
-	k.Desk = Desk{store: s, keep: cfg.KeepPosts, build: cfg.Build, maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver, house: k}
+	k.FrontEnd = FrontEnd{store: s, keep: cfg.KeepPosts, build: cfg.Build, maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver, writers: k}
 	k.claims, k.retrier = newClaims(k), retrier{k}
-	k.outbox, k.observers = newOutbox(), observers{cfg.Observers}
+	k.prompt, k.observers = newPrompt(), observers{cfg.Observers}
 	k.activity = newActivity(cfg.Capacity, k.dead)
 	k.gate.limit = int64(cfg.MaxPending)
 	for range lanesOf(s) {
@@ -152,7 +152,7 @@ func (k *Kernel) serve(ctx context.Context) error {
 	}
 	calls, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
-	others.Go(newAnnouncer(k, beside, calls).run)
+	others.Go(newDispatcher(k, beside, calls).run)
 	others.Go(func() { k.cleanUp(beside) })
 	k.claimLoop(ctx)
 	cancel()

@@ -265,8 +265,8 @@ func (k *Kernel) renew(ctx context.Context, timeout time.Duration, idle bool) (s
 // succeed does what follows where a renewal has taken over engines that have died. An
 // observer of it may start a run, which may renew the lease: nobody is to hold it.
 func (k *Kernel) succeed(c *store.Claimed) {
-	if c.Fallen > 0 {
-		k.observe(observe.Notice{Kind: observe.EngineFallen, At: time.Now(), Rows: int(c.Freed)})
+	if c.Expired > 0 {
+		k.observe(observe.Notice{Kind: observe.EngineExpired, At: time.Now(), Rows: int(c.Freed)})
 		k.look()
 		k.inherit()
 	}

@@ -184,7 +184,7 @@ type fallen struct{ store.Store }
 
 func (fallen) Claim(_ context.Context, c store.Claim) (store.Claimed, error) {
 	if c.Idle {
-		return store.Claimed{Lease: store.IdleLeases * time.Second, Fallen: 1}, nil
+		return store.Claimed{Lease: store.IdleLeases * time.Second, Expired: 1}, nil
 	}
 	return store.Claimed{Lease: time.Second}, nil
 }
@@ -200,7 +200,7 @@ func TestAnObserverOfATakeOverMayStartARun(t *testing.T) {
 			k.awake(t.Context()) // as a start does
 			started <- struct{}{}
 		}
-		all := observe.NewSet([]observe.Observer{{Kinds: []observe.Kind{observe.EngineFallen}, See: see}})
+		all := observe.NewSet([]observe.Observer{{Kinds: []observe.Kind{observe.EngineExpired}, See: see}})
 		k = newKernel(fallen{memory.NewShared(time.Second)}, Config{Observers: all}, newShared())
 		k.lease.extend(time.Now(), &store.Claimed{Lease: time.Second}, func() { k.holds() })
 		defer k.lease.over.Stop()

@@ -252,7 +252,7 @@ func whereaboutsOf(stack []byte) whereabouts {
 	stack = stack[:max(bytes.LastIndex(stack, []byte(ofKernel)), 0)]
 	if i := bytes.Index(stack, []byte(ofKernel)); i >= 0 {
 		call := stack[i+len(ofKernel):]
-		if !bytes.HasPrefix(call, []byte("(*Engine).")) && !bytes.HasPrefix(call, []byte("(*Desk).")) {
+		if !bytes.HasPrefix(call, []byte("(*Engine).")) && !bytes.HasPrefix(call, []byte("(*FrontEnd).")) {
 			return runs
 		}
 	}

@@ -117,7 +117,7 @@ func (r *run) noted(e *journal.Entry) {
 			r.overdue()
 		}
 	case journal.DeadLettered:
-		r.letters.note(e)
+		r.deadLetters.note(e)
 	default:
 		r.values.note(e)
 	}

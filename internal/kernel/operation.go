@@ -245,7 +245,7 @@ func (o *operation) deliver() {
 		r.noted(e)
 	}
 	if o.outcome.Failure != nil {
-		r.letters.failed(o)
+		r.deadLetters.failed(o)
 	}
 	r.operations.untrack(o)
 	if o.waiter != nil {

@@ -83,7 +83,7 @@ type verdict struct {
 	done *batch // is free when this is told; nil where another part follows
 }
 
-// A source is what has something to make durable: a run, or a letter.
+// A source is what has something to make durable: a run, or a submission.
 type source interface {
 	// take appends what is sealed to cs: the changes that must be in one group.
 	// Unless first, it gives false and takes nothing where that is more than the
@@ -272,7 +272,7 @@ func (p *pipeline) halve(part batch, done *batch) {
 // what follows from a group is pushed when it is durable.
 type lanes struct {
 	all  []*pipeline
-	sent atomic.Uint64 // letters so far
+	sent atomic.Uint64 // submissions so far
 }
 
 func (l *lanes) add(p *pipeline) { l.all = append(l.all, p) }

@@ -40,7 +40,7 @@ func (r *run) considerRest() {
 	if !r.mayRest() {
 		return
 	}
-	linger, due := r.k.cfg.Linger, earlier(r.due(), r.waits.next())
+	linger, due := r.k.cfg.IdleTimeout, earlier(r.due(), r.waits.next())
 	switch {
 	case !due.IsZero() && time.Until(due) <= 0: // it goes on now
 	case linger <= 0, r.waits.anyDecision(), r.k.isFull():

@@ -11,10 +11,10 @@ import (
 
 // Retry starts a run that goes on where another one has failed, was cancelled or timed
 // out: under the same workflow ID and with the same input, and its journal begins with
-// what is still valid of the other's. See [journal.Salvage]. A run is retried by one
+// what is still valid of the other's. See [journal.Reusable]. A run is retried by one
 // run at most: another retry gives that one. Children that it waits for and that have
 // not ended well are retried with it; those that are open it adopts.
-func (d *Desk) Retry(ctx context.Context, id string) (out Started, err error) {
+func (d *FrontEnd) Retry(ctx context.Context, id string) (out Started, err error) {
 	op := "retry " + id
 	old, err := d.Find(ctx, id)
 	if err != nil {
@@ -25,14 +25,14 @@ func (d *Desk) Retry(ctx context.Context, id string) (out Started, err error) {
 	default:
 		return Started{}, wrongState(op, old, "only a FAILED, CANCELLED or TIMED_OUT run can be retried")
 	}
-	err = d.write(ctx, op, func(o office) error {
+	err = d.write(ctx, op, func(o writer) error {
 		out, err = d.retry(ctx, o, op, old)
 		return err
 	})
 	return out, err
 }
 
-func (d *Desk) retry(ctx context.Context, o office, op string, old journal.Head) (Started, error) {
+func (d *FrontEnd) retry(ctx context.Context, o writer, op string, old journal.Head) (Started, error) {
 	newest, _, err := d.Heads(ctx, store.Filter{WorkflowIDs: []string{old.WorkflowID}, Newest: true, Limit: 1})
 	switch {
 	case err != nil:
@@ -40,7 +40,7 @@ func (d *Desk) retry(ctx context.Context, o office, op string, old journal.Head)
 	case len(newest) > 0 && newest[0].Number != old.Number:
 		return d.retriedAs(ctx, op, old, newest[0])
 	}
-	f := &family{desk: d, o: o, op: op}
+	f := &family{front: d, o: o, op: op}
 	if err := f.retry(ctx, old); err != nil {
 		return Started{}, err
 	}
@@ -64,7 +64,7 @@ func (d *Desk) retry(ctx context.Context, o office, op string, old journal.Head)
 
 // retriedAs gives the run that has retried one, where a later run of the workflow ID
 // goes back to that.
-func (d *Desk) retriedAs(ctx context.Context, op string, old, later journal.Head) (Started, error) {
+func (d *FrontEnd) retriedAs(ctx context.Context, op string, old, later journal.Head) (Started, error) {
 	for h := later; ; {
 		first, err := d.Read(ctx, h, store.Range{Limit: 1})
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 
 // A room has what was read for one listener, or for the subscriber, and was not told. It
 // is bounded, and each has its own: a broker that does not answer fills the room of the
-// subscriber, and listeners hear on. What finds no place stays in the store. The announcer
+// subscriber, and listeners hear on. What finds no place stays in the store. The dispatcher
 // reads on past it, keeps in mind where it began, and reads it again once half of the
 // room is free. An end that some listeners have a place for is told to these at once, and to
 // each other one when that has a place, whether the first ones have returned or not. A
@@ -33,7 +33,7 @@ const (
 
 // A telling is an entry that is owed, on its way.
 type telling struct {
-	store.Owed
+	store.OutboxEntry
 	who    []*Listener // that it is told to; nil is the subscriber
 	lanes  []*Listener // in whose rooms it has a place
 	inPart bool        // others are told of it by another one
@@ -61,7 +61,7 @@ type gap struct {
 }
 
 // roomOf returns the room of a listener; nil is the subscriber. It is called with the lock.
-func (a *announcer) roomOf(l *Listener) *room {
+func (a *dispatcher) roomOf(l *Listener) *room {
 	r := a.rooms[l]
 	if r == nil {
 		r = &room{slots: make(chan struct{}, tellers)}
@@ -71,7 +71,7 @@ func (a *announcer) roomOf(l *Listener) *room {
 }
 
 // full returns those of the listeners whose rooms are.
-func (a *announcer) full(lanes []*Listener) (out []*Listener) {
+func (a *dispatcher) full(lanes []*Listener) (out []*Listener) {
 	for _, l := range lanes {
 		if a.roomOf(l).held >= a.most {
 			out = append(out, l)
@@ -81,14 +81,14 @@ func (a *announcer) full(lanes []*Listener) (out []*Listener) {
 }
 
 // take takes a place in each of the rooms.
-func (a *announcer) take(lanes []*Listener) {
+func (a *dispatcher) take(lanes []*Listener) {
 	for _, l := range lanes {
 		a.roomOf(l).held++
 	}
 }
 
-// free gives the places back, and asks the announcer to look where there is room again.
-func (a *announcer) free(lanes []*Listener) {
+// free gives the places back, and asks the dispatcher to look where there is room again.
+func (a *dispatcher) free(lanes []*Listener) {
 	for _, l := range lanes {
 		r := a.roomOf(l)
 		r.held--
@@ -102,7 +102,7 @@ func (a *announcer) free(lanes []*Listener) {
 }
 
 // miss keeps in mind that an entry found no place in some rooms.
-func (a *announcer) miss(lanes []*Listener, number int64) {
+func (a *dispatcher) miss(lanes []*Listener, number int64) {
 	for _, l := range lanes {
 		if r := a.roomOf(l); r.behind == 0 || number < r.behind {
 			r.behind = number
@@ -114,7 +114,7 @@ func (a *announcer) miss(lanes []*Listener, number int64) {
 }
 
 // audience returns who is to hear of an entry and has not. It is called without the lock.
-func (a *announcer) audience(o store.Owed) []*Listener {
+func (a *dispatcher) audience(o store.OutboxEntry) []*Listener {
 	if o.Entry.Kind == journal.EventEmitted {
 		return []*Listener{nil}
 	}
@@ -124,7 +124,7 @@ func (a *announcer) audience(o store.Owed) []*Listener {
 // admit finds places for an entry that was read by a reading of what comes after since, and
 // returns it if it has its turn at once: else it is in line, or waits in the store. It is
 // called with the lock.
-func (a *announcer) admit(o store.Owed, all []*Listener, since int64) *telling {
+func (a *dispatcher) admit(o store.OutboxEntry, all []*Listener, since int64) *telling {
 	run := o.Head.Number
 	g, waits := a.behind[run]
 	if waits && (o.Number > g.last || since >= g.from || o.Number > g.from && g.missed == a.reading) {
@@ -138,7 +138,7 @@ func (a *announcer) admit(o store.Owed, all []*Listener, since int64) *telling {
 			return nil
 		}
 	}
-	t := &telling{Owed: o, who: who, lanes: who}
+	t := &telling{OutboxEntry: o, who: who, lanes: who}
 	in := a.lines[run]
 	if in != nil {
 		t.lanes = in.now.lanes
@@ -171,7 +171,7 @@ func (a *announcer) admit(o store.Owed, all []*Listener, since int64) *telling {
 }
 
 // closeGap records that an entry that has waited does not any more.
-func (a *announcer) closeGap(run journal.Number, number int64) {
+func (a *dispatcher) closeGap(run journal.Number, number int64) {
 	switch g, waits := a.behind[run]; {
 	case !waits || number < g.from:
 	case number >= g.last:
@@ -184,7 +184,7 @@ func (a *announcer) closeGap(run journal.Number, number int64) {
 
 // passed records that a reading has come from one number to another: nothing waits in between
 // but for what it has found no place for.
-func (a *announcer) passed(since, upTo int64) {
+func (a *dispatcher) passed(since, upTo int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for run, g := range a.behind {
@@ -200,7 +200,7 @@ func (a *announcer) passed(since, upTo int64) {
 }
 
 // begin has an end told to some of those who are to hear of it.
-func (a *announcer) begin(t *telling, all []*Listener) {
+func (a *dispatcher) begin(t *telling, all []*Listener) {
 	p := a.parts[t.Number]
 	if p == nil {
 		p = &part{all: all}
@@ -216,7 +216,7 @@ func without(all []*Listener, some ...*Listener) []*Listener {
 }
 
 // hasHeard gives back the place of a listener that has heard of an end.
-func (a *announcer) hasHeard(t *telling, l *Listener) {
+func (a *dispatcher) hasHeard(t *telling, l *Listener) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	t.lanes = without(t.lanes, l)
@@ -224,7 +224,7 @@ func (a *announcer) hasHeard(t *telling, l *Listener) {
 }
 
 // isTold reports whether all have heard of what was told to some of them now.
-func (a *announcer) isTold(t *telling) bool {
+func (a *dispatcher) isTold(t *telling) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !t.inPart {
@@ -238,7 +238,7 @@ func (a *announcer) isTold(t *telling) bool {
 
 // done gives up the places of an entry that was told, and returns what is to be told next
 // of its run, if anything.
-func (a *announcer) done(t *telling) *telling {
+func (a *dispatcher) done(t *telling) *telling {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.free(t.lanes)
@@ -261,7 +261,7 @@ func (a *announcer) done(t *telling) *telling {
 
 // forget records that an entry was told. While entries are read it may have been read
 // before that.
-func (a *announcer) forget(number int64) {
+func (a *dispatcher) forget(number int64) {
 	if a.reads {
 		a.mine[number] = true
 		a.told = append(a.told, number)
@@ -272,10 +272,10 @@ func (a *announcer) forget(number int64) {
 
 // advance gives the first in line its turn, if there is a place for it in the rooms of those
 // who are to hear of it. If there is none, all that are in line wait in the store.
-func (a *announcer) advance(run journal.Number, line []*telling) *telling {
+func (a *dispatcher) advance(run journal.Number, line []*telling) *telling {
 	next, last, rest := line[0], line[len(line)-1], line[1:]
 	a.leave(next)
-	t := a.admit(next.Owed, next.who, next.Number-1)
+	t := a.admit(next.OutboxEntry, next.who, next.Number-1)
 	if in := a.lines[run]; in != nil {
 		in.next = rest
 		return t
@@ -290,13 +290,13 @@ func (a *announcer) advance(run journal.Number, line []*telling) *telling {
 }
 
 // leave takes an entry out of the line.
-func (a *announcer) leave(t *telling) {
+func (a *dispatcher) leave(t *telling) {
 	delete(a.mine, t.Number)
 	a.free(t.lanes)
 }
 
 // catchUp reads again what found no place in rooms that have some now.
-func (a *announcer) catchUp(names []string) bool {
+func (a *dispatcher) catchUp(names []string) bool {
 	a.mu.Lock()
 	var rooms []*room
 	for _, r := range a.rooms {
@@ -331,14 +331,14 @@ func (a *announcer) catchUp(names []string) bool {
 }
 
 // crowded reports whether so much found no place that no more is read.
-func (a *announcer) crowded() bool {
+func (a *dispatcher) crowded() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.behind) >= a.skips
 }
 
 // again has everything read anew.
-func (a *announcer) again() {
+func (a *dispatcher) again() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.after = 0

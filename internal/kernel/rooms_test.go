@@ -13,7 +13,7 @@ import (
 // An owing is a store that owes something, by numbers.
 type owing struct {
 	store.Store
-	owed  []store.Owed
+	owed  []store.OutboxEntry
 	asked func(after int64)
 }
 
@@ -24,35 +24,35 @@ func (o owing) Claim(_ context.Context, c store.Claim) (out store.Claimed, err e
 	for _, e := range o.owed {
 		switch {
 		case e.Number <= c.After:
-		case len(out.Owed) == c.Owed:
+		case len(out.Outbox) == c.Outbox:
 			out.More = true
 			return out, nil
 		default:
-			out.Owed = append(out.Owed, e)
+			out.Outbox = append(out.Outbox, e)
 		}
 	}
 	return out, nil
 }
 
 // owes returns an entry of a run that is owed.
-func owes(run, number int64, kind journal.Kind) store.Owed {
+func owes(run, number int64, kind journal.Kind) store.OutboxEntry {
 	h := journal.Head{Number: journal.Number(run), ID: journal.RunID(fmt.Sprint(run)), Workflow: "w", Status: journal.Completed}
-	return store.Owed{Number: number, Head: h, Entry: journal.Entry{Kind: kind, Detail: &journal.Detail{}}}
+	return store.OutboxEntry{Number: number, Head: h, Entry: journal.Entry{Kind: kind, Detail: &journal.Detail{}}}
 }
 
-// announcing returns the announcer of a kernel with listeners of a workflow, whose own loop
+// announcing returns the dispatcher of a kernel with listeners of a workflow, whose own loop
 // does not run.
-func announcing(t *testing.T, o owing, listeners ...*Listener) *announcer {
+func announcing(t *testing.T, o owing, listeners ...*Listener) *dispatcher {
 	k := newKernel(o, Config{}, newShared())
 	k.add(&Workflow{Name: "w", Listeners: listeners})
 	k.Subscribe(func(context.Context, Event) error { return nil })
-	a := newAnnouncer(k, t.Context(), t.Context())
+	a := newDispatcher(k, t.Context(), t.Context())
 	a.known["w"] = true
 	return a
 }
 
 // hold sets how much a room holds.
-func (a *announcer) hold(l *Listener, held int) {
+func (a *dispatcher) hold(l *Listener, held int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.roomOf(l).held = held
@@ -65,7 +65,7 @@ func (a *announcer) hold(l *Listener, held int) {
 func TestCatchingUpPassesOverNothing(t *testing.T) {
 	const runs = 3 * owedPage
 	l := NewListener("w", nil, nil)
-	var a *announcer
+	var a *dispatcher
 	o := owing{asked: func(after int64) {
 		if after == owedPage {
 			a.mu.Lock()
@@ -98,7 +98,7 @@ func TestAnEndIsToldToEachListenerThatHasAPlace(t *testing.T) {
 		heard := 0
 		stuck := NewListener("w", nil, func(context.Context, End) error { <-let; return nil })
 		late := NewListener("w", nil, func(context.Context, End) error { heard++; return nil })
-		a := announcing(t, owing{owed: []store.Owed{owes(1, 1, journal.RunCompleted)}}, stuck, late)
+		a := announcing(t, owing{owed: []store.OutboxEntry{owes(1, 1, journal.RunCompleted)}}, stuck, late)
 		a.hold(late, maxHeld)
 		a.look()
 		synctest.Wait()

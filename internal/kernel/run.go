@@ -31,22 +31,22 @@ type run struct {
 	start *journal.Detail // of the run's first entry
 	bytes int64           // of the journal that it was claimed with
 
-	mu         sync.Mutex
-	log                   // what it records, on its way to the store
-	kept       keeping    // results of it that others may join
-	turns                 // who may run workflow code
-	residence             // from when to when it is here
-	freezing              // it is suspended, and steps in flight go on
-	operations operations // that have begun and are not over
-	waits      waits      // those of them that wait
-	inbox      inbox      // messages that it has not taken
-	values     values     // that it began with, and that its code has set
-	letters    letters    // its dead letters
-	adoption   adoption   // of children that an earlier run has begun
-	ending     ending     // how it will end
-	deadline   alarm      // of the overall timeout
-	trial      trial      // whether it kills its engines
-	observed   observed   // what observers hear of it
+	mu          sync.Mutex
+	log                     // what it records, on its way to the store
+	kept        keeping     // results of it that others may join
+	turns                   // who may run workflow code
+	residence               // from when to when it is here
+	freezing                // it is suspended, and steps in flight go on
+	operations  operations  // that have begun and are not over
+	waits       waits       // those of them that wait
+	inbox       inbox       // messages that it has not taken
+	values      values      // that it began with, and that its code has set
+	deadLetters deadLetters // its dead letters
+	adoption    adoption    // of children that an earlier run has begun
+	ending      ending      // how it will end
+	deadline    alarm       // of the overall timeout
+	trial       trial       // whether it kills its engines
+	observed    observed    // what observers hear of it
 }
 
 // newRun gives the residence of the run with that head.

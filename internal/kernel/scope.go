@@ -99,6 +99,18 @@ func scopeOf(ctx context.Context, what call) (*scope, error) {
 	}
 }
 
+// Outside refuses a call with the context of workflow code: a replay would make it again. The
+// context of a step is fine, since the step is recorded.
+func Outside(ctx context.Context, op string) error {
+	if _, inside := ctx.Value(contextKey{}).(*scope); !inside {
+		return nil
+	}
+	return &journal.Error{
+		Code: journal.CodeMisuse, Op: op, Message: "called in workflow code, where every replay would do it again",
+		Hint: "do it in a step, with the context of that; a run that belongs to this one is a child",
+	}
+}
+
 // inside begins a durable operation of the scope that ctx carries: it gives it with
 // the lock of its run, which is the caller's to give back.
 func inside(ctx context.Context, what call) (*scope, error) {

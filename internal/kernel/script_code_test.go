@@ -234,9 +234,9 @@ func (c *code) state(ctx context.Context, l line, name string) (string, error) {
 		}
 		return "", kernel.Plan(ctx, kernel.Naming{Name: name}, l.says("always"), cleanup)
 	case "dead-letter":
-		return "", kernel.DeadLetter(ctx, kernel.Letter{
+		return "", kernel.AddDeadLetter(ctx, kernel.DeadLetter{
 			Step: name, Failure: &journal.Failure{Message: "boom"},
-			Data: []byte("letter"), Again: []byte(`"again"`),
+			Data: []byte("dead letter"), Again: []byte(`"again"`),
 		})
 	case "info":
 		i, err := kernel.InfoOf(ctx)

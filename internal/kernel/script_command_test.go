@@ -32,7 +32,7 @@ type engine struct {
 // A user is an engine, or a client, that somebody calls.
 type user struct {
 	caller
-	*kernel.Desk
+	*kernel.FrontEnd
 	of *engine
 }
 
@@ -127,14 +127,14 @@ func (w *world) runID(word string) string {
 func (w *world) user(name string) user {
 	if name != "client" {
 		e := w.engine(name)
-		return user{e.Engine, &e.Desk, e}
+		return user{e.Engine, &e.FrontEnd, e}
 	}
 	of := &engine{name: name, life: w.Context()}
 	c, err := kernel.NewClient(w.Context(), &tape{w.db.Beside(), w, of}, "b1", 1<<20, 1000, 0)
 	if err != nil {
 		w.Fatal(err)
 	}
-	return user{c, &c.Desk, of}
+	return user{c, &c.FrontEnd, of}
 }
 
 func (u user) call(ctx context.Context, l line) (string, error) {
@@ -238,13 +238,13 @@ func (w *world) begin(l line) {
 		}
 	}
 	e.Engine = kernel.New(e.tape, kernel.Config{
-		Build: fmt.Sprint("b", l.number("build", 1)), Failure: failureOf, KeepLettered: time.Hour,
+		Build: fmt.Sprint("b", l.number("build", 1)), Failure: failureOf, KeepDeadLettered: time.Hour,
 		Self:      store.Engine{Host: "here", Since: w.began},
 		Observers: observe.NewSet([]observe.Observer{{See: see}}),
 		Capacity:  l.number("capacity", 100), Drain: max(l.time("drain"), time.Second),
 		MaxPayload: l.number("payload", 1<<20), SpillOver: l.number("spill", 1000),
 		MaxPending: l.number("pending", 1<<20), MaxCrashes: l.number("crashes", 8), MaxResident: 1 << 20,
-		Linger: l.time("linger"), Sweep: max(l.time("sweep"), -1), KeepPosts: l.time("keep"),
+		IdleTimeout: l.time("linger"), Sweep: max(l.time("sweep"), -1), KeepPosts: l.time("keep"),
 	})
 	for _, def := range w.defined {
 		_ = e.Register(define(w, e, def))

@@ -72,7 +72,7 @@ func (s *tape) write(ctx context.Context, how string, g *store.Group) error {
 // Claim is [store.Store]. It gives one run at a time.
 func (s *tape) Claim(ctx context.Context, c store.Claim) (out store.Claimed, err error) {
 	kind := claims
-	if c.Owed > 0 {
+	if c.Outbox > 0 {
 		kind = owed
 	}
 	fate, lives := s.w.pass(s.of, kind, "")
@@ -94,8 +94,8 @@ func (s *tape) Claim(ctx context.Context, c store.Claim) (out store.Claimed, err
 	} else if c.Leave {
 		text = append(text, "leaves")
 	}
-	if out.Fallen > 0 {
-		text = append(text, fmt.Sprintf("takes over engines: %d, runs: %d", out.Fallen, out.Freed))
+	if out.Expired > 0 {
+		text = append(text, fmt.Sprintf("takes over engines: %d, runs: %d", out.Expired, out.Freed))
 	}
 	for _, r := range out.Runs {
 		h := r.Head

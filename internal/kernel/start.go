@@ -150,7 +150,7 @@ func (k *Kernel) started(op string, s Start, r *run) (Started, error) {
 }
 
 // outcome reads how a run ended from its last entry.
-func (d *Desk) outcome(ctx context.Context, h journal.Head) (Outcome, error) {
+func (d *FrontEnd) outcome(ctx context.Context, h journal.Head) (Outcome, error) {
 	entries, err := d.store.Load(ctx, h.Number, store.Range{From: h.Last, Limit: 1, Payloads: true})
 	if err != nil {
 		return Outcome{}, unavailable("read "+string(h.ID), err)

@@ -6,15 +6,18 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/report"
 )
 
 // Letters gives the dead letters that are open, which must be so many.
-func Letters(env *perduretest.Env, n int) (all []perdure.Letter) {
+func Letters(env *perduretest.Env, n int) (all []deadletter.Letter) {
 	env.Helper()
 	env.Settle()
 	err := env.Do(func(eng *perdure.Engine) (err error) {
-		all, _, err = eng.DeadLetters(env.Context(), perdure.DeadLetterQuery{})
+		all, _, err = admin.New(eng).DeadLetters(env.Context(), admin.DeadLetterQuery{})
 		if err == nil && len(all) != n {
 			err = fmt.Errorf("there are %d letters, want %d: %+v", len(all), n, all)
 		}
@@ -27,10 +30,10 @@ func Letters(env *perduretest.Env, n int) (all []perdure.Letter) {
 }
 
 // Retry retries what a letter is about from the failed step, and gives how that ends.
-func Retry(env *perduretest.Env, l perdure.Letter) (r perdure.Report) {
+func Retry(env *perduretest.Env, l deadletter.Letter) (r report.Run) {
 	env.Helper()
 	err := env.Do(func(eng *perdure.Engine) error {
-		_, err := eng.RetryDeadLetter(env.Context(), l.ID)
+		_, err := admin.New(eng).RetryDeadLetter(env.Context(), l.ID)
 		if errors.Is(err, &perdure.Error{Code: perdure.CodeNotFound}) {
 			return nil // a crash has hidden that it was retried, and it is settled already
 		}

@@ -48,7 +48,7 @@ type lab struct {
 func (l *lab) begin() {
 	l.t.Helper()
 	s, env := l.open(), l.play()
-	eng, err := perdure.New(s, perdure.Options{Build: "lab", Linger: -1, Drain: -1, Sweep: time.Second, Publisher: moody(), Around: play.Around})
+	eng, err := perdure.New(s, perdure.Options{Build: "lab", IdleTimeout: -1, Drain: -1, Sweep: time.Second, Publisher: moody(), Interceptor: play.Around})
 	if err == nil {
 		err = eng.Register(env.Definitions()...)
 	}
@@ -65,17 +65,17 @@ func (l *lab) begin() {
 }
 
 // moody is a publisher that panics now and then.
-func moody() perdure.Publisher {
+func moody() func(context.Context, perdure.Event) error {
 	n := 0
 	var mu sync.Mutex
-	return perdure.PublisherFunc(func(context.Context, perdure.Event) error {
+	return func(context.Context, perdure.Event) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if n++; n%5 == 0 {
 			return errors.New("not now")
 		}
 		return nil
-	})
+	}
 }
 
 func (l *lab) now() (*play.Env, *perdure.Client) {

@@ -72,8 +72,8 @@ func serveNode(args []string) error {
 	env := play.New(w, money, db)
 	n := &noticed{}
 	eng, err := perdure.New(s, perdure.Options{
-		Build: "torture", Linger: -1, Drain: 500 * time.Millisecond, Sweep: time.Second, CleanUp: time.Second,
-		Publisher: moodyPublisher(), Observers: []observe.Observer{n.observer(), {See: func(observe.Notice) { play.Panic("observer") }}}, Around: play.Around, Retention: perdure.Retention{Period: *kept},
+		Build: "torture", IdleTimeout: -1, Drain: 500 * time.Millisecond, Sweep: time.Second, CleanUp: time.Second,
+		Publisher: moodyPublisher(), Observers: []observe.Observer{n.observer(), {See: func(observe.Notice) { play.Panic("observer") }}}, Interceptor: play.Around, Retention: perdure.Retention{Period: *kept},
 	})
 	if err != nil {
 		return err
@@ -103,14 +103,14 @@ func listen(ctx context.Context, eng *perdure.Engine) {
 }
 
 // moodyPublisher is a publisher that fails now and then, in an odd way.
-func moodyPublisher() perdure.Publisher {
+func moodyPublisher() func(context.Context, perdure.Event) error {
 	var n atomic.Int64
-	return perdure.PublisherFunc(func(context.Context, perdure.Event) error {
+	return func(context.Context, perdure.Event) error {
 		if n.Add(1)%7 == 0 {
 			return &play.OddError{What: "panicking"}
 		}
 		return nil
-	})
+	}
 }
 
 // noticed counts what shows that a fault was felt, and tells it on stdout.
@@ -120,7 +120,7 @@ type noticed struct {
 
 func (n *noticed) observer() observe.Observer {
 	return observe.Observer{
-		Kinds: []observe.Kind{observe.StoreFailed, observe.LeaseLost, observe.TurnLent, observe.EngineFallen},
+		Kinds: []observe.Kind{observe.StoreFailed, observe.LeaseLost, observe.TurnLent, observe.EngineExpired},
 		See: func(o observe.Notice) {
 			switch o.Kind {
 			case observe.StoreFailed:
@@ -129,7 +129,7 @@ func (n *noticed) observer() observe.Observer {
 				n.lost.Add(1)
 			case observe.TurnLent:
 				n.lent.Add(1)
-			case observe.EngineFallen:
+			case observe.EngineExpired:
 				n.fallen.Add(1)
 			}
 		},
@@ -143,7 +143,7 @@ func (n *noticed) tell(ctx context.Context) {
 		case <-ctx.Done():
 		case <-time.After(100 * time.Millisecond):
 		}
-		for what, c := range map[string]*atomic.Int64{"store failed": &n.failed, "lease lost": &n.lost, "turn lent": &n.lent, "engine fallen": &n.fallen} {
+		for what, c := range map[string]*atomic.Int64{"store failed": &n.failed, "lease lost": &n.lost, "turn lent": &n.lent, "engine expired": &n.fallen} {
 			if k := c.Swap(0); k > 0 {
 				fmt.Fprintf(os.Stdout, "%d %s\n", k, what)
 			}

@@ -133,9 +133,9 @@ func (s *source) verbs(t *testing.T, path string) (out []string) {
 // none are the exported functions and methods that are no verbs of programs: what they
 // are for stands before them. What a program could do belongs into one instead.
 var none = map[string]string{
-	"names and values of Go":          "perdure.*.Error perdure.*.Unwrap perdure.*.Unwrap perdure.*.String perdure.Pattern.String perdure.Issue.String perdure.Encode perdure.ValidName dag.ChildResult.MarshalJSON dag.ChildResult.UnmarshalJSON",
-	"what is checked at registration": "perdure.Check perdure.CheckPressure perdure.CheckRetry perdure.CheckTimeout perdure.If.Check perdure.Graph.* perdure.*.Validate perdure.Arguments.Check perdure.Callbacks.* perdure.RegisterPressure perdure.ResetPressures perdure.Pressures perdure.PressureConfig.Pressure",
-	"what patterns are made of":       "perdure.Calls.* perdure.ExecutionEvents.* perdure.If.Holds perdure.Arguments.Fill perdure.AtMost.* perdure.Adaptive.* perdure.Batched.* perdure.Breaker.* perdure.Retry.* perdure.Phase.Of perdure.PublisherFunc.Publish",
+	"names and values of Go":          "perdure.*.Error perdure.*.Unwrap perdure.*.Unwrap perdure.*.String pattern.Kind.String definition.Issue.String pattern.Encode pattern.ValidName dag.ChildResult.MarshalJSON dag.ChildResult.UnmarshalJSON",
+	"what is checked at registration": "perdure.*.ApplyTo* backpressure.*.ApplyTo* perdure.Check perdure.Retry.Check pattern.If.Check perdure.*.Validate pattern.Arguments.Check pattern.Callbacks.* backpressure.*.Validate backpressure.Check backpressure.Register backpressure.Reset backpressure.Names backpressure.Config.Policy ",
+	"what patterns are made of":       "perdure.Future.Operation perdure.Client.Sealed pattern.*.ApplyTo* pattern.*.Error pattern.*.Unwrap pattern.Calls.* pattern.ExecutionEvents.* pattern.If.Holds pattern.Arguments.Fill backpressure.Limit.* backpressure.Adaptive.* backpressure.Batched.* backpressure.CircuitBreaker.* backpressure.*.Error perdure.Retry.* perdure.Phase.Of perdure.PublisherFunc.Publish",
 	"what is read of an engine":       "perdure.Engine.Workflows perdure.Ended.Report perdure.Report.* perdure.ResultOf perdure.Status.*",
 	"definitions as data":             "dag.Read dag.Handler dag.ChildOf dag.Graph.Graph dag.Graph.Layers saga.Composition.Graph saga.NamedHandler",
 	"what is read of a result":        "dag.Result.* dag.Step.Of dag.Step.ID saga.Result.* saga.Composed.* saga.Step.Of saga.Step.AllOf saga.Step.ID saga.Saga.ResultOf saga.Composition.ResultOf tcc.Result.* tcc.Participant.Of tcc.Participant.ID tcc.Participant.In tcc.Member.Of",
@@ -170,7 +170,7 @@ func TestEveryVerbIsPlayed(t *testing.T) {
 			s.uses(t, path, used)
 		}
 	}
-	for _, path := range []string{module, module + "/dag", module + "/saga", module + "/tcc", module + "/barrier"} {
+	for _, path := range []string{module, module + "/dag", module + "/saga", module + "/tcc", module + "/barrier", module + "/backpressure", module + "/pattern", module + "/admin"} {
 		verbs := s.verbs(t, path)
 		waiting := strings.Fields(unplayed)
 		if len(verbs) < 5 {

@@ -35,7 +35,7 @@ func (s *Store) Claim(_ context.Context, c store.Claim) (store.Claimed, error) {
 		return s.quit(c), nil
 	case c.Run != 0:
 		return s.data.owning(s.data.one(c)), nil
-	case c.Owed > 0:
+	case c.Outbox > 0:
 		return s.data.owes(c), nil
 	}
 	return s.data.owning(s.data.take(c)), nil

@@ -45,7 +45,7 @@ func (s *Store) renew(c store.Claim) store.Claimed {
 	s.data.lend(c.Engine, lease, &out)
 	if s.data.lease > 0 {
 		dead := s.takeOver(c.Now)
-		out.Fallen, out.Freed = dead.Fallen, dead.Freed
+		out.Expired, out.Freed = dead.Expired, dead.Freed
 	}
 	return out
 }
@@ -110,7 +110,7 @@ func (s *Store) takeOver(now time.Time) store.Claimed {
 		if d.isDead(&e) {
 			dead[id] = true
 			delete(d.engines, id)
-			out.Fallen++
+			out.Expired++
 		}
 	}
 	for _, r := range d.byNumber {
@@ -120,7 +120,7 @@ func (s *Store) takeOver(now time.Time) store.Claimed {
 			out.Freed++
 		}
 	}
-	if out.Fallen > 0 {
+	if out.Expired > 0 {
 		s.tell()
 	}
 	return out

@@ -143,7 +143,7 @@ func (s *Store) Info(context.Context) (store.Info, error) {
 	}
 	for id := range s.data.joined {
 		if e, ok := s.data.engines[id+1]; ok {
-			e.Fallen, e.Runs = s.data.isDead(&e), owned[e.ID]
+			e.Expired, e.Runs = s.data.isDead(&e), owned[e.ID]
 			info.Engines = append(info.Engines, e)
 		}
 	}

@@ -48,7 +48,7 @@ func (d *data) owes(c store.Claim) store.Claimed {
 		if number <= c.After || told && o.teller != c.Engine || !slices.Contains(c.Workflows, o.run.head.Workflow) {
 			continue
 		}
-		if len(out.Owed) == c.Owed {
+		if len(out.Outbox) == c.Outbox {
 			out.More = true
 			break
 		}
@@ -59,7 +59,7 @@ func (d *data) owes(c store.Claim) store.Claimed {
 			err = d.fill(&e)
 		}
 		if err == nil {
-			out.Owed = append(out.Owed, store.Owed{Number: number, Head: o.run.head, Entry: e})
+			out.Outbox = append(out.Outbox, store.OutboxEntry{Number: number, Head: o.run.head, Entry: e})
 		}
 	}
 	return out

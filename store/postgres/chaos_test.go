@@ -148,7 +148,7 @@ func serve(ctx context.Context, url string, bank *pgxpool.Pool) error {
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	e, err := perdure.New(&skewed{s, behind}, perdure.Options{Linger: -1, Drain: time.Second, Observers: []observe.Observer{tell}})
+	e, err := perdure.New(&skewed{s, behind}, perdure.Options{IdleTimeout: -1, Drain: time.Second, Observers: []observe.Observer{tell}})
 	if err == nil {
 		err = e.Register(transfers(bank), beats(bank))
 	}
@@ -160,7 +160,7 @@ func serve(ctx context.Context, url string, bank *pgxpool.Pool) error {
 
 // tell writes what a test of faults may want to read.
 var tell = observe.Observer{
-	Kinds: []observe.Kind{observe.LeaseLost, observe.LeaseRegained, observe.EngineFallen, observe.RunParked},
+	Kinds: []observe.Kind{observe.LeaseLost, observe.LeaseRegained, observe.EngineExpired, observe.RunParked},
 	See:   func(n observe.Notice) { fmt.Fprintln(os.Stderr, n.Kind, n.Reason, n.Err) },
 }
 
@@ -388,10 +388,15 @@ func (c *cluster) lives(p *process) (lives bool) {
 	return lives
 }
 
-// until waits for something.
+// until waits for something that must be there within 30 seconds.
 func (c *cluster) until(f func() bool) error {
 	ctx, cancel := context.WithTimeout(c.ctx, 30*time.Second)
 	defer cancel()
+	return c.within(ctx, f)
+}
+
+// within waits for something until ctx ends.
+func (c *cluster) within(ctx context.Context, f func() bool) error {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for !f() {
@@ -417,12 +422,13 @@ func (c *cluster) moves(n int) time.Duration {
 	return time.Since(began)
 }
 
-// ended waits until transfers have ended well.
+// ended waits until transfers have ended well. It waits as long as the test may take: a
+// busy machine is slow to work off what waits, and that is no fault of a node.
 func (c *cluster) ended(ids []string) {
 	c.Helper()
 	for part := range slices.Chunk(ids, 100) {
 		why := errors.New("nobody tells of them")
-		if err := c.until(func() bool { why = c.state(part); return why == nil }); err != nil {
+		if err := c.within(c.ctx, func() bool { why = c.state(part); return why == nil }); err != nil {
 			c.Fatalf("%v\n%s", why, c.logs())
 		}
 	}

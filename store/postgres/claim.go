@@ -39,7 +39,7 @@ func (s *Store) claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 		return s.renewal(ctx, c)
 	case c.Leave:
 		return store.Claimed{Engine: c.Engine}, s.quit(ctx, c)
-	case c.Run == 0 && c.Owed > 0:
+	case c.Run == 0 && c.Outbox > 0:
 		return s.owed(ctx, c)
 	}
 	return s.take(ctx, c)
@@ -266,23 +266,23 @@ func (s *Store) owed(ctx context.Context, c store.Claim) (store.Claimed, error) 
 		found := 0
 		var b batch
 		b.add(holdEngine, int64(c.Engine)).or(store.ErrFenced)
-		b.add(selectOwed, int64(c.Engine), c.Workflows, c.After, c.Owed-len(out.Owed)+1).each(func(rows pgx.Rows) error {
+		b.add(selectOwed, int64(c.Engine), c.Workflows, c.After, c.Outbox-len(out.Outbox)+1).each(func(rows pgx.Rows) error {
 			found++
 			o, err := s.owes(rows)
 			switch {
 			case isCorrupt(err):
 				err = nil
-			case err == nil && (len(out.Owed) == c.Owed || size > claimBytes):
+			case err == nil && (len(out.Outbox) == c.Outbox || size > claimBytes):
 				out.More = true
 				return nil
 			case err == nil:
 				size += o.Entry.Size()
-				out.Owed = append(out.Owed, o)
+				out.Outbox = append(out.Outbox, o)
 			}
 			c.After = max(c.After, o.Number)
 			return err
 		})
-		want := c.Owed - len(out.Owed) + 1
+		want := c.Outbox - len(out.Outbox) + 1
 		if err := b.send(ctx, s.pool); err != nil {
 			return store.Claimed{}, err
 		}
@@ -293,8 +293,8 @@ func (s *Store) owed(ctx context.Context, c store.Claim) (store.Claimed, error) 
 }
 
 // owes reads an entry that is owed.
-func (s *Store) owes(rows pgx.Rows) (store.Owed, error) {
-	var o store.Owed
+func (s *Store) owes(rows pgx.Rows) (store.OutboxEntry, error) {
+	var o store.OutboxEntry
 	var run int64
 	var h headRow
 	var e entryRow

@@ -194,7 +194,7 @@ func (s *Store) succession(ctx context.Context, now time.Time, out *store.Claime
 			return err
 		}
 		if gone {
-			out.Fallen++
+			out.Expired++
 		} else {
 			others++
 		}
@@ -218,7 +218,7 @@ func (s *Store) succession(ctx context.Context, now time.Time, out *store.Claime
 	if (fallen || others > 0) && (out.Lapse == 0 || out.Lapse > soonAgain) {
 		out.Lapse = soonAgain
 	}
-	if out.Fallen > 0 || out.Freed > 0 {
+	if out.Expired > 0 || out.Freed > 0 {
 		s.notices.say()
 	}
 	return nil

@@ -27,7 +27,7 @@ func start(t testing.TB, url string, o postgres.Options, workflows ...perdure.De
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := perdure.New(s, perdure.Options{Build: "test", Linger: -1})
+	e, err := perdure.New(s, perdure.Options{Build: "test", IdleTimeout: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

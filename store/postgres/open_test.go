@@ -236,7 +236,7 @@ func TestANodeStoppedInTheMiddleOfACommitDoesNotHoldUpItsTakeOver(t *testing.T) 
 		t.Fatal(err)
 	}
 	c, err := living.Claim(t.Context(), store.Claim{Engine: other, Renew: true, Now: time.Now()})
-	if err != nil || c.Fallen != 1 || c.Freed != 1 {
+	if err != nil || c.Expired != 1 || c.Freed != 1 {
 		t.Errorf("the renewal of another gives %+v, %v", c, err)
 	}
 	proxy.Heal()

@@ -279,8 +279,8 @@ func TestAStuckSessionIsEndedWhateverIsInBetween(t *testing.T) {
 		dead, engine := joined(t, s), joined(t, s)
 		stuck(t, url, dead)
 		out, err := s.Claim(soon(t), store.Claim{Engine: engine, Renew: true, Now: time.Now()})
-		if err != nil || out.Fallen != 1 {
-			t.Errorf("%s: %d engines have fallen, %v", name, out.Fallen, err)
+		if err != nil || out.Expired != 1 {
+			t.Errorf("%s: %d engines have fallen, %v", name, out.Expired, err)
 		}
 	}
 }
@@ -353,7 +353,7 @@ func TestThoseWhoTakeOverLeaveEachOtherAlone(t *testing.T) {
 				if err != nil {
 					t.Errorf("a join: %v", err)
 				}
-				fallen.Add(int64(out.Fallen))
+				fallen.Add(int64(out.Expired))
 			})
 		}
 		all.Wait()
@@ -384,7 +384,7 @@ func TestATakeOverThatIsStoppedIsTakenOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out.Fallen == 1 {
+		if out.Expired == 1 {
 			if tries == 1 {
 				t.Error("it was not kept from it")
 			}
@@ -422,7 +422,7 @@ func TestALockedRunIsLeftForLater(t *testing.T) {
 	}
 	lapse(t, url, engine)
 	out, err = other.Claim(soon(t), store.Claim{Engine: second, Renew: true, Now: time.Now()})
-	if err != nil || out.Fallen != 1 || out.Freed != 10 || out.Lapse == 0 || out.Lapse > soonAgain {
+	if err != nil || out.Expired != 1 || out.Freed != 10 || out.Lapse == 0 || out.Lapse > soonAgain {
 		t.Errorf("a take-over frees %d runs and goes on in %v; %v", out.Freed, out.Lapse, err)
 	}
 	if err := tx.Commit(t.Context()); err != nil {
@@ -521,10 +521,10 @@ func TestLargeEntriesThatAreOwedComeAFewAtATime(t *testing.T) {
 	}
 	var after int64
 	for _, want := range []int{2, 1} {
-		out, err := s.Claim(t.Context(), store.Claim{Engine: engine, Workflows: []string{"w"}, Owed: 10, After: after, Now: time.Now()})
-		if err != nil || len(out.Owed) != want || out.More != (want == 2) {
-			t.Fatalf("%d are given, more %v, %v; want %d", len(out.Owed), out.More, err, want)
+		out, err := s.Claim(t.Context(), store.Claim{Engine: engine, Workflows: []string{"w"}, Outbox: 10, After: after, Now: time.Now()})
+		if err != nil || len(out.Outbox) != want || out.More != (want == 2) {
+			t.Fatalf("%d are given, more %v, %v; want %d", len(out.Outbox), out.More, err, want)
 		}
-		after = out.Owed[want-1].Number
+		after = out.Outbox[want-1].Number
 	}
 }

@@ -217,7 +217,7 @@ func (s *Store) info(ctx context.Context, counted bool) (store.Info, error) {
 		var id int64
 		var pid, slots int32
 		var since pgtype.Int8
-		err := rows.Scan(&id, &e.Host, &pid, &e.Build, &slots, &since, &e.Seen, &e.Until, &e.Fallen, &e.Runs)
+		err := rows.Scan(&id, &e.Host, &pid, &e.Build, &slots, &since, &e.Seen, &e.Until, &e.Expired, &e.Runs)
 		e.ID, e.PID, e.Slots, e.Since = journal.EngineID(id), int(pid), int(slots), moment(since)
 		info.Engines = append(info.Engines, e)
 		return err

@@ -135,8 +135,8 @@ func TestStartsAndSignalsAreThereExactlyIfTheTransactionIsCommitted(t *testing.T
 			id := "inv-" + who + name[len(name)-6:len(name)-3]
 			for _, commit := range []bool{false, true} {
 				in(commit, func(tx any) {
-					run := must[*perdure.Run[int]](t)(dun.StartTx(ctx, c, tx, 10, perdure.ID(id), perdure.Attributes{"who": who}))
-					again := must[*perdure.Run[int]](t)(dun.StartTx(ctx, c, tx, 10, perdure.ID(id)))
+					run := must[*perdure.Run[int]](t)(dun.Start(ctx, c.In(tx), 10, perdure.ID(id), perdure.Attributes{"who": who}))
+					again := must[*perdure.Run[int]](t)(dun.Start(ctx, c.In(tx), 10, perdure.ID(id)))
 					if !run.New() || again.New() || again.RunID() != run.RunID() {
 						t.Errorf("%s: started %s (new: %v), then %s (new: %v)", id, run.RunID(), run.New(), again.RunID(), again.New())
 					}
@@ -148,11 +148,11 @@ func TestStartsAndSignalsAreThereExactlyIfTheTransactionIsCommitted(t *testing.T
 			run := must[*perdure.Run[int]](t)(dun.Get(ctx, c, id))
 			for _, commit := range []bool{false, true} {
 				in(commit, func(tx any) {
-					d := must[perdure.Delivery](t)(settled.SendTx(ctx, c, tx, id, 4, perdure.SendKey("p1")))
+					d := must[perdure.Delivery](t)(settled.Send(ctx, c.In(tx), id, 4, perdure.SendKey("p1")))
 					if d.Run != run.RunID() || d.Number != 1 || d.Duplicate {
 						t.Errorf("%s: delivered as %+v", id, d)
 					}
-					if d = must[perdure.Delivery](t)(settled.SendTx(ctx, c, tx, id, 4, perdure.SendKey("p1"))); !d.Duplicate {
+					if d = must[perdure.Delivery](t)(settled.Send(ctx, c.In(tx), id, 4, perdure.SendKey("p1"))); !d.Duplicate {
 						t.Errorf("%s: the same key again is %+v", id, d)
 					}
 				})
@@ -176,11 +176,11 @@ func TestSignalsWithStartInATransaction(t *testing.T) {
 	ctx := t.Context()
 	for name, in := range w.transactions() {
 		in(true, func(tx any) {
-			d := must[perdure.Delivery](t)(perdure.SendWithStartTx(ctx, w.eng, tx, settled, 3, dun, 10, perdure.ID("with")))
+			d := must[perdure.Delivery](t)(perdure.SendWithStart(ctx, w.eng.In(tx), settled, 3, dun, 10, perdure.ID("with")))
 			if !d.New {
 				t.Errorf("%s: %+v", name, d)
 			}
-			if d = must[perdure.Delivery](t)(settled.SendTx(ctx, w.eng, tx, "nobody", 3)); !d.Unrouted {
+			if d = must[perdure.Delivery](t)(settled.Send(ctx, w.eng.In(tx), "nobody", 3)); !d.Unrouted {
 				t.Errorf("%s: %+v", name, d)
 			}
 		})
@@ -206,16 +206,16 @@ func TestAStaleTransactionMaySendToRunIDsOnly(t *testing.T) {
 		err := errStale
 		for errors.Is(err, errStale) { // as users of such a level do
 			err = pgx.BeginTxFunc(ctx, w.pool, pgx.TxOptions{IsoLevel: level}, func(tx pgx.Tx) error {
-				_, err := settled.SendTx(ctx, w.eng, tx, "inv-1", 4)
+				_, err := settled.Send(ctx, w.eng.In(tx), "inv-1", 4)
 				var refused *store.TransactionError
 				if journal.CodeOf(err) != journal.CodeInvalid || !errors.As(err, &refused) {
 					t.Errorf("%s, to a workflow ID: %v", level, err)
 				}
-				if _, err = dun.StartTx(ctx, w.eng, tx, 4, perdure.ID("inv-2")); journal.CodeOf(err) != journal.CodeInvalid {
+				if _, err = dun.Start(ctx, w.eng.In(tx), 4, perdure.ID("inv-2")); journal.CodeOf(err) != journal.CodeInvalid {
 					t.Errorf("%s, a start with a workflow ID: %v", level, err)
 				}
-				if _, err = dun.StartTx(ctx, w.eng, tx, 4); err == nil {
-					_, err = settled.SendTx(ctx, w.eng, tx, string(run.RunID()), 4, perdure.SendKey("p1"))
+				if _, err = dun.Start(ctx, w.eng.In(tx), 4); err == nil {
+					_, err = settled.Send(ctx, w.eng.In(tx), string(run.RunID()), 4, perdure.SendKey("p1"))
 				}
 				var state interface{ SQLState() string }
 				if errors.As(err, &state) && state.SQLState() == "40001" {
@@ -244,7 +244,7 @@ func TestATransactionElsewhereIsRefused(t *testing.T) {
 	defer pool.Close()
 	for _, where := range []string{"without the schema", "of other runs"} {
 		tx := must[pgx.Tx](t)(pool.Begin(ctx))
-		_, err := w.eng.StartTx(ctx, tx, "dun", []byte("1"))
+		_, err := w.eng.In(tx).Start(ctx, "dun", []byte("1"))
 		var refused *store.TransactionError
 		if journal.CodeOf(err) != journal.CodeInvalid || !errors.As(err, &refused) {
 			t.Errorf("a database %s: %v", where, err)
@@ -255,7 +255,7 @@ func TestATransactionElsewhereIsRefused(t *testing.T) {
 		must[*postgres.Store](t)(postgres.Open(ctx, other)).Close()
 	}
 	for _, tx := range []any{nil, (*sql.Tx)(nil), w.db, pool} {
-		_, err := w.eng.StartTx(ctx, tx, "dun", []byte("1"))
+		_, err := w.eng.In(tx).Start(ctx, "dun", []byte("1"))
 		var refused *store.TransactionError
 		if journal.CodeOf(err) != journal.CodeInvalid || !errors.As(err, &refused) {
 			t.Errorf("a %T: %v", tx, err)
@@ -270,7 +270,7 @@ func TestAnOpenTransactionHoldsUpItsOwnWorkflowIDAlone(t *testing.T) {
 	client := must[*perdure.Client](t)(perdure.NewClient(ctx, w.s))
 	open := must[pgx.Tx](t)(w.pool.Begin(ctx))
 	defer func() { _ = open.Rollback(context.WithoutCancel(ctx)) }() // the pool waits for it
-	if d := must[perdure.Delivery](t)(settled.SendTx(ctx, client, open, "nobody", 4)); !d.Unrouted {
+	if d := must[perdure.Delivery](t)(settled.Send(ctx, client.In(open), "nobody", 4)); !d.Unrouted {
 		t.Fatalf("delivered as %+v", d)
 	}
 	// impatient does something in a transaction that waits for no lock.
@@ -285,13 +285,13 @@ func TestAnOpenTransactionHoldsUpItsOwnWorkflowIDAlone(t *testing.T) {
 	for i := range 500 { // as many as would meet in any table of few locks
 		id := fmt.Sprint("other-", i)
 		if err := impatient(func(tx pgx.Tx) error {
-			_, err := settled.SendTx(ctx, client, tx, id, 1)
+			_, err := settled.Send(ctx, client.In(tx), id, 1)
 			return err
 		}); err != nil {
 			t.Fatalf("a signal for %s: %v", id, err)
 		}
 		if err := impatient(func(tx pgx.Tx) error {
-			_, err := dun.StartTx(ctx, client, tx, 1, perdure.ID(id))
+			_, err := dun.Start(ctx, client.In(tx), 1, perdure.ID(id))
 			return err
 		}); err != nil {
 			t.Fatalf("a start of %s: %v", id, err)
@@ -300,11 +300,11 @@ func TestAnOpenTransactionHoldsUpItsOwnWorkflowIDAlone(t *testing.T) {
 	var state interface{ SQLState() string }
 	for name, f := range map[string]func(tx pgx.Tx) error{
 		"a start": func(tx pgx.Tx) error {
-			_, err := dun.StartTx(ctx, client, tx, 10, perdure.ID("nobody"))
+			_, err := dun.Start(ctx, client.In(tx), 10, perdure.ID("nobody"))
 			return err
 		},
 		"a signal": func(tx pgx.Tx) error {
-			_, err := settled.SendTx(ctx, client, tx, "nobody", 1)
+			_, err := settled.Send(ctx, client.In(tx), "nobody", 1)
 			return err
 		},
 	} {
@@ -337,7 +337,7 @@ func TestRunsGoOnBesideAnOpenTransaction(t *testing.T) {
 	open := must[pgx.Tx](t)(w.pool.Begin(ctx))
 	defer func() { _ = open.Rollback(context.WithoutCancel(ctx)) }() // the pool waits for it
 	for _, id := range []string{"nobody", "ends"} {
-		must[perdure.Delivery](t)(settled.SendTx(ctx, client, open, id, 4))
+		must[perdure.Delivery](t)(settled.Send(ctx, client.In(open), id, 4))
 	}
 	started := make(chan *perdure.Run[int], 1)
 	go func() {

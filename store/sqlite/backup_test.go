@@ -68,7 +68,7 @@ func TestBackupIsTheDatabaseAtOneMoment(t *testing.T) {
 		if err != nil || info.Runs != runs || info.Database != s.database {
 			t.Errorf("%s: %+v, %v", path, info, err)
 		}
-		if len(info.Engines) != 1 || !info.Engines[0].Fallen {
+		if len(info.Engines) != 1 || !info.Engines[0].Expired {
 			t.Errorf("the engines of %s are %v", path, info.Engines)
 		}
 		c.Close()

@@ -20,7 +20,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 		return s.join(c)
 	case c.Leave:
 		return store.Claimed{Engine: c.Engine}, s.quit(c)
-	case c.Run == 0 && c.Owed > 0:
+	case c.Run == 0 && c.Outbox > 0:
 		return s.owed(ctx, c)
 	}
 	var out store.Claimed
@@ -63,7 +63,7 @@ func (s *Store) owed(ctx context.Context, c store.Claim) (store.Claimed, error) 
 		if err := fence(db, c.Engine); err != nil {
 			return err
 		}
-		for out.More = true; out.More && len(out.Owed) < c.Owed; {
+		for out.More = true; out.More && len(out.Outbox) < c.Outbox; {
 			page, more, err := owedAfter(db, c)
 			if err != nil || len(page) == 0 {
 				out.More = false
@@ -72,7 +72,7 @@ func (s *Store) owed(ctx context.Context, c store.Claim) (store.Claimed, error) 
 			c.After, out.More = page[len(page)-1].Number, more
 			for i := range page {
 				o := &page[i]
-				if len(out.Owed) == c.Owed {
+				if len(out.Outbox) == c.Outbox {
 					out.More = true
 					break
 				}
@@ -81,7 +81,7 @@ func (s *Store) owed(ctx context.Context, c store.Claim) (store.Claimed, error) 
 					return err
 				}
 				if ok {
-					out.Owed = append(out.Owed, *o)
+					out.Outbox = append(out.Outbox, *o)
 				}
 			}
 		}
@@ -95,27 +95,27 @@ func (s *Store) owed(ctx context.Context, c store.Claim) (store.Claimed, error) 
 
 // owedAfter returns the next numbers of the named workflows, and whether there are
 // more.
-func owedAfter(db *conn, c store.Claim) (page []store.Owed, more bool, err error) {
+func owedAfter(db *conn, c store.Claim) (page []store.OutboxEntry, more bool, err error) {
 	workflows, err := json.Marshal(c.Workflows)
 	if err != nil {
 		return nil, false, err
 	}
 	err = db.query(func(row []driver.Value) error {
-		o := store.Owed{Number: integer(row[0])}
+		o := store.OutboxEntry{Number: integer(row[0])}
 		o.Entry.Run, o.Entry.Seq = journal.Number(integer(row[1])), integer(row[2])
 		page = append(page, o)
 		return nil
-	}, selectOwed, string(workflows), c.After, int64(c.Owed)+1)
-	slices.SortFunc(page, func(a, b store.Owed) int { return cmp.Compare(a.Number, b.Number) })
-	if len(page) > c.Owed {
-		return page[:c.Owed], true, err
+	}, selectOwed, string(workflows), c.After, int64(c.Outbox)+1)
+	slices.SortFunc(page, func(a, b store.OutboxEntry) int { return cmp.Compare(a.Number, b.Number) })
+	if len(page) > c.Outbox {
+		return page[:c.Outbox], true, err
 	}
 	return page, false, err
 }
 
 // fillOwed reads the head and the entry of what is owed. It is not there any more
 // if somebody was told meanwhile and the run purged.
-func (s *Store) fillOwed(db *conn, o *store.Owed) (ok bool, err error) {
+func (s *Store) fillOwed(db *conn, o *store.OutboxEntry) (ok bool, err error) {
 	err = db.query(func(row []driver.Value) error {
 		o.Head = s.head(row)
 		return nil

@@ -203,7 +203,7 @@ func (s *Store) info(ctx context.Context, engines string, counts map[string]func
 			return store.Info{}, err
 		}
 		for i := range info.Engines {
-			info.Engines[i].Fallen = fallen
+			info.Engines[i].Expired = fallen
 		}
 	}
 	return info, nil

@@ -287,7 +287,7 @@ func amongTakeOver(w *world) {
 		go func() { told <- x.sendsOn(seed, run, ready, over) }()
 		<-ready
 		x.lapse()
-		w.same("taken over", b.renew(5).Fallen, 1)
+		w.same("taken over", b.renew(5).Expired, 1)
 		there := int64(len(b.load(run, store.Range{})))
 		close(over)
 		if s := <-told; there != s.last && there != s.doubtful {
@@ -348,7 +348,7 @@ func amongTakers(w *world) {
 			got, err := x.s.Claim(x.Context(), store.Claim{Engine: x.engine, Renew: true, Now: at(5)})
 			mu.Lock()
 			defer mu.Unlock()
-			fallen, freed = fallen+got.Fallen, freed+got.Freed
+			fallen, freed = fallen+got.Expired, freed+got.Freed
 			return err
 		})
 		if fallen != 1 || freed != 1 {

@@ -97,7 +97,7 @@ func joinTakesOver(w *world) {
 	w.reopen()
 	dead, err := w.s.Info(w.Context())
 	w.ok(err)
-	if len(living.Engines) != 1 || living.Engines[0].Fallen || len(dead.Engines) != 1 || !dead.Engines[0].Fallen {
+	if len(living.Engines) != 1 || living.Engines[0].Expired || len(dead.Engines) != 1 || !dead.Engines[0].Expired {
 		w.Fatalf("the engines are %v while one lives, and %v when it is dead", living.Engines, dead.Engines)
 	}
 	w.same("owner while nobody joined", w.head(a.Run).Owner, old)
@@ -110,7 +110,7 @@ func joinTakesOver(w *world) {
 	w.same("claimed", numbers(w.take(50, 10)), []journal.Number{a.Run, b.Run})
 	info, err := w.s.Info(w.Context())
 	w.ok(err)
-	if len(info.Engines) != 1 || info.Engines[0].ID != w.engine || info.Engines[0].Fallen {
+	if len(info.Engines) != 1 || info.Engines[0].ID != w.engine || info.Engines[0].Expired {
 		w.Fatalf("the engines are %v, want %d alone", info.Engines, w.engine)
 	}
 }

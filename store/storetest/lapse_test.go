@@ -84,7 +84,7 @@ func fencesByClock(s store.Store, g *store.Group) error {
 		return err
 	}
 	for _, e := range info.Engines {
-		if e.ID == g.Engine && e.Fallen {
+		if e.ID == g.Engine && e.Expired {
 			return store.ErrFenced
 		}
 	}
@@ -122,10 +122,10 @@ func givesAgain(last *sync.Map) func(s store.Store, c store.Claim) (store.Claime
 func owesEverybody(s store.Store, c store.Claim) (store.Claimed, error) {
 	got, err := s.Claim(context.Background(), c)
 	for _, id := range others(s, c.Engine) {
-		if c.Owed > 0 && err == nil {
+		if c.Outbox > 0 && err == nil {
 			c.Engine = id
 			more, err := s.Claim(context.Background(), c)
-			got.Owed = append(got.Owed, more.Owed...)
+			got.Outbox = append(got.Outbox, more.Outbox...)
 			if err != nil {
 				return got, err
 			}

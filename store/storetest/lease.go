@@ -81,7 +81,7 @@ func (w *world) engines() (ids []journal.EngineID, fallen []bool) {
 	info, err := w.s.Info(w.Context())
 	w.ok(err)
 	for _, e := range info.Engines {
-		ids, fallen = append(ids, e.ID), append(fallen, e.Fallen)
+		ids, fallen = append(ids, e.ID), append(fallen, e.Expired)
 	}
 	return ids, fallen
 }
@@ -110,7 +110,7 @@ func leaseLiving(w *world) {
 	mine := w.written(w.start(""))[0]
 	b := w.beside(1)
 	got := b.renew(2)
-	w.same("taken over", []int64{int64(got.Fallen), got.Freed}, []int64{0, 0})
+	w.same("taken over", []int64{int64(got.Expired), got.Freed}, []int64{0, 0})
 	w.same("head", b.head(mine.Number), mine)
 	w.same("claimed", numbers(b.take(1<<20, 5)), []journal.Number{})
 	w.commit(step(mine.Number, 2))
@@ -163,7 +163,7 @@ func leaseInfo(w *world) {
 		}
 	}
 	for _, e := range info.Engines {
-		if left := e.Until.Sub(info.Now); e.Fallen || left <= 0 || left > lease {
+		if left := e.Until.Sub(info.Now); e.Expired || left <= 0 || left > lease {
 			w.Errorf("of a lease of %v, %v are left of %+v", lease, left, e)
 		}
 	}
@@ -350,7 +350,7 @@ func takeOverBy(w *world, renewal bool) {
 	} else {
 		got = b.claim(store.Claim{Now: at(50), Self: store.Engine{Host: "third"}})
 	}
-	w.same("taken over", []int64{int64(got.Fallen), got.Freed}, []int64{1, 2})
+	w.same("taken over", []int64{int64(got.Expired), got.Freed}, []int64{1, 2})
 	for i, want := range heads[:2] {
 		want.Owner, want.Wake = 0, at(50)
 		if i == 0 {
@@ -373,9 +373,9 @@ func takeOverIdle(w *world) {
 	b := w.beside(1)
 	w.lapse()
 	got := b.renew(2)
-	w.same("taken over", []int64{int64(got.Fallen), got.Freed}, []int64{1, 0})
+	w.same("taken over", []int64{int64(got.Expired), got.Freed}, []int64{1, 0})
 	got = b.renew(3)
-	w.same("taken over again", []int64{int64(got.Fallen), got.Freed}, []int64{0, 0})
+	w.same("taken over again", []int64{int64(got.Expired), got.Freed}, []int64{0, 0})
 }
 
 // spec: R-13
@@ -399,7 +399,7 @@ func takeOverFenced(w *world) {
 	w.is(err, store.ErrFenced)
 	for _, c := range []store.Claim{
 		{Renew: true}, {Leave: true}, {Run: run}, {Workflows: []string{"w"}, Max: 1}, {Workflows: []string{"w"}},
-		{Workflows: []string{"w"}, Owed: 1},
+		{Workflows: []string{"w"}, Outbox: 1},
 	} {
 		c.Engine, c.Now = w.engine, at(11)
 		_, err := w.s.Claim(w.Context(), c)

@@ -26,13 +26,13 @@ func owing(run journal.Number, seq int64) store.Change {
 }
 
 // owed claims owed entries of workflow "w".
-func (w *world) owed(after int64, most int) []store.Owed {
+func (w *world) owed(after int64, most int) []store.OutboxEntry {
 	w.Helper()
-	return w.claim(store.Claim{Engine: w.engine, Now: at(0), Workflows: []string{"w"}, Owed: most, After: after}).Owed
+	return w.claim(store.Claim{Engine: w.engine, Now: at(0), Workflows: []string{"w"}, Outbox: most, After: after}).Outbox
 }
 
 // facts gives which entries are owed, as run and sequence.
-func facts(all []store.Owed) [][2]int64 {
+func facts(all []store.OutboxEntry) [][2]int64 {
 	var out [][2]int64
 	for _, o := range all {
 		out = append(out, [2]int64{int64(o.Entry.Run), o.Entry.Seq})
@@ -80,7 +80,7 @@ func owedPages(w *world) {
 		w.commit(owing(a, seq))
 		want = append(want, [2]int64{int64(b), seq}, [2]int64{int64(a), seq})
 	}
-	var got []store.Owed
+	var got []store.OutboxEntry
 	for after := int64(0); ; after = got[len(got)-1].Number {
 		page := w.owed(after, 4)
 		if len(page) == 0 {
@@ -103,9 +103,9 @@ func owedWorkflows(w *world) {
 	heads := w.written(other, w.start(""))
 	w.commit(owing(heads[0].Number, 2), owing(heads[1].Number, 2))
 	w.same("of one workflow", facts(w.owed(0, 5)), [][2]int64{{int64(heads[1].Number), 2}})
-	both := w.claim(store.Claim{Engine: w.engine, Workflows: []string{"u", "v", "w"}, Owed: 5})
-	w.same("of both", len(both.Owed), 2)
-	w.same("of none", len(w.claim(store.Claim{Engine: w.engine, Owed: 5}).Owed), 0)
+	both := w.claim(store.Claim{Engine: w.engine, Workflows: []string{"u", "v", "w"}, Outbox: 5})
+	w.same("of both", len(both.Outbox), 2)
+	w.same("of none", len(w.claim(store.Claim{Engine: w.engine, Outbox: 5}).Outbox), 0)
 	w.same("nothing else", len(both.Runs), 0)
 }
 
@@ -134,9 +134,9 @@ func owedMeanwhile(w *world) {
 		}
 	}()
 	defer func() { <-written }()
-	var got []store.Owed
+	var got []store.OutboxEntry
 	for after, over := int64(0), false; ; {
-		page := w.claim(store.Claim{Engine: w.engine, Now: at(0), Workflows: []string{"v", "w"}, Owed: 50, After: after}).Owed
+		page := w.claim(store.Claim{Engine: w.engine, Now: at(0), Workflows: []string{"v", "w"}, Outbox: 50, After: after}).Outbox
 		if got = append(got, page...); len(page) > 0 {
 			after = page[len(page)-1].Number
 		} else if over {
@@ -183,7 +183,7 @@ func owedFenced(w *world) {
 	old := w.engine
 	w.commit(owing(w.written(w.start(""))[0].Number, 2))
 	w.die(10)
-	_, err := w.s.Claim(w.Context(), store.Claim{Engine: old, Workflows: []string{"w"}, Owed: 1})
+	_, err := w.s.Claim(w.Context(), store.Claim{Engine: old, Workflows: []string{"w"}, Outbox: 1})
 	w.is(err, store.ErrFenced)
 	g := w.group(store.Change{Told: []int64{w.owed(0, 1)[0].Number}})
 	g.Engine = old

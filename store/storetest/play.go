@@ -180,7 +180,7 @@ func (p *player) takeOne() string {
 }
 
 func (p *player) owedSome() string {
-	got := p.claim(store.Claim{Engine: p.engine, Now: at(p.now), Workflows: []string{"v", "w"}, Owed: 50}).Owed
+	got := p.claim(store.Claim{Engine: p.engine, Now: at(p.now), Workflows: []string{"v", "w"}, Outbox: 50}).Outbox
 	s := "owed"
 	p.due = nil
 	for _, o := range got {

@@ -106,7 +106,7 @@ func noInbox(s store.Store, c store.Claim) (store.Claimed, error) {
 
 func tellsOnce(s store.Store, c store.Claim) (store.Claimed, error) {
 	got, err := s.Claim(context.Background(), c)
-	for _, o := range got.Owed {
+	for _, o := range got.Outbox {
 		told := &store.Group{Engine: c.Engine, Changes: []store.Change{{Told: []int64{o.Number}}}}
 		if err := s.Commit(context.Background(), told); err != nil {
 			return got, err

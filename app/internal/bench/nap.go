@@ -39,7 +39,7 @@ func newNaps(o Options, ending int) *naps {
 
 // sleep is the code of such a run. The time at which it goes on is recorded.
 func (n *naps) sleep(ctx context.Context, in nap) (string, error) {
-	if err := perdure.Until(ctx, in.Until); err != nil {
+	if err := perdure.SleepUntil(ctx, in.Until); err != nil {
 		return "", err
 	}
 	now, err := perdure.Now(ctx)

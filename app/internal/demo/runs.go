@@ -75,7 +75,7 @@ func (r *runs) state(ctx context.Context, id string) (State, error) {
 func (r *runs) all(ctx context.Context) (map[string]State, error) {
 	states := map[string]State{}
 	for q := (perdure.Query{Limit: 1000}); ; {
-		heads, next, err := r.Find(ctx, q)
+		heads, next, err := r.List(ctx, q)
 		if err != nil {
 			return nil, err
 		}

@@ -67,7 +67,7 @@ func Worker(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer store.Close()
-	engine, err := perdure.New(store, perdure.Options{Linger: -1}) // what waits leaves memory at once
+	engine, err := perdure.New(store, perdure.Options{IdleTimeout: -1}) // what waits leaves memory at once
 	if err != nil {
 		return err
 	}

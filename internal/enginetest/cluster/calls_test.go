@@ -11,10 +11,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // soon is how long what one engine does may take to reach another one.
@@ -160,7 +159,7 @@ func TestCommandsReachARunWhicheverEngineHasIt(t *testing.T) {
 					defer c.End()
 					a, b := c.Node(listens), c.Node()
 					for _, w := range c.Nodes {
-						w.Options.Linger = linger
+						w.Options.IdleTimeout = linger
 						w.Begin()
 					}
 					if _, err := listens.Start(ctx, a.Engine, 1, perdure.ID("run")); err != nil {

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A logbook notes when and where each execution of a step began, and how its context
@@ -139,7 +139,7 @@ func TestRunsOfAKilledEngineGoOnElsewhereWithinTheLeaseAndASecond(t *testing.T) 
 				t.Errorf("the run went on %v after the engine was killed", after)
 			}
 		}
-		if n := b.Seen(observe.EngineFallen); len(n) != 1 || n[0].Rows != 30 {
+		if n := b.Seen(observe.EngineExpired); len(n) != 1 || n[0].Rows != 30 {
 			t.Errorf("the other engine said of the take-over %+v", n)
 		}
 	})
@@ -317,7 +317,7 @@ func TestAnEngineThatWasHeldUpForLongerThanItsLeaseIsFencedAndJoinsAgain(t *test
 		synctest.Wait()
 		for i := range n {
 			key := fmt.Sprint("long ", i+1)
-			if ended := l.ends(key); len(ended) != 1 || !errors.Is(ended[0], perdure.ErrUnloaded) {
+			if ended := l.ends(key); len(ended) != 1 || !errors.Is(ended[0], kernel.ErrUnloaded) {
 				t.Fatalf("the context of the step ended with %v", ended)
 			}
 			if began := l.times(key); len(began) != 2 || began[1].Sub(held) > world.Lease+time.Second {

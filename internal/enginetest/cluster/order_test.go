@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // Commands and calls in the moments in which an engine does not know, or has not what it
@@ -126,7 +126,7 @@ func TestACommandThatMayHaveBeenCarriedOutSaysSo(t *testing.T) {
 		a := c.Node(wf)
 		l := &lossy{Store: a.DB}
 		a.Wrap = func(store.Store) store.Store { return unheard{l} }
-		a.Options.Linger = 2 * time.Hour
+		a.Options.IdleTimeout = 2 * time.Hour
 		a.Begin()
 		defer c.End()
 		world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), a.Engine, 0, perdure.ID("x")))
@@ -154,7 +154,7 @@ func TestACommandThatIsRefusedInMemoryIsNotAskedForAgain(t *testing.T) {
 		var finds atomic.Int64
 		h := &world.Hook{OnFind: func(store.Filter) { finds.Add(1); time.Sleep(time.Millisecond) }}
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			if err := perdure.SetStatus(ctx, journal.Compensating); err != nil {
+			if err := pattern.SetStatus(ctx, journal.Compensating); err != nil {
 				return 0, err
 			}
 			time.Sleep(10 * time.Second)
@@ -201,7 +201,7 @@ func TestACancelThatTheStoreRefusesReturns(t *testing.T) {
 					}
 					return 1, perdure.Sleep(ctx, time.Hour)
 				})
-				w := world.Hooked(t, h, perdure.Options{Linger: 24 * time.Hour}, wf)
+				w := world.Hooked(t, h, perdure.Options{IdleTimeout: 24 * time.Hour}, wf)
 				defer func() { w.End() }()
 				world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")))
 				time.Sleep(time.Second)
@@ -264,7 +264,7 @@ func TestACancelWaitsForAClaimNoLongerThanItsContext(t *testing.T) {
 			return do()
 		}}
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, 24*time.Hour) })
-		w := world.Hooked(t, h, perdure.Options{Linger: -1, Sweep: time.Second}, wf)
+		w := world.Hooked(t, h, perdure.Options{IdleTimeout: -1, Sweep: time.Second}, wf)
 		defer func() { w.End() }()
 		world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")))
 		time.Sleep(time.Second)
@@ -309,7 +309,7 @@ func TestTheContextOfACleanUpsStepEndsWithTheLease(t *testing.T) {
 		})
 		c := world.NewCluster(t, 0)
 		a, b := c.Node(wf), c.Node(wf)
-		a.Options.Linger = time.Hour
+		a.Options.IdleTimeout = time.Hour
 		u := unsteadily(a)
 		a.Options.Sweep = time.Second
 		a.Begin()
@@ -433,7 +433,7 @@ func TestARunDoesNotLingerInTheSlotOfAnother(t *testing.T) {
 			return world.GoSignal.Wait(ctx)
 		})
 		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
-		w.Options = perdure.Options{Build: "test", Linger: time.Minute, Capacity: 1,
+		w.Options = perdure.Options{Build: "test", IdleTimeout: time.Minute, Capacity: 1,
 			Sweep: 10 * time.Minute}
 		w.Begin()
 		defer w.End()

@@ -13,11 +13,10 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // checkChain says whether the runs of a workflow ID are one chain, linked both
@@ -367,7 +366,7 @@ func TestSuccessorHasATimeoutOfItsOwnAndWhatItsPredecessorWasGiven(t *testing.T)
 			if value == "" {
 				value = "yes"
 			}
-			found, _, err := w.Engine.Find(ctx,
+			found, _, err := w.Engine.List(ctx,
 				perdure.Query{Attributes: map[string]string{attribute: value}})
 			if err != nil || len(found) != n || n > 0 && found[0].ID != heads[3].ID {
 				t.Errorf("%s: %d runs, want %d, %v", attribute, len(found), n, err)
@@ -446,7 +445,7 @@ func TestChildrenOfThePredecessorGoOn(t *testing.T) {
 		}
 		checkChain(w, "x", 2)
 		time.Sleep(time.Minute)
-		all, _, err := w.Engine.Find(context.Background(), perdure.Query{Workflow: "child"})
+		all, _, err := w.Engine.List(context.Background(), perdure.Query{Workflow: "child"})
 		if err != nil || len(all) != 4 {
 			t.Fatal(len(all), err)
 		}
@@ -510,8 +509,8 @@ func TestRunContinuesFromWhereverItsCodeSaysSo(t *testing.T) {
 			if !errors.Is(after, end) {
 				return "", fmt.Errorf("%w is not %w", after, end)
 			}
-		case 4: // the input does not encode: the run goes on
-			if err := perdure.ContinueAsNew(ctx, func() {}); journal.CodeOf(err) != journal.CodeEncode {
+		case 4: // the input is of another type: the run goes on
+			if err := perdure.ContinueAsNew(ctx, fmt.Sprint(n)); journal.CodeOf(err) != journal.CodeInvalid {
 				return "", fmt.Errorf("it gives %w", err)
 			}
 			end = perdure.ContinueAsNew(ctx, n+1)

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
-
 	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 )
 
 // A told is an outcome as a parent puts it.
@@ -43,11 +43,11 @@ func ender() *perdure.Workflow[string, int] {
 		case "cancels":
 			return 1, perdure.Cancel(ctx, "no more")
 		case "confirmed":
-			return 1, perdure.End(ctx, journal.Confirmed, 8, nil)
+			return 1, pattern.End(ctx, journal.Confirmed, 8, nil)
 		case "compensated":
-			return 1, perdure.End(ctx, journal.Compensated, 9, world.ErrOdd)
+			return 1, pattern.End(ctx, journal.Compensated, 9, world.ErrOdd)
 		case "canceled":
-			return 1, perdure.End(ctx, journal.Canceled, 0, world.ErrOdd)
+			return 1, pattern.End(ctx, journal.Canceled, 0, world.ErrOdd)
 		case "lasts":
 			return 1, perdure.Sleep(ctx, 100*time.Hour)
 		case "is cancelled":
@@ -197,7 +197,7 @@ func TestSameOperationNeverStartsTwoChildren(t *testing.T) {
 				if out, err := run.Result(context.Background()); out != 21 || err != nil {
 					t.Error(out, err)
 				}
-				all, _, err := w.Engine.Find(context.Background(), perdure.Query{Workflow: "child"})
+				all, _, err := w.Engine.List(context.Background(), perdure.Query{Workflow: "child"})
 				if err != nil || len(all) != 7 || len(w.Children("p")) != 7 {
 					t.Errorf("%d runs of the child, %d children, %v", len(all), len(w.Children("p")), err)
 				}

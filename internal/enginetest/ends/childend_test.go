@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/store/memory"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // How parents in these tests end.
@@ -55,9 +55,9 @@ func ending(how string, branch, cleansUp bool, child *perdure.Workflow[int, int]
 		case "cancels":
 			return 0, perdure.Cancel(ctx, "no more")
 		case "compensated":
-			return 0, perdure.End(ctx, journal.Compensated, 0, world.ErrOdd)
+			return 0, pattern.End(ctx, journal.Compensated, 0, world.ErrOdd)
 		case "canceled":
-			return 0, perdure.End(ctx, journal.Canceled, 0, nil)
+			return 0, pattern.End(ctx, journal.Canceled, 0, nil)
 		case "returns":
 			return 1, nil
 		}
@@ -98,7 +98,7 @@ func TestPolicySaysWhatBecomesOfAChildWhenItsParentEnds(t *testing.T) {
 						}
 						checkChildren(w, end, does == "ended")
 						time.Sleep(300 * time.Minute)
-						all, _, err := w.Engine.Find(context.Background(), perdure.Query{Workflow: "child"})
+						all, _, err := w.Engine.List(context.Background(), perdure.Query{Workflow: "child"})
 						if err != nil || len(all) != 3 {
 							t.Fatal(len(all), err)
 						}
@@ -120,7 +120,7 @@ func TestPolicySaysWhatBecomesOfAChildWhenItsParentEnds(t *testing.T) {
 // their parent's end.
 func checkChildren(w *world.World, end journal.Status, ended bool) {
 	w.T.Helper()
-	all, _, err := w.Engine.Find(context.Background(), perdure.Query{Workflow: "child"})
+	all, _, err := w.Engine.List(context.Background(), perdure.Query{Workflow: "child"})
 	if err != nil || len(all) != 3 {
 		w.T.Fatal(len(all), err)
 	}
@@ -230,11 +230,11 @@ func TestParentsEndIsAppliedOnceOverCrashes(t *testing.T) {
 				return w.Engine.Cancel(context.Background(), "p", "enough")
 			},
 			Over: func(w *world.World) bool {
-				open, _, err := w.Engine.Find(context.Background(), perdure.Query{Open: true})
+				open, _, err := w.Engine.List(context.Background(), perdure.Query{Open: true})
 				return err == nil && len(open) == 1
 			},
 			Check: func(t *testing.T, w *world.World, crashes int) {
-				all, _, err := w.Engine.Find(context.Background(), perdure.Query{})
+				all, _, err := w.Engine.List(context.Background(), perdure.Query{})
 				if err != nil || len(all) != 8 {
 					t.Fatal(len(all), err)
 				}
@@ -484,7 +484,7 @@ func TestParentOfManyIsCancelled(t *testing.T) {
 		time.Sleep(time.Minute)
 		cancelled, q := 0, perdure.Query{Parent: run.RunID(), Statuses: []journal.Status{journal.Cancelled}, Limit: 1000}
 		for {
-			heads, next, err := w.Engine.Find(context.Background(), q)
+			heads, next, err := w.Engine.List(context.Background(), q)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/pattern"
 )
 
 // spec: L-10, L-12, L-19
@@ -53,9 +53,9 @@ func TestCleanUpsRunLastPlannedFirst(t *testing.T) {
 				case "cancels":
 					return "out", perdure.Cancel(ctx, "enough")
 				case "confirmed":
-					return "not this", perdure.End(ctx, journal.Confirmed, "out", nil)
+					return "not this", pattern.End(ctx, journal.Confirmed, "out", nil)
 				case "compensated":
-					return "not this", perdure.End(ctx, journal.Compensated, "out", world.ErrOdd)
+					return "not this", pattern.End(ctx, journal.Compensated, "out", world.ErrOdd)
 				}
 				_, err := b.Await(ctx)
 				return "not this", err
@@ -133,26 +133,26 @@ func TestRunThatCleansUpRecordsNothingElse(t *testing.T) {
 		"value":   func(ctx context.Context) error { _, err := perdure.Now(ctx); return err },
 		"payload": func(ctx context.Context) error { return perdure.SetPayload(ctx, 1) },
 		"publish": func(ctx context.Context) error { return perdure.Publish(ctx, "x", 1) },
-		"status":  func(ctx context.Context) error { return perdure.SetStatus(ctx, journal.Trying) },
+		"status":  func(ctx context.Context) error { return pattern.SetStatus(ctx, journal.Trying) },
 		"attr":    func(ctx context.Context) error { return perdure.SetAttribute(ctx, "x", "1") },
 		"version": func(ctx context.Context) error { _, err := perdure.Version(ctx, "x", 1); return err },
 		"park":    func(ctx context.Context) error { _, err := perdure.Park(ctx, "x", ""); return err },
 		"record": func(ctx context.Context) error {
-			return perdure.Record(ctx, perdure.Fact{Kind: journal.StepSkipped, Name: "x"})
+			return pattern.Record(ctx, pattern.Fact{Kind: journal.StepSkipped, Name: "x"})
 		},
 		"plan": func(ctx context.Context) error {
 			return perdure.Finally(ctx, "x", func(context.Context) error { return nil })
 		},
 		"fail":     func(ctx context.Context) error { return perdure.Fail(ctx, world.ErrOdd) },
 		"cancel":   func(ctx context.Context) error { return perdure.Cancel(ctx, "x") },
-		"end":      func(ctx context.Context) error { return perdure.End(ctx, journal.Confirmed, 1, nil) },
+		"end":      func(ctx context.Context) error { return pattern.End(ctx, journal.Confirmed, 1, nil) },
 		"continue": func(ctx context.Context) error { return perdure.ContinueAsNew(ctx, 1) },
 		"any":      func(ctx context.Context) error { _, err := perdure.Any[int](ctx, nil); return err },
 	}
 	ends := map[string]func(context.Context) error{
 		"fail":   func(ctx context.Context) error { return perdure.Fail(ctx, world.ErrOdd) },
 		"cancel": func(ctx context.Context) error { return perdure.Cancel(ctx, "enough") },
-		"end":    func(ctx context.Context) error { return perdure.End(ctx, journal.Canceled, 1, nil) },
+		"end":    func(ctx context.Context) error { return pattern.End(ctx, journal.Canceled, 1, nil) },
 	}
 	for end, call := range ends {
 		for _, cleansUp := range []bool{false, true} {
@@ -226,7 +226,7 @@ func thorough(l *world.Ledger) *perdure.Workflow[int, int] {
 		}
 		if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error {
 			b := perdure.Go(ctx, "s", func(ctx context.Context) (int, error) {
-				_, err := perdure.Step(ctx, "s", l.Effect("undone in a branch", time.Second), perdure.Announced)
+				_, err := perdure.Step(ctx, "s", l.Effect("undone in a branch", time.Second), pattern.Announced)
 				return 0, err
 			})
 			n, err := ready.Wait(ctx, perdure.Within(time.Hour))
@@ -668,7 +668,7 @@ func TestWhatABoundedBranchEnclosesEndsWithIt(t *testing.T) {
 			short, stop := context.WithTimeout(ctx, 10*time.Hour)
 			defer stop()
 			f := perdure.Go(short, "b", func(ctx context.Context) (int, error) {
-				return 0, perdure.Enclose(ctx, "e", func(ctx context.Context) error {
+				return 0, pattern.Enclose(ctx, "e", func(ctx context.Context) error {
 					context.AfterFunc(ctx, func() { ended <- time.Now() })
 					return perdure.Sleep(ctx, 5*time.Hour)
 				})

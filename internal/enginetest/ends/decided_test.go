@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
-
 	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 )
 
 // decides is a workflow that tries, decides to confirm, confirms, has an operator look at
@@ -27,7 +27,7 @@ func decides(l *world.Ledger, opts ...perdure.WorkflowOption) *perdure.Workflow[
 		if _, err := perdure.Step(ctx, "try", l.Effect("tried", time.Minute)); err != nil {
 			return "", err
 		}
-		if err := perdure.SetStatus(ctx, journal.Confirming); err != nil {
+		if err := pattern.SetStatus(ctx, journal.Confirming); err != nil {
 			return "", err
 		}
 		if _, err := perdure.Step(ctx, "first", l.Effect("first", time.Minute)); err != nil {
@@ -39,7 +39,7 @@ func decides(l *world.Ledger, opts ...perdure.WorkflowOption) *perdure.Workflow[
 		if _, err := perdure.Step(ctx, "second", l.Effect("second", time.Minute)); err != nil {
 			return "", err
 		}
-		return "", perdure.End(ctx, journal.Confirmed, "out", nil)
+		return "", pattern.End(ctx, journal.Confirmed, "out", nil)
 	}, opts...)
 }
 

@@ -220,7 +220,7 @@ func TestPanicIsRetriedAndKeepsFinishedSteps(t *testing.T) {
 			case 1, 2:
 				panic("not yet")
 			case 3:
-				return 0, perdure.Retryable(errors.New("still not"))
+				return 0, perdure.RetryAfter(0, errors.New("still not"))
 			}
 			return v, nil
 		})

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
-
 	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 )
 
 var errWrongState = &perdure.Error{Code: journal.CodeWrongState}
@@ -24,7 +24,7 @@ var errWrongState = &perdure.Error{Code: journal.CodeWrongState}
 // spec: F-38
 func TestRunThatIsAskedInVainGoesOn(t *testing.T) {
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-		if err := perdure.SetStatus(ctx, journal.Confirming); err != nil {
+		if err := pattern.SetStatus(ctx, journal.Confirming); err != nil {
 			return 0, err
 		}
 		_, err := perdure.Park(ctx, "look", "odd")
@@ -63,7 +63,7 @@ func TestCancelDoesNotUnparkWhatHasDecided(t *testing.T) {
 				if err := l.Plans(ctx, "undone"); err != nil {
 					return 0, err
 				}
-				if err := perdure.SetStatus(ctx, journal.Confirming); err != nil {
+				if err := pattern.SetStatus(ctx, journal.Confirming); err != nil {
 					return 0, err
 				}
 				if _, err := perdure.Step(ctx, "a", l.Effect("a", 0)); err != nil {
@@ -138,13 +138,13 @@ func TestDecisionComesTooLateForARunThatEnds(t *testing.T) {
 				}
 				// it holds the turn
 				once.Do(func() { _ = w.Current().Cancel(context.Background(), "x", "enough") })
-				if err := perdure.SetStatus(ctx, s); err != nil {
+				if err := pattern.SetStatus(ctx, s); err != nil {
 					return 0, err
 				}
 				if _, err := perdure.Step(ctx, "confirm", l.Effect("confirmed", 0)); err != nil {
 					return 0, err
 				}
-				return 0, perdure.End(ctx, journal.Confirmed, 0, nil)
+				return 0, pattern.End(ctx, journal.Confirmed, 0, nil)
 			})
 			asked := false
 			return world.Scenario{
@@ -188,13 +188,13 @@ func TestRunCanBeEndedWhenItsDecisionIsCarriedOut(t *testing.T) {
 					limit = perdure.Timeout(time.Minute)
 				}
 				wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-					if err := perdure.SetStatus(ctx, journal.Confirming); err != nil {
+					if err := pattern.SetStatus(ctx, journal.Confirming); err != nil {
 						return 0, err
 					}
 					if _, err := perdure.Step(ctx, "a", l.Effect("a", 2*time.Minute)); err != nil {
 						return 0, err
 					}
-					if err := perdure.SetStatus(ctx, journal.Running); err != nil {
+					if err := pattern.SetStatus(ctx, journal.Running); err != nil {
 						return 0, err
 					}
 					_, err := perdure.Step(ctx, "b", world.Work("b", 1000*time.Hour, nil))
@@ -240,7 +240,7 @@ func TestPhaseIsKeptWhileAnOperatorIsWaitedFor(t *testing.T) {
 		if _, err := perdure.Step(ctx, "a", world.Work("a", time.Minute, nil)); err != nil {
 			return 0, err
 		}
-		if err := perdure.SetStatus(ctx, journal.Confirming); err != nil {
+		if err := pattern.SetStatus(ctx, journal.Confirming); err != nil {
 			return 0, err
 		}
 		_, err := b.Await(ctx)
@@ -277,7 +277,7 @@ func trying(l *world.Ledger) *perdure.Workflow[int, int] {
 				perdure.PhaseCancel); err != nil {
 				return err
 			}
-			return perdure.End(ctx, journal.Canceled, 5, perdure.EndingBy(ctx))
+			return pattern.End(ctx, journal.Canceled, 5, pattern.EndingBy(ctx))
 		}); err != nil {
 			return 0, err
 		}
@@ -286,7 +286,7 @@ func trying(l *world.Ledger) *perdure.Workflow[int, int] {
 			return 0, err
 		}
 		return 0, perdure.Sleep(ctx, 20*time.Hour)
-	}, perdure.PatternTCC, perdure.CleansUp, perdure.Timeout(10*time.Hour))
+	}, pattern.TCC, pattern.CleansUp, perdure.Timeout(10*time.Hour))
 }
 
 // A run whose clean-up has no record is cleaned up whichever engine is told to end it, and
@@ -362,7 +362,7 @@ func TestCleanUpOutlivesItsOption(t *testing.T) {
 				})
 				quiet := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 					return 0, errors.Join(l.Plans(ctx, "undone"), perdure.Sleep(ctx, time.Hour))
-				}, perdure.CleansUp)
+				}, pattern.CleansUp)
 				wf, then := plain, quiet
 				if before {
 					wf, then = then, wf
@@ -397,10 +397,10 @@ func TestCleanUpMakesAnotherEnd(t *testing.T) {
 		err    string
 	}{
 		"end": {func(ctx context.Context) error {
-			return perdure.End(ctx, journal.Confirmed, 9, nil)
+			return pattern.End(ctx, journal.Confirmed, 9, nil)
 		}, journal.Confirmed, 9, "<nil>"},
 		"error": {func(ctx context.Context) error {
-			return perdure.End(ctx, journal.Canceled, 9, world.ErrOdd)
+			return pattern.End(ctx, journal.Canceled, 9, world.ErrOdd)
 		}, journal.Canceled, 0, world.ErrOdd.Error()},
 		"fail": {func(ctx context.Context) error {
 			return perdure.Fail(ctx, world.ErrOdd)
@@ -508,10 +508,10 @@ func TestPhaseIsOneThingAlsoInACleanUp(t *testing.T) {
 			}
 			var opts []perdure.WorkflowOption
 			if quiet {
-				opts = append(opts, perdure.CleansUp)
+				opts = append(opts, pattern.CleansUp)
 			}
 			wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-				if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error { return nested(ctx, perdure.StandsFor(of)) }); err != nil {
+				if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error { return nested(ctx, pattern.StandsFor(of)) }); err != nil {
 					return 0, err
 				}
 				if err := nested(ctx); err != nil {

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
-
 	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/journal"
 )
 
 // endOf gives how long after its start a run ended, and how.
@@ -45,7 +45,7 @@ var stalls = map[string]func(context.Context) error{
 		return err
 	},
 	"replayed later": func(ctx context.Context) error {
-		return perdure.Retryable(world.ErrOdd)
+		return perdure.RetryAfter(0, world.ErrOdd)
 	},
 }
 
@@ -304,7 +304,7 @@ func TestTimeoutOfAnAttemptHoldsOverACrash(t *testing.T) {
 // engine.
 func journalled(ctx context.Context) bool {
 	cause := context.Cause(ctx)
-	return cause != nil && cause != perdure.ErrUnloaded && ctx.Err() == context.DeadlineExceeded
+	return cause != nil && cause != kernel.ErrUnloaded && ctx.Err() == context.DeadlineExceeded
 }
 
 // Where the time of a sleep and the timeout of its run come at one instant, or
@@ -359,7 +359,7 @@ func TestARunWhoseTimeIsOverWhenItIsClaimedEndsAtOnce(t *testing.T) {
 		c := world.NewCluster(t, 0)
 		defer c.End()
 		a := c.Node(wf)
-		a.Options.Linger = time.Hour // it is claimed, and not due by its timeout alone
+		a.Options.IdleTimeout = time.Hour // it is claimed, and not due by its timeout alone
 		a.Begin()
 		if _, err := wf.Start(t.Context(), a.Engine, 1, perdure.ID("run")); err != nil {
 			t.Fatal(err)

@@ -89,7 +89,7 @@ func TestAnotherProcessStartsAndSendsAndCommands(t *testing.T) {
 
 	// While no engine runs.
 	outside("start a", "signal a", "start b", "cancel b", "start c", "suspend c", "signal c")
-	eng, err := perdure.New(s, perdure.Options{Linger: -1})
+	eng, err := perdure.New(s, perdure.Options{IdleTimeout: -1})
 	if err == nil {
 		err = eng.Register(wf)
 	}

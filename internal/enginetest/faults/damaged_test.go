@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/deadletter"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // damage removes an entry of the runs of a workflow ID.
@@ -45,7 +46,7 @@ func TestARunWithAHoleInItsJournalIsParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var late atomic.Int32
 		def := naps(&late)
-		w := world.NewShop(t, perdure.Options{Linger: -1}, def)
+		w := world.NewShop(t, perdure.Options{IdleTimeout: -1}, def)
 		ctx := t.Context()
 		run := world.Must[*perdure.Run[int]](t)(def.Start(ctx, w.Engine, 0))
 		synctest.Wait()
@@ -66,12 +67,12 @@ func TestARunWithAHoleInItsJournalIsParked(t *testing.T) {
 		if report.Name != "naps" || report.Status != journal.Suspended || report.Started.IsZero() {
 			t.Errorf("the report is %+v", report)
 		}
-		parked, _, err := w.Engine.Parked(ctx, 0, 0)
+		parked, _, err := admin.New(w.Engine).Parked(ctx, 0, 0)
 		if err != nil || len(parked) != 1 || !strings.Contains(parked[0].Why, "entry 2 ") {
 			t.Errorf("parked are %+v, %v", parked, err)
 		}
-		world.Must[[]perdure.Marker](t)(w.Engine.Versions(ctx, ""))
-		world.Must[[]perdure.Stale](t)(w.Engine.Stale(ctx, time.Minute))
+		world.Must[[]admin.Marker](t)(admin.New(w.Engine).Versions(ctx, ""))
+		world.Must[[]admin.Stale](t)(admin.New(w.Engine).Stale(ctx, time.Minute))
 		if err := w.Engine.Cancel(ctx, run.ID(), "lost"); err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +91,7 @@ func TestADamagedRunIsCancelledByAnotherProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var late atomic.Int32
 		def := naps(&late)
-		w := world.NewShop(t, perdure.Options{Linger: -1}, def)
+		w := world.NewShop(t, perdure.Options{IdleTimeout: -1}, def)
 		ctx := t.Context()
 		client := world.Must[*perdure.Client](t)(perdure.NewClient(ctx, w.Store))
 		run := world.Must[*perdure.Run[int]](t)(def.Start(ctx, w.Engine, 0))
@@ -124,8 +125,8 @@ func TestADamagedDeadLetterIsListedAsSuch(t *testing.T) {
 					return perdure.Step(ctx, "s", func(context.Context) (int, error) {
 						return 0, world.ErrOdd
 					}, perdure.NoRetry)
-				}, perdure.DeadLetters(true))
-				w := world.NewShop(t, perdure.Options{Linger: -1}, def)
+				}, deadletter.Automatic(true))
+				w := world.NewShop(t, perdure.Options{IdleTimeout: -1}, def)
 				ctx := t.Context()
 				for i := range 3 {
 					run := world.Must[*perdure.Run[int]](t)(def.Start(ctx, w.Engine, i,
@@ -133,13 +134,13 @@ func TestADamagedDeadLetterIsListedAsSuch(t *testing.T) {
 					_, _ = run.Result(ctx)
 				}
 				synctest.Wait()
-				letters, _, err := w.Engine.DeadLetters(ctx, perdure.DeadLetterQuery{WorkflowID: "x1"})
+				letters, _, err := admin.New(w.Engine).DeadLetters(ctx, admin.DeadLetterQuery{WorkflowID: "x1"})
 				if err != nil || len(letters) != 1 {
 					t.Fatal(letters, err)
 				}
 				id := letters[0].ID
 				world.Must[sql.Result](t)(w.DB.Exec(damage, seq, id))
-				letters, _, err = w.Engine.DeadLetters(ctx, perdure.DeadLetterQuery{})
+				letters, _, err = admin.New(w.Engine).DeadLetters(ctx, admin.DeadLetterQuery{})
 				if err != nil || len(letters) != 3 {
 					t.Fatalf("there are %+v, %v", letters, err)
 				}
@@ -148,11 +149,11 @@ func TestADamagedDeadLetterIsListedAsSuch(t *testing.T) {
 						t.Errorf("listed is %+v", l)
 					}
 				}
-				if err := w.Engine.DeleteDeadLetter(ctx, id); err != nil {
+				if err := admin.New(w.Engine).DeleteDeadLetter(ctx, id); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Hour)
-				if letters, _, err = w.Engine.DeadLetters(ctx, perdure.DeadLetterQuery{}); err != nil ||
+				if letters, _, err = admin.New(w.Engine).DeadLetters(ctx, admin.DeadLetterQuery{}); err != nil ||
 					len(letters) != 2 {
 					t.Errorf("one was deleted, and there are %+v, %v", letters, err)
 				}
@@ -171,21 +172,21 @@ func TestARetryOfADamagedDeadLetterSaysSo(t *testing.T) {
 			return perdure.Step(ctx, "s", func(context.Context) (int, error) {
 				return 0, world.ErrOdd
 			}, perdure.NoRetry)
-		}, perdure.DeadLetters(true))
-		w := world.NewShop(t, perdure.Options{Linger: -1}, def)
+		}, deadletter.Automatic(true))
+		w := world.NewShop(t, perdure.Options{IdleTimeout: -1}, def)
 		ctx := t.Context()
 		run := world.Must[*perdure.Run[int]](t)(def.Start(ctx, w.Engine, 0, perdure.ID("x")))
 		_, _ = run.Result(ctx)
 		synctest.Wait()
-		letters, _, err := w.Engine.DeadLetters(ctx, perdure.DeadLetterQuery{})
+		letters, _, err := admin.New(w.Engine).DeadLetters(ctx, admin.DeadLetterQuery{})
 		if err != nil || len(letters) != 1 {
 			t.Fatal(letters, err)
 		}
 		id := letters[0].ID
 		world.Must[sql.Result](t)(w.DB.Exec(damage, 1, id))
-		_, err = w.Engine.RetryDeadLetter(ctx, id)
+		_, err = admin.New(w.Engine).RetryDeadLetter(ctx, id)
 		world.CodeIs(t, err, journal.CodeCorrupt)
-		if err := w.Engine.DeleteDeadLetter(ctx, id); err != nil {
+		if err := admin.New(w.Engine).DeleteDeadLetter(ctx, id); err != nil {
 			t.Error(err)
 		}
 	})
@@ -208,7 +209,7 @@ func TestAHoleThatADriverOverlooksParksTheRun(t *testing.T) {
 			}
 			return claimed, err
 		}}
-		w := world.Hooked(t, h, perdure.Options{Linger: -1}, def)
+		w := world.Hooked(t, h, perdure.Options{IdleTimeout: -1}, def)
 		defer func() { w.End() }()
 		run := world.Must[*perdure.Run[int]](t)(def.Start(t.Context(), w.Engine, 0))
 		time.Sleep(2 * time.Hour)

@@ -12,11 +12,10 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store/memory"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A trap is an error some method of which does not return.
@@ -118,7 +117,7 @@ func places(bad func() error) map[string]func() (perdure.Definition, perdure.Opt
 			return err
 		}, perdure.Replays{Attempts: 2}),
 		"value": define(func(ctx context.Context) error {
-			_, err := perdure.Value(ctx, "v", func() (int, error) { return 0, bad() })
+			_, err := perdure.SideEffect(ctx, "v", func() (int, error) { return 0, bad() })
 			return err
 		}, perdure.Replays{Attempts: 2}),
 		"clean-up": define(func(ctx context.Context) error {
@@ -146,14 +145,14 @@ func places(bad func() error) map[string]func() (perdure.Definition, perdure.Opt
 			return perdure.Sleep(own, time.Hour)
 		}),
 		"listener": define(func(context.Context) error { return nil }, perdure.Listener{Call: func(context.Context, perdure.Ended) error { return bad() }}),
-		"publisher": options(perdure.Options{Publisher: perdure.PublisherFunc(func(context.Context, perdure.Event) error {
+		"publisher": options(perdure.Options{Publisher: func(context.Context, perdure.Event) error {
 			if published.Add(1)%3 == 0 {
 				return nil
 			}
 			return bad()
-		})}),
+		}}),
 		"observer": options(perdure.Options{Observers: []observe.Observer{{See: func(observe.Notice) { _ = bad() }}}}),
-		"around": options(perdure.Options{Around: func(ctx context.Context, _ perdure.StepInfo, body func(context.Context) error) error {
+		"around": options(perdure.Options{Interceptor: func(ctx context.Context, _ perdure.StepInfo, body func(context.Context) error) error {
 			_ = body(ctx)
 			return bad()
 		}}),

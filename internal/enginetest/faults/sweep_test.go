@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	torturejudge "github.com/perdure/perdure/internal/torture/judge"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A scenario is a workflow and what must come of it, whatever fails.
@@ -38,7 +38,7 @@ var scenarios = []scenario{
 						return "", err
 					}
 				}
-				return perdure.Step(ctx, "ship", l.Effect("ship", time.Millisecond), perdure.Announced)
+				return perdure.Step(ctx, "ship", l.Effect("ship", time.Millisecond), pattern.Announced)
 			}
 		}},
 	{name: "undo", is: world.ErrOdd, effects: []string{"reserve", "release"},

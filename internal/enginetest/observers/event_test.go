@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // emits is a step's body that emits these and gives err.
@@ -101,7 +101,7 @@ func TestEventsAreRecordedWithTheResultOfTheirStepAndTold(t *testing.T) {
 				return err
 			}}
 			w = world.Hooked(t, h, perdure.Options{
-				Linger: linger, Publisher: perdure.PublisherFunc(s.Take),
+				IdleTimeout: linger, Publisher: s.Take,
 			}, wf)
 			defer w.End()
 			run, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x"))
@@ -179,7 +179,7 @@ func TestAnAttemptThatDidNotCompletePublishesNothing(t *testing.T) {
 			fails("", err)
 			return 0, nil
 		})
-		w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take)}, wf)
+		w := world.With(t, perdure.Options{Publisher: s.Take}, wf)
 		defer w.End()
 		run, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x"))
 		if err != nil {
@@ -220,7 +220,7 @@ func TestACompletedStepNeverPublishesAgain(t *testing.T) {
 				}
 				return "", nil
 			})
-			w := world.With(t, perdure.Options{Linger: linger, Publisher: perdure.PublisherFunc(s.Take)}, wf)
+			w := world.With(t, perdure.Options{IdleTimeout: linger, Publisher: s.Take}, wf)
 			world.Start(w, wf, 0, perdure.ID("x"))
 			for i := range 12 {
 				time.Sleep(30*time.Minute + time.Second)
@@ -269,7 +269,7 @@ func TestAnEventIsToldUntilItIsTakenAndOthersOfItsRunWait(t *testing.T) {
 				}
 				return end.hear(ctx, e)
 			}})
-		w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take)}, wf)
+		w := world.With(t, perdure.Options{Publisher: s.Take}, wf)
 		defer w.End()
 		run, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x"))
 		if err != nil {
@@ -313,7 +313,7 @@ func TestAnEventThatIsNotTakenHoldsUpNoOtherRun(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, n int) (string, error) {
 			return perdure.Step(ctx, "s", emits(nil, slices.Repeat([]string{"e"}, n)...))
 		}, perdure.Listener{Call: end.hear})
-		w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take)}, wf)
+		w := world.With(t, perdure.Options{Publisher: s.Take}, wf)
 		defer w.End()
 		world.Start(w, wf, 300, perdure.ID("stuck"))
 		time.Sleep(time.Minute)
@@ -380,7 +380,7 @@ func eventsOverCrash(t *testing.T, s *world.Subscriber, plan storetest.Plan) boo
 		return perdure.Step(ctx, "two", emits(nil, "c", "d"))
 	})
 	w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf},
-		Options: perdure.Options{Build: "test", Publisher: perdure.PublisherFunc(s.Take), Linger: -1}}
+		Options: perdure.Options{Build: "test", Publisher: s.Take, IdleTimeout: -1}}
 	w.Wrap = func(below store.Store) store.Store { return storetest.NewFaulty(below, plan) }
 	w.Begin()
 	faulty := w.Store.(*storetest.Faulty)
@@ -468,7 +468,7 @@ func TestALargeEventIsToldWhole(t *testing.T) {
 			})
 		})
 		w := world.With(t,
-			perdure.Options{Publisher: perdure.PublisherFunc(s.Take), MaxPayload: 4_000_000}, wf)
+			perdure.Options{Publisher: s.Take, MaxPayload: 4_000_000}, wf)
 		defer w.End()
 		run, err := wf.Start(t.Context(), w.Engine, 0)
 		if err != nil {
@@ -498,7 +498,7 @@ func TestAnEventThatCannotBeIsRefused(t *testing.T) {
 				return "", nil
 			})
 		})
-		w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take)}, wf)
+		w := world.With(t, perdure.Options{Publisher: s.Take}, wf)
 		defer w.End()
 		world.CodeIs(t, perdure.Emit(t.Context(), "outside", 1), journal.CodeMisuse)
 		run, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x"))
@@ -529,7 +529,7 @@ func TestAnEngineStopsWhileItsSubscriberFails(t *testing.T) {
 				wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 					return perdure.Step(ctx, "s", emits(nil, "a", "b", "c"))
 				})
-				w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take)}, wf)
+				w := world.With(t, perdure.Options{Publisher: s.Take}, wf)
 				for i := range 40 {
 					world.Start(w, wf, 0, perdure.ID(fmt.Sprint(i)))
 				}
@@ -585,7 +585,7 @@ func TestEventsOfBranchesHaveIDsOfTheirOwn(t *testing.T) {
 			}
 			return 0, nil
 		})
-		w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take)}, wf)
+		w := world.With(t, perdure.Options{Publisher: s.Take}, wf)
 		defer w.End()
 		run, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x"))
 		if err != nil {
@@ -619,9 +619,9 @@ func TestEventsThatWereNotTakenWaitForAnEngineThatHasASubscriber(t *testing.T) {
 		ended := 0
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 			return perdure.Step(ctx, "one", emits(nil, "a"))
-		}, perdure.OnSuccess(func(context.Context, perdure.Ended) error { ended++; return nil }))
+		}, perdure.Listener{Statuses: []journal.Status{journal.Completed, journal.Confirmed}, Call: func(context.Context, perdure.Ended) error { ended++; return nil }})
 		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
-		w.Options.Build, w.Options.Publisher = "test", perdure.PublisherFunc(s.Take)
+		w.Options.Build, w.Options.Publisher = "test", s.Take
 		w.Begin()
 		if _, _, err := world.Result(w, wf, 0); err != nil {
 			t.Fatal(err)
@@ -635,7 +635,7 @@ func TestEventsThatWereNotTakenWaitForAnEngineThatHasASubscriber(t *testing.T) {
 			t.Errorf("without a subscriber the listener was called %d times", ended)
 		}
 		w.End()
-		s.Told, s.Do, w.Options.Publisher = nil, nil, perdure.PublisherFunc(s.Take)
+		s.Told, s.Do, w.Options.Publisher = nil, nil, s.Take
 		w.Begin()
 		defer w.End()
 		time.Sleep(time.Minute)
@@ -685,8 +685,8 @@ func TestWorkflowCodeEmits(t *testing.T) {
 		}
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 			for i := range 2 {
-				err := perdure.EmitEvent(ctx, perdure.Event{
-					Type: "order.seen", Data: []byte{'0' + byte(i)}, Tells: perdure.StepCompleted, Status: journal.Trying, Topic: "orders", Key: "k", Step: "debit",
+				err := pattern.EmitEvent(ctx, perdure.Event{
+					Type: "order.seen", Data: []byte{'0' + byte(i)}, Kind: pattern.StepCompleted, Status: journal.Trying, Topic: "orders", Key: "k", Step: "debit",
 				})
 				if err != nil {
 					return "", err
@@ -694,7 +694,7 @@ func TestWorkflowCodeEmits(t *testing.T) {
 			}
 			return "", perdure.Sleep(ctx, time.Hour)
 		})
-		w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take), Linger: -1}, wf)
+		w := world.With(t, perdure.Options{Publisher: s.Take, IdleTimeout: -1}, wf)
 		defer func() { w.End() }()
 		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 		time.Sleep(time.Minute)
@@ -708,7 +708,7 @@ func TestWorkflowCodeEmits(t *testing.T) {
 			ids[e.ID]++
 			want := perdure.Event{
 				ID: e.ID, Type: "order.seen", RunID: e.RunID, WorkflowID: "x", Workflow: "w", Step: "debit", At: e.At, Data: e.Data,
-				Tells: perdure.StepCompleted, Status: journal.Trying, Topic: "orders", Key: "k",
+				Kind: pattern.StepCompleted, Status: journal.Trying, Topic: "orders", Key: "k",
 			}
 			if !reflect.DeepEqual(e, want) || e.RunID == "" || e.ID == "" || e.At.IsZero() {
 				t.Errorf("told %+v", e)

@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // Ears keep what listeners hear.
@@ -98,9 +98,9 @@ func endings(opts ...perdure.WorkflowOption) *perdure.Workflow[string, string] {
 			return "", errors.New("no such status")
 		}
 		if s.IsSuccess() {
-			return "", perdure.End(ctx, s, "well", nil)
+			return "", pattern.End(ctx, s, "well", nil)
 		}
-		return "", perdure.End(ctx, s, "half", world.ErrOdd)
+		return "", pattern.End(ctx, s, "half", world.ErrOdd)
 	}, append(opts, perdure.Timeout(2*time.Hour))...)
 }
 
@@ -121,10 +121,10 @@ func TestEveryEndIsToldToTheListenersOfItsStatus(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var success, failure, cancellation, timeout, all, some ears
 			wf := endings(
-				perdure.OnSuccess(success.hear), perdure.OnFailure(failure.hear),
-				perdure.OnCancellation(cancellation.hear), perdure.OnTimeout(timeout.hear), perdure.Listener{Call: all.hear},
+				perdure.Listener{Statuses: []journal.Status{journal.Completed, journal.Confirmed}, Call: success.hear}, perdure.Listener{Statuses: []journal.Status{journal.Failed, journal.Compensated}, Call: failure.hear},
+				perdure.Listener{Statuses: []journal.Status{journal.Cancelled, journal.Canceled}, Call: cancellation.hear}, perdure.Listener{Statuses: []journal.Status{journal.TimedOut}, Call: timeout.hear}, perdure.Listener{Call: all.hear},
 				perdure.Listener{Statuses: []journal.Status{journal.TimedOut, journal.Confirmed}, Call: some.hear})
-			w := world.With(t, perdure.Options{Linger: linger}, wf)
+			w := world.With(t, perdure.Options{IdleTimeout: linger}, wf)
 			defer w.End()
 			startEach(t, w, wf)
 			time.Sleep(5 * time.Hour)
@@ -209,7 +209,7 @@ func TestAListenerIsCalledWhenTheEndIsDurable(t *testing.T) {
 			time.Sleep(time.Duration(delay.Load()))
 			return do()
 		}}
-		w = world.Hooked(t, h, perdure.Options{Linger: time.Hour}, wf)
+		w = world.Hooked(t, h, perdure.Options{IdleTimeout: time.Hour}, wf)
 		defer w.End()
 		world.Start(w, wf, "COMPLETED", perdure.ID("COMPLETED"))
 		time.Sleep(time.Second)
@@ -250,7 +250,7 @@ func TestAListenerHearsThePayloadThatTheRunHadLast(t *testing.T) {
 					}
 					return in + "!", perdure.Sleep(ctx, time.Hour)
 				}, perdure.Listener{Call: e.hear})
-				w := world.With(t, perdure.Options{SpillOver: 100, Linger: -1}, wf)
+				w := world.With(t, perdure.Options{SpillOver: 100, IdleTimeout: -1}, wf)
 				defer w.End()
 				world.Start(w, wf, c.in)
 				time.Sleep(2 * time.Hour)
@@ -305,7 +305,7 @@ func TestNobodyIsToldThatARunContinuesAsNew(t *testing.T) {
 				}
 				return 0, perdure.ContinueAsNew(ctx, n+1)
 			}, perdure.Listener{Call: e.hear})
-			w := world.With(t, perdure.Options{Linger: linger}, wf)
+			w := world.With(t, perdure.Options{IdleTimeout: linger}, wf)
 			defer w.End()
 			if _, err := w.Engine.Listen(perdure.Listener{Call: program.hear}); err != nil {
 				t.Fatal(err)
@@ -711,7 +711,7 @@ func TestAListenerMayUseItsEngine(t *testing.T) {
 					}
 					return err
 				}})
-			w = world.With(t, perdure.Options{Linger: linger}, first, follow, waits)
+			w = world.With(t, perdure.Options{IdleTimeout: linger}, first, follow, waits)
 			defer w.End()
 			stop, _ = w.Engine.Listen(perdure.Listener{Workflow: "none", Call: (&ears{}).hear})
 			for _, id := range []string{"signalled", "cancelled"} {

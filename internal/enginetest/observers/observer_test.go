@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/store/memory"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // everything is a workflow that does what observers are told of; kid and fails are
@@ -68,7 +68,7 @@ func everyStep(ctx context.Context) error {
 }
 
 func everyFact(ctx context.Context) error {
-	for _, f := range []perdure.Fact{
+	for _, f := range []pattern.Fact{
 		{Kind: journal.StepSkipped, Name: "gift", Reason: "no gift"},
 		{Kind: journal.StepSkipped, Name: "charge", Reason: "duplicate"},
 		{Kind: journal.CompensationStarted, Name: "refund", Reason: "ship failed"},
@@ -78,7 +78,7 @@ func everyFact(ctx context.Context) error {
 		{Kind: journal.PhaseCompleted, Name: "try", Phase: "TRY"},
 		{Kind: journal.PhaseFailed, Name: "confirm", Phase: "CONFIRM", Err: world.ErrOdd},
 	} {
-		if err := perdure.Record(ctx, f); err != nil {
+		if err := pattern.Record(ctx, f); err != nil {
 			return err
 		}
 	}
@@ -248,7 +248,7 @@ func haveEverythingHappen(t *testing.T, linger time.Duration) (*world.World, map
 		_, err := approve.Wait(ctx)
 		return 0, err
 	}, perdure.Timeout(9*time.Hour))
-	w := world.With(t, perdure.Options{Linger: linger}, kid, fails, all, chain, late)
+	w := world.With(t, perdure.Options{IdleTimeout: linger}, kid, fails, all, chain, late)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -386,7 +386,7 @@ func TestNoticesComeAfterTheCommitAndInTheOrderOfTheJournal(t *testing.T) {
 			})
 			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{kid, busy}}
 			c := &clerk{w: w, at: map[string]int{}, n: map[string]map[observe.Kind]int{}}
-			w.Options = perdure.Options{Build: "test", Linger: linger,
+			w.Options = perdure.Options{Build: "test", IdleTimeout: linger,
 				Observers: []observe.Observer{{See: c.see}}}
 			w.Begin()
 			for i := range 10 {
@@ -457,7 +457,7 @@ func TestTheStartOfARunIsToldOnceWhoeverStartsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) { return spare.Wait(ctx) })
 		unknown := perdure.Define("unknown", func(context.Context, int) (int, error) { return 1, nil })
-		w := world.With(t, perdure.Options{Linger: -1, Capacity: 3}, wf)
+		w := world.With(t, perdure.Options{IdleTimeout: -1, Capacity: 3}, wf)
 		client, err := perdure.NewClient(t.Context(), w.DB)
 		if err != nil {
 			t.Fatal(err)

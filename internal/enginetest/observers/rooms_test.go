@@ -55,7 +55,7 @@ func TestASilentBrokerSilencesNoListener(t *testing.T) {
 			return perdure.Step(ctx, "s", emits(nil, "a", "b"))
 		}, hears)
 		quiet := perdure.Define("quiet", func(context.Context, int) (string, error) { return "", nil }, hears)
-		w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take)}, noisy, quiet)
+		w := world.With(t, perdure.Options{Publisher: s.Take}, noisy, quiet)
 		defer func() { w.End() }()
 		started(t, w, noisy, many)
 		started(t, w, quiet, many)
@@ -92,7 +92,7 @@ func TestASilentListenerSilencesNeitherOthersNorTheBroker(t *testing.T) {
 				wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 					return perdure.Step(ctx, "s", emits(nil, events...))
 				}, perdure.Listener{Call: slow.hear}, perdure.Listener{Call: other.hear})
-				w := world.With(t, perdure.Options{Publisher: perdure.PublisherFunc(s.Take)}, wf)
+				w := world.With(t, perdure.Options{Publisher: s.Take}, wf)
 				defer func() { w.End() }()
 				started(t, w, wf, 3*many)
 				once(t, "the other listener", other.times(), 3*many)

@@ -3,6 +3,7 @@ package operators
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,23 +14,25 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/deadletter"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/store/memory"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // letters gives the open dead letters.
-func letters(w *world.World, q perdure.DeadLetterQuery) []perdure.Letter {
+func letters(w *world.World, q admin.DeadLetterQuery) []deadletter.Letter {
 	w.T.Helper()
 	synctest.Wait()
-	all, _, err := w.Engine.DeadLetters(context.Background(), q)
+	all, _, err := admin.New(w.Engine).DeadLetters(context.Background(), q)
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	n, err := w.Engine.CountDeadLetters(context.Background(), q)
+	n, err := admin.New(w.Engine).CountDeadLetters(context.Background(), q)
 	if err != nil || n != len(all) {
 		w.T.Errorf("%d letters are counted and %d listed, %v", n, len(all), err)
 	}
@@ -37,13 +40,13 @@ func letters(w *world.World, q perdure.DeadLetterQuery) []perdure.Letter {
 }
 
 // letter returns the only letter that is open.
-func letter(w *world.World) perdure.Letter {
+func letter(w *world.World) deadletter.Letter {
 	w.T.Helper()
-	all := letters(w, perdure.DeadLetterQuery{})
+	all := letters(w, admin.DeadLetterQuery{})
 	if len(all) != 1 {
 		w.T.Fatalf("there are %d letters: %+v", len(all), all)
 	}
-	l, err := w.Engine.DeadLetter(context.Background(), all[0].ID)
+	l, err := admin.New(w.Engine).DeadLetter(context.Background(), all[0].ID)
 	if err != nil || fmt.Sprint(l) != fmt.Sprint(all[0]) {
 		w.T.Errorf("it is listed as %+v and given as %+v, %v", all[0], l, err)
 	}
@@ -51,9 +54,9 @@ func letter(w *world.World) perdure.Letter {
 }
 
 // retryLetter retries a letter and waits for the run to end.
-func retryLetter(w *world.World, id, text string) *perdure.RawRun {
+func retryLetter(w *world.World, id, text string) *perdure.Run[json.RawMessage] {
 	w.T.Helper()
-	run, err := w.Engine.RetryDeadLetter(w.T.Context(), id)
+	run, err := admin.New(w.Engine).RetryDeadLetter(w.T.Context(), id)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -65,13 +68,13 @@ func retryLetter(w *world.World, id, text string) *perdure.RawRun {
 func TestADeadLetterIsKeptUntilItIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHands("charge")
-		order := s.order(perdure.DeadLetters(true))
+		order := s.order(deadletter.Automatic(true))
 		w := world.New(t, order)
 		defer w.End()
 		old := world.Start(w, order, 7, perdure.ID("ord-1"))
 		ends(t, old, "charge is broken")
 		began := time.Now()
-		want := perdure.Letter{
+		want := deadletter.Letter{
 			ID: "perdure.dead-letter:" + string(old.RunID()) + ":charge", Workflow: "order", WorkflowID: "ord-1", RunID: old.RunID(),
 			Step: "charge", Status: journal.Running, Error: "order: charge is broken", Type: "*fmt.wrapError", Input: []byte("7"), CreatedAt: began.UTC(),
 		}
@@ -98,18 +101,18 @@ func TestADeadLetterIsKeptUntilItIsSettled(t *testing.T) {
 		}
 		s.breaks()
 		retryLetter(w, want.ID, "")
-		if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
+		if left := letters(w, admin.DeadLetterQuery{}); len(left) != 0 {
 			t.Errorf("there are left %+v", left)
 		}
 		if did := s.did(); !slices.Equal(did, []string{"reserve", "charge", "ship"}) {
 			t.Errorf("it did %v", did)
 		}
-		_, err := w.Engine.DeadLetter(t.Context(), want.ID)
+		_, err := admin.New(w.Engine).DeadLetter(t.Context(), want.ID)
 		world.CodeIs(t, err, journal.CodeNotFound)
-		_, err = w.Engine.RetryDeadLetter(t.Context(), want.ID)
+		_, err = admin.New(w.Engine).RetryDeadLetter(t.Context(), want.ID)
 		world.CodeIs(t, err, journal.CodeNotFound)
-		world.CodeIs(t, w.Engine.DeleteDeadLetter(t.Context(), want.ID), journal.CodeNotFound)
-		_, err = w.Engine.DeadLetter(t.Context(), "no ID")
+		world.CodeIs(t, admin.New(w.Engine).DeleteDeadLetter(t.Context(), want.ID), journal.CodeNotFound)
+		_, err = admin.New(w.Engine).DeadLetter(t.Context(), "no ID")
 		world.CodeIs(t, err, journal.CodeInvalid)
 	})
 }
@@ -123,13 +126,13 @@ func TestALetterHearsHowTheRetriedRunEnds(t *testing.T) {
 		s := newHands("charge")
 		gate := perdure.NewSignal[int]("gate")
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			if perdure.Patched(ctx, "x"); s.broken["charge"] {
+			if perdure.Version(ctx, "x", 1); s.broken["charge"] {
 				return perdure.Step(ctx, "charge", func(context.Context) (int, error) {
 					return 0, world.ErrOdd
 				}, perdure.NoRetry)
 			}
 			return gate.Wait(ctx)
-		}, perdure.DeadLetters(true), perdure.Timeout(time.Hour))
+		}, deadletter.Automatic(true), perdure.Timeout(time.Hour))
 		w := world.New(t, wf)
 		defer func() { w.End() }()
 		ends(t, world.Start(w, wf, 1, perdure.ID("w")), "odd")
@@ -160,7 +163,7 @@ func TestALetterHearsHowTheRetriedRunEnds(t *testing.T) {
 		}
 		fourth, _ = wf.Get(t.Context(), w.Engine, string(fourth.RunID()))
 		ends(t, fourth, "")
-		if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
+		if left := letters(w, admin.DeadLetterQuery{}); len(left) != 0 {
 			t.Errorf("there are left %+v", left)
 		}
 	})
@@ -185,15 +188,15 @@ func TestALetterIsSettledByARunThatContinues(t *testing.T) {
 				return 0, err
 			}
 			return 0, perdure.ContinueAsNew(ctx, n+1)
-		}, perdure.DeadLetters(true))
+		}, deadletter.Automatic(true))
 		w := world.New(t, wf)
 		defer w.End()
 		ends(t, world.Start(w, wf, 0, perdure.ID("w")), "odd")
 		broken = false
-		if _, err := w.Engine.RetryDeadLetter(t.Context(), letter(w).ID); err != nil {
+		if _, err := admin.New(w.Engine).RetryDeadLetter(t.Context(), letter(w).ID); err != nil {
 			t.Fatal(err)
 		}
-		if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
+		if left := letters(w, admin.DeadLetterQuery{}); len(left) != 0 {
 			t.Errorf("there are left %+v", left)
 		}
 	})
@@ -203,30 +206,30 @@ func TestALetterIsSettledByARunThatContinues(t *testing.T) {
 func TestLettersAreListedCountedAndDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHands("charge")
-		order := s.order(perdure.DeadLetters(true))
+		order := s.order(deadletter.Automatic(true))
 		other := perdure.Define("other", func(context.Context, int) (int, error) {
 			return 0, world.ErrOdd
-		}, perdure.DeadLetters(true))
+		}, deadletter.Automatic(true))
 		w := world.New(t, order, other)
 		defer w.End()
 		for i := range 5 {
 			ends(t, world.Start(w, order, i, perdure.ID(fmt.Sprint("ord-", i))), "broken")
 		}
 		ends(t, world.Start(w, other, 0, perdure.ID("other-1")), "odd")
-		count := func(q perdure.DeadLetterQuery, want int) {
+		count := func(q admin.DeadLetterQuery, want int) {
 			t.Helper()
 			if n := len(letters(w, q)); n != want {
 				t.Errorf("of %+v there are %d, want %d", q, n, want)
 			}
 		}
-		count(perdure.DeadLetterQuery{}, 6)
-		count(perdure.DeadLetterQuery{Workflow: "order"}, 5)
-		count(perdure.DeadLetterQuery{WorkflowID: "ord-3"}, 1)
-		count(perdure.DeadLetterQuery{Workflow: "other", WorkflowID: "ord-3"}, 0)
+		count(admin.DeadLetterQuery{}, 6)
+		count(admin.DeadLetterQuery{Workflow: "order"}, 5)
+		count(admin.DeadLetterQuery{WorkflowID: "ord-3"}, 1)
+		count(admin.DeadLetterQuery{Workflow: "other", WorkflowID: "ord-3"}, 0)
 		var ids []string
-		q := perdure.DeadLetterQuery{Limit: 4}
+		q := admin.DeadLetterQuery{Limit: 4}
 		for more := true; more; more = q.After != 0 {
-			page, next, err := w.Engine.DeadLetters(t.Context(), q)
+			page, next, err := admin.New(w.Engine).DeadLetters(t.Context(), q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -238,21 +241,21 @@ func TestLettersAreListedCountedAndDeleted(t *testing.T) {
 		if want := []string{"other-1", "ord-4", "ord-3", "ord-2", "ord-1", "ord-0"}; !slices.Equal(ids, want) {
 			t.Errorf("they are %v, want %v", ids, want)
 		}
-		l := letters(w, perdure.DeadLetterQuery{WorkflowID: "other-1"})[0]
+		l := letters(w, admin.DeadLetterQuery{WorkflowID: "other-1"})[0]
 		if l.Step != "" || l.Error != "odd" {
 			t.Errorf("a run that failed without a step has the letter %+v", l)
 		}
-		if err := w.Engine.DeleteDeadLetter(t.Context(), l.ID); err != nil {
+		if err := admin.New(w.Engine).DeleteDeadLetter(t.Context(), l.ID); err != nil {
 			t.Fatal(err)
 		}
-		count(perdure.DeadLetterQuery{}, 5)
+		count(admin.DeadLetterQuery{}, 5)
 		ends(t, retry(w, other, "other-1"), "odd")
-		count(perdure.DeadLetterQuery{Workflow: "other"}, 1) // it has failed again, and nobody has that letter any more
-		runs, _, err := w.Engine.Find(t.Context(), perdure.Query{})
+		count(admin.DeadLetterQuery{Workflow: "other"}, 1) // it has failed again, and nobody has that letter any more
+		runs, _, err := w.Engine.List(t.Context(), perdure.Query{})
 		if err != nil || len(runs) != 7 || slices.ContainsFunc(runs, func(h journal.Head) bool { return strings.HasPrefix(h.Workflow, "perdure.") }) {
 			t.Errorf("of all runs are listed %v, %v", runs, err)
 		}
-		if runs, _, err = w.Engine.Find(t.Context(),
+		if runs, _, err = w.Engine.List(t.Context(),
 			perdure.Query{Workflow: "perdure.dead-letter"}); err != nil || len(runs) != 7 {
 			t.Errorf("by the name of its workflow there are %d, %v", len(runs), err)
 		}
@@ -265,34 +268,34 @@ func TestLettersAreListedCountedAndDeleted(t *testing.T) {
 func TestLettersWithoutAnEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHands("charge")
-		order := s.order(perdure.DeadLetters(true))
+		order := s.order(deadletter.Automatic(true))
 		w := world.New(t, order)
 		for i := range 2 {
 			ends(t, world.Start(w, order, 1, perdure.ID(fmt.Sprint("ord-", i))), "broken")
 		}
-		all := letters(w, perdure.DeadLetterQuery{})
+		all := letters(w, admin.DeadLetterQuery{})
 		w.Kill()
 		c, err := perdure.NewClient(t.Context(), w.DB)
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		if _, err := c.RetryDeadLetter(t.Context(), all[0].ID); err != nil {
+		if _, err := admin.New(c).RetryDeadLetter(t.Context(), all[0].ID); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.DeleteDeadLetter(t.Context(), all[1].ID); err != nil {
+		if err := admin.New(c).DeleteDeadLetter(t.Context(), all[1].ID); err != nil {
 			t.Fatal(err)
 		}
-		left, _, err := c.DeadLetters(t.Context(), perdure.DeadLetterQuery{})
+		left, _, err := admin.New(c).DeadLetters(t.Context(), admin.DeadLetterQuery{})
 		if err != nil || len(left) != 1 || left[0].Retries != 1 || !left[0].RetriedAt.Equal(time.Now()) {
 			t.Errorf("there are left %+v, %v", left, err)
 		}
-		world.CodeIs(t, c.DeleteDeadLetter(t.Context(), all[1].ID), journal.CodeNotFound)
+		world.CodeIs(t, admin.New(c).DeleteDeadLetter(t.Context(), all[1].ID), journal.CodeNotFound)
 		s.breaks()
 		w.Begin()
 		defer w.End()
 		synctest.Wait()
-		if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
+		if left := letters(w, admin.DeadLetterQuery{}); len(left) != 0 {
 			t.Errorf("there are left %+v", left)
 		}
 	})
@@ -307,7 +310,7 @@ func TestALetterIsRetriedOnceAtATime(t *testing.T) {
 		lasts := time.Duration(0)
 		order := perdure.Define("order", func(ctx context.Context, _ int) (int, error) {
 			return perdure.Step(ctx, "charge", world.Work("charge", lasts, world.ErrOdd), perdure.NoRetry)
-		}, perdure.DeadLetters(true))
+		}, deadletter.Automatic(true))
 		w := world.New(t, order)
 		defer w.End()
 		ends(t, world.Start(w, order, 1, perdure.ID("ord-1")), "odd")
@@ -325,7 +328,7 @@ func TestALetterIsRetriedOnceAtATime(t *testing.T) {
 				if i%2 == 0 {
 					client = c
 				}
-				if _, err := client.RetryDeadLetter(t.Context(), id); err != nil {
+				if _, err := admin.New(client).RetryDeadLetter(t.Context(), id); err != nil {
 					t.Error(err)
 				}
 			})
@@ -352,7 +355,7 @@ func TestDeadLettersOverCrashes(t *testing.T) {
 			}
 		}
 		return "done", nil
-	}, perdure.DeadLetters(true))
+	}, deadletter.Automatic(true))
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		s = newHands("charge")
 		var seen []string
@@ -364,12 +367,12 @@ func TestDeadLettersOverCrashes(t *testing.T) {
 				s.breaks()
 			}
 			env.Sleep(time.Minute)
-			var again *perdure.RawRun
+			var again *perdure.Run[json.RawMessage]
 			id := "perdure.dead-letter:" + string(run.RunID()) + ":charge"
 			tries := 0
 			err := env.Do(func(eng *perdure.Engine) error {
 				var err error
-				again, err = eng.RetryDeadLetter(context.Background(), id)
+				again, err = admin.New(eng).RetryDeadLetter(context.Background(), id)
 				if tries++; tries > 1 && journal.CodeOf(err) == journal.CodeNotFound { // it was retried, and is settled
 					again, err = eng.Get(context.Background(), "ord-1")
 				}
@@ -382,11 +385,11 @@ func TestDeadLettersOverCrashes(t *testing.T) {
 			env.Settle()
 			seen = append(seen, fmt.Sprint(err))
 			err = env.Do(func(eng *perdure.Engine) error {
-				ls, _, err := eng.DeadLetters(context.Background(), perdure.DeadLetterQuery{})
+				ls, _, err := admin.New(eng).DeadLetters(context.Background(), admin.DeadLetterQuery{})
 				for _, l := range ls {
 					seen = append(seen, fmt.Sprint(l.Step, l.Retries, l.Error, l.Status, l.RunID == again.RunID()))
 				}
-				runs, _, err2 := eng.Find(context.Background(), perdure.Query{})
+				runs, _, err2 := eng.List(context.Background(), perdure.Query{})
 				seen = append(seen, fmt.Sprint(len(runs)))
 				return errors.Join(err, err2)
 			})
@@ -408,7 +411,7 @@ func TestARunWithADeadLetterIsKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newHands("charge")
-				order, bare := s.order(perdure.DeadLetters(true),
+				order, bare := s.order(deadletter.Automatic(true),
 					perdure.Retention{Period: time.Hour}), perdure.Define("bare", func(context.Context, int) (int,
 					error) {
 					return 0, world.ErrOdd
@@ -434,7 +437,7 @@ func TestARunWithADeadLetterIsKept(t *testing.T) {
 				if l := letter(w); l.ID != id { // which stays
 					t.Errorf("the letter is %+v", l)
 				}
-				_, err = w.Engine.RetryDeadLetter(t.Context(), id)
+				_, err = admin.New(w.Engine).RetryDeadLetter(t.Context(), id)
 				world.CodeIs(t, err, journal.CodeNotFound)
 				if err == nil || !strings.Contains(err.Error(), "run "+string(old.RunID())+" of workflow ID ord-1 was removed") {
 					t.Errorf("it says %v", err)
@@ -451,7 +454,7 @@ func TestARunWithADeadLetterIsKept(t *testing.T) {
 func TestARetriedRunIsKeptForItsLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHands("charge")
-		order := s.order(perdure.DeadLetters(true))
+		order := s.order(deadletter.Automatic(true))
 		w := world.New(t, order)
 		defer func() { w.End() }()
 		old := world.Start(w, order, 1, perdure.ID("ord-1"), perdure.Dedup(0))
@@ -467,12 +470,12 @@ func TestARetriedRunIsKeptForItsLetter(t *testing.T) {
 func TestSomebodyElseTakesLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHands("charge")
-		order := s.order(perdure.DeadLetters(true))
+		order := s.order(deadletter.Automatic(true))
 		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{order}}
-		var taken []perdure.Letter
+		var taken []deadletter.Letter
 		tries := 0
 		w.Options.Build = "test"
-		w.Options.DeadLetters = func(_ context.Context, l perdure.Letter) error {
+		w.Options.DeadLetters = func(_ context.Context, l deadletter.Letter) error {
 			if tries++; tries < 20 {
 				return world.ErrOdd
 			}
@@ -490,7 +493,7 @@ func TestSomebodyElseTakesLetters(t *testing.T) {
 		if len(taken) != 1 || taken[0].Step != "charge" || taken[0].RunID != old.RunID() || taken[0].ID == "" || taken[0].CreatedAt.IsZero() {
 			t.Errorf("taken are %+v", taken)
 		}
-		if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
+		if left := letters(w, admin.DeadLetterQuery{}); len(left) != 0 {
 			t.Errorf("in the queue are %+v", left)
 		}
 		s.breaks()
@@ -504,21 +507,21 @@ func TestDeadLetterFromCode(t *testing.T) {
 		long := strings.Repeat("x", journal.MaxName)
 		bad := map[string]error{}
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			bad["name"] = perdure.DeadLetter(ctx, "no name", world.ErrOdd)
-			bad["error"] = perdure.DeadLetter(ctx, "charge", nil)
+			bad["name"] = deadletter.Add(ctx, "no name", world.ErrOdd)
+			bad["error"] = deadletter.Add(ctx, "charge", nil)
 			_, bad["step"] = perdure.Step(ctx, "inner", func(ctx context.Context) (int, error) {
-				return 0, perdure.DeadLetter(ctx, "charge", world.ErrOdd)
+				return 0, deadletter.Add(ctx, "charge", world.ErrOdd)
 			}, perdure.NoRetry)
 			scope, err := perdure.Scope(ctx, "part")
 			if err != nil {
 				return 0, err
 			}
 			for _, c := range []context.Context{ctx, scope} {
-				err = errors.Join(err, perdure.DeadLetter(c, "charge", world.ErrOdd),
-					perdure.DeadLetter(c, "charge", world.ErrOdd, perdure.Key("k")))
+				err = errors.Join(err, deadletter.Add(c, "charge", world.ErrOdd),
+					deadletter.Add(c, "charge", world.ErrOdd, perdure.Key("k")))
 			}
-			err = errors.Join(err, perdure.DeadLetter(ctx, long, world.ErrOdd),
-				perdure.DeadLetter(ctx, "charge", errors.New("again")))
+			err = errors.Join(err, deadletter.Add(ctx, long, world.ErrOdd),
+				deadletter.Add(ctx, "charge", errors.New("again")))
 			if err != nil {
 				return 0, err
 			}
@@ -531,7 +534,7 @@ func TestDeadLetterFromCode(t *testing.T) {
 		world.CodeIs(t, bad["name"], journal.CodeInvalid)
 		world.CodeIs(t, bad["error"], journal.CodeInvalid)
 		world.CodeIs(t, bad["step"], journal.CodeMisuse)
-		all := letters(w, perdure.DeadLetterQuery{})
+		all := letters(w, admin.DeadLetterQuery{})
 		var steps []string
 		for _, l := range all {
 			steps = append(steps, l.Step)
@@ -582,22 +585,22 @@ func TestWhichRunsWriteLetters(t *testing.T) {
 			return perdure.Parking(world.ErrOdd)
 		}, "-"},
 		"it is replayed": {func(ctx context.Context) error {
-			return perdure.Retryable(world.ErrOdd)
+			return perdure.RetryAfter(0, world.ErrOdd)
 		}, "-"},
 		"it cancels itself":             {func(ctx context.Context) error { a(ctx); return perdure.Cancel(ctx, "enough") }, "-"},
 		"it returns a value":            {func(ctx context.Context) error { a(ctx); return nil }, "-"},
-		"it returns what is no failure": {func(ctx context.Context) error { return perdure.End(ctx, journal.Confirmed, 1, nil) }, "-"},
+		"it returns what is no failure": {func(ctx context.Context) error { return pattern.End(ctx, journal.Confirmed, 1, nil) }, "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 0, c.code(ctx) }, perdure.DeadLetters(true))
+				wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 0, c.code(ctx) }, deadletter.Automatic(true))
 				plain := perdure.Define("plain", func(ctx context.Context, _ int) (int, error) { return 0, c.code(ctx) })
 				w := world.New(t, wf, plain)
 				defer w.End()
 				world.Start(w, wf, 1)
 				world.Start(w, plain, 1)
 				time.Sleep(time.Second / 2)
-				all := letters(w, perdure.DeadLetterQuery{})
+				all := letters(w, admin.DeadLetterQuery{})
 				switch {
 				case c.step == "-" && len(all) == 0:
 				case len(all) != 1 || all[0].Step != c.step || all[0].Workflow != "w":
@@ -615,7 +618,7 @@ func TestALetterWithoutItsInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(context.Context, []byte) (int, error) {
 			return 0, world.ErrOdd
-		}, perdure.DeadLetters(true))
+		}, deadletter.Automatic(true))
 		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
 		w.Options.Build, w.Options.MaxPayload = "test", 1000
 		w.Begin()
@@ -624,7 +627,7 @@ func TestALetterWithoutItsInput(t *testing.T) {
 		if l := letter(w); string(l.Input) != `"/yBubyBKU09O"` {
 			t.Errorf("its input is %s", l.Input)
 		}
-		if err := w.Engine.DeleteDeadLetter(t.Context(), letter(w).ID); err != nil {
+		if err := admin.New(w.Engine).DeleteDeadLetter(t.Context(), letter(w).ID); err != nil {
 			t.Fatal(err)
 		}
 		ends(t, world.Start(w, wf, bytes.Repeat([]byte("x"), 999)), "odd")
@@ -640,7 +643,7 @@ func TestALetterWithoutItsInput(t *testing.T) {
 func TestOwnWorkflows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHands("charge")
-		order := s.order(perdure.DeadLetters(true))
+		order := s.order(deadletter.Automatic(true))
 		w := world.New(t, order)
 		defer w.End()
 		own := perdure.Define("perdure.dead-letter", func(context.Context, int) (int, error) { return 0, nil })
@@ -662,7 +665,7 @@ func TestOwnWorkflows(t *testing.T) {
 		}
 		defer stop()
 		ends(t, world.Start(w, order, 1), "broken")
-		if err := w.Engine.DeleteDeadLetter(t.Context(), letter(w).ID); err != nil {
+		if err := admin.New(w.Engine).DeleteDeadLetter(t.Context(), letter(w).ID); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

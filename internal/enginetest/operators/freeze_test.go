@@ -10,9 +10,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
-
 	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
 )
 
 // A run that is suspended while steps are in flight is SUSPENDED at once; the steps end
@@ -65,7 +64,7 @@ func TestStepsInFlightEndWhenARunIsSuspended(t *testing.T) {
 					_, err := perdure.Step(ctx, "last", step("last", 10*time.Second))
 					return out, err
 				})
-				w := world.With(t, perdure.Options{Linger: -1}, wf)
+				w := world.With(t, perdure.Options{IdleTimeout: -1}, wf)
 				defer func() { w.End() }()
 				began := time.Now()
 				world.StartAndSettle(w, wf, 0, perdure.ID("x"))

@@ -10,15 +10,16 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
-
+	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 )
 
 // staleOf gives what is stale by workflow ID, with the reasons.
 func staleOf(t *testing.T, c *perdure.Client, after time.Duration) map[string]string {
 	t.Helper()
-	all, err := c.Stale(context.Background(), after)
+	all, err := admin.New(c).Stale(context.Background(), after)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,11 +56,11 @@ func TestStaleRunsAreListed(t *testing.T) {
 					perdure.Retry{Attempts: 99, First: 100 * time.Hour, Cap: 100 * time.Hour})
 				return err
 			},
-			"replayed": func(context.Context) error { return perdure.Retryable(world.ErrOdd) },
+			"replayed": func(context.Context) error { return perdure.RetryAfter(0, world.ErrOdd) },
 			"pattern-that-sleeps": func(ctx context.Context) error {
 				own, cancel := context.WithCancel(ctx)
 				defer cancel()
-				if err := perdure.SetStatus(ctx, journal.Trying); err != nil {
+				if err := pattern.SetStatus(ctx, journal.Trying); err != nil {
 					return err
 				}
 				return perdure.Sleep(own, 1000*time.Hour)
@@ -67,7 +68,7 @@ func TestStaleRunsAreListed(t *testing.T) {
 			"pattern-that-retries": func(ctx context.Context) error {
 				own, cancel := context.WithCancel(ctx)
 				defer cancel()
-				if err := perdure.SetStatus(ctx, journal.Trying); err != nil {
+				if err := pattern.SetStatus(ctx, journal.Trying); err != nil {
 					return err
 				}
 				_, err := perdure.Step(own, "s", world.Work("s", 0, world.ErrOdd),
@@ -206,7 +207,7 @@ func TestParkedRunsAreListed(t *testing.T) {
 			var got []string
 			var after journal.Number
 			for page := 0; page == 0 || after != 0; page++ {
-				parked, next, err := w.Engine.Parked(context.Background(), after, 2)
+				parked, next, err := admin.New(w.Engine).Parked(context.Background(), after, 2)
 				if err != nil || len(parked) > 2 || page > 9 {
 					t.Fatal(parked, err)
 				}
@@ -242,7 +243,7 @@ func TestParkedRunsAreListed(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(time.Second)
-		parked, _, err := w.Engine.Parked(context.Background(), 0, 0)
+		parked, _, err := admin.New(w.Engine).Parked(context.Background(), 0, 0)
 		if err != nil || len(parked) != 3 {
 			t.Errorf("%d are parked, %v", len(parked), err)
 		}
@@ -264,7 +265,7 @@ func TestVersionsThatOpenRunsNeed(t *testing.T) {
 					return 0, err
 				}
 				if max > 1 {
-					if _, err := perdure.Patched(ctx, "address"); err != nil {
+					if _, err := perdure.Version(ctx, "address", 1); err != nil {
 						return 0, err
 					}
 				}
@@ -290,7 +291,7 @@ func TestVersionsThatOpenRunsNeed(t *testing.T) {
 		world.StartAndSettle(w, other, true, perdure.ID("else"))
 		versions := func(workflow string, want ...string) {
 			t.Helper()
-			all, err := w.Engine.Versions(context.Background(), workflow)
+			all, err := admin.New(w.Engine).Versions(context.Background(), workflow)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,13 +15,13 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/store/storetest"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 const day = 24 * time.Hour
@@ -37,7 +37,7 @@ func endingAs(name string, opts ...perdure.WorkflowOption) *perdure.Workflow[str
 		case "time-out":
 			return "", perdure.Sleep(ctx, time.Hour)
 		case "compensate":
-			return "", perdure.End(ctx, journal.Compensated, nil, world.ErrOdd)
+			return "", pattern.End(ctx, journal.Compensated, nil, world.ErrOdd)
 		case "stay":
 			_, err := world.GoSignal.Wait(ctx)
 			return "", err
@@ -58,7 +58,7 @@ func btoi(b bool) int {
 // left gives the workflow IDs of runs that are there.
 func left(t *testing.T, w *world.World) []string {
 	t.Helper()
-	heads, _, err := w.Engine.Find(context.Background(), perdure.Query{Limit: 1000})
+	heads, _, err := w.Engine.List(context.Background(), perdure.Query{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +305,7 @@ func TestRemovedRunIsSaidToBeRemoved(t *testing.T) {
 		defer func() { w.End() }()
 		p := world.StartAndSettle(w, parent, 0, perdure.ID("p"))
 		c := world.StartAndSettle(w, chain, 0, perdure.ID("c"), perdure.Dedup(0))
-		kids, _, err := w.Engine.Find(context.Background(), perdure.Query{Parent: p.RunID()})
+		kids, _, err := w.Engine.List(context.Background(), perdure.Query{Parent: p.RunID()})
 		if err != nil || len(kids) != 1 || kids[0].Status != journal.Completed {
 			t.Fatal(kids, err)
 		}
@@ -324,7 +324,7 @@ func TestRemovedRunIsSaidToBeRemoved(t *testing.T) {
 		removed(err)
 		_, err = w.Engine.History(context.Background(), kid, 0, 0)
 		removed(err)
-		_, _, err = w.Engine.Find(context.Background(), perdure.Query{Parent: kids[0].ID})
+		_, _, err = w.Engine.List(context.Background(), perdure.Query{Parent: kids[0].ID})
 		removed(err)
 		removed(w.Engine.Cancel(context.Background(), kid, ""))
 		removed(w.Engine.Resume(context.Background(), kid))
@@ -376,7 +376,7 @@ func TestLargePayloads(t *testing.T) {
 					if err != nil {
 						return "", err
 					}
-					v, err := perdure.Value(ctx, "v", func() (string, error) { return in + "v", nil })
+					v, err := perdure.SideEffect(ctx, "v", func() (string, error) { return in + "v", nil })
 					if err != nil {
 						return "", err
 					}

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/deadletter"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // An outing is a parent whose child waits for a signal, "go", between two steps, while the
@@ -34,7 +35,7 @@ func newOuting(policy ...perdure.ChildOption) *outing {
 		}
 		_, err := perdure.Step(ctx, "second", o.step("second"), perdure.NoRetry)
 		return n + 1, err
-	}, perdure.DeadLetters(true))
+	}, deadletter.Automatic(true))
 	o.parent = perdure.Define("parent", func(ctx context.Context, n int) (int, error) {
 		c := o.child.Child(ctx, n, policy...)
 		if err := perdure.Sleep(ctx, time.Minute); err != nil {
@@ -44,7 +45,7 @@ func newOuting(policy ...perdure.ChildOption) *outing {
 			return 0, err
 		}
 		return c.Await(ctx)
-	}, perdure.DeadLetters(true))
+	}, deadletter.Automatic(true))
 	return o
 }
 
@@ -108,7 +109,7 @@ func TestARetryAdoptsAChildThatIsOpen(t *testing.T) {
 				if did := o.did(); !slices.Equal(did, []string{"first", "own", "second"}) && !slices.Equal(did, []string{"first", "second", "own"}) {
 					t.Errorf("what was done is %v", did)
 				}
-				if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
+				if left := letters(w, admin.DeadLetterQuery{}); len(left) != 0 {
 					t.Errorf("there are left %+v", left)
 				}
 				w.History(string(again.RunID()))
@@ -124,15 +125,15 @@ func TestARetryAdoptsAChildThatIsOpen(t *testing.T) {
 func TestARetryOfALetterRetriesTheChildOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHands("charge")
-		order := s.order(perdure.DeadLetters(true))
+		order := s.order(deadletter.Automatic(true))
 		whole := perdure.Define("whole", func(ctx context.Context, n int) (string, error) {
 			return order.Child(ctx, n, perdure.ID("ord-1")).Await(ctx)
-		}, perdure.DeadLetters(true))
+		}, deadletter.Automatic(true))
 		w := world.New(t, whole, order)
 		defer w.End()
 		ends(t, world.Start(w, whole, 7, perdure.ID("x")), "charge is broken")
 		key, child := s.keys["charge"], w.Children("x")[0]
-		all := letters(w, perdure.DeadLetterQuery{})
+		all := letters(w, admin.DeadLetterQuery{})
 		if len(all) != 2 {
 			t.Fatalf("the letters are %+v", all)
 		}
@@ -143,20 +144,20 @@ func TestARetryOfALetterRetriesTheChildOnce(t *testing.T) {
 		}
 		synctest.Wait()
 		s.breaks()
-		for _, l := range letters(w, perdure.DeadLetterQuery{}) {
-			if _, err := w.Engine.RetryDeadLetter(t.Context(), l.ID); err != nil {
+		for _, l := range letters(w, admin.DeadLetterQuery{}) {
+			if _, err := admin.New(w.Engine).RetryDeadLetter(t.Context(), l.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(time.Hour)
 		// of the parent, where the child was retried first
-		for _, l := range letters(w, perdure.DeadLetterQuery{}) {
+		for _, l := range letters(w, admin.DeadLetterQuery{}) {
 			retryLetter(w, l.ID, "")
 		}
 		if did := s.did(); !slices.Equal(did, []string{"reserve", "charge", "ship"}) {
 			t.Errorf("what was done is %v", did)
 		}
-		if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
+		if left := letters(w, admin.DeadLetterQuery{}); len(left) != 0 {
 			t.Errorf("there are left %+v", left)
 		}
 		line := w.Chain("ord-1")
@@ -250,7 +251,7 @@ func TestARetryKeepsTheChildrenOfOtherBranches(t *testing.T) {
 			_, _ = child.Child(ctx, 2).Await(ctx) // it makes good for that
 		}
 		return 0, errors.Join(err, failed)
-	}, perdure.DeadLetters(true))
+	}, deadletter.Automatic(true))
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		s.breaks("bad")
 		s.did()
@@ -302,7 +303,7 @@ func TestARetryKeepsTheChildrenOfABranchThatHasHeard(t *testing.T) {
 					return 0, errors.Join(err, perdure.Sleep(ctx, time.Hour))
 				}
 				return hears.Await(ctx)
-			}, perdure.DeadLetters(true))
+			}, deadletter.Automatic(true))
 			world.InBothModes(t, func(t *testing.T, w *world.World) {
 				o.breaks("bad", c.broken)
 				o.did()
@@ -328,7 +329,7 @@ func TestARetryKeepsTheChildrenOfABranchThatHasHeard(t *testing.T) {
 				if !slices.Equal(did, []string{"bad", "first", "mail", "mail", "second"}) {
 					t.Errorf("what was done is %v", did)
 				}
-				if left := letters(w, perdure.DeadLetterQuery{}); len(left) != 0 {
+				if left := letters(w, admin.DeadLetterQuery{}); len(left) != 0 {
 					t.Errorf("there are left %+v", left)
 				}
 			}, o.parent, o.child)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,12 +17,13 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/deadletter"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/sqlite"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // Hands have steps that tell what they have done, and that fail while they are broken.
@@ -149,7 +151,7 @@ func TestRetryGoesOnFromTheFailedStep(t *testing.T) {
 					t.Errorf("it is %+v, %v", d, err)
 				}
 				w.History(string(last.RunID()))
-				found, _, err := w.Engine.Find(t.Context(),
+				found, _, err := w.Engine.List(t.Context(),
 					perdure.Query{Attributes: map[string]string{"tier": "gold"}})
 				if err != nil || len(found) != 3 {
 					t.Errorf("by its attribute are found %v, %v", found, err)
@@ -285,13 +287,13 @@ func TestRetriesThatMeetMakeOneRun(t *testing.T) {
 		t.Run(later.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newHands("charge")
-				order := s.order(perdure.DeadLetters(true))
+				order := s.order(deadletter.Automatic(true))
 				w := world.New(t, order)
 				defer w.End()
 				old := world.Start(w, order, 1, perdure.ID("ord-1"))
 				ends(t, old, "broken")
 				time.Sleep(later)
-				var first *perdure.RawRun
+				var first *perdure.Run[json.RawMessage]
 				m := &intruder{Store: w.DB}
 				c, err := perdure.NewClient(t.Context(), m)
 				if err != nil {
@@ -433,7 +435,7 @@ func TestRetryReplaysWhatEndedWell(t *testing.T) {
 					err = perdure.SetVariable(ctx, "v", 3)
 					v, ok, err2 := perdure.Variable[int](ctx, "v")
 					tell("variable %d %v %v %v", v, ok, err, err2)
-					isNew, err := perdure.AddKey(ctx, "k")
+					isNew, err := pattern.AddKey(ctx, "k")
 					tell("key %v %v", isNew, err)
 					version, err := perdure.Version(ctx, "change", 2)
 					tell("version %d %v", version, err)
@@ -487,11 +489,11 @@ func TestRetryReplaysWhatEndedWell(t *testing.T) {
 					t.Errorf("the retried run did %v", did)
 				}
 				w.History(string(again.RunID()))
-				if heads, _, err := w.Engine.Find(ctx, perdure.Query{Workflow: "child"}); err != nil ||
+				if heads, _, err := w.Engine.List(ctx, perdure.Query{Workflow: "child"}); err != nil ||
 					len(heads) != 2 {
 					t.Errorf("there are %d children, %v", len(heads), err)
 				}
-				if heads, _, err := w.Engine.Find(ctx,
+				if heads, _, err := w.Engine.List(ctx,
 					perdure.Query{Attributes: map[string]string{"tier": "gold"}}); err != nil || len(heads) != 2 {
 					t.Errorf("the attribute is of %d runs, %v", len(heads), err)
 				}
@@ -559,7 +561,7 @@ func TestRetryOfWhatWasUndone(t *testing.T) {
 				if _, err := perdure.Step(ctx, "reserve", s.step("undo"), perdure.PhaseUndo); err != nil {
 					return 0, err
 				}
-				_ = perdure.Record(ctx, perdure.Fact{Kind: journal.StepCompensated, Name: "reserve"})
+				_ = pattern.Record(ctx, pattern.Fact{Kind: journal.StepCompensated, Name: "reserve"})
 			}
 			return 0, err
 		})
@@ -888,7 +890,7 @@ func TestRetryKeepsWhatBeganBesideTheFailure(t *testing.T) {
 			s.breaks(want.broken)
 			if i > 0 {
 				time.Sleep(time.Second)
-				again := world.Must[*perdure.RawRun](t)(w.Engine.Retry(t.Context(), "x"))
+				again := world.Must[*perdure.Run[json.RawMessage]](t)(w.Engine.Retry(t.Context(), "x"))
 				run = world.Must[*perdure.Run[string]](t)(wf.Get(t.Context(), w.Engine, string(again.RunID())))
 			}
 			out, err := run.Result(t.Context())
@@ -932,7 +934,7 @@ func TestARetryRedoesWhatABranchDidThatHasHeard(t *testing.T) {
 		},
 		"reads": func(ctx context.Context, _ *perdure.Future[string]) (string, error) { return read(ctx) },
 		"reads in a step": func(ctx context.Context, _ *perdure.Future[string]) (string, error) {
-			return perdure.Step(ctx, "look", read, perdure.Announced)
+			return perdure.Step(ctx, "look", read, pattern.Announced)
 		},
 		"is told": func(ctx context.Context, _ *perdure.Future[string]) (string, error) {
 			info, err := perdure.InfoOf(ctx)

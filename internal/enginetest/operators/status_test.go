@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/storetest"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // spec: R-26
@@ -27,7 +27,7 @@ func TestStatusesAnswerInTheOrderAsked(t *testing.T) {
 		case "empty":
 			return "", nil
 		case "compensated":
-			return nil, perdure.End(ctx, journal.Compensated, map[string]int{"n": 1}, world.ErrOdd)
+			return nil, pattern.End(ctx, journal.Compensated, map[string]int{"n": 1}, world.ErrOdd)
 		}
 		return nil, perdure.Sleep(ctx, time.Hour)
 	})

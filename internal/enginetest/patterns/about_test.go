@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
-func graph(nodes ...perdure.Node) perdure.About {
-	return perdure.About{Graph: &perdure.Graph{Nodes: nodes}}
+func graph(nodes ...definition.Node) perdure.About {
+	return perdure.About{Graph: &definition.Graph{Nodes: nodes}}
 }
 
 func TestADefinitionThatContradictsItselfIsRefused(t *testing.T) {
@@ -26,11 +26,11 @@ func TestADefinitionThatContradictsItselfIsRefused(t *testing.T) {
 	}{
 		"a contract that is no JSON":  {perdure.About{Input: json.RawMessage(`{"type": object}`)}, "not JSON"},
 		"an empty contract":           {perdure.About{Input: json.RawMessage{}}, "not JSON"},
-		"a node without a name":       {graph(perdure.Node{Name: "a"}, perdure.Node{}), "a step has no name"},
-		"two nodes of one name":       {graph(perdure.Node{Name: "a"}, perdure.Node{Name: "a"}), "a: two steps have this name"},
-		"a node after one not there":  {graph(perdure.Node{Name: "a", After: []string{"b"}}), `"b", which is not there`},
-		"a node after itself":         {graph(perdure.Node{Name: "a"}, perdure.Node{Name: "b", After: []string{"a", "b"}}), "b: it follows itself"},
-		"nodes that go in a circle":   {graph(perdure.Node{Name: "a", After: []string{"c"}}, perdure.Node{Name: "b", After: []string{"a"}}, perdure.Node{Name: "c", After: []string{"b"}}), "circle"},
+		"a node without a name":       {graph(definition.Node{Name: "a"}, definition.Node{}), "a step has no name"},
+		"two nodes of one name":       {graph(definition.Node{Name: "a"}, definition.Node{Name: "a"}), "a: two steps have this name"},
+		"a node after one not there":  {graph(definition.Node{Name: "a", After: []string{"b"}}), `"b", which is not there`},
+		"a node after itself":         {graph(definition.Node{Name: "a"}, definition.Node{Name: "b", After: []string{"a", "b"}}), "b: it follows itself"},
+		"nodes that go in a circle":   {graph(definition.Node{Name: "a", After: []string{"c"}}, definition.Node{Name: "b", After: []string{"a"}}, definition.Node{Name: "c", After: []string{"b"}}), "circle"},
 		"retention of open runs":      {perdure.Retention{ByStatus: map[journal.Status]time.Duration{journal.Running: time.Hour}}, "RUNNING"},
 		"a listener without function": {perdure.Listener{}, "needs a function"},
 	} {
@@ -53,7 +53,7 @@ func TestAnEngineTellsWhatItKnowsOfItsWorkflows(t *testing.T) {
 	about := perdure.About{
 		Version: "2.1", Description: "books an order", Trigger: "order.placed", IDField: "order_id",
 		Input: json.RawMessage(`{"type":"object"}`),
-		Graph: &perdure.Graph{Nodes: []perdure.Node{
+		Graph: &definition.Graph{Nodes: []definition.Node{
 			{Name: "ship", After: []string{"reserve", "charge"}}, {Name: "reserve"}, {Name: "charge", After: []string{"reserve"}},
 		}},
 	}
@@ -68,7 +68,7 @@ func TestAnEngineTellsWhatItKnowsOfItsWorkflows(t *testing.T) {
 	}
 	if err := eng.Register(
 		perdure.Define("order", world.Nothing, about, keep, perdure.Timeout(time.Minute),
-			perdure.OnSuccess(hear), perdure.OnFailure(hear)),
+			perdure.Listener{Statuses: []journal.Status{journal.Completed, journal.Confirmed}, Call: hear}, perdure.Listener{Statuses: []journal.Status{journal.Failed, journal.Compensated}, Call: hear}),
 		perdure.Define("b", world.Nothing),
 	); err != nil {
 		t.Fatal(err)
@@ -77,12 +77,15 @@ func TestAnEngineTellsWhatItKnowsOfItsWorkflows(t *testing.T) {
 		perdure.Define("order", world.Nothing)), journal.CodeDuplicate)
 	want := []perdure.Registered{
 		{Name: "b", Pattern: journal.PatternWorkflow}, {Name: "c", Pattern: journal.PatternWorkflow},
-		{Name: "order", Pattern: journal.PatternWorkflow, Timeout: time.Minute, Retention: &keep, Listeners: 2, About: about},
+		{Name: "order", Pattern: journal.PatternWorkflow, Timeout: time.Minute, Retention: &keep, Listeners: 2, Outline: definition.Outline{
+			Version: about.Version, Description: about.Description, Trigger: about.Trigger, IDField: about.IDField,
+			Input: about.Input, Graph: about.Graph,
+		}},
 	}
 	if got := eng.Workflows(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	data, err := json.Marshal(about)
+	data, err := json.Marshal(want[2].Outline)
 	if err != nil {
 		t.Fatal(err)
 	}

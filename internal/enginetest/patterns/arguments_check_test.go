@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
 )
 
@@ -60,9 +62,9 @@ type (
 )
 
 // issuesOf gives what Check says of an argument.
-func issuesOf[A any](types perdure.GivenTypes) []string {
+func issuesOf[A any](types pattern.SourceTypes) []string {
 	var out []string
-	for _, i := range perdure.NewArguments[A]().Check(types) {
+	for _, i := range pattern.NewArguments[A]().Check(types) {
 		out = append(out, i.String())
 	}
 	return out
@@ -73,11 +75,11 @@ func typesOf(t reflect.Type, names ...string) func(string) (reflect.Type, bool) 
 	return func(name string) (reflect.Type, bool) { return t, slices.Contains(names, name) }
 }
 
-func inputOf[I any]() perdure.GivenTypes { return perdure.GivenTypes{Input: reflect.TypeFor[I]()} }
+func inputOf[I any]() pattern.SourceTypes { return pattern.SourceTypes{Input: reflect.TypeFor[I]()} }
 
 // spec: F-4
 func TestEveryTagThatIsWrongIsTold(t *testing.T) {
-	nothing := perdure.GivenTypes{}
+	nothing := pattern.SourceTypes{}
 	for i, c := range []struct{ got, want []string }{
 		{issuesOf[struct {
 			A int `perdure:"input"`
@@ -170,14 +172,14 @@ func TestStepsThatAreNotThereAreTold(t *testing.T) {
 	}
 	number := reflect.TypeFor[int]()
 	for i, c := range []struct {
-		types perdure.GivenTypes
+		types pattern.SourceTypes
 		want  []string
 	}{
-		{perdure.GivenTypes{}, missing},
-		{perdure.GivenTypes{Result: typesOf(number, "x"), Tried: typesOf(number), Undone: typesOf(number)}, missing},
-		{perdure.GivenTypes{Result: typesOf(number, "a"), Tried: typesOf(number, "b"), Undone: typesOf(number, "c", "d")}, nil},
-		{perdure.GivenTypes{Result: typesOf(nil, "a"), Tried: typesOf(nil, "b"), Undone: typesOf(nil, "c", "d")}, nil},
-		{perdure.GivenTypes{Result: typesOf(reflect.TypeFor[string](), "a"), Tried: typesOf(reflect.TypeFor[bool](), "b"), Undone: typesOf(reflect.TypeFor[[]int](), "c", "d")}, []string{
+		{pattern.SourceTypes{}, missing},
+		{pattern.SourceTypes{Result: typesOf(number, "x"), Tried: typesOf(number), Undone: typesOf(number)}, missing},
+		{pattern.SourceTypes{Result: typesOf(number, "a"), Tried: typesOf(number, "b"), Undone: typesOf(number, "c", "d")}, nil},
+		{pattern.SourceTypes{Result: typesOf(nil, "a"), Tried: typesOf(nil, "b"), Undone: typesOf(nil, "c", "d")}, nil},
+		{pattern.SourceTypes{Result: typesOf(reflect.TypeFor[string](), "a"), Tried: typesOf(reflect.TypeFor[bool](), "b"), Undone: typesOf(reflect.TypeFor[[]int](), "c", "d")}, []string{
 			`ERROR: A: it is of type int, and the result of step "a" of type string`, `ERROR: B: it is of type int, and the try of participant "b" of type bool`,
 			`ERROR: C: it is of type int, and the compensation of step "c" of type []int`,
 		}},
@@ -209,7 +211,7 @@ func TestKeysThatAnInputDoesNotHaveAreTold(t *testing.T) {
 		{issuesOf[idKey](inputOf[error]()), nil},
 		{issuesOf[idKey](inputOf[ownJSON]()), nil},
 		{issuesOf[idKey](inputOf[*ownText]()), nil},
-		{issuesOf[idKey](perdure.GivenTypes{}), nil},
+		{issuesOf[idKey](pattern.SourceTypes{}), nil},
 		{issuesOf[idKey](inputOf[string]()), wrong("id", "")},
 		{issuesOf[idKey](inputOf[[]parcel]()), wrong("id", []parcel{})},
 		{issuesOf[idKey](inputOf[struct{}]()), wrong("id", struct{}{})},

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
-
 	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 )
 
 type (
@@ -84,7 +84,7 @@ var errDeclined = errors.New("declined")
 // spec: F-4
 func TestArgumentsAreMadeOfWhatTheRunKnows(t *testing.T) {
 	input := `{"id":"p-1","city":"Rome","Weight":2.5,"parts":[{"id":"p-2"}]}`
-	given := perdure.Given{
+	given := pattern.Sources{
 		Input:  json.RawMessage(input),
 		Result: ofSteps(map[string]string{"charge": `{"Paid":7}`, "bytes": "\x00no JSON"}),
 		Tried:  ofSteps(map[string]string{"debit": `"hold-1"`}), Undone: ofSteps(map[string]string{"charge": `{"Paid":-7}`}),
@@ -95,7 +95,7 @@ func TestArgumentsAreMadeOfWhatTheRunKnows(t *testing.T) {
 			return nil
 		},
 	}
-	full, none := perdure.NewArguments[fullArgument](), perdure.NewArguments[absent]()
+	full, none := pattern.NewArguments[fullArgument](), pattern.NewArguments[absent]()
 	step := func(f func(ctx context.Context) error) func(context.Context) (int, error) {
 		return func(ctx context.Context) (int, error) { return 0, f(ctx) }
 	}
@@ -155,12 +155,12 @@ func checkFull(ctx context.Context, t *testing.T, a fullArgument, input string) 
 }
 
 // filled gives what comes of an argument outside of a run, where it needs none.
-func filled[A any](given perdure.Given) func() (any, error) {
-	return func() (any, error) { return perdure.NewArguments[A]().Fill(context.Background(), given) }
+func filled[A any](given pattern.Sources) func() (any, error) {
+	return func() (any, error) { return pattern.NewArguments[A]().Fill(context.Background(), given) }
 }
 
 func filledOf[A any](input string) func() (any, error) {
-	return filled[A](perdure.Given{Input: json.RawMessage(input)})
+	return filled[A](pattern.Sources{Input: json.RawMessage(input)})
 }
 
 // spec: F-4
@@ -178,7 +178,7 @@ func TestAValueWithoutATagIsTheInputWhereThatDecodes(t *testing.T) {
 		{filledOf[int](`"x"`), 0},
 		{filledOf[int](`{`), 0},
 		{filledOf[int](`null`), 0},
-		{filled[int](perdure.Given{}), 0},
+		{filled[int](pattern.Sources{}), 0},
 		{filledOf[*int](`"x"`), (*int)(nil)},
 		{filledOf[string](`"x"`), "x"},
 		{filledOf[[]int](`[1,2]`), []int{1, 2}},
@@ -201,11 +201,11 @@ func TestAValueWithoutATagIsTheInputWhereThatDecodes(t *testing.T) {
 		{filledOf[struct{ Inner }](`{"city":"Rome"}`), struct{ Inner }{Inner{"Rome"}}},
 		{filledOf[Inner](`[1]`), Inner{}},
 		{filledOf[Inner](`null`), Inner{}},
-		{filled[Inner](perdure.Given{}), Inner{}},
+		{filled[Inner](pattern.Sources{}), Inner{}},
 		{filled[struct {
 			A receipt `perdure:"step=a"`
 			B error   `perdure:"undo-error=b"`
-		}](perdure.Given{}), struct {
+		}](pattern.Sources{}), struct {
 			A receipt `perdure:"step=a"`
 			B error   `perdure:"undo-error=b"`
 		}{}},
@@ -229,7 +229,7 @@ func TestAValueWithoutATagThatWillBeZeroIsTold(t *testing.T) {
 			"WARNING: it is of type patterns.receipt, and the input of type patterns.parcel: it will be zero",
 		}},
 		{issuesOf[chan int](inputOf[int]()), []string{"WARNING: it is of type chan int, and the input of type int: it will be zero"}},
-		{issuesOf[int](inputOf[int]()), nil}, {issuesOf[int](perdure.GivenTypes{}), nil}, {issuesOf[struct{}](inputOf[int]()), nil},
+		{issuesOf[int](inputOf[int]()), nil}, {issuesOf[int](pattern.SourceTypes{}), nil}, {issuesOf[struct{}](inputOf[int]()), nil},
 		{issuesOf[context.Context](inputOf[int]()), nil}, {issuesOf[perdure.Info](inputOf[int]()), nil}, {issuesOf[any](inputOf[int]()), nil},
 		{issuesOf[[]byte](inputOf[parcel]()), nil}, {issuesOf[int](inputOf[[]byte]()), nil}, {issuesOf[parcel](inputOf[json.RawMessage]()), nil},
 		{issuesOf[struct{ Weight int }](inputOf[parcel]()), nil},
@@ -244,7 +244,7 @@ func TestAValueWithoutATagThatWillBeZeroIsTold(t *testing.T) {
 //
 // spec: F-4
 func TestAnArgumentThatCannotBeMadeFailsItsStep(t *testing.T) {
-	given := perdure.Given{Input: json.RawMessage(`{"city":7}`), Result: ofSteps(map[string]string{"charge": `[]`})}
+	given := pattern.Sources{Input: json.RawMessage(`{"city":7}`), Result: ofSteps(map[string]string{"charge": `[]`})}
 	fails := map[string]struct {
 		fill func(context.Context) error
 		code journal.Code
@@ -262,7 +262,7 @@ func TestAnArgumentThatCannotBeMadeFailsItsStep(t *testing.T) {
 	}](given), journal.CodeInvalid, `argument A: missing: key "x" of the input (it is required)`)
 	add("input", filling[struct {
 		A string `perdure:"input,required"`
-	}](perdure.Given{}), journal.CodeInvalid, "argument A: missing: the input")
+	}](pattern.Sources{}), journal.CodeInvalid, "argument A: missing: the input")
 	add("step", filling[struct {
 		A string `perdure:"step=x,required"`
 	}](given), journal.CodeInvalid, `missing: the result of step "x"`)
@@ -309,7 +309,7 @@ func TestAnArgumentThatCannotBeMadeFailsItsStep(t *testing.T) {
 		return 0, nil
 	})
 	synctest.Test(t, func(t *testing.T) {
-		w := world.With(t, perdure.Options{Linger: time.Hour}, wf)
+		w := world.With(t, perdure.Options{IdleTimeout: time.Hour}, wf)
 		defer w.End()
 		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 		if _, err := world.OutcomeOf(w, wf, "x"); err != nil {
@@ -322,8 +322,8 @@ func TestAnArgumentThatCannotBeMadeFailsItsStep(t *testing.T) {
 	world.CodeIs(t, err, journal.CodeMisuse) // outside of a run
 }
 
-func filling[A any](given perdure.Given) func(context.Context) error {
-	args := perdure.NewArguments[A]()
+func filling[A any](given pattern.Sources) func(context.Context) error {
+	args := pattern.NewArguments[A]()
 	return func(ctx context.Context) error {
 		a, err := args.Fill(ctx, given)
 		var zero A
@@ -336,7 +336,7 @@ func filling[A any](given perdure.Given) func(context.Context) error {
 
 // spec: F-4
 func TestArgumentsAreMadeByManyAtATime(t *testing.T) {
-	args := perdure.NewArguments[struct {
+	args := pattern.NewArguments[struct {
 		City string `perdure:"input=city"`
 		Raw  []byte `perdure:"step=s"`
 		All  parcel
@@ -346,7 +346,7 @@ func TestArgumentsAreMadeByManyAtATime(t *testing.T) {
 	for n := range 50 {
 		all.Go(func() {
 			want := fmt.Sprint("city", n)
-			a, err := args.Fill(context.Background(), perdure.Given{
+			a, err := args.Fill(context.Background(), pattern.Sources{
 				Input:  json.RawMessage(fmt.Sprintf(`{"city":%q,"id":%q}`, want, want)),
 				Result: func(string) (json.RawMessage, bool) { return result, true },
 			})
@@ -364,23 +364,23 @@ func TestArgumentsAreMadeByManyAtATime(t *testing.T) {
 
 func TestEncodeAndDecodeAreAsJournalsHaveThem(t *testing.T) {
 	for _, v := range []any{7, "x", parcel{ID: "p"}} {
-		data, err := perdure.Encode(v)
+		data, err := pattern.Encode(v)
 		want, _ := json.Marshal(v)
 		if string(data) != string(want) || err != nil {
 			t.Errorf("%v is %s, %v", v, data, err)
 		}
 	}
-	raw, err := perdure.Encode([]byte("\x00raw"))
-	if back, e := perdure.Decode[[]byte](raw); string(raw) != "\x00raw" || string(back) != "\x00raw" || err != nil || e != nil {
+	raw, err := pattern.Encode([]byte("\x00raw"))
+	if back, e := pattern.Decode[[]byte](raw); string(raw) != "\x00raw" || string(back) != "\x00raw" || err != nil || e != nil {
 		t.Errorf("bytes are %q, and then %q; %v, %v", raw, back, err, e)
 	}
-	if p, err := perdure.Decode[parcel]([]byte(`{"id":"p"}`)); p.ID != "p" || err != nil {
+	if p, err := pattern.Decode[parcel]([]byte(`{"id":"p"}`)); p.ID != "p" || err != nil {
 		t.Errorf("it is %+v, %v", p, err)
 	}
-	_, err = perdure.Encode(make(chan int))
+	_, err = pattern.Encode(make(chan int))
 	world.CodeIs(t, err, journal.CodeEncode)
-	_, err = perdure.Encode("\xff")
+	_, err = pattern.Encode("\xff")
 	world.CodeIs(t, err, journal.CodeEncode)
-	_, err = perdure.Decode[int]([]byte(`"x"`))
+	_, err = pattern.Decode[int]([]byte(`"x"`))
 	world.CodeIs(t, err, journal.CodeDecode)
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
 )
 
 // hostile are names that mean something to the languages in which graphs are drawn.
@@ -19,10 +19,10 @@ var hostile = []string{
 }
 
 // chainOf gives nodes of these names, each of which follows two of those before it.
-func chainOf(names []string) perdure.Graph {
-	var g perdure.Graph
+func chainOf(names []string) definition.Graph {
+	var g definition.Graph
 	for i, name := range names {
-		n := perdure.Node{Name: name}
+		n := definition.Node{Name: name}
 		if i > 0 {
 			n.After = []string{names[i-1], names[i/2], names[i-1]}
 		}
@@ -32,7 +32,7 @@ func chainOf(names []string) perdure.Graph {
 }
 
 // edgesOf gives the edges of a graph, as drawings have them.
-func edgesOf(g perdure.Graph) []string {
+func edgesOf(g definition.Graph) []string {
 	var out []string
 	for _, n := range g.Nodes {
 		for _, before := range n.After {
@@ -46,7 +46,7 @@ func edgesOf(g perdure.Graph) []string {
 // A drawing is what was read of one.
 type drawing struct{ nodes, edges []string }
 
-func (d drawing) check(t *testing.T, what string, g perdure.Graph) {
+func (d drawing) check(t *testing.T, what string, g definition.Graph) {
 	t.Helper()
 	var names []string
 	for _, n := range g.Nodes {
@@ -167,7 +167,7 @@ func TestNamesThatMeanSomethingElsewhereAreDrawn(t *testing.T) {
 //
 // spec: F-2
 func TestAGraphThatIsWrongIsDrawn(t *testing.T) {
-	g := perdure.Graph{Nodes: []perdure.Node{{Name: "a", After: []string{"gone", "b"}}, {Name: "b", After: []string{"a", "b"}}, {After: []string{"gone"}}}}
+	g := definition.Graph{Nodes: []definition.Node{{Name: "a", After: []string{"gone", "b"}}, {Name: "b", After: []string{"a", "b"}}, {After: []string{"gone"}}}}
 	for _, d := range []struct{ name, got, want string }{
 		{"DOT", g.DOT("t"), "digraph \"t\" {\n\trankdir=LR\n\tnode [shape=box]\n\t\"a\"\n\t\"b\"\n\t\"\"\n\t\"b\" -> \"a\"\n\t\"a\" -> \"b\"\n\t\"b\" -> \"b\"\n}\n"},
 		{"Mermaid", g.Mermaid(), "flowchart LR\n    n0[\"a\"]\n    n1[\"b\"]\n    n2[\" \"]\n    n1 --> n0\n    n0 --> n1\n    n1 --> n1\n"},

@@ -11,18 +11,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
-
+	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
 )
 
 // randomGraph gives nodes that follow only what is earlier in a hidden order, declared
 // in another one.
-func randomGraph(rng *rand.Rand, nodes int) perdure.Graph {
-	g := perdure.Graph{Nodes: make([]perdure.Node, nodes)}
+func randomGraph(rng *rand.Rand, nodes int) definition.Graph {
+	g := definition.Graph{Nodes: make([]definition.Node, nodes)}
 	for i := range g.Nodes {
-		n := perdure.Node{Name: fmt.Sprint("n", i), Order: rng.IntN(3) - 1}
+		n := definition.Node{Name: fmt.Sprint("n", i), Order: rng.IntN(3) - 1}
 		for range rng.IntN(4) * min(i, 1) {
 			n.After = append(n.After, fmt.Sprint("n", rng.IntN(i))) // the same one twice at times
 		}
@@ -34,8 +33,8 @@ func randomGraph(rng *rand.Rand, nodes int) perdure.Graph {
 
 // modelLayers says in another way what Layers gives: a node is one layer after the
 // longest way to it.
-func modelLayers(g perdure.Graph) [][]string {
-	at := map[string]perdure.Node{}
+func modelLayers(g definition.Graph) [][]string {
+	at := map[string]definition.Node{}
 	for _, n := range g.Nodes {
 		at[n.Name] = n
 	}
@@ -52,7 +51,7 @@ func modelLayers(g perdure.Graph) [][]string {
 		depths[name] = d
 		return d
 	}
-	var layers [][]perdure.Node
+	var layers [][]definition.Node
 	for _, n := range g.Nodes {
 		d := depth(n.Name)
 		for len(layers) <= d {
@@ -62,7 +61,7 @@ func modelLayers(g perdure.Graph) [][]string {
 	}
 	var out [][]string
 	for _, layer := range layers {
-		slices.SortStableFunc(layer, func(a, b perdure.Node) int { return cmp.Compare(a.Order, b.Order) })
+		slices.SortStableFunc(layer, func(a, b definition.Node) int { return cmp.Compare(a.Order, b.Order) })
 		var names []string
 		for _, n := range layer {
 			names = append(names, n.Name)
@@ -88,7 +87,7 @@ func TestANodeIsOneLayerAfterTheLongestWayToIt(t *testing.T) {
 
 // spec: F-2
 func TestOrderSortsWithinALayerOnly(t *testing.T) {
-	g := perdure.Graph{Nodes: []perdure.Node{
+	g := definition.Graph{Nodes: []definition.Node{
 		{Name: "late", After: []string{"z"}, Order: math.MinInt},
 		{Name: "z", Order: math.MaxInt}, {Name: "b"}, {Name: "a"}, {Name: "y", Order: math.MinInt},
 	}}
@@ -99,8 +98,8 @@ func TestOrderSortsWithinALayerOnly(t *testing.T) {
 
 // spec: F-2, F-8
 func TestAGraphIsToldAllThatIsWrongWithItAtOnce(t *testing.T) {
-	node := func(name string, after ...string) perdure.Node { return perdure.Node{Name: name, After: after} }
-	long := []perdure.Node{node("x0", "x99")}
+	node := func(name string, after ...string) definition.Node { return definition.Node{Name: name, After: after} }
+	long := []definition.Node{node("x0", "x99")}
 	longest := "ERROR: x0: a circle: x0"
 	for i := 1; i < 100; i++ {
 		long = append(long, node(fmt.Sprint("x", i), fmt.Sprint("x", i-1)))
@@ -110,30 +109,30 @@ func TestAGraphIsToldAllThatIsWrongWithItAtOnce(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		nodes  []perdure.Node
+		nodes  []definition.Node
 		want   []string
 		layers [][]string
 	}{
 		{"nothing", nil, []string{"ERROR: there are no steps"}, nil},
-		{"no names", []perdure.Node{node(""), node("", "")}, []string{"ERROR: a step has no name", "ERROR: a step has no name", "ERROR: it follows itself"}, [][]string{{""}, {""}}},
-		{"three of a name", []perdure.Node{node("a"), node("a"), node("a")}, []string{"ERROR: a: two steps have this name"}, [][]string{{"a", "a", "a"}}},
-		{"itself", []perdure.Node{node("a"), node("b", "a", "b")}, []string{"ERROR: b: it follows itself"}, [][]string{{"a"}}},
-		{"not there", []perdure.Node{node("a", "b", "c"), node("d", "a"), node("e")}, []string{
+		{"no names", []definition.Node{node(""), node("", "")}, []string{"ERROR: a step has no name", "ERROR: a step has no name", "ERROR: it follows itself"}, [][]string{{""}, {""}}},
+		{"three of a name", []definition.Node{node("a"), node("a"), node("a")}, []string{"ERROR: a: two steps have this name"}, [][]string{{"a", "a", "a"}}},
+		{"itself", []definition.Node{node("a"), node("b", "a", "b")}, []string{"ERROR: b: it follows itself"}, [][]string{{"a"}}},
+		{"not there", []definition.Node{node("a", "b", "c"), node("d", "a"), node("e")}, []string{
 			`ERROR: a: it follows "b", which is not there`, `ERROR: a: it follows "c", which is not there`,
 		}, [][]string{{"e"}}},
-		{"two", []perdure.Node{node("a", "b"), node("b", "a")}, []string{"ERROR: a: a circle: a → b → a"}, nil},
-		{"a circle in its direction", []perdure.Node{node("start"), node("a", "c", "start"), node("b", "a"), node("c", "b"), node("end", "c")},
+		{"two", []definition.Node{node("a", "b"), node("b", "a")}, []string{"ERROR: a: a circle: a → b → a"}, nil},
+		{"a circle in its direction", []definition.Node{node("start"), node("a", "c", "start"), node("b", "a"), node("c", "b"), node("end", "c")},
 			[]string{"ERROR: a: a circle: a → b → c → a"}, [][]string{{"start"}}},
-		{"everything", []perdure.Node{
+		{"everything", []definition.Node{
 			node("a", "b"), node("b", "a"), node(""), node("d", "d"), node("d"), node("e", "gone"), node("f", "g", "h"), node("g", "f"), node("h", "i"), node("i", "h"),
 		}, []string{
 			"ERROR: a step has no name", "ERROR: d: two steps have this name", "ERROR: d: it follows itself", `ERROR: e: it follows "gone", which is not there`,
 			"ERROR: a: a circle: a → b → a", "ERROR: f: a circle: f → g → f", "ERROR: h: a circle: h → i → h",
 		}, nil},
 		{"a long circle", long, []string{longest + " → (80 more) → x0"}, nil},
-		{"a name in lines", []perdure.Node{node("a\nb\r", "a\nb\r")}, []string{`ERROR: a\nb\r: it follows itself`}, nil},
+		{"a name in lines", []definition.Node{node("a\nb\r", "a\nb\r")}, []string{`ERROR: a\nb\r: it follows itself`}, nil},
 	} {
-		g := perdure.Graph{Nodes: c.nodes}
+		g := definition.Graph{Nodes: c.nodes}
 		var got []string
 		for _, i := range g.Check() {
 			got = append(got, i.String())
@@ -199,7 +198,7 @@ func TestEveryCircleIsFoundAndIsOne(t *testing.T) {
 }
 
 // addCircle has a few nodes follow each other.
-func addCircle(rng *rand.Rand, g perdure.Graph) {
+func addCircle(rng *rand.Rand, g definition.Graph) {
 	order := rng.Perm(len(g.Nodes))[:2+rng.IntN(min(len(g.Nodes)-1, 5))]
 	for i, at := range order {
 		n := &g.Nodes[at]
@@ -238,7 +237,7 @@ func TestLargeGraphsTakeNoMoreThanTheirSize(t *testing.T) {
 	}
 	for shape, after := range shapes {
 		took := func(n, times int) time.Duration {
-			g := perdure.Graph{Nodes: make([]perdure.Node, n)}
+			g := definition.Graph{Nodes: make([]definition.Node, n)}
 			for i := range g.Nodes {
 				g.Nodes[i].Name = name(i)
 				if i > 0 {

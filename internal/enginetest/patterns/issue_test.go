@@ -13,12 +13,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store/memory"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // An errTooOften is what a pattern calls an issue of its own.
@@ -46,18 +48,18 @@ func advised(t *testing.T, o perdure.Options) (*perdure.Engine, func() []observe
 	}
 }
 
-func declaring(about perdure.About, issues ...perdure.Issue) perdure.Declared {
-	return func() (perdure.About, []perdure.Issue) { return about, issues }
+func declaring(about definition.Outline, issues ...definition.Issue) pattern.Declared {
+	return func() (definition.Outline, []definition.Issue) { return about, issues }
 }
 
 // spec: F-8, F-13
 func TestErrorsRefuseADefinitionWarningsAndRemarksAreTold(t *testing.T) {
-	failed := perdure.Issue{Severity: perdure.IssueError, Where: "charge.retry", Message: "three\nbelow nothing", Err: errTooOften}
-	plain := perdure.Issue{Where: "charge", Message: "no severity"}
-	warned := perdure.Issue{Severity: perdure.IssueWarning, Where: "ship", Message: "no compensation"}
-	remark := perdure.Issue{Severity: perdure.IssueInfo, Message: "it is large"}
-	round := graph(perdure.Node{Name: "a", After: []string{"b"}}, perdure.Node{Name: "b", After: []string{"a"}})
-	says := func(i ...perdure.Issue) perdure.WorkflowOption { return declaring(perdure.About{}, i...) }
+	failed := definition.Issue{Severity: definition.SeverityError, Where: "charge.retry", Message: "three\nbelow nothing", Err: errTooOften}
+	plain := definition.Issue{Where: "charge", Message: "no severity"}
+	warned := definition.Issue{Severity: definition.SeverityWarning, Where: "ship", Message: "no compensation"}
+	remark := definition.Issue{Severity: definition.SeverityInfo, Message: "it is large"}
+	round := graph(definition.Node{Name: "a", After: []string{"b"}}, definition.Node{Name: "b", After: []string{"a"}})
+	says := func(i ...definition.Issue) perdure.WorkflowOption { return declaring(definition.Outline{}, i...) }
 	for _, c := range []struct {
 		name   string
 		strict bool
@@ -75,7 +77,7 @@ func TestErrorsRefuseADefinitionWarningsAndRemarksAreTold(t *testing.T) {
 		{name: "without severity", opts: []perdure.WorkflowOption{says(plain)}, issues: []string{"ERROR: charge: no severity"}},
 		{
 			name: "the graph and the contract of a declaration", is: []error{errTooOften, &perdure.Error{Code: journal.CodeTopology}},
-			opts:   []perdure.WorkflowOption{declaring(perdure.About{Graph: round.Graph, Input: json.RawMessage("{")}, failed)},
+			opts:   []perdure.WorkflowOption{declaring(definition.Outline{Graph: round.Graph, Input: json.RawMessage("{")}, failed)},
 			issues: []string{`ERROR: charge.retry: three\nbelow nothing`, "ERROR: input: the contract of the input is not JSON", "ERROR: a: a circle: a → b → a"},
 		},
 		{
@@ -84,8 +86,8 @@ func TestErrorsRefuseADefinitionWarningsAndRemarksAreTold(t *testing.T) {
 		},
 	} {
 		eng, told := advised(t, perdure.Options{FailOnWarning: c.strict})
-		err := eng.Register(perdure.Define("w", world.Nothing, append(c.opts, perdure.PatternSaga)...))
-		var refused *perdure.DefinitionError
+		err := eng.Register(perdure.Define("w", world.Nothing, append(c.opts, pattern.Saga)...))
+		var refused *definition.Error
 		if is := errors.As(err, &refused); is != (c.issues != nil) || !is && err != nil {
 			t.Errorf("%s: registered with %v", c.name, err)
 		}
@@ -128,9 +130,9 @@ func TestErrorsRefuseADefinitionWarningsAndRemarksAreTold(t *testing.T) {
 // spec: F-8
 func TestADeclarationIsLookedAtOnce(t *testing.T) {
 	calls := 0
-	w := perdure.Define("w", world.Nothing, perdure.Declared(func() (perdure.About, []perdure.Issue) {
+	w := perdure.Define("w", world.Nothing, pattern.Declared(func() (definition.Outline, []definition.Issue) {
 		calls++
-		return perdure.About{}, []perdure.Issue{{Severity: perdure.IssueInfo, Message: "seen"}}
+		return definition.Outline{}, []definition.Issue{{Severity: definition.SeverityInfo, Message: "seen"}}
 	}))
 	if calls != 0 {
 		t.Errorf("it was looked at %d times before it was registered", calls)
@@ -151,26 +153,34 @@ func TestADeclarationIsLookedAtOnce(t *testing.T) {
 // What a declaration says of itself goes before what an About beside it says, in
 // whatever order they are given.
 func TestADeclarationGoesBeforeWhatIsSaidBesideIt(t *testing.T) {
-	beside := perdure.About{
+	beside := definition.Outline{
 		Version: "1", Description: "d", Trigger: "t", IDField: "f", Input: json.RawMessage(`1`),
-		Graph: &perdure.Graph{Nodes: []perdure.Node{{Name: "beside"}}},
+		Graph: &definition.Graph{Nodes: []definition.Node{{Name: "beside"}}},
 	}
-	whole := perdure.About{
+	whole := definition.Outline{
 		Version: "2", Description: "e", Trigger: "u", IDField: "g", Input: json.RawMessage(`2`),
-		Graph: &perdure.Graph{Nodes: []perdure.Node{{Name: "declared"}}},
+		Graph: &definition.Graph{Nodes: []definition.Node{{Name: "declared"}}},
 	}
-	for _, c := range []struct{ declared, beside, want perdure.About }{
+	about := func(o definition.Outline) perdure.About {
+		return perdure.About{
+			Version: o.Version, Description: o.Description, Trigger: o.Trigger, IDField: o.IDField,
+			Input: o.Input, Graph: o.Graph,
+		}
+	}
+	for _, c := range []struct{ declared, beside, want definition.Outline }{
 		{whole, beside, whole},
-		{perdure.About{}, beside, beside},
-		{whole, perdure.About{}, whole},
-		{perdure.About{Graph: whole.Graph}, perdure.About{Version: "1", Description: "d"}, perdure.About{Version: "1", Description: "d", Graph: whole.Graph}},
+		{definition.Outline{}, beside, beside},
+		{whole, definition.Outline{}, whole},
+		{definition.Outline{Graph: whole.Graph}, definition.Outline{Version: "1", Description: "d"}, definition.Outline{Version: "1", Description: "d", Graph: whole.Graph}},
 	} {
-		for _, opts := range [][]perdure.WorkflowOption{{c.beside, declaring(c.declared)}, {declaring(c.declared), c.beside}} {
+		for _, opts := range [][]perdure.WorkflowOption{
+			{about(c.beside), declaring(c.declared)}, {declaring(c.declared), about(c.beside)},
+		} {
 			eng, _ := advised(t, perdure.Options{})
 			if err := eng.Register(perdure.Define("w", world.Nothing, opts...)); err != nil {
 				t.Fatal(err)
 			}
-			if got := eng.Workflows()[0].About; !reflect.DeepEqual(got, c.want) {
+			if got := eng.Workflows()[0].Outline; !reflect.DeepEqual(got, c.want) {
 				t.Errorf("it is %+v, want %+v", got, c.want)
 			}
 		}
@@ -180,9 +190,9 @@ func TestADeclarationGoesBeforeWhatIsSaidBesideIt(t *testing.T) {
 // spec: F-1
 func TestRunsHaveThePatternOfTheirWorkflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		saga := perdure.Define("saga", world.Nothing, perdure.PatternSaga)
-		tcc := perdure.Define("tcc", world.Nothing, perdure.PatternTCC)
-		code := perdure.Define("code", world.Nothing, perdure.PatternWorkflow)
+		saga := perdure.Define("saga", world.Nothing, pattern.Saga)
+		tcc := perdure.Define("tcc", world.Nothing, pattern.TCC)
+		code := perdure.Define("code", world.Nothing, pattern.Workflow)
 		knock := perdure.NewSignal[int]("knock")
 		w := world.With(t, perdure.Options{}, saga, tcc, code, perdure.Define("parent", func(
 			ctx context.Context, _ int,
@@ -230,8 +240,8 @@ func TestRunsHaveThePatternOfTheirWorkflow(t *testing.T) {
 
 func TestWhatIsNoDefinitionIsRefused(t *testing.T) {
 	for says, w := range map[string]perdure.Definition{
-		"there is no pattern Pattern(9)": perdure.Define("w", world.Nothing, perdure.Pattern(9)),
-		"a declaration needs a function": perdure.Define("w", world.Nothing, perdure.Declared(nil)),
+		"there is no pattern Pattern(9)": perdure.Define("w", world.Nothing, pattern.Kind(9)),
+		"a declaration needs a function": perdure.Define("w", world.Nothing, pattern.Declared(nil)),
 		"made by Define":                 new(perdure.Workflow[int, int]),
 	} {
 		eng, _ := advised(t, perdure.Options{})
@@ -271,7 +281,7 @@ func TestOddTimesOfAWorkflowAreWarnings(t *testing.T) {
 	} {
 		eng, told := advised(t, perdure.Options{})
 		if err := eng.Register(perdure.Define("w", world.Nothing, c.opt),
-			perdure.Define("declared", world.Nothing, c.opt, declaring(perdure.About{}))); err != nil {
+			perdure.Define("declared", world.Nothing, c.opt, declaring(definition.Outline{}))); err != nil {
 			t.Errorf("%#v: %v", c.opt, err)
 		}
 		for _, name := range []string{"w", "declared"} {
@@ -299,8 +309,8 @@ func TestWhatAnOptionReplacesIsNotOdd(t *testing.T) {
 		t.Errorf("%v, and told %v", err, told())
 	}
 	err := eng.Register(perdure.Define("x", world.Nothing, perdure.Timeout(-1),
-		perdure.Retry{Factor: 0.5}, declaring(perdure.About{}, perdure.Issue{Message: "more"})))
-	var refused *perdure.DefinitionError
+		perdure.Retry{Factor: 0.5}, declaring(definition.Outline{}, definition.Issue{Message: "more"})))
+	var refused *definition.Error
 	if !errors.As(err, &refused) || len(refused.Issues) != 3 {
 		t.Errorf("registered: %v", err)
 	}
@@ -342,11 +352,11 @@ func TestADefinitionIsCheckedWithoutRegistering(t *testing.T) {
 	code := perdure.Define("code", func(context.Context, int) (int, error) { return 0, nil }, perdure.Timeout(25*time.Hour))
 	bad := perdure.Define("", func(context.Context, int) (int, error) { return 0, nil })
 	issues := perdure.Check(code)
-	if len(issues) != 1 || issues[0].Severity != perdure.IssueWarning || issues[0].Where != "timeout" {
+	if len(issues) != 1 || issues[0].Severity != definition.SeverityWarning || issues[0].Where != "timeout" {
 		t.Errorf("of code: %v", issues)
 	}
 	for _, d := range []perdure.Definition{nil, bad} {
-		if issues := perdure.Check(d); len(issues) != 1 || issues[0].Severity != perdure.IssueError {
+		if issues := perdure.Check(d); len(issues) != 1 || issues[0].Severity != definition.SeverityError {
 			t.Errorf("of %v: %v", d, issues)
 		}
 	}

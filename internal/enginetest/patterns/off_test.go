@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
@@ -16,8 +18,8 @@ func TestAPatternThatIsSwitchedOffIsNotRegistered(t *testing.T) {
 	body := func(context.Context, int) (int, error) { return 0, nil }
 	of := map[journal.Pattern]*perdure.Workflow[int, int]{
 		journal.PatternWorkflow: perdure.Define("workflow", body),
-		journal.PatternSaga:     perdure.Define("saga", body, perdure.PatternSaga),
-		journal.PatternTCC:      perdure.Define("tcc", body, perdure.PatternTCC),
+		journal.PatternSaga:     perdure.Define("saga", body, pattern.Saga),
+		journal.PatternTCC:      perdure.Define("tcc", body, pattern.TCC),
 	}
 	for off := range of {
 		eng, err := perdure.New(memory.New(), perdure.Options{Off: []journal.Pattern{off}})

@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
-
+	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
 )
 
 // A flowCall is one call of a flow: a question, or the end of one of the many.
@@ -32,8 +31,8 @@ type flowCall struct {
 type flowUsage struct {
 	t        *testing.T
 	rng      *rand.Rand
-	pressure perdure.Pressure
-	flow     perdure.Flow
+	pressure backpressure.Policy
+	flow     backpressure.Limiter
 	now      time.Time
 	running  int
 	past     []flowCall
@@ -44,7 +43,7 @@ type flowUsage struct {
 const flowCrowd = 40
 
 // usePressure has a pressure used for a while.
-func usePressure(t *testing.T, rng *rand.Rand, p perdure.Pressure, met map[string]int) *flowUsage {
+func usePressure(t *testing.T, rng *rand.Rand, p backpressure.Policy, met map[string]int) *flowUsage {
 	u := &flowUsage{t: t, rng: rng, pressure: p, flow: p.Begin(), now: flowBegan, met: met}
 	rules := flowRulesOf(p)
 	bad := 0.0 // how many of those that end have failed
@@ -151,18 +150,18 @@ func orElse[T comparable](n, otherwise T) T {
 	return n
 }
 
-func flowRulesOf(p perdure.Pressure) flowRules {
+func flowRulesOf(p backpressure.Policy) flowRules {
 	if p.(interface{ Validate() error }).Validate() != nil {
 		return flowRulesOfNone()
 	}
 	switch p := p.(type) {
-	case perdure.AtMost:
+	case backpressure.Limit:
 		return flowRulesOfAtMost(int(p))
-	case perdure.Adaptive:
+	case backpressure.Adaptive:
 		return flowRulesOfAdaptive(p)
-	case perdure.Batched:
+	case backpressure.Batched:
 		return flowRulesOfBatched(orElse(p.Size, 10))
-	case perdure.Breaker:
+	case backpressure.CircuitBreaker:
 		return flowRulesOfBreaker(orElse(p.Failures, 5), orElse(p.Recovery, 30*time.Second), orElse(p.Successes, 3))
 	}
 	return flowRules{}
@@ -196,7 +195,7 @@ func (u *flowUsage) atMost(n int) {
 }
 
 // flowRulesOfAdaptive cuts all ends into tens, and follows their failures.
-func flowRulesOfAdaptive(a perdure.Adaptive) flowRules {
+func flowRulesOfAdaptive(a backpressure.Adaptive) flowRules {
 	lowest, highest, every, halve := orElse(a.Min, 1), orElse(a.Max, 16), orElse(a.Every, 10), orElse(a.Halve, 0.1)
 	limit := func(met map[string]int, past []flowCall) int {
 		at := orElse(a.Start, min(max(4, lowest), highest))
@@ -304,7 +303,7 @@ func flowRulesOfBreaker(failures int, recovery time.Duration, successes int) flo
 			}
 		},
 		answered: func(u *flowUsage, h flowCall) {
-			var open *perdure.BreakerOpenError
+			var open *backpressure.OpenError
 			if h.err == nil {
 				return
 			}
@@ -318,21 +317,21 @@ func flowRulesOfBreaker(failures int, recovery time.Duration, successes int) flo
 }
 
 // somePressure gives one of any kind, now and then one that cannot be.
-func somePressure(rng *rand.Rand) perdure.Pressure {
+func somePressure(rng *rand.Rand) backpressure.Policy {
 	n := func(most int) int { return rng.IntN(most+2) - rng.IntN(10)/9 } // now and then one too few
 	some := func(x float64) float64 { return x * float64(rng.IntN(2)) }
 	switch rng.IntN(5) {
 	case 0:
-		return perdure.AtMost(n(6))
+		return backpressure.Limit(n(6))
 	case 1:
-		return perdure.Batched{Size: n(12)}
+		return backpressure.Batched{Size: n(12)}
 	case 2:
-		return perdure.Breaker{Failures: n(4), Recovery: time.Duration(n(9)) * time.Second, Successes: n(4)}
+		return backpressure.CircuitBreaker{Failures: n(4), Recovery: time.Duration(n(9)) * time.Second, Successes: n(4)}
 	case 3:
-		return perdure.Adaptive{Start: n(6), Min: n(3), Max: n(9), Every: n(12)}
+		return backpressure.Adaptive{Start: n(6), Min: n(3), Max: n(9), Every: n(12)}
 	default:
 		halve := some(rng.Float64())
-		return perdure.Adaptive{Halve: halve, Grow: some(orElse(halve, 0.1) * rng.Float64()), Every: n(6)}
+		return backpressure.Adaptive{Halve: halve, Grow: some(orElse(halve, 0.1) * rng.Float64()), Every: n(6)}
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
-
+	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
 )
 
 // flowBegan is when uses of pressures begin.
@@ -21,7 +21,7 @@ var flowBegan = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // roomIn asks a flow at a time after flowBegan: "3" is the room, "none" no room, "any" more
 // than can be counted, and an error's text what is refused.
-func roomIn(f perdure.Flow, running int, after time.Duration) string {
+func roomIn(f backpressure.Limiter, running int, after time.Duration) string {
 	n, err := f.Room(running, flowBegan.Add(after))
 	switch {
 	case err != nil:
@@ -35,7 +35,7 @@ func roomIn(f perdure.Flow, running int, after time.Duration) string {
 }
 
 // endIn tells a flow of ends at a time after flowBegan: s is a success, f a failure.
-func endIn(f perdure.Flow, how string, after time.Duration) {
+func endIn(f backpressure.Limiter, how string, after time.Duration) {
 	for _, c := range how {
 		if c == 'f' {
 			f.Ended(world.ErrOdd, flowBegan.Add(after))
@@ -54,7 +54,7 @@ func isRoom(t *testing.T, what, got, want string) {
 
 // spec: P-12
 func TestAdaptiveFollowsTheShareOfFailures(t *testing.T) {
-	f := perdure.Adaptive{}.Begin()
+	f := backpressure.Adaptive{}.Begin()
 	for _, c := range []struct{ ends, room string }{
 		{"", "4"},
 		{"sssssssss", "4"}, // nine: not judged yet
@@ -78,7 +78,7 @@ func TestAdaptiveFollowsTheShareOfFailures(t *testing.T) {
 
 // spec: P-12
 func TestAdaptiveTakesItsNumbers(t *testing.T) {
-	f := perdure.Adaptive{Start: 9, Min: 3, Max: 10, Halve: 0.5, Grow: 0.3, Every: 4}.Begin()
+	f := backpressure.Adaptive{Start: 9, Min: 3, Max: 10, Halve: 0.5, Grow: 0.3, Every: 4}.Begin()
 	for _, c := range []struct{ ends, room string }{
 		{"", "9"},
 		{"fsss", "10"}, // 25 %, under 30
@@ -93,17 +93,17 @@ func TestAdaptiveTakesItsNumbers(t *testing.T) {
 	}
 	s19 := strings.Repeat("s", 19)
 	for _, c := range []struct {
-		a          perdure.Adaptive
+		a          backpressure.Adaptive
 		ends, room string
 	}{
-		{perdure.Adaptive{Max: 2}, "", "2"}, // a start that is not given fits
-		{perdure.Adaptive{Min: 7}, "", "7"},
-		{perdure.Adaptive{Every: 20}, s19, "4"},
-		{perdure.Adaptive{Every: 20}, s19 + "s", "5"},
-		{perdure.Adaptive{Every: 20}, s19 + "f", "4"},             // 5 %, not under the half of 10
-		{perdure.Adaptive{Every: 20, Halve: 0.2}, s19 + "f", "5"}, // under the half of 20
-		{perdure.Adaptive{Every: 20, Halve: 0.04}, s19 + "f", "2"},
-		{perdure.Adaptive{Start: math.MaxInt, Max: math.MaxInt, Every: 1}, "s", "any"},
+		{backpressure.Adaptive{Max: 2}, "", "2"}, // a start that is not given fits
+		{backpressure.Adaptive{Min: 7}, "", "7"},
+		{backpressure.Adaptive{Every: 20}, s19, "4"},
+		{backpressure.Adaptive{Every: 20}, s19 + "s", "5"},
+		{backpressure.Adaptive{Every: 20}, s19 + "f", "4"},             // 5 %, not under the half of 10
+		{backpressure.Adaptive{Every: 20, Halve: 0.2}, s19 + "f", "5"}, // under the half of 20
+		{backpressure.Adaptive{Every: 20, Halve: 0.04}, s19 + "f", "2"},
+		{backpressure.Adaptive{Start: math.MaxInt, Max: math.MaxInt, Every: 1}, "s", "any"},
 	} {
 		f := c.a.Begin()
 		endIn(f, c.ends, 0)
@@ -113,7 +113,7 @@ func TestAdaptiveTakesItsNumbers(t *testing.T) {
 
 // spec: P-12
 func TestBatchesFollowEachOther(t *testing.T) {
-	f := perdure.Batched{}.Begin()
+	f := backpressure.Batched{}.Begin()
 	isRoom(t, "at first", roomIn(f, 0, 0), "10")
 	isRoom(t, "while the batch begins", roomIn(f, 4, 0), "6")
 	isRoom(t, "all began", roomIn(f, 10, 0), "none")
@@ -126,7 +126,7 @@ func TestBatchesFollowEachOther(t *testing.T) {
 	isRoom(t, "the next one begins", roomIn(f, 3, 0), "7")
 	endIn(f, "s", 0)
 	isRoom(t, "a small batch does not grow once one has ended", roomIn(f, 2, 0), "none")
-	isRoom(t, "another size", roomIn(perdure.Batched{Size: 3}.Begin(), 0, 0), "3")
+	isRoom(t, "another size", roomIn(backpressure.Batched{Size: 3}.Begin(), 0, 0), "3")
 }
 
 // spec: P-12
@@ -135,7 +135,7 @@ func TestBreakerOpensHalfOpensAndCloses(t *testing.T) {
 		return fmt.Sprintf("perdure: the circuit breaker is open since 2026-11-21T12:%sZ, until 2026-11-21T12:%sZ", since, until)
 	}
 	s := time.Second
-	f := perdure.Breaker{}.Begin()
+	f := backpressure.CircuitBreaker{}.Begin()
 	isRoom(t, "closed", roomIn(f, 0, 0), "5")
 	isRoom(t, "closed, four try", roomIn(f, 4, 0), "1")
 	isRoom(t, "closed, five try", roomIn(f, 5, 0), "none")
@@ -169,11 +169,11 @@ func TestBreakerOpensHalfOpensAndCloses(t *testing.T) {
 
 // spec: P-12
 func TestBreakerTakesItsNumbers(t *testing.T) {
-	f := perdure.Breaker{Failures: 2, Recovery: time.Minute, Successes: 1}.Begin()
+	f := backpressure.CircuitBreaker{Failures: 2, Recovery: time.Minute, Successes: 1}.Begin()
 	endIn(f, "f", 0)
 	isRoom(t, "one failure", roomIn(f, 0, 0), "1")
 	endIn(f, "f", 0)
-	if _, err := f.Room(0, flowBegan); !errors.As(err, new(*perdure.BreakerOpenError)) {
+	if _, err := f.Room(0, flowBegan); !errors.As(err, new(*backpressure.OpenError)) {
 		t.Error("two failures:", err)
 	}
 	isRoom(t, "a minute later", roomIn(f, 0, time.Minute), "1")
@@ -185,31 +185,31 @@ func TestBreakerTakesItsNumbers(t *testing.T) {
 func TestPressuresThatCannotBe(t *testing.T) {
 	nan := math.NaN()
 	for _, c := range []struct {
-		p    perdure.Pressure
+		p    backpressure.Policy
 		says string
 	}{
-		{perdure.AtMost(-1), "-1 at a time"},
-		{perdure.Adaptive{Min: -1}, "Min is -1"},
-		{perdure.Adaptive{Max: -1}, "Max is -1"},
-		{perdure.Adaptive{Min: 3, Max: 2}, "Max is 2"},
-		{perdure.Adaptive{Min: 17}, "Max is 16"},
-		{perdure.Adaptive{Start: -1}, "Start is -1"},
-		{perdure.Adaptive{Start: 1, Min: 2}, "Start is 1"},
-		{perdure.Adaptive{Start: 17}, "Start is 17"},
-		{perdure.Adaptive{Halve: -0.1, Grow: -0.2}, "Halve is -0.1"},
-		{perdure.Adaptive{Halve: 1.1}, "Halve is 1.1"},
-		{perdure.Adaptive{Halve: math.Inf(1)}, "Halve is +Inf"},
-		{perdure.Adaptive{Halve: nan}, "Halve is NaN"},
-		{perdure.Adaptive{Halve: nan, Grow: 0.1}, "Halve is NaN"},
-		{perdure.Adaptive{Grow: -0.1}, "Grow is -0.1"},
-		{perdure.Adaptive{Grow: 0.1}, "Grow is 0.1"},
-		{perdure.Adaptive{Halve: 0.5, Grow: 0.6}, "Grow is 0.6"},
-		{perdure.Adaptive{Grow: nan}, "Grow is NaN"},
-		{perdure.Adaptive{Every: -1}, "Every is -1"},
-		{perdure.Batched{Size: -1}, "Size is -1"},
-		{perdure.Breaker{Failures: -1}, "Failures is -1"},
-		{perdure.Breaker{Recovery: -1}, "Recovery is -1ns"},
-		{perdure.Breaker{Successes: -1}, "Successes is -1"},
+		{backpressure.Limit(-1), "-1 at a time"},
+		{backpressure.Adaptive{Min: -1}, "Min is -1"},
+		{backpressure.Adaptive{Max: -1}, "Max is -1"},
+		{backpressure.Adaptive{Min: 3, Max: 2}, "Max is 2"},
+		{backpressure.Adaptive{Min: 17}, "Max is 16"},
+		{backpressure.Adaptive{Start: -1}, "Start is -1"},
+		{backpressure.Adaptive{Start: 1, Min: 2}, "Start is 1"},
+		{backpressure.Adaptive{Start: 17}, "Start is 17"},
+		{backpressure.Adaptive{Halve: -0.1, Grow: -0.2}, "Halve is -0.1"},
+		{backpressure.Adaptive{Halve: 1.1}, "Halve is 1.1"},
+		{backpressure.Adaptive{Halve: math.Inf(1)}, "Halve is +Inf"},
+		{backpressure.Adaptive{Halve: nan}, "Halve is NaN"},
+		{backpressure.Adaptive{Halve: nan, Grow: 0.1}, "Halve is NaN"},
+		{backpressure.Adaptive{Grow: -0.1}, "Grow is -0.1"},
+		{backpressure.Adaptive{Grow: 0.1}, "Grow is 0.1"},
+		{backpressure.Adaptive{Halve: 0.5, Grow: 0.6}, "Grow is 0.6"},
+		{backpressure.Adaptive{Grow: nan}, "Grow is NaN"},
+		{backpressure.Adaptive{Every: -1}, "Every is -1"},
+		{backpressure.Batched{Size: -1}, "Size is -1"},
+		{backpressure.CircuitBreaker{Failures: -1}, "Failures is -1"},
+		{backpressure.CircuitBreaker{Recovery: -1}, "Recovery is -1ns"},
+		{backpressure.CircuitBreaker{Successes: -1}, "Successes is -1"},
 	} {
 		err := c.p.(interface{ Validate() error }).Validate()
 		if journal.CodeOf(err) != journal.CodeInvalid || !strings.Contains(err.Error(), c.says) {
@@ -223,10 +223,10 @@ func TestPressuresThatCannotBe(t *testing.T) {
 			t.Errorf("%T%+v: one begins with %v, want %v", c.p, c.p, got, err)
 		}
 	}
-	for _, p := range []perdure.Pressure{
-		perdure.AtMost(0), perdure.AtMost(1), perdure.Adaptive{}, perdure.Batched{}, perdure.Breaker{},
-		perdure.Adaptive{Start: 1, Min: 1, Max: 1, Halve: 1, Grow: 0.99, Every: 1},
-		perdure.Batched{Size: 1}, perdure.Breaker{Failures: 1, Recovery: 1, Successes: 1},
+	for _, p := range []backpressure.Policy{
+		backpressure.Limit(0), backpressure.Limit(1), backpressure.Adaptive{}, backpressure.Batched{}, backpressure.CircuitBreaker{},
+		backpressure.Adaptive{Start: 1, Min: 1, Max: 1, Halve: 1, Grow: 0.99, Every: 1},
+		backpressure.Batched{Size: 1}, backpressure.CircuitBreaker{Failures: 1, Recovery: 1, Successes: 1},
 	} {
 		if err := p.(interface{ Validate() error }).Validate(); err != nil {
 			t.Errorf("%T%+v: %v", p, p, err)
@@ -242,7 +242,7 @@ func TestBreakerErrorIsFoundAfterACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			flow := perdure.Breaker{Failures: 2, Recovery: time.Hour}.Begin()
+			flow := backpressure.CircuitBreaker{Failures: 2, Recovery: time.Hour}.Begin()
 			for n := 1; ; n++ {
 				now, err := perdure.Now(ctx)
 				if err != nil {
@@ -273,7 +273,7 @@ func TestBreakerErrorIsFoundAfterACrash(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = run.Result(context.Background())
-		var open *perdure.BreakerOpenError
+		var open *backpressure.OpenError
 		if !errors.As(err, &open) || !open.Since.Equal(opened) || !open.Until.Equal(opened.Add(time.Hour)) {
 			t.Errorf("the run's error: %v, open since %v", err, opened)
 		} else if err.Error() != "charge: "+open.Error() {

@@ -12,47 +12,46 @@ import (
 	"testing"
 	"time"
 
-	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
-
+	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
 )
 
 // A moodyPressure is of the user's own, and says itself whether it can be.
 type moodyPressure struct{ err error }
 
-func (*moodyPressure) Begin() perdure.Flow { return perdure.AtMost(3) }
-func (m *moodyPressure) Validate() error   { return m.err }
+func (*moodyPressure) Begin() backpressure.Limiter { return backpressure.Limit(3) }
+func (m *moodyPressure) Validate() error           { return m.err }
 
 // spec: P-12
 func TestFivePressuresHaveNames(t *testing.T) {
-	t.Cleanup(perdure.ResetPressures)
-	five := map[string]perdure.Pressure{
-		"adaptive":                     perdure.Adaptive{},
-		"batched":                      perdure.Batched{},
-		"circuit-breaker":              perdure.Breaker{Failures: 5, Recovery: 30 * time.Second, Successes: 3},
-		"circuit-breaker-aggressive":   perdure.Breaker{Failures: 2, Recovery: time.Minute, Successes: 1},
-		"circuit-breaker-conservative": perdure.Breaker{Failures: 10, Recovery: 15 * time.Second, Successes: 5},
+	t.Cleanup(backpressure.Reset)
+	five := map[string]backpressure.Policy{
+		"adaptive":                     backpressure.Adaptive{},
+		"batched":                      backpressure.Batched{},
+		"circuit-breaker":              backpressure.CircuitBreaker{Failures: 5, Recovery: 30 * time.Second, Successes: 3},
+		"circuit-breaker-aggressive":   backpressure.CircuitBreaker{Failures: 2, Recovery: time.Minute, Successes: 1},
+		"circuit-breaker-conservative": backpressure.CircuitBreaker{Failures: 10, Recovery: 15 * time.Second, Successes: 5},
 	}
 	names := []string{"adaptive", "batched", "circuit-breaker", "circuit-breaker-aggressive", "circuit-breaker-conservative"}
 	for range 2 {
-		if got := perdure.Pressures(); !slices.Equal(got, names) {
+		if got := backpressure.Names(); !slices.Equal(got, names) {
 			t.Errorf("the names are %q", got)
 		}
 		for name, want := range five {
-			if got, err := perdure.NamedPressure(name); got != want || err != nil {
+			if got, err := backpressure.Lookup(name); got != want || err != nil {
 				t.Errorf("%s: %+v %v, want %+v", name, got, err, want)
 			}
 		}
-		if err := perdure.RegisterPressure("mine", perdure.AtMost(1)); err != nil {
+		if err := backpressure.Register("mine", backpressure.Limit(1)); err != nil {
 			t.Error(err)
 		}
-		if got := perdure.Pressures(); !slices.Equal(got, append(slices.Clone(names), "mine")) {
+		if got := backpressure.Names(); !slices.Equal(got, append(slices.Clone(names), "mine")) {
 			t.Errorf("with one more, the names are %q", got)
 		}
-		perdure.ResetPressures()
+		backpressure.Reset()
 	}
-	_, err := perdure.NamedPressure("mine")
+	_, err := backpressure.Lookup("mine")
 	world.CodeIs(t, err, journal.CodeNotFound)
 	for _, name := range append(names, "mine") {
 		if err == nil || !strings.Contains(err.Error(), name) {
@@ -63,31 +62,31 @@ func TestFivePressuresHaveNames(t *testing.T) {
 
 // spec: P-12
 func TestPressuresAreRegisteredOnce(t *testing.T) {
-	t.Cleanup(perdure.ResetPressures)
+	t.Cleanup(backpressure.Reset)
 	own := &moodyPressure{}
-	if err := perdure.RegisterPressure("own", own); err != nil {
+	if err := backpressure.Register("own", own); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := perdure.NamedPressure("own"); got != own || err != nil {
+	if got, err := backpressure.Lookup("own"); got != own || err != nil {
 		t.Error(got, err)
 	}
 	for _, c := range []struct {
 		name string
-		p    perdure.Pressure
+		p    backpressure.Policy
 		code journal.Code
 	}{
-		{"", perdure.AtMost(1), journal.CodeInvalid},
-		{"a b", perdure.AtMost(1), journal.CodeInvalid},
-		{strings.Repeat("x", 256), perdure.AtMost(1), journal.CodeInvalid},
+		{"", backpressure.Limit(1), journal.CodeInvalid},
+		{"a b", backpressure.Limit(1), journal.CodeInvalid},
+		{strings.Repeat("x", 256), backpressure.Limit(1), journal.CodeInvalid},
 		{"none", nil, journal.CodeInvalid},
 		{"nil", (*moodyPressure)(nil), journal.CodeInvalid},
 		{"moody", &moodyPressure{world.ErrOdd}, journal.CodeInvalid},
-		{"few", perdure.AtMost(-1), journal.CodeInvalid},
-		{"small", perdure.Batched{Size: -1}, journal.CodeInvalid},
-		{"own", perdure.AtMost(1), journal.CodeDuplicate},
-		{"adaptive", perdure.AtMost(1), journal.CodeDuplicate},
+		{"few", backpressure.Limit(-1), journal.CodeInvalid},
+		{"small", backpressure.Batched{Size: -1}, journal.CodeInvalid},
+		{"own", backpressure.Limit(1), journal.CodeDuplicate},
+		{"adaptive", backpressure.Limit(1), journal.CodeDuplicate},
 	} {
-		err := perdure.RegisterPressure(c.name, c.p)
+		err := backpressure.Register(c.name, c.p)
 		if journal.CodeOf(err) != c.code {
 			t.Errorf("%s: %v, want %s", c.name, err, c.code)
 		}
@@ -95,30 +94,30 @@ func TestPressuresAreRegisteredOnce(t *testing.T) {
 			t.Errorf("%v does not say why", err)
 		}
 	}
-	if got := perdure.Pressures(); len(got) != 6 {
+	if got := backpressure.Names(); len(got) != 6 {
 		t.Errorf("the names are %q", got)
 	}
 }
 
 // spec: P-12
 func TestPressuresAreRegisteredByMany(t *testing.T) {
-	t.Cleanup(perdure.ResetPressures)
+	t.Cleanup(backpressure.Reset)
 	var won atomic.Int32
 	var all sync.WaitGroup
 	for i := range 16 {
 		all.Go(func() {
-			if perdure.RegisterPressure("one", perdure.AtMost(i)) == nil {
+			if backpressure.Register("one", backpressure.Limit(i)) == nil {
 				won.Add(1)
 			}
 			for j := range 50 {
 				name := fmt.Sprint("n", i, ".", j)
-				if err := perdure.RegisterPressure(name, perdure.AtMost(j)); err != nil {
+				if err := backpressure.Register(name, backpressure.Limit(j)); err != nil {
 					t.Error(err)
 				}
-				if p, err := perdure.NamedPressure(name); p != perdure.AtMost(j) || err != nil {
+				if p, err := backpressure.Lookup(name); p != backpressure.Limit(j) || err != nil {
 					t.Error(name, p, err)
 				}
-				if names := perdure.Pressures(); !slices.Contains(names, name) {
+				if names := backpressure.Names(); !slices.Contains(names, name) {
 					t.Error("not among all:", name)
 				}
 			}
@@ -128,13 +127,13 @@ func TestPressuresAreRegisteredByMany(t *testing.T) {
 	if n := won.Load(); n != 1 {
 		t.Errorf("%d registered one name", n)
 	}
-	if n := len(perdure.Pressures()); n != 5+1+16*50 {
+	if n := len(backpressure.Names()); n != 5+1+16*50 {
 		t.Errorf("there are %d names", n)
 	}
 	for range 4 {
-		all.Go(perdure.ResetPressures)
+		all.Go(backpressure.Reset)
 		all.Go(func() {
-			if _, err := perdure.NamedPressure("adaptive"); err != nil {
+			if _, err := backpressure.Lookup("adaptive"); err != nil {
 				t.Error("while others reset them:", err)
 			}
 		})
@@ -144,55 +143,55 @@ func TestPressuresAreRegisteredByMany(t *testing.T) {
 
 // spec: P-12
 func TestPressuresFromConfiguration(t *testing.T) {
-	t.Cleanup(perdure.ResetPressures)
+	t.Cleanup(backpressure.Reset)
 	own := &moodyPressure{}
-	for name, p := range map[string]perdure.Pressure{
-		"own": own, "three": perdure.AtMost(3), "careful": perdure.Adaptive{Start: 2, Halve: 0.5, Grow: 0.4, Every: 5},
+	for name, p := range map[string]backpressure.Policy{
+		"own": own, "three": backpressure.Limit(3), "careful": backpressure.Adaptive{Start: 2, Halve: 0.5, Grow: 0.4, Every: 5},
 	} {
-		if err := perdure.RegisterPressure(name, p); err != nil {
+		if err := backpressure.Register(name, p); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for config, want := range map[string]perdure.Pressure{
-		`{}`: perdure.Adaptive{},
-		`{"initial_concurrency":2,"min_concurrency":1,"max_concurrency":3,"error_rate_threshold":0.5}`: perdure.Adaptive{Start: 2, Min: 1, Max: 3, Halve: 0.5},
-		`{"strategy":"adaptive","max_concurrency":2}`:                                                  perdure.Adaptive{Max: 2},
-		`{"strategy":"batched"}`:                                          perdure.Batched{},
-		`{"strategy":"batched","batch_size":7}`:                           perdure.Batched{Size: 7},
-		`{"strategy":"circuit-breaker"}`:                                  perdure.Breaker{Failures: 5, Recovery: 30 * time.Second, Successes: 3},
-		`{"strategy":"circuit-breaker-aggressive"}`:                       perdure.Breaker{Failures: 2, Recovery: time.Minute, Successes: 1},
-		`{"strategy":"circuit-breaker","failure_threshold":8}`:            perdure.Breaker{Failures: 8, Recovery: 30 * time.Second, Successes: 3},
-		`{"strategy":"circuit-breaker","recovery_timeout":"1m30s"}`:       perdure.Breaker{Failures: 5, Recovery: 90 * time.Second, Successes: 3},
-		`{"strategy":"circuit-breaker","half_open_max_calls":2}`:          perdure.Breaker{Failures: 5, Recovery: 30 * time.Second, Successes: 2},
-		`{"strategy":"circuit-breaker-aggressive","failure_threshold":4}`: perdure.Breaker{Failures: 4, Recovery: time.Minute, Successes: 1},
+	for config, want := range map[string]backpressure.Policy{
+		`{}`: backpressure.Adaptive{},
+		`{"initial_concurrency":2,"min_concurrency":1,"max_concurrency":3,"error_rate_threshold":0.5}`: backpressure.Adaptive{Start: 2, Min: 1, Max: 3, Halve: 0.5},
+		`{"strategy":"adaptive","max_concurrency":2}`:                                                  backpressure.Adaptive{Max: 2},
+		`{"strategy":"batched"}`:                                          backpressure.Batched{},
+		`{"strategy":"batched","batch_size":7}`:                           backpressure.Batched{Size: 7},
+		`{"strategy":"circuit-breaker"}`:                                  backpressure.CircuitBreaker{Failures: 5, Recovery: 30 * time.Second, Successes: 3},
+		`{"strategy":"circuit-breaker-aggressive"}`:                       backpressure.CircuitBreaker{Failures: 2, Recovery: time.Minute, Successes: 1},
+		`{"strategy":"circuit-breaker","failure_threshold":8}`:            backpressure.CircuitBreaker{Failures: 8, Recovery: 30 * time.Second, Successes: 3},
+		`{"strategy":"circuit-breaker","recovery_timeout":"1m30s"}`:       backpressure.CircuitBreaker{Failures: 5, Recovery: 90 * time.Second, Successes: 3},
+		`{"strategy":"circuit-breaker","half_open_max_calls":2}`:          backpressure.CircuitBreaker{Failures: 5, Recovery: 30 * time.Second, Successes: 2},
+		`{"strategy":"circuit-breaker-aggressive","failure_threshold":4}`: backpressure.CircuitBreaker{Failures: 4, Recovery: time.Minute, Successes: 1},
 		`{"strategy":"own"}`:                                              own,
-		`{"strategy":"three"}`:                                            perdure.AtMost(3),
-		`{"strategy":"careful"}`:                                          perdure.Adaptive{Start: 2, Halve: 0.5, Grow: 0.4, Every: 5},
-		`{"strategy":"careful","error_rate_threshold":0.2}`:               perdure.Adaptive{Start: 2, Halve: 0.2, Every: 5},
+		`{"strategy":"three"}`:                                            backpressure.Limit(3),
+		`{"strategy":"careful"}`:                                          backpressure.Adaptive{Start: 2, Halve: 0.5, Grow: 0.4, Every: 5},
+		`{"strategy":"careful","error_rate_threshold":0.2}`:               backpressure.Adaptive{Start: 2, Halve: 0.2, Every: 5},
 	} {
-		var c perdure.PressureConfig
+		var c backpressure.Config
 		if err := json.Unmarshal([]byte(config), &c); err != nil {
 			t.Fatal(config, err)
 		}
-		if got, err := c.Pressure(); got != want || err != nil {
+		if got, err := c.Policy(); got != want || err != nil {
 			t.Errorf("%s: %+v %v, want %+v", config, got, err, want)
 		}
 		if text, err := json.Marshal(c); err != nil || string(text) != config {
 			t.Errorf("%s in JSON again: %s %v", config, text, err)
 		}
 	}
-	if p, err := perdure.NamedPressure("careful"); err != nil || p != (perdure.Adaptive{Start: 2, Halve: 0.5, Grow: 0.4, Every: 5}) {
+	if p, err := backpressure.Lookup("careful"); err != nil || p != (backpressure.Adaptive{Start: 2, Halve: 0.5, Grow: 0.4, Every: 5}) {
 		t.Errorf("the one that has the name is now %+v %v", p, err)
 	}
 }
 
 // spec: P-12
 func TestConfigurationsOfPressuresThatCannotBe(t *testing.T) {
-	t.Cleanup(perdure.ResetPressures)
-	if err := perdure.RegisterPressure("three", perdure.AtMost(3)); err != nil {
+	t.Cleanup(backpressure.Reset)
+	if err := backpressure.Register("three", backpressure.Limit(3)); err != nil {
 		t.Fatal(err)
 	}
-	type config = perdure.PressureConfig
+	type config = backpressure.Config
 	for _, c := range []struct {
 		config config
 		says   string
@@ -217,12 +216,12 @@ func TestConfigurationsOfPressuresThatCannotBe(t *testing.T) {
 		{config{Strategy: "three", MaxConcurrency: 3}, "three has no max_concurrency"},
 		{config{Strategy: "three", ErrorRateThreshold: math.NaN()}, "three has no error_rate_threshold"},
 	} {
-		p, err := c.config.Pressure()
+		p, err := c.config.Policy()
 		if p != nil || journal.CodeOf(err) != journal.CodeInvalid ||
 			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v %v, want %s", c.config, p, err, c.says)
 		}
 	}
-	_, err := config{Strategy: "unheard-of"}.Pressure()
+	_, err := config{Strategy: "unheard-of"}.Policy()
 	world.CodeIs(t, err, journal.CodeNotFound)
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dag"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/report"
 	"github.com/perdure/perdure/saga"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/tcc"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A journey sees runs on their way, and notes the statuses that it has met.
@@ -25,7 +26,7 @@ type journey struct {
 }
 
 // look notes what a run is now; steps are those that are asked for by name too.
-func (s *journey) look(id string, steps ...string) perdure.Report {
+func (s *journey) look(id string, steps ...string) report.Run {
 	s.T.Helper()
 	r, err := s.Engine.Report(context.Background(), id)
 	if err != nil {
@@ -43,7 +44,7 @@ func (s *journey) look(id string, steps ...string) perdure.Report {
 }
 
 // follow looks at a run twice a second until it has ended, or done says that it is enough.
-func (s *journey) follow(id string, done func(perdure.Report) bool) {
+func (s *journey) follow(id string, done func(report.Run) bool) {
 	s.T.Helper()
 	for range 10_000 {
 		if r := s.look(id, "last"); r.Status.IsTerminal() || done != nil && done(r) {
@@ -104,15 +105,15 @@ func TestEveryStatusIsReached(t *testing.T) {
 	broken := transferOf("broken", perdure.PhaseConfirm, perdure.PhaseCancel)
 	graph := dag.New[int]("graph", perdure.NoRetry)
 	first := dag.Add(graph, "first", unhurried[struct{}](false))
-	no := perdure.If(func(context.Context, perdure.Known) (bool, error) { return false, nil })
+	no := pattern.If(func(context.Context, pattern.View) (bool, error) { return false, nil })
 	dag.Add(graph, "skipped", unhurried[struct{}](false)).When(no)
 	dag.Add(graph, "aside", func(ctx context.Context, _ struct{}) (int, error) { <-ctx.Done(); return 0, ctx.Err() }).Async()
 	dag.Add(graph, "late", unhurried[struct{}](false)).Timeout(100 * time.Millisecond).Async()
 	dag.Add(graph, "last", unhurried[struct{}](false)).After(first).WaitSignal("go", 0)
-	again := dag.New[int]("again").Again(func(k perdure.Known) (int, bool) { return 2, string(k.Input) == "1" })
+	again := dag.New[int]("again").Again(func(k pattern.View) (int, bool) { return 2, string(k.Input) == "1" })
 	dag.Add(again, "last", unhurried[struct{}](false))
 	own := perdure.Define("own", func(ctx context.Context, _ int) (int, error) {
-		return 0, perdure.End(ctx, journal.Compensated, 0, world.ErrOdd)
+		return 0, pattern.End(ctx, journal.Compensated, 0, world.ErrOdd)
 	})
 	naps := perdure.Define("naps", func(ctx context.Context, _ int) (int, error) {
 		return 0, perdure.Sleep(ctx, time.Hour)
@@ -152,7 +153,7 @@ func TestEveryStatusIsReached(t *testing.T) {
 			_, err := stuck.Start(ctx, s.Engine, 1, perdure.ID("stuck"))
 			return err
 		})
-		s.follow("stuck", func(r perdure.Report) bool { return r.Status == journal.CompensationFailed })
+		s.follow("stuck", func(r report.Run) bool { return r.Status == journal.CompensationFailed })
 		world.NoError(t, s.Engine.Decide(ctx, "stuck", "undo:a", perdure.Decision{Choice: "skip"}))
 		s.follow("stuck", nil)
 		for id, def := range map[string]*tcc.TCC[int]{"good": good, "refused": refused, "broken": broken} {
@@ -163,7 +164,7 @@ func TestEveryStatusIsReached(t *testing.T) {
 			_, err := graph.Workflow.Start(ctx, s.Engine, 1, perdure.ID("graph"))
 			return err
 		})
-		s.follow("graph", func(r perdure.Report) bool { first, _ := r.Step("first"); return first.Status == journal.StepIsDone })
+		s.follow("graph", func(r report.Run) bool { first, _ := r.Step("first"); return first.Status == journal.StepIsDone })
 		world.NoError(t, s.Engine.Suspend(ctx, "graph", "for a while"))
 		s.look("graph")
 		world.NoError(t, s.Engine.Resume(ctx, "graph"))

@@ -8,12 +8,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // What random histories have found, each as a case of its own.
@@ -140,7 +139,7 @@ func TestARequestThatIsReadWhileARunIsParkedIsCarriedOut(t *testing.T) {
 			}
 			return nil
 		}}
-		w := world.Hooked(t, h, perdure.Options{Linger: time.Hour, Sweep: 10 * time.Minute}, waits)
+		w := world.Hooked(t, h, perdure.Options{IdleTimeout: time.Hour, Sweep: 10 * time.Minute}, waits)
 		other, err := perdure.NewClient(ctx, w.DB)
 		if err != nil {
 			t.Fatal(err)
@@ -178,7 +177,7 @@ func TestASignalThatIsMovedReachesARunInMemory(t *testing.T) {
 		waits := perdure.Define("waits", func(ctx context.Context, _ int) (int, error) { return caseSignal.Wait(ctx) })
 		ctx := context.Background()
 		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{waits}}
-		w.Options.Build, w.Options.Linger = "test", time.Hour
+		w.Options.Build, w.Options.IdleTimeout = "test", time.Hour
 		w.Begin()
 		run, err := waits.Start(ctx, w.Engine, 0)
 		if err != nil {
@@ -228,7 +227,7 @@ func TestAMessageWhoseAnswerWasLostIsTaken(t *testing.T) {
 		w, other := newWorldOfTwo(t, waits)
 		w.End()
 		f := &forgetful{}
-		w.Options.Linger = time.Hour
+		w.Options.IdleTimeout = time.Hour
 		w.Wrap = func(s store.Store) store.Store { f.Store = s; return f }
 		w.Begin()
 		run, err := waits.Start(ctx, w.Engine, 0)
@@ -274,7 +273,7 @@ func TestAWaitThatIsOverAsksASilentStoreInPeace(t *testing.T) {
 		})
 		d := &deaf{}
 		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{waits}}
-		w.Options.Build, w.Options.Linger = "test", time.Hour
+		w.Options.Build, w.Options.IdleTimeout = "test", time.Hour
 		w.Wrap = func(s store.Store) store.Store { d.Store = s; return d }
 		w.Begin()
 		run, err := waits.Start(context.Background(), w.Engine, 0)

@@ -16,13 +16,12 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // raceSeed reruns the histories from that seed on: those that fail are named with
@@ -185,7 +184,7 @@ func newHistory(t *testing.T, seed uint64, engines int, broken func(*history) fu
 	}
 	opts := perdure.Options{
 		Build: "test", CleanUp: -1,
-		Linger:      []time.Duration{-1, -1, 0, 5 * time.Millisecond, 300 * time.Millisecond}[rng.IntN(5)],
+		IdleTimeout: []time.Duration{-1, -1, 0, 5 * time.Millisecond, 300 * time.Millisecond}[rng.IntN(5)],
 		MaxResident: []int{0, 0, 1}[rng.IntN(3)],
 		Capacity:    []int{0, 0, 3}[rng.IntN(3)],
 		Sweep:       []time.Duration{time.Second, 0}[rng.IntN(2)],
@@ -320,7 +319,7 @@ func (h *history) play() []string {
 	h.keepEvidence(bad)
 	for _, n := range h.nodes() {
 		n.world.Kill()
-		h.sum.Fallen += len(n.world.Seen(observe.EngineFallen))
+		h.sum.Fallen += len(n.world.Seen(observe.EngineExpired))
 		h.sum.Lost += len(n.world.Seen(observe.LeaseLost))
 	}
 	time.Sleep(time.Minute) // what is in flight ends

@@ -12,11 +12,10 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store/memory"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A list is written by steps and read by a test.
@@ -155,7 +154,7 @@ func TestAnotherBuildIsToldOfWhileTheRunWaits(t *testing.T) {
 	for _, linger := range []time.Duration{-1, 0} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{code("a", "b")}}
-			w.Options = perdure.Options{Build: "test", Linger: linger}
+			w.Options = perdure.Options{Build: "test", IdleTimeout: linger}
 			w.Begin()
 			defer func() { w.End() }()
 			if _, err := w.Engine.Start(context.Background(), "w", []byte("0"),

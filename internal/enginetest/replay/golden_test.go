@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
-
 	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 )
 
 var update = flag.Bool("update", false, "write golden journals that are missing; those that are there are kept for ever")
@@ -37,7 +37,7 @@ func golden(ctx context.Context, in string) (string, error) {
 	}
 	note(perdure.Step(ctx, "plain", give("plain", 0)))
 	note(perdure.Step(ctx, "plain", give("again", 0)))
-	note(perdure.Step(ctx, "keyed", give("keyed", 0), perdure.Key("k"), perdure.Announced))
+	note(perdure.Step(ctx, "keyed", give("keyed", 0), perdure.Key("k"), pattern.Announced))
 	note(perdure.Step(ctx, "retried", func(ctx context.Context) (string, error) {
 		v, err := perdure.Once(ctx, "kept", func() (string, error) { return "kept", nil })
 		if n, _, _ := perdure.Attempt(ctx); n < 3 {

@@ -11,13 +11,13 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/expr"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/saga"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A meter has what the process had allocated each time that workflow code passed
@@ -165,7 +165,7 @@ func TestConditionCostsWhatItReads(t *testing.T) {
 					w := world.With(t, perdure.Options{}, judged(&m))
 					defer w.End()
 					if _, err := w.Engine.Start(context.Background(), "w", fmt.Append(nil, n), perdure.ID("x"),
-						perdure.ModeSync); err != nil {
+						pattern.ModeSync); err != nil {
 						t.Fatal(err)
 					}
 					synctest.Wait()
@@ -196,9 +196,9 @@ func setVariables(ctx context.Context, n int) (int, error) {
 }
 
 // condition never holds; every other one is text.
-func (m *meter) condition(i int) perdure.Condition {
+func (m *meter) condition(i int) pattern.Condition {
 	text := expr.When(`variables.v7 == 8`)
-	return perdure.If(func(ctx context.Context, k perdure.Known) (bool, error) {
+	return pattern.If(func(ctx context.Context, k pattern.View) (bool, error) {
 		m.pass()
 		if i%2 == 0 {
 			return text.Holds(ctx, k)

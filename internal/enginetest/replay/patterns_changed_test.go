@@ -10,11 +10,11 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dag"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/saga"
 	"github.com/perdure/perdure/tcc"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // declared are definitions of a pattern: two steps of these IDs, one after the other, the
@@ -67,7 +67,7 @@ func TestStepThatADefinitionRenamesIsDecided(t *testing.T) {
 					w := world.New(t, define(&before, "first"))
 					defer func() { w.End() }()
 					if _, err := w.Engine.Start(context.Background(), "w", json.RawMessage("1"), perdure.ID("x"),
-						perdure.ModeSync); err != nil {
+						pattern.ModeSync); err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(time.Hour)

@@ -10,10 +10,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 var onward = perdure.NewSignal[int]("onward")
@@ -90,7 +89,7 @@ var doers = map[string]doer{
 		return err
 	}},
 	"value": {plain: true, do: func(ctx context.Context, l *list, name string, _ perdure.RenamedFrom, _ bool) error {
-		_, err := perdure.Value(ctx, name, func() (int, error) { l.add(name); return 0, nil })
+		_, err := perdure.SideEffect(ctx, name, func() (int, error) { l.add(name); return 0, nil })
 		return err
 	}},
 }

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A program is a random workflow: what it does follows from its seed and from
@@ -103,7 +103,7 @@ func (p *program) step(ctx context.Context, rng *rand.Rand, name string, d time.
 		err = world.ErrOdd
 	}
 	if rng.IntN(3) == 0 {
-		opts = append(opts, perdure.Announced)
+		opts = append(opts, pattern.Announced)
 	}
 	if rng.IntN(4) == 0 {
 		opts = append(opts, perdure.Key("k"))

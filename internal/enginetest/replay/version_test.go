@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
-
+	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
 )
 
 // versioned is a workflow as builds have it: one without a change, where max is 0,
@@ -70,7 +70,7 @@ func TestVersionIsDecidedOncePerRun(t *testing.T) {
 			}
 			time.Sleep(time.Hour)
 		}
-		markers, err := w.Engine.Versions(context.Background(), "w")
+		markers, err := admin.New(w.Engine).Versions(context.Background(), "w")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestVersionIsDecidedOncePerRun(t *testing.T) {
 		if s := strings.Join(got, " "); !strings.Contains(s, "early=1:1 early=3:1 middle=1:1 middle=3:1") {
 			t.Errorf("markers %s", s)
 		}
-		if none, err := w.Engine.Versions(context.Background(), "other"); err != nil || len(none) != 0 {
+		if none, err := admin.New(w.Engine).Versions(context.Background(), "other"); err != nil || len(none) != 0 {
 			t.Errorf("markers of another workflow: %v %v", none, err)
 		}
 		w.Crash()
@@ -96,7 +96,7 @@ func TestVersionIsDecidedOncePerRun(t *testing.T) {
 			}
 			w.History(id)
 		}
-		if rest, err := w.Engine.Versions(context.Background(), ""); err != nil || len(rest) != 0 {
+		if rest, err := admin.New(w.Engine).Versions(context.Background(), ""); err != nil || len(rest) != 0 {
 			t.Errorf("when all runs have ended, markers are %v, %v", rest, err)
 		}
 	}, versioned(0))
@@ -186,8 +186,8 @@ func TestVersionsInBranchesAreThoseOfTheRun(t *testing.T) {
 				}
 				out += fmt.Sprint(" ", v)
 			}
-			patched, err := perdure.Patched(ctx, "patch")
-			return fmt.Sprint(out, patched), err
+			patch, err := perdure.Version(ctx, "patch", 1)
+			return fmt.Sprint(out, patch == 1), err
 		})
 		return world.Scenario{
 			Workflows: []perdure.Definition{wf},
@@ -232,14 +232,14 @@ func TestPatchedTellsOldRunsFromNewOnes(t *testing.T) {
 				out = append(out, name)
 				return err
 			}
-			is := false
+			version := 0
 			if patched {
 				var err error
-				if is, err = perdure.Patched(ctx, "two-carriers"); err != nil {
+				if version, err = perdure.Version(ctx, "two-carriers", 1); err != nil {
 					return nil, err
 				}
 			}
-			if is {
+			if version == 1 {
 				if err := carrier(ctx, "north"); err != nil {
 					return nil, err
 				}

@@ -12,9 +12,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
-
 	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
 )
 
 type aroundKey struct{}
@@ -40,7 +39,7 @@ func TestWhatGoesAroundStepsIsCalledForEachAttempt(t *testing.T) {
 				return perdure.Async(ctx, "beside", body).Await(ctx)
 			}).Await(ctx)
 		})
-		w := world.With(t, perdure.Options{Around: func(
+		w := world.With(t, perdure.Options{Interceptor: func(
 			ctx context.Context, s perdure.StepInfo, body func(context.Context) error,
 		) error {
 			err := body(context.WithValue(ctx, aroundKey{}, "given"))
@@ -148,7 +147,7 @@ func TestWhatGoesAroundAStepGivesItsError(t *testing.T) {
 				})
 				var mu sync.Mutex
 				attempts := 0
-				w := world.With(t, perdure.Options{Linger: -1, Around: func(
+				w := world.With(t, perdure.Options{IdleTimeout: -1, Interceptor: func(
 					ctx context.Context, _ perdure.StepInfo, body func(context.Context) error,
 				) error {
 					mu.Lock()
@@ -173,7 +172,7 @@ func TestABodyThatPanickedHasNotReturnedWhateverGoesAroundItSays(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			return perdure.Step(ctx, "s", func(context.Context) (int, error) { panic("odd") }, perdure.NoRetry)
 		})
-		w := world.With(t, perdure.Options{Around: func(
+		w := world.With(t, perdure.Options{Interceptor: func(
 			ctx context.Context, _ perdure.StepInfo, body func(context.Context) error,
 		) error {
 			defer func() { _ = recover() }()

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 
@@ -73,7 +75,7 @@ func TestEveryTextInUTF8IsKept(t *testing.T) {
 		"no UTF-8 after a sign":    {six + "\xff", false},
 		"no UTF-8 in a text's key": {map[text]int{"\xff": 1}, false},
 	} {
-		data, err := perdure.Encode(c.v)
+		data, err := pattern.Encode(c.v)
 		if (err == nil) != c.kept || !c.kept && journal.CodeOf(err) != journal.CodeEncode {
 			t.Errorf("%s: %s, %v", name, data, err)
 		}

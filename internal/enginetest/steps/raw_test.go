@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
-
 	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 )
 
 // Bytes that code sets as the payload, or ends with, are these bytes, as those are that
@@ -25,7 +25,7 @@ func TestBytesThatCodeSetsAreKeptAsTheyAre(t *testing.T) {
 		if seen, err = perdure.Payload[[]byte](ctx); err != nil {
 			return nil, err
 		}
-		return nil, perdure.End(ctx, journal.Completed, raw, nil)
+		return nil, pattern.End(ctx, journal.Completed, raw, nil)
 	})
 	synctest.Test(t, func(t *testing.T) {
 		w := world.New(t, wf)

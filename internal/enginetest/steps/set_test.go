@@ -12,18 +12,18 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/store/memory"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // names say which future is which.
-type names map[perdure.Awaitable]string
+type names map[pattern.Awaitable]string
 
 // drain gives the names of what is in a set, in the order in which it ends.
-func drain(set *perdure.Set, of names) (order []string, err error) {
+func drain(set *pattern.Set, of names) (order []string, err error) {
 	for set.Len() > 0 {
 		f, err := set.Next()
 		if err != nil {
@@ -46,14 +46,14 @@ func TestASetGivesFuturesOfAllTypesInTheOrderOfTheirEnds(t *testing.T) {
 	child := perdure.Define("child", func(ctx context.Context, d time.Duration) (string, error) { return waits("child", d)(ctx) })
 	never := perdure.NewSignal[int]("never")
 	parent := perdure.Define("parent", func(ctx context.Context, _ int) (string, error) {
-		set, err := perdure.NewSet(ctx)
+		set, err := pattern.NewSet(ctx)
 		if err != nil {
 			return "", err
 		}
 		defer set.Close()
 		of := names{}
 		var errs []error
-		add := func(name string, f perdure.Awaitable) {
+		add := func(name string, f pattern.Awaitable) {
 			of[f] = name
 			errs = append(errs, set.Add(f))
 		}
@@ -98,7 +98,7 @@ func TestTheOrderOfASetIsThatOfTheJournal(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			wf := perdure.Define("w", func(ctx context.Context, n int) ([]string, error) {
 				rng := rand.New(rand.NewPCG(seed, 0))
-				set, err := perdure.NewSet(ctx)
+				set, err := pattern.NewSet(ctx)
 				if err != nil {
 					return nil, err
 				}
@@ -123,7 +123,7 @@ func TestTheOrderOfASetIsThatOfTheJournal(t *testing.T) {
 				rest, err := drain(set, of)
 				return append(order, rest...), errors.Join(err, perdure.Sleep(ctx, time.Hour))
 			})
-			w := world.With(t, perdure.Options{Linger: -1}, wf)
+			w := world.With(t, perdure.Options{IdleTimeout: -1}, wf)
 			defer func() { w.End() }()
 			world.StartAndSettle(w, wf, n, perdure.ID("x"))
 			time.Sleep(crash)
@@ -147,7 +147,7 @@ func inWorkflow(t *testing.T, code func(ctx context.Context) error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 0, code(ctx) })
-		w := world.With(t, perdure.Options{Linger: time.Hour * 24}, wf)
+		w := world.With(t, perdure.Options{IdleTimeout: time.Hour * 24}, wf)
 		defer w.End()
 		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 		if _, err := world.OutcomeOf(w, wf, "x"); err != nil {
@@ -159,11 +159,11 @@ func inWorkflow(t *testing.T, code func(ctx context.Context) error) {
 // spec: L-15
 func TestASetCountsEachFutureOnce(t *testing.T) {
 	inWorkflow(t, func(ctx context.Context) error {
-		set, err := perdure.NewSet(ctx)
+		set, err := pattern.NewSet(ctx)
 		if err != nil {
 			return err
 		}
-		next := func(want perdure.Awaitable, left int) {
+		next := func(want pattern.Awaitable, left int) {
 			t.Helper()
 			if f, err := set.Next(); f != want || err != nil || set.Len() != left {
 				t.Errorf("it gives %v, %v, and has %d left, want %v and %d", f, err, set.Len(), want, left)
@@ -173,7 +173,7 @@ func TestASetCountsEachFutureOnce(t *testing.T) {
 		f := perdure.Async(ctx, "f", world.Work("f", time.Second, nil))
 		other := perdure.Async(ctx, "other", world.Work("other", 2*time.Second, nil))
 		broken := perdure.Async(ctx, "no name", world.Work("", 0, nil))
-		for _, a := range []perdure.Awaitable{f, f, other, broken, broken, f, other} {
+		for _, a := range []pattern.Awaitable{f, f, other, broken, broken, f, other} {
 			if err := set.Add(a); err != nil {
 				t.Error(err)
 			}
@@ -189,7 +189,7 @@ func TestASetCountsEachFutureOnce(t *testing.T) {
 		next(broken, 1)
 		next(other, 0)
 		next(nil, 0)
-		for _, a := range []perdure.Awaitable{other, f, f} { // they have ended, and come as they are added
+		for _, a := range []pattern.Awaitable{other, f, f} { // they have ended, and come as they are added
 			if err := set.Add(a); err != nil {
 				t.Error(err)
 			}
@@ -221,15 +221,15 @@ func TestASetCountsEachFutureOnce(t *testing.T) {
 
 // spec: L-15
 func TestASetIsOfOneRunAndOneGoroutine(t *testing.T) {
-	_, err := perdure.NewSet(context.Background())
+	_, err := pattern.NewSet(context.Background())
 	world.CodeIs(t, err, journal.CodeMisuse)
-	var foreign perdure.Awaitable
+	var foreign pattern.Awaitable
 	inWorkflow(t, func(ctx context.Context) error {
 		foreign = perdure.Async(ctx, "f", world.Work("f", 0, nil))
 		return nil
 	})
 	inWorkflow(t, func(ctx context.Context) error {
-		set, err := perdure.NewSet(ctx)
+		set, err := pattern.NewSet(ctx)
 		if err != nil {
 			return err
 		}
@@ -247,7 +247,7 @@ func TestASetIsOfOneRunAndOneGoroutine(t *testing.T) {
 			return 0, nil
 		}).Await(ctx)
 		_, err2 := perdure.Step(ctx, "step", func(ctx context.Context) (int, error) {
-			_, err := perdure.NewSet(ctx)
+			_, err := pattern.NewSet(ctx)
 			world.CodeIs(t, err, journal.CodeMisuse)
 			return 0, nil
 		})
@@ -264,7 +264,7 @@ func TestTheEndOfItsContextEndsASet(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 			short, cancel := context.WithTimeout(ctx, 5*time.Second)
 			defer cancel()
-			set, err := perdure.NewSet(short)
+			set, err := pattern.NewSet(short)
 			if err != nil {
 				return "", err
 			}
@@ -288,7 +288,7 @@ func TestTheEndOfItsContextEndsASet(t *testing.T) {
 			v, late := slow.Await(ctx)
 			return fmt.Sprint(order, set.Len(), is(err), is(again), is(added), v, late), nil
 		})
-		w := world.With(t, perdure.Options{Linger: -1}, wf)
+		w := world.With(t, perdure.Options{IdleTimeout: -1}, wf)
 		defer func() { w.End() }()
 		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 		time.Sleep(time.Minute)
@@ -304,7 +304,7 @@ func TestTheEndOfItsRunEndsASet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got, added error
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			set, err := perdure.NewSet(ctx)
+			set, err := pattern.NewSet(ctx)
 			if err != nil {
 				return 0, err
 			}
@@ -347,7 +347,7 @@ func manyFutures(t *testing.T) error {
 	const few, many = 1_000, 16_000
 	took := map[string]map[int]time.Duration{"while they run": {}, "when they have ended": {}}
 	wf := perdure.Define("w", func(ctx context.Context, n int) (int, error) {
-		var all []perdure.Awaitable
+		var all []pattern.Awaitable
 		gate := make(chan struct{})
 		for range n {
 			all = append(all, perdure.Async(ctx, "s", func(context.Context) (int, error) { <-gate; return 0, nil }))
@@ -397,8 +397,8 @@ func manyFutures(t *testing.T) error {
 }
 
 // through adds futures to a set, takes them off until so many are left, and closes it.
-func through(ctx context.Context, all []perdure.Awaitable, left int) error {
-	set, err := perdure.NewSet(ctx)
+func through(ctx context.Context, all []pattern.Awaitable, left int) error {
+	set, err := pattern.NewSet(ctx)
 	if err != nil {
 		return err
 	}

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/store/memory"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // spec: B-1
@@ -45,8 +45,8 @@ func TestRecordedValuesAreTheSameOnReplay(t *testing.T) {
 				if err != nil {
 					return "", err
 				}
-				v, odd := perdure.Value(ctx, "counter", next)
-				large, err := perdure.Value(ctx, "large", func() ([]byte, error) { return make([]byte, 200_000+v), nil })
+				v, odd := perdure.SideEffect(ctx, "counter", next)
+				large, err := perdure.SideEffect(ctx, "large", func() ([]byte, error) { return make([]byte, 200_000+v), nil })
 				return fmt.Sprint(now.UnixNano(), rng.Uint64(), rng.Perm(4), v, errors.Is(odd, world.ErrOdd),
 					odd, len(large)), err
 			}
@@ -196,14 +196,14 @@ func checkState(w *world.World, round int, ended bool, note string) {
 	for i := range 3 {
 		for attributes, want := range map[string]bool{fmt.Sprint("done-", i, "=yes"): i <= round, fmt.Sprint("round=", i): i == round && !ended} {
 			name, value, _ := strings.Cut(attributes, "=")
-			heads, _, err := w.Engine.Find(context.Background(),
+			heads, _, err := w.Engine.List(context.Background(),
 				perdure.Query{Attributes: map[string]string{name: value}})
 			if err != nil || (len(heads) == 1) != want {
 				w.T.Errorf("round %d: %d runs have %s, %v", round, len(heads), attributes, err)
 			}
 		}
 		both := map[string]string{"done-0": "yes", "round": fmt.Sprint(i)}
-		heads, _, err := w.Engine.Find(context.Background(),
+		heads, _, err := w.Engine.List(context.Background(),
 			perdure.Query{Attributes: both, Workflow: "w"})
 		if err != nil || (len(heads) == 1) != (i == round && !ended) {
 			w.T.Errorf("round %d: %d runs have both, %v", round, len(heads), err)
@@ -229,10 +229,10 @@ func TestInfoIsTheSameOnReplay(t *testing.T) {
 			return nil, e
 		}
 		see()
-		err = errors.Join(err, perdure.SetStatus(ctx, journal.Trying))
+		err = errors.Join(err, pattern.SetStatus(ctx, journal.Trying))
 		see()
 		before := slices.Clone(seen)
-		told, e := perdure.Value(ctx, "seen", func() ([]string, error) { return before, nil })
+		told, e := perdure.SideEffect(ctx, "seen", func() ([]string, error) { return before, nil })
 		if e != nil {
 			return nil, e
 		}
@@ -322,12 +322,12 @@ func TestApplicationWrapsTheContext(t *testing.T) {
 		put("child", n, err)
 		_, err = perdure.Now(c)
 		put("value", "", err)
-		put("payload", "", errors.Join(perdure.SetPayload(c, 1), perdure.Publish(c, "p", 1), perdure.SetAttribute(c, "a", "1"), perdure.SetStatus(c, journal.Running)))
+		put("payload", "", errors.Join(perdure.SetPayload(c, 1), perdure.Publish(c, "p", 1), perdure.SetAttribute(c, "a", "1"), pattern.SetStatus(c, journal.Running)))
 		n, err = perdure.Version(c, "v", 2)
 		put("version", n, err)
 		info, err := perdure.InfoOf(c)
 		put("info", info.WorkflowID, err)
-		put("record", "", perdure.Record(c, perdure.Fact{Kind: journal.StepSkipped, Name: "x"}))
+		put("record", "", pattern.Record(c, pattern.Fact{Kind: journal.StepSkipped, Name: "x"}))
 		i, err := perdure.Any(c, nil, perdure.Async(c, "x", world.Work("x", time.Hour, nil)),
 			perdure.Async(c, "y", world.Work("y", time.Second, nil)))
 		put("any", i, err)
@@ -342,7 +342,7 @@ func TestApplicationWrapsTheContext(t *testing.T) {
 			_, err := c.in(ctx).charge(9)
 			return err
 		}))
-		return out, perdure.End(c, journal.Confirmed, out, nil)
+		return out, pattern.End(c, journal.Confirmed, out, nil)
 	})
 	want := map[string]string{
 		"step": "acme/4711/5 <nil>", "async": "7 <nil>", "branch": "acme/4711/6 <nil>", "scope": "acme/4711/7 <nil>", "sleep": " <nil>",
@@ -389,15 +389,15 @@ func TestFactsOfAPatternAreSeen(t *testing.T) {
 	}
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 		for k := journal.Kind(0); k < 200; k++ {
-			f := perdure.Fact{Kind: k, Name: fmt.Sprint("fact-", int(k)), Key: "k", Phase: "try",
+			f := pattern.Fact{Kind: k, Name: fmt.Sprint("fact-", int(k)), Key: "k", Phase: "try",
 				Reason: "why", Attempt: 2, Err: world.ErrOdd}
-			err := perdure.Record(ctx, f)
+			err := pattern.Record(ctx, f)
 			if _, allowed := kinds[k]; allowed != (err == nil) || !allowed &&
 				journal.CodeOf(err) != journal.CodeInvalid {
 				return 0, fmt.Errorf("%v: %w", k, err)
 			}
 		}
-		if err := perdure.Record(ctx, perdure.Fact{Kind: journal.StepSkipped,
+		if err := pattern.Record(ctx, pattern.Fact{Kind: journal.StepSkipped,
 			Name: "not a name"}); journal.CodeOf(err) != journal.CodeInvalid {
 			return 0, fmt.Errorf("a name that cannot be gives %w", err)
 		}
@@ -441,12 +441,12 @@ func TestFactsOfAPatternAreSeen(t *testing.T) {
 func TestStateThatIsTooLargeIsRefusedAtTheCall(t *testing.T) {
 	large := make([]byte, 2000)
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-		_, value := perdure.Value(ctx, "v", func() ([]byte, error) { return large, nil })
+		_, value := perdure.SideEffect(ctx, "v", func() ([]byte, error) { return large, nil })
 		child := perdure.Define("child", func(context.Context, []byte) (int, error) { return 0, nil })
 		_, started := child.Child(ctx, large).Await(ctx)
 		for what, err := range map[string]error{
 			"payload": perdure.SetPayload(ctx, large), "publish": perdure.Publish(ctx, "p", large),
-			"value": value, "child": started, "continue": perdure.ContinueAsNew(ctx, large), "end": perdure.End(ctx, journal.Confirmed, large, nil),
+			"value": value, "child": started, "continue": perdure.ContinueAsNew(ctx, large), "end": pattern.End(ctx, journal.Confirmed, large, nil),
 		} {
 			if journal.CodeOf(err) != journal.CodeTooLarge || !strings.Contains(err.Error(), "1000") {
 				return 0, fmt.Errorf("%s gives %w", what, err)
@@ -492,7 +492,7 @@ func TestAttributeThatIsTooLongIsRefusedAtTheCall(t *testing.T) {
 			t.Error(out, err)
 		}
 		for _, name := range []string{"begun", "longest"} {
-			runs, _, err := w.Engine.Find(context.Background(),
+			runs, _, err := w.Engine.List(context.Background(),
 				perdure.Query{Attributes: map[string]string{name: longest}})
 			if len(runs) != 1 || err != nil {
 				t.Errorf("%d runs found by %s: %v", len(runs), name, err)

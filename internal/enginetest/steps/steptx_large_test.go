@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // large is kept in rows of its own.
@@ -78,7 +77,7 @@ func TestAStepInATransactionRecordsLargePayloads(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			books, told := &world.Till{}, &world.Subscriber{}
 			def := bulky(func() perdure.Transactions[*sql.Tx] { return books })
-			w := world.NewShop(t, perdure.Options{Linger: -1, Publisher: perdure.PublisherFunc(told.Take)},
+			w := world.NewShop(t, perdure.Options{IdleTimeout: -1, Publisher: told.Take},
 				def)
 			books.Transactions = sqlite.Transactions(w.DB)
 			check(t, w.Engine, def, told)
@@ -89,8 +88,8 @@ func TestAStepInATransactionRecordsLargePayloads(t *testing.T) {
 			told := &world.Subscriber{}
 			def := bulky(func() perdure.Transactions[int] { return anyTx{} })
 			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{def}}
-			w.Options = perdure.Options{Build: "test", Linger: -1,
-				Publisher: perdure.PublisherFunc(told.Take)}
+			w.Options = perdure.Options{Build: "test", IdleTimeout: -1,
+				Publisher: told.Take}
 			w.Begin()
 			defer w.End()
 			check(t, w.Engine, def, told)

@@ -13,13 +13,12 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/store/storetest"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // bookings is a workflow with a step in a transaction between two others.
@@ -54,7 +53,7 @@ func TestAStepInATransactionWritesWithItsResult(t *testing.T) {
 		books := &world.Till{}
 		w := world.NewShop(t, perdure.Options{}, bookings(books))
 		books.Transactions = sqlite.Transactions(w.DB)
-		run := world.Must[*perdure.RawRun](t)(w.Engine.Start(t.Context(), "booking", []byte("7")))
+		run := world.Must[*perdure.Run[json.RawMessage]](t)(w.Engine.Start(t.Context(), "booking", []byte("7")))
 		if out := world.Must[json.RawMessage](t)(run.Result(t.Context())); string(out) != "7" {
 			t.Errorf("the run gives %s", out)
 		}
@@ -234,7 +233,7 @@ func misfortune(t *testing.T, m mishap) (dead, injected bool) {
 			process.dead.Store(m.killed)
 			return errors.Join(storetest.ErrInjected, end())
 		}
-		eng := world.Must[*perdure.Engine](t)(perdure.New(process, perdure.Options{Linger: -1}))
+		eng := world.Must[*perdure.Engine](t)(perdure.New(process, perdure.Options{IdleTimeout: -1}))
 		if err := eng.Register(def); err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +242,7 @@ func misfortune(t *testing.T, m mishap) (dead, injected bool) {
 		done := make(chan error, 1)
 		go func() { done <- eng.Run(ctx) }()
 		if life == 1 {
-			id = world.Must[*perdure.RawRun](t)(client.Start(ctx, "booking", []byte("7"),
+			id = world.Must[*perdure.Run[json.RawMessage]](t)(client.Start(ctx, "booking", []byte("7"),
 				perdure.ID("b-1"))).ID()
 		}
 		for ended := false; !ended; {
@@ -253,7 +252,7 @@ func misfortune(t *testing.T, m mishap) (dead, injected bool) {
 				done <- nil
 				ended, dead = true, true
 			default:
-				h := world.Must[*perdure.RawRun](t)(client.Get(ctx, id))
+				h := world.Must[*perdure.Run[json.RawMessage]](t)(client.Get(ctx, id))
 				d := world.Must[[]perdure.Status](t)(client.Statuses(ctx, string(h.RunID())))
 				ended = d[0].IsTerminal()
 			}
@@ -371,7 +370,7 @@ func TestAStepThatIsGivenUpIsRolledBack(t *testing.T) {
 				nap := perdure.Define("nap", func(ctx context.Context, _ int) (int, error) {
 					return 1, perdure.Sleep(ctx, time.Second)
 				})
-				w := world.NewShop(t, perdure.Options{Linger: -1}, slow, nap)
+				w := world.NewShop(t, perdure.Options{IdleTimeout: -1}, slow, nap)
 				books.Transactions = sqlite.Transactions(w.DB)
 				other := world.Must[*perdure.Run[int]](t)(nap.Start(t.Context(), w.Engine, 1))
 				synctest.Wait()
@@ -426,7 +425,7 @@ func TestAStepStartsAndSignalsInItsTransaction(t *testing.T) {
 			return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) {
 				n, last, err := perdure.Attempt(ctx)
 				if err == nil {
-					_, err = perdure.SendWithStartTx(ctx, w.Engine, tx, settled, n, dunns, 10, perdure.ID("inv-1"))
+					_, err = perdure.SendWithStart(ctx, w.Engine.In(tx), settled, n, dunns, 10, perdure.ID("inv-1"))
 				}
 				if err == nil && !last {
 					err = errors.New("no")
@@ -534,7 +533,7 @@ func TestResultsAreDeliveredInOrderAroundATransaction(t *testing.T) {
 					}
 					return was, err
 				})
-				w := world.NewShop(t, perdure.Options{Linger: -1}, both)
+				w := world.NewShop(t, perdure.Options{IdleTimeout: -1}, both)
 				books.Transactions = sqlite.Transactions(w.DB)
 				books.OnCommit = func(n int, tx *sql.Tx) error {
 					if n > 1 {

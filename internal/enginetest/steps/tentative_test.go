@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -10,12 +11,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // What happens to a run while the result of a step in a transaction is tentative.
@@ -53,7 +53,7 @@ func TestARunDoesNotRestBeforeATransactionsResultIsAFact(t *testing.T) {
 			return f.Await(ctx)
 		})
 		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
-		w.Options = perdure.Options{Build: "test", Linger: 5 * time.Second,
+		w.Options = perdure.Options{Build: "test", IdleTimeout: 5 * time.Second,
 			Observers: []observe.Observer{{
 				See: func(n observe.Notice) {
 					if n.Kind == observe.StepSucceeded {
@@ -152,7 +152,7 @@ func TestABodyThatWasGivenUpKeepsTheNextAttemptFromNothing(t *testing.T) {
 			}, perdure.Timeout(5*time.Second))
 		})
 		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
-		w.Options = perdure.Options{Build: "test", Linger: 24 * time.Hour}
+		w.Options = perdure.Options{Build: "test", IdleTimeout: 24 * time.Hour}
 		w.Begin()
 		defer w.End()
 		_, v, err := world.Result(w, wf, 0)
@@ -205,7 +205,7 @@ func TestAPanicInACommitIsAFailedAttempt(t *testing.T) {
 			}
 			return tx.Commit()
 		}
-		run := world.Must[*perdure.RawRun](t)(w.Engine.Start(t.Context(), "booking", []byte("7")))
+		run := world.Must[*perdure.Run[json.RawMessage]](t)(w.Engine.Start(t.Context(), "booking", []byte("7")))
 		if _, err := run.Result(t.Context()); err != nil || w.Invoices() != 1 || books.Ends != 2 {
 			t.Errorf("%v, %d invoices after %d commits", err, w.Invoices(), books.Ends)
 		}

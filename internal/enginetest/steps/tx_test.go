@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"path/filepath"
 	"testing"
@@ -11,12 +12,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 var (
@@ -35,12 +35,12 @@ func TestARunStartedInATransactionExistsExactlyIfThatIsCommitted(t *testing.T) {
 		var run *perdure.Run[int]
 		for _, commit := range []bool{false, true} {
 			w.In(commit, func(tx *sql.Tx) {
-				run = world.Must[*perdure.Run[int]](t)(dunns.StartTx(ctx, w.Engine, tx, 10,
+				run = world.Must[*perdure.Run[int]](t)(dunns.Start(ctx, w.Engine.In(tx), 10,
 					perdure.ID("inv-1")))
 				if !run.New() {
 					t.Error("a new run is said to be there")
 				}
-				again := world.Must[*perdure.Run[int]](t)(dunns.StartTx(ctx, w.Engine, tx, 10,
+				again := world.Must[*perdure.Run[int]](t)(dunns.Start(ctx, w.Engine.In(tx), 10,
 					perdure.ID("inv-1")))
 				if again.New() || again.RunID() != run.RunID() {
 					t.Errorf("the second start in the transaction gives run %s, new: %v", again.RunID(), again.New())
@@ -56,12 +56,12 @@ func TestARunStartedInATransactionExistsExactlyIfThatIsCommitted(t *testing.T) {
 		}
 		for _, commit := range []bool{false, true} {
 			w.In(commit, func(tx *sql.Tx) {
-				d := world.Must[perdure.Delivery](t)(settled.SendTx(ctx, w.Engine, tx, "inv-1", 4,
+				d := world.Must[perdure.Delivery](t)(settled.Send(ctx, w.Engine.In(tx), "inv-1", 4,
 					perdure.SendKey("p1")))
 				if d.Run != run.RunID() || d.Number != 1 {
 					t.Errorf("delivered as %+v", d)
 				}
-				d = world.Must[perdure.Delivery](t)(w.Engine.SendTx(ctx, tx, "inv-1", "settled", []byte("4"),
+				d = world.Must[perdure.Delivery](t)(w.Engine.In(tx).Send(ctx, "inv-1", "settled", []byte("4"),
 					perdure.SendKey("p1")))
 				if !d.Duplicate {
 					t.Errorf("the same key again is %+v", d)
@@ -84,7 +84,7 @@ func TestEnginesHearOfAStrangersTransactionSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := world.NewShop(t, perdure.Options{Sweep: -1}, dunns)
 		w.In(true, func(tx *sql.Tx) {
-			world.Must[perdure.Delivery](t)(perdure.SendWithStartTx(t.Context(), w.Engine, tx, settled, 3,
+			world.Must[perdure.Delivery](t)(perdure.SendWithStart(t.Context(), w.Engine.In(tx), settled, 3,
 				dunns, 10, perdure.ID("inv-1")))
 		})
 		began := time.Now()
@@ -112,9 +112,9 @@ func TestAClientWithoutNumbersStartsInATransactionThatHasTheLock(t *testing.T) {
 		large[0] = '1'
 		for i := range 3 {
 			w.In(true, func(tx *sql.Tx) {
-				world.Must[*perdure.RawRun](t)(c.StartTx(ctx, tx, "other",
+				world.Must[*perdure.Run[json.RawMessage]](t)(c.In(tx).Start(ctx, "other",
 					append(append([]byte(`"`), large...), '"')))
-				d := world.Must[perdure.Delivery](t)(settled.SendTx(ctx, c, tx, "inv-2", i))
+				d := world.Must[perdure.Delivery](t)(settled.Send(ctx, c.In(tx), "inv-2", i))
 				if !d.Unrouted {
 					t.Errorf("a signal for nobody is %+v", d)
 				}
@@ -124,7 +124,7 @@ func TestAClientWithoutNumbersStartsInATransactionThatHasTheLock(t *testing.T) {
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		heads, _, err := c.Find(ctx, perdure.Query{Workflow: "other"})
+		heads, _, err := c.List(ctx, perdure.Query{Workflow: "other"})
 		if err != nil || len(heads) != 3 {
 			t.Fatalf("%d runs, %v", len(heads), err)
 		}
@@ -158,7 +158,7 @@ func TestATransactionThatTheStoreCannotTakePartInIsRefused(t *testing.T) {
 		db := world.OpenTables(t, where)
 		defer db.Close()
 		tx := world.Must[*sql.Tx](t)(db.BeginTx(ctx, nil))
-		_, err := c.StartTx(ctx, tx, "dun", []byte("1"))
+		_, err := c.In(tx).Start(ctx, "dun", []byte("1"))
 		var refused *store.TransactionError
 		if journal.CodeOf(err) != journal.CodeInvalid || !errors.As(err, &refused) {
 			t.Errorf("%s: %v", name, err)
@@ -168,15 +168,33 @@ func TestATransactionThatTheStoreCannotTakePartInIsRefused(t *testing.T) {
 		}
 	}
 	for _, tx := range []any{nil, 7, (*sql.Tx)(nil), &sql.DB{}} {
-		_, err := c.SendTx(ctx, tx, "inv-1", "settled", nil)
+		_, err := c.In(tx).Send(ctx, "inv-1", "settled", nil)
 		var refused *store.TransactionError
 		if journal.CodeOf(err) != journal.CodeInvalid || !errors.As(err, &refused) || refused.Want != "a *sql.Tx on the same file" {
 			t.Errorf("%T: %v", tx, err)
 		}
 	}
 	m := world.Must[*perdure.Client](t)(perdure.NewClient(ctx, onlyStore{memory.New()}))
-	if _, err := m.StartTx(ctx, nil, "dun", nil); journal.CodeOf(err) != journal.CodeInvalid {
+	if _, err := m.In(nil).Start(ctx, "dun", nil); journal.CodeOf(err) != journal.CodeInvalid {
 		t.Errorf("a store that takes part in none: %v", err)
+	}
+}
+
+// In a transaction of the application only starts and signals are written: the rest is refused,
+// and nothing of it happens.
+func TestATransactionTakesStartsAndSignalsOnly(t *testing.T) {
+	c := world.Must[*perdure.Client](t)(perdure.NewClient(t.Context(), memory.New())).In(nil)
+	ctx := t.Context()
+	_, retried := c.Retry(ctx, "x")
+	_, delivered := c.Deliver(ctx, 1, "x")
+	for what, err := range map[string]error{
+		"cancel": c.Cancel(ctx, "x", ""), "suspend": c.Suspend(ctx, "x", ""), "resume": c.Resume(ctx, "x"),
+		"decide": c.Decide(ctx, "x", "d", perdure.Decision{}), "timer": c.CancelTimer(ctx, "x", "t", ""),
+		"retry": retried, "deliver": delivered,
+	} {
+		if journal.CodeOf(err) != journal.CodeMisuse {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

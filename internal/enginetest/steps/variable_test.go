@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
-
 	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 )
 
 // What bodies set counts from their records on; of parallel writers the later record
@@ -64,7 +64,7 @@ func testVariables(t *testing.T, crash, large bool) {
 	wf := perdure.Define("w", func(ctx context.Context, _ int) ([]string, error) {
 		var out []string
 		see := func() {
-			all, err := perdure.Variables(ctx)
+			all, err := pattern.Variables(ctx)
 			if err != nil {
 				t.Error(err)
 			}
@@ -97,7 +97,7 @@ func testVariables(t *testing.T, crash, large bool) {
 		see()
 		return out, errors.Join(err, err2, err3, err4)
 	})
-	w := world.With(t, perdure.Options{Linger: -1, SpillOver: 300}, wf)
+	w := world.With(t, perdure.Options{IdleTimeout: -1, SpillOver: 300}, wf)
 	defer func() { w.End() }()
 	world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 	if crash {
@@ -125,8 +125,8 @@ func TestAKeyIsNewOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		adds := func(fails bool) func(context.Context) (bool, error) {
 			return func(ctx context.Context) (bool, error) {
-				isNew, err := perdure.AddKey(ctx, "debit:ORD 123")
-				if has, e := perdure.HasKey(ctx, "debit:ORD 123"); !has || e != nil {
+				isNew, err := pattern.AddKey(ctx, "debit:ORD 123")
+				if has, e := pattern.HasKey(ctx, "debit:ORD 123"); !has || e != nil {
 					t.Errorf("it has it: %v, %v", has, e)
 				}
 				world.Pause(ctx, time.Second)
@@ -149,13 +149,13 @@ func TestAKeyIsNewOnce(t *testing.T) {
 				return nil, err
 			}
 			z, err3 := perdure.Step(ctx, "c", adds(false))
-			own, err4 := perdure.AddKey(ctx, "debit:ORD 123")
-			other, err5 := perdure.AddKey(ctx, "other")
-			again, err6 := perdure.AddKey(ctx, "other")
-			has, err7 := perdure.HasKey(ctx, "other")
+			own, err4 := pattern.AddKey(ctx, "debit:ORD 123")
+			other, err5 := pattern.AddKey(ctx, "other")
+			again, err6 := pattern.AddKey(ctx, "other")
+			has, err7 := pattern.HasKey(ctx, "other")
 			return append(out, z, own, other, again, has), errors.Join(err, err2, err3, err4, err5, err6, err7)
 		})
-		w := world.With(t, perdure.Options{Linger: -1}, wf)
+		w := world.With(t, perdure.Options{IdleTimeout: -1}, wf)
 		defer func() { w.End() }()
 		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 		time.Sleep(time.Minute)
@@ -179,13 +179,13 @@ func TestVariablesThatCannotBe(t *testing.T) {
 	world.CodeIs(t, perdure.SetVariable(ctx, "x", 1), journal.CodeMisuse)
 	_, _, err := perdure.Variable[int](ctx, "x")
 	world.CodeIs(t, err, journal.CodeMisuse)
-	_, err = perdure.Variables(ctx)
+	_, err = pattern.Variables(ctx)
 	world.CodeIs(t, err, journal.CodeMisuse)
-	_, err = perdure.AddKey(ctx, "")
+	_, err = pattern.AddKey(ctx, "")
 	world.CodeIs(t, err, journal.CodeInvalid)
-	_, err = perdure.AddKey(ctx, "k")
+	_, err = pattern.AddKey(ctx, "k")
 	world.CodeIs(t, err, journal.CodeMisuse)
-	_, err = perdure.HasKey(ctx, "k")
+	_, err = pattern.HasKey(ctx, "k")
 	world.CodeIs(t, err, journal.CodeMisuse)
 }
 
@@ -200,7 +200,7 @@ func TestAVariableOfBytesIsTheBytes(t *testing.T) {
 			}
 			b, found, err := perdure.Variable[[]byte](ctx, "bytes")
 			raw, found2, err2 := perdure.Variable[json.RawMessage](ctx, "raw")
-			all, err3 := perdure.Variables(ctx)
+			all, err3 := pattern.Variables(ctx)
 			return fmt.Sprintf("%q %v %s %v %s", b, found, raw, found2, all["bytes"]), errors.Join(err, err2, err3)
 		})
 		w := world.With(t, perdure.Options{}, wf)

@@ -14,13 +14,12 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/store/storetest"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 var wakeUp = perdure.NewSignal[int]("wake-up")
@@ -37,7 +36,7 @@ func patient() *perdure.Workflow[time.Duration, time.Duration] {
 		if wait == 0 {
 			_, err = wakeUp.Wait(ctx)
 		} else {
-			err = perdure.Until(ctx, due)
+			err = perdure.SleepUntil(ctx, due)
 		}
 		now, failed := perdure.Now(ctx)
 		return now.Sub(due), errors.Join(err, failed)
@@ -161,7 +160,7 @@ func TestASleepingRunLeavesNothingInMemory(t *testing.T) {
 	defer s.Close()
 	synctest.Test(t, func(t *testing.T) {
 		wf := patient()
-		eng, err := perdure.New(s, perdure.Options{Build: "test", Linger: -1})
+		eng, err := perdure.New(s, perdure.Options{Build: "test", IdleTimeout: -1})
 		if err == nil {
 			err = eng.Register(wf)
 		}
@@ -269,7 +268,7 @@ func lateness(t *testing.T, opts perdure.Options) (first, last time.Duration) {
 func TestTimersArePunctualOrLateByOneSweep(t *testing.T) {
 	for _, linger := range []time.Duration{0, -1} {
 		synctest.Test(t, func(t *testing.T) {
-			if first, last := lateness(t, perdure.Options{Linger: linger}); first < 0 || last > 50*time.Millisecond {
+			if first, last := lateness(t, perdure.Options{IdleTimeout: linger}); first < 0 || last > 50*time.Millisecond {
 				t.Errorf("linger %v: from %v to %v late", linger, first, last)
 			}
 		})
@@ -280,7 +279,7 @@ func TestTimersArePunctualOrLateByOneSweep(t *testing.T) {
 			if most == 0 {
 				most = 30 * time.Second
 			}
-			first, last := lateness(t, perdure.Options{Linger: -1, Sweep: sweep, SweepOnly: true})
+			first, last := lateness(t, perdure.Options{IdleTimeout: -1, Sweep: sweep, SweepOnly: true})
 			if first < 0 || last < most/4 || last > most {
 				t.Errorf("sweep %v: from %v to %v late", sweep, first, last)
 			}

@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 func TestEngineWithoutASweepAsksTheStoreOnlyWithAReason(t *testing.T) {
@@ -25,7 +24,7 @@ func TestEngineWithoutASweepAsksTheStoreOnlyWithAReason(t *testing.T) {
 			calls = storetest.NewFaulty(s)
 			return calls
 		}
-		w.Options = perdure.Options{Build: "test", Linger: -1, Sweep: -1, CleanUp: -1}
+		w.Options = perdure.Options{Build: "test", IdleTimeout: -1, Sweep: -1, CleanUp: -1}
 		w.Begin()
 		defer w.End()
 		began := time.Now()

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/store"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // flood posts n messages to a run, as another process would: the payload of the
@@ -521,7 +521,7 @@ func TestMessagesThatCameWithAnAnswerAreTakenOnce(t *testing.T) {
 					}
 					return got, err
 				}
-				w := world.Hooked(t, h, perdure.Options{Sweep: time.Second, Linger: time.Hour}, wf)
+				w := world.Hooked(t, h, perdure.Options{Sweep: time.Second, IdleTimeout: time.Hour}, wf)
 				defer func() { w.End() }()
 				var err error
 				if far, err = perdure.NewClient(bg, w.DB); err != nil {
@@ -554,15 +554,15 @@ func TestManyWaitsInOneRun(t *testing.T) {
 		many = 2_000
 	}
 	child := perdure.Define("child", func(_ context.Context, n int) (int, error) { return n, nil })
-	waits := map[string]func(ctx context.Context, i int) perdure.Awaitable{
-		"timers": func(ctx context.Context, i int) perdure.Awaitable {
+	waits := map[string]func(ctx context.Context, i int) pattern.Awaitable{
+		"timers": func(ctx context.Context, i int) pattern.Awaitable {
 			return perdure.Timer(ctx, "t", time.Hour+time.Duration(i%1000)*time.Millisecond)
 		},
-		"waits":    func(ctx context.Context, _ int) perdure.Awaitable { return paid.Future(ctx) },
-		"children": func(ctx context.Context, i int) perdure.Awaitable { return child.Child(ctx, i) },
+		"waits":    func(ctx context.Context, _ int) pattern.Awaitable { return paid.Future(ctx) },
+		"children": func(ctx context.Context, i int) pattern.Awaitable { return child.Child(ctx, i) },
 	}
 	wf := perdure.Define("w", func(ctx context.Context, of string) (int, error) {
-		set, err := perdure.NewSet(ctx)
+		set, err := pattern.NewSet(ctx)
 		for i := 0; i < many && err == nil; i++ {
 			err = set.Add(waits[of](ctx, i))
 		}

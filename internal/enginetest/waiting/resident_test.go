@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-
 	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
@@ -34,7 +33,7 @@ func TestRunsAreClaimedWhileTheirJournalsFitInMemory(t *testing.T) {
 				return minutes, nil
 			})
 		})
-		w := world.With(t, perdure.Options{MaxResident: 120_000, Linger: -1}, def)
+		w := world.With(t, perdure.Options{MaxResident: 120_000, IdleTimeout: -1}, def)
 		defer func() { w.End() }()
 		var runs []*perdure.Run[int]
 		for i := range 10 {

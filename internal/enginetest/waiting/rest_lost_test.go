@@ -8,12 +8,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // A deafStore writes the first group in which a run rests and says nothing of it
@@ -51,7 +50,7 @@ func TestRunThatHasNotHeardOfItsRestIsExecutedOnce(t *testing.T) {
 		})
 		deaf := &deafStore{}
 		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
-		w.Options.Build, w.Options.Linger = "test", -1
+		w.Options.Build, w.Options.IdleTimeout = "test", -1
 		w.Wrap = func(below store.Store) store.Store {
 			deaf.Store = below
 			return deaf
@@ -100,7 +99,7 @@ func TestRunThatIsClaimedBeforeItHasHeardOfItsRestGoesOn(t *testing.T) {
 					return got, err
 				},
 			}
-			w := world.Hooked(t, h, perdure.Options{Linger: -1}, wf)
+			w := world.Hooked(t, h, perdure.Options{IdleTimeout: -1}, wf)
 			defer func() { w.End() }()
 			run, err := wf.Start(context.Background(), w.Engine, 0)
 			if err != nil {
@@ -139,7 +138,7 @@ func TestRunThatIsClaimedBeforeItHasHeardThatItIsParkedGoesOn(t *testing.T) {
 				return got, err
 			},
 		}
-		w := world.Hooked(t, h, perdure.Options{Linger: time.Hour, Sweep: time.Second}, wf)
+		w := world.Hooked(t, h, perdure.Options{IdleTimeout: time.Hour, Sweep: time.Second}, wf)
 		defer func() { w.End() }()
 		run, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x"))
 		if err != nil {
@@ -270,7 +269,7 @@ func TestRequestOfWhichARestingRunKnowsTheNumberIsCarriedOut(t *testing.T) {
 				return got, err
 			},
 		}
-		w := world.Hooked(t, h, perdure.Options{Linger: -1, Sweep: time.Second}, wf)
+		w := world.Hooked(t, h, perdure.Options{IdleTimeout: -1, Sweep: time.Second}, wf)
 		defer func() { w.End() }()
 		var err error
 		if other, err = perdure.NewClient(ctx, w.DB); err != nil {

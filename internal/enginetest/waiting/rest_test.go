@@ -15,13 +15,13 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/store/storetest"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // sleeper is a workflow that sleeps for so many milliseconds, and counts how often
@@ -95,7 +95,7 @@ func TestManyTimersAtOneInstant(t *testing.T) {
 		due := time.Now().Add(24 * time.Hour)
 		var late, early atomic.Int64
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			if err := perdure.Until(ctx, due); err != nil {
+			if err := perdure.SleepUntil(ctx, due); err != nil {
 				return 0, err
 			}
 			switch d := time.Since(due); {
@@ -108,7 +108,7 @@ func TestManyTimersAtOneInstant(t *testing.T) {
 		})
 		own := &owning{}
 		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf},
-			Options: perdure.Options{Linger: -1, Capacity: capacity, Build: "test"}}
+			Options: perdure.Options{IdleTimeout: -1, Capacity: capacity, Build: "test"}}
 		w.Wrap = func(s store.Store) store.Store {
 			own.Store = s
 			return own
@@ -202,7 +202,7 @@ func TestRestingRunsTakeNoMemory(t *testing.T) {
 		}
 		defer s.Close()
 		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf, other},
-			Options: perdure.Options{Build: "test", Linger: -1}}
+			Options: perdure.Options{Build: "test", IdleTimeout: -1}}
 		w.Wrap = func(store.Store) store.Store { return s }
 		w.Begin()
 		defer func() { w.End() }()
@@ -262,7 +262,7 @@ func TestIdleEngineAsksNextToNothing(t *testing.T) {
 			var begun atomic.Int64
 			sleeps, waits := sleeper(&begun), waiter(&begun)
 			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{sleeps, waits},
-				Options: perdure.Options{Linger: linger, Build: "test"}}
+				Options: perdure.Options{IdleTimeout: linger, Build: "test"}}
 			var calls *storetest.Faulty // counts them
 			w.Wrap = func(s store.Store) store.Store {
 				calls = storetest.NewFaulty(s)
@@ -313,7 +313,7 @@ func TestSweepAlone(t *testing.T) {
 					var begun atomic.Int64
 					wf := sleeper(&begun)
 					w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
-					w.Options = perdure.Options{Linger: -1, Build: "test", Sweep: sweep, SweepOnly: only}
+					w.Options = perdure.Options{IdleTimeout: -1, Build: "test", Sweep: sweep, SweepOnly: only}
 					var calls *storetest.Faulty // counts them
 					w.Wrap = func(s store.Store) store.Store {
 						calls = storetest.NewFaulty(s)
@@ -367,7 +367,7 @@ func TestClockJumps(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						wf := sleeper(&begun)
 						w := &world.World{T: t, DB: db, Workflows: []perdure.Definition{wf},
-							Options: perdure.Options{Linger: linger, Build: "test"}}
+							Options: perdure.Options{IdleTimeout: linger, Build: "test"}}
 						if db == nil {
 							w.DB = memory.New()
 						}
@@ -416,8 +416,8 @@ func TestClockJumps(t *testing.T) {
 // spec: L-7, L-23
 func TestWaitingRunsGiveTheirSlotsUp(t *testing.T) {
 	for name, o := range map[string]perdure.Options{
-		"slots": {Capacity: 3}, "slots, a long linger": {Capacity: 3, Linger: time.Hour},
-		"memory": {MaxResident: 1, Linger: time.Hour}, "memory, resting": {MaxResident: 1, Linger: -1},
+		"slots": {Capacity: 3}, "slots, a long linger": {Capacity: 3, IdleTimeout: time.Hour},
+		"memory": {MaxResident: 1, IdleTimeout: time.Hour}, "memory, resting": {MaxResident: 1, IdleTimeout: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -592,7 +592,7 @@ func TestEnginesComeAndGoWhileRunsRest(t *testing.T) {
 				}
 				return n, nil
 			})
-			w := world.With(t, perdure.Options{Linger: linger, Capacity: 1 + rng.IntN(60)}, wf)
+			w := world.With(t, perdure.Options{IdleTimeout: linger, Capacity: 1 + rng.IntN(60)}, wf)
 			defer func() { w.End() }()
 			const n = 50
 			for i := range n {
@@ -638,7 +638,7 @@ func TestRunLeavesMemoryWhenItsContextIsOver(t *testing.T) {
 			}
 			return world.GoSignal.Wait(ctx)
 		})
-		w := world.With(t, perdure.Options{Linger: -1}, wf)
+		w := world.With(t, perdure.Options{IdleTimeout: -1}, wf)
 		defer func() { w.End() }()
 		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 		owned := func() bool { return w.Describe("x").Head.Owner != 0 }
@@ -671,7 +671,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	for _, o := range []perdure.Options{{Sweep: time.Second}, {Sweep: 10 * time.Minute}, {Linger: -1, CleanUp: -1, Drain: -1, KeepUnrouted: -1}} {
+	for _, o := range []perdure.Options{{Sweep: time.Second}, {Sweep: 10 * time.Minute}, {IdleTimeout: -1, CleanUp: -1, Drain: -1, KeepUnrouted: -1}} {
 		if _, err := perdure.New(memory.New(), o); err != nil {
 			t.Error(err)
 		}
@@ -686,7 +686,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		_, err := perdure.Define("w", world.Nothing).Start(context.Background(), w.Engine, 0,
 			perdure.Dedup(-1))
 		world.CodeIs(t, err, journal.CodeUnregistered)
-		_, err = w.Engine.Stale(context.Background(), -1)
+		_, err = admin.New(w.Engine).Stale(context.Background(), -1)
 		world.CodeIs(t, err, journal.CodeInvalid)
 	})
 }

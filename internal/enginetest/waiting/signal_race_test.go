@@ -11,12 +11,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // sink takes messages in many ways; what a message says decides what comes next.
@@ -222,7 +221,7 @@ func TestNoAcknowledgedSignalIsLost(t *testing.T) {
 			s := &storm{rand: rand.New(rand.NewPCG(seed, 6)), acked: map[int]bool{}}
 			s.World = &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{sink},
 				Wrap: s.faults}
-			s.Options.Build, s.Options.Linger = "test", []time.Duration{-1, 0, 50 * time.Millisecond}[seed%3]
+			s.Options.Build, s.Options.IdleTimeout = "test", []time.Duration{-1, 0, 50 * time.Millisecond}[seed%3]
 			s.Begin()
 			for range 3 {
 				var all sync.WaitGroup

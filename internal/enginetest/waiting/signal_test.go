@@ -12,10 +12,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 var (
@@ -212,7 +211,7 @@ func TestWaitBeforeAnInstant(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		opts := []perdure.WaitOption{perdure.Before(began.Add(l.Before)), perdure.Before(began.Add(24 * time.Hour))}
+		opts := []perdure.WaitOption{perdure.Until(began.Add(l.Before)), perdure.Until(began.Add(24 * time.Hour))}
 		if l.Within > 0 {
 			opts = append(opts, perdure.Within(l.Within))
 		}
@@ -243,7 +242,7 @@ func TestWaitBeforeAnInstant(t *testing.T) {
 		gives(w, wf, "there", "7  0s")
 	}, wf)
 	for what, never := range map[string]time.Time{"zero": {}, "late": time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)} {
-		none := perdure.Define("none", func(ctx context.Context, _ int) (int, error) { return paid.Wait(ctx, perdure.Before(never)) })
+		none := perdure.Define("none", func(ctx context.Context, _ int) (int, error) { return paid.Wait(ctx, perdure.Until(never)) })
 		world.InBothModes(t, func(t *testing.T, w *world.World) {
 			_, err := world.Start(w, none, 0, perdure.ID(what)).Result(context.Background())
 			world.CodeIs(t, err, journal.CodeInvalid)
@@ -314,7 +313,7 @@ func TestMessageThatWasDurableBeforeTheTimeoutWins(t *testing.T) {
 		return paid.Wait(ctx, perdure.Within(time.Minute))
 	})
 	world.InBothModesWith(t,
-		perdure.Options{SweepOnly: false, Sweep: 10 * time.Minute, Linger: time.Hour}, func(
+		perdure.Options{SweepOnly: false, Sweep: 10 * time.Minute, IdleTimeout: time.Hour}, func(
 			t *testing.T, w *world.World,
 		) {
 			world.Start(w, wf, 0, perdure.ID("x"))
@@ -418,7 +417,7 @@ func TestPredicateThatPanicsIsAPanicOfTheCode(t *testing.T) {
 		return judged.Await(ctx)
 	}, perdure.Replays{Attempts: 3, First: time.Minute})
 	value := perdure.Define("value", func(ctx context.Context, how string) (int, error) {
-		return perdure.Value(ctx, "v", func() (int, error) {
+		return perdure.SideEffect(ctx, "v", func() (int, error) {
 			if broken.Load() {
 				panic("odd")
 			}

@@ -15,13 +15,13 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/store/storetest"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // sleeps are ways to wait for a time, and how long each takes.
@@ -38,9 +38,11 @@ var sleeps = map[string]struct {
 	"more than linger": {time.Second + 1, func(ctx context.Context) error { return perdure.Sleep(ctx, time.Second+1) }},
 	"long":             {90 * 24 * time.Hour, func(ctx context.Context) error { return perdure.Sleep(ctx, 90*24*time.Hour) }},
 	"past instant": {0, func(ctx context.Context) error {
-		return perdure.Until(ctx, time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC))
+		return perdure.SleepUntil(ctx, time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC))
 	}},
-	"year one":       {0, func(ctx context.Context) error { return perdure.Until(ctx, time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC)) }},
+	"year one": {0, func(ctx context.Context) error {
+		return perdure.SleepUntil(ctx, time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC))
+	}},
 	"future instant": {77 * time.Minute, func(ctx context.Context) error { return until(ctx, 77*time.Minute) }},
 	"timer": {77 * time.Minute, func(ctx context.Context) error {
 		_, err := perdure.Timer(ctx, "t", 77*time.Minute).Await(ctx)
@@ -68,7 +70,7 @@ func until(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return perdure.Until(ctx, now.Add(d))
+	return perdure.SleepUntil(ctx, now.Add(d))
 }
 
 // A sleep takes exactly as long as it says, and over a crash in the middle of it
@@ -155,7 +157,7 @@ func sleepThrough(
 	t.Helper()
 	var faulty *storetest.Faulty
 	w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf},
-		Options: perdure.Options{Linger: linger, Build: "test", Sweep: 10 * time.Minute}}
+		Options: perdure.Options{IdleTimeout: linger, Build: "test", Sweep: 10 * time.Minute}}
 	w.Wrap = func(below store.Store) store.Store {
 		faulty = storetest.NewFaulty(below, plan)
 		return faulty
@@ -266,8 +268,11 @@ func TestFarFuture(t *testing.T) {
 	farthest := time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
 	waits := map[string]func(context.Context) error{
 		"sleep": func(ctx context.Context) error { return perdure.Sleep(ctx, math.MaxInt64) },
-		"until": func(ctx context.Context) error { return perdure.Until(ctx, farthest) },
-		"timer": func(ctx context.Context) error { _, err := perdure.TimerAt(ctx, "t", farthest).Await(ctx); return err },
+		"until": func(ctx context.Context) error { return perdure.SleepUntil(ctx, farthest) },
+		"timer": func(ctx context.Context) error {
+			_, err := perdure.TimerUntil(ctx, "t", farthest).Await(ctx)
+			return err
+		},
 	}
 	for name, wait := range waits {
 		for _, driver := range []string{"memory", "sqlite"} {
@@ -318,8 +323,8 @@ func TestTimeThatCannotBeIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			for _, at := range []time.Time{{}, time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)} {
-				world.CodeIs(t, perdure.Until(ctx, at), journal.CodeInvalid)
-				_, err := perdure.TimerAt(ctx, "t", at).Await(ctx)
+				world.CodeIs(t, perdure.SleepUntil(ctx, at), journal.CodeInvalid)
+				_, err := perdure.TimerUntil(ctx, "t", at).Await(ctx)
 				world.CodeIs(t, err, journal.CodeInvalid)
 			}
 			_, err := perdure.Timer(ctx, "not a name", time.Hour).Await(ctx)
@@ -349,7 +354,7 @@ func TestTimerGivesItsTime(t *testing.T) {
 		var mu sync.Mutex
 		seen := map[string]bool{}
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			for _, f := range []*perdure.Future[time.Time]{perdure.TimerAt(ctx, "at", at), perdure.Timer(ctx, "for", 3*time.Hour+5)} {
+			for _, f := range []*perdure.Future[time.Time]{perdure.TimerUntil(ctx, "at", at), perdure.Timer(ctx, "for", 3*time.Hour+5)} {
 				v, err := f.Await(ctx)
 				if err != nil {
 					return 0, err
@@ -606,7 +611,7 @@ func TestSleepEndsWithItsRun(t *testing.T) {
 					asked = c
 				}
 				err := perdure.Sleep(asked, time.Hour)
-				if !perdure.Leaving(ctx) {
+				if !pattern.Leaving(ctx) {
 					got.Store(err)
 				}
 				return 0, err

@@ -10,12 +10,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
-
-	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
 // takes takes n messages, one after the other, and continues as new after each
@@ -396,7 +395,7 @@ func TestSendWithStartIsAtomicWhateverFails(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var faulty *storetest.Faulty
 				w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{takes}}
-				w.Options.Build, w.Options.Linger = "test", -1
+				w.Options.Build, w.Options.IdleTimeout = "test", -1
 				w.Wrap = func(s store.Store) store.Store {
 					faulty = storetest.NewFaulty(s, storetest.Plan{Call: call, Fault: fault})
 					return faulty
@@ -434,7 +433,7 @@ func TestSendWithStartIsAtomicWhateverFails(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				heads, _, err := w.Engine.Find(context.Background(), perdure.Query{})
+				heads, _, err := w.Engine.List(context.Background(), perdure.Query{})
 				if err != nil || len(heads) != 1 {
 					t.Errorf("call %d, fault %d: %d runs, %v", call, fault, len(heads), err)
 				}

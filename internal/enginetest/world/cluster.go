@@ -32,7 +32,7 @@ func NewCluster(t testing.TB, n int, workflows ...perdure.Definition) *Cluster {
 // Node adds an engine that has not begun.
 func (c *Cluster) Node(workflows ...perdure.Definition) *World {
 	w := &World{T: c.TB, DB: c.DB.Beside(), Workflows: workflows}
-	w.Options = perdure.Options{Build: "test", Linger: -1}
+	w.Options = perdure.Options{Build: "test", IdleTimeout: -1}
 	c.Nodes = append(c.Nodes, w)
 	return w
 }

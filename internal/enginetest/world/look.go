@@ -49,7 +49,7 @@ func (w *World) Count() map[journal.Status]int {
 	out := map[journal.Status]int{}
 	q := perdure.Query{Limit: 1000}
 	for {
-		heads, next, err := w.Engine.Find(context.Background(), q)
+		heads, next, err := w.Engine.List(context.Background(), q)
 		if err != nil {
 			w.T.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func (w *World) Count() map[journal.Status]int {
 // Chain returns the heads of the runs of a workflow ID, the oldest first.
 func (w *World) Chain(id string) []journal.Head {
 	w.T.Helper()
-	heads, _, err := w.Engine.Find(context.Background(), perdure.Query{WorkflowID: id, Limit: 1000})
+	heads, _, err := w.Engine.List(context.Background(), perdure.Query{WorkflowID: id, Limit: 1000})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func (w *World) Children(id string) []journal.Head {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	heads, _, err := w.Engine.Find(context.Background(),
+	heads, _, err := w.Engine.List(context.Background(),
 		perdure.Query{Parent: run.RunID(), Limit: 1000})
 	if err != nil {
 		w.T.Fatal(err)

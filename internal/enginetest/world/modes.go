@@ -18,7 +18,7 @@ func EachLinger(t *testing.T, f func(t *testing.T, o perdure.Options)) {
 	t.Helper()
 	for name, linger := range Lingers {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { f(t, perdure.Options{Linger: linger}) })
+			synctest.Test(t, func(t *testing.T) { f(t, perdure.Options{IdleTimeout: linger}) })
 		})
 	}
 }
@@ -30,14 +30,14 @@ func InBothModes(t *testing.T, test func(*testing.T, *World), workflows ...perdu
 	InBothModesWith(t, perdure.Options{}, test, workflows...)
 }
 
-// InBothModesWith is InBothModes with those options but Linger.
+// InBothModesWith is InBothModes with those options but IdleTimeout.
 func InBothModesWith(
 	t *testing.T, opts perdure.Options, test func(*testing.T, *World), workflows ...perdure.Definition,
 ) {
 	t.Helper()
 	EachLinger(t, func(t *testing.T, o perdure.Options) {
 		opts := opts
-		opts.Linger = o.Linger
+		opts.IdleTimeout = o.IdleTimeout
 		w := With(t, opts, workflows...)
 		defer func() { w.End() }()
 		test(t, w)

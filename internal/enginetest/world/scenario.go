@@ -48,7 +48,7 @@ func play(t *testing.T, s Scenario, linger time.Duration, commit int) (reached b
 	t.Helper()
 	var faulty *storetest.Faulty
 	w := &World{T: t, DB: memory.New(), Workflows: s.Workflows}
-	w.Options.Build, w.Options.Linger = "test", linger
+	w.Options.Build, w.Options.IdleTimeout = "test", linger
 	w.Wrap = func(below store.Store) store.Store {
 		faulty = storetest.NewFaulty(below, storetest.Plan{
 			Method: storetest.Commit, Call: commit, Fault: storetest.CrashAfter,

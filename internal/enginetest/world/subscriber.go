@@ -15,7 +15,7 @@ type Subscriber struct {
 	Do func(ctx context.Context, n int, e perdure.Event) error
 }
 
-// Take is told of an event; it is for [perdure.PublisherFunc].
+// Take is told of an event; it is for Options.Publisher.
 func (s *Subscriber) Take(ctx context.Context, e perdure.Event) error {
 	s.mu.Lock()
 	s.Told = append(s.Told, e)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/internal/torture/program"
 	"github.com/perdure/perdure/journal"
 )
@@ -92,14 +93,14 @@ func (x *dealing) read(ctx context.Context, c *perdure.Client) error {
 	_, e1 := c.Describe(ctx, x.ID)
 	_, e2 := c.History(ctx, x.ID, 0, 0)
 	_, e3 := c.Report(ctx, x.ID)
-	_, _, e4 := c.Find(ctx, perdure.Query{WorkflowID: x.ID})
-	_, _, e5 := c.Parked(ctx, 0, 10)
+	_, _, e4 := c.List(ctx, perdure.Query{WorkflowID: x.ID})
+	_, _, e5 := admin.New(c).Parked(ctx, 0, 10)
 	_, e6 := c.Unrouted(ctx, 0, 10)
-	_, e7 := c.Stale(ctx, time.Hour)
-	_, e8 := c.CountDeadLetters(ctx, perdure.DeadLetterQuery{WorkflowID: x.ID})
+	_, e7 := admin.New(c).Stale(ctx, time.Hour)
+	_, e8 := admin.New(c).CountDeadLetters(ctx, admin.DeadLetterQuery{WorkflowID: x.ID})
 	_, e9 := c.Get(ctx, x.ID)
-	_, e10 := c.Versions(ctx, "")
-	_, _, e11 := c.Find(ctx, perdure.Query{Statuses: perdure.RunStatuses(), Limit: 3})
+	_, e10 := admin.New(c).Versions(ctx, "")
+	_, _, e11 := c.List(ctx, perdure.Query{Statuses: journal.Statuses(), Limit: 3})
 	env, c := x.Now()
 	var e12 error
 	if x.Program.Flow == "code" {
@@ -127,12 +128,12 @@ func (x *dealing) settle(ctx context.Context) error {
 		return nil
 	}
 	err := x.insist(ctx, "letters", func(c *perdure.Client) error {
-		letters, _, err := c.DeadLetters(ctx, perdure.DeadLetterQuery{WorkflowID: x.ID})
+		letters, _, err := admin.New(c).DeadLetters(ctx, admin.DeadLetterQuery{WorkflowID: x.ID})
 		for _, l := range letters {
-			if _, e := c.DeadLetter(ctx, l.ID); e != nil {
+			if _, e := admin.New(c).DeadLetter(ctx, l.ID); e != nil {
 				return e
 			}
-			if e := c.DeleteDeadLetter(ctx, l.ID); e != nil {
+			if e := admin.New(c).DeleteDeadLetter(ctx, l.ID); e != nil {
 				return e
 			}
 		}

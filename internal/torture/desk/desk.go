@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/internal/torture/play"
 	"github.com/perdure/perdure/internal/torture/program"
 	"github.com/perdure/perdure/journal"
@@ -243,7 +244,7 @@ func (x *dealing) hasChildren(ctx context.Context, s perdure.Status) bool {
 	if x.Program.Flow == "code" {
 		return false
 	}
-	heads, _, err := x.client().Find(ctx, perdure.Query{Parent: s.Head.ID, Open: true})
+	heads, _, err := x.client().List(ctx, perdure.Query{Parent: s.Head.ID, Open: true})
 	return err != nil || len(heads) > 0
 }
 
@@ -307,12 +308,12 @@ func (x *dealing) retry(ctx context.Context) error {
 		return err
 	}
 	err := x.insist(ctx, "retry", func(c *perdure.Client) error {
-		letters, _, err := c.DeadLetters(ctx, perdure.DeadLetterQuery{WorkflowID: x.ID})
+		letters, _, err := admin.New(c).DeadLetters(ctx, admin.DeadLetterQuery{WorkflowID: x.ID})
 		if err != nil {
 			return err
 		}
 		if len(letters) > 0 && x.rng.IntN(2) == 0 {
-			_, err = c.RetryDeadLetter(ctx, letters[0].ID)
+			_, err = admin.New(c).RetryDeadLetter(ctx, letters[0].ID)
 		} else {
 			_, err = c.Retry(ctx, x.ID)
 		}

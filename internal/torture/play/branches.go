@@ -8,7 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/internal/torture/program"
 )
 
@@ -45,7 +48,7 @@ func (p *player) branches(ctx context.Context, op *program.Op) error {
 		err = join(ctx, all)
 	case "cancel":
 		if _, err = all[0].Cancel(ctx, "not wanted"); err == nil {
-			if _, e := all[0].Await(ctx); perdure.Over(ctx) != nil {
+			if _, e := all[0].Await(ctx); pattern.EndedBy(ctx) != nil {
 				err = e
 			}
 		}
@@ -65,7 +68,7 @@ func (p *player) branches(ctx context.Context, op *program.Op) error {
 
 // join takes futures in the order in which they end.
 func join(ctx context.Context, all []*perdure.Future[int]) error {
-	set, err := perdure.NewSet(ctx)
+	set, err := pattern.NewSet(ctx)
 	if err != nil {
 		return err
 	}
@@ -192,7 +195,7 @@ func (p *player) scope(ctx context.Context, op *program.Op) error {
 		if err != nil {
 			return err
 		}
-		opts = append(opts, perdure.StandsFor(other))
+		opts = append(opts, pattern.StandsFor(other))
 	}
 	within, err := perdure.Scope(ctx, op.Name(), opts...)
 	if err != nil {
@@ -206,10 +209,10 @@ func (p *player) walk(ctx context.Context, op *program.Op) error {
 	type argument struct {
 		N int `perdure:"input"`
 	}
-	args := perdure.NewArguments[argument]()
-	var pressure perdure.Pressure = perdure.AtMost(2)
+	args := pattern.NewArguments[argument]()
+	var pressure backpressure.Policy = backpressure.Limit(2)
 	if op.Way == "pressed" {
-		named, err := perdure.NamedPressure("adaptive")
+		named, err := backpressure.Lookup("adaptive")
 		if err != nil {
 			return err
 		}
@@ -219,14 +222,14 @@ func (p *player) walk(ctx context.Context, op *program.Op) error {
 	for i := range op.N {
 		nodes = append(nodes, fmt.Sprint("do", i))
 	}
-	task := func(node string, alone bool) (perdure.Awaitable, error) {
-		t := perdure.Task{Name: op.Name(), Key: node, Call: perdure.TaskOf(args, func(ctx context.Context, _ argument) (int64, error) {
-			if _, ok := perdure.GivenOf(ctx); !ok {
+	task := func(node string, alone bool) (pattern.Awaitable, error) {
+		t := pattern.Task{Name: op.Name(), Key: node, Call: pattern.TaskOf(args, func(ctx context.Context, _ argument) (int64, error) {
+			if _, ok := pattern.SourcesOf(ctx); !ok {
 				return 0, perdure.Permanent(ErrMeant)
 			}
 			return p.call(ctx, p.label(op, node), "", 0)
 		})}
-		given := perdure.Given{Input: json.RawMessage("1")}
+		given := pattern.Sources{Input: json.RawMessage("1")}
 		if !alone {
 			return t.Async(ctx, given), nil
 		}
@@ -236,9 +239,9 @@ func (p *player) walk(ctx context.Context, op *program.Op) error {
 		}
 		return nil, p.walked(op, node, out)
 	}
-	err := perdure.Walk{
-		Layers: [][]string{nodes}, Pressure: pressure, Begin: task,
-		Ended: func(node string, f perdure.Awaitable, refused error) (perdure.Awaitable, error) {
+	err := pattern.Walk{
+		Layers: [][]string{nodes}, Policy: pressure, Begin: task,
+		Ended: func(node string, f pattern.Awaitable, refused error) (pattern.Awaitable, error) {
 			if refused != nil {
 				return nil, refused
 			}
@@ -260,7 +263,7 @@ func (p *player) walk(ctx context.Context, op *program.Op) error {
 }
 
 func (p *player) walked(op *program.Op, node string, out json.RawMessage) error {
-	n, err := perdure.Decode[int64](out)
+	n, err := pattern.Decode[int64](out)
 	if err == nil {
 		p.did(p.label(op, node), n)
 	}

@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/internal/torture/program"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/tcc"
 )
 
@@ -86,13 +89,13 @@ func (e *Env) declare() {
 			e.graph(f)
 		case "saga":
 			s := e.saga(f)
-			e.flows[f.Name], e.start[f.Name] = s, startOf(s.Start, s.StartTx)
+			e.flows[f.Name], e.start[f.Name] = s, startOf(s.Start)
 		case "tcc":
 			t := e.tcc(f)
-			e.flows[f.Name], e.start[f.Name] = t, startOf(t.Start, t.StartTx)
+			e.flows[f.Name], e.start[f.Name] = t, startOf(t.Start)
 		case "each":
 			s := e.each(f)
-			e.flows[f.Name], e.start[f.Name] = s, startOf(s.Start, s.StartTx)
+			e.flows[f.Name], e.start[f.Name] = s, startOf(s.Start)
 		case "sagas":
 			e.sagas(f)
 		case "tccs":
@@ -106,8 +109,8 @@ var keep = perdure.Retention{Period: -1}
 func stepID(i int) string { return fmt.Sprint("step", i) }
 
 // calm are callbacks, of which one panics: that changes nothing.
-func calm() perdure.Callback {
-	return perdure.Callback{Step: func(_ context.Context, step string) error {
+func calm() pattern.Callback {
+	return pattern.Callback{Step: func(_ context.Context, step string) error {
 		odd(step)
 		return nil
 	}}
@@ -130,7 +133,7 @@ func (e *Env) participant(t *tcc.TCC[Deeds], i int, way string) {
 	switch way {
 	case "with":
 		tcc.ConfirmWith(p, e.tried("confirm"))
-		tcc.CancelWith(p, e.tried("cancel")).Timeout(attemptTime, perdure.PhaseTry).Event(perdure.StepEvent{Topic: "torture", Type: "tried"})
+		tcc.CancelWith(p, e.tried("cancel")).Timeout(attemptTime, perdure.PhaseTry).Event(pattern.StepEvent{Topic: "torture", Type: "tried"})
 		return
 	case "optional":
 		p.Optional()
@@ -153,7 +156,7 @@ func (e *Env) tried(what string) func(context.Context, tried) (int64, error) {
 
 // tccs is a composition of TCCs of one participant each.
 func (e *Env) tccs(f program.Flow) {
-	c := tcc.Compose[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Publish("torture").On(calm()).Pressure(perdure.AtMost(2))
+	c := tcc.Compose[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Publish("torture").On(calm()).Pressure(backpressure.Limit(2))
 	var members []*tcc.Member
 	for i, n := range f.Steps {
 		t := tcc.New[Deeds](fmt.Sprint(f.Name, i)).Retry(brisk)
@@ -167,7 +170,7 @@ func (e *Env) tccs(f program.Flow) {
 		}
 		members = append(members, m)
 	}
-	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start, c.StartTx)
+	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start)
 }
 
 // Flow is the definition of a declared flow.
@@ -188,5 +191,10 @@ func (e *Env) Listeners() []perdure.Listener {
 		}
 		return err
 	}
-	return []perdure.Listener{perdure.OnSuccess(hear), perdure.OnFailure(hear), perdure.OnCancellation(hear), perdure.OnTimeout(hear)}
+	return []perdure.Listener{
+		{Statuses: []journal.Status{journal.Completed, journal.Confirmed}, Call: hear},
+		{Statuses: []journal.Status{journal.Failed, journal.Compensated}, Call: hear},
+		{Statuses: []journal.Status{journal.Cancelled, journal.Canceled}, Call: hear},
+		{Statuses: []journal.Status{journal.TimedOut}, Call: hear},
+	}
 }

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/internal/torture/program"
+	"github.com/perdure/perdure/pattern"
 )
 
 func (e *Env) graph(f program.Flow) {
@@ -15,7 +17,7 @@ func (e *Env) graph(f program.Flow) {
 	if len(f.Steps) > 3 {
 		g.Concurrency(2)
 	} else {
-		g.Pressure(perdure.AtMost(2))
+		g.Pressure(backpressure.Limit(2))
 	}
 	if f.IsAgain() {
 		g.Again(again)
@@ -35,12 +37,12 @@ func (e *Env) graph(f program.Flow) {
 		steps = append(steps, s)
 	}
 	g.Output(steps[len(steps)-1])
-	e.flows[f.Name], e.start[f.Name] = g, startOf(g.Start, g.StartTx)
+	e.flows[f.Name], e.start[f.Name] = g, startOf(g.Start)
 }
 
 // again has a graph continue as new once.
-func again(k perdure.Known) (Deeds, bool) {
-	in, err := perdure.Decode[Deeds](k.Input)
+func again(k pattern.View) (Deeds, bool) {
+	in, err := pattern.Decode[Deeds](k.Input)
 	in.Round++
 	return in, err == nil && in.Round == 1
 }
@@ -81,7 +83,7 @@ func (e *Env) node(g *dag.Graph[Deeds], i int, n program.Node, after []dag.Depen
 	case "output":
 		do = e.having(i, n.After[0], after[0].(*dag.Step[Deeds, int64]))
 	}
-	s := add(g, stepID(i), do).Event(perdure.StepEvent{Topic: "torture", Type: "done"})
+	s := add(g, stepID(i), do).Event(pattern.StepEvent{Topic: "torture", Type: "done"})
 	if n.Way != "branch" {
 		s.Timeout(attemptTime).Retry(brisk)
 	}
@@ -104,7 +106,7 @@ func (e *Env) node(g *dag.Graph[Deeds], i int, n program.Node, after []dag.Depen
 	case "async":
 		s.Async()
 	case "when":
-		s.When(perdure.If(func(context.Context, perdure.Known) (bool, error) { return false, nil }))
+		s.When(pattern.If(func(context.Context, pattern.View) (bool, error) { return false, nil }))
 	}
 	return s
 }
@@ -122,7 +124,7 @@ func (e *Env) having(i, dep int, before *dag.Step[Deeds, int64]) func(context.Co
 		if err != nil {
 			return 0, err
 		}
-		same, found, err := perdure.Output[int64](ctx, stepID(dep))
+		same, found, err := pattern.Output[int64](ctx, stepID(dep))
 		if err != nil {
 			return 0, err
 		}

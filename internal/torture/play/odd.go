@@ -82,7 +82,7 @@ func goWrong(ctx context.Context, how string) error {
 	case "panicking", "is", "unwrap":
 		return &OddError{What: how, Err: plain}
 	case "retryable":
-		return perdure.Retryable(plain)
+		return perdure.RetryAfter(0, plain)
 	case "retry-after":
 		return perdure.RetryAfter(2*time.Millisecond, plain)
 	case "benign":
@@ -97,7 +97,7 @@ func goWrong(ctx context.Context, how string) error {
 // hemmed ends the names of steps around which it panics.
 const hemmed = ".around"
 
-// Around is called around the body of every step. Of some it panics before the body in the
+// Interceptor is called around the body of every step. Of some it panics before the body in the
 // first attempt, and after it in the second.
 func Around(ctx context.Context, step perdure.StepInfo, body func(context.Context) error) error {
 	own := strings.HasSuffix(step.Step, hemmed)

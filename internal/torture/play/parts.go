@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/perdure/perdure/pattern"
+
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/torture/program"
 	"github.com/perdure/perdure/journal"
@@ -106,7 +108,7 @@ func (p *player) part(ctx context.Context, op *program.Op) error {
 func (p *player) sequence(ctx context.Context, all ...PartInput) error {
 	bounded, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
-	return perdure.Enclose(bounded, "bounded", func(ctx context.Context) error {
+	return pattern.Enclose(bounded, "bounded", func(ctx context.Context) error {
 		for _, in := range all {
 			part, err := p.parts.plain.Inline(ctx, "pay", in)
 			if err == nil {

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/torture/program"
+	"github.com/perdure/perdure/pattern"
 )
 
 // A Call is what a step asks of the outside world.
@@ -77,7 +79,7 @@ func New(w World, money perdure.Transactions[*sql.Tx], db *sql.DB) *Env {
 	out.code = perdure.Define("program", out.run,
 		brisk,
 		perdure.Replays{Attempts: 1000, First: time.Millisecond, Factor: 1},
-		perdure.Retention{Period: -1}, perdure.DeadLetters(true))
+		perdure.Retention{Period: -1}, deadletter.Automatic(true))
 	out.brief = perdure.Define("brief", func(ctx context.Context, label string) (string, error) {
 		_, err := perdure.Step(ctx, "do", out.effect(label))
 		return label, err
@@ -159,14 +161,14 @@ func (e *Env) run(ctx context.Context, in Input) (Output, error) {
 	case "cancels":
 		return out, perdure.Cancel(ctx, "by itself")
 	case "ends":
-		return out, perdure.End(ctx, perdure.StatusCompensated, out, nil)
+		return out, pattern.End(ctx, perdure.StatusCompensated, out, nil)
 	}
 	return out, nil
 }
 
 // leave frees what the player has, where the run leaves the memory of its engine.
 func (p *player) leave(ctx context.Context) {
-	if perdure.Leaving(ctx) {
+	if pattern.Leaving(ctx) {
 		p.facts, p.numbers, p.shared = nil, nil, nil
 	}
 }
@@ -177,10 +179,10 @@ func (p *player) plan(ctx context.Context) error {
 		return nil
 	}
 	clean := func(ctx context.Context) error {
-		if _, err := perdure.EndingAs(ctx); err != nil {
+		if _, err := pattern.EndingAs(ctx); err != nil {
 			return err
 		}
-		_ = perdure.EndingBy(ctx)
+		_ = pattern.EndingBy(ctx)
 		_, did, err := p.live(ctx, "clean", program.Label(p.in.Instance, 0, p.in.Round, "clean"))
 		if did && p.in.Program.Clean == "odd" {
 			odd("clean-up")

@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/internal/torture/program"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/saga"
 )
 
 func newSaga(f program.Flow) *saga.Saga[Deeds] {
 	return saga.New[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Policy(policies[len(f.Steps)%len(policies)]).
-		Publish("torture").On(calm()).Pressure(perdure.AtMost(2))
+		Publish("torture").On(calm()).Pressure(backpressure.Limit(2))
 }
 
 var policies = []saga.Policy{saga.StrictSequential, saga.GroupedParallel, saga.RetryWithBackoff}
@@ -25,7 +27,7 @@ func (e *Env) saga(f program.Flow) *saga.Saga[Deeds] {
 		if n.Way == "output" {
 			do = e.knowing(i, steps[n.After[0]])
 		}
-		step := saga.Add(s, stepID(i), do).Retry(brisk).Timeout(attemptTime).Order(i).Critical().Event(perdure.StepEvent{Topic: "torture", Type: "done"})
+		step := saga.Add(s, stepID(i), do).Retry(brisk).Timeout(attemptTime).Order(i).Critical().Event(pattern.StepEvent{Topic: "torture", Type: "done"})
 		for _, a := range n.After {
 			step.After(steps[a])
 		}
@@ -132,11 +134,11 @@ func (e *Env) sagas(f program.Flow) {
 		case "optional":
 			m.Optional()
 		case "when":
-			m.When(perdure.If(func(context.Context, perdure.Known) (bool, error) { return false, nil }))
+			m.When(pattern.If(func(context.Context, pattern.View) (bool, error) { return false, nil }))
 		}
 		members = append(members, m)
 	}
-	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start, c.StartTx)
+	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start)
 }
 
 // mapped is the function of a step whose input other members have a part in.

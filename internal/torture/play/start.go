@@ -14,20 +14,14 @@ import (
 // whether there was none under that workflow ID.
 type starter[I any] func(ctx context.Context, c perdure.Caller, tx any, in I, id string) (bool, error)
 
-type (
-	start[I, O any]   func(ctx context.Context, c perdure.Caller, in I, opts ...perdure.StartOption) (*perdure.Run[O], error)
-	startTx[I, O any] func(ctx context.Context, c perdure.Caller, tx any, in I, opts ...perdure.StartOption) (*perdure.Run[O], error)
-)
+type start[I, O any] func(ctx context.Context, c perdure.Caller, in I, opts ...perdure.StartOption) (*perdure.Run[O], error)
 
-func startOf[I, O any](plainly start[I, O], within startTx[I, O]) starter[I] {
+func startOf[I, O any](begin start[I, O]) starter[I] {
 	return func(ctx context.Context, c perdure.Caller, tx any, in I, id string) (bool, error) {
-		var r *perdure.Run[O]
-		var err error
-		if tx == nil {
-			r, err = plainly(ctx, c, in, perdure.ID(id))
-		} else {
-			r, err = within(ctx, c, tx, in, perdure.ID(id))
+		if tx != nil {
+			c = c.In(tx)
 		}
+		r, err := begin(ctx, c, in, perdure.ID(id))
 		return err == nil && r.New(), err
 	}
 }
@@ -73,10 +67,10 @@ func (e *Env) begin(ctx context.Context, c *perdure.Client, tx any, p *program.P
 		d, err := perdure.SendWithStart(ctx, c, aside, 0, e.code, in, perdure.ID(id), perdure.SendKey("start"))
 		return d.New, err
 	case p.Start == "signal-tx":
-		d, err := perdure.SendWithStartTx(ctx, c, tx, aside, 0, e.code, in, perdure.ID(id), perdure.SendKey("start"))
+		d, err := perdure.SendWithStart(ctx, c.In(tx), aside, 0, e.code, in, perdure.ID(id), perdure.SendKey("start"))
 		return d.New, err
 	}
-	return startOf(e.code.Start, e.code.StartTx)(ctx, c, tx, in, id)
+	return startOf(e.code.Start)(ctx, c, tx, in, id)
 }
 
 // byName starts a run of a workflow that the caller need not know.
@@ -85,12 +79,10 @@ func byName(ctx context.Context, c *perdure.Client, tx any, name string, in any,
 	if err != nil {
 		return false, err
 	}
-	var r *perdure.RawRun
-	if tx == nil {
-		r, err = c.Start(ctx, name, data, perdure.ID(id))
-	} else {
-		r, err = c.StartTx(ctx, tx, name, data, perdure.ID(id))
+	if tx != nil {
+		c = c.In(tx)
 	}
+	r, err := c.Start(ctx, name, data, perdure.ID(id))
 	return err == nil && r.New(), err
 }
 
@@ -107,7 +99,7 @@ func (e *Env) Send(ctx context.Context, c *perdure.Client, m program.Message, ke
 	if err != nil {
 		return perdure.Delivery{}, err
 	}
-	d, err := c.SendTx(ctx, tx, m.To, m.Name, data, perdure.SendKey(key))
+	d, err := c.In(tx).Send(ctx, m.To, m.Name, data, perdure.SendKey(key))
 	if err != nil {
 		return d, errors.Join(err, e.money.Rollback(ctx, tx))
 	}

@@ -12,8 +12,11 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/barrier"
+	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/torture/program"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/report"
 )
 
 // big is above the spill threshold.
@@ -34,7 +37,7 @@ func (p *player) step(ctx context.Context, op *program.Op) error {
 	case "late":
 		opts = append(opts, perdure.Timeout(time.Minute))
 	case "announced":
-		opts = append(opts, perdure.Announced)
+		opts = append(opts, pattern.Announced)
 	case "unencodable":
 		_, err := perdure.Step(ctx, op.Name(), func(context.Context) (Mute, error) { return Mute{op.ID}, nil })
 		return p.caught(ctx, op, err)
@@ -99,19 +102,19 @@ func once(ctx context.Context, op *program.Op, n int64) error {
 	if err := perdure.Progress(ctx, "half"); err != nil {
 		return err
 	}
-	if _, err := perdure.ReportOf(ctx); err != nil {
+	if _, err := report.Of(ctx); err != nil {
 		return err
 	}
 	if _, err := aside.Has(ctx); err != nil {
 		return err
 	}
-	_, err = perdure.AddKey(ctx, op.Name())
+	_, err = pattern.AddKey(ctx, op.Name())
 	return err
 }
 
 // caught takes in a failure that is meant, and goes on.
 func (p *player) caught(ctx context.Context, op *program.Op, err error) error {
-	if over := perdure.Over(ctx); over != nil {
+	if over := pattern.EndedBy(ctx); over != nil {
 		return over
 	}
 	if err == nil {
@@ -172,13 +175,13 @@ func (p *player) async(ctx context.Context, op *program.Op) error {
 		if _, err := f.Cancel(ctx, "not wanted"); err != nil {
 			return err
 		}
-		if _, err := f.Await(ctx); perdure.Over(ctx) != nil {
+		if _, err := f.Await(ctx); pattern.EndedBy(ctx) != nil {
 			return err
 		}
 		p.fact(op, "over")
 		return nil
 	case "state":
-		if status, n, err := f.State(); err == nil && status == perdure.StepIsDone {
+		if status, n, err := f.State(); err == nil && status == report.StepIsDone {
 			p.did(label, n)
 		}
 	}
@@ -249,10 +252,10 @@ func (p *player) outbox(ctx context.Context, op *program.Op, child string) error
 	}
 	_, err := perdure.StepTx(ctx, op.Name()+".out", p.money, func(ctx context.Context, tx *sql.Tx) (bool, error) {
 		if op.Way == "start" {
-			r, err := p.brief.StartTx(ctx, p.caller(), tx, label, perdure.ID(child))
+			r, err := p.brief.Start(ctx, p.caller().In(tx), label, perdure.ID(child))
 			return err == nil && r.New(), err
 		}
-		d, err := aside.SendTx(ctx, p.caller(), tx, p.in.ID, op.ID, perdure.SendKey(op.Name()))
+		d, err := aside.Send(ctx, p.caller().In(tx), p.in.ID, op.ID, perdure.SendKey(op.Name()))
 		return d.Duplicate, err
 	})
 	return err
@@ -321,7 +324,7 @@ func (p *player) code(ctx context.Context, op *program.Op) error {
 		if op.Way == "panics" {
 			odd("code")
 		}
-		return perdure.Retryable(ErrMeant)
+		return perdure.RetryAfter(0, ErrMeant)
 	}
 	p.did(label, n)
 	p.fact(op, "done")
@@ -348,8 +351,8 @@ func (p *player) state(ctx context.Context, op *program.Op) error {
 		err = p.variable(ctx, name, op.ID)
 	case "key":
 		var had, isNew bool
-		if had, err = perdure.HasKey(ctx, name); err == nil {
-			isNew, err = perdure.AddKey(ctx, name)
+		if had, err = pattern.HasKey(ctx, name); err == nil {
+			isNew, err = pattern.AddKey(ctx, name)
 		}
 		if err == nil && had == isNew {
 			p.fact(op, "the key was there: %v, and is new: %v", had, isNew)
@@ -364,15 +367,15 @@ func (p *player) state(ctx context.Context, op *program.Op) error {
 	case "publish":
 		err = perdure.Publish(ctx, name, op.ID)
 	case "status":
-		if err = perdure.SetStatus(ctx, journal.Compensating); err == nil {
-			err = perdure.SetStatus(ctx, journal.Running)
+		if err = pattern.SetStatus(ctx, journal.Compensating); err == nil {
+			err = pattern.SetStatus(ctx, journal.Running)
 		}
 	case "record":
-		err = perdure.Record(ctx, perdure.Fact{Kind: perdure.StepSkipped, Name: name, Reason: perdure.Duplicate})
+		err = pattern.Record(ctx, pattern.Fact{Kind: pattern.StepSkipped, Name: name, Reason: pattern.Duplicate})
 	case "emit":
-		err = errors.Join(perdure.Emit(ctx, "told", op.ID), perdure.EmitEvent(ctx, perdure.Event{Type: "told", Topic: "torture", Data: []byte("1")}))
+		err = errors.Join(perdure.Emit(ctx, "told", op.ID), pattern.EmitEvent(ctx, perdure.Event{Type: "told", Topic: "torture", Data: []byte("1")}))
 	case "letter":
-		err = perdure.DeadLetter(ctx, name, perdure.FailedStep(name, ErrMeant))
+		err = deadletter.Add(ctx, name, pattern.FailedStep(name, ErrMeant))
 	}
 	if err == nil {
 		p.fact(op, "ok")
@@ -389,7 +392,7 @@ func (p *player) variable(ctx context.Context, name string, n int) error {
 	if err != nil {
 		return err
 	}
-	all, err := perdure.Variables(ctx)
+	all, err := pattern.Variables(ctx)
 	if err == nil && (!found || got != n || len(all) == 0) {
 		err = fmt.Errorf("variable %s is %d, not %d", name, got, n)
 	}

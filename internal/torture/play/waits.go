@@ -12,6 +12,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/torture/program"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 )
 
 func isCode(err error, code journal.Code) bool { return errors.Is(err, &perdure.Error{Code: code}) }
@@ -26,11 +27,11 @@ func (p *player) nap(ctx context.Context, op *program.Op) error {
 	case "sleep":
 		err = perdure.Sleep(ctx, d)
 	case "until":
-		err = perdure.Until(ctx, now.Add(d))
+		err = perdure.SleepUntil(ctx, now.Add(d))
 	case "timer":
 		_, err = perdure.Timer(ctx, op.Name(), d).Await(ctx)
 	case "timerat":
-		_, err = perdure.TimerAt(ctx, op.Name(), now.Add(d)).Await(ctx)
+		_, err = perdure.TimerUntil(ctx, op.Name(), now.Add(d)).Await(ctx)
 	default:
 		return p.cancelled(ctx, op)
 	}
@@ -58,7 +59,7 @@ func (p *player) cancelled(ctx context.Context, op *program.Op) error {
 		}
 	}
 	_, err := f.Await(ctx)
-	if over := perdure.Over(ctx); over != nil {
+	if over := pattern.EndedBy(ctx); over != nil {
 		return over
 	}
 	if !isCode(err, journal.CodeCancelled) {
@@ -81,7 +82,7 @@ func (p *player) wait(ctx context.Context, op *program.Op) error {
 		if e != nil {
 			return e
 		}
-		_, err = s.Wait(ctx, perdure.Before(now.Add(5*time.Millisecond)))
+		_, err = s.Wait(ctx, perdure.Until(now.Add(5*time.Millisecond)))
 		return p.timedOut(ctx, op, err)
 	case "hurry":
 		hurried, stop := context.WithTimeout(ctx, 5*time.Millisecond)
@@ -130,7 +131,7 @@ func (p *player) picky(ctx context.Context, op *program.Op, s perdure.Signal[int
 }
 
 func (p *player) timedOut(ctx context.Context, op *program.Op, err error) error {
-	if over := perdure.Over(ctx); over != nil {
+	if over := pattern.EndedBy(ctx); over != nil {
 		return over
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -156,7 +157,7 @@ func (p *player) take(ctx context.Context, s perdure.Signal[int]) (int, error) {
 		if _, err := perdure.Take(ctx, all[0].Number); err != nil {
 			return 0, err
 		}
-		return perdure.Decode[int](all[0].Data)
+		return pattern.Decode[int](all[0].Data)
 	}
 }
 
@@ -281,7 +282,7 @@ func (p *player) read(ctx context.Context, op *program.Op) error {
 	var err error
 	switch op.Way {
 	case "value", "value-odd":
-		_, err = perdure.Value(ctx, op.Name(), func() (int64, error) {
+		_, err = perdure.SideEffect(ctx, op.Name(), func() (int64, error) {
 			if op.Way == "value-odd" && p.first(p.label(op, "value")) { // nothing is recorded of that
 				odd("value")
 			}
@@ -302,7 +303,7 @@ func (p *player) read(ctx context.Context, op *program.Op) error {
 		}
 	case "version":
 		if _, err = perdure.Version(ctx, op.Name(), 2); err == nil {
-			_, err = perdure.Patched(ctx, op.Name()+".patch")
+			_, err = perdure.Version(ctx, op.Name()+".patch", 1)
 		}
 	case "info":
 		info, e := perdure.InfoOf(ctx)
@@ -310,17 +311,17 @@ func (p *player) read(ctx context.Context, op *program.Op) error {
 			p.fact(op, "a run without an ID")
 		}
 	case "ask":
-		yes := perdure.If(func(context.Context, perdure.Known) (bool, error) { return true, nil })
-		odd := perdure.If(func(context.Context, perdure.Known) (bool, error) { odd("condition"); return true, nil })
+		yes := pattern.If(func(context.Context, pattern.View) (bool, error) { return true, nil })
+		odd := pattern.If(func(context.Context, pattern.View) (bool, error) { odd("condition"); return true, nil })
 		var holds bool
-		if holds, err = perdure.Ask(ctx, yes, perdure.Known{}); err == nil && !holds {
+		if holds, err = pattern.Evaluate(ctx, yes, pattern.View{}); err == nil && !holds {
 			p.fact(op, "the condition does not hold")
 		}
-		if _, e := perdure.Ask(ctx, odd, perdure.Known{}); e == nil {
+		if _, e := pattern.Evaluate(ctx, odd, pattern.View{}); e == nil {
 			p.fact(op, "a condition that panics holds")
 		}
 	case "errors":
-		for _, e := range []error{perdure.FailedStep("a", ErrMeant), perdure.FailedUndo("a", ErrMeant), perdure.FailedPhase(perdure.PhaseTry, "a", ErrMeant)} {
+		for _, e := range []error{pattern.FailedStep("a", ErrMeant), pattern.FailedUndo("a", ErrMeant), pattern.FailedPhase(perdure.PhaseTry, "a", ErrMeant)} {
 			if !errors.Is(e, ErrMeant) {
 				p.fact(op, "%T hides what it wraps", e)
 			}

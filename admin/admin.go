@@ -1,0 +1,95 @@
+// Package admin is what operators and their tools need beside a client: dead letters, runs that
+// wait for an operator, runs that do not go on, and which versions of code open runs need.
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/failure"
+	"github.com/perdure/perdure/internal/sealed"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A Client reads of runs and dead letters what operators need, and acts on it. It is made by
+// [New]. Its methods may be called by many goroutines.
+type Client struct {
+	client *sealed.Client
+	caller retrier
+}
+
+// A retrier is an engine or a client.
+type retrier interface {
+	Retry(ctx context.Context, id string) (*perdure.Run[json.RawMessage], error)
+}
+
+// New returns what an engine or a client lets operators do.
+func New(c interface {
+	perdure.Caller
+	retrier
+}) *Client {
+	return &Client{client: c.Sealed(), caller: c}
+}
+
+// A Parked is a run that waits for an operator.
+type Parked struct {
+	Head journal.Head
+	// Why is what parked it: the reason that was given to [perdure.Client.Suspend], what
+	// the engine found, or what [perdure.Park] asks for.
+	Why string
+	// Decisions are what it asks for by [perdure.Park], with the choices; without one
+	// [perdure.Client.Resume] lets it go on.
+	Decisions []journal.Wait
+}
+
+// Parked returns the runs that wait for an operator, newest first, and the cursor of
+// the next page; zero when there is none. Limit 0 is 100, and at most 1,000.
+func (a *Client) Parked(ctx context.Context, after journal.Number, limit int) ([]Parked, journal.Number, error) {
+	heads, next, err := a.client.FrontEnd.Heads(ctx, store.Filter{Statuses: []journal.Status{journal.Suspended, journal.CompensationFailed}, After: after, Limit: limit})
+	if err != nil {
+		return nil, 0, err
+	}
+	var out []Parked
+	for _, h := range heads {
+		p := Parked{Head: h, Why: h.Cause}
+		if h.Cause == "" {
+			if p.Decisions, err = a.decisions(ctx, h); err != nil {
+				if !failure.IsDamaged(err) {
+					return nil, 0, err
+				}
+				p.Why = err.Error()
+			}
+			for _, d := range p.Decisions {
+				p.Why = d.Reason
+			}
+		}
+		out = append(out, p)
+	}
+	return out, next, nil
+}
+
+func (a *Client) decisions(ctx context.Context, h journal.Head) ([]journal.Wait, error) {
+	state, err := a.state(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(state.Waits, func(w journal.Wait) bool { return w.Kind != journal.WaitDecision }), nil
+}
+
+// state returns the fold of a run's journal.
+func (a *Client) state(ctx context.Context, h journal.Head) (journal.Snapshot, error) {
+	entries, err := a.client.FrontEnd.Read(ctx, h, store.Range{})
+	if err != nil {
+		return journal.Snapshot{}, err
+	}
+	f := journal.NewAggregate(h.ID, h.WorkflowID, h.Workflow, h.Pattern)
+	for i := range entries {
+		if err := f.Apply(entries[i]); err != nil {
+			return journal.Snapshot{}, &perdure.Error{Code: journal.CodeCorrupt, Op: "read " + string(h.ID), Err: err}
+		}
+	}
+	return f.Snapshot(), nil
+}

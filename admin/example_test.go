@@ -1,0 +1,144 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"sync/atomic"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/deadletter"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// What open runs need of the changes in their code: what none needs can go.
+func ExampleClient_Versions() {
+	order := perdure.Define("order", func(ctx context.Context, _ string) (int, error) {
+		v, err := perdure.Version(ctx, "carriers", 2)
+		if err == nil {
+			_, err = Paid.Wait(ctx)
+		}
+		return v, err
+	})
+	engine, stop := newEngine(order)
+	defer stop()
+	startRun(engine, order, "", perdure.ID("ord-1"))
+	untilStatus(engine.Client, "ord-1", journal.Waiting)
+	markers, err := admin.New(engine).Versions(context.Background(), "order")
+	for _, m := range markers {
+		fmt.Println(m.Change, m.Version, "is needed by", len(m.Runs), "run")
+	}
+	fmt.Println(err)
+	// Output:
+	// carriers 2 is needed by 1 run
+	// <nil>
+}
+
+// A run that waits for something is not stale, however long it does.
+func ExampleClient_Stale() {
+	order := perdure.Define("order", func(ctx context.Context, _ int) (int, error) {
+		p, err := Paid.Wait(ctx)
+		return p.Cents, err
+	})
+	engine, stop := newEngine(order)
+	defer stop()
+	ctx := context.Background()
+	startRun(engine, order, 0, perdure.ID("ord-1"))
+	untilStatus(engine.Client, "ord-1", journal.Waiting)
+	stale, err := admin.New(engine).Stale(ctx, 1)
+	for _, s := range stale {
+		fmt.Println(s.Head.WorkflowID, "has stood still since", s.Last, s.Why)
+	}
+	fmt.Println(len(stale), err)
+	// Output: 0 <nil>
+}
+
+// A workflow with DeadLetters writes a letter when a run of it fails. An operator lists
+// the letters, and retries or deletes them.
+func ExampleClient_DeadLetters() {
+	var bankIsOpen atomic.Bool
+	order := perdure.Define("order", func(ctx context.Context, cents int) (string, error) {
+		return perdure.Step(ctx, "charge", func(context.Context) (string, error) {
+			if !bankIsOpen.Load() {
+				return "", errors.New("the bank is closed")
+			}
+			return "charged", nil
+		}, perdure.NoRetry)
+	}, deadletter.Automatic(true))
+
+	engine, err := perdure.New(memory.New(), perdure.Options{})
+	if err == nil {
+		err = engine.Register(order)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- engine.Run(ctx) }()
+	defer func() { stop(); <-done }()
+
+	for _, id := range []perdure.ID{"ord-1", "ord-2"} {
+		run, err := order.Start(ctx, engine, 4200, id)
+		if err != nil {
+			log.Fatal(err)
+		}
+		_, _ = run.Result(ctx)
+	}
+	n, err := admin.New(engine).CountDeadLetters(ctx, admin.DeadLetterQuery{Workflow: "order"})
+	fmt.Println(n, "letters", err)
+	letters, _, err := admin.New(engine).DeadLetters(ctx, admin.DeadLetterQuery{})
+	for _, l := range letters {
+		fmt.Printf("%s: %s: %s, input %s\n", l.WorkflowID, l.Step, l.Error, l.Input)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	bankIsOpen.Store(true)
+	run, err := admin.New(engine).RetryDeadLetter(ctx, letters[0].ID)
+	if err != nil {
+		log.Fatal(err)
+	}
+	out, err := run.Result(ctx)
+	fmt.Println(string(out), err)
+	_, err = admin.New(engine).DeadLetter(ctx, letters[0].ID)
+	fmt.Println(errors.Is(err, &perdure.Error{Code: journal.CodeNotFound}), admin.New(engine).DeleteDeadLetter(ctx, letters[1].ID))
+	letters, _, err = admin.New(engine).DeadLetters(ctx, admin.DeadLetterQuery{})
+	fmt.Println(len(letters), "letters", err)
+	// Output:
+	// 2 letters <nil>
+	// ord-2: charge: the bank is closed, input 4200
+	// ord-1: charge: the bank is closed, input 4200
+	// "charged" <nil>
+	// true <nil>
+	// 0 letters <nil>
+}
+
+// A run that asks for a decision waits for an operator.
+func ExampleClient_Parked() {
+	order := perdure.Define("order", func(ctx context.Context, _ int) (string, error) {
+		d, err := perdure.Park(ctx, "fraud", "the card is new", "ship", "refuse")
+		return d.Choice, err
+	})
+	engine, stop := newEngine(order)
+	defer stop()
+	ctx := context.Background()
+	run := startRun(engine, order, 0, perdure.ID("ord-1"))
+	untilStatus(engine.Client, "ord-1", journal.Suspended)
+	parked, _, err := admin.New(engine).Parked(ctx, 0, 0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(parked[0].Head.WorkflowID, parked[0].Why, parked[0].Decisions[0].Choices)
+	if err := engine.Decide(ctx, "ord-1", "fraud", perdure.Decision{Choice: "ship"}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(run.Result(ctx))
+	// Output:
+	// ord-1 the card is new [ship refuse]
+	// ship <nil>
+}

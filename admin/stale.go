@@ -1,0 +1,113 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/internal/failure"
+	"github.com/perdure/perdure/internal/sealed"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A Stale is a run that should have gone on and did not.
+type Stale struct {
+	Head journal.Head
+	Last time.Time // when its journal got its last entry
+	Why  string
+}
+
+const defaultStale = time.Hour
+
+// Stale returns the open runs that an engine has or that are due, and whose journals
+// have got no entry for so long; 0 is an hour. Runs that wait for a time, a signal,
+// a child, a slot or an operator are never among them.
+func (a *Client) Stale(ctx context.Context, after time.Duration) ([]Stale, error) {
+	if after < 0 {
+		return nil, failure.Invalid("stale", "%v is negative", after)
+	}
+	now := time.Now()
+	since := now.Add(-cmp.Or(after, defaultStale))
+	info, err := a.client.FrontEnd.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Stale
+	f := store.Filter{Busy: now, Limit: store.MaxLimit}
+	for {
+		heads, next, err := a.client.FrontEnd.Heads(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range heads {
+			why := a.stale(h, since, sealed.Living(info))
+			if why == "" {
+				continue
+			}
+			last, err := a.client.FrontEnd.Read(ctx, h, store.Range{Tail: true, Limit: 1})
+			if err != nil && !failure.IsDamaged(err) {
+				return nil, err
+			}
+			if len(last) == 0 || last[0].At.After(since) {
+				continue
+			}
+			waits, err := a.waits(ctx, h)
+			if failure.IsDamaged(err) {
+				why, err = err.Error(), nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			if !waits {
+				out = append(out, Stale{h, last[0].At, why})
+			}
+		}
+		if f.After = next; next == 0 {
+			return out, nil
+		}
+	}
+}
+
+// stale returns why a run would be stale if its last entry is old; empty where it
+// waits for something.
+func (a *Client) stale(h journal.Head, since time.Time, engines bool) string {
+	switch {
+	case h.Status == journal.Suspended, h.Status == journal.CompensationFailed:
+		return ""
+	case h.Owner != 0 && !engines:
+		return fmt.Sprintf("engine %d executed it and has died, and no other has the store", h.Owner)
+	case h.Owner != 0 && h.Status == journal.Waiting:
+		return ""
+	case h.Owner != 0:
+		if a.client.Live != nil {
+			if live := a.client.Live.Live(h.Number); len(live.Running) > 0 {
+				return "it executes " + strings.Join(live.Running, ", ")
+			}
+		}
+		return fmt.Sprintf("engine %d executes it, and it records nothing", h.Owner)
+	case h.Wake.After(since):
+		return ""
+	case !engines:
+		return "no engine has the store"
+	case a.client.Live != nil && a.client.Live.Lookup(h.Workflow) == nil:
+		return "no engine here knows workflow " + h.Workflow
+	case h.Status == journal.Pending:
+		return ""
+	}
+	return "it has been due since " + h.Wake.UTC().Format(time.RFC3339) + ", and no engine took it up"
+}
+
+// waits reports whether a run that an engine has waits for something, where its status
+// does not tell: one of a pattern stays while it waits.
+func (a *Client) waits(ctx context.Context, h journal.Head) (bool, error) {
+	if h.Owner == 0 || h.Status == journal.Running || a.client.Live != nil && len(a.client.Live.Live(h.Number).Running) > 0 {
+		return false, nil
+	}
+	state, err := a.state(ctx, h)
+	retries := slices.ContainsFunc(state.Steps, func(s journal.Step) bool { return s.Status == journal.StepIsRetrying })
+	return retries || len(state.Waits) > 0, err
+}

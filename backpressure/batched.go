@@ -1,0 +1,55 @@
+package backpressure
+
+import (
+	"time"
+
+	"github.com/perdure/perdure/internal/failure"
+)
+
+// Batched is a policy under which the many go on in batches: the members of one go on
+// at once, and none of the next begins before they have all ended. Once one of a batch
+// has ended, no other joins it.
+type Batched struct {
+	Size int // of a batch; 0 is 10
+}
+
+// Begin is [Policy].Begin. Where Validate complains, nothing begins and all get that
+// error.
+func (b Batched) Begin() Limiter {
+	if err := b.Validate(); err != nil {
+		return misfit{err}
+	}
+	return &batchedLimiter{size: b.filled().Size}
+}
+
+// Validate returns an error of code invalid for a negative size.
+func (b Batched) Validate() error {
+	if size := b.filled().Size; size < 1 {
+		return failure.Invalid("batched", "Size is %d: at least 1", size)
+	}
+	return nil
+}
+
+func (b Batched) filled() Batched {
+	if b.Size == 0 {
+		b.Size = 10
+	}
+	return b
+}
+
+type batchedLimiter struct {
+	size   int
+	closed bool // one of the batch has ended
+}
+
+func (f *batchedLimiter) Room(running int, _ time.Time) (int, error) {
+	if running == 0 {
+		f.closed = false
+	}
+	if f.closed {
+		return 0, nil
+	}
+	return f.size - running, nil
+}
+
+func (f *batchedLimiter) Ended(error, time.Time) { f.closed = true }

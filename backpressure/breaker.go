@@ -1,0 +1,112 @@
+package backpressure
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/perdure/perdure/internal/failure"
+)
+
+// A CircuitBreaker is a policy that stops what fails again and again.
+// Failures in a row open it: then nothing begins, and what would have gets a
+// [OpenError]. Closed, it lets at most as many go on at a time as failures are
+// still needed for that, so that it is open before there are more of them. After Recovery it is half-open: at most as many
+// go on at a time as successes are still needed. So many successes close it, and one
+// failure opens it again.
+//
+// What ends while it is open does not count: it began before. What ends while it is
+// half-open counts, whenever it began.
+//
+// A zero field has its default, which stands beside it.
+type CircuitBreaker struct {
+	Failures  int           // in a row, that open it; 5
+	Recovery  time.Duration // how long it is open; 30 s
+	Successes int           // that close it when it is half-open; 3
+}
+
+// Begin is [Policy].Begin. Where Validate complains, nothing begins and all get that
+// error.
+func (b CircuitBreaker) Begin() Limiter {
+	if err := b.Validate(); err != nil {
+		return misfit{err}
+	}
+	return &breakerLimiter{of: b.filled()}
+}
+
+// Validate returns an error of code invalid where a field is not valid.
+func (b CircuitBreaker) Validate() error {
+	const op = "circuit breaker"
+	b = b.filled()
+	switch {
+	case b.Failures < 1:
+		return failure.Invalid(op, "Failures is %d: at least 1", b.Failures)
+	case b.Recovery < 0:
+		return failure.Invalid(op, "Recovery is %v: no time is negative", b.Recovery)
+	case b.Successes < 1:
+		return failure.Invalid(op, "Successes is %d: at least 1", b.Successes)
+	}
+	return nil
+}
+
+func (b CircuitBreaker) filled() CircuitBreaker {
+	if b.Failures == 0 {
+		b.Failures = 5
+	}
+	if b.Recovery == 0 {
+		b.Recovery = 30 * time.Second
+	}
+	if b.Successes == 0 {
+		b.Successes = 3
+	}
+	return b
+}
+
+type breakerLimiter struct {
+	of       CircuitBreaker
+	failures int // in a row, while closed
+	open     bool
+	since    time.Time // when it opened last
+	needed   int       // successes, while half-open
+}
+
+func (f *breakerLimiter) Room(running int, now time.Time) (int, error) {
+	if f.open {
+		if until := f.since.Add(f.of.Recovery); now.Before(until) {
+			return 0, &OpenError{Since: f.since, Until: until}
+		}
+		f.open, f.needed = false, f.of.Successes
+	}
+	if f.needed == 0 {
+		return f.of.Failures - f.failures - running, nil
+	}
+	return f.needed - running, nil
+}
+
+func (f *breakerLimiter) Ended(err error, now time.Time) {
+	switch {
+	case f.open:
+	case err == nil:
+		f.failures, f.needed = 0, max(f.needed-1, 0)
+	default:
+		if f.failures++; f.needed > 0 || f.failures >= f.of.Failures {
+			f.open, f.since = true, now
+		}
+	}
+}
+
+// An OpenError is the error of those that may not begin because a [CircuitBreaker] is open.
+// Journals keep it: errors.As finds it in the chain of a recorded error.
+type OpenError struct {
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+}
+
+// Error says since when and until when.
+func (e *OpenError) Error() string {
+	const layout = "2006-01-02T15:04:05.999Z07:00"
+	return fmt.Sprintf("perdure: the circuit breaker is open since %s, until %s", e.Since.UTC().Format(layout), e.Until.UTC().Format(layout))
+}
+
+// It cannot fail: no name is taken before this one.
+var _ = failure.RegisterType("perdure.breaker-open", reflect.TypeFor[*OpenError]())

@@ -1,0 +1,155 @@
+package backpressure_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/perdure/perdure/backpressure"
+)
+
+// errThrottled is what services say that cannot keep up.
+var errThrottled = errors.New("too many requests")
+
+// Of many things, at most so many go on at a time.
+func ExampleLimit() {
+	limiter := backpressure.Limit(3).Begin()
+	for running := range 4 {
+		room, err := limiter.Room(running, time.Now())
+		fmt.Println(running, "run, and so many more may begin:", room, err)
+	}
+	limiter.Ended(nil, time.Now())
+	fmt.Println(backpressure.Limit(-1).Validate())
+	// Output:
+	// 0 run, and so many more may begin: 3 <nil>
+	// 1 run, and so many more may begin: 2 <nil>
+	// 2 run, and so many more may begin: 1 <nil>
+	// 3 run, and so many more may begin: 0 <nil>
+	// perdure: limit: -1 at a time: at least 1, or 0 for no limit
+}
+
+// While all goes well more go on at a time, and where too many fail half as many.
+func ExampleAdaptive() {
+	limiter := backpressure.Adaptive{Start: 4, Every: 5}.Begin()
+	tell := func(results ...error) {
+		for _, err := range results {
+			limiter.Ended(err, time.Now())
+		}
+		room, _ := limiter.Room(0, time.Now())
+		fmt.Println("at a time:", room)
+	}
+	tell()
+	tell(nil, nil, nil, nil, nil)
+	tell(nil, errThrottled, nil, errThrottled, nil)
+	// Output:
+	// at a time: 4
+	// at a time: 5
+	// at a time: 2
+}
+
+func ExampleAdaptive_Validate() {
+	fmt.Println(backpressure.Adaptive{}.Validate()) // zero fields take the default
+	fmt.Println(backpressure.Adaptive{Min: 4, Max: 2}.Validate())
+	fmt.Println(backpressure.Adaptive{Halve: 10}.Validate())
+	// Output:
+	// <nil>
+	// perdure: adaptive: Max is 2: at least Min, which is 4
+	// perdure: adaptive: Halve is 10: 0 to 1
+}
+
+// The members of a batch begin together, and the next batch when all of it have ended.
+func ExampleBatched() {
+	limiter := backpressure.Batched{Size: 2}.Begin()
+	ask := func(running int) {
+		room, _ := limiter.Room(running, time.Now())
+		fmt.Println(running, "run, and so many more may begin:", room)
+	}
+	ask(0)
+	ask(2)
+	limiter.Ended(nil, time.Now())
+	ask(1)
+	limiter.Ended(nil, time.Now())
+	ask(0)
+	fmt.Println(backpressure.Batched{Size: -2}.Validate())
+	// Output:
+	// 0 run, and so many more may begin: 2
+	// 2 run, and so many more may begin: 0
+	// 1 run, and so many more may begin: 0
+	// 0 run, and so many more may begin: 2
+	// perdure: batched: Size is -2: at least 1
+}
+
+// What fails again and again is left alone for a while, then tried with care.
+func ExampleCircuitBreaker() {
+	limiter := backpressure.CircuitBreaker{Failures: 2, Recovery: time.Minute, Successes: 1}.Begin()
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	limiter.Ended(errThrottled, noon)
+	limiter.Ended(errThrottled, noon.Add(time.Second))
+
+	_, err := limiter.Room(0, noon.Add(20*time.Second))
+	fmt.Println(err)
+	room, err := limiter.Room(0, noon.Add(61*time.Second))
+	fmt.Println(room, err)
+	fmt.Println(backpressure.CircuitBreaker{Recovery: -time.Second}.Validate())
+	// Output:
+	// perdure: the circuit breaker is open since 2026-11-21T12:00:01Z, until 2026-11-21T12:01:01Z
+	// 1 <nil>
+	// perdure: circuit breaker: Recovery is -1s: no time is negative
+}
+
+// Who gets the error can tell when it is worth trying again.
+func ExampleOpenError() {
+	limiter := backpressure.CircuitBreaker{Failures: 1}.Begin()
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	limiter.Ended(errThrottled, noon)
+	_, err := limiter.Room(0, noon.Add(10*time.Second))
+
+	var open *backpressure.OpenError
+	fmt.Println(errors.As(err, &open), open.Since.Format(time.TimeOnly), open.Until.Format(time.TimeOnly))
+	// Output: true 12:00:00 12:00:30
+}
+
+// A policy of one's own, or with one's own numbers, has a name by which others find it.
+func ExampleRegister() {
+	defer backpressure.Reset()
+	if err := backpressure.Register("gentle", backpressure.Adaptive{Start: 1, Max: 3}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(backpressure.Names())
+	fmt.Println(backpressure.Register("gentle", backpressure.Limit(2)))
+	// Output:
+	// [adaptive batched circuit-breaker circuit-breaker-aggressive circuit-breaker-conservative gentle]
+	// perdure: register policy gentle: the name is registered already
+}
+
+func ExampleLookup() {
+	p, err := backpressure.Lookup("circuit-breaker-aggressive")
+	fmt.Printf("%+v %v\n", p, err)
+	_, err = backpressure.Lookup("bached")
+	fmt.Println(err)
+	// Output:
+	// {Failures:2 Recovery:1m0s Successes:1} <nil>
+	// perdure: policy "bached": no policy has this name (there are adaptive, batched, circuit-breaker, circuit-breaker-aggressive, circuit-breaker-conservative)
+}
+
+// Operators choose a policy in a file.
+func ExampleConfig() {
+	for _, file := range []string{
+		`{"strategy": "batched", "batch_size": 25}`,
+		`{"strategy": "circuit-breaker", "recovery_timeout": "10s"}`,
+		`{"strategy": "batched", "max_concurrency": 25}`,
+	} {
+		var c backpressure.Config
+		if err := json.Unmarshal([]byte(file), &c); err != nil {
+			log.Fatal(err)
+		}
+		p, err := c.Policy()
+		fmt.Printf("%+v %v\n", p, err)
+	}
+	// Output:
+	// {Size:25} <nil>
+	// {Failures:5 Recovery:10s Successes:3} <nil>
+	// <nil> perdure: policy configuration: the strategy batched has no max_concurrency
+}

@@ -1,0 +1,155 @@
+// Package deadletter has dead letters: what is kept for an operator when a run has failed for
+// good. Package admin lists and retries them.
+package deadletter
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/perdure/perdure/internal/failure"
+	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/payload"
+	"github.com/perdure/perdure/internal/sealed"
+	"github.com/perdure/perdure/journal"
+)
+
+// A Letter is a dead letter: a step has failed for good, and the run with it, and an
+// operator is to look at that.
+type Letter struct {
+	ID         string          `json:"id,omitempty"` // of the letter: the same for all runs that retry one another
+	Workflow   string          `json:"workflow"`
+	WorkflowID string          `json:"workflow_id"`
+	RunID      journal.RunID   `json:"run_id"` // the last one that has failed
+	Pattern    journal.Pattern `json:"pattern,omitempty"`
+	Step       string          `json:"step,omitempty"` // its path, with its key; empty where the code failed without a step
+	Status     journal.Status  `json:"status"`         // of the run when the step was given up, or that it ended with
+	Error      string          `json:"error"`
+	Code       journal.Code    `json:"code,omitempty"`      // of a [journal.Error] in its chain
+	Type       string          `json:"type,omitempty"`      // of the error: its registered name, else its Go type
+	Input      json.RawMessage `json:"input,omitempty"`     // of the run
+	Retries    int             `json:"retries,omitempty"`   // how often it was retried
+	CreatedAt  time.Time       `json:"created_at,omitzero"` // when the step failed first
+	RetriedAt  time.Time       `json:"retried_at,omitzero"` // last
+	Damaged    string          `json:"damaged,omitempty"`   // why a part of it cannot be read: then the rest is as far as it can; empty for a whole one
+}
+
+// An Option is one of a branch, such as a perdure.Key.
+type Option interface {
+	ApplyToBranch(o *sealed.Operation) error
+}
+
+// Add keeps for an operator that a step of the run of ctx has failed for good
+// with err: a pattern calls it in workflow code before the run fails. The letter is
+// durable in the commit of the turn, and observers are told. It is open until it is
+// deleted, or a run that retries this one comes past the step; one that fails at the
+// same step again is in the same letter. A perdure.Key is that of the step.
+//
+// The run is kept for as long as Options.KeepDeadLettered says.
+func Add(ctx context.Context, step string, err error, opts ...Option) error {
+	o, e := sealed.Branch("dead-letter", step, opts)
+	switch {
+	case e != nil:
+		return e
+	case err == nil:
+		return failure.Invalid("dead-letter "+step, "an error is needed")
+	}
+	return add(ctx, step, o.Key, step, failure.Of(err))
+}
+
+// add writes a letter that is found as about that step.
+func add(ctx context.Context, step, key, shown string, f *journal.Failure) error {
+	head, input, err := kernel.About(ctx)
+	if err != nil {
+		return err
+	}
+	l := Letter{
+		Workflow: head.Workflow, WorkflowID: head.WorkflowID, RunID: head.ID, Pattern: head.Pattern, Status: head.Status,
+		Input: input,
+	}
+	if shown != "" {
+		l.Step = kernel.Within(ctx) + journal.Op{Name: shown, Key: key}.String()
+	}
+	l.fail(f)
+	if len(input) > 0 && !json.Valid(input) {
+		l.Input, _ = json.Marshal(input) // a []byte always encodes
+	}
+	data, err := payload.Encode(l)
+	if err != nil {
+		return err
+	}
+	l.Input = nil
+	again, err := payload.Encode(l)
+	if err != nil {
+		return err
+	}
+	letter := kernel.DeadLetter{
+		Step: step, Key: key, Failure: f, Data: data, Again: again,
+		Attributes: map[string]string{AttributeWorkflow: l.Workflow, AttributeID: l.WorkflowID},
+	}
+	if err = kernel.AddDeadLetter(ctx, letter); errors.Is(err, &journal.Error{Code: journal.CodeTooLarge}) {
+		letter.Data = again // better without its input than not at all
+		err = kernel.AddDeadLetter(ctx, letter)
+	}
+	return err
+}
+
+// The search attributes of letters.
+const (
+	AttributeWorkflow = "perdure.workflow"
+	AttributeID       = "perdure.workflow-id"
+)
+
+// fail says what the error was.
+func (l *Letter) fail(f *journal.Failure) {
+	if f != nil {
+		l.Error, l.Code, l.Type = f.Message, f.CodeOf(), cmp.Or(f.Name, f.Type)
+	}
+}
+
+// ForFailure writes the letter of a run that fails with f.
+func ForFailure(ctx context.Context, f *journal.Failure) error {
+	name, key := kernel.FailedBy(ctx, f)
+	if name != "" {
+		return add(ctx, name, key, name, f)
+	}
+	head, _, err := kernel.About(ctx)
+	if err != nil {
+		return err
+	}
+	return add(ctx, head.Workflow, "", "", f)
+}
+
+// Hear takes in what has become of what the letter is about. It reports whether that is
+// settled.
+func (l *Letter) Hear(n kernel.News) bool {
+	switch {
+	case n.Retried != nil:
+		l.Retries++
+		l.RetriedAt = n.Retried.At
+	case n.Ended != nil && n.Ended.Done:
+		return true
+	case n.Ended != nil:
+		l.RunID = n.Ended.Run
+		l.Status, _ = journal.ParseStatus(n.Ended.Status)
+		l.fail(n.Ended.Failure)
+	case n.Failed != nil:
+		again := Letter{}
+		if json.Unmarshal(n.Failed, &again) == nil {
+			l.RunID, l.Status, l.Error, l.Code, l.Type = again.RunID, again.Status, again.Error, again.Code, again.Type
+		}
+	}
+	return false
+}
+
+// Automatic is an option of a workflow: a run of it that FAILS writes one dead letter,
+// for the step or child by whose error it does, else for the last one that has failed.
+// Without it, or with false, the workflow's code writes its own by [Add].
+type Automatic bool
+
+func (d Automatic) ApplyToWorkflow(w *sealed.Workflow) error {
+	w.DeadLetters = bool(d)
+	return nil
+}

@@ -1,0 +1,133 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// A client that is called with the context of workflow code would do the same on every replay.
+// With the context of a step it does it once for each attempt.
+func TestAClientIsNotCalledWithTheContextOfWorkflowCode(t *testing.T) {
+	var (
+		eng    *perdure.Engine
+		inStep error
+		news   = perdure.NewSignal[int]("news")
+		other  = perdure.Define("other", world.Nothing)
+	)
+	def := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+		_, byType := other.Start(ctx, eng, 1)
+		_, byName := eng.Start(ctx, "other", []byte("1"))
+		_, sent := news.Send(ctx, eng, "x", 1)
+		_, raw := eng.Send(ctx, "x", "news", []byte("1"))
+		_, both := perdure.SendWithStart(ctx, eng, news, 1, other, 1, perdure.ID("x"))
+		for what, err := range map[string]error{"start": byType, "by name": byName, "send": sent, "raw": raw, "both": both} {
+			var e *perdure.Error
+			if !errors.As(err, &e) || e.Code != journal.CodeMisuse || e.Hint == "" {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		return perdure.Step(ctx, "send", func(ctx context.Context) (int, error) {
+			_, inStep = news.Send(ctx, eng, "x", 1)
+			return 0, nil
+		})
+	})
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		eng = w.Engine
+		run, err := def.Start(t.Context(), eng, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run.Result(t.Context()); err != nil || inStep != nil {
+			t.Error(err, inStep)
+		}
+	}, def, other)
+}
+
+// Types of which JSON holds no value are refused when the workflow is registered.
+func TestTypesThatJournalsCannotKeepAreRefused(t *testing.T) {
+	type inside struct{ Done chan int }
+	type hidden struct {
+		Done chan int `json:"-"`
+		done chan int
+		Next *hidden
+		At   time.Time
+	}
+	eng, err := perdure.New(memory.New(), perdure.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, def := range map[string]perdure.Definition{
+		"chan":   perdure.Define("chan", func(context.Context, chan int) (int, error) { return 0, nil }),
+		"func":   perdure.Define("func", func(context.Context, int) (func(), error) { return nil, nil }),
+		"field":  perdure.Define("field", func(context.Context, []map[string]*inside) (int, error) { return 0, nil }),
+		"number": perdure.Define("number", func(context.Context, complex128) (int, error) { return 0, nil }),
+	} {
+		err := eng.Register(def)
+		if journal.CodeOf(err) != journal.CodeInvalid || !strings.Contains(err.Error(), "JSON cannot hold") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	fine := perdure.Define("fine", func(_ context.Context, in hidden) (any, error) { return in.done == nil, nil })
+	if err := eng.Register(fine); err != nil {
+		t.Error(err)
+	}
+}
+
+// A run of a definition that was not registered is refused: the engine would execute the other.
+func TestAnotherDefinitionOfANameIsToldApart(t *testing.T) {
+	eng, err := perdure.New(memory.New(), perdure.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two, three := perdure.Define("w", world.Nothing), perdure.Define("w", world.Nothing), perdure.Define("v", world.Nothing)
+	if err := eng.Register(one); err != nil {
+		t.Fatal(err)
+	}
+	for def, says := range map[*perdure.Workflow[int, int]]string{two: "another definition", three: "does not know"} {
+		if _, err := def.Start(t.Context(), eng, 1); journal.CodeOf(err) != journal.CodeUnregistered || !strings.Contains(err.Error(), says) {
+			t.Error(err)
+		}
+	}
+}
+
+// A first delay above the default of the longest is the longest.
+func TestTheFirstDelayIsNotCutByADefault(t *testing.T) {
+	for _, c := range []struct {
+		retry perdure.Retry
+		want  time.Duration
+	}{
+		{perdure.Retry{First: time.Hour}, time.Hour},
+		{perdure.Retry{First: time.Hour, Cap: time.Minute}, time.Minute},
+		{perdure.Retry{First: 4 * time.Minute}, 5 * time.Minute},
+	} {
+		if got := c.retry.Delay(2); got != c.want {
+			t.Errorf("%+v waits %v, want %v", c.retry, got, c.want)
+		}
+	}
+}
+
+// Nobody gets a signal that cancels the run, so nobody waits for one.
+func TestNobodyWaitsForASignalThatCancels(t *testing.T) {
+	def := perdure.Define("w", func(ctx context.Context, name string) (int, error) {
+		return perdure.NewSignal[int](name).Wait(ctx)
+	})
+	world.InBothModes(t, func(t *testing.T, w *world.World) {
+		for _, name := range []string{"Cancel", "CancelWorkflow"} {
+			run, err := def.Start(t.Context(), w.Engine, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := run.Result(t.Context()); journal.CodeOf(err) != journal.CodeInvalid {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}, def)
+}

@@ -1,0 +1,523 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A FrontEnd takes what the outside asks of runs, wherever they are: reading, and
+// messages. An engine has one, whose messages go with its group commits; so has a
+// Client, which writes to the store by itself.
+type FrontEnd struct {
+	store   store.Store
+	db      atomic.Pointer[string] // the identity of the database; nil before an engine has joined
+	build   string
+	keep    time.Duration // how long a message is kept that finds no run
+	writers writers
+
+	maxPayload, spillOver int
+	numbers               *clientNumbers // whose numbers it gives out that no engine does
+}
+
+// Writers return the writer that can write now.
+type writers interface {
+	// open waits until one can: an engine has to join first.
+	open(ctx context.Context, op string) (writer, error)
+}
+
+// database is the identity of the database, empty before an engine has joined.
+func (d *FrontEnd) database() string {
+	if db := d.db.Load(); db != nil {
+		return *db
+	}
+	return ""
+}
+
+// A writer writes what a front end was asked for.
+type writer interface {
+	// submit makes changes durable, in one transaction, and gives them with their
+	// verdicts. It gives errLost where it has done nothing since it has lost its lease
+	// meanwhile.
+	submit(ctx context.Context, op string, cs []store.Change) ([]store.Change, error)
+	// number gives a number that nobody has.
+	number() (journal.Number, error)
+	// spill makes room for a payload that is too large for its row: it gives the
+	// number that names it, 0 where it fits, and takes the payload if it has been
+	// made durable already.
+	spill(what string, data *[]byte) (journal.Number, *journal.Failure)
+}
+
+// write calls f with a writer, and with another one where nothing was done since the
+// one before has lost its lease.
+func (d *FrontEnd) write(ctx context.Context, op string, f func(writer) error) error {
+	for {
+		o, err := d.writers.open(ctx, op)
+		if err != nil {
+			return err
+		}
+		if err = f(o); !errors.Is(err, errLost) {
+			return err
+		}
+	}
+}
+
+// Find gives the head of a run by its run ID, or by its workflow ID: then the
+// open one, else the newest.
+func (d *FrontEnd) Find(ctx context.Context, id string) (journal.Head, error) {
+	op := "find " + id
+	if !journal.ValidName(id) {
+		return journal.Head{}, invalidID(op, id)
+	}
+	for _, f := range []store.Filter{{Run: journal.RunID(id), Limit: 1}, {WorkflowIDs: []string{id}, Newest: true, Limit: 1}} {
+		heads, _, err := d.store.Find(ctx, f)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return journal.Head{}, unavailable(op, err)
+		}
+		if len(heads) > 0 {
+			return heads[0], nil
+		}
+	}
+	e := &journal.Error{Code: journal.CodeNotFound, Op: op, Message: "no run has this run ID or workflow ID"}
+	if _, ok := journal.RunID(id).Number(d.database()); ok {
+		e.Message, e.Hint = "the run is not here any more", "it was removed when its retention was over, or was never started"
+	}
+	return journal.Head{}, e
+}
+
+func invalidID(op, id string) error {
+	return &journal.Error{
+		Code: journal.CodeInvalid, Op: op, Message: "not an ID: " + quote(id),
+		Hint: "IDs and names are 1 to 255 of A-Z a-z 0-9 . _ : -",
+	}
+}
+
+// History gives entries of a run's journal from a sequence on, with spilled
+// payloads; limit 0 for all.
+func (d *FrontEnd) History(ctx context.Context, id string, from int64, limit int) (journal.Head, []journal.Entry, error) {
+	head, err := d.Find(ctx, id)
+	if err != nil {
+		return journal.Head{}, nil, err
+	}
+	entries, err := d.load(ctx, "history "+id, head, store.Range{From: from, Limit: limit, Payloads: true})
+	return head, entries, err
+}
+
+// Read returns entries of a journal without spilled payloads; of a damaged one those before
+// the damage, with an error of code corrupt.
+func (d *FrontEnd) Read(ctx context.Context, h journal.Head, r store.Range) ([]journal.Entry, error) {
+	return d.load(ctx, "read "+string(h.ID), h, r)
+}
+
+func (d *FrontEnd) load(ctx context.Context, op string, h journal.Head, r store.Range) ([]journal.Entry, error) {
+	entries, err := d.store.Load(ctx, h.Number, r)
+	if err == nil {
+		return entries, nil
+	}
+	if err = unavailable(op, err); journal.CodeOf(err) != journal.CodeCorrupt {
+		entries = nil
+	}
+	return entries, err
+}
+
+// Info tells what the store is and who uses it, without what has to be counted.
+func (d *FrontEnd) Info(ctx context.Context) (store.Info, error) {
+	info, err := store.Brief(ctx, d.store)
+	if err != nil {
+		return store.Info{}, unavailable("info", err)
+	}
+	return info, nil
+}
+
+// Heads gives heads by filter, newest first, and the cursor that goes on after
+// them.
+func (d *FrontEnd) Heads(ctx context.Context, f store.Filter) ([]journal.Head, journal.Number, error) {
+	heads, next, err := d.store.Find(ctx, f)
+	if err != nil {
+		return nil, 0, unavailable("find", err)
+	}
+	return heads, next, nil
+}
+
+// Stand gives the heads that IDs stand for, run IDs or workflow IDs, in their
+// order; zero where nothing is found. It asks the store twice, however many there
+// are.
+func (d *FrontEnd) Stand(ctx context.Context, ids []string) ([]journal.Head, error) {
+	if len(ids) > store.MaxLimit {
+		return nil, &journal.Error{Code: journal.CodeTooLarge, Op: "find", Message: "too many IDs at a time: at most 1000"}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	found := map[string]journal.Head{}
+	byID, _, err := d.Heads(ctx, store.Filter{WorkflowIDs: ids, Newest: true, Limit: store.MaxLimit})
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range byID {
+		found[h.WorkflowID] = h
+	}
+	var runs []journal.RunID
+	for _, id := range ids {
+		if _, ok := journal.RunID(id).Number(d.database()); ok || d.database() == "" {
+			runs = append(runs, journal.RunID(id))
+		}
+	}
+	if len(runs) > 0 {
+		byRun, _, err := d.Heads(ctx, store.Filter{Runs: runs, Limit: store.MaxLimit})
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range byRun {
+			found[string(h.ID)] = h
+		}
+	}
+	out := make([]journal.Head, len(ids))
+	for i, id := range ids {
+		out[i] = found[id]
+	}
+	return out, nil
+}
+
+// Outcomes tells how those of the runs have ended that have. It asks the store
+// once, however many there are.
+func (d *FrontEnd) Outcomes(ctx context.Context, heads []journal.Head) (map[journal.Number]Outcome, error) {
+	var ends []journal.Number
+	for _, h := range heads {
+		if h.Status.IsTerminal() {
+			ends = append(ends, h.Number)
+		}
+	}
+	out := map[journal.Number]Outcome{}
+	if len(ends) == 0 {
+		return out, nil
+	}
+	entries, err := d.store.Load(ctx, 0, store.Range{Ends: ends, Payloads: true})
+	if err != nil {
+		return nil, unavailable("read", err)
+	}
+	for i := range entries {
+		out[entries[i].Run] = outcomeOf(&entries[i])
+	}
+	return out, nil
+}
+
+func outcomeOf(e *journal.Entry) Outcome {
+	return Outcome{Data: e.Data, Failure: e.Failure(), Detail: e.Detail}
+}
+
+// A Signal is a message from outside.
+type Signal struct {
+	ID   string // of the run, or a workflow ID
+	Name string
+	Data []byte
+	Key  string // the same key reaches a run, and those it continues as, once; empty for one of its own
+}
+
+// A Delivery is what became of a signal.
+type Delivery struct {
+	Run       journal.RunID // that has it; empty where there is none yet
+	Number    int64         // in its inbox, or among those that found no run
+	Duplicate bool          // the key was used before: nothing was done
+	Unrouted  bool          // no open run has the workflow ID: it is kept for one
+	New       bool          // the run was started by this
+
+	NotDelivered bool           // there is no such run, or it has ended: nothing was done
+	Status       journal.Status // of a run that has ended; else 0
+}
+
+// Signal sends a message to a run. When it returns, the message is durable: it is
+// taken by one wait, or counted among those that nobody took when the run ended. That it
+// is not delivered is an answer and no error.
+func (d *FrontEnd) Signal(ctx context.Context, s Signal) (Delivery, error) {
+	op := "signal " + s.Name + " to " + s.ID
+	out, err := d.deliver(ctx, op, func(o writer) (*store.Post, error) { return d.post(o, op, s) })
+	if out.NotDelivered {
+		return out, nil
+	}
+	return out, err
+}
+
+// post makes the message of a signal. The names Cancel and CancelWorkflow are the
+// engine's.
+func (d *FrontEnd) post(o writer, op string, s Signal) (*store.Post, error) {
+	switch {
+	case !journal.ValidName(s.ID):
+		return nil, invalidID(op, s.ID)
+	case !journal.ValidName(s.Name) || strings.HasPrefix(s.Name, ownNames):
+		return nil, invalidID(op, s.Name)
+	}
+	if s.Name == "Cancel" || s.Name == "CancelWorkflow" {
+		p, err := d.control(o, journal.CancelAsked, s.ID, "", "signal "+s.Name)
+		if err == nil && s.Key != "" {
+			p.Message.Detail.Message = keyed(s.Key)
+		}
+		return p, err
+	}
+	spill, f := o.spill("the payload of signal "+s.Name, &s.Data)
+	if f != nil {
+		return nil, &journal.Error{Code: f.Code, Op: op, Message: f.Message}
+	}
+	p, err := d.message(o, s.ID, journal.Entry{Kind: journal.SignalReceived, Op: journal.Op{Name: s.Name}, Data: s.Data, Spill: spill}, s.Key)
+	if p != nil && p.WorkflowID != "" && d.keep > 0 {
+		p.Until = time.Now().Add(d.keep)
+	}
+	return p, err
+}
+
+// control makes a message of the engine's own.
+func (d *FrontEnd) control(o writer, kind journal.Kind, id, about, reason string) (*store.Post, error) {
+	p, err := d.message(o, id, journal.Entry{
+		Kind: kind, Op: journal.Op{Name: controlName, Key: about}, Detail: &journal.Detail{Reason: reason},
+	}, "")
+	if p != nil {
+		p.Force = true
+	}
+	return p, err
+}
+
+// message addresses a message. It gets an ID, so that a group that is sent again
+// does not deliver it twice.
+func (d *FrontEnd) message(o writer, id string, m journal.Entry, key string) (*store.Post, error) {
+	if m.Detail == nil {
+		m.Detail = &journal.Detail{}
+	}
+	m.At = time.Now()
+	m.Detail.Message = keyed(key)
+	if key == "" {
+		n, err := o.number()
+		if err != nil {
+			return nil, noNumber("send to "+id, err)
+		}
+		m.Detail.Message = "own/" + string(journal.MakeRunID(d.database(), n))
+	}
+	p := &store.Post{Message: m}
+	if n, ok := journal.RunID(id).Number(d.database()); ok {
+		p.Run, p.Follow = n, store.FollowChain
+	} else {
+		p.WorkflowID = id
+	}
+	return p, nil
+}
+
+// noNumber says why there is no number to be had.
+func noNumber(op string, err error) error {
+	e := &journal.Error{Code: journal.CodeStopped, Op: op, Err: err}
+	if errors.As(err, &e) {
+		e.Op = op
+	}
+	return e
+}
+
+// keyed is the ID of a message with an idempotency key.
+func keyed(key string) string { return "key/" + key }
+
+// deliver makes a message durable and says what became of it.
+func (d *FrontEnd) deliver(ctx context.Context, op string, make func(writer) (*store.Post, error)) (out Delivery, err error) {
+	err = d.write(ctx, op, func(o writer) error {
+		p, err := make(o)
+		if err != nil {
+			return err
+		}
+		cs, err := o.submit(ctx, op, []store.Change{{Posts: []store.Post{*p}}})
+		if err != nil {
+			return err
+		}
+		out, err = delivered(op, &cs[0].Posts[0])
+		return err
+	})
+	return out, err
+}
+
+// delivered tells what became of a message. It fails where it is not delivered.
+func delivered(op string, p *store.Post) (Delivery, error) {
+	out := Delivery{Run: p.To.ID, Number: p.Number}
+	switch p.Verdict {
+	case store.Duplicate:
+		out.Duplicate = true
+	case store.Unrouted:
+		out.Unrouted = true
+	case store.Closed:
+		out.NotDelivered, out.Status = true, p.To.Status
+		return out, wrongState(op, p.To, "it has ended")
+	case store.Nobody:
+		out.NotDelivered = true
+		return out, &journal.Error{Code: journal.CodeNotFound, Op: op, Message: "no open run has this run ID or workflow ID"}
+	}
+	return out, nil
+}
+
+// SignalWithStart sends a message to the open run of a workflow ID, or to a new
+// one that it starts, in one transaction.
+func (d *FrontEnd) SignalWithStart(ctx context.Context, sig Signal, s Start) (out Delivery, err error) {
+	op := "signal " + sig.Name + " with start of " + s.ID
+	sig.ID = s.ID
+	err = d.write(ctx, op, func(o writer) error {
+		p, err := d.post(o, op, sig)
+		if err != nil {
+			return err
+		}
+		c, err := d.start(o, op, s)
+		if err != nil {
+			return err
+		}
+		p.Until, p.Run, p.WorkflowID = time.Time{}, 0, s.ID
+		c.Since, c.Posts = time.Time{}, []store.Post{*p}
+		cs, err := o.submit(ctx, op, []store.Change{*c})
+		if err != nil {
+			return err
+		}
+		if cs[0].Verdict == store.Taken {
+			return taken(op, s.ID, cs[0].Found)
+		}
+		out, err = delivered(op, &cs[0].Posts[0])
+		if cs[0].Verdict == store.Written { // which may have gone on as another one before the answer came
+			out.New, out.Run = true, cs[0].Found.ID
+		}
+		return err
+	})
+	return out, err
+}
+
+// start makes a run that whoever knows its workflow takes up.
+func (d *FrontEnd) start(o writer, op string, s Start) (*store.Change, error) {
+	n, err := o.number()
+	if err != nil {
+		return nil, noNumber(op, err)
+	}
+	spill, f := o.spill("the input", &s.Input)
+	if f != nil {
+		return nil, &journal.Error{Code: f.Code, Op: op, Message: f.Message}
+	}
+	now := time.Now()
+	c := &store.Change{Run: n, Create: true, Head: &journal.Head{
+		Number: n, ID: journal.MakeRunID(d.database(), n), WorkflowID: s.ID, Workflow: s.Workflow, Pattern: s.Pattern,
+		Status: journal.Pending, Wake: now, Created: now, Chain: n, Keep: s.Dedup,
+	}}
+	if s.Dedup > 0 {
+		c.Since = now.Add(-s.Dedup)
+	}
+	if s.ID == "" {
+		c.Head.WorkflowID, c.Head.Keep, c.Since = string(c.Head.ID), 0, time.Time{}
+	}
+	c.Entries = []journal.Entry{{
+		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: s.Input, Spill: spill,
+		Detail: &journal.Detail{Build: d.build, Headers: s.Headers, Attributes: s.Attributes},
+	}}
+	return c, nil
+}
+
+func taken(op, id string, by journal.Head) error {
+	return &journal.Error{
+		Code: journal.CodeConflict, Op: op,
+		Message: "the workflow ID " + id + " is held by run " + string(by.ID) + " of workflow " + by.Workflow + ", which is " + by.Status.String(),
+		Hint:    "use an ID of its own, or wait for that run to end",
+	}
+}
+
+// CancelTimer ends a timer of a run before its time, by its path. Where the run
+// has no such timer open when it reads the message, nothing happens.
+func (d *FrontEnd) CancelTimer(ctx context.Context, id, path, reason string) error {
+	op := "cancel timer " + path + " of " + id
+	if strings.HasPrefix(path[strings.LastIndex(path, "/")+1:], "perdure:") {
+		return &journal.Error{Code: journal.CodeInvalid, Op: op, Message: "it is no timer of the workflow's code"}
+	}
+	_, err := d.deliver(ctx, op, func(o writer) (*store.Post, error) {
+		p, err := d.control(o, journal.TimerCancelled, id, path, reason)
+		if err == nil {
+			p.Force = false
+		}
+		return p, err
+	})
+	return err
+}
+
+// Decide answers a run that waits for an operator, at a path, or under a name that is
+// only one of what it waits for.
+func (d *FrontEnd) Decide(ctx context.Context, id, name string, by Decided) error {
+	op := "decide " + name + " of " + id
+	if !journal.ValidName(id) {
+		return invalidID(op, id)
+	}
+	if name == "" {
+		return invalidID(op, name)
+	}
+	err := d.decide(ctx, op, id, name, by)
+	if journal.CodeOf(err) == journal.CodeWrongState { // perhaps by this very decision
+		err = d.decide(ctx, op, id, name, by)
+	}
+	return err
+}
+
+func (d *FrontEnd) decide(ctx context.Context, op, id, name string, by Decided) error {
+	head, entries, err := d.History(ctx, id, 0, 0)
+	if err != nil {
+		return err
+	}
+	asked, err := askedFor(op, head, entries, name, by)
+	switch {
+	case errors.Is(err, errDecided):
+		return nil
+	case err != nil:
+		return err
+	}
+	_, err = d.deliver(ctx, op, func(o writer) (*store.Post, error) {
+		spill, f := o.spill("the decision", &by.Data)
+		if f != nil {
+			return nil, &journal.Error{Code: f.Code, Op: op, Message: f.Message}
+		}
+		return d.message(o, string(head.ID), journal.Entry{
+			Kind: journal.DecisionMade, Op: asked, Data: by.Data, Spill: spill,
+			Detail: &journal.Detail{Reason: by.Reason, Choices: []string{by.Choice}},
+		}, "")
+	})
+	return err
+}
+
+// ask sends a run a message of the engine's own.
+func (d *FrontEnd) ask(ctx context.Context, op string, kind journal.Kind, h journal.Head, reason string) error {
+	_, err := d.deliver(ctx, op, func(o writer) (*store.Post, error) { return d.control(o, kind, string(h.ID), "", reason) })
+	return err
+}
+
+// Unread gives messages that a run has not taken, from a number on, without those
+// of the engine's own; without a run those that found none.
+func (d *FrontEnd) Unread(ctx context.Context, id string, from int64, limit int) ([]journal.Entry, error) {
+	var n journal.Number
+	if id != "" {
+		h, err := d.Find(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		n = h.Number
+	}
+	messages, err := d.store.Load(ctx, n, store.Range{Inbox: true, From: from, Limit: limit, Payloads: true})
+	if err != nil {
+		return nil, unavailable("read messages", err)
+	}
+	return slices.DeleteFunc(messages, func(e journal.Entry) bool { return strings.HasPrefix(e.Op.Name, ownNames) }), nil
+}
+
+// Deliver moves a message that found no run to one.
+func (d *FrontEnd) Deliver(ctx context.Context, number int64, id string) (Delivery, error) {
+	op := "deliver a message to " + id
+	h, err := d.Find(ctx, id)
+	if err != nil {
+		return Delivery{}, err
+	}
+	return d.deliver(ctx, op, func(writer) (*store.Post, error) { return &store.Post{Run: h.Number, Unrouted: number}, nil })
+}
+
+func quote(s string) string {
+	if len(s) > 80 {
+		s = s[:80] + "…"
+	}
+	return strconv.Quote(s)
+}

@@ -1,0 +1,45 @@
+package sealed
+
+import (
+	"context"
+	"time"
+
+	"github.com/perdure/perdure/internal/failure"
+	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/journal"
+)
+
+// Branch returns what the options of a branch or scope of that name say.
+func Branch[O interface{ ApplyToBranch(o *Operation) error }](what, name string, opts []O) (Operation, error) {
+	var o Operation
+	if !journal.ValidName(name) {
+		return o, failure.BadName(what, name)
+	}
+	for _, opt := range opts {
+		if any(opt) == nil {
+			return o, failure.Invalid(what+" "+name, "a nil option")
+		}
+		if err := opt.ApplyToBranch(&o); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// Naming returns how the kernel knows a branch or scope of that name.
+func (o *Operation) Naming(name string) kernel.Naming {
+	return kernel.Naming{Name: name, Key: o.Key, Change: o.Change, StandsFor: o.StandsFor, Does: o.Does}
+}
+
+// An Operation is how a step, branch or scope is run and known.
+type Operation struct {
+	Key       string
+	Change    kernel.Change
+	Announced bool
+	Declared  bool
+	Timeout   time.Duration
+	Next      func(n int, f *journal.Failure) (time.Duration, bool) // of a retry policy; nil for the workflow's
+	Phase     string
+	StandsFor context.Context // of a branch or scope
+	Does      string          // of a branch: the step
+}

@@ -1,0 +1,27 @@
+package sealed
+
+import (
+	"time"
+
+	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/journal"
+)
+
+// A Workflow is a definition without its types.
+type Workflow struct {
+	kernel.Workflow
+	Retention   *Retention // nil for the engine's
+	Outline     definition.Outline
+	Declared    func() (definition.Outline, []definition.Issue)         // nil for one that is not made of a declaration
+	Later       []func(*Workflow)                                       // what is done when it is examined for the first time
+	Examined    func() (definition.Outline, []definition.Issue)         // examine, the first time
+	DeadLetters bool                                                    // a run that fails writes a dead letter
+	Odd         struct{ Timeouts, Retries, Replays []definition.Issue } // of its options
+}
+
+// A Retention says for how long runs are kept.
+type Retention struct {
+	Period   time.Duration
+	ByStatus map[journal.Status]time.Duration
+}

@@ -1,0 +1,563 @@
+package journal
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Reusable returns what is still valid of the journal of a run that FAILED, was CANCELLED
+// or TIMED_OUT, for a run that goes on from where it failed: a journal that begins with
+// the same start and that the code replays up to there. It changes nothing of entries.
+//
+// The cut is where things began to go wrong. Of a run that FAILED it is the first of
+// the records by which it did: those that dead letters name; else those of the errors
+// that it ended with, by what its failure says; else that of the last step or child
+// that failed. Of another one, and where there is no such record, it is where the end
+// began.
+//
+// Each branch has a cut of its own: where its code may have begun to act on what is done
+// anew. Of the run's own code it is where things began to go wrong; of a branch in which
+// something failed then or later, where that did; of a branch beside, where the end began
+// or the branch was cancelled (what that has ended in it comes after the cut), or had learned
+// of something that began outside it: an entry that says so (Detail.Heard). What code shares
+// by itself, in a variable of a closure, say, no entry tells; a retry takes such a branch for
+// one that does not know.
+//
+// Kept is what was recorded before the cut, failures that the code has dealt with
+// included, and after it the results of what was going on there and ended well. What
+// failed, all else after the cut, and what had not ended is to be done anew; so is a
+// step that was undone after the cut, with what it has set, and a TCC that turned to
+// cancel then, from the top; one that had turned before goes on cancelling. Of what a
+// failed step has waited for in a branch of its own ("gate:" and its name, say) that is
+// done anew which failed or came too late. Dead letters are written anew. A checkpoint of
+// a step's body stays, unless the step was undone.
+//
+// After the cut of the code that began it, a step's result stays too where that code
+// cannot have acted on a failure, since the step is one of a declaration; and where a
+// transaction has it, which must not be made twice. Nor must the run of a child: it stays
+// where its branch had only heard of something. Of other steps the journal cannot tell:
+// whether code awaited what had failed before it began the next step has no entry, and code
+// that did may have begun it because of that.
+//
+// A child that has not ended well stays begun, and its end is left out: whoever retries
+// goes on with it, or with a run that retries it. A child of anew is begun anew, and so
+// are one that called everything off (CANCELED, COMPENSATED) and one that was undone.
+//
+// Entries are numbered anew, and so are scopes. No entry takes a message or is owed:
+// Detail.Taken has the number that a message had in the old inbox. Spilled payloads are
+// named as before. The run is PENDING at the end. What Run, and the detail of the
+// start, are to say is the caller's.
+//
+// Redone has the paths of the steps, and of what phases are phases of, that were undone:
+// the outside world may have seen them done, and undone, under the idempotency keys of
+// the old run, so these would not do it again.
+//
+// It returns an error of CodeWrongState where such a step or child has a name that occurs
+// more than once, without a key, or is in a scope like that: what is done anew before it may
+// change which occurrence it is. What it would keep is returned with that error, since the
+// children in there may turn out to be of anew.
+func Reusable(entries []Entry, anew ...RunID) (kept []Entry, redone []string, err error) {
+	if len(entries) == 0 {
+		return nil, nil, nil
+	}
+	s := &reuse{
+		entries: entries, ops: map[Op]*salvaged{}, left: map[Op]bool{}, reopened: map[Op]bool{}, undone: map[string]bool{}, gone: anew,
+	}
+	s.findCut()
+	s.findBases()
+	s.survey()
+	s.findKnowing()
+	s.openGates()
+	s.void()
+	s.undo()
+	s.restart()
+	s.findNeeded()
+	return s.keep(), s.redone(), s.mistakable()
+}
+
+type reuse struct {
+	entries  []Entry
+	cut      int   // where things began to go wrong
+	over     int   // where the end began
+	culprits []int // by which the run failed
+	failures []int // what failed and is done anew, these included
+	ops      map[Op]*salvaged
+	left     map[Op]bool      // values that are made anew
+	reopened map[Op]bool      // branches that go on although they were cancelled
+	voided   map[int64]bool   // scopes of clean-ups of such branches
+	gone     []RunID          // children that are begun anew
+	bases    map[int64]string // of scopes: the same for those that are about the same
+	places   map[int64]*place // of scopes
+	unheard  map[int64]int    // what their code would know if it had heard of nothing
+	needed   map[int64]bool   // scopes in which something is that stays, whatever comes of it
+	anew     map[string]bool  // bases in which phases begin from the top
+	undone   map[string]bool  // paths, of what was undone or cancelled well
+}
+
+// A salvaged operation.
+type salvaged struct {
+	first, end int // its first entry, and its terminal record; 0 where there is none
+	phase      string
+	heard      int  // the last of its entries that says that its branch had heard something; else 0
+	declared   bool // it begins however those beside it end
+	again      bool // it is done anew although it has ended well
+	undone     bool // what it did was undone
+}
+
+// findCut finds where things began to go wrong.
+func (s *reuse) findCut() {
+	end := len(s.entries) - 1
+	closing := slices.IndexFunc(s.entries, func(e Entry) bool { return e.Kind == RunClosing })
+	if s.cut = closing; closing < 0 {
+		closing, s.cut = end, end
+		for s.cut > 1 && s.entries[s.cut-1].isStop() {
+			s.cut-- // by the end
+		}
+	}
+	s.over = s.cut
+	if last := &s.entries[end]; last.Kind == RunFailed {
+		s.culprits = culprits(s.entries[:closing], s.entries, last.Failure())
+		for _, i := range s.culprits {
+			s.cut = min(s.cut, i)
+		}
+	}
+}
+
+// culprits gives the records, among those before the end began, by which a run failed:
+// of the errors that it ended with, and those that dead letters are about which say the
+// same, or after which the code has done nothing but undo and tell.
+func culprits(before, all []Entry, f *Failure) []int {
+	last := true
+	found := deadLettered(before, all, func(e *Entry) bool {
+		last = last && !e.goesOn()
+		return last || e.Kind == DeadLettered && f.Find(func(link *Failure) bool { return link.isOf(e.Failure()) }) != nil
+	})
+	f.Find(func(link *Failure) bool {
+		found = append(found, lastFailed(before, func(c *Entry) bool {
+			return link.isOf(c.Failure()) && !slices.ContainsFunc(found, func(i int) bool { return &before[i] == c })
+		})...)
+		return false
+	})
+	if len(found) == 0 {
+		found = deadLettered(before, all, func(*Entry) bool { return true })
+	}
+	if len(found) > 0 {
+		return found
+	}
+	return lastFailed(before, func(c *Entry) bool { return c.Kind == StepFailed || c.Kind == StepTimedOut || c.Kind == ChildCompleted })
+}
+
+// deadLettered returns the records that those dead letters are about. Is is asked of all
+// entries, the last one first.
+func deadLettered(before, all []Entry, is func(*Entry) bool) []int {
+	var found []int
+	for i := range slices.Backward(all) {
+		if e := &all[i]; is(e) && e.Kind == DeadLettered {
+			found = append(found, lastFailed(before, func(c *Entry) bool { return c.isAbout(e.Op) && c.Op.Scope == e.Op.Scope },
+				func(c *Entry) bool { return c.isAbout(e.Op) })...)
+		}
+	}
+	return found
+}
+
+// goesOn says whether the entry records that the code had not given up.
+func (e *Entry) goesOn() bool {
+	switch e.Kind {
+	case StepCompleted, SignalConsumed, TimerFired, ChildCompleted:
+		undoes := e.Detail != nil && (e.Detail.Phase == PhaseUndo || e.Detail.Phase == PhaseCancel)
+		return e.Failure() == nil && !undoes && !strings.HasPrefix(e.Op.Name, "perdure:")
+	}
+	return false
+}
+
+// lastFailed gives the last record of a failure for which one of those holds, the first
+// of them that holds for any.
+func lastFailed(entries []Entry, those ...func(*Entry) bool) []int {
+	for _, is := range those {
+		for i := range slices.Backward(entries) {
+			if e := &entries[i]; e.fails() && is(e) {
+				return []int{i}
+			}
+		}
+	}
+	return nil
+}
+
+// fails says whether the entry is a record of something that the code may have failed
+// by. What fails to undo something is none.
+func (e *Entry) fails() bool {
+	switch e.Kind {
+	case ChildCompleted:
+		return e.Failure() != nil || e.Detail != nil && e.Detail.Outcome != 0 && !e.Detail.Outcome.IsSuccess()
+	case StepFailed, StepTimedOut, StepCancelled, WaitEnded, TimerCancelled, ValueRecorded:
+		return e.Failure() != nil && e.Detail.Phase != PhaseUndo
+	}
+	return false
+}
+
+// isAbout says whether a fact of that name and key, in whatever scope, may be about the
+// operation of the entry: the step, or a phase of it.
+func (e *Entry) isAbout(fact Op) bool {
+	name := e.Op.Name
+	if e.Detail != nil && e.Detail.Phase != "" {
+		name = strings.TrimPrefix(name, strings.ToLower(e.Detail.Phase)+":")
+	}
+	return name == fact.Name && e.Op.Key == fact.Key
+}
+
+// survey finds when operations began and ended.
+func (s *reuse) survey() {
+	for i := range s.entries {
+		e := &s.entries[i]
+		if !e.isOperation() {
+			continue
+		}
+		r := s.ops[e.Op]
+		if r == nil {
+			r = &salvaged{first: i}
+			s.ops[e.Op] = r
+		}
+		if e.Detail != nil && e.Detail.Phase != "" {
+			r.phase = e.Detail.Phase
+		}
+		r.declared = r.declared || e.Detail != nil && e.Detail.Declared
+		if e.Detail != nil && e.Detail.Heard {
+			r.heard = i
+		}
+		if e.endsOperation() {
+			r.end = i
+		}
+	}
+}
+
+// isOperation says whether the entry stays only where what it belongs to has ended.
+func (e *Entry) isOperation() bool {
+	switch e.Kind {
+	case StepStarted, StepCompleted, StepFailed, StepTimedOut, StepCancelled, StepRetrying, CheckpointSaved, EventEmitted,
+		WaitStarted, WaitEnded, SignalConsumed, DecisionSought, TimerRegistered, TimerFired, TimerCancelled, ChildStarted, ChildCompleted:
+		return true
+	case VariableSet, KeyAdded:
+		return e.Detail != nil && e.Detail.ByStep
+	}
+	return false
+}
+
+// endsOperation says whether nothing more comes of what the entry belongs to.
+func (e *Entry) endsOperation() bool {
+	switch e.Kind {
+	case StepCompleted, StepFailed, StepTimedOut, StepCancelled, WaitEnded, SignalConsumed, TimerFired, TimerCancelled, ChildCompleted:
+		return true
+	case ChildStarted: // whose end nobody waits for
+		return e.Detail != nil && e.Detail.Policy == ChildDetached
+	}
+	return false
+}
+
+// isStop reports whether the entry says that the cancellation of something around it has
+// ended what it belongs to, or its own code, in a call that a replay makes again.
+func (e *Entry) isStop() bool {
+	switch e.Kind {
+	case ScopeCancelled:
+		return true
+	case StepCancelled, TimerCancelled, WaitEnded:
+		return e.Detail == nil || !e.Detail.ByWait && !e.Detail.ByMessage()
+	}
+	return false
+}
+
+// isNote says whether the entry stays where it comes before the cut.
+func (e *Entry) isNote() bool {
+	switch e.Kind {
+	case ValueRecorded, PayloadSet, StatePublished, AttributeSet, VariableSet, KeyAdded, VersionMarked,
+		ScopeOpened, ScopeCancelled, CleanupPlanned:
+		return true
+	}
+	return e.Kind.IsFact() && e.Kind != DeadLettered // which is settled, or written anew
+}
+
+// undo finds the steps that were undone after the cut, which a fact says, or that what
+// undoes it has ended well.
+func (s *reuse) undo() {
+	for i := range s.entries {
+		e, fact := &s.entries[i], Op{}
+		if i < s.knows(e.Op.Scope) && !s.voided[e.Op.Scope] {
+			continue
+		}
+		name, undoes := strings.CutPrefix(e.Op.Name, strings.ToLower(PhaseUndo)+":")
+		switch {
+		case e.Kind == StepCompensated:
+			fact = Op{Scope: e.Op.Scope, Name: e.Op.Name, Key: e.Op.Key, Occ: 1}
+		case e.Kind == StepCompleted && undoes && e.Detail != nil && e.Detail.Phase == PhaseUndo:
+			fact = Op{Scope: e.Op.Scope, Name: name, Key: e.Op.Key, Occ: e.Op.Occ}
+		default:
+			continue
+		}
+		for op, r := range s.ops { // it may be undone in a scope of its own
+			if op.Name == fact.Name && op.Key == fact.Key && op.Occ == fact.Occ && s.bases[op.Scope] == s.bases[fact.Scope] {
+				s.redo(op, r)
+			}
+		}
+	}
+}
+
+// redo has an operation done anew that was undone, and all that was done for it in a
+// branch of its own.
+func (s *reuse) redo(op Op, r *salvaged) {
+	if r.undone {
+		return
+	}
+	r.again, r.undone = true, true
+	s.undone[s.bases[op.Scope]+op.String()] = true
+	within := s.branchesOf(op, len(s.entries), func(e *Entry) bool { return e.Detail != nil && e.Detail.Does == op.Name })
+	for _, e := range within {
+		if inner := s.ops[e.Op]; inner != nil {
+			s.redo(e.Op, inner)
+		}
+	}
+}
+
+// findBases finds what scopes are about: that of a clean-up is about where it was
+// planned, one that stands for another one about that, and any other one about itself.
+func (s *reuse) findBases() {
+	s.bases = map[int64]string{0: "", ImpliedCleanup: ""}
+	paths := map[int64]string{}
+	for i := range s.entries {
+		e := &s.entries[i]
+		if e.Kind != CleanupPlanned && e.Kind != ScopeOpened {
+			continue
+		}
+		paths[e.Seq] = paths[e.Op.Scope] + e.Op.String() + "/"
+		switch {
+		case e.Kind == CleanupPlanned:
+			s.bases[e.Seq] = s.bases[e.Op.Scope]
+		case e.Detail != nil && e.Detail.StandsFor != 0:
+			s.bases[e.Seq] = s.bases[e.Detail.StandsFor]
+		default:
+			s.bases[e.Seq] = paths[e.Seq]
+		}
+	}
+}
+
+// restart finds the TCCs that turned to cancel after the cut, and which of their
+// participants have cancelled.
+func (s *reuse) restart() {
+	s.anew = map[string]bool{}
+	turned := map[string]bool{} // before the cut
+	for i := range s.entries {
+		if e := &s.entries[i]; i < s.knows(e.Op.Scope) && !s.voided[e.Op.Scope] && e.Kind == PhaseStarted && e.Detail != nil && e.Detail.Phase == PhaseCancel {
+			turned[s.bases[e.Op.Scope]] = true
+		}
+	}
+	for op, r := range s.ops {
+		base := s.bases[op.Scope]
+		if r.phase != PhaseCancel || max(r.first, r.end) < s.knows(op.Scope) && !s.voided[op.Scope] || turned[base] {
+			continue
+		}
+		s.anew[base] = true
+	}
+	for op, r := range s.ops {
+		base := s.bases[op.Scope]
+		if !s.anew[base] || r.phase != PhaseTry && r.phase != PhaseConfirm && r.phase != PhaseCancel {
+			continue
+		}
+		r.again = true
+		if r.phase == PhaseCancel && r.end > 0 && s.entries[r.end].Kind == StepCompleted {
+			s.undone[base+ofPhase(op, PhaseCancel)] = true
+		}
+	}
+}
+
+// ofPhase names what an operation is a phase of.
+func ofPhase(op Op, phase string) string {
+	op.Name, op.Occ = strings.TrimPrefix(op.Name, strings.ToLower(phase)+":"), 1
+	return op.String()
+}
+
+// openGates has done anew by what the branches of steps have failed that have failed
+// because of that: "gate:" and the step's name, say, beside it.
+func (s *reuse) openGates() {
+	for _, i := range s.failures {
+		all := s.branchesOf(s.entries[i].Op, i, func(*Entry) bool { return true })
+		if !slices.ContainsFunc(all, (*Entry).spoils) {
+			continue
+		}
+		for _, e := range all {
+			switch r := s.ops[e.Op]; {
+			case e.Kind == ScopeCancelled:
+				s.reopened[e.Op] = true
+			case e.Kind == ValueRecorded && e.fails():
+				s.left[e.Op] = true
+			case r == nil:
+			case e.spoils(), e.Kind == WaitEnded, e.Kind == TimerCancelled, e.Kind == StepCancelled: // what was given up with it, too
+				r.again = true
+			}
+		}
+	}
+}
+
+// void finds the clean-ups of branches that go on again. They count as made after the
+// cut: what they have undone is done anew, and they are planned again.
+func (s *reuse) void() {
+	again := map[int64]bool{}
+	s.voided = map[int64]bool{}
+	for i := range s.entries {
+		e := &s.entries[i]
+		switch e.Kind {
+		case ScopeOpened:
+			again[e.Seq] = again[e.Op.Scope] || s.reopened[e.Op]
+			s.voided[e.Seq] = s.voided[e.Op.Scope]
+		case CleanupPlanned:
+			s.voided[e.Seq] = again[e.Op.Scope] || s.voided[e.Op.Scope]
+		}
+	}
+}
+
+// spoils says whether a branch may have failed by what the entry records.
+func (e *Entry) spoils() bool {
+	return e.fails() || e.Kind == TimerFired && strings.HasPrefix(e.Op.Name, "perdure:")
+}
+
+// branchesOf returns what was recorded before the entry end in those branches of a step.
+func (s *reuse) branchesOf(step Op, end int, those func(*Entry) bool) (all []*Entry) {
+	within := map[int64]bool{}
+	for j := range s.entries[:end] {
+		e := &s.entries[j]
+		_, name, isBranch := strings.Cut(e.Op.Name, ":")
+		own := isBranch && e.Op.Scope == step.Scope && name == step.Name && e.Op.Key == step.Key && those(e)
+		if e.Kind == ScopeOpened {
+			within[e.Seq] = own || within[e.Op.Scope]
+		} else if within[e.Op.Scope] {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// redone gives the paths of what was undone.
+func (s *reuse) redone() []string {
+	if len(s.undone) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(s.undone))
+}
+
+// keep gives the new journal.
+func (s *reuse) keep() []Entry {
+	numbers := map[int64]int64{0: 0} // the new ones of sequences
+	var out []Entry
+	status := Pending
+	for i := range s.entries {
+		e := s.entries[i]
+		scope, opened := numbers[e.Op.Scope]
+		if i > 0 && (!opened || !s.isNeeded(&e) && !s.holds(i, &e)) {
+			continue
+		}
+		if e.Kind != ValueRecorded || !e.Status.IsOpen() || e.Status == Waiting {
+			e.Status = 0
+		}
+		if i == 0 {
+			e.Status = Pending
+		}
+		numbers[e.Seq] = int64(len(out) + 1)
+		e.Seq, e.Op.Scope, e.Detail = numbers[e.Seq], scope, e.Detail.salvaged(numbers)
+		status = cmp.Or(e.Status, status)
+		out = append(out, e)
+	}
+	if status != Pending {
+		out = append(out, Entry{Run: out[0].Run, Seq: int64(len(out) + 1), Kind: StatusChanged, Status: Pending, At: s.entries[len(s.entries)-1].At})
+	}
+	return out
+}
+
+// holds reports whether an entry is in the new journal, also if nothing in it had to stay.
+func (s *reuse) holds(i int, e *Entry) bool {
+	r := s.ops[e.Op]
+	base := s.bases[e.Op.Scope]
+	switch {
+	case s.left[e.Op], s.isDropped(e), e.Kind == ScopeCancelled && s.reopened[e.Op]:
+		return false
+	case s.anew[base] && e.isOfPhase():
+		return false
+	case s.isGone(e):
+		return false
+	case e.isOperation():
+		return s.counts(i, e, r)
+	case e.Kind == ScopeOpened && s.isOfDeclared(e):
+		return true
+	case e.Kind == PhaseStarted, e.Kind == PhaseCompleted, e.Kind == PhaseFailed:
+		return i < s.knows(e.Op.Scope) && !s.anew[base]
+	}
+	return i < s.knows(e.Op.Scope) && e.isNote()
+}
+
+// isDropped reports whether an entry is in the clean-up of a branch that goes on again, or
+// of a TCC that begins from the top.
+func (s *reuse) isDropped(e *Entry) bool {
+	base := s.bases[e.Op.Scope]
+	return s.voided[e.Op.Scope] || s.anew[base] && base != "" && e.Kind != ScopeOpened && e.Kind != CleanupPlanned
+}
+
+// counts reports whether an entry of an operation is in the new journal.
+func (s *reuse) counts(i int, e *Entry, r *salvaged) bool {
+	cut := s.knows(e.Op.Scope)
+	if e.Kind == ChildStarted || e.Kind == ChildCompleted {
+		cut = s.knowsOfChildren(e.Op.Scope)
+	}
+	switch {
+	case !r.again && r.end > 0 && (r.end < cut || s.wasGoingOn(r, cut)), s.isOfDeclaration(r):
+		return true
+	case e.Kind == ChildStarted:
+		return !r.undone && i < cut && !s.calledOff(r)
+	}
+	return !r.again && e.Kind == CheckpointSaved && i < cut
+}
+
+// isOfPhase says whether the entry belongs to a phase of something: it, or what was
+// decided of it.
+func (e *Entry) isOfPhase() bool {
+	word, _, found := strings.Cut(e.Op.Name, ":")
+	return found && slices.Contains([]string{PhaseTry, PhaseConfirm, PhaseCancel}, strings.ToUpper(word))
+}
+
+// wasGoingOn reports whether an operation had begun before the cut of its scope and ended
+// well after it. The first attempt of a sequential step has no record of its own: its
+// result says when it began.
+func (s *reuse) wasGoingOn(r *salvaged, cut int) bool {
+	end := &s.entries[r.end]
+	if r.heard >= cut {
+		return false
+	}
+	switch end.Kind {
+	case StepCompleted, SignalConsumed, TimerFired:
+	case ChildCompleted:
+		return !end.fails() && r.first < cut
+	case ChildStarted:
+		return r.first < cut
+	default:
+		return false
+	}
+	switch s.entries[r.first].Kind {
+	case StepCompleted, EventEmitted, VariableSet, KeyAdded:
+		return end.Began().Before(s.entries[cut].At)
+	}
+	return r.first < cut
+}
+
+// calledOff reports whether a child has ended with nothing left of it.
+func (s *reuse) calledOff(r *salvaged) bool {
+	end := s.entries[r.end].Detail
+	return r.end > 0 && end != nil && (end.Outcome == Canceled || end.Outcome == Compensated)
+}
+
+// salvaged gives the detail of an entry in the journal of another run.
+func (d *Detail) salvaged(numbers map[int64]int64) *Detail {
+	if d == nil || d.Mail == 0 && !d.Tell && d.StandsFor == 0 {
+		return d
+	}
+	own := *d
+	own.StandsFor = numbers[d.StandsFor]
+	own.Taken, own.Mail, own.Tell = cmp.Or(d.Mail, d.Taken), 0, false
+	return &own
+}

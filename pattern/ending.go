@@ -1,0 +1,69 @@
+package pattern
+
+import (
+	"context"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/failure"
+	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/payload"
+	"github.com/perdure/perdure/internal/sealed"
+	"github.com/perdure/perdure/journal"
+)
+
+// End ends the run with a status of a pattern, such as CONFIRMED or COMPENSATED,
+// with an output and an error, from inside. See [perdure.Fail] for what follows. In a clean-up
+// it changes how the run will end, and nothing else.
+func End(ctx context.Context, status journal.Status, output any, err error) error {
+	if !status.IsTerminal() || status == journal.ContinuedAsNew {
+		return failure.Invalid("end", "%v is not a status that a run ends in", status)
+	}
+	data, e := payload.EncodeAny(output)
+	if e != nil {
+		return &perdure.Error{Code: journal.CodeEncode, Op: "end", Message: "the output does not encode", Err: e}
+	}
+	var f *journal.Failure
+	if err != nil {
+		f = failure.Of(err)
+	}
+	return kernel.EndRun(ctx, status, data, f)
+}
+
+// CleansUp is an option of a workflow whose code calls [perdure.OnCancel] or [perdure.Finally] before
+// any other durable operation, however it is started: then that plan need not be
+// recorded, which saves the first commit of a run that has nothing else to record. A run
+// that has begun under it goes on so: its code must plan a clean-up first as long as it is
+// open.
+var CleansUp perdure.WorkflowOption = cleansUp{}
+
+type cleansUp struct{}
+
+func (cleansUp) ApplyToWorkflow(w *sealed.Workflow) error {
+	w.CleansUp = true
+	return nil
+}
+
+// EndingBy gives, in a clean-up, the error that the run will end with: that it was
+// cancelled, say. It gives nil where the run has succeeded. In what is done for a branch
+// that was cancelled while the run goes on, it is that error.
+func EndingBy(ctx context.Context) error {
+	f, err := kernel.EndingBy(ctx)
+	if err != nil {
+		return err
+	}
+	return failure.Err(f)
+}
+
+// SetStatus sets the status that a pattern has while its run goes on: RUNNING,
+// TRYING, CONFIRMING, CANCELING or COMPENSATING.
+func SetStatus(ctx context.Context, s journal.Status) error {
+	switch s {
+	case journal.Running, journal.Trying, journal.Confirming, journal.Canceling, journal.Compensating:
+		out, err := kernel.TakeNote(ctx, kernel.Note{Kind: journal.ValueRecorded, Name: "status", Status: s})
+		if err == nil && out.Failure != nil {
+			err = failure.Err(out.Failure)
+		}
+		return err
+	}
+	return failure.Invalid("set status", "%v is not a status of a run that goes on", s)
+}

@@ -1,0 +1,61 @@
+package pattern
+
+import (
+	"context"
+
+	"github.com/perdure/perdure/internal/failure"
+	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/journal"
+)
+
+// A Fact is something that a pattern records for observers and for who reads the
+// journal: that a step was skipped or compensated, that a phase began. It changes
+// nothing by itself.
+type Fact struct {
+	Kind    journal.Kind // StepSkipped, CompensationStarted, StepCompensated, CompensationFailure, or one of a phase
+	Name    string       // of the step, participant or phase
+	Key     string
+	Phase   string
+	Reason  string
+	Attempt int
+	Err     error
+}
+
+// Record records a fact in the commit of the turn.
+func Record(ctx context.Context, f Fact) error {
+	switch f.Kind {
+	case journal.StepSkipped, journal.CompensationStarted, journal.StepCompensated, journal.CompensationFailure,
+		journal.PhaseStarted, journal.PhaseCompleted, journal.PhaseFailed:
+	default:
+		return failure.Invalid("record", "%v is not a fact of a pattern", f.Kind)
+	}
+	if !journal.ValidName(f.Name) {
+		return failure.BadName("fact", f.Name)
+	}
+	d := &journal.Detail{Phase: f.Phase, Reason: f.Reason, Attempt: f.Attempt}
+	if f.Err != nil {
+		d.Failure = failure.Of(f.Err)
+	}
+	out, err := kernel.TakeNote(ctx, kernel.Note{Kind: f.Kind, Name: f.Name, Key: f.Key, Detail: d})
+	if err == nil && out.Failure != nil {
+		err = failure.Err(out.Failure)
+	}
+	return err
+}
+
+// A FactKind says what a [Fact] tells. See [journal.Kind] for all of them.
+type FactKind = journal.Kind
+
+// The facts that [Record] records.
+const (
+	StepSkipped         = journal.StepSkipped
+	CompensationStarted = journal.CompensationStarted
+	StepCompensated     = journal.StepCompensated
+	CompensationFailed  = journal.CompensationFailure
+	PhaseStarted        = journal.PhaseStarted
+	PhaseCompleted      = journal.PhaseCompleted
+	PhaseFailed         = journal.PhaseFailed
+)
+
+// Duplicate is the reason of a [StepSkipped] whose effect was there already.
+const Duplicate = journal.Duplicate

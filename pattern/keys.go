@@ -1,0 +1,21 @@
+package pattern
+
+import (
+	"context"
+
+	"github.com/perdure/perdure/internal/failure"
+	"github.com/perdure/perdure/internal/kernel"
+)
+
+// AddKey remembers that the run of ctx has used an idempotency key, and says whether it
+// was new. A body's keys are recorded with its result, as variables are; where bodies
+// that run at one time add the same key, it is new to one of them.
+func AddKey(ctx context.Context, key string) (isNew bool, err error) {
+	if key == "" {
+		return false, failure.Invalid("add key", "an empty idempotency key")
+	}
+	return kernel.AddKey(ctx, key)
+}
+
+// HasKey says whether the run of ctx has used an idempotency key.
+func HasKey(ctx context.Context, key string) (bool, error) { return kernel.HasKey(ctx, key) }

@@ -1,0 +1,54 @@
+// Package pattern has what the authors of patterns need: the walk over a graph, tasks and how
+// their arguments are filled, callbacks, conditions, events of executions, and what a pattern
+// records. Packages dag, saga and tcc are made of it.
+package pattern
+
+import (
+	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/internal/failure"
+	"github.com/perdure/perdure/internal/sealed"
+	"github.com/perdure/perdure/journal"
+)
+
+// Declared is an option of a workflow that is made of a declaration: it gives what the
+// declaration says of itself, and all that is wrong with it. It is called once, when
+// the workflow is registered, checked, or started with a [Mode],
+// for the first time. What it leaves empty is as a [perdure.About] beside it says; the graph and the contract are checked in any case.
+type Declared func() (definition.Outline, []definition.Issue)
+
+func (d Declared) ApplyToWorkflow(w *sealed.Workflow) error {
+	if d == nil {
+		return failure.Invalid("define "+w.Name, "a declaration needs a function")
+	}
+	w.Declared = d
+	return nil
+}
+
+// A Kind says how a workflow is declared. It is an option of a workflow, whose runs have it.
+// Without it that is Workflow. See [journal.Pattern].
+type Kind journal.Pattern
+
+// The kinds.
+const (
+	Workflow = Kind(journal.PatternWorkflow)
+	Saga     = Kind(journal.PatternSaga)
+	TCC      = Kind(journal.PatternTCC)
+)
+
+// String returns the pattern's name.
+func (k Kind) String() string { return journal.Pattern(k).String() }
+
+func (k Kind) ApplyToWorkflow(w *sealed.Workflow) error {
+	switch k {
+	case Workflow, Saga, TCC:
+		w.Pattern = journal.Pattern(k)
+		if k == TCC {
+			w.First = journal.Trying
+		}
+		return nil
+	}
+	return failure.Invalid("define "+w.Name, "there is no pattern %v", k)
+}
+
+// ValidName says whether a text can be a name: 1 to 255 of A-Z a-z 0-9 . _ : -.
+func ValidName(s string) bool { return journal.ValidName(s) }

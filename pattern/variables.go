@@ -1,0 +1,22 @@
+package pattern
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/perdure/perdure/internal/kernel"
+)
+
+// Variables returns variables of the run of ctx, as encoded: those of the names that are
+// there, or all of them where no name is given. See [perdure.Variable].
+func Variables(ctx context.Context, names ...string) (map[string]json.RawMessage, error) {
+	found, err := kernel.Variables(ctx, names...)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]json.RawMessage, len(found))
+	for name, data := range found {
+		out[name] = data
+	}
+	return out, nil
+}

@@ -1,0 +1,348 @@
+// Package report tells how a run went, or how far it has come: step by step, from its journal.
+package report
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/internal/failure"
+	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/payload"
+	"github.com/perdure/perdure/internal/sealed"
+	"github.com/perdure/perdure/journal"
+)
+
+// A Run tells how a run went, or how far it has come. It is made of the run's
+// journal, so there is one of every run as long as that is kept. It is a copy: it never
+// changes.
+type Run struct {
+	Name        string // of the workflow
+	RunID       journal.RunID
+	WorkflowID  string
+	Pattern     journal.Pattern
+	Status      journal.Status
+	TriggeredBy string
+	DryRun      bool
+	Started     time.Time
+	Ended       time.Time     // zero while it is open
+	Duration    time.Duration // from start to end; of an open run to its last entry
+	Layers      [][]string    // the IDs of the steps of its declaration, layer by layer, as it was when the run began; nil without one
+	Steps       []Step        // in the order of their starts
+	Headers     map[string]string
+	Variables   map[string]json.RawMessage
+	Keys        []string // idempotency keys that it has used, in order
+	Phase       string   // of a TCC: the last that it began
+	Err         error    // that it ended with; nil where it succeeded, and while it is open
+	Suppressed  error    // that an error callback has made a success of
+	Undo        *Undo
+	Successor   journal.RunID // that it has continued as; empty where it has not
+}
+
+// A Step tells of one step or participant.
+type Step struct {
+	ID       string // its path
+	Status   journal.StepStatus
+	Attempts int // that were made, also after an operator had asked for more; of a participant in its last phase
+	Latency  time.Duration
+	Result   json.RawMessage // of a participant that of its try
+	Err      error
+	Started  time.Time
+	Ended    time.Time
+	Phases   []Phase // of a participant
+	retries  int
+	failed   int64 // the entry that says that it has failed, or its compensation
+}
+
+// A Phase tells what a participant did in one phase.
+type Phase struct {
+	Phase    string // TRY, CONFIRM or CANCEL
+	Status   journal.StepStatus
+	Attempts int
+	Latency  time.Duration
+	Err      error
+}
+
+// An Undo tells of compensations.
+type Undo struct {
+	Policy   string
+	Steps    []Undone // in the order of their verdicts
+	Duration time.Duration
+	All      bool // every compensation succeeded
+}
+
+// An Undone tells of the compensation of one step.
+type Undone struct {
+	ID       string
+	Undone   bool
+	Err      error // of the compensation; also of one that was passed over
+	Attempts int
+	Duration time.Duration
+	Result   json.RawMessage
+}
+
+// Success reports whether the run has ended as its author hoped.
+func (r Run) Success() bool { return r.Status.IsSuccess() }
+
+// Step returns the report of a step; one that has not begun is PENDING, and found is
+// false.
+func (r Run) Step(id string) (s Step, found bool) {
+	i := slices.IndexFunc(r.Steps, func(s Step) bool { return s.ID == id })
+	if i < 0 {
+		return Step{ID: id, Status: journal.StepIsPending}, false
+	}
+	return r.Steps[i], true
+}
+
+// Failed returns the steps that have failed, or whose compensation or phase has, in the
+// order in which they did.
+func (r Run) Failed() []Step {
+	failed := r.which(func(s Step) bool { return s.Status.IsFailure() })
+	slices.SortStableFunc(failed, func(a, b Step) int { return cmp.Compare(a.failed, b.failed) })
+	return failed
+}
+
+// Completed returns the steps that have done what they are for.
+func (r Run) Completed() []Step {
+	return r.which(func(s Step) bool { return s.Status.IsDone() })
+}
+
+// Compensated returns the steps that were undone.
+func (r Run) Compensated() []Step {
+	return r.which(func(s Step) bool { return s.Status == journal.StepIsCompensated })
+}
+
+func (r Run) which(is func(Step) bool) []Step {
+	return slices.DeleteFunc(slices.Clone(r.Steps), func(s Step) bool { return !is(s) })
+}
+
+// Retries is how many attempts were made beyond the first ones.
+func (r Run) Retries() int {
+	n := 0
+	for _, s := range r.Steps {
+		n += s.retries
+	}
+	return n
+}
+
+// ResultOf returns the result of a step, and false where it has none.
+func ResultOf[T any](r Run, step string) (T, bool, error) {
+	s, _ := r.Step(step)
+	if s.Result == nil {
+		var zero T
+		return zero, false, nil
+	}
+	v, err := payload.Decode[T](s.Result)
+	if err != nil {
+		return v, false, payload.DecodeError("result of step "+step, v, err)
+	}
+	return v, true, nil
+}
+
+// Of returns the report of the run of ctx in the body of a step: what had become
+// durable before that step began is in it.
+func Of(ctx context.Context) (Run, error) {
+	head, entries, err := kernel.JournalOf(ctx)
+	if err != nil {
+		return Run{}, err
+	}
+	return New(head, entries)
+}
+
+// New folds a journal.
+func New(h journal.Head, entries []journal.Entry) (Run, error) {
+	a := journal.NewAggregate(h.ID, h.WorkflowID, h.Workflow, h.Pattern)
+	f := newReporter(a)
+	var err error
+	for i := range entries {
+		if err = a.Apply(entries[i]); err != nil {
+			err = &journal.Error{Code: journal.CodeCorrupt, Op: "read " + string(h.ID), Err: err}
+			break
+		}
+		f.add(&entries[i])
+	}
+	s := a.Snapshot()
+	r := Run{
+		Name: h.Workflow, RunID: h.ID, WorkflowID: h.WorkflowID, Pattern: h.Pattern, Status: s.Status,
+		TriggeredBy: s.Headers[sealed.HeaderTriggered], DryRun: s.Headers[sealed.HeaderDryRun] == "true",
+		Started: s.Started, Ended: s.Ended, Duration: s.Last.Sub(s.Started),
+		Layers: s.Layers, Headers: maps.Clone(s.Headers), Keys: s.Keys, Phase: f.phase, Suppressed: f.suppressed, Successor: s.Successor,
+	}
+	if r.Pattern == journal.PatternTCC {
+		r.Phase = cmp.Or(r.Phase, journal.PhaseTry)
+	}
+	if s.Predecessor != "" {
+		r.TriggeredBy = "continued " + string(s.Predecessor)
+	}
+	delete(r.Headers, sealed.HeaderDryRun)
+	delete(r.Headers, sealed.HeaderTriggered)
+	delete(r.Headers, sealed.HeaderPolicy)
+	if s.Status.IsTerminal() && s.Failure != nil {
+		r.Err = failure.Err(s.Failure)
+	}
+	for name, v := range s.Variables {
+		if r.Variables == nil {
+			r.Variables = map[string]json.RawMessage{}
+		}
+		r.Variables[name] = v.Data
+	}
+	r.Steps, r.Undo = f.steps(s.Steps), f.undone()
+	return r, err
+}
+
+// A reporter collects what the fold of a journal leaves out.
+type reporter struct {
+	of         *journal.Aggregate
+	byStep     map[string]*Step
+	order      []*Step
+	results    map[journal.Op]json.RawMessage
+	took       map[journal.Op]time.Duration
+	failed     map[string]int64 // the last entry that says so, by path
+	policy     string
+	began      time.Time
+	last       time.Time
+	undo       map[string]*Undone
+	undoOrder  []*Undone
+	phase      string
+	suppressed error
+}
+
+func newReporter(a *journal.Aggregate) *reporter {
+	return &reporter{
+		of: a, byStep: map[string]*Step{}, undo: map[string]*Undone{}, failed: map[string]int64{},
+		took: map[journal.Op]time.Duration{}, results: map[journal.Op]json.RawMessage{},
+	}
+}
+
+func (f *reporter) add(e *journal.Entry) {
+	switch e.Kind {
+	case journal.StepCompleted:
+		f.results[e.Op] = e.Data
+		f.took[e.Op] += e.Took
+	case journal.StepFailed, journal.StepTimedOut, journal.StepRetrying:
+		f.took[e.Op] += e.Took
+		f.failed[f.of.Path(e.Op)] = e.Seq
+	case journal.PhaseStarted:
+		if e.Detail.Phase != journal.PhaseComposition {
+			f.phase = e.Detail.Phase
+		}
+	case journal.CompensationStarted:
+		if f.began.IsZero() {
+			f.began = e.At
+		}
+		if f.policy == "" || f.of.About(e.Op).Scope == 0 { // that of the run, if it has one
+			f.policy = e.Detail.Reason
+		}
+		f.last = e.At
+	case journal.StepCompensated, journal.CompensationFailure:
+		f.verdict(f.of.Path(f.of.About(e.Op)), e)
+	case journal.ValueRecorded:
+		if e.Op.Name == sealed.SuppressedError && f.of.About(e.Op).Scope == 0 && e.Failure() != nil { // of the run as a whole
+			f.suppressed = failure.Err(e.Failure())
+		}
+	}
+}
+
+// verdict takes in what became of a compensation; of several verdicts the last counts.
+func (f *reporter) verdict(step string, e *journal.Entry) {
+	u := f.undo[step]
+	if u == nil {
+		u = &Undone{ID: step}
+		f.undo[step] = u
+		f.undoOrder = append(f.undoOrder, u)
+	}
+	u.Undone, u.Err = e.Kind == journal.StepCompensated, nil
+	if e.Failure() != nil {
+		u.Err = failure.Err(e.Failure())
+	}
+	f.last, f.failed[step] = e.At, e.Seq
+}
+
+// steps makes the reports of steps out of the fold of them.
+func (f *reporter) steps(all []journal.Step) []Step {
+	for _, s := range all {
+		switch phase := s.Phase; {
+		case s.Opens != 0 || s.Op.Name == sealed.CallbackStep:
+		case phase == "":
+			f.step(s.Path, s)
+		default:
+			path := f.of.Path(f.of.About(s.Op))
+			at := strings.LastIndexByte(path, '/') + 1
+			path = path[:at] + strings.TrimPrefix(path[at:], strings.ToLower(phase)+":")
+			if phase == journal.PhaseUndo {
+				f.compensation(path, s)
+				continue
+			}
+			f.step(path, s)
+		}
+	}
+	slices.SortStableFunc(f.order, func(a, b *Step) int { return a.Started.Compare(b.Started) })
+	var out []Step
+	for _, s := range f.order {
+		out = append(out, *s)
+	}
+	return out
+}
+
+// compensation takes in a step that was to undo another one.
+func (f *reporter) compensation(of string, s journal.Step) {
+	if u := f.undo[of]; u != nil {
+		u.Attempts += s.Attempts
+		u.Duration += f.took[s.Op]
+		if u.Undone {
+			u.Result = f.results[s.Op]
+		}
+	}
+}
+
+func (f *reporter) step(id string, s journal.Step) {
+	r := f.byStep[id]
+	if r == nil {
+		r = &Step{ID: id, Started: s.Started, Result: f.results[s.Op]}
+		f.byStep[id] = r
+		f.order = append(f.order, r)
+	}
+	r.Status, r.Attempts, r.Ended = s.Status, s.Attempts, s.Ended
+	r.retries += max(s.Attempts-1, 0)
+	r.Latency += f.took[s.Op]
+	r.Err = nil
+	switch {
+	case s.Status.IsFailure():
+		r.Err, r.failed = failure.Err(s.Failure), f.failed[s.Path]
+	case s.Status == journal.StepIsRetrying && s.Failure != nil:
+		r.Err = failure.Err(s.Failure)
+	case s.Status == journal.StepIsCancelled:
+		r.Err = errors.New(s.Reason)
+	}
+	if s.Phase != "" {
+		r.add(Phase{Phase: s.Phase, Status: s.Status, Attempts: s.Attempts, Latency: f.took[s.Op], Err: r.Err})
+	}
+}
+
+// add adds what was done in a phase; an operator may have had it done again.
+func (r *Step) add(p Phase) {
+	last := len(r.Phases) - 1
+	if last >= 0 && r.Phases[last].Phase == p.Phase {
+		p.Attempts += r.Phases[last].Attempts
+		p.Latency += r.Phases[last].Latency
+		r.Phases = r.Phases[:last]
+	}
+	r.Phases, r.Attempts = append(r.Phases, p), p.Attempts
+}
+
+func (f *reporter) undone() *Undo {
+	if f.began.IsZero() {
+		return nil
+	}
+	u := &Undo{Policy: f.policy, Duration: f.last.Sub(f.began), All: true}
+	for _, s := range f.undoOrder {
+		u.Steps = append(u.Steps, *s)
+		u.All = u.All && s.Undone
+	}
+	return u
+}
