@@ -97,7 +97,7 @@ func goWrong(ctx context.Context, how string) error {
 // hemmed ends the names of steps around which it panics.
 const hemmed = ".around"
 
-// Interceptor is called around the body of every step. Of some it panics before the body in the
+// Around is called around the body of every step. Of some it panics before the body in the
 // first attempt, and after it in the second.
 func Around(ctx context.Context, step perdure.StepInfo, body func(context.Context) error) error {
 	own := strings.HasSuffix(step.Step, hemmed)
