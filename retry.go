@@ -1,9 +1,9 @@
 package perdure
 
 import (
-	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure/definition"
@@ -23,18 +23,27 @@ type Retry struct {
 	Cap      time.Duration // the longest delay
 	Factor   float64       // by which the delay grows, at least 1
 	Jitter   float64       // share of the delay, 0 to 1, by which it is longer or shorter at random
-	On       []error       // registered errors that are retried, found anywhere in the chain; empty for all
+	NoDelay  bool          // the next attempt begins at once; the four fields above are not set
+
+	// On has the classes of errors that are retried, found anywhere in the chain; empty
+	// means all. A class is a sentinel of [RegisterError], a value of a type of
+	// [RegisterErrorType], which stands for all errors of the type, or an [Error] with a
+	// code only.
+	On []error
 }
 
 // defaultRetry is the policy of steps without one.
 var defaultRetry = Retry{Attempts: 3, First: time.Second, Cap: 5 * time.Minute, Factor: 2}
 
-// NoRetry is one attempt.
-var NoRetry = Retry{Attempts: 1}
+// NoRetry is one attempt, without a delay.
+var NoRetry = Retry{Attempts: 1, NoDelay: true}
 
 // Delay is how long the policy waits between attempt n, counted from 1, and the
 // next one, without jitter.
 func (r Retry) Delay(n int) time.Duration {
+	if r.NoDelay {
+		return 0
+	}
 	r = r.filled()
 	d := float64(r.First) * math.Pow(r.Factor, float64(max(n, 1)-1))
 	if d >= float64(r.Cap) || math.IsNaN(d) {
@@ -46,6 +55,9 @@ func (r Retry) Delay(n int) time.Duration {
 // total is how long the policy waits in all, without jitter: the delays grow until they
 // are the longest, and are that from then on.
 func (r Retry) total() time.Duration {
+	if r.NoDelay {
+		return 0
+	}
 	r = r.filled()
 	first, longest, delays := float64(r.First), float64(r.Cap), float64(r.Attempts-1)
 	if r.Factor == 1 || first >= longest {
@@ -56,10 +68,10 @@ func (r Retry) total() time.Duration {
 	return time.Duration(min(sum+(delays-growing)*longest, maxDelay))
 }
 
-// ShouldRetry says whether there may be an attempt after the n-th.
+// ShouldRetry reports whether there may be an attempt after the n-th.
 func (r Retry) ShouldRetry(n int) bool { return n < r.filled().Attempts }
 
-// Validate gives an [Error] of code invalid where a field cannot be.
+// Validate returns an [Error] of code invalid if a field is not valid.
 func (r Retry) Validate() error {
 	switch {
 	case r.Attempts < 0:
@@ -72,12 +84,19 @@ func (r Retry) Validate() error {
 		return failure.Invalid("retry", "Factor is %v: at least 1", r.Factor)
 	case !(r.Jitter >= 0 && r.Jitter <= 1):
 		return failure.Invalid("retry", "Jitter is %v: 0 to 1", r.Jitter)
+	case r.NoDelay && (r.First != 0 || r.Cap != 0 || r.Factor != 0 || r.Jitter != 0):
+		return &Error{
+			Code: journal.CodeInvalid, Op: "retry", Message: "NoDelay is set together with a delay",
+			Hint: "leave out NoDelay, or First, Cap, Factor and Jitter",
+		}
 	}
 	for _, on := range r.On {
-		if !failure.IsRegistered(on) {
+		if !failure.IsClass(on) {
 			return &Error{
-				Code: journal.CodeInvalid, Op: "retry", Message: "On has an error that is not registered", Err: on,
-				Hint: "RegisterError gives it a name, so that it is found in recorded errors",
+				Code: journal.CodeInvalid, Op: "retry",
+				Message: "On has an error that is not registered", Err: on,
+				Hint: "pass it to RegisterError, or its type to RegisterErrorType: " +
+					"then it is found in recorded errors",
 			}
 		}
 	}
@@ -85,7 +104,8 @@ func (r Retry) Validate() error {
 }
 
 // Check returns what is wrong with the policy, and the policy that holds. It warns of delays
-// that are longer than a day, each or together, and of negative fields. A negative number of attempts is one attempt, a negative delay that of the default.
+// that are longer than a day, each or together, and of negative fields. A negative number of
+// attempts is one attempt, a negative delay that of the default.
 func (r Retry) Check(where string) (Retry, []definition.Issue) {
 	var issues []definition.Issue
 	if r.Attempts < 0 {
@@ -146,10 +166,5 @@ func (r Retry) retries(f *journal.Failure) bool {
 		return true
 	}
 	err := failure.Err(f)
-	for _, on := range r.On {
-		if errors.Is(err, on) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.On, func(on error) bool { return failure.InClass(err, on) })
 }

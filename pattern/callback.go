@@ -61,7 +61,7 @@ func (c Callbacks) Check(known func(step string) bool) []definition.Issue {
 			}
 		}
 		for _, on := range b.On {
-			if on != nil && !failure.IsRegistered(on) && failure.Of(on).CodeOf() == "" {
+			if on != nil && !failure.IsClass(on) && failure.Of(on).CodeOf() == "" {
 				issues = append(issues, definition.Issue{
 					Severity: definition.SeverityError, Where: where, Message: fmt.Sprintf("On has %q, which is not registered: RegisterError gives it a name, so that it is found in recorded errors", on),
 				})
@@ -125,7 +125,7 @@ func (b Callback) isFor(steps []string) bool {
 }
 
 func matches(err error, on []error) bool {
-	return len(on) == 0 || slices.ContainsFunc(on, func(target error) bool { return errors.Is(err, target) })
+	return len(on) == 0 || slices.ContainsFunc(on, func(target error) bool { return failure.InClass(err, target) })
 }
 
 // call calls callbacks: those that are not Async one after the other in one step, until

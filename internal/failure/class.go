@@ -1,0 +1,40 @@
+package failure
+
+import (
+	"errors"
+	"reflect"
+
+	"github.com/perdure/perdure/journal"
+)
+
+// IsClass reports whether on stands for errors that are found in recorded ones: on is a
+// registered sentinel, a value of a registered type, or a [journal.Error] with a code only.
+func IsClass(on error) bool {
+	return IsRegistered(on) || classType(on) != nil || isCode(on)
+}
+
+// InClass reports whether the chain of err has an error that on stands for.
+func InClass(err, on error) bool {
+	if errors.Is(err, on) {
+		return true
+	}
+	t := classType(on)
+	return t != nil && !IsRegistered(on) && errors.As(err, reflect.New(t).Interface())
+}
+
+// classType returns the registered type of an error; nil where it is not registered.
+func classType(on error) reflect.Type {
+	t := reflect.TypeOf(on)
+	registry.RLock()
+	defer registry.RUnlock()
+	if t == nil || registry.typeNames[t] == "" {
+		return nil
+	}
+	return t
+}
+
+// isCode reports whether on is an Error with a code and nothing else.
+func isCode(on error) bool {
+	e, ok := on.(*journal.Error) //nolint:errorlint // one that is wrapped says more than a code
+	return ok && e != nil && e.Code != "" && e.Is(e)
+}
