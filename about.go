@@ -39,7 +39,7 @@ func examine(w *sealed.Workflow) (definition.Outline, []definition.Issue) {
 		about, issues = w.Declared()
 		about = about.Over(w.Outline)
 	}
-	issues = slices.Concat(issues, w.Odd.Timeouts, w.Odd.Retries, w.Odd.Replays)
+	issues = slices.Concat(w.Odd.Definition, issues, w.Odd.Timeouts, w.Odd.Retries, w.Odd.Replays)
 	for _, do := range w.Later {
 		do(w)
 	}
@@ -52,10 +52,7 @@ func examine(w *sealed.Workflow) (definition.Outline, []definition.Issue) {
 // Check returns all that is wrong, or odd, with a definition of any pattern, as Register
 // finds it, without an engine. It is called when the definition is complete.
 func Check(d Definition) []definition.Issue {
-	if d == nil {
-		return []definition.Issue{{Severity: definition.SeverityError, Message: "a nil workflow"}}
-	}
-	w, err := d.definition()
+	w, err := definitionOf(d)
 	if err != nil {
 		return []definition.Issue{{Severity: definition.SeverityError, Message: err.Error(), Err: err}}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/internal/sealed"
@@ -46,10 +47,10 @@ func NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Cl
 	}
 	known := make(map[string]*sealed.Workflow, len(workflows))
 	for _, w := range workflows {
-		if w == nil {
-			return nil, failure.Invalid("new client", "a nil workflow")
+		def, err := definitionOf(w)
+		if err == nil {
+			err = definition.NewError(def.Name, def.Odd.Definition, false)
 		}
-		def, err := w.definition()
 		if err != nil {
 			return nil, err
 		}

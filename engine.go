@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -203,15 +204,22 @@ type Definition interface {
 	definition() (*sealed.Workflow, error)
 }
 
+var errNilWorkflow = failure.Invalid("register", "the workflow is nil")
+
+// definitionOf returns the definition of d, which may be a nil pointer of any pattern's type.
+func definitionOf(d Definition) (*sealed.Workflow, error) {
+	if v := reflect.ValueOf(d); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, errNilWorkflow
+	}
+	return d.definition()
+}
+
 // Register gives the engine workflows, before or while it runs. It fails on the
 // first whose definition is wrong or whose name the engine has, and has then
 // registered those before it. Issues of a definition that is refused are in the
 // [definition.Error], all at once; observers are told those of one that is registered.
 func (e *Engine) Register(workflows ...Definition) error {
 	for _, w := range workflows {
-		if w == nil {
-			return failure.Invalid("register", "a nil workflow")
-		}
 		if err := e.register(w); err != nil {
 			return err
 		}
@@ -220,7 +228,7 @@ func (e *Engine) Register(workflows ...Definition) error {
 }
 
 func (e *Engine) register(w Definition) error {
-	def, err := w.definition()
+	def, err := definitionOf(w)
 	if err != nil {
 		return err
 	}

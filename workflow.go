@@ -1,6 +1,7 @@
 package perdure
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -90,7 +91,7 @@ const maxReplays = 10
 func Define[I, O any](name string, fn func(context.Context, I) (O, error), opts ...WorkflowOption) *Workflow[I, O] {
 	w := define(name, fn, opts...)
 	if isOwn(name) {
-		w.err = ownName(name)
+		w.refuse(ownName(name))
 	}
 	return w
 }
@@ -109,24 +110,25 @@ func define[I, O any](name string, fn func(context.Context, I) (O, error), opts 
 	w := &Workflow[I, O]{}
 	w.def.Name, w.def.Next = name, defaultRetry.next
 	_ = Replays{}.ApplyToWorkflow(&w.def)
-	switch {
-	case !journal.ValidName(name):
-		w.err = failure.BadName("workflow", name)
-	case fn == nil:
-		w.err = failure.Invalid("define "+name, "a workflow needs a function")
+	if !journal.ValidName(name) {
+		w.refuse(failure.BadName("workflow", name))
 	}
-	for what, t := range map[string]reflect.Type{"input": reflect.TypeFor[I](), "output": reflect.TypeFor[O]()} {
-		if err := payload.Check(t); err != nil && w.err == nil {
-			w.err = failure.Invalid("define "+name, "the %s has no type that journals can keep: %v", what, err)
+	if fn == nil {
+		w.refuse(failure.Invalid("define "+name, "a workflow needs a function"))
+	}
+	for _, v := range []struct {
+		what string
+		of   reflect.Type
+	}{{"input", reflect.TypeFor[I]()}, {"output", reflect.TypeFor[O]()}} {
+		if err := payload.Check(v.of); err != nil {
+			w.refuse(failure.Invalid("define "+name, "the %s has no type that journals can keep: %v", v.what, err))
 		}
 	}
 	for _, opt := range opts {
-		err := error(failure.Invalid("define "+name, "a nil option"))
-		if opt != nil {
-			err = opt.ApplyToWorkflow(&w.def)
-		}
-		if w.err == nil {
-			w.err = err
+		if opt == nil {
+			w.refuse(failure.Invalid("define "+name, "an option is nil"))
+		} else if err := opt.ApplyToWorkflow(&w.def); err != nil {
+			w.refuse(err)
 		}
 	}
 	w.def.Examined = sync.OnceValues(func() (definition.Outline, []definition.Issue) { return examine(&w.def) })
@@ -142,17 +144,25 @@ func define[I, O any](name string, fn func(context.Context, I) (O, error), opts 
 	return w
 }
 
+// refuse adds an issue that refuses the definition. The first one is the error of a start.
+func (w *Workflow[I, O]) refuse(err error) {
+	w.err = cmp.Or(w.err, err)
+	w.def.Odd.Definition = append(w.def.Odd.Definition, definition.Issue{
+		Severity: definition.SeverityError, Message: strings.TrimPrefix(err.Error(), "perdure: "), Err: err,
+	})
+}
+
 // Name is the workflow's name.
 func (w *Workflow[I, O]) Name() string { return w.def.Name }
 
 func (w *Workflow[I, O]) definition() (*sealed.Workflow, error) {
 	switch {
 	case w == nil:
-		return nil, failure.Invalid("register", "a nil workflow")
+		return nil, errNilWorkflow
 	case w.def.Examined == nil:
 		return nil, failure.Invalid("register", "a workflow is made by Define")
 	}
-	return &w.def, w.err
+	return &w.def, nil
 }
 
 // A StartOption says how a run is started: [ID], [Dedup], [Headers], [Attributes], [TriggeredBy],

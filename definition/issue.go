@@ -86,7 +86,10 @@ func (e *Error) Error() string {
 
 // Unwrap gives an Error of code invalid, and the errors of the issues.
 func (e *Error) Unwrap() []error {
-	all := []error{&journal.Error{Code: journal.CodeInvalid, Op: "define " + e.Workflow, Message: "the definition has issues"}}
+	all := []error{&journal.Error{
+		Code: journal.CodeInvalid, Op: "define " + e.Workflow, Message: "the definition has issues",
+		Hint: "perdure.Check returns them without an engine, in a test for instance",
+	}}
 	for _, i := range e.Issues {
 		if i.Err != nil {
 			all = append(all, i.Err)

@@ -41,7 +41,7 @@ func Join[I, M any](c *Composition[I], alias string, s *Saga[M]) *Member {
 		_, err := pattern.Decode[M](input)
 		return err
 	}}
-	if s == nil {
+	if s == nil || s.def == nil {
 		m.complain("", "a member needs a saga")
 	} else {
 		m.compile = s.def.compile
@@ -57,7 +57,7 @@ func (m *member) complain(at, format string, args ...any) {
 // After has the member begin when those have ended.
 func (m *Member) After(members ...*Member) *Member {
 	for _, before := range members {
-		if before == nil {
+		if before == nil || before.m == nil {
 			m.m.complain("after", "a nil member")
 			continue
 		}
@@ -98,6 +98,9 @@ func (m *Member) Optional() *Member {
 // alias, each an object of the results of its steps. One that cannot be evaluated fails
 // the member.
 func (m *Member) When(c pattern.Condition) *Member {
+	if c == nil {
+		m.m.complain("when", "a nil condition")
+	}
 	m.m.when = c
 	return m
 }

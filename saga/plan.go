@@ -28,7 +28,7 @@ type plan struct {
 func (d *declaration) plan() *plan {
 	own := *d
 	own.steps, own.calls = nil, slices.Clone(d.calls)
-	p := &plan{declaration: &own, byID: map[string]*step{}}
+	p := &plan{declaration: &own, byID: map[string]*step{}, issues: slices.Clone(d.issues)}
 	for _, t := range d.steps {
 		t = t.copy()
 		own.steps = append(own.steps, t)

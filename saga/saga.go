@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/backpressure"
+	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/report"
 )
@@ -42,6 +43,7 @@ type declaration struct {
 	pressure backpressure.Policy
 	calls    pattern.Callbacks
 	events   pattern.ExecutionEvents
+	issues   []definition.Issue
 
 	key     *declaration // itself, also in copies
 	compile func() *plan // once
@@ -86,8 +88,14 @@ func execute[I any](ctx context.Context, w *perdure.Workflow[I, json.RawMessage]
 
 // Output has the result of a step be the output of the saga; without it there is none.
 func (s *Saga[I]) Output(step Dependency) *Saga[I] {
+	s.def.output = nil
 	if step != nil {
 		s.def.output = step.step()
+	}
+	if s.def.output == nil {
+		s.def.issues = append(s.def.issues, definition.Issue{
+			Severity: definition.SeverityError, Where: "output", Message: "a nil step",
+		})
 	}
 	return s
 }

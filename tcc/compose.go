@@ -49,7 +49,7 @@ type composition struct {
 type Member struct {
 	of       *composition
 	alias    string
-	strange  []string // members of other compositions that it is to come after
+	wrong    []string // what it was built with that is refused
 	def      *declaration
 	after    []string
 	optional bool
@@ -88,11 +88,14 @@ func Include[I, A, J any](c *Composition[I], alias string, t *TCC[J], input func
 // After has the member begin when these are confirmed, or were left out.
 func (m *Member) After(others ...*Member) *Member {
 	for _, o := range others {
-		if o.of != m.of {
-			m.strange = append(m.strange, o.alias)
-			continue
+		switch {
+		case o == nil:
+			m.wrong = append(m.wrong, "it follows a nil member")
+		case o.of != m.of:
+			m.wrong = append(m.wrong, "member "+o.alias+" is one of another composition")
+		default:
+			m.after = append(m.after, o.alias)
 		}
-		m.after = append(m.after, o.alias)
 	}
 	return m
 }
@@ -183,8 +186,8 @@ func (a *assembly) examine(m *Member) []definition.Issue {
 	if !pattern.ValidName(m.alias) {
 		issues = append(issues, wrong("this cannot be an alias: 1 to 255 of A-Z a-z 0-9 . _ : -"))
 	}
-	for _, other := range m.strange {
-		issues = append(issues, wrong("member "+other+" is one of another composition"))
+	for _, message := range m.wrong {
+		issues = append(issues, wrong(message))
 	}
 	if m.input == nil {
 		issues = append(issues, wrong("a member needs what makes its input"))

@@ -13,11 +13,11 @@ type Workflow struct {
 	kernel.Workflow
 	Retention   *Retention // nil for the engine's
 	Outline     definition.Outline
-	Declared    func() (definition.Outline, []definition.Issue)         // nil for one that is not made of a declaration
-	Later       []func(*Workflow)                                       // what is done when it is examined for the first time
-	Examined    func() (definition.Outline, []definition.Issue)         // examine, the first time
-	DeadLetters bool                                                    // a run that fails writes a dead letter
-	Odd         struct{ Timeouts, Retries, Replays []definition.Issue } // of its options
+	Declared    func() (definition.Outline, []definition.Issue)                     // nil for one that is not made of a declaration
+	Later       []func(*Workflow)                                                   // what is done when it is examined for the first time
+	Examined    func() (definition.Outline, []definition.Issue)                     // examine, the first time
+	DeadLetters bool                                                                // a run that fails writes a dead letter
+	Odd         struct{ Definition, Timeouts, Retries, Replays []definition.Issue } // of what its author passed to Define
 }
 
 // A Retention says for how long runs are kept.
