@@ -33,7 +33,7 @@ type Event struct {
 func eventOf(e kernel.Event) Event {
 	return Event{
 		ID: e.ID, Type: e.Type, RunID: e.Head.ID, WorkflowID: e.Head.WorkflowID, Workflow: e.Head.Workflow, Pattern: e.Head.Pattern,
-		Step: e.Step, At: e.At, Data: e.Data, Kind: e.Tells, Status: e.Status, Topic: e.Topic, Key: e.Key,
+		Step: e.Step, At: e.At, Data: e.Data, Kind: e.Execution, Status: e.Status, Topic: e.Topic, Key: e.Key,
 	}
 }
 
@@ -48,5 +48,5 @@ func Emit[T any](ctx context.Context, kind string, v T) error {
 	if !journal.ValidName(kind) {
 		return failure.BadName("event type", kind)
 	}
-	return kernel.Emit(ctx, journal.Detail{Event: kind}, data)
+	return kernel.Emit(ctx, journal.Detail{EventDetail: journal.EventDetail{Event: kind}}, data)
 }

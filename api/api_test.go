@@ -35,7 +35,7 @@ func TestWhatIsToldKeepsItsNames(t *testing.T) {
 			`{"seq":2,"at":"2026-11-21T09:00:00Z","kind":"ScopeOpened","operation":"branch[a]"}`},
 		{scopes.Entry(journal.Entry{Seq: 3, At: at, Kind: journal.StepCompleted, Op: journal.Op{Scope: 2, Name: "pay", Occ: 1}, Took: 1500 * time.Microsecond, Data: []byte{0xff}}),
 			`{"seq":3,"at":"2026-11-21T09:00:00Z","kind":"StepCompleted","operation":"branch[a]/pay","took_ms":1.5,"data":{"base64":"/w=="}}`},
-		{scopes.Entry(journal.Entry{Seq: 4, At: at, Kind: journal.ChildCompleted, Detail: &journal.Detail{Outcome: journal.Completed, Other: "r-3", Mail: 1}}),
+		{scopes.Entry(journal.Entry{Seq: 4, At: at, Kind: journal.ChildCompleted, Detail: &journal.Detail{Outcome: journal.Completed, Other: "r-3", MessageDetail: journal.MessageDetail{Mail: 1}}}),
 			`{"seq":4,"at":"2026-11-21T09:00:00Z","kind":"ChildCompleted","other":"r-3","message":1,"outcome":"COMPLETED"}`},
 		{api.Data(nil), `null`},
 	} {

@@ -171,8 +171,8 @@ func TestEntryTellsWhatItsDetailSays(t *testing.T) {
 	}
 	long := strings.Repeat("x", 1<<20)
 	for _, d := range []journal.Detail{
-		{Reason: long}, {Choices: []string{long}}, {Headers: map[string]string{"h": long}}, {Headers: map[string]string{long: "h"}},
-		{Attributes: map[string]string{"a": long}},
+		{Reason: long}, {Choices: []string{long}}, {StartDetail: journal.StartDetail{Headers: map[string]string{"h": long}}}, {StartDetail: journal.StartDetail{Headers: map[string]string{long: "h"}}},
+		{StartDetail: journal.StartDetail{Attributes: map[string]string{"a": long}}},
 	} {
 		if e := (journal.Entry{Detail: &d}); e.Size() < 1<<20 {
 			t.Errorf("an entry of 1 MiB has size %d", e.Size())

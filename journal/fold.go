@@ -96,7 +96,7 @@ func (a *Aggregate) Apply(e Entry) error {
 	a.applyWait(&e, d)
 	if a.state.Status.IsTerminal() {
 		for i := range a.state.Steps {
-			if s := &a.state.Steps[i]; s.Does != "" {
+			if s := &a.state.Steps[i]; s.ForStep != "" {
 				a.endBeside(s, e.At)
 			}
 		}
@@ -301,7 +301,7 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 		step.Ended = e.At
 	}
 	switch {
-	case step.Does == "":
+	case step.ForStep == "":
 	case e.Kind == ScopeCancelled:
 		a.endBeside(step, e.At)
 	case e.Kind == ScopeOpened:
@@ -310,7 +310,7 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 }
 
 func (a *Aggregate) applyScope(step *Step, e *Entry, d *Detail) {
-	step.Opens, step.StandsFor, step.Does = e.Seq, d.StandsFor, d.Does
+	step.Opens, step.StandsFor, step.ForStep = e.Seq, d.StandsFor, d.ForStep
 	a.scopes[e.Seq] = e.Op
 	if d.StandsFor != 0 {
 		a.homes[e.Seq] = d.StandsFor
@@ -318,7 +318,7 @@ func (a *Aggregate) applyScope(step *Step, e *Entry, d *Detail) {
 }
 
 // beside gives the operation of the step that the branch of a scope does.
-func (s *Step) beside() Op { return Op{Scope: s.Op.Scope, Name: s.Does, Key: s.Op.Key, Occ: 1} }
+func (s *Step) beside() Op { return Op{Scope: s.Op.Scope, Name: s.ForStep, Key: s.Op.Key, Occ: 1} }
 
 // beginBeside has the step begin that the branch of a scope does.
 func (a *Aggregate) beginBeside(op Op, at time.Time) {

@@ -37,7 +37,7 @@ func fold(t *testing.T, entries ...journal.Entry) *journal.Aggregate {
 
 func start() journal.Entry {
 	return journal.Entry{
-		Kind: journal.RunStarted, Status: journal.Running, Detail: &journal.Detail{Build: "b1"},
+		Kind: journal.RunStarted, Status: journal.Running, Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}},
 	}
 }
 
@@ -67,8 +67,9 @@ func onItsWay() []journal.Entry {
 	begin := start()
 	begin.Data = []byte("1")
 	begin.Detail = &journal.Detail{
-		Build: "b1", Other: "db-1-0", Began: at(-9), Ended: at(-1),
-		Attributes: map[string]string{"region": "eu"}, Headers: map[string]string{"trace": "0a"},
+		CodeDetail:  journal.CodeDetail{Build: "b1"},
+		Other:       "db-1-0",
+		StartDetail: journal.StartDetail{Began: at(-9), Ended: at(-1), Attributes: map[string]string{"region": "eu"}, Headers: map[string]string{"trace": "0a"}},
 	}
 	return []journal.Entry{
 		begin,
@@ -88,7 +89,7 @@ var afterStart = map[journal.Kind]struct {
 	change func(*journal.Snapshot)
 }{
 	journal.RunClaimed: {
-		journal.Entry{Status: journal.Running, Detail: &journal.Detail{Build: "b2", Engine: 7}},
+		journal.Entry{Status: journal.Running, Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b2", Engine: 7}}},
 		func(s *journal.Snapshot) { s.Build = "b2" },
 	},
 	journal.RunCompleted: {
@@ -227,7 +228,7 @@ var afterStart = map[journal.Kind]struct {
 	journal.PhaseCompleted:  {journal.Entry{Detail: &journal.Detail{Phase: "try"}}, nothing},
 	journal.PhaseFailed:     {journal.Entry{Detail: &journal.Detail{Phase: "try"}}, nothing},
 	journal.ValueRecorded:   {journal.Entry{Op: journal.Op{Name: "now"}}, nothing},
-	journal.CheckpointSaved: {journal.Entry{Op: charge, Detail: &journal.Detail{Once: "token"}}, nothing},
+	journal.CheckpointSaved: {journal.Entry{Op: charge, Detail: &journal.Detail{StepDetail: journal.StepDetail{Once: "token"}}}, nothing},
 	journal.CleanupPlanned: {
 		journal.Entry{Op: journal.Op{Name: "unlock", Occ: 1}},
 		func(s *journal.Snapshot) {
@@ -236,16 +237,16 @@ var afterStart = map[journal.Kind]struct {
 	},
 	journal.DeadLettered: {journal.Entry{Op: charge, Detail: &journal.Detail{Other: "db-1-9"}}, nothing},
 	journal.VariableSet: {
-		journal.Entry{Op: journal.Op{Name: "customer", Occ: 1}, Data: []byte("2"), Detail: &journal.Detail{Variable: "customer"}},
+		journal.Entry{Op: journal.Op{Name: "customer", Occ: 1}, Data: []byte("2"), Detail: &journal.Detail{VariableDetail: journal.VariableDetail{Variable: "customer"}}},
 		func(s *journal.Snapshot) {
 			s.Variables = map[string]journal.Published{"customer": {Data: []byte("2"), Seq: next, At: at(next)}}
 		},
 	},
 	journal.KeyAdded: {
-		journal.Entry{Op: charge, Data: []byte("debit 1"), Detail: &journal.Detail{ByStep: true}},
+		journal.Entry{Op: charge, Data: []byte("debit 1"), Detail: &journal.Detail{VariableDetail: journal.VariableDetail{ByStep: true}}},
 		func(s *journal.Snapshot) { s.Keys = []string{"debit 1"} },
 	},
-	journal.EventEmitted: {journal.Entry{Data: []byte("2"), Detail: &journal.Detail{Event: "order.paid", Tell: true}}, nothing},
+	journal.EventEmitted: {journal.Entry{Data: []byte("2"), Detail: &journal.Detail{EventDetail: journal.EventDetail{Event: "order.paid"}, Tell: true}}, nothing},
 	journal.RunClosing: {
 		journal.Entry{Detail: &journal.Detail{Failure: &journal.Failure{Message: "cancelled"}, Outcome: journal.Cancelled}},
 		func(s *journal.Snapshot) { s.Ending = journal.Cancelled },
@@ -311,7 +312,7 @@ var afterStart = map[journal.Kind]struct {
 		},
 	},
 	journal.SignalConsumed: {
-		journal.Entry{Op: paid, Data: []byte("3"), Detail: &journal.Detail{Mail: 1, Message: "pay-1"}},
+		journal.Entry{Op: paid, Data: []byte("3"), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 1, Message: "pay-1"}}},
 		func(s *journal.Snapshot) { s.Waits = slices.Delete(s.Waits, 0, 1) },
 	},
 	journal.WaitEnded: {
@@ -323,11 +324,11 @@ var afterStart = map[journal.Kind]struct {
 		func(s *journal.Snapshot) { s.Waits = slices.Delete(s.Waits, 1, 2) },
 	},
 	journal.TimerCancelled: {
-		journal.Entry{Op: reminder, Detail: &journal.Detail{Mail: 2}},
+		journal.Entry{Op: reminder, Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 2}}},
 		func(s *journal.Snapshot) { s.Waits = slices.Delete(s.Waits, 1, 2) },
 	},
 	journal.ChildCompleted: {
-		journal.Entry{Op: pack, Detail: &journal.Detail{Mail: 3, Other: "db-1-2", Outcome: journal.Failed, Failure: &journal.Failure{Message: "no box"}}},
+		journal.Entry{Op: pack, Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 3}, Other: "db-1-2", Outcome: journal.Failed, Failure: &journal.Failure{Message: "no box"}}},
 		func(s *journal.Snapshot) { s.Waits = slices.Delete(s.Waits, 2, 3) },
 	},
 }
@@ -465,7 +466,7 @@ func TestApplyRefusesWhatCannotFollow(t *testing.T) {
 		{"the entry it has", journal.Entry{Seq: 1, Kind: journal.RunStarted, Status: journal.Running}},
 		{"a second start", journal.Entry{Seq: 3, Kind: journal.RunStarted, Status: journal.Running}},
 		{"a scope that is not open", journal.Entry{Seq: 3, Kind: journal.ScopeOpened, Op: journal.Op{Scope: 3, Name: "x"}}},
-		{"a scope that stands for one that is not open", journal.Entry{Seq: 3, Kind: journal.ScopeOpened, Op: journal.Op{Name: "y"}, Detail: &journal.Detail{StandsFor: 3}}},
+		{"a scope that stands for one that is not open", journal.Entry{Seq: 3, Kind: journal.ScopeOpened, Op: journal.Op{Name: "y"}, Detail: &journal.Detail{ScopeDetail: journal.ScopeDetail{StandsFor: 3}}}},
 		{"a scope that was opened before", journal.Entry{Seq: 3, Kind: journal.ScopeOpened, Op: ship}},
 		{"a negative scope", journal.Entry{Seq: 3, Kind: journal.ScopeOpened, Op: journal.Op{Scope: -1, Name: "x"}}},
 	} {
@@ -533,7 +534,7 @@ func TestASnapshotIsAnImmutableCopy(t *testing.T) {
 	build := func() *journal.Aggregate {
 		begin := start()
 		begin.Data = []byte("1")
-		begin.Detail = &journal.Detail{Headers: map[string]string{"trace": "0a"}, Attributes: map[string]string{"customer": "4710"}}
+		begin.Detail = &journal.Detail{StartDetail: journal.StartDetail{Headers: map[string]string{"trace": "0a"}, Attributes: map[string]string{"customer": "4710"}}}
 		return fold(t, begin, journal.Entry{Kind: journal.AttributeSet, Op: journal.Op{Name: "customer"}, Data: []byte("4711")},
 			journal.Entry{Kind: journal.StatePublished, Op: journal.Op{Name: "progress"}, Data: []byte("1")},
 			journal.Entry{Kind: journal.VersionMarked, Op: journal.Op{Name: "v"}, Detail: &journal.Detail{Version: 1}},
@@ -617,9 +618,16 @@ func randomJournal(rnd *rand.Rand) []journal.Entry {
 		}
 		if rnd.IntN(2) == 0 {
 			e.Detail = &journal.Detail{
-				Attempt: rnd.IntN(4), Due: at(rnd.IntN(99)), Reason: "reason", Failures: rnd.IntN(3),
-				Failure: &journal.Failure{Message: fmt.Sprint("failure ", rnd.IntN(9))}, Version: rnd.IntN(3),
-				Other: "db-1-9", Choices: make([]string, rnd.IntN(2)), Tell: rnd.IntN(2) == 0, Mail: int64(rnd.IntN(9)),
+				Attempt:       rnd.IntN(4),
+				Due:           at(rnd.IntN(99)),
+				Reason:        "reason",
+				Failures:      rnd.IntN(3),
+				Failure:       &journal.Failure{Message: fmt.Sprint("failure ", rnd.IntN(9))},
+				Version:       rnd.IntN(3),
+				Other:         "db-1-9",
+				Choices:       make([]string, rnd.IntN(2)),
+				Tell:          rnd.IntN(2) == 0,
+				MessageDetail: journal.MessageDetail{Mail: int64(rnd.IntN(9))},
 			}
 		}
 		if rnd.IntN(9) == 0 {
@@ -629,7 +637,8 @@ func randomJournal(rnd *rand.Rand) []journal.Entry {
 	}
 	if rnd.IntN(2) == 0 {
 		entries[0].Detail = &journal.Detail{
-			Attributes: make(map[string]string), Headers: make(map[string]string), Other: "db-1-0", Began: at(-9), Ended: at(-1),
+			StartDetail: journal.StartDetail{Attributes: make(map[string]string), Headers: make(map[string]string), Began: at(-9), Ended: at(-1)},
+			Other:       "db-1-0",
 		}
 	}
 	if rnd.IntN(2) == 0 {

@@ -42,20 +42,20 @@ var golden = map[string][]journal.Entry{
 
 	// Scopes that stand for others.
 	"v1-undone.jsonl":   goldenUndone(),
-	"v1-fields-5.jsonl": alone(journal.Detail{CleansUp: true}, 1),
+	"v1-fields-5.jsonl": alone(journal.Detail{StartDetail: journal.StartDetail{CleansUp: true}}, 1),
 
 	// Runs that retry others.
 	"v1-fields-4.jsonl": alone(retriedFields(), 1),
 	"v1-retried.jsonl":  goldenRetried(),
 	"v1-does.jsonl":     goldenDoes(),
 	"v1-layers.jsonl":   goldenLayers(),
-	"v1-fields-7.jsonl": alone(journal.Detail{Does: "pack"}, 1),
-	"v1-fields-6.jsonl": alone(journal.Detail{Renewed: map[string]journal.RunID{"pack[1]": "db-1-2", "tcc/debit": "db-1-3"}}, 1),
+	"v1-fields-7.jsonl": alone(journal.Detail{ScopeDetail: journal.ScopeDetail{ForStep: "pack"}}, 1),
+	"v1-fields-6.jsonl": alone(journal.Detail{StartDetail: journal.StartDetail{Renewed: map[string]journal.RunID{"pack[1]": "db-1-2", "tcc/debit": "db-1-3"}}}, 1),
 	"v1-tcc.jsonl":      goldenTCC(),
 	"v1-kinds-4.jsonl":  goldenKinds(fourthKinds...),
 
 	// What a retry keeps after a failure.
-	"v1-fields-8.jsonl": alone(journal.Detail{Declared: true, Tx: true, Branch: true, Heard: true}, 1),
+	"v1-fields-8.jsonl": alone(journal.Detail{StepDetail: journal.StepDetail{Declared: true, Tx: true}, ScopeDetail: journal.ScopeDetail{Branch: true}, Heard: true}, 1),
 }
 
 // The kinds in the order in which they came.
@@ -105,8 +105,17 @@ func goldenFields() []journal.Entry {
 		Wraps: []*journal.Failure{{Message: "inner"}, {Message: "other", Wraps: []*journal.Failure{{Message: "root"}}}},
 	}
 	every := journal.Detail{
-		Attempt: 3, Due: at(9).Add(7), Failure: failure, Reason: "reason", Build: "b2", Engine: 7, Once: "once",
-		Async: true, ByWait: true, Failures: 4, Version: 2, Phase: "try", Other: "db-1-2",
+		Attempt:    3,
+		Due:        at(9).Add(7),
+		Failure:    failure,
+		Reason:     "reason",
+		CodeDetail: journal.CodeDetail{Build: "b2", Engine: 7},
+		StepDetail: journal.StepDetail{Once: "once", Async: true},
+		ByWait:     true,
+		Failures:   4,
+		Version:    2,
+		Phase:      "try",
+		Other:      "db-1-2",
 	}
 	entries := []journal.Entry{{
 		Run: 1<<63 - 1, Seq: 2, Kind: journal.StepRetrying, Status: journal.Waiting,
@@ -121,19 +130,20 @@ func goldenFields() []journal.Entry {
 	return entries
 }
 
-// alone has one entry for each field of a detail that is set, with that field
-// alone.
+// alone has one entry for each field of a detail that is set, with that field alone.
 func alone(every journal.Detail, seq int64) []journal.Entry {
 	var entries []journal.Entry
 	whole := reflect.ValueOf(every)
-	for i := range whole.NumField() {
-		if whole.Field(i).IsZero() {
+	for _, f := range reflect.VisibleFields(whole.Type()) {
+		if f.Anonymous || whole.FieldByIndex(f.Index).IsZero() {
 			continue
 		}
 		d := new(journal.Detail)
-		reflect.ValueOf(d).Elem().Field(i).Set(whole.Field(i))
+		reflect.ValueOf(d).Elem().FieldByIndex(f.Index).Set(whole.FieldByIndex(f.Index))
 		n := len(entries)
-		entries = append(entries, journal.Entry{Run: 1, Seq: seq + int64(n), Kind: journal.StepStarted, At: at(n), Detail: d})
+		entries = append(entries, journal.Entry{
+			Run: 1, Seq: seq + int64(n), Kind: journal.StepStarted, At: at(n), Detail: d,
+		})
 	}
 	return entries
 }
@@ -141,31 +151,35 @@ func alone(every journal.Detail, seq int64) []journal.Entry {
 // mailFields has the fields that came with messages and chains.
 func mailFields() journal.Detail {
 	return journal.Detail{
-		Mail: 1<<63 - 1, Message: "m-\x00 ☃", To: "ord-42", Outcome: journal.TimedOut, Choices: []string{"retry", "", "skip <&>"},
-		Event: "order.shipped", Policy: "abandon", Tell: true, Headers: map[string]string{"trace": "0a", "": ""},
-		Attributes: map[string]string{"region": "eu", "customer": ""}, Began: at(1).Add(7), Ended: at(2),
+		MessageDetail: journal.MessageDetail{Mail: 1<<63 - 1, Message: "m-\x00 ☃", To: "ord-42"},
+		Outcome:       journal.TimedOut,
+		Choices:       []string{"retry", "", "skip <&>"},
+		EventDetail:   journal.EventDetail{Event: "order.shipped"},
+		Policy:        "abandon",
+		Tell:          true,
+		StartDetail:   journal.StartDetail{Headers: map[string]string{"trace": "0a", "": ""}, Attributes: map[string]string{"region": "eu", "customer": ""}, Began: at(1).Add(7), Ended: at(2)},
 	}
 }
 
 // patternFields has the fields that came with the declared patterns.
 func patternFields() journal.Detail {
-	return journal.Detail{Variable: "customer", ByStep: true, Tells: "step completed", Topic: "orders ☃", Routing: "ord-42"}
+	return journal.Detail{VariableDetail: journal.VariableDetail{Variable: "customer", ByStep: true}, EventDetail: journal.EventDetail{Execution: "step completed", Topic: "orders ☃", Routing: "ord-42"}}
 }
 
 // retriedFields has the fields that came with runs that retry others.
 func retriedFields() journal.Detail {
-	return journal.Detail{Taken: 1<<63 - 1, Retried: "db-1-2", Keys: "db-1-1", DeadLetters: []string{"", "perdure:dead:db-1-1:charge"}}
+	return journal.Detail{MessageDetail: journal.MessageDetail{Taken: 1<<63 - 1}, StartDetail: journal.StartDetail{Retried: "db-1-2", Keys: "db-1-1", DeadLetters: []string{"", "perdure:dead:db-1-1:charge"}}}
 }
 
 // goldenRetried is a run that retries another one, from the failed step.
 func goldenRetried() []journal.Entry {
 	op := func(name string) journal.Op { return journal.Op{Name: name, Occ: 1} }
-	start := &journal.Detail{Build: "b1", Retried: "db-1-2", Keys: "db-1-2", DeadLetters: []string{"perdure:dead:db-1-2:charge"}}
+	start := &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}, StartDetail: journal.StartDetail{Retried: "db-1-2", Keys: "db-1-2", DeadLetters: []string{"perdure:dead:db-1-2:charge"}}}
 	return numbered([]journal.Entry{
 		{Kind: journal.RunStarted, Status: journal.Pending, Data: []byte(`1`), Detail: start},
 		{Kind: journal.WaitStarted, Op: op("paid")},
-		{Kind: journal.SignalConsumed, Op: op("paid"), Data: []byte(`12`), Detail: &journal.Detail{Taken: 3, Message: "pay-1"}},
-		{Kind: journal.RunClaimed, Status: journal.Running, Detail: &journal.Detail{Build: "b2", Engine: 7}},
+		{Kind: journal.SignalConsumed, Op: op("paid"), Data: []byte(`12`), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Taken: 3, Message: "pay-1"}}},
+		{Kind: journal.RunClaimed, Status: journal.Running, Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b2", Engine: 7}}},
 		{Kind: journal.StepCompleted, Op: op("charge"), Data: []byte(`1`)},
 		{Kind: journal.RunCompleted, Status: journal.Completed},
 	})
@@ -174,8 +188,8 @@ func goldenRetried() []journal.Entry {
 // goldenLayers is a run of a graph that a stranger has started.
 func goldenLayers() []journal.Entry {
 	return numbered([]journal.Entry{
-		{Kind: journal.RunStarted, Status: journal.Pending, Data: []byte(`1`), Detail: &journal.Detail{Build: "b1"}},
-		{Kind: journal.RunClaimed, Status: journal.Running, Detail: &journal.Detail{Build: "b1", Engine: 7, Layers: [][]string{{"a"}, {"b", "c"}}}},
+		{Kind: journal.RunStarted, Status: journal.Pending, Data: []byte(`1`), Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}}},
+		{Kind: journal.RunClaimed, Status: journal.Running, Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1", Engine: 7}, StartDetail: journal.StartDetail{Layers: [][]string{{"a"}, {"b", "c"}}}}},
 		{Kind: journal.RunCompleted, Status: journal.Completed},
 	})
 }
@@ -184,10 +198,10 @@ func goldenLayers() []journal.Entry {
 func goldenDoes() []journal.Entry {
 	op := func(name string) journal.Op { return journal.Op{Name: name, Occ: 1} }
 	return numbered([]journal.Entry{
-		{Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`1`), Detail: &journal.Detail{Build: "b1"}},
-		{Kind: journal.ScopeOpened, Op: op("in:pack"), Detail: &journal.Detail{Does: "pack"}},
-		{Kind: journal.ScopeOpened, Op: op("in:aside"), Detail: &journal.Detail{Does: "aside"}},
-		{Kind: journal.StepStarted, Op: op("pack"), Detail: &journal.Detail{Async: true}},
+		{Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`1`), Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}}},
+		{Kind: journal.ScopeOpened, Op: op("in:pack"), Detail: &journal.Detail{ScopeDetail: journal.ScopeDetail{ForStep: "pack"}}},
+		{Kind: journal.ScopeOpened, Op: op("in:aside"), Detail: &journal.Detail{ScopeDetail: journal.ScopeDetail{ForStep: "aside"}}},
+		{Kind: journal.StepStarted, Op: op("pack"), Detail: &journal.Detail{StepDetail: journal.StepDetail{Async: true}}},
 		{Kind: journal.StepCompleted, Op: op("pack"), Data: []byte(`2`)},
 		{Kind: journal.RunCompleted, Status: journal.Completed},
 	})
@@ -197,12 +211,12 @@ func goldenDoes() []journal.Entry {
 func goldenShared() []journal.Entry {
 	op := func(name string) journal.Op { return journal.Op{Name: name, Occ: 1} }
 	return numbered([]journal.Entry{
-		{Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`1`), Detail: &journal.Detail{Build: "b1"}},
-		{Kind: journal.VariableSet, Op: op("customer"), Data: []byte(`"c-1"`), Detail: &journal.Detail{Variable: "customer"}},
-		{Kind: journal.VariableSet, Op: op("debit"), Spill: 9, Detail: &journal.Detail{Variable: "hold", ByStep: true}},
-		{Kind: journal.KeyAdded, Op: op("debit"), Data: []byte("debit ☃"), Detail: &journal.Detail{ByStep: true}},
+		{Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`1`), Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}}},
+		{Kind: journal.VariableSet, Op: op("customer"), Data: []byte(`"c-1"`), Detail: &journal.Detail{VariableDetail: journal.VariableDetail{Variable: "customer"}}},
+		{Kind: journal.VariableSet, Op: op("debit"), Spill: 9, Detail: &journal.Detail{VariableDetail: journal.VariableDetail{Variable: "hold", ByStep: true}}},
+		{Kind: journal.KeyAdded, Op: op("debit"), Data: []byte("debit ☃"), Detail: &journal.Detail{VariableDetail: journal.VariableDetail{ByStep: true}}},
 		{Kind: journal.StepCompleted, Op: op("try:debit"), Data: []byte(`1`), Detail: &journal.Detail{Phase: journal.PhaseTry}},
-		{Kind: journal.VariableSet, Op: journal.Op{Name: "customer", Occ: 2}, Detail: &journal.Detail{Variable: "customer"}},
+		{Kind: journal.VariableSet, Op: journal.Op{Name: "customer", Occ: 2}, Detail: &journal.Detail{VariableDetail: journal.VariableDetail{Variable: "customer"}}},
 		{Kind: journal.StepStarted, Op: op("confirm:debit"), Detail: &journal.Detail{Phase: journal.PhaseConfirm}},
 		{Kind: journal.StepFailed, Op: op("confirm:debit"), Detail: &journal.Detail{Phase: journal.PhaseConfirm, Failure: &journal.Failure{Message: "no"}}},
 		{Kind: journal.StepStarted, Op: op("cancel:debit"), Detail: &journal.Detail{Phase: journal.PhaseCancel}},
@@ -216,13 +230,13 @@ func goldenUndone() []journal.Entry {
 	in := func(scope int64, name string) journal.Op { return journal.Op{Scope: scope, Name: name, Occ: 1} }
 	undo := &journal.Detail{Phase: journal.PhaseUndo}
 	return numbered([]journal.Entry{
-		{Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`1`), Detail: &journal.Detail{Build: "b1"}},
+		{Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`1`), Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}}},
 		{Kind: journal.ScopeOpened, Op: in(0, "order")},
 		{Kind: journal.CleanupPlanned, Op: in(2, "compensate")},
 		{Kind: journal.StepCompleted, Op: in(0, "mail"), Took: time.Second},
 		{Kind: journal.StepCompleted, Op: in(2, "charge"), Took: time.Second, Detail: &journal.Detail{Attempt: 2}},
 		{Kind: journal.StepCompleted, Op: in(2, "reserve"), Took: time.Second},
-		{Kind: journal.ScopeOpened, Op: in(0, "undo:order"), Detail: &journal.Detail{StandsFor: 2}},
+		{Kind: journal.ScopeOpened, Op: in(0, "undo:order"), Detail: &journal.Detail{ScopeDetail: journal.ScopeDetail{StandsFor: 2}}},
 		{Kind: journal.StepCompleted, Op: in(7, "undo:charge"), Detail: undo},
 		{Kind: journal.StepCompensated, Op: in(7, "charge")},
 		{Kind: journal.RunClosing, Detail: &journal.Detail{Outcome: journal.Cancelled}},
@@ -239,14 +253,14 @@ func goldenTCC() []journal.Entry {
 	op := func(scope int64, name string) journal.Op { return journal.Op{Scope: scope, Name: name, Occ: 1} }
 	timedOut := &journal.Failure{Code: journal.CodeTimedOut, Message: "workflow timed out"}
 	return numbered([]journal.Entry{
-		{Kind: journal.RunStarted, Status: journal.Trying, Data: []byte(`1`), Detail: &journal.Detail{Build: "b1", CleansUp: true}},
-		{Kind: journal.RunClaimed, Status: journal.Trying, Detail: &journal.Detail{Build: "b2", Engine: 9, CleansUp: true}},
+		{Kind: journal.RunStarted, Status: journal.Trying, Data: []byte(`1`), Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}, StartDetail: journal.StartDetail{CleansUp: true}}},
+		{Kind: journal.RunClaimed, Status: journal.Trying, Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b2", Engine: 9}, StartDetail: journal.StartDetail{CleansUp: true}}},
 		{Kind: journal.StepCompleted, Op: op(0, "try:debit"), Data: []byte(`1`), Detail: &journal.Detail{Phase: journal.PhaseTry}},
 		{Kind: journal.RunClosing, Detail: &journal.Detail{Failure: timedOut, Outcome: journal.TimedOut}},
 		{Kind: journal.ValueRecorded, Status: journal.Canceling, Op: op(1, "status")},
 		{Kind: journal.PhaseStarted, Op: op(1, "phase"), Detail: &journal.Detail{Phase: journal.PhaseCancel}},
-		{Kind: journal.StepStarted, Op: op(1, "cancel:debit"), Detail: &journal.Detail{Async: true, Phase: journal.PhaseCancel}},
-		{Kind: journal.StepCompleted, Op: op(1, "cancel:debit"), Detail: &journal.Detail{Async: true, Phase: journal.PhaseCancel}},
+		{Kind: journal.StepStarted, Op: op(1, "cancel:debit"), Detail: &journal.Detail{StepDetail: journal.StepDetail{Async: true}, Phase: journal.PhaseCancel}},
+		{Kind: journal.StepCompleted, Op: op(1, "cancel:debit"), Detail: &journal.Detail{StepDetail: journal.StepDetail{Async: true}, Phase: journal.PhaseCancel}},
 		{Kind: journal.RunCancelled, Status: journal.Canceled, Detail: &journal.Detail{Failure: timedOut, Reason: timedOut.Message}},
 	})
 }
@@ -267,10 +281,10 @@ func goldenSettled() []journal.Entry {
 func goldenOrder() []journal.Entry {
 	declined := &journal.Failure{Message: "declined", Type: "*errors.errorString"}
 	return numbered([]journal.Entry{
-		{Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`{"id":"ord-42"}`), Detail: &journal.Detail{Build: "b1"}},
+		{Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`{"id":"ord-42"}`), Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}}},
 		{Kind: journal.StepCompleted, Op: journal.Op{Name: "reserve", Occ: 1}, Took: 12 * time.Millisecond, Data: []byte(`"hold-1"`)},
 		{Kind: journal.ScopeOpened, Op: journal.Op{Name: "ship", Occ: 1}},
-		{Kind: journal.StepStarted, Op: journal.Op{Name: "mail", Occ: 1}, Detail: &journal.Detail{Async: true}},
+		{Kind: journal.StepStarted, Op: journal.Op{Name: "mail", Occ: 1}, Detail: &journal.Detail{StepDetail: journal.StepDetail{Async: true}}},
 		{
 			Kind: journal.StepRetrying, Op: journal.Op{Name: "charge", Occ: 1}, Took: time.Second,
 			Detail: &journal.Detail{Attempt: 1, Due: at(60), Failure: declined},
@@ -280,7 +294,7 @@ func goldenOrder() []journal.Entry {
 		{Kind: journal.StepCompleted, Op: journal.Op{Scope: 3, Name: "label", Key: "a", Occ: 1}, Data: []byte(`"l-1"`)},
 		{Kind: journal.StepFailed, Op: journal.Op{Name: "charge", Occ: 1}, Detail: &journal.Detail{Attempt: 2, Failure: declined}},
 		{Kind: journal.ScopeCancelled, Op: journal.Op{Name: "ship", Occ: 1}, Detail: &journal.Detail{Reason: "workflow failed: declined"}},
-		{Kind: journal.StepCancelled, Op: journal.Op{Name: "mail", Occ: 1}, Detail: &journal.Detail{Async: true, Reason: "workflow failed: declined"}},
+		{Kind: journal.StepCancelled, Op: journal.Op{Name: "mail", Occ: 1}, Detail: &journal.Detail{StepDetail: journal.StepDetail{Async: true}, Reason: "workflow failed: declined"}},
 		{Kind: journal.RunFailed, Status: journal.Failed, Detail: &journal.Detail{Failure: declined}},
 	})
 }
@@ -291,24 +305,24 @@ func goldenMessages() []journal.Entry {
 	entries := []journal.Entry{
 		{
 			Kind: journal.SignalReceived, Op: journal.Op{Name: "paid"}, Data: []byte(`{"cents":12}`),
-			Detail: &journal.Detail{Message: "pay-1", Headers: map[string]string{"trace": "0a"}},
+			Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Message: "pay-1"}, StartDetail: journal.StartDetail{Headers: map[string]string{"trace": "0a"}}},
 		},
 		{Kind: journal.TimerCancelled, Op: journal.Op{Scope: 1, Name: "reminder", Key: "a", Occ: 2}, Detail: &journal.Detail{Reason: "not needed"}},
 		{
 			Kind: journal.ChildCompleted, Op: journal.Op{Scope: 1, Name: "pack", Occ: 1}, Spill: 9,
-			Detail: &journal.Detail{Other: "db-1-2", Outcome: journal.Failed, Failure: &journal.Failure{Message: "no box"}, Message: "db-1-2"},
+			Detail: &journal.Detail{Other: "db-1-2", Outcome: journal.Failed, Failure: &journal.Failure{Message: "no box"}, MessageDetail: journal.MessageDetail{Message: "db-1-2"}},
 		},
 		{Kind: journal.SuspendAsked, Detail: &journal.Detail{Reason: "let me look"}},
 		{Kind: journal.ResumeAsked},
 		{Kind: journal.DecisionMade, Op: journal.Op{Name: "skip", Key: "review"}, Data: []byte(`"by hand"`)},
-		{Kind: journal.CancelAsked, Detail: &journal.Detail{Reason: "customer", Message: "cancel-1"}},
+		{Kind: journal.CancelAsked, Detail: &journal.Detail{Reason: "customer", MessageDetail: journal.MessageDetail{Message: "cancel-1"}}},
 	}
 	for i := range entries {
 		entries[i].Run, entries[i].Seq, entries[i].At = 1, int64(i+1), at(i)
 	}
 	return append(entries, journal.Entry{
 		Seq: 9, Kind: journal.SignalReceived, Op: journal.Op{Name: "paid"}, At: at(9), Data: []byte(`1`),
-		Detail: &journal.Detail{To: "ord-43", Due: at(99), Message: "pay-2"},
+		Detail: &journal.Detail{MessageDetail: journal.MessageDetail{To: "ord-43", Message: "pay-2"}, Due: at(99)},
 	})
 }
 
@@ -318,7 +332,7 @@ func goldenChain() []journal.Entry {
 	return numbered([]journal.Entry{
 		{
 			Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`{"month":1}`),
-			Detail: &journal.Detail{Build: "b1", Headers: map[string]string{"trace": "0a"}, Attributes: map[string]string{"region": "eu", "plan": "free"}},
+			Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}, StartDetail: journal.StartDetail{Headers: map[string]string{"trace": "0a"}, Attributes: map[string]string{"region": "eu", "plan": "free"}}},
 		},
 		{Kind: journal.VersionMarked, Op: op("with-mail"), Detail: &journal.Detail{Version: 2}},
 		{Kind: journal.TimerRegistered, Status: journal.Waiting, Op: op("pause"), Detail: &journal.Detail{Due: at(3)}},
@@ -327,18 +341,18 @@ func goldenChain() []journal.Entry {
 		{Kind: journal.TimerRegistered, Op: op("trial"), Detail: &journal.Detail{Due: at(7200)}},
 		{Kind: journal.ChildStarted, Op: op("pack"), Detail: &journal.Detail{Other: "db-1-2"}},
 		{Kind: journal.WaitStarted, Status: journal.Waiting, Op: op("paid"), Detail: &journal.Detail{Due: at(600)}},
-		{Kind: journal.ChildCompleted, Op: op("pack"), Data: []byte(`"box 3"`), Detail: &journal.Detail{Mail: 1, Other: "db-1-2", Outcome: journal.Completed, Message: "db-1-2"}},
-		{Kind: journal.SignalConsumed, Status: journal.Running, Op: op("paid"), Data: []byte(`{"cents":12}`), Detail: &journal.Detail{Mail: 2, Message: "pay-1"}},
+		{Kind: journal.ChildCompleted, Op: op("pack"), Data: []byte(`"box 3"`), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 1, Message: "db-1-2"}, Other: "db-1-2", Outcome: journal.Completed}},
+		{Kind: journal.SignalConsumed, Status: journal.Running, Op: op("paid"), Data: []byte(`{"cents":12}`), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 2, Message: "pay-1"}}},
 		{Kind: journal.PayloadSet, Data: []byte(`{"month":1,"paid":true}`)},
 		{Kind: journal.AttributeSet, Op: journal.Op{Name: "plan"}},
 		{Kind: journal.AttributeSet, Op: journal.Op{Name: "paid"}, Data: []byte("yes")},
 		{Kind: journal.StatePublished, Op: journal.Op{Name: "progress"}, Data: []byte(`50`)},
-		{Kind: journal.TimerCancelled, Op: op("reminder"), Detail: &journal.Detail{Mail: 3}},
+		{Kind: journal.TimerCancelled, Op: op("reminder"), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 3}}},
 		{
 			Kind: journal.DecisionSought, Status: journal.Suspended, Op: op("review"),
 			Detail: &journal.Detail{Reason: "odd amount", Choices: []string{"retry", "skip"}},
 		},
-		{Kind: journal.SignalConsumed, Status: journal.Running, Op: op("review"), Data: []byte(`"by hand"`), Detail: &journal.Detail{Mail: 4, Reason: "skip"}},
+		{Kind: journal.SignalConsumed, Status: journal.Running, Op: op("review"), Data: []byte(`"by hand"`), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 4}, Reason: "skip"}},
 		{Kind: journal.WaitStarted, Status: journal.Waiting, Op: op("refund"), Detail: &journal.Detail{Due: at(20)}},
 		{Kind: journal.WaitEnded, Status: journal.Running, Op: op("refund")},
 		{Kind: journal.StatePublished, Op: journal.Op{Name: "progress"}, Data: []byte(`100`)},
@@ -353,17 +367,18 @@ func goldenSuccessor() []journal.Entry {
 		{
 			Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`{"month":2}`),
 			Detail: &journal.Detail{
-				Build: "b1", Other: "db-1-1", Began: at(0), Ended: at(20),
-				Headers: map[string]string{"trace": "0a"}, Attributes: map[string]string{"region": "eu", "paid": "yes"},
+				CodeDetail:  journal.CodeDetail{Build: "b1"},
+				Other:       "db-1-1",
+				StartDetail: journal.StartDetail{Began: at(0), Ended: at(20), Headers: map[string]string{"trace": "0a"}, Attributes: map[string]string{"region": "eu", "paid": "yes"}},
 			},
 		},
 		{Kind: journal.TimerRegistered, Op: journal.Op{Name: "trial", Occ: 1}, Detail: &journal.Detail{Due: at(7200)}},
 		{Kind: journal.CleanupPlanned, Op: journal.Op{Name: "unlock", Occ: 1}},
-		{Kind: journal.EventEmitted, Op: journal.Op{Name: "month", Occ: 1}, Data: []byte(`2`), Detail: &journal.Detail{Event: "month.began", Tell: true}},
+		{Kind: journal.EventEmitted, Op: journal.Op{Name: "month", Occ: 1}, Data: []byte(`2`), Detail: &journal.Detail{EventDetail: journal.EventDetail{Event: "month.began"}, Tell: true}},
 		{Kind: journal.WaitStarted, Status: journal.Waiting, Op: journal.Op{Name: "paid", Occ: 1}},
 		{
 			Kind: journal.RunClosing, Status: journal.Running,
-			Detail: &journal.Detail{Mail: 5, Reason: "customer", Failure: cancelled, Outcome: journal.Cancelled},
+			Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 5}, Reason: "customer", Failure: cancelled, Outcome: journal.Cancelled},
 		},
 		{Kind: journal.WaitEnded, Op: journal.Op{Name: "paid", Occ: 1}, Detail: &journal.Detail{Failure: cancelled, ByWait: true}},
 		{Kind: journal.StepCompleted, Op: journal.Op{Scope: 3, Name: "release", Occ: 1}},

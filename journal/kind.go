@@ -161,3 +161,18 @@ func (k Kind) EndsStep() bool {
 	}
 	return false
 }
+
+// ofStep reports whether an entry of this kind belongs to a step, or to one of its attempts.
+func (k Kind) ofStep() bool {
+	return k.EndsStep() || k == StepStarted || k == StepRetrying || k == CheckpointSaved
+}
+
+// takesMessage reports whether an entry of this kind may record that the run took a message.
+func (k Kind) takesMessage() bool {
+	switch k {
+	case SignalConsumed, StatusChanged, ValueRecorded, EventEmitted, WaitEnded,
+		RunCancelled, RunTimedOut, RunFailed, RunClosing, RunResumed, RunSuspended:
+		return true
+	}
+	return false
+}

@@ -310,7 +310,7 @@ func (s *reuse) redo(op Op, r *salvaged) {
 	}
 	r.again, r.undone = true, true
 	s.undone[s.bases[op.Scope]+op.String()] = true
-	within := s.branchesOf(op, len(s.entries), func(e *Entry) bool { return e.Detail != nil && e.Detail.Does == op.Name })
+	within := s.branchesOf(op, len(s.entries), func(e *Entry) bool { return e.Detail != nil && e.Detail.ForStep == op.Name })
 	for _, e := range within {
 		if inner := s.ops[e.Op]; inner != nil {
 			s.redo(e.Op, inner)

@@ -367,8 +367,8 @@ func TestSalvage(t *testing.T) {
 		},
 		"a step that was undone is done anew, with what its branch did": {
 			was: []journal.Entry{
-				row(journal.ScopeOpened, "child:a", with(func(d *journal.Detail) { d.Does = "a" })), row(journal.ChildStarted, "pack", in(2)), row(journal.ChildCompleted, "pack", in(2)), row(sc, "a"),
-				row(journal.ScopeOpened, "in:b", with(func(d *journal.Detail) { d.Does = "b" })), row(sc, "inner", in(6)), row(sc, "b"),
+				row(journal.ScopeOpened, "child:a", with(func(d *journal.Detail) { d.ForStep = "a" })), row(journal.ChildStarted, "pack", in(2)), row(journal.ChildCompleted, "pack", in(2)), row(sc, "a"),
+				row(journal.ScopeOpened, "in:b", with(func(d *journal.Detail) { d.ForStep = "b" })), row(sc, "inner", in(6)), row(sc, "b"),
 				row(sf, "c", failing("no")), row(journal.StepCompensated, "a"), row(journal.StepCompensated, "b"), row(rf, "", by("no")),
 			},
 			want:   []string{"ScopeOpened child:a", "ScopeOpened in:b"},

@@ -103,7 +103,7 @@ func TestPublishedIsTheLastOfEachName(t *testing.T) {
 // spec: P-14
 func TestAttributesAreSetAndRemoved(t *testing.T) {
 	begin := start()
-	begin.Detail = &journal.Detail{Attributes: map[string]string{"region": "eu", "plan": "free"}}
+	begin.Detail = &journal.Detail{StartDetail: journal.StartDetail{Attributes: map[string]string{"region": "eu", "plan": "free"}}}
 	a := fold(t, begin)
 	for _, c := range []struct {
 		name string
@@ -134,7 +134,8 @@ func TestAttributesAreSetAndRemoved(t *testing.T) {
 // brought in the detail of another entry is not the run's.
 func TestOnlyTheStartHasAttributesAndHeaders(t *testing.T) {
 	d := &journal.Detail{
-		Attributes: map[string]string{"a": "b"}, Headers: map[string]string{"c": "d"}, Other: "db-9-9", Began: at(1), Ended: at(2),
+		StartDetail: journal.StartDetail{Attributes: map[string]string{"a": "b"}, Headers: map[string]string{"c": "d"}, Began: at(1), Ended: at(2)},
+		Other:       "db-9-9",
 	}
 	want := fold(t, start()).Snapshot()
 	for _, kind := range entryKinds() {

@@ -22,7 +22,7 @@ type Step struct {
 	Reason   string    // why it was cancelled
 
 	StandsFor int64  // the scope that the one that it opened stands for; else 0
-	Does      string // the step beside it that the branch of the scope that it opened does
+	ForStep   string // the step beside it that the branch of the scope that it opened does
 }
 
 // A Cleanup is what a run has planned to do before it ends.

@@ -132,6 +132,8 @@ func EmitEvent(ctx context.Context, e perdure.Event) error {
 		return failure.BadName("event type", e.Type)
 	}
 	return kernel.Emit(ctx, journal.Detail{
-		Event: e.Type, Tells: string(e.Kind), Outcome: e.Status, Topic: e.Topic, Routing: e.Key, Reason: e.Step,
+		EventDetail: journal.EventDetail{Event: e.Type, Execution: string(e.Kind), Topic: e.Topic, Routing: e.Key},
+		Outcome:     e.Status,
+		Reason:      e.Step,
 	}, e.Data)
 }

@@ -65,7 +65,7 @@ func (d ForStep) ApplyToBranch(o *sealed.Operation) error {
 	if !journal.ValidName(string(d)) {
 		return failure.BadName("step", string(d))
 	}
-	o.Does = string(d)
+	o.ForStep = string(d)
 	return nil
 }
 

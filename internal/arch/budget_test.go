@@ -127,7 +127,6 @@ type width struct{ fields, methods int }
 // and drivers and players with a method for each thing that they can do. None may grow, and
 // none may be added: find the parts of a type that promise something by themselves.
 var wide = map[string]width{
-	"journal.Detail":        {43, maxOwn},
 	"journal.Snapshot":      {34, maxOwn},
 	"store/memory.data":     {maxFields, 46},
 	"store/postgres.Store":  {maxFields, 55},

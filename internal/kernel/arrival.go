@@ -175,7 +175,7 @@ func (a arrival) unparks() bool {
 			r.inbox.remove(number, r.last()+1)
 			r.append(journal.Entry{
 				Kind: journal.RunResumed, Status: r.values.active(),
-				Detail: &journal.Detail{Mail: number},
+				Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: number}},
 			})
 			return true
 		case r.ending.as() == 0 && r.values.decided() == 0 && r.ending.cleansUp():
@@ -241,7 +241,9 @@ func isOwn(e *journal.Entry) bool { return e.Detail.Failure == nil }
 // claim is the record of a claim, the trial of that number if it is above 0.
 func (r *run) claim(trial int) journal.Entry {
 	d := &journal.Detail{
-		Build: r.k.cfg.Build, Engine: r.k.engine, CleansUp: r.ending.isImplied(), Attempt: trial,
+		CodeDetail:  journal.CodeDetail{Build: r.k.cfg.Build, Engine: r.k.engine},
+		StartDetail: journal.StartDetail{CleansUp: r.ending.isImplied()},
+		Attempt:     trial,
 	}
 	if r.status() == journal.Pending { // it begins
 		d.Layers = r.def.Layers

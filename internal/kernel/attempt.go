@@ -59,7 +59,7 @@ func (o *operation) try(announced bool) {
 		if o.tries > 1 {
 			d = &journal.Detail{Attempt: o.tries}
 		} else if o.work.Declared {
-			d = &journal.Detail{Declared: true}
+			d = &journal.Detail{StepDetail: journal.StepDetail{Declared: true}}
 		}
 		e := journal.Entry{Kind: journal.StepStarted, Op: o.id, Detail: o.mark(d)}
 		if r.status() == journal.Waiting {

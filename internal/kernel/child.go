@@ -98,7 +98,7 @@ func (o *operation) create(c Child, spill journal.Number) error {
 	}
 	start := journal.Entry{
 		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: c.Input, Spill: spill,
-		Detail: &journal.Detail{Build: r.k.cfg.Build},
+		Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: r.k.cfg.Build}},
 	}
 	if spill != 0 {
 		start.Data = nil
@@ -125,7 +125,7 @@ func (o *operation) create(c Child, spill journal.Number) error {
 func childEnded(child, last journal.RunID, status journal.Status, out Outcome, spill journal.Number) journal.Entry {
 	e := journal.Entry{
 		Kind: journal.ChildCompleted, At: time.Now(), Op: journal.Op{Name: childName, Key: string(child)}, Data: out.Data, Spill: spill,
-		Detail: &journal.Detail{Message: "ended/" + string(last), Other: child, Outcome: status, Failure: out.Failure},
+		Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Message: "ended/" + string(last)}, Other: child, Outcome: status, Failure: out.Failure},
 	}
 	if spill != 0 {
 		e.Data = nil
@@ -137,7 +137,7 @@ func childEnded(child, last journal.RunID, status journal.Status, out Outcome, s
 func asksCancel(parent, child journal.RunID, n journal.Number, reason string) *store.Post {
 	return &store.Post{Run: n, Follow: store.FollowChain, Force: true, Message: journal.Entry{
 		Kind: journal.CancelAsked, At: time.Now(), Op: journal.Op{Name: controlName},
-		Detail: &journal.Detail{Message: "parent/" + string(parent) + "/" + string(child), Reason: reason},
+		Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Message: "parent/" + string(parent) + "/" + string(child)}, Reason: reason},
 	}}
 }
 

@@ -46,7 +46,7 @@ func (c command) do() {
 	case journal.SuspendAsked:
 		if done = errors.Is(maySuspend("", r.head()), errOpen); done {
 			r.takeSuspends()
-			r.freeze(&journal.Detail{Reason: suspended(d.Reason), Mail: c.Seq})
+			r.freeze(&journal.Detail{Reason: suspended(d.Reason), MessageDetail: journal.MessageDetail{Mail: c.Seq}})
 		}
 	case journal.ResumeAsked:
 		if done = r.isFrozen(); done {
@@ -57,13 +57,13 @@ func (c command) do() {
 		if done = o != nil; done {
 			o.settle(journal.Entry{
 				Kind:   journal.TimerCancelled,
-				Detail: &journal.Detail{Reason: d.Reason, Mail: c.Seq},
+				Detail: &journal.Detail{Reason: d.Reason, MessageDetail: journal.MessageDetail{Mail: c.Seq}},
 			})
 		}
 	}
 	if !done {
 		r.outside(journal.Entry{
-			Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{Mail: c.Seq},
+			Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: c.Seq}},
 		})
 	}
 }
@@ -97,7 +97,7 @@ func (r *run) takeSuspends() {
 		number := e.Seq
 		r.inbox.remove(number, r.last()+1)
 		r.outside(journal.Entry{
-			Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{Mail: number},
+			Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: number}},
 		})
 	}
 }

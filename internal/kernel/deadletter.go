@@ -87,7 +87,9 @@ func AddDeadLetter(ctx context.Context, l DeadLetter) error {
 	id := s.deadLetterID(l.Step, l.Key)
 	c := newDeadLetter(r, n, id, l, spill)
 	e := journal.Entry{Kind: journal.DeadLettered, Op: op, Detail: &journal.Detail{
-		Failure: l.Failure, Other: c.Head.ID, DeadLetters: []string{id},
+		Failure:     l.Failure,
+		Other:       c.Head.ID,
+		StartDetail: journal.StartDetail{DeadLetters: []string{id}},
 	}}
 	r.append(e)
 	r.send(outgoing{create: c})
@@ -100,7 +102,7 @@ func newDeadLetter(r *run, n journal.Number, id string, l DeadLetter, spill jour
 	now := time.Now()
 	start := journal.Entry{
 		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: l.Data, Spill: spill,
-		Detail: &journal.Detail{Build: r.k.cfg.Build, Attributes: l.Attributes},
+		Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: r.k.cfg.Build}, StartDetail: journal.StartDetail{Attributes: l.Attributes}},
 	}
 	if spill != 0 {
 		start.Data = nil
@@ -131,7 +133,7 @@ func news(deadLetter, message string, n News) store.Post {
 	data, _ := json.Marshal(n) // it has nothing that does not encode
 	return store.Post{WorkflowID: deadLetter, Message: journal.Entry{
 		Kind: journal.SignalReceived, At: time.Now(), Op: journal.Op{Name: DeadLetterNews}, Data: data,
-		Detail: &journal.Detail{Message: message},
+		Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Message: message}},
 	}}
 }
 

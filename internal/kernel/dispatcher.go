@@ -55,8 +55,8 @@ type Event struct {
 	At   time.Time
 	Data []byte
 
-	Tells, Topic, Key string
-	Status            journal.Status // of the run, where it was said
+	Execution, Topic, Key string
+	Status                journal.Status // of the run, where it was said
 }
 
 // wants says whether a listener is to be told of an end.
@@ -377,7 +377,7 @@ func (a *dispatcher) publish(o *telling) error {
 	d := o.Entry.Detail
 	e := Event{
 		ID: d.Message, Type: d.Event, Head: o.Head, Step: o.Entry.Op.String(), At: o.Entry.At, Data: o.Entry.Data,
-		Tells: d.Tells, Topic: d.Topic, Key: d.Routing, Status: d.Outcome,
+		Execution: d.Execution, Topic: d.Topic, Key: d.Routing, Status: d.Outcome,
 	}
 	if o.Entry.Op.Name == eventNote {
 		e.Step = d.Reason

@@ -82,7 +82,7 @@ func kindOfEnd(s journal.Status) journal.Kind {
 func cancelledBy(reason string, mail int64) termination {
 	why := "workflow cancelled: " + reason
 	f := &journal.Failure{Code: journal.CodeCancelled, Message: why}
-	d := &journal.Detail{Failure: f, Reason: reason, Mail: mail}
+	d := &journal.Detail{Failure: f, Reason: reason, MessageDetail: journal.MessageDetail{Mail: mail}}
 	return termination{
 		last: journal.Entry{Kind: journal.RunCancelled, Status: journal.Cancelled, Detail: d},
 		why:  why, out: Outcome{Failure: f},
@@ -126,7 +126,7 @@ func (r *run) terminate(t termination) {
 	}
 	steps, children := r.memo.leftOpen(e.Status)
 	for _, rec := range steps {
-		d := &journal.Detail{Reason: t.why, Async: rec.class == isAsync}
+		d := &journal.Detail{Reason: t.why, StepDetail: journal.StepDetail{Async: rec.class == isAsync}}
 		r.append(journal.Entry{Kind: journal.StepCancelled, Op: rec.op, Detail: d})
 	}
 	for _, rec := range children {
@@ -201,8 +201,9 @@ func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
 	// by which the successor is the newer one, whatever the clocks of nodes say
 	created := later(now, r.head().Ended.Add(1))
 	start := &journal.Detail{
-		Build: r.k.cfg.Build, Other: r.id(), Attributes: r.values.searchAttributes(),
-		Began: r.created(), Ended: r.head().Ended,
+		CodeDetail:  journal.CodeDetail{Build: r.k.cfg.Build},
+		Other:       r.id(),
+		StartDetail: journal.StartDetail{Attributes: r.values.searchAttributes(), Began: r.created(), Ended: r.head().Ended},
 	}
 	if r.start != nil {
 		start.Headers = r.start.Headers

@@ -83,7 +83,7 @@ func (r *run) stayFrozen() {
 func (r *run) thaw(mail int64) {
 	var d *journal.Detail
 	if mail != 0 {
-		d = &journal.Detail{Mail: mail}
+		d = &journal.Detail{MessageDetail: journal.MessageDetail{Mail: mail}}
 	}
 	held := r.takeHeld()
 	r.because("")

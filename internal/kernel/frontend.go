@@ -409,7 +409,7 @@ func (d *FrontEnd) start(o writer, op string, s Start) (*store.Change, error) {
 	}
 	c.Entries = []journal.Entry{{
 		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: s.Input, Spill: spill,
-		Detail: &journal.Detail{Build: d.build, Headers: s.Headers, Attributes: s.Attributes},
+		Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: d.build}, StartDetail: journal.StartDetail{Headers: s.Headers, Attributes: s.Attributes}},
 	}}
 	return c, nil
 }

@@ -86,7 +86,7 @@ func (s StepInfo) produce(c *checkpoint, key string, produce func() ([]byte, err
 		r.mu.Unlock()
 		return nil, &journal.Error{Code: journal.CodeCancelled, Op: "once " + key, Message: "the attempt was given up"}
 	}
-	e := journal.Entry{Kind: journal.CheckpointSaved, Op: o.id, Data: data, Spill: spill, Detail: o.mark(&journal.Detail{Once: key})}
+	e := journal.Entry{Kind: journal.CheckpointSaved, Op: o.id, Data: data, Spill: spill, Detail: o.mark(&journal.Detail{StepDetail: journal.StepDetail{Once: key}})}
 	if spill != 0 {
 		e.Data = nil
 	}

@@ -137,7 +137,7 @@ func TakeMessage(ctx context.Context, number int64) (bool, error) {
 	e := journal.Entry{Kind: journal.ValueRecorded, Op: op}
 	if name != "" {
 		r.inbox.remove(number, r.last()+1)
-		e.Detail = &journal.Detail{Mail: number, Reason: name}
+		e.Detail = &journal.Detail{MessageDetail: journal.MessageDetail{Mail: number}, Reason: name}
 	}
 	r.append(e)
 	return name != "", nil

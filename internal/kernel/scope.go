@@ -307,7 +307,7 @@ type Naming struct {
 	Name, Key string
 	Change
 	StandsFor context.Context // of the scope that it stands for; nil for none
-	Does      string          // the step beside it that the branch does; empty for none
+	ForStep   string          // the step beside it that the branch does; empty for none
 }
 
 // Open opens a scope without a goroutine: a namespace for the operations that
@@ -331,7 +331,7 @@ func Open(ctx context.Context, n Naming) (context.Context, error) {
 // it is new. That of a branch has a goroutine of its own.
 func (s *scope) open(n Naming, branch bool) (*scope, error) {
 	r := s.run
-	d := journal.Detail{Branch: branch, Does: n.Does}
+	d := journal.Detail{ScopeDetail: journal.ScopeDetail{Branch: branch, ForStep: n.ForStep}}
 	var of *scope
 	if n.StandsFor != nil {
 		if of, _ = n.StandsFor.Value(contextKey{}).(*scope); of == nil || of.run != r || of.id == 0 {
@@ -348,7 +348,7 @@ func (s *scope) open(n Naming, branch bool) (*scope, error) {
 		in.id = rec.opens
 	} else {
 		e := journal.Entry{Kind: journal.ScopeOpened, Op: op}
-		if d.Branch || d.StandsFor != 0 || d.Does != "" {
+		if d.Branch || d.StandsFor != 0 || d.ForStep != "" {
 			e.Detail = &d
 		}
 		in.id = r.append(e)

@@ -218,7 +218,7 @@ func (c *code) state(ctx context.Context, l line, name string) (string, error) {
 		isNew, err := kernel.AddKey(ctx, name)
 		return fmt.Sprint(isNew), err
 	case "emit":
-		return "", kernel.Emit(ctx, journal.Detail{Event: name}, nil)
+		return "", kernel.Emit(ctx, journal.Detail{EventDetail: journal.EventDetail{Event: name}}, nil)
 	case "version":
 		most, _ := strconv.Atoi(l.word(2))
 		v, err := kernel.Version(ctx, name, most)
@@ -398,7 +398,7 @@ func (c *code) record(ctx context.Context, s kernel.StepInfo, l line, name strin
 	}
 	if event := l.opts["emits"]; event != "" {
 		key := []byte(s.IdempotencyKey())
-		err = errors.Join(err, kernel.Emit(ctx, journal.Detail{Event: event}, key))
+		err = errors.Join(err, kernel.Emit(ctx, journal.Detail{EventDetail: journal.EventDetail{Event: event}}, key))
 	}
 	if l.opts["starts"] != "" {
 		_, err = c.of.Start(ctx, kernel.Start{Workflow: l.opts["starts"]})

@@ -94,7 +94,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	}
 	r.beginNew(since)
 	r.values.begin(s.Input, 0, s.Attributes)
-	r.start = &journal.Detail{Build: k.cfg.Build, Headers: s.Headers, Attributes: s.Attributes}
+	r.start = &journal.Detail{CodeDetail: journal.CodeDetail{Build: k.cfg.Build}, StartDetail: journal.StartDetail{Headers: s.Headers, Attributes: s.Attributes}}
 	if def == nil || !k.room(r) {
 		r.leaveHead(journal.Pending, "", now)
 		r.leave()

@@ -194,7 +194,7 @@ func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
 	w := &proposal{first: r.last() + 1, data: data}
 	o.emit(a)
 	e := journal.Entry{Kind: journal.StepCompleted, Op: o.id, Data: data, Spill: spill, Took: time.Since(a.began)}
-	d := &journal.Detail{Tx: true}
+	d := &journal.Detail{StepDetail: journal.StepDetail{Tx: true}}
 	if a.n > 1 {
 		d.Attempt = a.n
 	}

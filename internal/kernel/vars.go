@@ -14,7 +14,7 @@ import (
 
 // SetVariable sets a variable of the run of ctx, or removes it where data is nil.
 func SetVariable(ctx context.Context, name string, data []byte) error {
-	d := &journal.Detail{Variable: name}
+	d := &journal.Detail{VariableDetail: journal.VariableDetail{Variable: name}}
 	a, ok := ctx.Value(contextKey{}).(*attempt)
 	if !ok {
 		return noted(TakeNote(ctx, Note{Kind: journal.VariableSet, Name: name, Detail: d, Produce: func() ([]byte, *journal.Failure) { return data, nil }}))
@@ -137,7 +137,7 @@ func AddKey(ctx context.Context, key string) (bool, error) {
 		return false, nil
 	}
 	r.values.claimKey(key, a)
-	e.Detail = &journal.Detail{ByStep: true}
+	e.Detail = &journal.Detail{VariableDetail: journal.VariableDetail{ByStep: true}}
 	a.writes = append(a.writes, e)
 	return true, nil
 }

@@ -346,7 +346,7 @@ func (o *operation) matches(b *branch, m *journal.Entry) bool {
 func (o *operation) consume(m *journal.Entry) {
 	r := o.run
 	r.inbox.remove(m.Seq, r.last()+1)
-	d := &journal.Detail{Mail: m.Seq}
+	d := &journal.Detail{MessageDetail: journal.MessageDetail{Mail: m.Seq}}
 	if m.Detail != nil {
 		own := *m.Detail
 		own.Mail, own.To, own.Tell = m.Seq, "", false

@@ -28,7 +28,7 @@ func Branch[O interface{ ApplyToBranch(o *Operation) error }](what, name string,
 
 // Naming returns how the kernel knows a branch or scope of that name.
 func (o *Operation) Naming(name string) kernel.Naming {
-	return kernel.Naming{Name: name, Key: o.Key, Change: o.Change, StandsFor: o.StandsFor, Does: o.Does}
+	return kernel.Naming{Name: name, Key: o.Key, Change: o.Change, StandsFor: o.StandsFor, ForStep: o.ForStep}
 }
 
 // An Operation is how a step, branch or scope is run and known.
@@ -41,5 +41,5 @@ type Operation struct {
 	Next      func(n int, f *journal.Failure) (time.Duration, bool) // of a retry policy; nil for the workflow's
 	Phase     string
 	StandsFor context.Context // of a branch or scope
-	Does      string          // of a branch: the step
+	ForStep   string          // of a branch: the step
 }

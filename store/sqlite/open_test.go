@@ -168,7 +168,7 @@ func TestViews(t *testing.T) {
 	g := start(s, got.Engine, 5)
 	c := &g.Changes[0]
 	c.Head.WorkflowID, c.Head.Chain, c.Head.Parent = "order-4711", c.Run-1, c.Run-2
-	c.Entries[0].Detail = &journal.Detail{Attributes: map[string]string{"city": "Köln"}}
+	c.Entries[0].Detail = &journal.Detail{StartDetail: journal.StartDetail{Attributes: map[string]string{"city": "Köln"}}}
 	c.Entries = append(c.Entries, step(1, c.Run, 2, []byte("\xff\x00")).Changes[0].Entries[0])
 	c.Entries = append(c.Entries, journal.Entry{Run: c.Run, Seq: 3, Kind: journal.RunFailed, Status: journal.Failed, Op: journal.Op{Scope: 2, Key: "k"}, At: noon.Add(1), Spill: 99,
 		Detail: &journal.Detail{Failure: &journal.Failure{Message: "no money"}}})
@@ -177,7 +177,7 @@ func TestViews(t *testing.T) {
 		{WorkflowID: "order-4712", Until: noon.Add(2), Message: signal("paid", "m-2", nil)},
 	}
 	taken := step(got.Engine, c.Run, 4, []byte("12 €"))
-	taken.Changes[0].Entries[0].Detail = &journal.Detail{Mail: 1}
+	taken.Changes[0].Entries[0].Detail = &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 1}}
 	if err := errors.Join(s.Spill(t.Context(), got.Engine, 99, []byte("große Zahl")), s.Commit(t.Context(), g), s.Commit(t.Context(), taken)); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ inbox: <nil>|order-4712|1|SignalReceived|paid|<nil>|m-2|2026-05-06T12:00:00.0000
 func signal(name, id string, data []byte) journal.Entry {
 	e := journal.Entry{Kind: journal.SignalReceived, Op: journal.Op{Name: name}, At: noon, Data: data}
 	if id != "" {
-		e.Detail = &journal.Detail{Message: id}
+		e.Detail = &journal.Detail{MessageDetail: journal.MessageDetail{Message: id}}
 	}
 	return e
 }

@@ -48,8 +48,8 @@ func numbersOf(heads []journal.Head) []journal.Number {
 func attributeFind(w *world) {
 	w.join(0)
 	a, b := w.start("order-1"), w.start("order-2")
-	a.Entries[0].Detail = &journal.Detail{Attributes: map[string]string{"customer": "4711", "tier": "gold"}}
-	b.Entries[0].Detail = &journal.Detail{Attributes: map[string]string{"customer": "4711"}}
+	a.Entries[0].Detail = &journal.Detail{StartDetail: journal.StartDetail{Attributes: map[string]string{"customer": "4711", "tier": "gold"}}}
+	b.Entries[0].Detail = &journal.Detail{StartDetail: journal.StartDetail{Attributes: map[string]string{"customer": "4711"}}}
 	c := w.start("order-3")
 	w.written(a, b, c)
 	w.commit(setting(b.Run, 2, "tier", []byte("silver")), setting(c.Run, 2, "tier", []byte("gold")))
@@ -69,7 +69,7 @@ func attributeFind(w *world) {
 func attributeChange(w *world) {
 	w.join(0)
 	c := w.start("")
-	c.Entries[0].Detail = &journal.Detail{Attributes: map[string]string{"tier": "gold", "region": "north"}}
+	c.Entries[0].Detail = &journal.Detail{StartDetail: journal.StartDetail{Attributes: map[string]string{"tier": "gold", "region": "north"}}}
 	head := w.written(c)[0]
 	some := []journal.Number{c.Run}
 	w.commit(setting(c.Run, 2, "tier", []byte("silver ☃ '\"")))
@@ -91,7 +91,7 @@ func attributeChange(w *world) {
 func attributeRolledBack(w *world) {
 	w.join(0)
 	c := w.start("")
-	c.Entries[0].Detail = &journal.Detail{Attributes: map[string]string{"tier": "gold"}}
+	c.Entries[0].Detail = &journal.Detail{StartDetail: journal.StartDetail{Attributes: map[string]string{"tier": "gold"}}}
 	w.written(c)
 	w.refused(w.group(setting(c.Run, 2, "tier", []byte("silver")), step(w.number(), 1)))
 	w.refused(w.group(setting(c.Run, 2, "region", []byte("north")), step(w.number(), 1)))

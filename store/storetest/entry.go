@@ -32,10 +32,22 @@ func entryFields(w *world) {
 		Wraps: []*journal.Failure{{Message: "inner"}, {Message: "other", Wraps: []*journal.Failure{{Message: "root"}}}},
 	}
 	whole := &journal.Detail{
-		Attempt: 3, Due: at(9).Add(7), Failure: failure, Reason: "reason", Build: "b2", Engine: 7, Once: "once",
-		Async: true, ByWait: true, Failures: 4, Version: 2, Phase: "try", Other: "db-1-2",
-		Message: "m", To: "order-7", Outcome: journal.Cancelled, Choices: []string{"retry", "skip"}, Event: "OrderShipped",
-		Headers: map[string]string{"trace": "1"}, Attributes: map[string]string{"tier": "gold"}, Began: at(1), Ended: at(2),
+		Attempt:       3,
+		Due:           at(9).Add(7),
+		Failure:       failure,
+		Reason:        "reason",
+		CodeDetail:    journal.CodeDetail{Build: "b2", Engine: 7},
+		StepDetail:    journal.StepDetail{Once: "once", Async: true},
+		ByWait:        true,
+		Failures:      4,
+		Version:       2,
+		Phase:         "try",
+		Other:         "db-1-2",
+		MessageDetail: journal.MessageDetail{Message: "m", To: "order-7"},
+		Outcome:       journal.Cancelled,
+		Choices:       []string{"retry", "skip"},
+		EventDetail:   journal.EventDetail{Event: "OrderShipped"},
+		StartDetail:   journal.StartDetail{Headers: map[string]string{"trace": "1"}, Attributes: map[string]string{"tier": "gold"}, Began: at(1), Ended: at(2)},
 	}
 	wild := []journal.Entry{
 		{Kind: journal.StepRetrying, Status: journal.Waiting, Detail: whole},

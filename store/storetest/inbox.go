@@ -38,7 +38,7 @@ func mailChecks() []check {
 // taking is the entry by which a run takes a message.
 func taking(run journal.Number, seq, number int64, m journal.Entry) store.Change {
 	m.Run, m.Seq, m.Kind = run, seq, journal.SignalConsumed
-	m.Detail = &journal.Detail{Mail: number}
+	m.Detail = &journal.Detail{MessageDetail: journal.MessageDetail{Mail: number}}
 	return store.Change{Run: run, Entries: []journal.Entry{m}}
 }
 

@@ -157,7 +157,7 @@ func owedWhole(w *world) {
 	c.Entries[0].Detail = &journal.Detail{Tell: true}
 	head := w.written(c)[0]
 	large := w.spill(head.Number, 2, []byte("large"))
-	large.Entries[0].Detail = &journal.Detail{Tell: true, Event: "OrderShipped"}
+	large.Entries[0].Detail = &journal.Detail{Tell: true, EventDetail: journal.EventDetail{Event: "OrderShipped"}}
 	end := ended(head, 3, 10)
 	end.Entries = append(large.Entries, end.Entries...)
 	w.commit(end)

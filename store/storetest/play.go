@@ -66,7 +66,7 @@ func (p *player) begin() store.Change {
 		c.Head.Owner, c.Head.Status, c.Head.Wake = 0, journal.Pending, at(p.now+p.random.IntN(20))
 	}
 	if p.chance(3) {
-		c.Entries[0].Detail = &journal.Detail{Attributes: map[string]string{"tier": p.word()}}
+		c.Entries[0].Detail = &journal.Detail{StartDetail: journal.StartDetail{Attributes: map[string]string{"tier": p.word()}}}
 	}
 	if h, ok := p.some(); ok && p.chance(3) {
 		c.Head.Parent = h.Number

@@ -35,7 +35,7 @@ func postChecks() []check {
 func signal(name, id string) journal.Entry {
 	e := journal.Entry{Kind: journal.SignalReceived, Op: journal.Op{Name: name}, At: at(1), Data: []byte(`{"paid":1}`)}
 	if id != "" {
-		e.Detail = &journal.Detail{Message: id}
+		e.Detail = &journal.Detail{MessageDetail: journal.MessageDetail{Message: id}}
 	}
 	return e
 }
@@ -110,7 +110,7 @@ func postFields(w *world) {
 		{Kind: journal.SignalReceived, Op: journal.Op{Name: "paid", Key: "ключ \x00 \xff"}, At: at(1).Add(1), Data: []byte("a\x00\xff")},
 		{Kind: journal.SignalReceived, Data: []byte{}},
 		{Kind: journal.TimerCancelled, Op: journal.Op{Scope: 9, Name: "reminder", Key: "k", Occ: 3}, At: time.Unix(0, -1)},
-		{Kind: journal.CancelAsked, At: at(3), Detail: &journal.Detail{Reason: "no ☃", Message: "m"}},
+		{Kind: journal.CancelAsked, At: at(3), Detail: &journal.Detail{Reason: "no ☃", MessageDetail: journal.MessageDetail{Message: "m"}}},
 		{Kind: journal.ChildCompleted, At: at(4), Data: []byte("null"), Detail: &journal.Detail{
 			Other: "db-1-2", Outcome: journal.Failed, Failure: &journal.Failure{Message: "no stock", Data: json.RawMessage(`{"n":1}`)},
 		}},

@@ -65,9 +65,9 @@ func unroutedKept(w *world) {
 		w.Fatalf("the numbers are %d and %d", first.Number, second.Number)
 	}
 	m = received(m, 0, first.Number)
-	m.Detail = &journal.Detail{Message: "1", To: "order-1", Due: at(90)}
+	m.Detail = &journal.Detail{MessageDetail: journal.MessageDetail{Message: "1", To: "order-1"}, Due: at(90)}
 	n := received(signal("paid", "1"), 0, second.Number)
-	n.Detail = &journal.Detail{Message: "1", To: "order-2", Due: at(80)}
+	n.Detail = &journal.Detail{MessageDetail: journal.MessageDetail{Message: "1", To: "order-2"}, Due: at(80)}
 	w.same("listed", w.inbox(0), []journal.Entry{m, n})
 	w.same("the ended run's inbox", len(w.inbox(old.Number)), 0)
 	w.die(10)

@@ -140,6 +140,9 @@ func Audit(d perdure.Description, entries []journal.Entry) []string {
 		if e.Seq != int64(i+1) {
 			bad = append(bad, fmt.Sprintf("entry %d has sequence %d", i+1, e.Seq))
 		}
+		if part := e.Misplaced(); part != "" {
+			bad = append(bad, fmt.Sprintf("entry %d is %v and has a %s", i+1, e.Kind, part))
+		}
 	}
 	if len(entries) == 0 || entries[0].Kind != journal.RunStarted {
 		return append(bad, "the journal does not begin with the start")

@@ -130,6 +130,9 @@ func Audit(h journal.Head, entries []journal.Entry) (s journal.Snapshot, bad []s
 		if e.Seq != int64(i+1) {
 			return s, append(bad, fmt.Sprintf("there is a hole: entry %d has sequence %d", i+1, e.Seq))
 		}
+		if part := e.Misplaced(); part != "" {
+			bad = append(bad, fmt.Sprintf("entry %d is %v and has a %s", i+1, e.Kind, part))
+		}
 		if err := a.Apply(e); err != nil {
 			return s, append(bad, fmt.Sprintf("entry %d does not follow: %v", i+1, err))
 		}

@@ -81,7 +81,7 @@ func TestJudgeSeesWhatIsWrong(t *testing.T) {
 		"acknowledged 1 times, taken 0": func(e *Evidence) { e.Cases[0].Acked = []program.Message{{To: "p", Name: "s", Value: 3}} },
 		"sent 1 times and taken 2": func(e *Evidence) {
 			e.Cases[0].Acked = []program.Message{{To: "p", Name: "s", Value: 3}}
-			took := journal.Entry{Kind: journal.SignalConsumed, Op: journal.Op{Name: "s", Occ: 1}, Data: []byte("3"), Detail: &journal.Detail{Mail: 1}}
+			took := journal.Entry{Kind: journal.SignalConsumed, Op: journal.Op{Name: "s", Occ: 1}, Data: []byte("3"), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 1}}}
 			e.Runs[0].Entries = append([]journal.Entry{took, took}, e.Runs[0].Entries...)
 		},
 		"money is not conserved": func(e *Evidence) { e.Money = e.Money[1:] },
