@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"log/slog"
 	"os"
 	"reflect"
 	"slices"
@@ -28,6 +29,11 @@ type Options struct {
 	Build string
 	// Observers are told what happens, each of the kinds it wants.
 	Observers []observe.Observer
+	// Logger takes warnings, and what code did wrong: runs that are parked, panics, code that
+	// does not fit its journal or blocks, late results, dead letters. Nil is [slog.Default];
+	// slog.New(slog.DiscardHandler) switches it off. For more, such as the progress of runs,
+	// add [observe.Log] to Observers.
+	Logger *slog.Logger
 	// Interceptor is called around the body of every step, with the step's context: for
 	// traces, limits, or faults in a test. It gives the error of the step, and nil
 	// only if it has called body, which gives the body's error.
@@ -140,7 +146,7 @@ func New(s store.Store, o Options) (*Engine, error) {
 	}
 	host, _ := os.Hostname()
 	cfg := kernel.Config{
-		Build: o.Build, Observers: observe.NewSet(o.Observers),
+		Build: o.Build, Observers: observe.NewSet(append(slices.Clip(o.Observers), observe.Log(o.Logger, slog.LevelWarn))),
 		Self:       store.Engine{Host: host, PID: os.Getpid(), Build: o.Build, Slots: or(o.Capacity, defaultCapacity), Since: time.Now()},
 		Capacity:   or(o.Capacity, defaultCapacity),
 		Drain:      max(or(o.Drain, defaultDrain), 0),

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +22,9 @@ func TestAnIssueOfADefinitionIsLogged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := perdure.New(memory.New(), perdure.Options{Observers: logger})
+	engine, err := perdure.New(memory.New(), perdure.Options{
+		Observers: logger, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +40,8 @@ func TestAnIssueOfADefinitionIsLogged(t *testing.T) {
 		lines = append(lines, line)
 	}
 	if want := []string{
-		"level=WARN msg=\"definition advised\" workflow=w reason=\"WARNING: odd\"\n",
-		"level=INFO msg=\"definition advised\" workflow=w reason=\"INFO: large\"\n",
+		"level=WARN msg=\"perdure: definition advised\" workflow=w reason=\"WARNING: odd\"\n",
+		"level=INFO msg=\"perdure: definition advised\" workflow=w reason=\"INFO: large\"\n",
 	}; !slices.Equal(lines, want) {
 		t.Errorf("the log has %q, want %q", lines, want)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/app/internal/place"
-	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 )
@@ -60,7 +59,9 @@ meanwhile.`,
 			return err
 		}
 		defer s.Close()
-		engine, err := perdure.New(s, perdure.Options{Capacity: capacity, Observers: logger})
+		engine, err := perdure.New(s, perdure.Options{
+			Capacity: capacity, Observers: logger, Logger: slog.New(slog.DiscardHandler),
+		})
 		if err == nil {
 			err = engine.Register(p.workflows...)
 		}
@@ -99,49 +100,5 @@ func newLogger(format string, w io.Writer) ([]observe.Observer, error) {
 	default:
 		return nil, &perdure.Error{Code: journal.CodeInvalid, Op: "serve", Message: "there is no log " + format, Hint: "--log is text, json or off"}
 	}
-	logger := slog.New(handler)
-	return []observe.Observer{{Kinds: logged, See: func(n observe.Notice) { logger.Log(context.Background(), level(n), string(n.Kind), attributes(n)...) }}}, nil
-}
-
-// logged are the kinds that a log has.
-var logged = []observe.Kind{
-	observe.RunStarted, observe.RunEnded, observe.RunParked, observe.RunResumed, observe.RunContinued, observe.RunRetrying,
-	observe.StepRetrying, observe.StepFailed, observe.StepAbandoned, observe.SignalDelivered, observe.TimerFired,
-	observe.ListenerFailed, observe.CleanupFailed, observe.TurnLent, observe.StoreFailed, observe.DefinitionAdvised,
-}
-
-func level(n observe.Notice) slog.Level {
-	switch n.Kind {
-	case observe.RunParked, observe.RunRetrying, observe.StoreFailed, observe.ListenerFailed, observe.CleanupFailed, observe.TurnLent, observe.StepAbandoned:
-		return slog.LevelWarn
-	case observe.StepRetrying, observe.StepFailed:
-		if !n.Benign {
-			return slog.LevelWarn
-		}
-	case observe.DefinitionAdvised:
-		if strings.HasPrefix(n.Reason, string(definition.SeverityWarning)) {
-			return slog.LevelWarn
-		}
-	}
-	return slog.LevelInfo
-}
-
-// attributes gives what a notice says beside its kind.
-func attributes(n observe.Notice) []any {
-	var out []any
-	for _, a := range []struct{ name, value string }{
-		{"workflow", n.Workflow}, {"workflow_id", n.WorkflowID}, {"run_id", n.Run}, {"status", n.Status}, {"step", n.Step},
-		{"signal", n.Signal}, {"timer", n.Timer}, {"other", n.Other}, {"reason", n.Reason}, {"error", n.Err},
-	} {
-		if a.value != "" {
-			out = append(out, slog.String(a.name, a.value))
-		}
-	}
-	if n.Attempt > 0 {
-		out = append(out, slog.Int("attempt", n.Attempt))
-	}
-	if !n.Due.IsZero() {
-		out = append(out, slog.Time("due", n.Due))
-	}
-	return out
+	return []observe.Observer{observe.Log(slog.New(handler), slog.LevelInfo)}, nil
 }

@@ -51,21 +51,22 @@ const (
 	RunRetrying       Kind = "run retrying"       // its code panicked; Attempt counts, Due says when it goes on
 	StepRetrying      Kind = "step retrying"      // an attempt failed; Due says when the next begins
 	StepCancelled     Kind = "step cancelled"
-	LateResult        Kind = "late result"     // of an attempt that was given up; it is discarded
-	StepAbandoned     Kind = "step abandoned"  // its goroutine went on after its context ended
-	StepProgressed    Kind = "step progressed" // Reason is what the step said
-	CleanupFailed     Kind = "cleanup failed"  // what was to run before the run ended; Err says how, the run ends all the same
-	ListenerFailed    Kind = "listener failed" // a lifecycle listener or subscriber gave an error or panicked; Err says which
-	TurnLent          Kind = "turn lent"       // Reason names where the workflow blocks outside the engine
-	ReplayDiffered    Kind = "replay differed" // another build: Step is an operation, Reason one of those below
-	KeyAdvised        Kind = "key advised"     // another build replays an occurrence above 1: give it a key
-	StoreFailed       Kind = "store failed"    // a commit or claim is tried again
-	PurgeFailed       Kind = "purge failed"    // what is kept no longer is still there; the next clean-up tries again
-	StoreRecovered    Kind = "store recovered" // after Attempt tries
-	Committed         Kind = "committed"       // a group is durable; Rows and Took say of what size
-	LeaseLost         Kind = "lease lost"      // the engine stops what it executes, and joins again when it can; Err says why
-	LeaseRegained     Kind = "lease regained"  // it has joined again, after Took, at the try Attempt
-	EngineExpired     Kind = "engine expired"  // this one has taken over one that died; Rows is how many of its runs are due
+	LateResult        Kind = "late result"        // of an attempt that was given up; it is discarded
+	StepAbandoned     Kind = "step abandoned"     // its goroutine went on after its context ended
+	StepProgressed    Kind = "step progressed"    // Reason is what the step said
+	CleanupFailed     Kind = "cleanup failed"     // what was to run before the run ended; Err says how, the run ends all the same
+	ListenerFailed    Kind = "listener failed"    // a lifecycle listener or subscriber gave an error or panicked; Err says which
+	TurnLent          Kind = "turn lent"          // Reason names where the workflow blocks outside the engine
+	ReplayDiffered    Kind = "replay differed"    // another build: Step is an operation, Reason one of those below
+	KeyAdvised        Kind = "key advised"        // another build replays an occurrence above 1: give it a key
+	StoreFailed       Kind = "store failed"       // a commit or claim is tried again
+	PurgeFailed       Kind = "purge failed"       // what is kept no longer is still there; the next clean-up tries again
+	StoreRecovered    Kind = "store recovered"    // after Attempt tries
+	Committed         Kind = "committed"          // a group is durable; Rows and Took say of what size
+	LeaseLost         Kind = "lease lost"         // the engine stops what it executes, and joins again when it can; Err says why
+	LeaseRegained     Kind = "lease regained"     // it has joined again, after Took, at the try Attempt
+	EngineNotRunning  Kind = "engine not running" // a call waits for Engine.Run, and nobody has called it; Reason names the call
+	EngineExpired     Kind = "engine expired"     // this one has taken over one that died; Rows is how many of its runs are due
 )
 
 // The reasons of ReplayDiffered.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,8 +24,8 @@ type Setup struct {
 	// has its own: Build is "test"; IdleTimeout is below 0, so that a run leaves memory
 	// whenever it waits and its code is replayed from the top, which is what shows
 	// a wrong defer or an effect outside of a step; CleanUp and Sweep are below 0,
-	// since nothing but the test uses the store. A long IdleTimeout keeps runs in
-	// memory.
+	// since nothing but the test uses the store; Logger is the log of the test. A long
+	// IdleTimeout keeps runs in memory.
 	Options perdure.Options
 	// Crashes limits how many crashes CrashEverywhere tries; 0 is all. They are
 	// chosen at random by Seed; 0 is another one each time, which is logged.
@@ -103,6 +104,9 @@ func (e *Env) begin() error {
 	}
 	o.IdleTimeout, o.CleanUp, o.Sweep = or(o.IdleTimeout), or(o.CleanUp), or(o.Sweep)
 	o.Interceptor = e.steps.around(o.Interceptor)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(e.Output(), nil))
+	}
 	p := &process{disk: &disk{Store: e.db, env: e, dead: make(chan struct{})}, done: make(chan struct{})}
 	eng, err := perdure.New(p.disk, o)
 	if err == nil {

@@ -2,6 +2,7 @@ package perduretest
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 	"sync"
@@ -12,8 +13,9 @@ import (
 // A fake is a test that may fail.
 type fake struct {
 	testing.TB
-	mu   sync.Mutex
-	said []string
+	mu     sync.Mutex
+	said   []string
+	logged []string // the log
 }
 
 func (f *fake) say(s string) {
@@ -84,3 +86,24 @@ func FakeFits(r *Replayed, accepted ...string) string {
 
 // Log says nothing.
 func (f *fake) Log(...any) {}
+
+// Output returns a writer to the log.
+func (f *fake) Output() io.Writer { return logging{f} }
+
+// A logging is a writer to the log of a fake.
+type logging struct{ f *fake }
+
+func (s logging) Write(p []byte) (int, error) {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	s.f.logged = append(s.f.logged, string(p))
+	return len(p), nil
+}
+
+// FakeLog runs a test as Test does, and returns what its log has.
+func FakeLog(t *testing.T, s Setup, test func(*Env)) string {
+	t.Helper()
+	f := &fake{}
+	bubble(t, f, func(tb testing.TB) { s.run(tb, nil, test) })
+	return strings.Join(f.logged, "")
+}

@@ -110,3 +110,14 @@ func wants(t *testing.T, said string, parts ...string) {
 }
 
 var errDown = errors.New("down")
+
+func TestWhatAnEngineWarnsOfIsInTheLogOfTheTest(t *testing.T) {
+	parks := perdure.Define("parks", func(context.Context, int) (int, error) {
+		return 0, perdure.Parking(errors.New("who is this?"))
+	})
+	log := perduretest.FakeLog(t, perduretest.Setup{Workflows: []perdure.Definition{parks}}, func(env *perduretest.Env) {
+		perduretest.Start(env, parks, 1)
+		env.Settle()
+	})
+	wants(t, log, `level=WARN msg="perdure: run parked" workflow=parks workflow_id=parks-1`)
+}

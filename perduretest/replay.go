@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -238,7 +239,7 @@ func (p *replaying) run() (*Replayed, error) {
 // engine gives the engine that is to replay the recorded part of the history.
 func (p *replaying) engine(recorded []journal.Entry) (*perdure.Engine, error) {
 	o := perdure.Options{
-		Build: "replay", MaxPayload: 1 << 30, SpillOver: 1 << 30, IdleTimeout: patience, CleanUp: -1, Sweep: -1, Drain: -1,
+		Build: "replay", Logger: slog.New(slog.DiscardHandler), MaxPayload: 1 << 30, SpillOver: 1 << 30, IdleTimeout: patience, CleanUp: -1, Sweep: -1, Drain: -1,
 		Interceptor: func(ctx context.Context, step perdure.StepInfo, _ func(context.Context) error) error {
 			p.mu.Lock()
 			p.steps = append(p.steps, step.Step)

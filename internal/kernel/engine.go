@@ -167,6 +167,9 @@ func (e *Engine) running(ctx context.Context, op string) (*Kernel, error) {
 			Hint: "do it with the transaction (StartTx, SendTx), or in a step of its own",
 		}
 	}
+	if k, _ := e.current(); !k.hasJoined() {
+		defer e.remind(op).Stop()
+	}
 	for {
 		k, changed := e.current()
 		err := k.running(ctx, op)
@@ -179,6 +182,25 @@ func (e *Engine) running(ctx context.Context, op string) (*Kernel, error) {
 			return nil, away(ctx, op)
 		}
 	}
+}
+
+// reminded is how long a call waits for Run until observers are told of it.
+const reminded = time.Second
+
+// remind tells observers that a call waits for an engine that does not run, unless the timer
+// is stopped before.
+func (e *Engine) remind(op string) *time.Timer {
+	return time.AfterFunc(reminded, func() {
+		e.mu.Lock()
+		begun := e.begun
+		e.mu.Unlock()
+		if !begun {
+			e.cfg.Observers.Tell(observe.Notice{
+				Kind: observe.EngineNotRunning, At: time.Now(),
+				Reason: op + " waits: call Engine.Run on a goroutine of its own",
+			})
+		}
+	})
 }
 
 // away says that the engine has no lease and did not get one in time.

@@ -258,13 +258,21 @@ func (k *Kernel) leave() error {
 	return nil
 }
 
+// hasJoined reports whether the kernel has joined the store, or has failed to.
+func (k *Kernel) hasJoined() bool {
+	select {
+	case <-k.ready:
+		return true
+	default:
+		return false
+	}
+}
+
 // running waits for the engine to have joined. It fails when the engine has
 // stopped or ctx ends.
 func (k *Kernel) running(ctx context.Context, op string) error {
-	select {
-	case <-k.ready:
+	if k.hasJoined() {
 		ctx = context.Background() // else it is told by chance that the engine does not run
-	default:
 	}
 	select {
 	case <-k.ready:
@@ -274,7 +282,7 @@ func (k *Kernel) running(ctx context.Context, op string) error {
 		}
 		return &journal.Error{
 			Code: journal.CodeStopped, Op: op, Message: "the engine does not run", Err: context.Cause(ctx),
-			Hint: "call Run on a goroutine of its own",
+			Hint: "call Engine.Run on a goroutine of its own",
 		}
 	}
 	err, draining := k.state()

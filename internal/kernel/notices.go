@@ -32,7 +32,7 @@ func (v *observed) isNews() { v.unheard = true }
 // name keeps how a scope is shown, where somebody observes.
 func (v *observed) name(s *scope) {
 	r := v.run
-	if r.k.cfg.Observers == nil {
+	if r.k.cfg.Observers == nil || s.id == 0 { // the run's own scope has no path
 		return
 	}
 	if v.paths == nil {

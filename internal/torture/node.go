@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -72,7 +73,7 @@ func serveNode(args []string) error {
 	env := play.New(w, money, db)
 	n := &noticed{}
 	eng, err := perdure.New(s, perdure.Options{
-		Build: "torture", IdleTimeout: -1, Drain: 500 * time.Millisecond, Sweep: time.Second, CleanUp: time.Second,
+		Build: "torture", Logger: slog.New(slog.DiscardHandler), IdleTimeout: -1, Drain: 500 * time.Millisecond, Sweep: time.Second, CleanUp: time.Second,
 		Publisher: moodyPublisher(), Observers: []observe.Observer{n.observer(), {See: func(observe.Notice) { play.Panic("observer") }}}, Interceptor: play.Around, Retention: perdure.Retention{Period: *kept},
 	})
 	if err != nil {

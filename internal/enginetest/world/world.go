@@ -5,6 +5,7 @@ package world
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -57,6 +58,9 @@ func (w *World) Begin() {
 	}
 	opts := w.Options
 	opts.Observers = append(slices.Clip(opts.Observers), observe.Observer{See: w.see})
+	if opts.Logger == nil { // tests fail the engine on purpose
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
 	eng, err := perdure.New(w.Store, opts)
 	if err == nil {
 		err = eng.Register(w.Workflows...)

@@ -1,0 +1,189 @@
+package observers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/deadletter"
+	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// A logged is what a log has.
+type logged struct {
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.String()
+}
+
+func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// byDefault has slog.Default write to a log for the time of the test.
+func byDefault(t *testing.T) *logged {
+	l, was := &logged{}, slog.Default()
+	slog.SetDefault(l.logger())
+	t.Cleanup(func() { slog.SetDefault(was) })
+	return l
+}
+
+// misbehaving is a workflow that goes wrong in the way that its input names.
+var misbehaving = perdure.Define("misbehaving", func(ctx context.Context, how string) (int, error) {
+	for range 2 {
+		if _, err := perdure.Step(ctx, "fine", world.Work("", 0, nil)); err != nil {
+			return 0, err
+		}
+	}
+	switch how {
+	case "park":
+		return 0, perdure.Parking(world.ErrOdd)
+	case "panic":
+		if time.Now().Before(time.Date(2000, 1, 1, 0, 0, 1, 0, time.UTC)) {
+			panic("of workflow code")
+		}
+	case "panic in a step":
+		return perdure.Step(ctx, "boom", func(context.Context) (int, error) { panic("of a body") })
+	case "fail":
+		return 0, world.ErrOdd
+	case "late":
+		_, err := perdure.Step(ctx, "slow", func(context.Context) (int, error) {
+			time.Sleep(time.Hour)
+			return 0, nil
+		}, perdure.Timeout(time.Second), perdure.NoRetry)
+		return 0, errors.Join(err, perdure.Sleep(ctx, 2*time.Hour))
+	}
+	return 0, nil
+}, deadletter.Automatic(true), pattern.Declared(func() (definition.Outline, []definition.Issue) {
+	return definition.Outline{}, []definition.Issue{
+		{Severity: definition.SeverityWarning, Message: "hmm"}, {Severity: definition.SeverityInfo, Message: "aha"},
+	}
+}))
+
+// misbehave runs the workflow in each way, with those options.
+func misbehave(t *testing.T, o perdure.Options) {
+	synctest.Test(t, func(t *testing.T) {
+		eng, err := perdure.New(memory.New(), o)
+		if err == nil {
+			err = eng.Register(misbehaving)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- eng.Run(ctx) }()
+		for _, how := range []string{"fine", "park", "panic", "panic in a step", "fail", "late"} {
+			if _, err := misbehaving.Start(ctx, eng, how, perdure.ID(strings.ReplaceAll(how, " ", "-"))); err != nil {
+				t.Error(err)
+			}
+		}
+		time.Sleep(3 * time.Hour)
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Without an option the default log has warnings and what code did wrong, and nothing else.
+func TestWhatGoesWrongIsLoggedByDefault(t *testing.T) {
+	log := byDefault(t)
+	misbehave(t, perdure.Options{})
+	for _, want := range []string{
+		`msg="perdure: definition advised" workflow=misbehaving reason="WARNING: hmm"`,
+		`msg="perdure: run parked" workflow=misbehaving workflow_id=park `,
+		`msg="perdure: run retrying" workflow=misbehaving workflow_id=panic `,
+		`msg="perdure: step failed" workflow=misbehaving workflow_id=panic-in-a-step `,
+		`msg="perdure: run dead-lettered" workflow=misbehaving workflow_id=fail `,
+		`msg="perdure: step abandoned" workflow=misbehaving workflow_id=late `,
+		`msg="perdure: late result" workflow=misbehaving workflow_id=late `,
+	} {
+		if !strings.Contains(log.String(), "level=WARN "+want) {
+			t.Error("not logged:", want)
+		}
+	}
+	for _, no := range []string{"aha", "workflow_id=fine", "level=INFO", "run started"} {
+		if strings.Contains(log.String(), no) {
+			t.Errorf("%s is logged", no)
+		}
+	}
+	if t.Failed() {
+		t.Log(log)
+	}
+}
+
+// Another log takes what the default one would, and one that discards takes it from all.
+func TestAnotherLogTakesWhatGoesWrong(t *testing.T) {
+	log, own := byDefault(t), &logged{}
+	misbehave(t, perdure.Options{Logger: own.logger()})
+	if !strings.Contains(own.String(), "run parked") {
+		t.Error("the log has", own)
+	}
+	misbehave(t, perdure.Options{Logger: slog.New(slog.DiscardHandler)})
+	if log.String() != "" {
+		t.Error("the default log has", log)
+	}
+}
+
+// A call that waits for an engine that nobody runs is logged, and its error has the hint.
+func TestAStartBeforeRunIsLogged(t *testing.T) {
+	log := &logged{}
+	synctest.Test(t, func(t *testing.T) {
+		eng, err := perdure.New(memory.New(), perdure.Options{Logger: log.logger()})
+		if err == nil {
+			err = eng.Register(misbehaving)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 900*time.Millisecond)
+		defer cancel()
+		_, err = misbehaving.Start(ctx, eng, "fine")
+		if hint := "call Engine.Run"; journal.CodeOf(err) != journal.CodeStopped || !strings.Contains(err.Error(), hint) {
+			t.Errorf("%v, want the hint %q", err, hint)
+		}
+		time.Sleep(time.Hour)
+		if strings.Contains(log.String(), "not running") {
+			t.Error("a call that did not wait is logged:", log)
+		}
+		started := make(chan error, 1)
+		go func() {
+			_, err := misbehaving.Start(context.Background(), eng, "fine")
+			started <- err
+		}()
+		time.Sleep(time.Minute)
+		want := `level=WARN msg="perdure: engine not running" reason="start misbehaving waits: call Engine.Run`
+		if n := strings.Count(log.String(), want); n != 1 {
+			t.Errorf("logged %d times: %s", n, log)
+		}
+		running, stop := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- eng.Run(running) }()
+		if err := <-started; err != nil {
+			t.Error(err)
+		}
+		stop()
+		<-done
+	})
+}
