@@ -31,8 +31,9 @@ type Run struct {
 // RunOf tells of a head.
 func RunOf(h journal.Head) Run {
 	r := Run{
-		RunID: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow, Pattern: h.Pattern.String(),
-		Status: h.Status.String(), Created: utc(h.Created), Ended: utc(h.Ended), Cause: h.Cause,
+		RunID: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
+		Pattern: h.Pattern.String(),
+		Status:  h.Status.String(), Created: utc(h.Created), Ended: utc(h.Ended), Cause: h.Cause,
 		Crashes: h.Crashes, Messages: h.Mail,
 	}
 	if h.Status.IsOpen() {

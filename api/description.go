@@ -10,20 +10,21 @@ import (
 // A Description is all that is known of a run.
 type Description struct {
 	Outcome
-	Why         string            `json:"why,omitempty"` // why it does not go on by itself now
-	Steps       []Step            `json:"steps,omitempty"`
-	Waits       []Wait            `json:"waits,omitempty"`
-	Unread      []Message         `json:"unread,omitempty"` // messages that it has not taken
-	Payload     Data              `json:"payload,omitzero"` // its input, or what replaced it
-	Published   map[string]Data   `json:"published,omitempty"`
-	Attributes  map[string]string `json:"attributes,omitempty"`
-	Headers     map[string]string `json:"headers,omitempty"`
-	Versions    map[string]int    `json:"versions,omitempty"`
-	Unused      []string          `json:"unused,omitempty"` // paths of recorded operations that this build's code has not asked for
-	Entries     int64             `json:"entries"`
-	Build       string            `json:"build,omitempty"` // that wrote last
-	Predecessor string            `json:"predecessor,omitempty"`
-	Successor   string            `json:"successor,omitempty"`
+	Why        string            `json:"why,omitempty"` // why it does not go on by itself now
+	Steps      []Step            `json:"steps,omitempty"`
+	Waits      []Wait            `json:"waits,omitempty"`
+	Unread     []Message         `json:"unread,omitempty"` // messages that it has not taken
+	Payload    Data              `json:"payload,omitzero"` // its input, or what replaced it
+	Published  map[string]Data   `json:"published,omitempty"`
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Headers    map[string]string `json:"headers,omitempty"`
+	Versions   map[string]int    `json:"versions,omitempty"`
+	// paths of recorded operations that this build's code has not asked for
+	Unused      []string `json:"unused,omitempty"`
+	Entries     int64    `json:"entries"`
+	Build       string   `json:"build,omitempty"` // that wrote last
+	Predecessor string   `json:"predecessor,omitempty"`
+	Successor   string   `json:"successor,omitempty"`
 }
 
 // A Step is a step or branch of a run.
@@ -54,16 +55,20 @@ type Wait struct {
 func DescriptionOf(h journal.Head, s journal.Snapshot) Description {
 	d := Description{
 		Outcome: Outcome{Run: RunOf(h)},
-		Payload: s.Payload, Attributes: s.Attributes, Headers: s.Headers, Versions: s.Versions, Unused: s.Unused,
-		Entries: s.Seq, Build: s.Build, Predecessor: string(s.Predecessor), Successor: string(s.Successor),
+		Payload: s.Payload, Attributes: s.Attributes, Headers: s.Headers, Versions: s.Versions,
+		Unused:  s.Unused,
+		Entries: s.Seq, Build: s.Build, Predecessor: string(s.Predecessor),
+		Successor: string(s.Successor),
 	}
 	if h.Status.IsTerminal() {
 		d.Error = ErrorOf(s.Failure)
 	}
 	for _, step := range s.Steps {
 		d.Steps = append(d.Steps, Step{
-			Path: step.Path, Status: string(step.Status), Attempts: step.Attempts, Started: utc(step.Started),
-			Ended: utc(step.Ended), Due: utc(step.Due), Error: ErrorOf(step.Failure), Reason: step.Reason,
+			Path: step.Path, Status: string(step.Status), Attempts: step.Attempts,
+			Started: utc(step.Started),
+			Ended:   utc(step.Ended), Due: utc(step.Due), Error: ErrorOf(step.Failure),
+			Reason: step.Reason,
 		})
 	}
 	for _, w := range s.Waits {

@@ -34,7 +34,9 @@ type Scopes map[int64]string
 
 // Entry tells of the next entry of the journal.
 func (s Scopes) Entry(e journal.Entry) Entry {
-	out := Entry{Seq: e.Seq, At: utc(e.At), Kind: e.Kind.String(), TookMS: millis(e.Took), Data: e.Data}
+	out := Entry{
+		Seq: e.Seq, At: utc(e.At), Kind: e.Kind.String(), TookMS: millis(e.Took), Data: e.Data,
+	}
 	if e.Status != 0 {
 		out.Status = e.Status.String()
 	}

@@ -9,14 +9,15 @@ type Workflow struct {
 	Description string `json:"description,omitempty"`
 	Timeout     string `json:"timeout,omitempty"`
 	Trigger     string `json:"trigger,omitempty"`
-	Mode        string `json:"mode,omitempty"` // how its runs are started; empty where that is as the caller likes
-	IDField     string `json:"id_field,omitempty"`
-	Input       Data   `json:"input,omitzero"` // the contract of its input, as JSON Schema
-	Steps       []Node `json:"steps,omitempty"`
-	Listeners   int    `json:"listeners,omitempty"`
-	Open        int    `json:"open"`
-	Parked      int    `json:"parked"`
-	Ended       int    `json:"ended"`
+	// how its runs are started; empty where that is as the caller likes
+	Mode      string `json:"mode,omitempty"`
+	IDField   string `json:"id_field,omitempty"`
+	Input     Data   `json:"input,omitzero"` // the contract of its input, as JSON Schema
+	Steps     []Node `json:"steps,omitempty"`
+	Listeners int    `json:"listeners,omitempty"`
+	Open      int    `json:"open"`
+	Parked    int    `json:"parked"`
+	Ended     int    `json:"ended"`
 }
 
 // A Node is one step of a workflow that is known before it runs.

@@ -34,7 +34,8 @@ func (b *bank) open(t testing.TB) {
 	b.db = opened(t, "sqlite", dsn(filepath.Join(t.TempDir(), "bank.db"), waiting+quick))
 	b.calls.Store(0)
 	b.n.Store(0)
-	if _, err := b.db.Exec("create table accounts (id text, cents bigint, held bigint); insert into accounts values ('a', 100, 0), ('b', 0, 0)"); err != nil {
+	if _, err := b.db.Exec("create table accounts (id text, cents bigint, held bigint); insert " +
+		"into accounts values ('a', 100, 0), ('b', 0, 0)"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -48,9 +49,11 @@ func (b *bank) book(ctx context.Context, id string, cents, held int) (int, error
 		if barrier.Confirmed(ctx) { // the confirm has spent what was held
 			held = 0
 		}
-		_, err := tx.ExecContext(ctx, "update accounts set cents = cents + $1, held = held + $2 where id = $3", cents, held, id)
+		_, err := tx.ExecContext(ctx, "update accounts set cents = cents + $1, held = held + $2 "+
+			"where id = $3", cents, held, id)
 		if err == nil {
-			_, err = tx.ExecContext(ctx, "insert into ledger values ($1, $2, $3)", info.Of, name(info.Phase), n)
+			_, err = tx.ExecContext(ctx, "insert into ledger values ($1, $2, $3)", info.Of,
+				name(info.Phase), n)
 		}
 		return n, err
 	})
@@ -138,7 +141,8 @@ func TestATransferIsBookedOnceWhereverACrashComes(t *testing.T) {
 	}{
 		{plain, journal.Confirmed, "[a 30 0 b 70 0]", nil, 4},
 		{try, journal.Canceled, "[a 100 0 b 0 0]", errRefused, 2},
-		{confirm, journal.Canceled, "[a 100 0 b 0 0]", errRefused, 5}, // the debit has been confirmed, and is taken back
+		// the debit has been confirmed, and is taken back
+		{confirm, journal.Canceled, "[a 100 0 b 0 0]", errRefused, 5},
 	} {
 		t.Run(fmt.Sprintf("refused: %s", name(c.refused)), func(t *testing.T) {
 			b, again := &bank{}, int64(0)
@@ -148,7 +152,8 @@ func TestATransferIsBookedOnceWhereverACrashComes(t *testing.T) {
 				run := perduretest.Start(env, transfer.Workflow, 70)
 				_, err := run.Result()
 				run.Is(c.status)
-				if (err == nil) != (c.err == nil) || err != nil && !strings.Contains(err.Error(), c.err.Error()) {
+				if (err == nil) != (c.err == nil) || err != nil && !strings.Contains(err.Error(),
+					c.err.Error()) {
 					env.Errorf("it ends with %v", err)
 				}
 				if got := fmt.Sprint(b.accounts(env)); got != c.accounts {
@@ -208,7 +213,9 @@ func TestASagaIsUndoneOnceWhereverACrashComes(t *testing.T) {
 		_, err := b.book(ctx, "a", c, 0)
 		return err
 	})
-	saga.Add(order, "ship", func(context.Context, int) (int, error) { return 0, perdure.Permanent(errRefused) }).After(charge)
+	saga.Add(order, "ship", func(context.Context, int) (int, error) {
+		return 0, perdure.Permanent(errRefused)
+	}).After(charge)
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		b.open(env)
 		run := perduretest.Start(env, order.Workflow, 70)
@@ -232,7 +239,9 @@ func TestARetriedRunFindsWhatWasDone(t *testing.T) {
 	for _, undoes := range []bool{false, true} {
 		b, broken := &bank{}, true
 		pay := saga.New[int]("pay")
-		debit := saga.Add(pay, "debit", func(ctx context.Context, c int) (int, error) { return b.book(ctx, "a", -c, 0) })
+		debit := saga.Add(pay, "debit", func(ctx context.Context, c int) (int, error) {
+			return b.book(ctx, "a", -c, 0)
+		})
 		if undoes {
 			debit.Undo(func(ctx context.Context, c, _ int) error {
 				_, err := b.book(ctx, "a", c, 0)

@@ -10,10 +10,10 @@
 //		})
 //	}
 //
-// What a step is told apart by is its run, its path and its phase, so nothing else is
-// to be said. In a run that retries another one a step that was not undone is still the
-// step of that: it finds what it did there. The database is PostgreSQL or SQLite by database/sql, with any driver
-// that takes $1 for the first argument, and has the table that [Create] makes.
+// What a step is told apart by is its run, its path and its phase, so nothing else is to be said.
+// In a run that retries another one a step that was not undone is still the step of that: it finds
+// what it did there. The database is PostgreSQL or SQLite by database/sql, with any driver that
+// takes $1 for the first argument, and has the table that [Create] makes.
 //
 // # What happens
 //
@@ -77,7 +77,8 @@ import (
 // SQLITE_BUSY). Those of this package are of type [perdure.Error]: [ErrCancelled]
 // and [ErrNotTried] with code wrong_state, and misuse and invalid
 // where ctx is of no step, or db or fn is nil.
-func In[T any](ctx context.Context, db *sql.DB, fn func(context.Context, *sql.Tx) (T, error)) (T, error) {
+func In[T any](ctx context.Context, db *sql.DB, fn func(context.Context, *sql.Tx) (T, error)) (T,
+	error) {
 	var zero T
 	if db == nil {
 		return zero, invalid("a database is needed")
@@ -109,7 +110,8 @@ func In[T any](ctx context.Context, db *sql.DB, fn func(context.Context, *sql.Tx
 // the other execution commits. On SQLite it waits for as long as the connection's
 // busy_timeout says, and then fails with SQLITE_BUSY; in a transaction that has read
 // before, perhaps at once.
-func Do[T any](ctx context.Context, tx *sql.Tx, fn func(context.Context, *sql.Tx) (T, error)) (T, error) {
+func Do[T any](ctx context.Context, tx *sql.Tx, fn func(context.Context, *sql.Tx) (T, error)) (T,
+	error) {
 	var zero T
 	if tx == nil || fn == nil {
 		return zero, invalid("a transaction and a function are needed")

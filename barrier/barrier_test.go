@@ -132,7 +132,8 @@ func TestATransactionThatIsCommittedAfterAFailureIsNoticed(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *sql.DB) {
 		p := newStage(t).participant(db)
 		tx := must[*sql.Tx](t)(db.Begin())
-		if n, err := barrier.Do(p.ctx[try], tx, p.effect(try, fails)); n != 0 || !errors.Is(err, errNo) {
+		if n, err := barrier.Do(p.ctx[try], tx, p.effect(try, fails)); n != 0 ||
+			!errors.Is(err, errNo) {
 			t.Errorf("it gives %d, %v", n, err)
 		}
 		if err := tx.Commit(); err != nil {
@@ -166,7 +167,8 @@ func TestParticipantsAreToldApart(t *testing.T) {
 		for range 200 {
 			long.Scopes = append(long.Scopes, rand.Text())
 		}
-		all := slices.Concat(s.participants(db, short), s.participants(db, short), s.participants(db, scoped), s.participants(db, long))
+		all := slices.Concat(s.participants(db, short), s.participants(db, short),
+			s.participants(db, scoped), s.participants(db, long))
 		for _, p := range all {
 			for i, phase := range []perdure.Phase{try, cancel, plain, undo} {
 				p.expect(phase, i+1, nil)
@@ -207,7 +209,8 @@ func TestTheResultIsTheSameFirstAndLater(t *testing.T) {
 		all := s.participants(db, cast{Keys: []string{"a", "b", "c", "d", "e", "f"}})
 		compare := func(want, first, second any) {
 			t.Helper()
-			if a, b, c := fmt.Sprintf("%#v", want), fmt.Sprintf("%#v", first), fmt.Sprintf("%#v", second); a != b || a != c {
+			if a, b, c := fmt.Sprintf("%#v", want), fmt.Sprintf("%#v", first),
+				fmt.Sprintf("%#v", second); a != b || a != c {
 				t.Errorf("the first gives %s and the second %s, want %s", b, c, a)
 			}
 		}
@@ -237,7 +240,8 @@ func TestAResultThatCannotBeKeptIsAnErrorAndLeavesNothing(t *testing.T) {
 			}
 			p.tookEffect()
 		}
-		_, err := barrier.In(p.ctx[try], db, func(ctx context.Context, tx *sql.Tx) (chan int, error) {
+		_, err := barrier.In(p.ctx[try], db, func(ctx context.Context, tx *sql.Tx) (chan int,
+			error) {
 			_, err := p.effect(try, none)(ctx, tx)
 			return make(chan int), err
 		})
@@ -247,7 +251,8 @@ func TestAResultThatCannotBeKeptIsAnErrorAndLeavesNothing(t *testing.T) {
 			return "\xff", err
 		})
 		leaves(err, journal.CodeEncode)
-		_, err = barrier.In(p.ctx[try], db, func(ctx context.Context, tx *sql.Tx) (fmt.Stringer, error) {
+		_, err = barrier.In(p.ctx[try], db, func(ctx context.Context, tx *sql.Tx) (fmt.Stringer,
+			error) {
 			_, err := p.effect(try, none)(ctx, tx)
 			return new(strings.Builder), err
 		})

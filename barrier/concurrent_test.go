@@ -28,7 +28,8 @@ type meeting struct {
 // meetings are those in which the second must wait for the first.
 var meetings = []meeting{
 	{false, try, try}, {false, try, cancel}, {false, cancel, try}, {false, cancel, cancel},
-	{true, confirm, confirm}, {true, confirm, cancel}, {true, cancel, confirm}, {true, cancel, cancel},
+	{true, confirm, confirm}, {true, confirm, cancel}, {true, cancel, confirm},
+	{true, cancel, cancel},
 	{false, plain, plain}, {false, plain, undo}, {false, undo, plain}, {false, undo, undo},
 }
 
@@ -88,8 +89,11 @@ func TestTheSecondOfTwoAtATimeWaitsAndSeesWhatTheFirstCameTo(t *testing.T) {
 	s := newStage(t)
 	for _, m := range meetings {
 		for _, commits := range []bool{true, false} {
-			for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
-				t.Run(fmt.Sprintf("%s, %s, commits: %v, %v", name(m.first), name(m.second), commits, level), func(t *testing.T) {
+			for _, level := range []sql.IsolationLevel{
+				sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable,
+			} {
+				t.Run(fmt.Sprintf("%s, %s, commits: %v, %v", name(m.first), name(m.second), commits,
+					level), func(t *testing.T) {
 					p := s.participant(db)
 					p.t = t
 					m.waits(p, &sql.TxOptions{Isolation: level}, commits)
@@ -180,7 +184,8 @@ func TestWhatComesAtTheWrongTimeIsNotTriedAgain(t *testing.T) {
 	refused := func(phase perdure.Phase, want error) {
 		t.Helper()
 		_, err := p.deliver(phase, none)
-		if n, recorded := attempts(t, err); n != 1 || !errors.Is(recorded, want) || journal.CodeOf(err) != journal.CodeWrongState {
+		if n, recorded := attempts(t, err); n != 1 || !errors.Is(recorded, want) ||
+			journal.CodeOf(err) != journal.CodeWrongState {
 			t.Errorf("%v is tried %d times, and recorded as %v", err, n, recorded)
 		}
 	}
@@ -196,7 +201,8 @@ func TestWhoCannotWaitOnSQLiteIsToldToTryAgain(t *testing.T) {
 	s := newStage(t)
 	busy := func(err error) {
 		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), "database is locked") || !isRetried(t, err) {
+		if err == nil || !strings.Contains(err.Error(), "database is locked") ||
+			!isRetried(t, err) {
 			t.Errorf("the second gives %v", err)
 		}
 	}
@@ -226,7 +232,8 @@ func TestWhoCannotWaitOnSQLiteIsToldToTryAgain(t *testing.T) {
 func TestManyAtATimeTakeEffectOnce(t *testing.T) {
 	onBoth(t, manyAtATime)
 	t.Run("SQLite, without the lock at the beginning", func(t *testing.T) {
-		manyAtATime(t, opened(t, "sqlite", dsn(filepath.Join(t.TempDir(), "app.db"), "_pragma=busy_timeout(30000)"+quick)))
+		manyAtATime(t, opened(t, "sqlite", dsn(filepath.Join(t.TempDir(), "app.db"),
+			"_pragma=busy_timeout(30000)"+quick)))
 	})
 }
 
@@ -265,7 +272,8 @@ func manyAtATime(t *testing.T, db *sql.DB) {
 			}
 			took[e.phase] = e.n
 		}
-		if took[confirm] != 0 && took[cancel] != 0 || took[try] == 0 && took[confirm]+took[cancel] != 0 || took[plain] == 0 && took[undo] != 0 {
+		if took[confirm] != 0 && took[cancel] != 0 || took[try] == 0 && took[confirm]+
+			took[cancel] != 0 || took[plain] == 0 && took[undo] != 0 {
 			t.Errorf("the ledger has %v", took)
 		}
 	}

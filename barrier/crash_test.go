@@ -26,10 +26,13 @@ func TestACrashBetweenTheCommitAndTheRecord(t *testing.T) {
 			opts []perdure.StepOption
 		}{
 			{"debit", []perdure.StepOption{try}}, {"debit", []perdure.StepOption{confirm}},
-			{"credit", []perdure.StepOption{try}}, {"credit", []perdure.StepOption{cancel}}, {"late", []perdure.StepOption{cancel}},
+			{"credit", []perdure.StepOption{try}}, {"credit", []perdure.StepOption{cancel}},
+			{"late", []perdure.StepOption{cancel}},
 			{"mail", nil}, {"mail", []perdure.StepOption{undo}},
 		} {
-			n, err := perdure.Step(ctx, act.name, func(ctx context.Context) (int, error) { return b.book(ctx, "a", 1, 0) }, act.opts...)
+			n, err := perdure.Step(ctx, act.name, func(ctx context.Context) (int, error) {
+				return b.book(ctx, "a", 1, 0)
+			}, act.opts...)
 			if err != nil {
 				return out, err
 			}
@@ -41,7 +44,8 @@ func TestACrashBetweenTheCommitAndTheRecord(t *testing.T) {
 		b.open(env)
 		crash := make(chan bool)
 		b.after = func(call int64) {
-			if call%2 == 1 { // each step is executed twice: the process dies before its result is recorded
+			// each step is executed twice: the process dies before its result is recorded
+			if call%2 == 1 {
 				crash <- true
 				<-crash
 			}
@@ -53,7 +57,10 @@ func TestACrashBetweenTheCommitAndTheRecord(t *testing.T) {
 			crash <- true
 		}
 		run.Returns([]int{1, 2, 3, 4, 0, 5, 6})
-		want := []string{"TRY debit 1", "CONFIRM debit 2", "TRY credit 3", "CANCEL credit 4", "STEP mail 5", "UNDO mail 6"}
+		want := []string{
+			"TRY debit 1", "CONFIRM debit 2", "TRY credit 3", "CANCEL credit 4", "STEP mail 5",
+			"UNDO mail 6",
+		}
 		if got := b.ledger(env); !slices.Equal(got, want) || b.calls.Load() != 14 {
 			env.Errorf("%q after %d calls, want %q", got, b.calls.Load(), want)
 		}
@@ -136,12 +143,13 @@ func TestInTheTransactionOfTheStepItself(t *testing.T) {
 	db := opened(t, "sqlite", dsn(path, waiting))
 	n := 0
 	step := func(ctx context.Context, name string, phase perdure.Phase) (int, error) {
-		return perdure.StepTx(ctx, name, sqlite.Transactions(db), func(ctx context.Context, tx *sql.Tx) (int, error) {
-			return barrier.Do(ctx, tx, func(ctx context.Context, tx *sql.Tx) (int, error) {
-				n++
-				return n, nil
-			})
-		}, phase, perdure.NoRetry)
+		return perdure.StepTx(ctx, name, sqlite.Transactions(db),
+			func(ctx context.Context, tx *sql.Tx) (int, error) {
+				return barrier.Do(ctx, tx, func(ctx context.Context, tx *sql.Tx) (int, error) {
+					n++
+					return n, nil
+				})
+			}, phase, perdure.NoRetry)
 	}
 	acts := perdure.Define("acts", func(ctx context.Context, _ int) (string, error) {
 		first, err := step(ctx, "debit", cancel)
@@ -149,7 +157,8 @@ func TestInTheTransactionOfTheStepItself(t *testing.T) {
 		second, err2 := step(ctx, "credit", try)
 		third, err3 := step(ctx, "credit", confirm)
 		fourth, err4 := step(ctx, "credit", cancel)
-		return fmt.Sprint(first, second, third, fourth, errors.Is(late, barrier.ErrCancelled)), errors.Join(err, err2, err3, err4)
+		return fmt.Sprint(first, second, third, fourth, errors.Is(late, barrier.ErrCancelled)),
+			errors.Join(err, err2, err3, err4)
 	})
 	engine := must[*perdure.Engine](t)(perdure.New(runs, perdure.Options{}))
 	if err := engine.Register(acts); err != nil {

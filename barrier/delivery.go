@@ -51,7 +51,10 @@ func deliveryOf(ctx context.Context) (delivery, error) {
 			Hint: "pass on the context that the step's function was given",
 		}
 	}
-	d := delivery{name: info.Step, run: string(info.Keys), of: info.Of, phase: info.Phase, first: "try", last: "end", back: "back"}
+	d := delivery{
+		name: info.Step, run: string(info.Keys), of: info.Of, phase: info.Phase, first: "try",
+		last: "end", back: "back",
+	}
 	if d.phase == "" || d.phase == perdure.PhaseUndo {
 		d.first, d.last = "step", "undo"
 	}
@@ -123,7 +126,8 @@ func (d delivery) confirm(ctx context.Context, tx *sql.Tx) (place, error) {
 
 // take takes a slot, with a result where that is known, or finds who has it.
 func (d delivery) take(ctx context.Context, tx *sql.Tx, slot string, result []byte) (place, error) {
-	done, err := tx.ExecContext(ctx, insertRow, d.run, d.of, slot, string(d.phase), result, time.Now().UnixMilli())
+	done, err := tx.ExecContext(ctx, insertRow, d.run, d.of, slot, string(d.phase), result,
+		time.Now().UnixMilli())
 	if err != nil {
 		return place{}, d.failed("take its slot", err)
 	}
@@ -141,13 +145,16 @@ func (d delivery) take(ctx context.Context, tx *sql.Tx, slot string, result []by
 func (d delivery) look(ctx context.Context, tx *sql.Tx, slot string) (place, error) {
 	p := place{slot: slot}
 	var result sql.Null[[]byte]
-	if err := tx.QueryRowContext(ctx, selectRow, d.run, d.of, slot).Scan(&p.phase, &result); err != nil {
+	if err := tx.QueryRowContext(ctx, selectRow, d.run, d.of, slot).
+		Scan(&p.phase, &result); err != nil {
 		return p, d.failed("look for an earlier one", err)
 	}
 	if !result.Valid {
 		return p, perdure.Permanent(&perdure.Error{
-			Code: "misuse", Op: "barrier " + d.name, Message: "an earlier one has failed, and is in the table all the same",
-			Hint: "roll the transaction back after an error, and do not call Do in its own function",
+			Code: "misuse", Op: "barrier " + d.name,
+			Message: "an earlier one has failed, and is in the table all the same",
+			Hint: "roll the transaction back after an error, and do not call Do in its own " +
+				"function",
 		})
 	}
 	p.result = result.V

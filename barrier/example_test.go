@@ -18,10 +18,12 @@ import (
 // Accounts are participants: money is held, and then spent or released.
 type Accounts struct{ db *sql.DB }
 
-// Hold is the try. It gives what is left.
+// Hold is the try. It returns the amount that is left.
 func (a Accounts) Hold(ctx context.Context, id string, cents int) (int, error) {
 	return barrier.In(ctx, a.db, func(ctx context.Context, tx *sql.Tx) (left int, err error) {
-		err = tx.QueryRowContext(ctx, "update accounts set free = free - $1, held = held + $1 where id = $2 returning free", cents, id).Scan(&left)
+		err = tx.QueryRowContext(ctx, `
+			update accounts set free = free - $1, held = held + $1
+			where id = $2 returning free`, cents, id).Scan(&left)
 		return left, err
 	})
 }
@@ -29,7 +31,9 @@ func (a Accounts) Hold(ctx context.Context, id string, cents int) (int, error) {
 // Release is the cancel.
 func (a Accounts) Release(ctx context.Context, id string, cents int) (int, error) {
 	return barrier.In(ctx, a.db, func(ctx context.Context, tx *sql.Tx) (left int, err error) {
-		err = tx.QueryRowContext(ctx, "update accounts set free = free + $1, held = held - $1 where id = $2 returning free", cents, id).Scan(&left)
+		err = tx.QueryRowContext(ctx, `
+			update accounts set free = free + $1, held = held - $1
+			where id = $2 returning free`, cents, id).Scan(&left)
 		return left, err
 	})
 }
@@ -45,7 +49,8 @@ func openAccounts() (Accounts, func()) {
 		err = barrier.Create(context.Background(), db)
 	}
 	if err == nil {
-		_, err = db.Exec("create table accounts (id text primary key, free bigint, held bigint); insert into accounts values ('ada', 100, 0)")
+		_, err = db.Exec("create table accounts (id text primary key, free bigint, held bigint); " +
+			"insert into accounts values ('ada', 100, 0)")
 	}
 	if err != nil {
 		log.Fatal(err)

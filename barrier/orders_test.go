@@ -49,7 +49,8 @@ func (h history) next(phase perdure.Phase) (runs bool, n int, err error) {
 	_, tried := h.ran(try)
 	_, done := h.ran(plain)
 	switch {
-	case phase == try && h.came(cancel), phase == confirm && h.came(cancel), phase == plain && h.came(undo):
+	case phase == try && h.came(cancel), phase == confirm && h.came(cancel), phase == plain &&
+		h.came(undo):
 		return false, 0, barrier.ErrCancelled
 	case phase == confirm && !tried:
 		return false, 0, barrier.ErrNotTried
@@ -75,7 +76,8 @@ func (h history) play(p *participant, phase perdure.Phase, f fault) history {
 	}
 	got, err := p.deliver(phase, f)
 	if got != n || !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
-		p.t.Errorf("after %v, %s with fault %d gives %d, %v, want %d, %v", h, name(phase), f, got, err, n, wantErr)
+		p.t.Errorf("after %v, %s with fault %d gives %d, %v, want %d, %v", h, name(phase), f, got,
+			err, n, wantErr)
 	}
 	if wantErr != nil || f == lost {
 		return h

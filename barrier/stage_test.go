@@ -43,7 +43,8 @@ func must[T any](t testing.TB) func(T, error) T {
 
 // Options of SQLite.
 const (
-	waiting = "_txlock=immediate&_pragma=busy_timeout(30000)" // a transaction waits for the lock when it begins
+	// a transaction waits for the lock when it begins
+	waiting = "_txlock=immediate&_pragma=busy_timeout(30000)"
 	quick   = "&_pragma=synchronous(off)"
 )
 
@@ -59,7 +60,8 @@ func opened(t testing.TB, driver, at string) *sql.DB {
 	if err := barrier.Create(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec("create table if not exists ledger (who text, what text, n bigint)"); err != nil {
+	if _, err := db.Exec(
+		"create table if not exists ledger (who text, what text, n bigint)"); err != nil {
 		t.Fatal(err)
 	}
 	return db
@@ -166,7 +168,13 @@ func (s *stage) participants(db *sql.DB, c cast) []*participant {
 		info, _ := perdure.StepOf(ctx)
 		p := byPath[info.Of]
 		if p == nil {
-			p = &participant{t: s.t, db: db, of: info.Of, run: string(info.Run.ID), ctx: map[perdure.Phase]context.Context{}}
+			p = &participant{
+				t:   s.t,
+				db:  db,
+				of:  info.Of,
+				run: string(info.Run.ID),
+				ctx: map[perdure.Phase]context.Context{},
+			}
 			byPath[info.Of], order = p, append(order, info.Of)
 		}
 		p.ctx[info.Phase] = ctx
@@ -201,13 +209,15 @@ const (
 var errNo = errors.New("no")
 
 // effect writes a line into the ledger and gives its number, which no other has.
-func (p *participant) effect(phase perdure.Phase, f fault) func(context.Context, *sql.Tx) (int, error) {
+func (p *participant) effect(phase perdure.Phase, f fault) func(context.Context, *sql.Tx) (int,
+	error) {
 	return func(ctx context.Context, tx *sql.Tx) (int, error) {
 		n := int(p.next.Add(1))
 		if barrier.Confirmed(ctx) {
 			phase = back
 		}
-		if _, err := tx.ExecContext(ctx, "insert into ledger (who, what, n) values ($1, $2, $3)", p.run+p.of, string(phase), n); err != nil {
+		if _, err := tx.ExecContext(ctx, "insert into ledger (who, what, n) values ($1, $2, $3)",
+			p.run+p.of, string(phase), n); err != nil {
 			return 0, err
 		}
 		switch f {
@@ -250,7 +260,8 @@ type entry struct {
 // ledger gives what took effect, in its order.
 func (p *participant) ledger() (out []entry) {
 	p.t.Helper()
-	rows := must[*sql.Rows](p.t)(p.db.Query("select what, n from ledger where who = $1 order by n", p.run+p.of))
+	rows := must[*sql.Rows](p.t)(p.db.Query("select what, n from ledger where who = $1 order by n",
+		p.run+p.of))
 	defer rows.Close()
 	for rows.Next() {
 		var e entry
@@ -268,7 +279,8 @@ func (p *participant) ledger() (out []entry) {
 // expect delivers a phase and compares what comes of it.
 func (p *participant) expect(phase perdure.Phase, want int, wantErr error) {
 	p.t.Helper()
-	if got, err := p.deliver(phase, none); got != want || !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
+	if got, err := p.deliver(phase, none); got != want || !errors.Is(err, wantErr) ||
+		(err == nil) != (wantErr == nil) {
 		p.t.Errorf("%s gives %d, %v, want %d, %v", name(phase), got, err, want, wantErr)
 	}
 }

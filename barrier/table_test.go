@@ -74,7 +74,8 @@ func TestAnotherTableOfTheNameIsAnError(t *testing.T) {
 	if _, err := db.Exec("create table perdure_barrier (run text)"); err != nil {
 		t.Fatal(err)
 	}
-	if err := barrier.Create(t.Context(), db); err == nil || !strings.Contains(err.Error(), "step") {
+	if err := barrier.Create(t.Context(), db); err == nil ||
+		!strings.Contains(err.Error(), "step") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -89,7 +90,8 @@ func TestOldRowsAreRemovedAndOthersStay(t *testing.T) {
 		old.expect(cancel, 2, nil)
 		time.Sleep(time.Hour)
 		young.expect(try, 1, nil)
-		if n, err := barrier.Clean(t.Context(), db, time.Now().Add(-time.Hour)); n != 0 || err != nil {
+		if n, err := barrier.Clean(t.Context(), db, time.Now().Add(-time.Hour)); n != 0 ||
+			err != nil {
 			t.Errorf("%d rows are removed, %v, and none is older than an hour", n, err)
 		}
 		if n, err := barrier.Clean(t.Context(), db, time.Now()); n != 2 || err != nil {

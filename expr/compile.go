@@ -174,7 +174,8 @@ func (c *compiler) all(nodes []ast.Node) ([]op, error) {
 func (c *compiler) identifier(n *ast.IdentifierNode) (op, error) {
 	name := n.Value
 	if _, known := names[name]; !known || name == "number" {
-		return nil, fmt.Errorf("unknown name %s: there are input, results, variables and headers", name)
+		return nil, fmt.Errorf("unknown name %s: there are input, results, variables and headers",
+			name)
 	}
 	if !c.path {
 		c.needs.add([]string{name})

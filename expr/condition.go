@@ -22,14 +22,17 @@ import (
 
 // The limits. What is over one is an error of Check, or of Holds.
 const (
-	maxText    = 4096    // bytes of a text
-	maxNodes   = 1000    // names, values and operators in a text
-	maxDepth   = 200     // of them within each other
-	maxPattern = 1000    // instructions of a regular expression
-	maxData    = 1 << 20 // bytes of JSON that are decoded for one evaluation, and of a string that was joined
-	maxSteps   = 200_000 // of one evaluation: one for each node that is evaluated and each element that is compared, more for large ones
-	maxDigits  = 400     // of a number, and its largest exponent
-	maxBits    = 4096    // of a number that was calculated
+	maxText    = 4096 // bytes of a text
+	maxNodes   = 1000 // names, values and operators in a text
+	maxDepth   = 200  // of them within each other
+	maxPattern = 1000 // instructions of a regular expression
+	// bytes of JSON that are decoded for one evaluation, and of a string that was joined
+	maxData = 1 << 20
+	// of one evaluation: one for each node that is evaluated and each element that is compared,
+	// more for large ones
+	maxSteps  = 200_000
+	maxDigits = 400  // of a number, and its largest exponent
+	maxBits   = 4096 // of a number that was calculated
 )
 
 // A condition is a text that was compiled.
@@ -117,5 +120,7 @@ func (c *condition) show(err error) error {
 	case errors.As(err, &theirs):
 		at, message = theirs.From, theirs.Message
 	}
-	return &perdure.Error{Code: "invalid", Op: "condition", Message: plain(message + excerpt(c.text, at))}
+	return &perdure.Error{
+		Code: "invalid", Op: "condition", Message: plain(message + excerpt(c.text, at)),
+	}
 }

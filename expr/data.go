@@ -54,7 +54,9 @@ func read(k pattern.View, needs wanted) (map[string]any, error) {
 		read func(wanted) (map[string]json.RawMessage, error)
 	}{
 		{"results", func(wanted) (map[string]json.RawMessage, error) { return k.Results, nil }},
-		{"variables", func(w wanted) (map[string]json.RawMessage, error) { return variables(k, w) }},
+		{"variables", func(w wanted) (map[string]json.RawMessage, error) {
+			return variables(k, w)
+		}},
 	} {
 		if w, needed := needs[of.name]; needed {
 			all, err := of.read(w)
@@ -123,7 +125,8 @@ func (r *reader) value(raw json.RawMessage, w wanted) (any, error) {
 		return r.object(raw, w)
 	}
 	if r.left -= len(raw); r.left < 0 {
-		return nil, fmt.Errorf("a condition reads at most %d bytes: name what is needed of it, or decide in Go", maxData)
+		return nil, fmt.Errorf("a condition reads at most %d bytes: name what is needed of it, "+
+			"or decide in Go", maxData)
 	}
 	from := json.NewDecoder(bytes.NewReader(raw))
 	from.UseNumber()

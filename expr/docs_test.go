@@ -32,7 +32,10 @@ func TestExamplesOfTheDocumentAreTrue(t *testing.T) {
 	if err := json.Unmarshal(dataBlock.FindSubmatch(page)[1], &data); err != nil {
 		t.Fatal(err)
 	}
-	k := pattern.View{Input: data.Input, Results: data.Results, Headers: data.Headers, Variables: variables(data.Variables)}
+	k := pattern.View{
+		Input: data.Input, Results: data.Results, Headers: data.Headers,
+		Variables: variables(data.Variables),
+	}
 	if holds, err := decide(t, string(goBlock.FindSubmatch(page)[1]), k); err != nil || !holds {
 		t.Errorf("the first example: %v, %v", holds, err)
 	}
@@ -44,7 +47,8 @@ func TestExamplesOfTheDocumentAreTrue(t *testing.T) {
 			if kind != "error" && kind != "refused" {
 				kind, _, _ = strings.Cut(want, ",")
 			}
-			if got, err := outcome(t, strings.TrimSpace(text), k); got != kind || !strings.HasPrefix(err, "perdure: condition: "+rest) && rest != "" {
+			if got, err := outcome(t, strings.TrimSpace(text), k); got != kind ||
+				!strings.HasPrefix(err, "perdure: condition: "+rest) && rest != "" {
 				t.Errorf("%s: the document says %s, and it is %s %s", text, want, got, err)
 			}
 			lines++

@@ -11,7 +11,8 @@ import (
 )
 
 func ExampleWhen() {
-	large := expr.When(`input.total > 100 && results["fraud-check"].risk == "low" && variables.tier in ["gold", "silver"]`)
+	large := expr.When(
+		`input.total > 100 && results["fraud-check"].risk == "low" && variables.tier in ["gold", "silver"]`)
 	holds, err := large.Holds(context.Background(), pattern.View{
 		Input:   json.RawMessage(`{"total": 120.5}`),
 		Results: map[string]json.RawMessage{"fraud-check": json.RawMessage(`{"risk": "low"}`)},

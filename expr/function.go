@@ -81,7 +81,8 @@ func (c *compiler) function(name string, arguments []ast.Node) (op, error) {
 
 func (c *compiler) search(n *ast.BuiltinNode) (op, error) {
 	if len(n.Arguments) != 2 {
-		return nil, fmt.Errorf("%s takes an array and a question, as in %s(input.items, .price > 100)", n.Name, n.Name)
+		return nil, fmt.Errorf(
+			"%s takes an array and a question, as in %s(input.items, .price > 100)", n.Name, n.Name)
 	}
 	list, err := c.list(n)
 	if err != nil {

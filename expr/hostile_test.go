@@ -23,14 +23,18 @@ func nested(times int, text, innermost string) string {
 //
 // spec: F-16
 func TestHostileTextsAreRefusedSoon(t *testing.T) {
-	const parts, deep, alien = "it has more than 1000 parts", "it is nested more than 200 deep", "this is not in the language of conditions"
+	const parts, deep, alien = "it has more than 1000 parts", "it is nested more than 200 deep",
+		"this is not in the language of conditions"
 	for name, c := range map[string]struct{ text, want string }{
-		"a long text":               {strings.Repeat(" ", 4093) + "true", "it has 4097 bytes, at most 4096"},
-		"many parts":                {"1 in [" + strings.Repeat("1,", 997) + "1]", parts},
-		"a chain in a chain":        {nested(25, "1 < (%s ? 1 : 2) < 3", "input.x"), parts},
-		"minus of minus":            {strings.Repeat("-", 4000) + "1 > 0", deep},
-		"not not":                   {strings.Repeat("!", 4000) + "true", deep},
-		"arrays in arrays":          {strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + " == 1", deep},
+		"a long text": {
+			strings.Repeat(" ", 4093) + "true", "it has 4097 bytes, at most 4096",
+		},
+		"many parts":         {"1 in [" + strings.Repeat("1,", 997) + "1]", parts},
+		"a chain in a chain": {nested(25, "1 < (%s ? 1 : 2) < 3", "input.x"), parts},
+		"minus of minus":     {strings.Repeat("-", 4000) + "1 > 0", deep},
+		"not not":            {strings.Repeat("!", 4000) + "true", deep},
+		"arrays in arrays": {strings.Repeat("[", 2000) + strings.Repeat("]", 2000) +
+			" == 1", deep},
 		"closures in closures":      {nested(250, "all(input, %s)", "true"), deep},
 		"members of members":        {"input" + strings.Repeat(".a", 2000), deep},
 		"conditions in conditions":  {nested(250, "true ? %s : true", "true"), deep},
@@ -41,17 +45,25 @@ func TestHostileTextsAreRefusedSoon(t *testing.T) {
 		"a billion elements at all": {"all(1..1000000000, true)", alien},
 		"a huge power":              {"2 ** 1000000000 > 1", alien},
 		"repetition":                {`repeat("a", 1000000000) == ""`, "unknown function repeat"},
-		"a large pattern":           {`input matches "` + strings.Repeat("a", 999) + `"`, "the pattern compiles to 1001 instructions, at most 1000"},
-		"a larger pattern":          {`input matches "` + strings.Repeat("((a{10}){10}){10}", 200) + `"`, "the pattern compiles to 244002 instructions, at most 1000"},
-		"a pattern too large":       {`input matches "(a{1000}){1000}"`, "error parsing regexp: invalid repeat count"},
-		"a pattern that comes":      {`input matches input`, "matches needs a pattern in quotes"},
+		"a large pattern": {`input matches "` + strings.Repeat("a", 999) +
+			`"`, "the pattern compiles to 1001 instructions, at most 1000"},
+		"a larger pattern": {`input matches "` + strings.Repeat("((a{10}){10}){10}", 200) +
+			`"`, "the pattern compiles to 244002 instructions, at most 1000"},
+		"a pattern too large": {
+			`input matches "(a{1000}){1000}"`, "error parsing regexp: invalid repeat count",
+		},
+		"a pattern that comes": {`input matches input`, "matches needs a pattern in quotes"},
 	} {
-		if err := expr.When(c.text).Check(); err == nil || !strings.HasPrefix(err.Error(), "perdure: condition: "+c.want) || len(err.Error()) > 400 {
+		if err := expr.When(c.text).Check(); err == nil || !strings.HasPrefix(err.Error(),
+			"perdure: condition: "+c.want) || len(err.Error()) > 400 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, text := range map[string]string{
-		"long enough": strings.Repeat(" ", 4092) + "true", "many parts": "1 in [" + strings.Repeat("1,", 996) + "1]", "a large pattern": `input.zip matches "` + strings.Repeat("a?", 498) + `"`, "brackets": strings.Repeat("(", 2046) + "true" + strings.Repeat(")", 2046),
+		"long enough": strings.Repeat(" ", 4092) + "true", "many parts": "1 in [" +
+			strings.Repeat("1,", 996) + "1]", "a large pattern": `input.zip matches "` +
+			strings.Repeat("a?", 498) + `"`, "brackets": strings.Repeat("(", 2046) + "true" +
+			strings.Repeat(")", 2046),
 	} {
 		if holds, err := decide(t, text, known()); err != nil || !holds {
 			t.Errorf("%s: %v, %v", name, holds, err)
@@ -69,9 +81,15 @@ func TestHostileDataIsGivenUpSoon(t *testing.T) {
 		}
 		return "{" + b.String() + `"last": 1}`
 	}
-	k := pattern.View{Input: json.RawMessage(fmt.Sprintf(`{"many": %s, "some": %s, "long": "%s", "tiny": %s, "digits": %s, "deep": %s, "strings": %s, "one": 1e401, "two": %s, "keys": %s, "others": %s}`,
-		list("0", 100_000), list("0", 1000), strings.Repeat("ab", 100_000), list("3e-400", 30_000), list(strings.Repeat("7", 400), 1000),
-		strings.Repeat(`{"a":`, 9000)+"1"+strings.Repeat("}", 9000), list(`"`+strings.Repeat("a", 80)+`"`, 5000), strings.Repeat("7", 401), keys("a"), keys("b")))}
+	k := pattern.View{Input: json.RawMessage(
+		fmt.Sprintf(
+			`{"many": %s, "some": %s, "long": "%s", "tiny": %s, "digits": %s, "deep": %s, "strings": %s, "one": 1e401, "two": %s, "keys": %s, "others": %s}`,
+			list("0", 100_000), list("0", 1000), strings.Repeat("ab", 100_000),
+			list("3e-400", 30_000),
+			list(strings.Repeat("7", 400), 1000),
+			strings.Repeat(`{"a":`, 9000)+"1"+strings.Repeat("}", 9000), list(`"`+
+				strings.Repeat("a", 80)+`"`, 5000), strings.Repeat("7", 401), keys("a"),
+			keys("b")))}
 	const steps = "it takes more than 200000 steps"
 	for text, want := range map[string]string{
 		`all(input.many, all(input.many, true))`:                                             steps,
@@ -94,9 +112,11 @@ func TestHostileDataIsGivenUpSoon(t *testing.T) {
 		`sum(input.digits, # * # * #) == sum(input.digits)`:                                  steps,
 		`sum(input.digits, # / (# + 1)) == 1`:                                                steps,
 		nested(40, "map(%s, [#, #])", "[1]") + " == " + nested(40, "map(%s, [#, #])", "[1]"): steps,
-		nested(40, "map(%s, # + #)", `["aaaaaaaa"]`) + `[0] == ""`:                           "a string has more than 1048576 bytes",
-		nested(40, "map(%s, # * #)", `[3.3]`) + `[0] == 1`:                                   "a number has more than 4096 bits",
-		`sum(map(input.many, 1 / 3), # / 7) < sum(input.tiny, 1 / (# + sum(input.tiny)))`:    steps,
+		nested(40, "map(%s, # + #)", `["aaaaaaaa"]`) +
+			`[0] == ""`: "a string has more than 1048576 bytes",
+		nested(40, "map(%s, # * #)", `[3.3]`) +
+			`[0] == 1`: "a number has more than 4096 bits",
+		`sum(map(input.many, 1 / 3), # / 7) < sum(input.tiny, 1 / (# + sum(input.tiny)))`: steps,
 		`input.one > 1`: "the exponent of a number is over 400",
 		`input.two > 1`: "a number has more than 400 digits",
 	} {
@@ -106,8 +126,11 @@ func TestHostileDataIsGivenUpSoon(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		`all(input.strings, # != input.long)`, `input.deep == input.deep`, `len(input.long) == 200000`, `sum(input.digits) > 1`, `count(input.strings, # startsWith "aa") == 5000`,
-		`input.long matches "b$"`, `input.digits[0] in input.digits`, `input.keys != input.others`, `input.many == input.many`,
+		`all(input.strings, # != input.long)`, `input.deep == input.deep`,
+		`len(input.long) == 200000`, `sum(input.digits) > 1`,
+		`count(input.strings, # startsWith "aa") == 5000`,
+		`input.long matches "b$"`, `input.digits[0] in input.digits`, `input.keys != input.others`,
+		`input.many == input.many`,
 	} {
 		if holds, err := decide(t, text, k); err != nil || !holds {
 			t.Errorf("%s: %v, %v", text, holds, err)
@@ -117,8 +140,11 @@ func TestHostileDataIsGivenUpSoon(t *testing.T) {
 
 // spec: F-16
 func TestTheLastStepIsAllowed(t *testing.T) {
-	for elements, want := range map[int]bool{199_995: true, 199_996: false} { // in, 1, input.x in three parts, and the elements
-		k := pattern.View{Input: json.RawMessage(`{"x": [` + strings.Repeat("0,", elements-1) + `1]}`)}
+	// in, 1, input.x in three parts, and the elements
+	for elements, want := range map[int]bool{199_995: true, 199_996: false} {
+		k := pattern.View{
+			Input: json.RawMessage(`{"x": [` + strings.Repeat("0,", elements-1) + `1]}`),
+		}
 		if holds, err := decide(t, `1 in input.x`, k); holds != want || (err == nil) != want {
 			t.Errorf("%d elements: %v, %v", elements, holds, err)
 		}

@@ -96,7 +96,8 @@ func (r *run) plus(a, b any) (any, error) {
 	case first && second:
 		return s + t, r.look(len(s) + len(t))
 	case first || second:
-		return nil, fmt.Errorf("+ needs two numbers or two strings, and these are %s and %s", kind(a), kind(b))
+		return nil, fmt.Errorf("+ needs two numbers or two strings, and these are %s and %s",
+			kind(a), kind(b))
 	}
 	return r.arithmetic("+", a, b)
 }

@@ -40,12 +40,27 @@ func (c *compiler) unary(n *ast.UnaryNode) (op, error) {
 
 // operators are those that take the values of both sides.
 var operators = map[string]func(r *run, a, b any) (any, error){
-	"==":         func(r *run, a, b any) (any, error) { return r.equal(a, b) },
-	"!=":         func(r *run, a, b any) (any, error) { same, err := r.equal(a, b); return !same, err },
-	"<":          func(r *run, a, b any) (any, error) { order, err := r.order("<", a, b); return order < 0, err },
-	"<=":         func(r *run, a, b any) (any, error) { order, err := r.order("<=", a, b); return order <= 0, err },
-	">":          func(r *run, a, b any) (any, error) { order, err := r.order(">", a, b); return order > 0, err },
-	">=":         func(r *run, a, b any) (any, error) { order, err := r.order(">=", a, b); return order >= 0, err },
+	"==": func(r *run, a, b any) (any, error) { return r.equal(a, b) },
+	"!=": func(r *run, a, b any) (any, error) {
+		same, err := r.equal(a, b)
+		return !same, err
+	},
+	"<": func(r *run, a, b any) (any, error) {
+		order, err := r.order("<", a, b)
+		return order < 0, err
+	},
+	"<=": func(r *run, a, b any) (any, error) {
+		order, err := r.order("<=", a, b)
+		return order <= 0, err
+	},
+	">": func(r *run, a, b any) (any, error) {
+		order, err := r.order(">", a, b)
+		return order > 0, err
+	},
+	">=": func(r *run, a, b any) (any, error) {
+		order, err := r.order(">=", a, b)
+		return order >= 0, err
+	},
 	"+":          (*run).plus,
 	"-":          func(r *run, a, b any) (any, error) { return r.arithmetic("-", a, b) },
 	"*":          func(r *run, a, b any) (any, error) { return r.arithmetic("*", a, b) },
@@ -163,7 +178,8 @@ func (c *compiler) matches(n *ast.BinaryNode) (op, error) {
 	}
 	size := len(program.Inst)
 	if size > maxPattern {
-		return nil, fmt.Errorf("the pattern compiles to %d instructions, at most %d", size, maxPattern)
+		return nil, fmt.Errorf("the pattern compiles to %d instructions, at most %d", size,
+			maxPattern)
 	}
 	pattern, err := regexp.Compile(literal.Value)
 	if err != nil {
@@ -191,7 +207,8 @@ func within(name string, is func(s, part string) bool) func(r *run, a, b any) (a
 		s, first := a.(string)
 		part, second := b.(string)
 		if !first || !second {
-			return nil, fmt.Errorf("%s needs two strings, and these are %s and %s", name, kind(a), kind(b))
+			return nil, fmt.Errorf("%s needs two strings, and these are %s and %s", name, kind(a),
+				kind(b))
 		}
 		if err := r.look(len(s) + len(part)); err != nil {
 			return nil, err

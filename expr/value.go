@@ -36,7 +36,8 @@ func (r *run) member(base, key any) (v any, there bool, err error) {
 	case map[string]any:
 		name, ok := key.(string)
 		if !ok {
-			return nil, false, fmt.Errorf("the key of an object is a string, and this is %s", kind(key))
+			return nil, false, fmt.Errorf("the key of an object is a string, and this is %s",
+				kind(key))
 		}
 		v, there = base[name]
 		return v, there, nil
@@ -123,7 +124,8 @@ func (r *run) order(operator string, a, b any) (int, error) {
 	case first && second:
 		return strings.Compare(s, t), r.look(min(len(s), len(t)))
 	case first || second:
-		return 0, fmt.Errorf("%s needs two numbers or two strings, and these are %s and %s", operator, kind(a), kind(b))
+		return 0, fmt.Errorf("%s needs two numbers or two strings, and these are %s and %s",
+			operator, kind(a), kind(b))
 	}
 	x, y, err := r.numbers(operator, a, b)
 	if err != nil {

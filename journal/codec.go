@@ -65,7 +65,8 @@ func (e *Entry) Check() error {
 		reason = "unknown status " + e.Status.String()
 	case e.Detail != nil && e.Detail.Outcome != 0 && !e.Detail.Outcome.Valid():
 		reason = "unknown outcome " + e.Detail.Outcome.String()
-	case e.Op.Occ < 0 || e.Op.Scope < 0 || e.Op.Scope >= e.Seq && !e.Kind.IsMessage(): // the sequence of a message is another
+	case e.Op.Occ < 0 || e.Op.Scope < 0 || e.Op.Scope >= e.Seq && !e.Kind.IsMessage():
+		// the sequence of a message is another
 		reason = "no such operation"
 	case e.Op.Name != "" && !ValidName(e.Op.Name):
 		reason = "no such name"
@@ -80,7 +81,10 @@ func (e *Entry) Check() error {
 func Whole(run Number, from int64, entries []Entry) error {
 	for i := range entries {
 		if want := from + int64(i); entries[i].Seq != want {
-			return &CorruptError{Run: run, Seq: want, Reason: fmt.Sprintf("it is missing, and entry %d is there", entries[i].Seq)}
+			return &CorruptError{
+				Run: run, Seq: want, Reason: fmt.Sprintf("it is missing, and entry %d is there",
+					entries[i].Seq),
+			}
 		}
 	}
 	return nil
@@ -131,7 +135,8 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	if l.Version < 1 || l.Version > FormatVersion {
-		return fmt.Errorf("journal: an entry of version %d: this program reads up to %d", l.Version, FormatVersion)
+		return fmt.Errorf("journal: an entry of version %d: this program reads up to %d", l.Version,
+			FormatVersion)
 	}
 	kind, ok := ParseKind(l.Kind)
 	if !ok {

@@ -76,7 +76,8 @@ func TestOnlyAMessageMayHaveNoRun(t *testing.T) {
 		for run, want := range map[journal.Number]bool{1: true, 0: kind.IsMessage(), -1: false} {
 			e := journal.Entry{Run: run, Seq: 1, Kind: kind}
 			err := e.Check()
-			if corrupt := new(journal.CorruptError); (err == nil) != want || err != nil && !errors.As(err, &corrupt) {
+			if corrupt := new(journal.CorruptError); (err == nil) != want ||
+				err != nil && !errors.As(err, &corrupt) {
 				t.Errorf("%v of run %d: %v", kind, run, err)
 			}
 		}
@@ -84,8 +85,10 @@ func TestOnlyAMessageMayHaveNoRun(t *testing.T) {
 }
 
 func TestReadNamesTheEntryThatItCannotRead(t *testing.T) {
-	got, err := journal.Read(strings.NewReader(line + "\n" + strings.Replace(line, "StepCompleted", "Odd", 1) + "\n"))
-	if err == nil || got != nil || !strings.Contains(err.Error(), "entry 2") || !strings.Contains(err.Error(), "unknown kind Odd") {
+	got, err := journal.Read(strings.NewReader(line + "\n" + strings.Replace(line, "StepCompleted",
+		"Odd", 1) + "\n"))
+	if err == nil || got != nil || !strings.Contains(err.Error(), "entry 2") ||
+		!strings.Contains(err.Error(), "unknown kind Odd") {
 		t.Errorf("Read gives %v, %v", got, err)
 	}
 	if got, err := journal.Read(strings.NewReader("")); err != nil || got != nil {
@@ -94,7 +97,11 @@ func TestReadNamesTheEntryThatItCannotRead(t *testing.T) {
 }
 
 func TestWriteRefusesWhatDoesNotEncode(t *testing.T) {
-	e := journal.Entry{Run: 1, Seq: 1, Kind: journal.RunStarted, Detail: &journal.Detail{Failure: &journal.Failure{Data: json.RawMessage("{")}}}
+	e := journal.Entry{
+		Run: 1, Seq: 1, Kind: journal.RunStarted, Detail: &journal.Detail{
+			Failure: &journal.Failure{Data: json.RawMessage("{")},
+		},
+	}
 	var b bytes.Buffer
 	if err := journal.Write(&b, []journal.Entry{e}); err == nil {
 		t.Errorf("it was written as %s", b.Bytes())
@@ -120,7 +127,9 @@ func TestDetailRoundTrips(t *testing.T) {
 			t.Errorf("%s decodes as %+v, %v; want %+v", b, got, err, e.Detail)
 		}
 	}
-	for _, text := range []string{"{", "{}{}", "{} x", "[]", `"x"`, `{"odd":1}`, `{"attempt":"1"}`, `{"due":"soon"}`} {
+	for _, text := range []string{
+		"{", "{}{}", "{} x", "[]", `"x"`, `{"odd":1}`, `{"attempt":"1"}`, `{"due":"soon"}`,
+	} {
 		if d, err := journal.DecodeDetail([]byte(text)); err == nil {
 			t.Errorf("%s decodes as %+v", text, d)
 		}
@@ -132,8 +141,14 @@ func TestCorruptErrorNamesTheRow(t *testing.T) {
 		err  journal.CorruptError
 		want string
 	}{
-		{journal.CorruptError{Run: 9, Reason: "unknown status"}, "journal: the head of run 9 cannot be read: unknown status"},
-		{journal.CorruptError{Run: 9, Seq: 3, Reason: "unknown kind"}, "journal: entry 3 of run 9 cannot be read: unknown kind"},
+		{
+			journal.CorruptError{Run: 9, Reason: "unknown status"},
+			"journal: the head of run 9 cannot be read: unknown status",
+		},
+		{
+			journal.CorruptError{Run: 9, Seq: 3, Reason: "unknown kind"},
+			"journal: entry 3 of run 9 cannot be read: unknown kind",
+		},
 	} {
 		if got := c.err.Error(); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
@@ -144,7 +159,8 @@ func TestCorruptErrorNamesTheRow(t *testing.T) {
 func TestEntryTellsWhatItsDetailSays(t *testing.T) {
 	plain := journal.Entry{At: at(9), Took: 2 * time.Second}
 	if plain.Attempt() != 1 || plain.Failure() != nil || !plain.Began().Equal(at(7)) {
-		t.Errorf("attempt %d, failure %v, began %v", plain.Attempt(), plain.Failure(), plain.Began())
+		t.Errorf("attempt %d, failure %v, began %v", plain.Attempt(), plain.Failure(),
+			plain.Began())
 	}
 	f := &journal.Failure{Message: "busy", Wraps: []*journal.Failure{nil, {Message: "inner"}}}
 	for _, c := range []struct {
@@ -157,21 +173,25 @@ func TestEntryTellsWhatItsDetailSays(t *testing.T) {
 	} {
 		e := journal.Entry{Detail: &c.detail}
 		if e.Attempt() != c.attempt || e.Failure() != c.failure {
-			t.Errorf("attempt %d, failure %v; want %d, %v", e.Attempt(), e.Failure(), c.attempt, c.failure)
+			t.Errorf("attempt %d, failure %v; want %d, %v", e.Attempt(), e.Failure(), c.attempt,
+				c.failure)
 		}
 		if e.Size() <= plain.Size() {
 			t.Errorf("an entry with a detail has size %d, one without %d", e.Size(), plain.Size())
 		}
 	}
-	large := journal.Entry{Data: bytes.Repeat([]byte("x"), 1<<20), Detail: &journal.Detail{Failure: &journal.Failure{
-		Wraps: []*journal.Failure{{Stack: strings.Repeat("x", 1<<20)}},
-	}}}
+	large := journal.Entry{Data: bytes.Repeat([]byte("x"), 1<<20),
+		Detail: &journal.Detail{Failure: &journal.Failure{
+			Wraps: []*journal.Failure{{Stack: strings.Repeat("x", 1<<20)}},
+		}}}
 	if large.Size() < 2<<20 {
 		t.Errorf("an entry of 2 MiB has size %d", large.Size())
 	}
 	long := strings.Repeat("x", 1<<20)
 	for _, d := range []journal.Detail{
-		{Reason: long}, {Choices: []string{long}}, {StartDetail: journal.StartDetail{Headers: map[string]string{"h": long}}}, {StartDetail: journal.StartDetail{Headers: map[string]string{long: "h"}}},
+		{Reason: long}, {Choices: []string{long}}, {
+			StartDetail: journal.StartDetail{Headers: map[string]string{"h": long}},
+		}, {StartDetail: journal.StartDetail{Headers: map[string]string{long: "h"}}},
 		{StartDetail: journal.StartDetail{Attributes: map[string]string{"a": long}}},
 	} {
 		if e := (journal.Entry{Detail: &d}); e.Size() < 1<<20 {

@@ -9,8 +9,10 @@ import (
 // and [Entry.Misplaced] names a part in an entry of another kind. The order of the fields is
 // that of the stored bytes.
 type Detail struct {
-	Attempt int       `json:"attempt,omitempty"` // of a step, counted from 1; 0 if it was the first and only one
-	Due     time.Time `json:"due,omitzero"`      // when a retry, a timer or the time limit of a wait is due
+	// of a step, counted from 1; 0 if it was the first and only one
+	Attempt int `json:"attempt,omitempty"`
+	// when a retry, a timer or the time limit of a wait is due
+	Due     time.Time `json:"due,omitzero"`
 	Failure *Failure  `json:"failure,omitempty"` // how it failed
 	Reason  string    `json:"reason,omitempty"`  // why it was cancelled, skipped or suspended
 	CodeDetail
@@ -25,7 +27,8 @@ type Detail struct {
 	// The operation began after its branch had learned of something that began outside the branch.
 	Heard bool `json:"heard,omitempty"`
 	MessageDetail
-	Outcome Status   `json:"outcome,omitempty"` // how a child ended; of RunClosing how the run will end
+	// how a child ended; of RunClosing how the run will end
+	Outcome Status   `json:"outcome,omitempty"`
 	Choices []string `json:"choices,omitempty"` // what an operator may decide
 	EventDetail
 	Policy string `json:"policy,omitempty"` // of a child: what becomes of it when its parent ends
@@ -42,56 +45,69 @@ type CodeDetail struct {
 // A StartDetail is of RunStarted. CleansUp and Layers are of RunClaimed, too, and DeadLetters is
 // of DeadLettered.
 type StartDetail struct {
-	Headers    map[string]string `json:"headers,omitempty"`
-	Attributes map[string]string `json:"attributes,omitempty"` // search attributes that the run begins with
-	Began      time.Time         `json:"began,omitzero"`       // when the predecessor was started
-	Ended      time.Time         `json:"ended,omitzero"`       // when the predecessor ended
+	Headers map[string]string `json:"headers,omitempty"`
+	// search attributes that the run begins with
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Began      time.Time         `json:"began,omitzero"` // when the predecessor was started
+	Ended      time.Time         `json:"ended,omitzero"` // when the predecessor ended
 	// The code of the run plans a clean-up before anything else, which has no entry.
 	CleansUp bool `json:"cleans_up,omitempty"`
-	// The failed run that this one retries: its journal begins with the reusable history of that one.
+	// The failed run that this one retries: its journal begins with the reusable history of that
+	// one.
 	Retried RunID `json:"retried,omitempty"`
 	// The run whose idempotency keys the steps have; empty for the run itself.
 	Keys RunID `json:"keys,omitempty"`
 	// Instead of Keys, by the path of a step that was undone since, or of the step that it is a
 	// phase of.
-	Renewed     map[string]RunID `json:"renewed,omitempty"`
-	DeadLetters []string         `json:"letters,omitempty"` // workflow IDs of those that the retry is to settle
-	Layers      [][]string       `json:"layers,omitempty"`  // the steps of the declaration, layer by layer
+	Renewed map[string]RunID `json:"renewed,omitempty"`
+	// workflow IDs of those that the retry is to settle
+	DeadLetters []string `json:"letters,omitempty"`
+	// the steps of the declaration, layer by layer
+	Layers [][]string `json:"layers,omitempty"`
 }
 
 // A ScopeDetail is of ScopeOpened.
 type ScopeDetail struct {
-	Branch    bool   `json:"branch,omitempty"`     // the scope has a goroutine of its own
-	StandsFor int64  `json:"stands_for,omitempty"` // the scope that this one works for, by its number
-	ForStep   string `json:"does,omitempty"`       // the step beside the scope, of the same key, that its branch performs
+	Branch bool `json:"branch,omitempty"` // the scope has a goroutine of its own
+	// the scope that this one works for, by its number
+	StandsFor int64 `json:"stands_for,omitempty"`
+	// the step beside the scope, of the same key, that its branch performs
+	ForStep string `json:"does,omitempty"`
 }
 
 // A StepDetail is of the entries of a step.
 type StepDetail struct {
-	Once     string `json:"once,omitempty"`     // of CheckpointSaved: its name within the step
-	Async    bool   `json:"async,omitempty"`    // the step runs beside its workflow
-	Declared bool   `json:"declared,omitempty"` // the step is one of a declaration: it begins however the steps beside it end
-	Tx       bool   `json:"tx,omitempty"`       // the result was recorded in a transaction of the application
+	Once  string `json:"once,omitempty"`  // of CheckpointSaved: its name within the step
+	Async bool   `json:"async,omitempty"` // the step runs beside its workflow
+	// the step is one of a declaration: it begins however the steps beside it end
+	Declared bool `json:"declared,omitempty"`
+	// the result was recorded in a transaction of the application
+	Tx bool `json:"tx,omitempty"`
 }
 
 // A VariableDetail is of VariableSet and KeyAdded.
 type VariableDetail struct {
 	Variable string `json:"variable,omitempty"` // the name of the variable
-	ByStep   bool   `json:"by_step,omitempty"`  // the body of a step set it: it counts from the step's result on
+	// the body of a step set it: it counts from the step's result on
+	ByStep bool `json:"by_step,omitempty"`
 }
 
 // A MessageDetail is of messages, and of the entries that take one.
 type MessageDetail struct {
-	Mail    int64  `json:"mail,omitempty"`    // number of the message that this entry takes from the inbox
-	Taken   int64  `json:"taken,omitempty"`   // number of the message that it took in the run that this one retries
-	Message string `json:"message,omitempty"` // the sender's ID of the message: the same ID counts once for a chain of runs
-	To      string `json:"to,omitempty"`      // the workflow ID of a message that found no run
+	// number of the message that this entry takes from the inbox
+	Mail int64 `json:"mail,omitempty"`
+	// number of the message that it took in the run that this one retries
+	Taken int64 `json:"taken,omitempty"`
+	// the sender's ID of the message: the same ID counts once for a chain of runs
+	Message string `json:"message,omitempty"`
+	To      string `json:"to,omitempty"` // the workflow ID of a message that found no run
 }
 
 // An EventDetail is of EventEmitted.
 type EventDetail struct {
-	Event     string `json:"event,omitempty"`   // the type of the event
-	Execution string `json:"tells,omitempty"`   // the execution event of a pattern that it is, such as STEP_COMPLETED
+	Event string `json:"event,omitempty"` // the type of the event
+	// the execution event of a pattern that it is, such as STEP_COMPLETED
+	Execution string `json:"tells,omitempty"`
 	Topic     string `json:"topic,omitempty"`   // the topic under which it is published
 	Routing   string `json:"routing,omitempty"` // its routing key there
 }
@@ -125,7 +141,8 @@ func (e *Entry) Misplaced() string {
 
 // starts reports whether the detail has what RunStarted alone has.
 func (d *Detail) starts() bool {
-	return d.Headers != nil || d.Attributes != nil || d.Renewed != nil || d.Retried != "" || d.Keys != "" ||
+	return d.Headers != nil || d.Attributes != nil || d.Renewed != nil || d.Retried != "" ||
+		d.Keys != "" ||
 		!d.Began.IsZero() || !d.Ended.IsZero()
 }
 

@@ -16,23 +16,66 @@ func TestADetailHasThePartsOfItsKind(t *testing.T) {
 		{journal.StepCompleted, nil, ""},
 		{journal.StepCompleted, &journal.Detail{Reason: "enough"}, ""},
 		{journal.RunClaimed, &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b"}}, ""},
-		{journal.StepCompleted, &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b"}}, "CodeDetail"},
+		{
+			journal.StepCompleted, &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b"}},
+			"CodeDetail",
+		},
 		{journal.RunClaimed, &journal.Detail{StartDetail: journal.StartDetail{CleansUp: true}}, ""},
-		{journal.RunClaimed, &journal.Detail{StartDetail: journal.StartDetail{Keys: "k"}}, "StartDetail"},
-		{journal.StepFailed, &journal.Detail{StartDetail: journal.StartDetail{CleansUp: true}}, "StartDetail"},
-		{journal.DeadLettered, &journal.Detail{StartDetail: journal.StartDetail{DeadLetters: []string{"l"}}}, ""},
-		{journal.RunClaimed, &journal.Detail{StartDetail: journal.StartDetail{DeadLetters: []string{"l"}}}, "StartDetail"},
+		{
+			journal.RunClaimed, &journal.Detail{StartDetail: journal.StartDetail{Keys: "k"}},
+			"StartDetail",
+		},
+		{
+			journal.StepFailed, &journal.Detail{StartDetail: journal.StartDetail{CleansUp: true}},
+			"StartDetail",
+		},
+		{
+			journal.DeadLettered, &journal.Detail{
+				StartDetail: journal.StartDetail{DeadLetters: []string{"l"}},
+			}, "",
+		},
+		{
+			journal.RunClaimed, &journal.Detail{
+				StartDetail: journal.StartDetail{DeadLetters: []string{"l"}},
+			}, "StartDetail",
+		},
 		{journal.ScopeOpened, &journal.Detail{ScopeDetail: journal.ScopeDetail{Branch: true}}, ""},
-		{journal.StepStarted, &journal.Detail{ScopeDetail: journal.ScopeDetail{Branch: true}}, "ScopeDetail"},
+		{
+			journal.StepStarted, &journal.Detail{ScopeDetail: journal.ScopeDetail{Branch: true}},
+			"ScopeDetail",
+		},
 		{journal.CheckpointSaved, &journal.Detail{StepDetail: journal.StepDetail{Once: "o"}}, ""},
-		{journal.TimerFired, &journal.Detail{StepDetail: journal.StepDetail{Async: true}}, "StepDetail"},
-		{journal.KeyAdded, &journal.Detail{VariableDetail: journal.VariableDetail{ByStep: true}}, ""},
-		{journal.StepCompleted, &journal.Detail{VariableDetail: journal.VariableDetail{ByStep: true}}, "VariableDetail"},
-		{journal.SignalConsumed, &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 1}}, ""},
-		{journal.SuspendAsked, &journal.Detail{MessageDetail: journal.MessageDetail{Message: "m"}}, ""},
-		{journal.StepCompleted, &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 1}}, "MessageDetail"},
+		{
+			journal.TimerFired, &journal.Detail{StepDetail: journal.StepDetail{Async: true}},
+			"StepDetail",
+		},
+		{
+			journal.KeyAdded, &journal.Detail{VariableDetail: journal.VariableDetail{ByStep: true}},
+			"",
+		},
+		{
+			journal.StepCompleted, &journal.Detail{
+				VariableDetail: journal.VariableDetail{ByStep: true},
+			}, "VariableDetail",
+		},
+		{
+			journal.SignalConsumed, &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 1}},
+			"",
+		},
+		{
+			journal.SuspendAsked, &journal.Detail{
+				MessageDetail: journal.MessageDetail{Message: "m"},
+			}, "",
+		},
+		{
+			journal.StepCompleted, &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 1}},
+			"MessageDetail",
+		},
 		{journal.EventEmitted, &journal.Detail{EventDetail: journal.EventDetail{Topic: "t"}}, ""},
-		{journal.RunCompleted, &journal.Detail{EventDetail: journal.EventDetail{Topic: "t"}}, "EventDetail"},
+		{
+			journal.RunCompleted, &journal.Detail{EventDetail: journal.EventDetail{Topic: "t"}},
+			"EventDetail",
+		},
 	} {
 		e := journal.Entry{Kind: c.kind, Detail: c.detail}
 		if got := e.Misplaced(); got != c.want {

@@ -10,12 +10,13 @@ type Code string
 
 // The codes.
 const (
-	CodeInvalid          Code = "invalid"          // a name, ID, duration or option that cannot be
-	CodeMisuse           Code = "misuse"           // a durable call where none may be
-	CodeUnregistered     Code = "unregistered"     // the engine does not know the workflow
-	CodeDuplicate        Code = "duplicate"        // the name is registered already
-	CodeNotFound         Code = "not_found"        // no such run
-	CodeConflict         Code = "conflict"         // the workflow ID is held by another workflow's open run
+	CodeInvalid      Code = "invalid"      // a name, ID, duration or option that cannot be
+	CodeMisuse       Code = "misuse"       // a durable call where none may be
+	CodeUnregistered Code = "unregistered" // the engine does not know the workflow
+	CodeDuplicate    Code = "duplicate"    // the name is registered already
+	CodeNotFound     Code = "not_found"    // no such run
+	// the workflow ID is held by another workflow's open run
+	CodeConflict         Code = "conflict"
 	CodeWrongState       Code = "wrong_state"      // the run's status does not allow it
 	CodeTooLarge         Code = "too_large"        // a payload over the limit
 	CodeEncode           Code = "encode"           // a value that does not encode
@@ -28,8 +29,9 @@ const (
 	CodeNondeterministic Code = "nondeterministic" // the code does not fit the journal
 	CodeCorrupt          Code = "corrupt"          // a row of the store cannot be read
 	CodeStopped          Code = "stopped"          // the engine does not run
-	CodeUnavailable      Code = "unavailable"      // the store does not answer; the outcome may be unknown
-	CodeTopology         Code = "topology"         // a graph that cannot be walked
+	// the store does not answer; the outcome may be unknown
+	CodeUnavailable Code = "unavailable"
+	CodeTopology    Code = "topology" // a graph that cannot be walked
 )
 
 // An Error is any error of this module: what happened, why, and what to do

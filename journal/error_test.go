@@ -18,7 +18,9 @@ func TestErrorIsOneLine(t *testing.T) {
 		{journal.Error{Op: "get x", Message: "no such run"}, "perdure: get x: no such run"},
 		{journal.Error{Op: "get x", Err: io.EOF}, "perdure: get x: EOF"},
 		{
-			journal.Error{Op: "get x", Message: "cannot read", Err: io.EOF, Hint: "look at the disk"},
+			journal.Error{
+				Op: "get x", Message: "cannot read", Err: io.EOF, Hint: "look at the disk",
+			},
 			"perdure: get x: cannot read: EOF (look at the disk)",
 		},
 	} {
@@ -29,7 +31,9 @@ func TestErrorIsOneLine(t *testing.T) {
 }
 
 func TestErrorsAreComparedByCode(t *testing.T) {
-	err := fmt.Errorf("wrapped: %w", &journal.Error{Code: journal.CodeNotFound, Op: "get", Message: "no", Hint: "look", Err: io.EOF})
+	err := fmt.Errorf("wrapped: %w", &journal.Error{
+		Code: journal.CodeNotFound, Op: "get", Message: "no", Hint: "look", Err: io.EOF,
+	})
 	for _, c := range []struct {
 		target error
 		want   bool
@@ -62,16 +66,25 @@ func TestErrorsAreComparedByCode(t *testing.T) {
 func chain() *journal.Failure {
 	return &journal.Failure{Message: "top", Wraps: []*journal.Failure{
 		{Message: "left", Wraps: []*journal.Failure{
-			{Message: "leaf", Class: journal.ClassBenign, Code: journal.CodePanic, Stack: "leaf stack"},
+			{
+				Message: "leaf", Class: journal.ClassBenign, Code: journal.CodePanic,
+				Stack: "leaf stack",
+			},
 		}},
 		nil,
-		{Message: "right", Class: journal.ClassPark, Code: journal.CodeDecode, Stack: "right stack"},
+		{
+			Message: "right", Class: journal.ClassPark, Code: journal.CodeDecode,
+			Stack: "right stack",
+		},
 	}}
 }
 
 func TestFailuresAreSearchedInTheOrderOfErrorsIs(t *testing.T) {
 	var order []string
-	if f := chain().Find(func(f *journal.Failure) bool { order = append(order, f.Message); return false }); f != nil {
+	if f := chain().Find(func(f *journal.Failure) bool {
+		order = append(order, f.Message)
+		return false
+	}); f != nil {
 		t.Errorf("found %+v", f)
 	}
 	if got := fmt.Sprint(order); got != "[top left leaf right]" {
@@ -87,7 +100,8 @@ func TestFailuresAreSearchedInTheOrderOfErrorsIs(t *testing.T) {
 		t.Errorf("its stack is %q", got)
 	}
 	var none *journal.Failure
-	if none.Find(func(*journal.Failure) bool { return true }) != nil || none.ClassOf() != nil || none.CodeOf() != "" || none.StackOf() != "" {
+	if none.Find(func(*journal.Failure) bool { return true }) != nil || none.ClassOf() != nil ||
+		none.CodeOf() != "" || none.StackOf() != "" {
 		t.Error("nothing is found in no failure")
 	}
 	plain := &journal.Failure{Message: "plain"}

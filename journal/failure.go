@@ -15,24 +15,28 @@ type Class string
 const (
 	ClassNone      Class = ""          // retried as the policy says
 	ClassPermanent Class = "permanent" // not retried
-	ClassRetry     Class = "retry"     // of a workflow: not terminal, the code is replayed; of a step: retried after Failure.After if that is set
-	ClassPark      Class = "park"      // the run is parked for an operator
-	ClassBenign    Class = "benign"    // expected: told to observers as such
+	// of a workflow: not terminal, the code is replayed; of a step: retried after Failure.After if
+	// that is set
+	ClassRetry  Class = "retry"
+	ClassPark   Class = "park"   // the run is parked for an operator
+	ClassBenign Class = "benign" // expected: told to observers as such
 )
 
 // A Failure is an error as it is journaled: its message, its chain, and what
 // it needs to answer to errors.Is and errors.As after a crash as it did live.
 type Failure struct {
 	Message string          `json:"message"`
-	Code    Code            `json:"code,omitempty"`    // of an error of this module
-	Name    string          `json:"name,omitempty"`    // of a registered sentinel or type
-	Type    string          `json:"type,omitempty"`    // the Go type, for people
-	Data    json.RawMessage `json:"data,omitempty"`    // a registered type's value
-	Class   Class           `json:"class,omitempty"`   // of this link
-	After   time.Duration   `json:"after,omitempty"`   // with ClassRetry: the least delay, in nanoseconds
-	Stack   string          `json:"stack,omitempty"`   // of a panic
-	Settled bool            `json:"settled,omitempty"` // it came from a journal: its class was acted on
-	Wraps   []*Failure      `json:"wraps,omitempty"`   // what it wraps
+	Code    Code            `json:"code,omitempty"`  // of an error of this module
+	Name    string          `json:"name,omitempty"`  // of a registered sentinel or type
+	Type    string          `json:"type,omitempty"`  // the Go type, for people
+	Data    json.RawMessage `json:"data,omitempty"`  // a registered type's value
+	Class   Class           `json:"class,omitempty"` // of this link
+	// with ClassRetry: the least delay, in nanoseconds
+	After time.Duration `json:"after,omitempty"`
+	Stack string        `json:"stack,omitempty"` // of a panic
+	// it came from a journal: its class was acted on
+	Settled bool       `json:"settled,omitempty"`
+	Wraps   []*Failure `json:"wraps,omitempty"` // what it wraps
 }
 
 // Find gives the first link of the chain, in the order of errors.Is, for which
@@ -81,7 +85,8 @@ func (f *Failure) CameFrom(g *Failure) bool {
 
 // isOf says whether the link is the error that g is, as it came from a journal.
 func (f *Failure) isOf(g *Failure) bool {
-	return f.Settled && g != nil && f.Message == g.Message && f.Code == g.Code && f.Name == g.Name && f.Type == g.Type
+	return f.Settled && g != nil && f.Message == g.Message && f.Code == g.Code &&
+		f.Name == g.Name && f.Type == g.Type
 }
 
 // CodeOf is the first code in the chain; empty without.

@@ -32,7 +32,12 @@ func NewAggregate(run RunID, workflowID, workflow string, pattern Pattern) *Aggr
 
 // Restore gives the aggregate that a snapshot was taken of.
 func Restore(s Snapshot) *Aggregate {
-	a := &Aggregate{state: s.clone(), byOp: map[Op]int{}, scopes: map[int64]Op{}, homes: map[int64]int64{}}
+	a := &Aggregate{
+		state:  s.clone(),
+		byOp:   map[Op]int{},
+		scopes: map[int64]Op{},
+		homes:  map[int64]int64{},
+	}
 	for i, step := range a.state.Steps {
 		a.byOp[step.Op] = i
 		if step.Opens != 0 {
@@ -243,9 +248,17 @@ var stepStatus = map[Kind]StepStatus{
 
 // inPhase says the same of the steps of a TCC's participants.
 var inPhase = map[string]map[StepStatus]StepStatus{
-	PhaseTry:     {StepIsDone: StepIsTried, StepIsFailed: StepIsTryFailed, StepIsTimedOut: StepIsTryFailed},
-	PhaseConfirm: {StepIsRunning: StepIsConfirming, StepIsDone: StepIsConfirmed, StepIsFailed: StepIsConfirmFailed, StepIsTimedOut: StepIsConfirmFailed},
-	PhaseCancel:  {StepIsRunning: StepIsCanceling, StepIsDone: StepIsCanceled, StepIsFailed: StepIsCancelFailed, StepIsTimedOut: StepIsCancelFailed},
+	PhaseTry: {
+		StepIsDone: StepIsTried, StepIsFailed: StepIsTryFailed, StepIsTimedOut: StepIsTryFailed,
+	},
+	PhaseConfirm: {
+		StepIsRunning: StepIsConfirming, StepIsDone: StepIsConfirmed,
+		StepIsFailed: StepIsConfirmFailed, StepIsTimedOut: StepIsConfirmFailed,
+	},
+	PhaseCancel: {
+		StepIsRunning: StepIsCanceling, StepIsDone: StepIsCanceled,
+		StepIsFailed: StepIsCancelFailed, StepIsTimedOut: StepIsCancelFailed,
+	},
 }
 
 // Duplicate is the reason of a StepSkipped whose effect was there already: the step is
@@ -256,7 +269,8 @@ const Duplicate = "duplicate"
 // operation of another name has done, or nobody. Several may be of one step.
 func (k Kind) IsFact() bool {
 	switch k {
-	case StepSkipped, CompensationStarted, StepCompensated, CompensationFailure, PhaseStarted, PhaseCompleted, PhaseFailed, DeadLettered:
+	case StepSkipped, CompensationStarted, StepCompensated, CompensationFailure, PhaseStarted,
+		PhaseCompleted, PhaseFailed, DeadLettered:
 		return true
 	}
 	return false
@@ -281,7 +295,9 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	if !known {
 		i = len(a.state.Steps)
 		a.byOp[op] = i
-		a.state.Steps = append(a.state.Steps, Step{Op: op, Path: a.path(op), Phase: d.Phase, Started: e.Began()})
+		a.state.Steps = append(a.state.Steps, Step{
+			Op: op, Path: a.path(op), Phase: d.Phase, Started: e.Began(),
+		})
 	}
 	step := &a.state.Steps[i]
 	if e.Kind == ScopeOpened {
@@ -324,7 +340,9 @@ func (s *Step) beside() Op { return Op{Scope: s.Op.Scope, Name: s.ForStep, Key: 
 func (a *Aggregate) beginBeside(op Op, at time.Time) {
 	if _, known := a.byOp[op]; !known {
 		a.byOp[op] = len(a.state.Steps)
-		a.state.Steps = append(a.state.Steps, Step{Op: op, Path: a.path(op), Status: StepIsRunning, Attempts: 1, Started: at})
+		a.state.Steps = append(a.state.Steps, Step{
+			Op: op, Path: a.path(op), Status: StepIsRunning, Attempts: 1, Started: at,
+		})
 	}
 }
 

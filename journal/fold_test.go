@@ -37,7 +37,9 @@ func fold(t *testing.T, entries ...journal.Entry) *journal.Aggregate {
 
 func start() journal.Entry {
 	return journal.Entry{
-		Kind: journal.RunStarted, Status: journal.Running, Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}},
+		Kind: journal.RunStarted, Status: journal.Running, Detail: &journal.Detail{
+			CodeDetail: journal.CodeDetail{Build: "b1"},
+		},
 	}
 }
 
@@ -55,7 +57,9 @@ func end(s journal.Status) journal.Entry {
 }
 
 func terminal() []journal.Status {
-	return slices.DeleteFunc(journal.Statuses(), func(s journal.Status) bool { return !s.IsTerminal() })
+	return slices.DeleteFunc(journal.Statuses(), func(s journal.Status) bool {
+		return !s.IsTerminal()
+	})
 }
 
 // next is the sequence of the entry that follows onItsWay.
@@ -67,9 +71,14 @@ func onItsWay() []journal.Entry {
 	begin := start()
 	begin.Data = []byte("1")
 	begin.Detail = &journal.Detail{
-		CodeDetail:  journal.CodeDetail{Build: "b1"},
-		Other:       "db-1-0",
-		StartDetail: journal.StartDetail{Began: at(-9), Ended: at(-1), Attributes: map[string]string{"region": "eu"}, Headers: map[string]string{"trace": "0a"}},
+		CodeDetail: journal.CodeDetail{Build: "b1"},
+		Other:      "db-1-0",
+		StartDetail: journal.StartDetail{
+			Began:      at(-9),
+			Ended:      at(-1),
+			Attributes: map[string]string{"region": "eu"},
+			Headers:    map[string]string{"trace": "0a"},
+		},
 	}
 	return []journal.Entry{
 		begin,
@@ -78,7 +87,12 @@ func onItsWay() []journal.Entry {
 		{Kind: journal.WaitStarted, Op: paid, Detail: &journal.Detail{Due: at(90)}},
 		{Kind: journal.TimerRegistered, Op: reminder, Detail: &journal.Detail{Due: at(60)}},
 		{Kind: journal.ChildStarted, Op: pack, Detail: &journal.Detail{Other: "db-1-2"}},
-		{Kind: journal.DecisionSought, Op: review, Detail: &journal.Detail{Reason: "odd", Choices: []string{"retry", "skip"}}},
+		{
+			Kind: journal.DecisionSought, Op: review, Detail: &journal.Detail{
+				Reason:  "odd",
+				Choices: []string{"retry", "skip"},
+			},
+		},
 	}
 }
 
@@ -89,7 +103,11 @@ var afterStart = map[journal.Kind]struct {
 	change func(*journal.Snapshot)
 }{
 	journal.RunClaimed: {
-		journal.Entry{Status: journal.Running, Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b2", Engine: 7}}},
+		journal.Entry{
+			Status: journal.Running, Detail: &journal.Detail{
+				CodeDetail: journal.CodeDetail{Build: "b2", Engine: 7},
+			},
+		},
 		func(s *journal.Snapshot) { s.Build = "b2" },
 	},
 	journal.RunCompleted: {
@@ -97,9 +115,14 @@ var afterStart = map[journal.Kind]struct {
 		func(s *journal.Snapshot) { s.Status, s.Ended, s.Waits = journal.Completed, at(next), nil },
 	},
 	journal.RunFailed: {
-		journal.Entry{Status: journal.Failed, Detail: &journal.Detail{Failure: &journal.Failure{Message: "no stock"}}},
+		journal.Entry{
+			Status: journal.Failed, Detail: &journal.Detail{
+				Failure: &journal.Failure{Message: "no stock"},
+			},
+		},
 		func(s *journal.Snapshot) {
-			s.Status, s.Ended, s.Failure = journal.Failed, at(next), &journal.Failure{Message: "no stock"}
+			s.Status, s.Ended, s.Failure = journal.Failed, at(next),
+				&journal.Failure{Message: "no stock"}
 			s.Waits = nil
 		},
 	},
@@ -116,13 +139,19 @@ var afterStart = map[journal.Kind]struct {
 	journal.RunContinued: {
 		journal.Entry{Status: journal.ContinuedAsNew, Detail: &journal.Detail{Other: "db-1-3"}},
 		func(s *journal.Snapshot) {
-			s.Status, s.Ended, s.Waits, s.Successor = journal.ContinuedAsNew, at(next), nil, "db-1-3"
+			s.Status, s.Ended, s.Waits, s.Successor = journal.ContinuedAsNew, at(next), nil,
+				"db-1-3"
 		},
 	},
 	journal.RunSuspended: {
-		journal.Entry{Status: journal.Suspended, Detail: &journal.Detail{Reason: "look", Failure: &journal.Failure{Message: "odd"}}},
+		journal.Entry{
+			Status: journal.Suspended, Detail: &journal.Detail{
+				Reason: "look", Failure: &journal.Failure{Message: "odd"},
+			},
+		},
 		func(s *journal.Snapshot) {
-			s.Status, s.Reason, s.Failure = journal.Suspended, "look", &journal.Failure{Message: "odd"}
+			s.Status, s.Reason, s.Failure = journal.Suspended, "look",
+				&journal.Failure{Message: "odd"}
 		},
 	},
 	journal.RunResumed: {
@@ -132,10 +161,13 @@ var afterStart = map[journal.Kind]struct {
 	journal.RunRetrying: {
 		journal.Entry{
 			Status: journal.Waiting,
-			Detail: &journal.Detail{Failure: &journal.Failure{Message: "nil map"}, Failures: 3, Due: at(60)},
+			Detail: &journal.Detail{
+				Failure: &journal.Failure{Message: "nil map"}, Failures: 3, Due: at(60),
+			},
 		},
 		func(s *journal.Snapshot) {
-			s.Status, s.Failure, s.Failures, s.Due = journal.Waiting, &journal.Failure{Message: "nil map"}, 3, at(60)
+			s.Status, s.Failure, s.Failures, s.Due = journal.Waiting,
+				&journal.Failure{Message: "nil map"}, 3, at(60)
 		},
 	},
 	journal.StatusChanged: {
@@ -150,14 +182,16 @@ var afterStart = map[journal.Kind]struct {
 		journal.Entry{Op: journal.Op{Name: "mail", Occ: 1}},
 		func(s *journal.Snapshot) {
 			s.Steps = append(s.Steps, journal.Step{
-				Op: journal.Op{Name: "mail", Occ: 1}, Path: "mail", Opens: next, Status: journal.StepIsRunning, Attempts: 1, Started: at(next),
+				Op: journal.Op{Name: "mail", Occ: 1}, Path: "mail", Opens: next,
+				Status: journal.StepIsRunning, Attempts: 1, Started: at(next),
 			})
 		},
 	},
 	journal.ScopeCancelled: {
 		journal.Entry{Op: ship, Detail: &journal.Detail{Reason: "too late"}},
 		func(s *journal.Snapshot) {
-			s.Steps[1].Status, s.Steps[1].Reason, s.Steps[1].Ended = journal.StepIsCancelled, "too late", at(next)
+			s.Steps[1].Status, s.Steps[1].Reason, s.Steps[1].Ended = journal.StepIsCancelled,
+				"too late", at(next)
 		},
 	},
 	journal.StepStarted: {
@@ -174,14 +208,21 @@ var afterStart = map[journal.Kind]struct {
 		},
 	},
 	journal.StepFailed: {
-		journal.Entry{Op: charge, Detail: &journal.Detail{Attempt: 3, Failure: &journal.Failure{Message: "declined"}}},
+		journal.Entry{
+			Op: charge, Detail: &journal.Detail{
+				Attempt: 3, Failure: &journal.Failure{Message: "declined"},
+			},
+		},
 		func(s *journal.Snapshot) {
-			s.Steps[0].Status, s.Steps[0].Ended, s.Steps[0].Attempts = journal.StepIsFailed, at(next), 3
+			s.Steps[0].Status, s.Steps[0].Ended, s.Steps[0].Attempts = journal.StepIsFailed,
+				at(next), 3
 			s.Steps[0].Failure = &journal.Failure{Message: "declined"}
 		},
 	},
 	journal.StepTimedOut: {
-		journal.Entry{Op: charge, Detail: &journal.Detail{Failure: &journal.Failure{Message: "slow"}}},
+		journal.Entry{
+			Op: charge, Detail: &journal.Detail{Failure: &journal.Failure{Message: "slow"}},
+		},
 		func(s *journal.Snapshot) {
 			s.Steps[0].Status, s.Steps[0].Ended = journal.StepIsTimedOut, at(next)
 			s.Steps[0].Failure = &journal.Failure{Message: "slow"}
@@ -190,15 +231,22 @@ var afterStart = map[journal.Kind]struct {
 	journal.StepCancelled: {
 		journal.Entry{Op: charge, Detail: &journal.Detail{Reason: "workflow completed"}},
 		func(s *journal.Snapshot) {
-			s.Steps[0].Status, s.Steps[0].Ended, s.Steps[0].Reason = journal.StepIsCancelled, at(next), "workflow completed"
+			s.Steps[0].Status, s.Steps[0].Ended, s.Steps[0].Reason = journal.StepIsCancelled,
+				at(next), "workflow completed"
 		},
 	},
 	journal.StepSkipped: {
 		journal.Entry{Op: charge},
-		func(s *journal.Snapshot) { s.Steps[0].Status, s.Steps[0].Ended = journal.StepIsSkipped, at(next) },
+		func(s *journal.Snapshot) {
+			s.Steps[0].Status, s.Steps[0].Ended = journal.StepIsSkipped, at(next)
+		},
 	},
 	journal.StepRetrying: {
-		journal.Entry{Op: charge, Detail: &journal.Detail{Due: at(60), Failure: &journal.Failure{Message: "busy"}}},
+		journal.Entry{
+			Op: charge, Detail: &journal.Detail{
+				Due: at(60), Failure: &journal.Failure{Message: "busy"},
+			},
+		},
 		func(s *journal.Snapshot) {
 			s.Steps[0].Status, s.Steps[0].Due = journal.StepIsRetrying, at(60)
 			s.Steps[0].Failure = &journal.Failure{Message: "busy"}
@@ -206,10 +254,14 @@ var afterStart = map[journal.Kind]struct {
 	},
 	journal.StepCompensated: {
 		journal.Entry{Op: charge},
-		func(s *journal.Snapshot) { s.Steps[0].Status, s.Steps[0].Ended = journal.StepIsCompensated, at(next) },
+		func(s *journal.Snapshot) {
+			s.Steps[0].Status, s.Steps[0].Ended = journal.StepIsCompensated, at(next)
+		},
 	},
 	journal.CompensationFailure: {
-		journal.Entry{Op: charge, Status: journal.CompensationFailed, Detail: &journal.Detail{Failure: &journal.Failure{Message: "stuck"}}},
+		journal.Entry{Op: charge, Status: journal.CompensationFailed, Detail: &journal.Detail{
+			Failure: &journal.Failure{Message: "stuck"},
+		}},
 		func(s *journal.Snapshot) {
 			s.Status = journal.CompensationFailed
 			s.Steps[0].Status, s.Steps[0].Ended = journal.StepIsCompensationFailed, at(next)
@@ -225,30 +277,62 @@ var afterStart = map[journal.Kind]struct {
 		journal.Entry{Status: journal.Trying, Detail: &journal.Detail{Phase: "try"}},
 		func(s *journal.Snapshot) { s.Status = journal.Trying },
 	},
-	journal.PhaseCompleted:  {journal.Entry{Detail: &journal.Detail{Phase: "try"}}, nothing},
-	journal.PhaseFailed:     {journal.Entry{Detail: &journal.Detail{Phase: "try"}}, nothing},
-	journal.ValueRecorded:   {journal.Entry{Op: journal.Op{Name: "now"}}, nothing},
-	journal.CheckpointSaved: {journal.Entry{Op: charge, Detail: &journal.Detail{StepDetail: journal.StepDetail{Once: "token"}}}, nothing},
+	journal.PhaseCompleted: {journal.Entry{Detail: &journal.Detail{Phase: "try"}}, nothing},
+	journal.PhaseFailed:    {journal.Entry{Detail: &journal.Detail{Phase: "try"}}, nothing},
+	journal.ValueRecorded:  {journal.Entry{Op: journal.Op{Name: "now"}}, nothing},
+	journal.CheckpointSaved: {
+		journal.Entry{
+			Op: charge, Detail: &journal.Detail{StepDetail: journal.StepDetail{Once: "token"}},
+		},
+		nothing,
+	},
 	journal.CleanupPlanned: {
 		journal.Entry{Op: journal.Op{Name: "unlock", Occ: 1}},
 		func(s *journal.Snapshot) {
-			s.Cleanups = []journal.Cleanup{{Op: journal.Op{Name: "unlock", Occ: 1}, Path: "unlock", Opens: s.Seq}}
+			s.Cleanups = []journal.Cleanup{
+				{Op: journal.Op{Name: "unlock", Occ: 1}, Path: "unlock", Opens: s.Seq},
+			}
 		},
 	},
-	journal.DeadLettered: {journal.Entry{Op: charge, Detail: &journal.Detail{Other: "db-1-9"}}, nothing},
+	journal.DeadLettered: {
+		journal.Entry{Op: charge, Detail: &journal.Detail{Other: "db-1-9"}},
+		nothing,
+	},
 	journal.VariableSet: {
-		journal.Entry{Op: journal.Op{Name: "customer", Occ: 1}, Data: []byte("2"), Detail: &journal.Detail{VariableDetail: journal.VariableDetail{Variable: "customer"}}},
+		journal.Entry{
+			Op:     journal.Op{Name: "customer", Occ: 1},
+			Data:   []byte("2"),
+			Detail: &journal.Detail{VariableDetail: journal.VariableDetail{Variable: "customer"}},
+		},
 		func(s *journal.Snapshot) {
-			s.Variables = map[string]journal.Published{"customer": {Data: []byte("2"), Seq: next, At: at(next)}}
+			s.Variables = map[string]journal.Published{
+				"customer": {Data: []byte("2"), Seq: next, At: at(next)},
+			}
 		},
 	},
 	journal.KeyAdded: {
-		journal.Entry{Op: charge, Data: []byte("debit 1"), Detail: &journal.Detail{VariableDetail: journal.VariableDetail{ByStep: true}}},
+		journal.Entry{
+			Op: charge, Data: []byte("debit 1"), Detail: &journal.Detail{
+				VariableDetail: journal.VariableDetail{ByStep: true},
+			},
+		},
 		func(s *journal.Snapshot) { s.Keys = []string{"debit 1"} },
 	},
-	journal.EventEmitted: {journal.Entry{Data: []byte("2"), Detail: &journal.Detail{EventDetail: journal.EventDetail{Event: "order.paid"}, Tell: true}}, nothing},
+	journal.EventEmitted: {
+		journal.Entry{
+			Data: []byte("2"), Detail: &journal.Detail{
+				EventDetail: journal.EventDetail{Event: "order.paid"},
+				Tell:        true,
+			},
+		},
+		nothing,
+	},
 	journal.RunClosing: {
-		journal.Entry{Detail: &journal.Detail{Failure: &journal.Failure{Message: "cancelled"}, Outcome: journal.Cancelled}},
+		journal.Entry{
+			Detail: &journal.Detail{
+				Failure: &journal.Failure{Message: "cancelled"}, Outcome: journal.Cancelled,
+			},
+		},
 		func(s *journal.Snapshot) { s.Ending = journal.Cancelled },
 	},
 	journal.PayloadSet: {
@@ -270,15 +354,20 @@ var afterStart = map[journal.Kind]struct {
 	journal.StatePublished: {
 		journal.Entry{Op: journal.Op{Name: "progress"}, Data: []byte("50")},
 		func(s *journal.Snapshot) {
-			s.Published = map[string]journal.Published{"progress": {Data: []byte("50"), Seq: next, At: at(next)}}
+			s.Published = map[string]journal.Published{
+				"progress": {Data: []byte("50"), Seq: next, At: at(next)},
+			}
 		},
 	},
 	// These begin and end waits.
 	journal.WaitStarted: {
-		journal.Entry{Op: journal.Op{Scope: 3, Name: "paid", Occ: 1}, Detail: &journal.Detail{Due: at(70)}},
+		journal.Entry{Op: journal.Op{Scope: 3, Name: "paid", Occ: 1}, Detail: &journal.Detail{
+			Due: at(70),
+		}},
 		func(s *journal.Snapshot) {
 			s.Waits = append(s.Waits, journal.Wait{
-				Op: journal.Op{Scope: 3, Name: "paid", Occ: 1}, Path: "ship/paid", Kind: journal.WaitSignal, Since: at(next), Due: at(70),
+				Op: journal.Op{Scope: 3, Name: "paid", Occ: 1}, Path: "ship/paid",
+				Kind: journal.WaitSignal, Since: at(next), Due: at(70),
 			})
 		},
 	},
@@ -290,7 +379,8 @@ var afterStart = map[journal.Kind]struct {
 		func(s *journal.Snapshot) {
 			s.Status, s.Reason = journal.Suspended, "why"
 			s.Waits = append(s.Waits, journal.Wait{
-				Op: journal.Op{Name: "more", Occ: 1}, Path: "more", Kind: journal.WaitDecision, Since: at(next),
+				Op: journal.Op{Name: "more", Occ: 1}, Path: "more", Kind: journal.WaitDecision,
+				Since:  at(next),
 				Reason: "why", Choices: []string{"yes"},
 			})
 		},
@@ -299,20 +389,29 @@ var afterStart = map[journal.Kind]struct {
 		journal.Entry{Op: journal.Op{Name: "later", Occ: 1}, Detail: &journal.Detail{Due: at(70)}},
 		func(s *journal.Snapshot) {
 			s.Waits = append(s.Waits, journal.Wait{
-				Op: journal.Op{Name: "later", Occ: 1}, Path: "later", Kind: journal.WaitTimer, Since: at(next), Due: at(70),
+				Op: journal.Op{Name: "later", Occ: 1}, Path: "later", Kind: journal.WaitTimer,
+				Since: at(next), Due: at(70),
 			})
 		},
 	},
 	journal.ChildStarted: {
-		journal.Entry{Op: journal.Op{Name: "mail", Occ: 1}, Detail: &journal.Detail{Other: "db-1-4"}},
+		journal.Entry{
+			Op:     journal.Op{Name: "mail", Occ: 1},
+			Detail: &journal.Detail{Other: "db-1-4"},
+		},
 		func(s *journal.Snapshot) {
 			s.Waits = append(s.Waits, journal.Wait{
-				Op: journal.Op{Name: "mail", Occ: 1}, Path: "mail", Kind: journal.WaitChild, Since: at(next), Child: "db-1-4",
+				Op: journal.Op{Name: "mail", Occ: 1}, Path: "mail", Kind: journal.WaitChild,
+				Since: at(next), Child: "db-1-4",
 			})
 		},
 	},
 	journal.SignalConsumed: {
-		journal.Entry{Op: paid, Data: []byte("3"), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 1, Message: "pay-1"}}},
+		journal.Entry{
+			Op: paid, Data: []byte("3"), Detail: &journal.Detail{
+				MessageDetail: journal.MessageDetail{Mail: 1, Message: "pay-1"},
+			},
+		},
 		func(s *journal.Snapshot) { s.Waits = slices.Delete(s.Waits, 0, 1) },
 	},
 	journal.WaitEnded: {
@@ -324,11 +423,20 @@ var afterStart = map[journal.Kind]struct {
 		func(s *journal.Snapshot) { s.Waits = slices.Delete(s.Waits, 1, 2) },
 	},
 	journal.TimerCancelled: {
-		journal.Entry{Op: reminder, Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 2}}},
+		journal.Entry{
+			Op: reminder, Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 2}},
+		},
 		func(s *journal.Snapshot) { s.Waits = slices.Delete(s.Waits, 1, 2) },
 	},
 	journal.ChildCompleted: {
-		journal.Entry{Op: pack, Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 3}, Other: "db-1-2", Outcome: journal.Failed, Failure: &journal.Failure{Message: "no box"}}},
+		journal.Entry{
+			Op: pack, Detail: &journal.Detail{
+				MessageDetail: journal.MessageDetail{Mail: 3},
+				Other:         "db-1-2",
+				Outcome:       journal.Failed,
+				Failure:       &journal.Failure{Message: "no box"},
+			},
+		},
 		func(s *journal.Snapshot) { s.Waits = slices.Delete(s.Waits, 2, 3) },
 	},
 }
@@ -344,12 +452,15 @@ var (
 
 // onlyMessages are the kinds that inboxes have and journals never.
 var onlyMessages = []journal.Kind{
-	journal.SignalReceived, journal.CancelAsked, journal.SuspendAsked, journal.ResumeAsked, journal.DecisionMade,
+	journal.SignalReceived, journal.CancelAsked, journal.SuspendAsked, journal.ResumeAsked,
+	journal.DecisionMade,
 }
 
 // entryKinds gives the kinds that may follow in a journal.
 func entryKinds() []journal.Kind {
-	return slices.DeleteFunc(journal.Kinds()[1:], func(k journal.Kind) bool { return slices.Contains(onlyMessages, k) })
+	return slices.DeleteFunc(journal.Kinds()[1:], func(k journal.Kind) bool {
+		return slices.Contains(onlyMessages, k)
+	})
 }
 
 func nothing(*journal.Snapshot) {}
@@ -360,16 +471,30 @@ func TestEveryKindIsApplied(t *testing.T) {
 		Run: "db-1-1", WorkflowID: "ord-42", Workflow: "order", Pattern: journal.PatternSaga,
 		Status: journal.Running, Seq: 7, Started: at(1), Last: at(7), Build: "b1", Events: 7,
 		Steps: []journal.Step{
-			{Op: charge, Path: "charge", Status: journal.StepIsRunning, Attempts: 1, Started: at(2)},
-			{Op: ship, Path: "ship", Opens: 3, Status: journal.StepIsRunning, Attempts: 1, Started: at(3)},
+			{
+				Op: charge, Path: "charge", Status: journal.StepIsRunning, Attempts: 1,
+				Started: at(2),
+			},
+			{
+				Op: ship, Path: "ship", Opens: 3, Status: journal.StepIsRunning, Attempts: 1,
+				Started: at(3),
+			},
 		},
 		Waits: []journal.Wait{
 			{Op: paid, Path: "paid", Kind: journal.WaitSignal, Since: at(4), Due: at(90)},
 			{Op: reminder, Path: "reminder", Kind: journal.WaitTimer, Since: at(5), Due: at(60)},
 			{Op: pack, Path: "ship/pack", Kind: journal.WaitChild, Since: at(6), Child: "db-1-2"},
-			{Op: review, Path: "review", Kind: journal.WaitDecision, Since: at(7), Reason: "odd", Choices: []string{"retry", "skip"}},
+			{
+				Op:      review,
+				Path:    "review",
+				Kind:    journal.WaitDecision,
+				Since:   at(7),
+				Reason:  "odd",
+				Choices: []string{"retry", "skip"},
+			},
 		},
-		Payload: []byte("1"), Attributes: map[string]string{"region": "eu"}, Headers: map[string]string{"trace": "0a"},
+		Payload: []byte("1"), Attributes: map[string]string{"region": "eu"},
+		Headers:     map[string]string{"trace": "0a"},
 		Predecessor: "db-1-0", PredecessorStarted: at(-9), PredecessorEnded: at(-1),
 	}
 	base := fold(t, onItsWay()...)
@@ -451,7 +576,8 @@ func TestTheEndAndTheTerminalStatusComeTogether(t *testing.T) {
 				t.Errorf("%v with status %v: %v", kind, status, err)
 			}
 			if s := a.Snapshot(); s.Status.IsTerminal() != !s.Ended.IsZero() || !s.Status.Valid() {
-				t.Errorf("%v with status %v leaves a run that is %v and ended %v", kind, status, s.Status, s.Ended)
+				t.Errorf("%v with status %v leaves a run that is %v and ended %v", kind, status,
+					s.Status, s.Ended)
 			}
 		}
 	}
@@ -463,12 +589,35 @@ func TestApplyRefusesWhatCannotFollow(t *testing.T) {
 		entry journal.Entry
 	}{
 		{"a gap", journal.Entry{Seq: 4, Kind: journal.StepStarted, Op: charge}},
-		{"the entry it has", journal.Entry{Seq: 1, Kind: journal.RunStarted, Status: journal.Running}},
-		{"a second start", journal.Entry{Seq: 3, Kind: journal.RunStarted, Status: journal.Running}},
-		{"a scope that is not open", journal.Entry{Seq: 3, Kind: journal.ScopeOpened, Op: journal.Op{Scope: 3, Name: "x"}}},
-		{"a scope that stands for one that is not open", journal.Entry{Seq: 3, Kind: journal.ScopeOpened, Op: journal.Op{Name: "y"}, Detail: &journal.Detail{ScopeDetail: journal.ScopeDetail{StandsFor: 3}}}},
-		{"a scope that was opened before", journal.Entry{Seq: 3, Kind: journal.ScopeOpened, Op: ship}},
-		{"a negative scope", journal.Entry{Seq: 3, Kind: journal.ScopeOpened, Op: journal.Op{Scope: -1, Name: "x"}}},
+		{
+			"the entry it has",
+			journal.Entry{Seq: 1, Kind: journal.RunStarted, Status: journal.Running},
+		},
+		{
+			"a second start",
+			journal.Entry{Seq: 3, Kind: journal.RunStarted, Status: journal.Running},
+		},
+		{
+			"a scope that is not open",
+			journal.Entry{Seq: 3, Kind: journal.ScopeOpened, Op: journal.Op{Scope: 3, Name: "x"}},
+		},
+		{
+			"a scope that stands for one that is not open",
+			journal.Entry{
+				Seq:    3,
+				Kind:   journal.ScopeOpened,
+				Op:     journal.Op{Name: "y"},
+				Detail: &journal.Detail{ScopeDetail: journal.ScopeDetail{StandsFor: 3}},
+			},
+		},
+		{
+			"a scope that was opened before",
+			journal.Entry{Seq: 3, Kind: journal.ScopeOpened, Op: ship},
+		},
+		{
+			"a negative scope",
+			journal.Entry{Seq: 3, Kind: journal.ScopeOpened, Op: journal.Op{Scope: -1, Name: "x"}},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := fold(t, start(), journal.Entry{Kind: journal.ScopeOpened, Op: ship})
@@ -495,7 +644,11 @@ func TestApplyRefusesWhatCannotFollow(t *testing.T) {
 // spec: P-14
 func TestRaisedEntriesAreUncommittedUntilTheyAreDurable(t *testing.T) {
 	a := newAggregate()
-	for _, e := range []journal.Entry{start(), {Kind: journal.StepStarted, Op: charge}, {Kind: journal.StepCompleted, Op: charge}} {
+	for _, e := range []journal.Entry{
+		start(),
+		{Kind: journal.StepStarted, Op: charge},
+		{Kind: journal.StepCompleted, Op: charge},
+	} {
 		if err := a.Raise(e); err != nil {
 			t.Fatal(err)
 		}
@@ -514,7 +667,8 @@ func TestRaisedEntriesAreUncommittedUntilTheyAreDurable(t *testing.T) {
 	}
 	a.Uncommitted()[2].Kind = journal.RunFailed
 	a.Committed(2)
-	if got := a.Uncommitted(); len(got) != 1 || got[0].Seq != 3 || got[0].Kind != journal.StepCompleted {
+	if got := a.Uncommitted(); len(got) != 1 || got[0].Seq != 3 ||
+		got[0].Kind != journal.StepCompleted {
 		t.Fatalf("uncommitted %v", got)
 	}
 	if err := a.Raise(end(journal.Completed)); err != nil {
@@ -529,25 +683,57 @@ func TestRaisedEntriesAreUncommittedUntilTheyAreDurable(t *testing.T) {
 // spec: P-14
 func TestASnapshotIsAnImmutableCopy(t *testing.T) {
 	failure := func() *journal.Failure {
-		return &journal.Failure{Message: "busy", Data: []byte(`{}`), Wraps: []*journal.Failure{{Message: "inner"}}}
+		return &journal.Failure{
+			Message: "busy",
+			Data:    []byte(`{}`),
+			Wraps:   []*journal.Failure{{Message: "inner"}},
+		}
 	}
 	build := func() *journal.Aggregate {
 		begin := start()
 		begin.Data = []byte("1")
-		begin.Detail = &journal.Detail{StartDetail: journal.StartDetail{Headers: map[string]string{"trace": "0a"}, Attributes: map[string]string{"customer": "4710"}}}
-		return fold(t, begin, journal.Entry{Kind: journal.AttributeSet, Op: journal.Op{Name: "customer"}, Data: []byte("4711")},
-			journal.Entry{Kind: journal.StatePublished, Op: journal.Op{Name: "progress"}, Data: []byte("1")},
-			journal.Entry{Kind: journal.VersionMarked, Op: journal.Op{Name: "v"}, Detail: &journal.Detail{Version: 1}},
-			journal.Entry{Kind: journal.DecisionSought, Op: review, Detail: &journal.Detail{Choices: []string{"skip"}}},
+		begin.Detail = &journal.Detail{
+			StartDetail: journal.StartDetail{
+				Headers:    map[string]string{"trace": "0a"},
+				Attributes: map[string]string{"customer": "4710"},
+			},
+		}
+		return fold(t, begin, journal.Entry{
+			Kind: journal.AttributeSet,
+			Op:   journal.Op{Name: "customer"},
+			Data: []byte("4711"),
+		},
+			journal.Entry{
+				Kind: journal.StatePublished,
+				Op:   journal.Op{Name: "progress"},
+				Data: []byte("1"),
+			},
+			journal.Entry{
+				Kind:   journal.VersionMarked,
+				Op:     journal.Op{Name: "v"},
+				Detail: &journal.Detail{Version: 1},
+			},
+			journal.Entry{
+				Kind: journal.DecisionSought, Op: review, Detail: &journal.Detail{
+					Choices: []string{"skip"},
+				},
+			},
 			journal.Entry{Kind: journal.WaitStarted, Op: paid},
-			journal.Entry{Kind: journal.StepRetrying, Op: charge, Detail: &journal.Detail{Failure: failure()}},
-			journal.Entry{Kind: journal.RunRetrying, Status: journal.Waiting, Detail: &journal.Detail{Failure: failure()}})
+			journal.Entry{
+				Kind: journal.StepRetrying, Op: charge, Detail: &journal.Detail{Failure: failure()},
+			},
+			journal.Entry{
+				Kind: journal.RunRetrying, Status: journal.Waiting, Detail: &journal.Detail{
+					Failure: failure(),
+				},
+			})
 	}
 	spoil := func(s journal.Snapshot) {
 		s.Attributes["customer"], s.Attributes["more"] = "x", "x"
 		s.Headers["trace"], s.Headers["more"] = "x", "x"
 		s.Versions["v"], s.Versions["more"] = 9, 9
-		s.Payload[0], s.Published["progress"].Data[0], s.Published["more"] = 'x', 'x', journal.Published{}
+		s.Payload[0], s.Published["progress"].Data[0], s.Published["more"] = 'x', 'x',
+			journal.Published{}
 		s.Waits[0].Choices[0], s.Waits[1].Path = "x", "x"
 		s.Steps[0].Status = journal.StepIsFailed
 		for _, f := range []*journal.Failure{s.Failure, s.Steps[0].Failure} {
@@ -565,7 +751,8 @@ func TestASnapshotIsAnImmutableCopy(t *testing.T) {
 	b := journal.Restore(before)
 	spoil(before)
 	if got := b.Snapshot(); !reflect.DeepEqual(got, want) {
-		t.Errorf("a change to a snapshot has changed what was restored from it:\n got %+v\nwant %+v", got, want)
+		t.Errorf("a change to a snapshot has changed what was restored from it:\n got %+v\n"+
+			"want %+v", got, want)
 	}
 	before = a.Snapshot()
 	for _, e := range []journal.Entry{
@@ -637,8 +824,11 @@ func randomJournal(rnd *rand.Rand) []journal.Entry {
 	}
 	if rnd.IntN(2) == 0 {
 		entries[0].Detail = &journal.Detail{
-			StartDetail: journal.StartDetail{Attributes: make(map[string]string), Headers: make(map[string]string), Began: at(-9), Ended: at(-1)},
-			Other:       "db-1-0",
+			StartDetail: journal.StartDetail{
+				Attributes: make(map[string]string), Headers: make(map[string]string),
+				Began: at(-9), Ended: at(-1),
+			},
+			Other: "db-1-0",
 		}
 	}
 	if rnd.IntN(2) == 0 {
@@ -664,20 +854,28 @@ func TestTheStateIsWhatTheEventsSayAndNothingElse(t *testing.T) {
 		}
 		// Four ways to the same state: applied, raised, read back, and restored from
 		// a snapshot before each entry.
-		applied, raised, again, restored := newAggregate(), newAggregate(), newAggregate(), newAggregate()
+		applied, raised, again, restored := newAggregate(), newAggregate(), newAggregate(),
+			newAggregate()
 		for i := range entries {
 			restored = journal.Restore(restored.Snapshot())
-			err := errors.Join(applied.Apply(entries[i]), raised.Raise(entries[i]), again.Apply(read[i]), restored.Apply(entries[i]))
+			err := errors.Join(applied.Apply(entries[i]), raised.Raise(entries[i]),
+				again.Apply(read[i]), restored.Apply(entries[i]))
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 			want := applied.Snapshot()
-			if want.Events != i+1 || want.Seq != entries[i].Seq || !want.Last.Equal(entries[i].At) || !want.Status.Valid() {
+			if want.Events != i+1 || want.Seq != entries[i].Seq ||
+				!want.Last.Equal(entries[i].At) || !want.Status.Valid() {
 				t.Fatalf("seed %d: after entry %d: %+v", seed, i+1, want)
 			}
-			for name, a := range map[string]*journal.Aggregate{"raised": raised, "read back": again, "restored": restored} {
+			for name, a := range map[string]*journal.Aggregate{
+				"raised":    raised,
+				"read back": again,
+				"restored":  restored,
+			} {
 				if got := a.Snapshot(); !reflect.DeepEqual(got, want) {
-					t.Fatalf("seed %d: %s, after entry %d:\n got %+v\nwant %+v", seed, name, i+1, got, want)
+					t.Fatalf("seed %d: %s, after entry %d:\n got %+v\nwant %+v", seed, name, i+1,
+						got, want)
 				}
 			}
 		}
@@ -685,7 +883,11 @@ func TestTheStateIsWhatTheEventsSayAndNothingElse(t *testing.T) {
 }
 
 func TestAnOperatorsResumeCountsPanicsAnew(t *testing.T) {
-	panicked := journal.Entry{Kind: journal.RunRetrying, Status: journal.Waiting, Detail: &journal.Detail{Failures: 2, Due: at(60)}}
+	panicked := journal.Entry{
+		Kind: journal.RunRetrying, Status: journal.Waiting, Detail: &journal.Detail{
+			Failures: 2, Due: at(60),
+		},
+	}
 	for _, c := range []struct {
 		name string
 		then journal.Entry
@@ -693,14 +895,31 @@ func TestAnOperatorsResumeCountsPanicsAnew(t *testing.T) {
 	}{
 		{"status", journal.Entry{Kind: journal.StatusChanged, Status: journal.Running}, 2},
 		{"claim", journal.Entry{Kind: journal.RunClaimed, Status: journal.Running}, 2},
-		{"parked by an operator", journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended}, 2},
-		{"parked by the last panic", journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Detail: &journal.Detail{Failures: 3}}, 3},
+		{
+			"parked by an operator",
+			journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended},
+			2,
+		},
+		{
+			"parked by the last panic",
+			journal.Entry{
+				Kind: journal.RunSuspended, Status: journal.Suspended, Detail: &journal.Detail{
+					Failures: 3,
+				},
+			},
+			3,
+		},
 		{"resume", journal.Entry{Kind: journal.RunResumed, Status: journal.Running}, 0},
-		{"step", journal.Entry{Kind: journal.StepCompleted, Op: charge, Status: journal.Running}, 0},
+		{
+			"step",
+			journal.Entry{Kind: journal.StepCompleted, Op: charge, Status: journal.Running},
+			0,
+		},
 	} {
 		s := fold(t, start(), panicked, c.then).Snapshot()
 		if s.Failures != c.want || !s.Due.IsZero() {
-			t.Errorf("%s: %d panics in a row, due %v; want %d, due never", c.name, s.Failures, s.Due, c.want)
+			t.Errorf("%s: %d panics in a row, due %v; want %d, due never", c.name, s.Failures,
+				s.Due, c.want)
 		}
 	}
 }
@@ -724,14 +943,27 @@ func TestAProjectionSummarisesRuns(t *testing.T) {
 		apply(h, 1, start())
 	}
 	apply(heads[0], 2, journal.Entry{Kind: journal.ScopeOpened, Op: ship})
-	apply(heads[0], 3, journal.Entry{Kind: journal.StepCompleted, Op: journal.Op{Scope: 2, Name: "label", Occ: 1}})
-	apply(heads[0], 4, journal.Entry{Kind: journal.StepFailed, Op: charge, Detail: &journal.Detail{Failure: &journal.Failure{Message: "declined"}}})
-	apply(heads[0], 5, journal.Entry{Kind: journal.RunFailed, Status: journal.Failed, Detail: &journal.Detail{Failure: &journal.Failure{Message: "no money"}}})
+	apply(heads[0], 3, journal.Entry{
+		Kind: journal.StepCompleted,
+		Op:   journal.Op{Scope: 2, Name: "label", Occ: 1},
+	})
+	apply(heads[0], 4, journal.Entry{
+		Kind: journal.StepFailed, Op: charge, Detail: &journal.Detail{
+			Failure: &journal.Failure{Message: "declined"},
+		},
+	})
+	apply(heads[0], 5, journal.Entry{
+		Kind: journal.RunFailed, Status: journal.Failed, Detail: &journal.Detail{
+			Failure: &journal.Failure{Message: "no money"},
+		},
+	})
 
 	want := journal.Summary{
-		Run: "db-1-1", WorkflowID: "ord-1", Workflow: "order", Pattern: journal.PatternSaga, Status: journal.Failed,
+		Run: "db-1-1", WorkflowID: "ord-1", Workflow: "order", Pattern: journal.PatternSaga,
+		Status: journal.Failed,
 		Steps: map[string]journal.StepStatus{
-			"ship": journal.StepIsRunning, "ship/label": journal.StepIsDone, "charge": journal.StepIsFailed,
+			"ship": journal.StepIsRunning, "ship/label": journal.StepIsDone,
+			"charge": journal.StepIsFailed,
 		},
 		First: at(1), Last: at(5), Failure: "no money", Events: 5,
 	}
@@ -747,7 +979,8 @@ func TestAProjectionSummarisesRuns(t *testing.T) {
 		}
 		return out
 	}
-	if got := ids(p.ByStatus(journal.Running)); !slices.Equal(got, []journal.RunID{"db-1-2", "db-1-3"}) {
+	if got := ids(p.ByStatus(journal.Running)); !slices.Equal(
+		got, []journal.RunID{"db-1-2", "db-1-3"}) {
 		t.Errorf("RUNNING: %v", got)
 	}
 	if got := ids(p.ByStatus(journal.Failed)); !slices.Equal(got, []journal.RunID{"db-1-1"}) {
@@ -756,13 +989,17 @@ func TestAProjectionSummarisesRuns(t *testing.T) {
 	if got := p.ByStatus(journal.Completed); got != nil {
 		t.Errorf("COMPLETED: %v", got)
 	}
-	if got := ids(p.ByPattern(journal.PatternSaga)); !slices.Equal(got, []journal.RunID{"db-1-1", "db-1-2"}) {
+	if got := ids(p.ByPattern(journal.PatternSaga)); !slices.Equal(
+		got, []journal.RunID{"db-1-1", "db-1-2"}) {
 		t.Errorf("sagas: %v", got)
 	}
-	if got := ids(p.ByPattern(journal.PatternWorkflow)); !slices.Equal(got, []journal.RunID{"db-1-3"}) {
+	if got := ids(p.ByPattern(journal.PatternWorkflow)); !slices.Equal(
+		got, []journal.RunID{"db-1-3"}) {
 		t.Errorf("workflows: %v", got)
 	}
-	if err := p.Apply(heads[0], journal.Entry{Seq: 6, Kind: journal.StepStarted, Op: charge}); err == nil {
+	if err := p.Apply(heads[0], journal.Entry{
+		Seq: 6, Kind: journal.StepStarted, Op: charge,
+	}); err == nil {
 		t.Error("a projection went on after the end of a run")
 	}
 }

@@ -37,7 +37,9 @@ func FuzzRead(f *testing.F) {
 		}
 		f.Add(whole.Bytes())
 	}
-	f.Add([]byte(`{"v":1,"run":1,"seq":1,"kind":"RunFailed","at":1,"detail":{"failure":{"message":"","wraps":[null]}}}`))
+	f.Add(
+		[]byte(
+			`{"v":1,"run":1,"seq":1,"kind":"RunFailed","at":1,"detail":{"failure":{"message":"","wraps":[null]}}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		entries, err := journal.Read(bytes.NewReader(b))
 		if err != nil {
@@ -51,13 +53,15 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s: %v", once.Bytes(), err)
 		}
-		if err := journal.Write(&twice, again); err != nil || !bytes.Equal(once.Bytes(), twice.Bytes()) {
+		if err := journal.Write(&twice, again); err != nil ||
+			!bytes.Equal(once.Bytes(), twice.Bytes()) {
 			t.Fatalf("%s was read and written as %s (%v)", once.Bytes(), twice.Bytes(), err)
 		}
 		a := newAggregate()
 		for i := range entries {
 			if entries[i].Size() <= 0 || entries[i].Check() != nil {
-				t.Errorf("entry %+v has size %d: %v", entries[i], entries[i].Size(), entries[i].Check())
+				t.Errorf("entry %+v has size %d: %v", entries[i], entries[i].Size(),
+					entries[i].Check())
 			}
 			entries[i].Seq = int64(i + 1)
 			if a.Apply(entries[i]) != nil {
@@ -83,7 +87,8 @@ func FuzzDetail(f *testing.F) {
 	f.Add([]byte(`null`))
 	f.Add([]byte(`{"failure":{"message":"","data":[1, 2],"wraps":[null]}}`))
 	f.Add([]byte(`{"due":"2026-11-20T12:00:00.5+01:00"}`))
-	f.Add([]byte(`{"choices":[],"headers":{},"attributes":{"a":"\ud800"},"began":"0001-01-01T00:00:00Z"}`))
+	f.Add([]byte(
+		`{"choices":[],"headers":{},"attributes":{"a":"\ud800"},"began":"0001-01-01T00:00:00Z"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d, err := journal.DecodeDetail(b)
 		if err != nil || d == nil {
@@ -109,7 +114,9 @@ func FuzzDetail(f *testing.F) {
 
 // FuzzRunID demands that an ID that has a number is the ID of that number.
 func FuzzRunID(f *testing.F) {
-	for _, id := range []string{"", "db-1-1", "db-01-1", "db--1", "db-67108863-137438953471", "other-1-1", "db-1-1\x00"} {
+	for _, id := range []string{
+		"", "db-1-1", "db-01-1", "db--1", "db-67108863-137438953471", "other-1-1", "db-1-1\x00",
+	} {
 		f.Add(id, "db")
 	}
 	f.Add("a-1-1-2", "a-1")
@@ -119,7 +126,8 @@ func FuzzRunID(f *testing.F) {
 		case !ok && n != 0:
 			t.Errorf("%q has no number in %q, and is number %d", id, database, n)
 		case ok && (n <= 0 || journal.MakeRunID(database, n) != journal.RunID(id)):
-			t.Errorf("%q is number %d in %q, whose ID is %q", id, n, database, journal.MakeRunID(database, n))
+			t.Errorf("%q is number %d in %q, whose ID is %q", id, n, database,
+				journal.MakeRunID(database, n))
 		}
 	})
 }
@@ -143,7 +151,8 @@ func FuzzNames(f *testing.F) {
 		if s, ok := journal.ParseStatus(name); ok != s.Valid() || ok && s.String() != name {
 			t.Errorf("ParseStatus(%q) = %v, %v", name, s, ok)
 		}
-		if journal.ValidName(name) != (len(name) >= 1 && len(name) <= 255 && bytes.IndexFunc([]byte(name), odd) < 0) {
+		if journal.ValidName(name) != (len(name) >= 1 && len(name) <= 255 &&
+			bytes.IndexFunc([]byte(name), odd) < 0) {
 			t.Errorf("ValidName(%q) = %v", name, journal.ValidName(name))
 		}
 	})
@@ -151,5 +160,6 @@ func FuzzNames(f *testing.F) {
 
 // odd says whether a character may not be in a name.
 func odd(r rune) bool {
-	return !bytes.ContainsRune([]byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-"), r)
+	return !bytes.ContainsRune(
+		[]byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-"), r)
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-var update = flag.Bool("update", false, "write the golden journals that are not there yet; those that are there are never changed")
+var update = flag.Bool("update", false, "write the golden journals that are not there yet; those "+
+	"that are there are never changed")
 
 // golden has what the files in testdata/golden say. What is written in a file
 // stays readable for ever, and means what it means here: files are added, never
@@ -49,23 +50,36 @@ var golden = map[string][]journal.Entry{
 	"v1-retried.jsonl":  goldenRetried(),
 	"v1-does.jsonl":     goldenDoes(),
 	"v1-layers.jsonl":   goldenLayers(),
-	"v1-fields-7.jsonl": alone(journal.Detail{ScopeDetail: journal.ScopeDetail{ForStep: "pack"}}, 1),
-	"v1-fields-6.jsonl": alone(journal.Detail{StartDetail: journal.StartDetail{Renewed: map[string]journal.RunID{"pack[1]": "db-1-2", "tcc/debit": "db-1-3"}}}, 1),
-	"v1-tcc.jsonl":      goldenTCC(),
-	"v1-kinds-4.jsonl":  goldenKinds(fourthKinds...),
+	"v1-fields-7.jsonl": alone(journal.Detail{ScopeDetail: journal.ScopeDetail{ForStep: "pack"}},
+		1),
+	"v1-fields-6.jsonl": alone(journal.Detail{
+		StartDetail: journal.StartDetail{
+			Renewed: map[string]journal.RunID{"pack[1]": "db-1-2", "tcc/debit": "db-1-3"},
+		},
+	}, 1),
+	"v1-tcc.jsonl":     goldenTCC(),
+	"v1-kinds-4.jsonl": goldenKinds(fourthKinds...),
 
 	// What a retry keeps after a failure.
-	"v1-fields-8.jsonl": alone(journal.Detail{StepDetail: journal.StepDetail{Declared: true, Tx: true}, ScopeDetail: journal.ScopeDetail{Branch: true}, Heard: true}, 1),
+	"v1-fields-8.jsonl": alone(journal.Detail{
+		StepDetail:  journal.StepDetail{Declared: true, Tx: true},
+		ScopeDetail: journal.ScopeDetail{Branch: true},
+		Heard:       true,
+	}, 1),
 }
 
 // The kinds in the order in which they came.
 var (
 	firstKinds = []journal.Kind{
-		journal.RunStarted, journal.RunClaimed, journal.RunCompleted, journal.RunFailed, journal.RunCancelled,
-		journal.RunTimedOut, journal.RunSuspended, journal.RunResumed, journal.RunRetrying, journal.RunContinued,
-		journal.StatusChanged, journal.AttributeSet, journal.PayloadSet, journal.VersionMarked, journal.ValueRecorded,
+		journal.RunStarted, journal.RunClaimed, journal.RunCompleted, journal.RunFailed,
+		journal.RunCancelled,
+		journal.RunTimedOut, journal.RunSuspended, journal.RunResumed, journal.RunRetrying,
+		journal.RunContinued,
+		journal.StatusChanged, journal.AttributeSet, journal.PayloadSet, journal.VersionMarked,
+		journal.ValueRecorded,
 		journal.ScopeOpened, journal.ScopeCancelled, journal.WaitEnded,
-		journal.StepStarted, journal.StepCompleted, journal.StepFailed, journal.StepTimedOut, journal.StepCancelled,
+		journal.StepStarted, journal.StepCompleted, journal.StepFailed, journal.StepTimedOut,
+		journal.StepCancelled,
 		journal.StepSkipped, journal.StepRetrying, journal.CheckpointSaved,
 		journal.CompensationStarted, journal.StepCompensated, journal.CompensationFailure,
 		journal.PhaseStarted, journal.PhaseCompleted, journal.PhaseFailed,
@@ -73,7 +87,8 @@ var (
 		journal.ChildStarted, journal.ChildCompleted,
 	}
 	secondKinds = []journal.Kind{
-		journal.StatePublished, journal.RunClosing, journal.CleanupPlanned, journal.WaitStarted, journal.DecisionSought,
+		journal.StatePublished, journal.RunClosing, journal.CleanupPlanned, journal.WaitStarted,
+		journal.DecisionSought,
 		journal.EventEmitted, journal.TimerCancelled,
 		journal.CancelAsked, journal.SuspendAsked, journal.ResumeAsked, journal.DecisionMade,
 	}
@@ -92,7 +107,9 @@ func goldenKinds(kinds ...journal.Kind) []journal.Entry {
 func goldenStatuses() []journal.Entry {
 	var entries []journal.Entry
 	for i, s := range journal.Statuses() {
-		entries = append(entries, journal.Entry{Run: 1, Seq: int64(i + 1), Kind: journal.StatusChanged, Status: s, At: at(i)})
+		entries = append(entries, journal.Entry{
+			Run: 1, Seq: int64(i + 1), Kind: journal.StatusChanged, Status: s, At: at(i),
+		})
 	}
 	return entries
 }
@@ -100,9 +117,14 @@ func goldenStatuses() []journal.Entry {
 // goldenFields has one entry with every field, and one for each field alone.
 func goldenFields() []journal.Entry {
 	failure := &journal.Failure{
-		Message: "no \x00 money \u2028 ☃ <&>", Code: journal.CodePanic, Name: "ErrMoney", Type: "*bank.Error",
-		Data: json.RawMessage(`{"cents":12}`), Class: journal.ClassRetry, After: 3 * time.Second, Stack: "goroutine 1\n",
-		Wraps: []*journal.Failure{{Message: "inner"}, {Message: "other", Wraps: []*journal.Failure{{Message: "root"}}}},
+		Message: "no \x00 money \u2028 ☃ <&>", Code: journal.CodePanic, Name: "ErrMoney",
+		Type: "*bank.Error",
+		Data: json.RawMessage(`{"cents":12}`), Class: journal.ClassRetry, After: 3 * time.Second,
+		Stack: "goroutine 1\n",
+		Wraps: []*journal.Failure{
+			{Message: "inner"},
+			{Message: "other", Wraps: []*journal.Failure{{Message: "root"}}},
+		},
 	}
 	every := journal.Detail{
 		Attempt:    3,
@@ -125,7 +147,9 @@ func goldenFields() []journal.Entry {
 	entries = append(entries, alone(every, 3)...)
 	for _, data := range [][]byte{nil, {}, {0}, []byte("null")} {
 		seq := entries[len(entries)-1].Seq + 1
-		entries = append(entries, journal.Entry{Run: 1, Seq: seq, Kind: journal.StepCompleted, At: at(0), Data: data})
+		entries = append(entries, journal.Entry{
+			Run: 1, Seq: seq, Kind: journal.StepCompleted, At: at(0), Data: data,
+		})
 	}
 	return entries
 }
@@ -157,29 +181,57 @@ func mailFields() journal.Detail {
 		EventDetail:   journal.EventDetail{Event: "order.shipped"},
 		Policy:        "abandon",
 		Tell:          true,
-		StartDetail:   journal.StartDetail{Headers: map[string]string{"trace": "0a", "": ""}, Attributes: map[string]string{"region": "eu", "customer": ""}, Began: at(1).Add(7), Ended: at(2)},
+		StartDetail: journal.StartDetail{
+			Headers:    map[string]string{"trace": "0a", "": ""},
+			Attributes: map[string]string{"region": "eu", "customer": ""},
+			Began:      at(1).Add(7),
+			Ended:      at(2),
+		},
 	}
 }
 
 // patternFields has the fields that came with the declared patterns.
 func patternFields() journal.Detail {
-	return journal.Detail{VariableDetail: journal.VariableDetail{Variable: "customer", ByStep: true}, EventDetail: journal.EventDetail{Execution: "step completed", Topic: "orders ☃", Routing: "ord-42"}}
+	return journal.Detail{
+		VariableDetail: journal.VariableDetail{Variable: "customer", ByStep: true},
+		EventDetail: journal.EventDetail{
+			Execution: "step completed", Topic: "orders ☃", Routing: "ord-42",
+		},
+	}
 }
 
 // retriedFields has the fields that came with runs that retry others.
 func retriedFields() journal.Detail {
-	return journal.Detail{MessageDetail: journal.MessageDetail{Taken: 1<<63 - 1}, StartDetail: journal.StartDetail{Retried: "db-1-2", Keys: "db-1-1", DeadLetters: []string{"", "perdure:dead:db-1-1:charge"}}}
+	return journal.Detail{
+		MessageDetail: journal.MessageDetail{Taken: 1<<63 - 1},
+		StartDetail: journal.StartDetail{
+			Retried:     "db-1-2",
+			Keys:        "db-1-1",
+			DeadLetters: []string{"", "perdure:dead:db-1-1:charge"},
+		},
+	}
 }
 
 // goldenRetried is a run that retries another one, from the failed step.
 func goldenRetried() []journal.Entry {
 	op := func(name string) journal.Op { return journal.Op{Name: name, Occ: 1} }
-	start := &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}, StartDetail: journal.StartDetail{Retried: "db-1-2", Keys: "db-1-2", DeadLetters: []string{"perdure:dead:db-1-2:charge"}}}
+	start := &journal.Detail{
+		CodeDetail: journal.CodeDetail{Build: "b1"},
+		StartDetail: journal.StartDetail{
+			Retried:     "db-1-2",
+			Keys:        "db-1-2",
+			DeadLetters: []string{"perdure:dead:db-1-2:charge"},
+		},
+	}
 	return numbered([]journal.Entry{
 		{Kind: journal.RunStarted, Status: journal.Pending, Data: []byte(`1`), Detail: start},
 		{Kind: journal.WaitStarted, Op: op("paid")},
-		{Kind: journal.SignalConsumed, Op: op("paid"), Data: []byte(`12`), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Taken: 3, Message: "pay-1"}}},
-		{Kind: journal.RunClaimed, Status: journal.Running, Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b2", Engine: 7}}},
+		{Kind: journal.SignalConsumed, Op: op("paid"), Data: []byte(`12`), Detail: &journal.Detail{
+			MessageDetail: journal.MessageDetail{Taken: 3, Message: "pay-1"},
+		}},
+		{Kind: journal.RunClaimed, Status: journal.Running, Detail: &journal.Detail{
+			CodeDetail: journal.CodeDetail{Build: "b2", Engine: 7},
+		}},
 		{Kind: journal.StepCompleted, Op: op("charge"), Data: []byte(`1`)},
 		{Kind: journal.RunCompleted, Status: journal.Completed},
 	})
@@ -188,8 +240,14 @@ func goldenRetried() []journal.Entry {
 // goldenLayers is a run of a graph that a stranger has started.
 func goldenLayers() []journal.Entry {
 	return numbered([]journal.Entry{
-		{Kind: journal.RunStarted, Status: journal.Pending, Data: []byte(`1`), Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}}},
-		{Kind: journal.RunClaimed, Status: journal.Running, Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1", Engine: 7}, StartDetail: journal.StartDetail{Layers: [][]string{{"a"}, {"b", "c"}}}}},
+		{
+			Kind: journal.RunStarted, Status: journal.Pending, Data: []byte(`1`),
+			Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}},
+		},
+		{Kind: journal.RunClaimed, Status: journal.Running, Detail: &journal.Detail{
+			CodeDetail:  journal.CodeDetail{Build: "b1", Engine: 7},
+			StartDetail: journal.StartDetail{Layers: [][]string{{"a"}, {"b", "c"}}},
+		}},
 		{Kind: journal.RunCompleted, Status: journal.Completed},
 	})
 }
@@ -198,10 +256,23 @@ func goldenLayers() []journal.Entry {
 func goldenDoes() []journal.Entry {
 	op := func(name string) journal.Op { return journal.Op{Name: name, Occ: 1} }
 	return numbered([]journal.Entry{
-		{Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`1`), Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}}},
-		{Kind: journal.ScopeOpened, Op: op("in:pack"), Detail: &journal.Detail{ScopeDetail: journal.ScopeDetail{ForStep: "pack"}}},
-		{Kind: journal.ScopeOpened, Op: op("in:aside"), Detail: &journal.Detail{ScopeDetail: journal.ScopeDetail{ForStep: "aside"}}},
-		{Kind: journal.StepStarted, Op: op("pack"), Detail: &journal.Detail{StepDetail: journal.StepDetail{Async: true}}},
+		{
+			Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`1`),
+			Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}},
+		},
+		{
+			Kind: journal.ScopeOpened, Op: op("in:pack"), Detail: &journal.Detail{
+				ScopeDetail: journal.ScopeDetail{ForStep: "pack"},
+			},
+		},
+		{Kind: journal.ScopeOpened, Op: op("in:aside"), Detail: &journal.Detail{
+			ScopeDetail: journal.ScopeDetail{ForStep: "aside"},
+		}},
+		{
+			Kind: journal.StepStarted, Op: op("pack"), Detail: &journal.Detail{
+				StepDetail: journal.StepDetail{Async: true},
+			},
+		},
 		{Kind: journal.StepCompleted, Op: op("pack"), Data: []byte(`2`)},
 		{Kind: journal.RunCompleted, Status: journal.Completed},
 	})
@@ -211,15 +282,38 @@ func goldenDoes() []journal.Entry {
 func goldenShared() []journal.Entry {
 	op := func(name string) journal.Op { return journal.Op{Name: name, Occ: 1} }
 	return numbered([]journal.Entry{
-		{Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`1`), Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}}},
-		{Kind: journal.VariableSet, Op: op("customer"), Data: []byte(`"c-1"`), Detail: &journal.Detail{VariableDetail: journal.VariableDetail{Variable: "customer"}}},
-		{Kind: journal.VariableSet, Op: op("debit"), Spill: 9, Detail: &journal.Detail{VariableDetail: journal.VariableDetail{Variable: "hold", ByStep: true}}},
-		{Kind: journal.KeyAdded, Op: op("debit"), Data: []byte("debit ☃"), Detail: &journal.Detail{VariableDetail: journal.VariableDetail{ByStep: true}}},
-		{Kind: journal.StepCompleted, Op: op("try:debit"), Data: []byte(`1`), Detail: &journal.Detail{Phase: journal.PhaseTry}},
-		{Kind: journal.VariableSet, Op: journal.Op{Name: "customer", Occ: 2}, Detail: &journal.Detail{VariableDetail: journal.VariableDetail{Variable: "customer"}}},
-		{Kind: journal.StepStarted, Op: op("confirm:debit"), Detail: &journal.Detail{Phase: journal.PhaseConfirm}},
-		{Kind: journal.StepFailed, Op: op("confirm:debit"), Detail: &journal.Detail{Phase: journal.PhaseConfirm, Failure: &journal.Failure{Message: "no"}}},
-		{Kind: journal.StepStarted, Op: op("cancel:debit"), Detail: &journal.Detail{Phase: journal.PhaseCancel}},
+		{
+			Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`1`),
+			Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}},
+		},
+		{
+			Kind: journal.VariableSet, Op: op("customer"), Data: []byte(`"c-1"`),
+			Detail: &journal.Detail{VariableDetail: journal.VariableDetail{Variable: "customer"}},
+		},
+		{Kind: journal.VariableSet, Op: op("debit"), Spill: 9, Detail: &journal.Detail{
+			VariableDetail: journal.VariableDetail{Variable: "hold", ByStep: true},
+		}},
+		{Kind: journal.KeyAdded, Op: op("debit"), Data: []byte("debit ☃"), Detail: &journal.Detail{
+			VariableDetail: journal.VariableDetail{ByStep: true},
+		}},
+		{
+			Kind: journal.StepCompleted, Op: op("try:debit"), Data: []byte(`1`),
+			Detail: &journal.Detail{Phase: journal.PhaseTry},
+		},
+		{
+			Kind:   journal.VariableSet,
+			Op:     journal.Op{Name: "customer", Occ: 2},
+			Detail: &journal.Detail{VariableDetail: journal.VariableDetail{Variable: "customer"}},
+		},
+		{Kind: journal.StepStarted, Op: op("confirm:debit"), Detail: &journal.Detail{
+			Phase: journal.PhaseConfirm,
+		}},
+		{Kind: journal.StepFailed, Op: op("confirm:debit"), Detail: &journal.Detail{
+			Phase: journal.PhaseConfirm, Failure: &journal.Failure{Message: "no"},
+		}},
+		{Kind: journal.StepStarted, Op: op("cancel:debit"), Detail: &journal.Detail{
+			Phase: journal.PhaseCancel,
+		}},
 		{Kind: journal.DeadLettered, Op: op("debit"), Detail: &journal.Detail{Other: "db-1-9"}},
 	})
 }
@@ -227,41 +321,84 @@ func goldenShared() []journal.Entry {
 // goldenUndone is a run that undoes what it did: in its first clean-up, which is not
 // recorded, in one that a scope has planned, and in a scope that stands for another one.
 func goldenUndone() []journal.Entry {
-	in := func(scope int64, name string) journal.Op { return journal.Op{Scope: scope, Name: name, Occ: 1} }
+	in := func(scope int64, name string) journal.Op {
+		return journal.Op{Scope: scope, Name: name, Occ: 1}
+	}
 	undo := &journal.Detail{Phase: journal.PhaseUndo}
 	return numbered([]journal.Entry{
-		{Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`1`), Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}}},
+		{
+			Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`1`),
+			Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}},
+		},
 		{Kind: journal.ScopeOpened, Op: in(0, "order")},
 		{Kind: journal.CleanupPlanned, Op: in(2, "compensate")},
 		{Kind: journal.StepCompleted, Op: in(0, "mail"), Took: time.Second},
-		{Kind: journal.StepCompleted, Op: in(2, "charge"), Took: time.Second, Detail: &journal.Detail{Attempt: 2}},
+		{
+			Kind: journal.StepCompleted, Op: in(2, "charge"), Took: time.Second,
+			Detail: &journal.Detail{Attempt: 2},
+		},
 		{Kind: journal.StepCompleted, Op: in(2, "reserve"), Took: time.Second},
-		{Kind: journal.ScopeOpened, Op: in(0, "undo:order"), Detail: &journal.Detail{ScopeDetail: journal.ScopeDetail{StandsFor: 2}}},
+		{Kind: journal.ScopeOpened, Op: in(0, "undo:order"), Detail: &journal.Detail{
+			ScopeDetail: journal.ScopeDetail{StandsFor: 2},
+		}},
 		{Kind: journal.StepCompleted, Op: in(7, "undo:charge"), Detail: undo},
 		{Kind: journal.StepCompensated, Op: in(7, "charge")},
 		{Kind: journal.RunClosing, Detail: &journal.Detail{Outcome: journal.Cancelled}},
 		{Kind: journal.StepCompleted, Op: in(3, "undo:reserve"), Detail: undo},
 		{Kind: journal.StepCompensated, Op: in(3, "reserve")},
 		{Kind: journal.StepCompleted, Op: in(journal.ImpliedCleanup, "undo:mail"), Detail: undo},
-		{Kind: journal.CompensationFailure, Op: in(journal.ImpliedCleanup, "mail"), Detail: &journal.Detail{Failure: &journal.Failure{Message: "read"}}},
-		{Kind: journal.RunCancelled, Status: journal.Cancelled, Detail: &journal.Detail{Reason: "customer"}},
+		{
+			Kind: journal.CompensationFailure, Op: in(journal.ImpliedCleanup, "mail"),
+			Detail: &journal.Detail{Failure: &journal.Failure{Message: "read"}},
+		},
+		{Kind: journal.RunCancelled, Status: journal.Cancelled, Detail: &journal.Detail{
+			Reason: "customer",
+		}},
 	})
 }
 
 // goldenTCC is a TCC that is told to end while it tries. Its clean-up has no record.
 func goldenTCC() []journal.Entry {
-	op := func(scope int64, name string) journal.Op { return journal.Op{Scope: scope, Name: name, Occ: 1} }
+	op := func(scope int64, name string) journal.Op {
+		return journal.Op{Scope: scope, Name: name, Occ: 1}
+	}
 	timedOut := &journal.Failure{Code: journal.CodeTimedOut, Message: "workflow timed out"}
 	return numbered([]journal.Entry{
-		{Kind: journal.RunStarted, Status: journal.Trying, Data: []byte(`1`), Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}, StartDetail: journal.StartDetail{CleansUp: true}}},
-		{Kind: journal.RunClaimed, Status: journal.Trying, Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b2", Engine: 9}, StartDetail: journal.StartDetail{CleansUp: true}}},
-		{Kind: journal.StepCompleted, Op: op(0, "try:debit"), Data: []byte(`1`), Detail: &journal.Detail{Phase: journal.PhaseTry}},
-		{Kind: journal.RunClosing, Detail: &journal.Detail{Failure: timedOut, Outcome: journal.TimedOut}},
+		{
+			Kind: journal.RunStarted, Status: journal.Trying, Data: []byte(`1`),
+			Detail: &journal.Detail{
+				CodeDetail:  journal.CodeDetail{Build: "b1"},
+				StartDetail: journal.StartDetail{CleansUp: true},
+			},
+		},
+		{Kind: journal.RunClaimed, Status: journal.Trying, Detail: &journal.Detail{
+			CodeDetail:  journal.CodeDetail{Build: "b2", Engine: 9},
+			StartDetail: journal.StartDetail{CleansUp: true},
+		}},
+		{
+			Kind: journal.StepCompleted, Op: op(0, "try:debit"), Data: []byte(`1`),
+			Detail: &journal.Detail{Phase: journal.PhaseTry},
+		},
+		{
+			Kind: journal.RunClosing, Detail: &journal.Detail{
+				Failure: timedOut, Outcome: journal.TimedOut,
+			},
+		},
 		{Kind: journal.ValueRecorded, Status: journal.Canceling, Op: op(1, "status")},
-		{Kind: journal.PhaseStarted, Op: op(1, "phase"), Detail: &journal.Detail{Phase: journal.PhaseCancel}},
-		{Kind: journal.StepStarted, Op: op(1, "cancel:debit"), Detail: &journal.Detail{StepDetail: journal.StepDetail{Async: true}, Phase: journal.PhaseCancel}},
-		{Kind: journal.StepCompleted, Op: op(1, "cancel:debit"), Detail: &journal.Detail{StepDetail: journal.StepDetail{Async: true}, Phase: journal.PhaseCancel}},
-		{Kind: journal.RunCancelled, Status: journal.Canceled, Detail: &journal.Detail{Failure: timedOut, Reason: timedOut.Message}},
+		{Kind: journal.PhaseStarted, Op: op(1, "phase"), Detail: &journal.Detail{
+			Phase: journal.PhaseCancel,
+		}},
+		{Kind: journal.StepStarted, Op: op(1, "cancel:debit"), Detail: &journal.Detail{
+			StepDetail: journal.StepDetail{Async: true},
+			Phase:      journal.PhaseCancel,
+		}},
+		{Kind: journal.StepCompleted, Op: op(1, "cancel:debit"), Detail: &journal.Detail{
+			StepDetail: journal.StepDetail{Async: true},
+			Phase:      journal.PhaseCancel,
+		}},
+		{Kind: journal.RunCancelled, Status: journal.Canceled, Detail: &journal.Detail{
+			Failure: timedOut, Reason: timedOut.Message,
+		}},
 	})
 }
 
@@ -269,10 +406,18 @@ func goldenTCC() []journal.Entry {
 func goldenSettled() []journal.Entry {
 	settled := &journal.Failure{Message: "declined", Class: journal.ClassPermanent, Settled: true}
 	return []journal.Entry{
-		{Run: 1, Seq: 1, Kind: journal.RunFailed, Status: journal.Failed, At: at(0), Detail: &journal.Detail{Failure: settled}},
+		{
+			Run: 1, Seq: 1, Kind: journal.RunFailed, Status: journal.Failed, At: at(0),
+			Detail: &journal.Detail{Failure: settled},
+		},
 		{
 			Run: 1, Seq: 2, Kind: journal.RunFailed, Status: journal.Failed, At: at(0),
-			Detail: &journal.Detail{Failure: &journal.Failure{Message: "order 5: declined", Wraps: []*journal.Failure{settled}}},
+			Detail: &journal.Detail{
+				Failure: &journal.Failure{
+					Message: "order 5: declined",
+					Wraps:   []*journal.Failure{settled},
+				},
+			},
 		},
 	}
 }
@@ -281,21 +426,51 @@ func goldenSettled() []journal.Entry {
 func goldenOrder() []journal.Entry {
 	declined := &journal.Failure{Message: "declined", Type: "*errors.errorString"}
 	return numbered([]journal.Entry{
-		{Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`{"id":"ord-42"}`), Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}}},
-		{Kind: journal.StepCompleted, Op: journal.Op{Name: "reserve", Occ: 1}, Took: 12 * time.Millisecond, Data: []byte(`"hold-1"`)},
+		{
+			Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`{"id":"ord-42"}`),
+			Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}},
+		},
+		{
+			Kind: journal.StepCompleted,
+			Op:   journal.Op{Name: "reserve", Occ: 1},
+			Took: 12 * time.Millisecond,
+			Data: []byte(`"hold-1"`),
+		},
 		{Kind: journal.ScopeOpened, Op: journal.Op{Name: "ship", Occ: 1}},
-		{Kind: journal.StepStarted, Op: journal.Op{Name: "mail", Occ: 1}, Detail: &journal.Detail{StepDetail: journal.StepDetail{Async: true}}},
+		{Kind: journal.StepStarted, Op: journal.Op{Name: "mail", Occ: 1}, Detail: &journal.Detail{
+			StepDetail: journal.StepDetail{Async: true},
+		}},
 		{
 			Kind: journal.StepRetrying, Op: journal.Op{Name: "charge", Occ: 1}, Took: time.Second,
 			Detail: &journal.Detail{Attempt: 1, Due: at(60), Failure: declined},
 		},
 		{Kind: journal.StatusChanged, Status: journal.Waiting},
-		{Kind: journal.StepStarted, Status: journal.Running, Op: journal.Op{Name: "charge", Occ: 1}, Detail: &journal.Detail{Attempt: 2}},
-		{Kind: journal.StepCompleted, Op: journal.Op{Scope: 3, Name: "label", Key: "a", Occ: 1}, Data: []byte(`"l-1"`)},
-		{Kind: journal.StepFailed, Op: journal.Op{Name: "charge", Occ: 1}, Detail: &journal.Detail{Attempt: 2, Failure: declined}},
-		{Kind: journal.ScopeCancelled, Op: journal.Op{Name: "ship", Occ: 1}, Detail: &journal.Detail{Reason: "workflow failed: declined"}},
-		{Kind: journal.StepCancelled, Op: journal.Op{Name: "mail", Occ: 1}, Detail: &journal.Detail{StepDetail: journal.StepDetail{Async: true}, Reason: "workflow failed: declined"}},
-		{Kind: journal.RunFailed, Status: journal.Failed, Detail: &journal.Detail{Failure: declined}},
+		{
+			Kind:   journal.StepStarted,
+			Status: journal.Running,
+			Op:     journal.Op{Name: "charge", Occ: 1},
+			Detail: &journal.Detail{Attempt: 2},
+		},
+		{
+			Kind: journal.StepCompleted,
+			Op:   journal.Op{Scope: 3, Name: "label", Key: "a", Occ: 1},
+			Data: []byte(`"l-1"`),
+		},
+		{Kind: journal.StepFailed, Op: journal.Op{Name: "charge", Occ: 1}, Detail: &journal.Detail{
+			Attempt: 2, Failure: declined,
+		}},
+		{
+			Kind:   journal.ScopeCancelled,
+			Op:     journal.Op{Name: "ship", Occ: 1},
+			Detail: &journal.Detail{Reason: "workflow failed: declined"},
+		},
+		{Kind: journal.StepCancelled, Op: journal.Op{Name: "mail", Occ: 1}, Detail: &journal.Detail{
+			StepDetail: journal.StepDetail{Async: true},
+			Reason:     "workflow failed: declined",
+		}},
+		{Kind: journal.RunFailed, Status: journal.Failed, Detail: &journal.Detail{
+			Failure: declined,
+		}},
 	})
 }
 
@@ -304,25 +479,51 @@ func goldenOrder() []journal.Entry {
 func goldenMessages() []journal.Entry {
 	entries := []journal.Entry{
 		{
-			Kind: journal.SignalReceived, Op: journal.Op{Name: "paid"}, Data: []byte(`{"cents":12}`),
-			Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Message: "pay-1"}, StartDetail: journal.StartDetail{Headers: map[string]string{"trace": "0a"}}},
+			Kind: journal.SignalReceived, Op: journal.Op{Name: "paid"},
+			Data: []byte(`{"cents":12}`),
+			Detail: &journal.Detail{
+				MessageDetail: journal.MessageDetail{Message: "pay-1"},
+				StartDetail:   journal.StartDetail{Headers: map[string]string{"trace": "0a"}},
+			},
 		},
-		{Kind: journal.TimerCancelled, Op: journal.Op{Scope: 1, Name: "reminder", Key: "a", Occ: 2}, Detail: &journal.Detail{Reason: "not needed"}},
+		{
+			Kind:   journal.TimerCancelled,
+			Op:     journal.Op{Scope: 1, Name: "reminder", Key: "a", Occ: 2},
+			Detail: &journal.Detail{Reason: "not needed"},
+		},
 		{
 			Kind: journal.ChildCompleted, Op: journal.Op{Scope: 1, Name: "pack", Occ: 1}, Spill: 9,
-			Detail: &journal.Detail{Other: "db-1-2", Outcome: journal.Failed, Failure: &journal.Failure{Message: "no box"}, MessageDetail: journal.MessageDetail{Message: "db-1-2"}},
+			Detail: &journal.Detail{
+				Other:         "db-1-2",
+				Outcome:       journal.Failed,
+				Failure:       &journal.Failure{Message: "no box"},
+				MessageDetail: journal.MessageDetail{Message: "db-1-2"},
+			},
 		},
 		{Kind: journal.SuspendAsked, Detail: &journal.Detail{Reason: "let me look"}},
 		{Kind: journal.ResumeAsked},
-		{Kind: journal.DecisionMade, Op: journal.Op{Name: "skip", Key: "review"}, Data: []byte(`"by hand"`)},
-		{Kind: journal.CancelAsked, Detail: &journal.Detail{Reason: "customer", MessageDetail: journal.MessageDetail{Message: "cancel-1"}}},
+		{
+			Kind: journal.DecisionMade,
+			Op:   journal.Op{Name: "skip", Key: "review"},
+			Data: []byte(`"by hand"`),
+		},
+		{
+			Kind: journal.CancelAsked, Detail: &journal.Detail{
+				Reason:        "customer",
+				MessageDetail: journal.MessageDetail{Message: "cancel-1"},
+			},
+		},
 	}
 	for i := range entries {
 		entries[i].Run, entries[i].Seq, entries[i].At = 1, int64(i+1), at(i)
 	}
 	return append(entries, journal.Entry{
-		Seq: 9, Kind: journal.SignalReceived, Op: journal.Op{Name: "paid"}, At: at(9), Data: []byte(`1`),
-		Detail: &journal.Detail{MessageDetail: journal.MessageDetail{To: "ord-43", Message: "pay-2"}, Due: at(99)},
+		Seq: 9, Kind: journal.SignalReceived, Op: journal.Op{Name: "paid"}, At: at(9),
+		Data: []byte(`1`),
+		Detail: &journal.Detail{
+			MessageDetail: journal.MessageDetail{To: "ord-43", Message: "pay-2"},
+			Due:           at(99),
+		},
 	})
 }
 
@@ -332,31 +533,68 @@ func goldenChain() []journal.Entry {
 	return numbered([]journal.Entry{
 		{
 			Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`{"month":1}`),
-			Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}, StartDetail: journal.StartDetail{Headers: map[string]string{"trace": "0a"}, Attributes: map[string]string{"region": "eu", "plan": "free"}}},
+			Detail: &journal.Detail{
+				CodeDetail: journal.CodeDetail{Build: "b1"},
+				StartDetail: journal.StartDetail{
+					Headers:    map[string]string{"trace": "0a"},
+					Attributes: map[string]string{"region": "eu", "plan": "free"},
+				},
+			},
 		},
 		{Kind: journal.VersionMarked, Op: op("with-mail"), Detail: &journal.Detail{Version: 2}},
-		{Kind: journal.TimerRegistered, Status: journal.Waiting, Op: op("pause"), Detail: &journal.Detail{Due: at(3)}},
+		{
+			Kind: journal.TimerRegistered, Status: journal.Waiting, Op: op("pause"),
+			Detail: &journal.Detail{Due: at(3)},
+		},
 		{Kind: journal.TimerFired, Status: journal.Running, Op: op("pause")},
 		{Kind: journal.TimerRegistered, Op: op("reminder"), Detail: &journal.Detail{Due: at(3600)}},
 		{Kind: journal.TimerRegistered, Op: op("trial"), Detail: &journal.Detail{Due: at(7200)}},
 		{Kind: journal.ChildStarted, Op: op("pack"), Detail: &journal.Detail{Other: "db-1-2"}},
-		{Kind: journal.WaitStarted, Status: journal.Waiting, Op: op("paid"), Detail: &journal.Detail{Due: at(600)}},
-		{Kind: journal.ChildCompleted, Op: op("pack"), Data: []byte(`"box 3"`), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 1, Message: "db-1-2"}, Other: "db-1-2", Outcome: journal.Completed}},
-		{Kind: journal.SignalConsumed, Status: journal.Running, Op: op("paid"), Data: []byte(`{"cents":12}`), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 2, Message: "pay-1"}}},
+		{
+			Kind: journal.WaitStarted, Status: journal.Waiting, Op: op("paid"),
+			Detail: &journal.Detail{Due: at(600)},
+		},
+		{
+			Kind: journal.ChildCompleted, Op: op("pack"), Data: []byte(`"box 3"`),
+			Detail: &journal.Detail{
+				MessageDetail: journal.MessageDetail{Mail: 1, Message: "db-1-2"},
+				Other:         "db-1-2",
+				Outcome:       journal.Completed,
+			},
+		},
+		{
+			Kind: journal.SignalConsumed, Status: journal.Running, Op: op("paid"),
+			Data: []byte(`{"cents":12}`), Detail: &journal.Detail{
+				MessageDetail: journal.MessageDetail{Mail: 2, Message: "pay-1"},
+			},
+		},
 		{Kind: journal.PayloadSet, Data: []byte(`{"month":1,"paid":true}`)},
 		{Kind: journal.AttributeSet, Op: journal.Op{Name: "plan"}},
 		{Kind: journal.AttributeSet, Op: journal.Op{Name: "paid"}, Data: []byte("yes")},
 		{Kind: journal.StatePublished, Op: journal.Op{Name: "progress"}, Data: []byte(`50`)},
-		{Kind: journal.TimerCancelled, Op: op("reminder"), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 3}}},
+		{Kind: journal.TimerCancelled, Op: op("reminder"), Detail: &journal.Detail{
+			MessageDetail: journal.MessageDetail{Mail: 3},
+		}},
 		{
 			Kind: journal.DecisionSought, Status: journal.Suspended, Op: op("review"),
 			Detail: &journal.Detail{Reason: "odd amount", Choices: []string{"retry", "skip"}},
 		},
-		{Kind: journal.SignalConsumed, Status: journal.Running, Op: op("review"), Data: []byte(`"by hand"`), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 4}, Reason: "skip"}},
-		{Kind: journal.WaitStarted, Status: journal.Waiting, Op: op("refund"), Detail: &journal.Detail{Due: at(20)}},
+		{
+			Kind: journal.SignalConsumed, Status: journal.Running, Op: op("review"),
+			Data: []byte(`"by hand"`), Detail: &journal.Detail{
+				MessageDetail: journal.MessageDetail{Mail: 4},
+				Reason:        "skip",
+			},
+		},
+		{
+			Kind: journal.WaitStarted, Status: journal.Waiting, Op: op("refund"),
+			Detail: &journal.Detail{Due: at(20)},
+		},
 		{Kind: journal.WaitEnded, Status: journal.Running, Op: op("refund")},
 		{Kind: journal.StatePublished, Op: journal.Op{Name: "progress"}, Data: []byte(`100`)},
-		{Kind: journal.RunContinued, Status: journal.ContinuedAsNew, Detail: &journal.Detail{Other: "db-1-3"}},
+		{Kind: journal.RunContinued, Status: journal.ContinuedAsNew, Detail: &journal.Detail{
+			Other: "db-1-3",
+		}},
 	})
 }
 
@@ -367,22 +605,48 @@ func goldenSuccessor() []journal.Entry {
 		{
 			Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`{"month":2}`),
 			Detail: &journal.Detail{
-				CodeDetail:  journal.CodeDetail{Build: "b1"},
-				Other:       "db-1-1",
-				StartDetail: journal.StartDetail{Began: at(0), Ended: at(20), Headers: map[string]string{"trace": "0a"}, Attributes: map[string]string{"region": "eu", "paid": "yes"}},
+				CodeDetail: journal.CodeDetail{Build: "b1"},
+				Other:      "db-1-1",
+				StartDetail: journal.StartDetail{
+					Began:      at(0),
+					Ended:      at(20),
+					Headers:    map[string]string{"trace": "0a"},
+					Attributes: map[string]string{"region": "eu", "paid": "yes"},
+				},
 			},
 		},
-		{Kind: journal.TimerRegistered, Op: journal.Op{Name: "trial", Occ: 1}, Detail: &journal.Detail{Due: at(7200)}},
+		{
+			Kind:   journal.TimerRegistered,
+			Op:     journal.Op{Name: "trial", Occ: 1},
+			Detail: &journal.Detail{Due: at(7200)},
+		},
 		{Kind: journal.CleanupPlanned, Op: journal.Op{Name: "unlock", Occ: 1}},
-		{Kind: journal.EventEmitted, Op: journal.Op{Name: "month", Occ: 1}, Data: []byte(`2`), Detail: &journal.Detail{EventDetail: journal.EventDetail{Event: "month.began"}, Tell: true}},
+		{
+			Kind: journal.EventEmitted,
+			Op:   journal.Op{Name: "month", Occ: 1},
+			Data: []byte(`2`),
+			Detail: &journal.Detail{
+				EventDetail: journal.EventDetail{Event: "month.began"},
+				Tell:        true,
+			},
+		},
 		{Kind: journal.WaitStarted, Status: journal.Waiting, Op: journal.Op{Name: "paid", Occ: 1}},
 		{
 			Kind: journal.RunClosing, Status: journal.Running,
-			Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 5}, Reason: "customer", Failure: cancelled, Outcome: journal.Cancelled},
+			Detail: &journal.Detail{
+				MessageDetail: journal.MessageDetail{Mail: 5},
+				Reason:        "customer",
+				Failure:       cancelled,
+				Outcome:       journal.Cancelled,
+			},
 		},
-		{Kind: journal.WaitEnded, Op: journal.Op{Name: "paid", Occ: 1}, Detail: &journal.Detail{Failure: cancelled, ByWait: true}},
+		{Kind: journal.WaitEnded, Op: journal.Op{Name: "paid", Occ: 1}, Detail: &journal.Detail{
+			Failure: cancelled, ByWait: true,
+		}},
 		{Kind: journal.StepCompleted, Op: journal.Op{Scope: 3, Name: "release", Occ: 1}},
-		{Kind: journal.RunCancelled, Status: journal.Cancelled, Detail: &journal.Detail{Reason: "customer", Failure: cancelled, Tell: true}},
+		{Kind: journal.RunCancelled, Status: journal.Cancelled, Detail: &journal.Detail{
+			Reason: "customer", Failure: cancelled, Tell: true,
+		}},
 	})
 }
 
@@ -419,11 +683,13 @@ func TestGoldenJournals(t *testing.T) {
 			}
 			for i := range got {
 				if !reflect.DeepEqual(got[i], want[i]) {
-					t.Errorf("entry %d now means something else:\n got %+v\nwant %+v", i+1, got[i], want[i])
+					t.Errorf("entry %d now means something else:\n got %+v\nwant %+v", i+1, got[i],
+						want[i])
 				}
 			}
 			if !bytes.Equal(stored, written.Bytes()) {
-				t.Errorf("entries are written differently now: raise journal.FormatVersion, keep this file, add another\n got %s\nwant %s", written.Bytes(), stored)
+				t.Errorf("entries are written differently now: raise journal.FormatVersion, keep "+
+					"this file, add another\n got %s\nwant %s", written.Bytes(), stored)
 			}
 		})
 	}
@@ -506,10 +772,12 @@ func TestWhatIsUndoneCountsWhereItWasDone(t *testing.T) {
 			got[s.Path] = s
 		}
 		for path, want := range map[string]journal.StepStatus{
-			"order/charge": journal.StepIsCompensated, "order/reserve": journal.StepIsCompensated, "mail": journal.StepIsCompensationFailed,
+			"order/charge": journal.StepIsCompensated, "order/reserve": journal.StepIsCompensated,
+			"mail": journal.StepIsCompensationFailed,
 		} {
 			if got[path].Status != want || got[path].Ended.After(entries[5].At) {
-				t.Errorf("restored at %d: %s is %v since %v, want %v", restored+1, path, got[path].Status, got[path].Ended, want)
+				t.Errorf("restored at %d: %s is %v since %v, want %v", restored+1, path,
+					got[path].Status, got[path].Ended, want)
 			}
 		}
 		if n := got["order/charge"].Attempts; n != 2 {
@@ -518,7 +786,9 @@ func TestWhatIsUndoneCountsWhereItWasDone(t *testing.T) {
 		if len(got) != 8 {
 			t.Errorf("restored at %d: there are %d steps and scopes: %v", restored+1, len(got), got)
 		}
-		if about := a.About(journal.Op{Scope: 7, Name: "undo:charge", Occ: 2}); a.Path(about) != "order/undo:charge" {
+		if about := a.About(journal.Op{
+			Scope: 7, Name: "undo:charge", Occ: 2,
+		}); a.Path(about) != "order/undo:charge" {
 			t.Errorf("restored at %d: the compensation is about %s", restored+1, a.Path(about))
 		}
 	}
@@ -541,11 +811,14 @@ func TestGoldenOrderFolds(t *testing.T) {
 		}
 	}
 	want := map[string]journal.StepStatus{
-		"reserve": journal.StepIsDone, "ship": journal.StepIsCancelled, "ship/label[a]": journal.StepIsDone,
-		"mail": journal.StepIsCancelled, "charge": journal.StepIsFailed,
+		"reserve": journal.StepIsDone, "ship": journal.StepIsCancelled,
+		"ship/label[a]": journal.StepIsDone,
+		"mail":          journal.StepIsCancelled, "charge": journal.StepIsFailed,
 	}
-	if s.Status != journal.Failed || s.Failure.Message != "declined" || !reflect.DeepEqual(got, want) {
-		t.Errorf("it is %v, %+v, with steps %v; want FAILED, declined, %v", s.Status, s.Failure, got, want)
+	if s.Status != journal.Failed || s.Failure.Message != "declined" ||
+		!reflect.DeepEqual(got, want) {
+		t.Errorf("it is %v, %+v, with steps %v; want FAILED, declined, %v", s.Status, s.Failure,
+			got, want)
 	}
 }
 
@@ -559,14 +832,19 @@ func TestGoldenChainFolds(t *testing.T) {
 		}
 		open = append(open, len(a.Snapshot().Waits))
 	}
-	if want := []int{0, 0, 1, 0, 1, 2, 3, 4, 3, 2, 2, 2, 2, 2, 1, 2, 1, 2, 1, 1, 0}; !slices.Equal(open, want) {
+	if want := []int{
+		0, 0, 1, 0, 1, 2, 3, 4, 3, 2, 2, 2, 2, 2, 1, 2, 1, 2, 1, 1, 0,
+	}; !slices.Equal(open, want) {
 		t.Errorf("the run has %v open waits, want %v", open, want)
 	}
 	want := journal.Snapshot{
 		Run: "db-1-1", WorkflowID: "ord-42", Workflow: "order", Pattern: journal.PatternSaga,
-		Status: journal.ContinuedAsNew, Seq: 21, Events: 21, Started: at(0), Last: at(20), Ended: at(20), Build: "b1",
-		Payload:    []byte(`{"month":1,"paid":true}`),
-		Published:  map[string]journal.Published{"progress": {Data: []byte("100"), Seq: 20, At: at(19)}},
+		Status: journal.ContinuedAsNew, Seq: 21, Events: 21, Started: at(0), Last: at(20),
+		Ended: at(20), Build: "b1",
+		Payload: []byte(`{"month":1,"paid":true}`),
+		Published: map[string]journal.Published{
+			"progress": {Data: []byte("100"), Seq: 20, At: at(19)},
+		},
 		Attributes: map[string]string{"region": "eu", "paid": "yes"},
 		Headers:    map[string]string{"trace": "0a"},
 		Versions:   map[string]int{"with-mail": 2},
@@ -590,9 +868,13 @@ func TestGoldenSuccessorFolds(t *testing.T) {
 	want := journal.Snapshot{
 		Run: "db-1-3", WorkflowID: "ord-42", Workflow: "order",
 		Status: journal.Running, Seq: 7, Events: 7, Started: at(0), Last: at(6), Build: "b1",
-		Ending:      journal.Cancelled,
-		Cleanups:    []journal.Cleanup{{Op: journal.Op{Name: "unlock", Occ: 1}, Path: "unlock", Opens: 3}},
-		Waits:       []journal.Wait{{Op: trial, Path: "trial", Kind: journal.WaitTimer, Since: at(1), Due: at(7200)}},
+		Ending: journal.Cancelled,
+		Cleanups: []journal.Cleanup{
+			{Op: journal.Op{Name: "unlock", Occ: 1}, Path: "unlock", Opens: 3},
+		},
+		Waits: []journal.Wait{
+			{Op: trial, Path: "trial", Kind: journal.WaitTimer, Since: at(1), Due: at(7200)},
+		},
 		Payload:     []byte(`{"month":2}`),
 		Attributes:  map[string]string{"region": "eu", "paid": "yes"},
 		Headers:     map[string]string{"trace": "0a"},
@@ -607,7 +889,9 @@ func TestGoldenSuccessorFolds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s := a.Snapshot(); s.Status != journal.Cancelled || s.Reason != "customer" || s.Waits != nil || len(s.Steps) != 1 || s.Steps[0].Path != "unlock/release" || s.Ending != 0 {
+	if s := a.Snapshot(); s.Status != journal.Cancelled || s.Reason != "customer" ||
+		s.Waits != nil || len(s.Steps) != 1 || s.Steps[0].Path != "unlock/release" ||
+		s.Ending != 0 {
 		t.Errorf("it ended as %+v", s)
 	}
 }

@@ -40,7 +40,8 @@ const (
 // engine reaches after some eighty days at 20,000 runs a second.
 func MakeNumber(engine EngineID, n int64) (Number, error) {
 	if engine <= 0 || engine >= 1<<engineBits || n <= 0 || n >= 1<<counterBits {
-		return 0, fmt.Errorf("journal: no number for run %d of engine %d: restart the engine", n, engine)
+		return 0, fmt.Errorf("journal: no number for run %d of engine %d: restart the engine", n,
+			engine)
 	}
 	return Number(int64(engine)<<counterBits | n), nil
 }
@@ -117,15 +118,19 @@ type Head struct {
 	Owner      EngineID  // who executes it; zero for nobody
 	Wake       time.Time // when it may be claimed; zero for never by itself
 	Created    time.Time
-	Ended      time.Time     // zero while it is open
-	Last       int64         // sequence of the entry that ended it; zero while it is open
-	Cause      string        // why it is suspended or waits, in words
-	Crashes    int           // engines that died in a row while executing it
-	Mail       int64         // messages that were ever posted to it; the number of the last one
-	Chain      Number        // the first run of the chain that continues as new; its own number without
-	Parent     Number        // the run that started it as a child and hears how it ends; zero without
-	Keep       time.Duration // how long after its end it stands for its workflow ID
-	Retain     Retention     // how long after its end it is kept; set at its start, or by the first engine that knows its workflow
+	Ended      time.Time // zero while it is open
+	Last       int64     // sequence of the entry that ended it; zero while it is open
+	Cause      string    // why it is suspended or waits, in words
+	Crashes    int       // engines that died in a row while executing it
+	Mail       int64     // messages that were ever posted to it; the number of the last one
+	// the first run of the chain that continues as new; its own number without
+	Chain Number
+	// the run that started it as a child and hears how it ends; zero without
+	Parent Number
+	Keep   time.Duration // how long after its end it stands for its workflow ID
+	// how long after its end it is kept; set at its start, or by the first engine that knows its
+	// workflow
+	Retain Retention
 }
 
 // MaxName is the length limit of IDs and names in bytes.

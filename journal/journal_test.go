@@ -21,7 +21,8 @@ func TestNumbersRoundTrip(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n <= 0 || n.Engine() != engine || n.Count() != count {
-				t.Errorf("number %d of engine %d is %d: engine %d, count %d", count, engine, n, n.Engine(), n.Count())
+				t.Errorf("number %d of engine %d is %d: engine %d, count %d", count, engine, n,
+					n.Engine(), n.Count())
 			}
 			id := journal.MakeRunID("db", n)
 			if back, ok := id.Number("db"); !ok || back != n {
@@ -42,7 +43,8 @@ func TestNumbersGrow(t *testing.T) {
 	}{{1, 1}, {1, 2}, {1, maxCount}, {2, 1}, {maxEngine, maxCount}} {
 		n, err := journal.MakeNumber(p.engine, p.count)
 		if err != nil || n <= before {
-			t.Errorf("number %d of engine %d is %d (%v), after %d", p.count, p.engine, n, err, before)
+			t.Errorf("number %d of engine %d is %d (%v), after %d", p.count, p.engine, n, err,
+				before)
 		}
 		before = n
 	}
@@ -68,7 +70,8 @@ func TestNumbersRefuseToOverflow(t *testing.T) {
 func TestRunIDsOfOthersHaveNoNumber(t *testing.T) {
 	for _, id := range []journal.RunID{
 		"", "db", "db-", "db-1", "db-1-", "db--1", "db-1-2-3", "db-0-1", "db-1-0", "db--1-1",
-		"db-1-x", "db-x-1", "db-01-1", "db-1-01", "db-+1-1", "db-1- 1", "other-1-1", "d-1-1", "Db-1-1",
+		"db-1-x", "db-x-1", "db-01-1", "db-1-01", "db-+1-1", "db-1- 1", "other-1-1", "d-1-1",
+		"Db-1-1",
 		"db-67108864-1", "db-1-137438953472", "db-9223372036854775808-1", "db-1-1\x00",
 	} {
 		if n, ok := id.Number("db"); ok || n != 0 {
@@ -88,8 +91,10 @@ func TestValidName(t *testing.T) {
 	}{
 		{"", false}, {"a", true}, {every, true}, {".", true}, {"-", true},
 		{strings.Repeat("x", 255), true}, {strings.Repeat("x", 256), false},
-		{"a b", false}, {"a/b", false}, {"a\x00", false}, {"\x00", false}, {"a\n", false}, {" a", false},
-		{"é", false}, {"名", false}, {"\xff", false}, {"a\xc3", false}, {strings.Repeat("é", 127), false},
+		{"a b", false}, {"a/b", false}, {"a\x00", false}, {"\x00", false}, {"a\n", false},
+		{" a", false},
+		{"é", false}, {"名", false}, {"\xff", false}, {"a\xc3", false},
+		{strings.Repeat("é", 127), false},
 	} {
 		if got := journal.ValidName(c.name); got != c.want {
 			t.Errorf("ValidName(%q) = %v, want %v", c.name, got, c.want)

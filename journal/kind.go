@@ -24,17 +24,22 @@ const (
 	VersionMarked  Kind = 14 // a change marker was decided
 	ValueRecorded  Kind = 15 // a value the workflow asked for, such as the time
 	StatePublished Kind = 16 // Data is what the run shows under this name
-	RunClosing     Kind = 17 // the run ends as Detail.Outcome once it has cleaned up; Detail.Failure is that of a cancel or timeout from outside
+	// the run ends as Detail.Outcome once it has cleaned up; Detail.Failure is that of a cancel or
+	// timeout from outside
+	RunClosing     Kind = 17
 	CleanupPlanned Kind = 18 // a clean-up is to run before the run ends
 	ScopeOpened    Kind = 20 // a branch or scope; its sequence names the scope
 	ScopeCancelled Kind = 21 // the branch was cancelled before it returned
 	WaitEnded      Kind = 22 // the context or time of a wait ended before what it waited for came
 	WaitStarted    Kind = 23 // a wait for a message; Detail.Due where it has a time limit
-	DecisionSought Kind = 24 // the run waits for an operator; Detail.Reason says why, Detail.Choices what he may decide
-	VariableSet    Kind = 25 // Data is the variable Detail.Variable from here on; without Data it is removed
-	KeyAdded       Kind = 26 // Data is an idempotency key that the run has used
+	// the run waits for an operator; Detail.Reason says why, Detail.Choices what he may decide
+	DecisionSought Kind = 24
+	// Data is the variable Detail.Variable from here on; without Data it is removed
+	VariableSet Kind = 25
+	KeyAdded    Kind = 26 // Data is an idempotency key that the run has used
 
-	OperationAdded  Kind = 27 // another build's code has the operation, before recorded ones that it had not asked for
+	// another build's code has the operation, before recorded ones that it had not asked for
+	OperationAdded  Kind = 27
 	OperationUnused Kind = 28 // another build's code has not asked for the recorded operation
 
 	StepStarted     Kind = 30 // attempt Detail.Attempt begins when this is durable
@@ -52,16 +57,19 @@ const (
 	PhaseStarted        Kind = 43
 	PhaseCompleted      Kind = 44
 	PhaseFailed         Kind = 45
-	DeadLettered        Kind = 46 // the step failed for good, and the run Detail.Other keeps that for an operator
+	// the step failed for good, and the run Detail.Other keeps that for an operator
+	DeadLettered Kind = 46
 
 	SignalReceived  Kind = 50 // a message: a signal
 	SignalConsumed  Kind = 51 // the run took the message Detail.Mail; Data is its payload
 	TimerRegistered Kind = 52 // due at Detail.Due
 	TimerFired      Kind = 53
 	ChildStarted    Kind = 54 // Detail.Other is the child, created with this entry
-	ChildCompleted  Kind = 55 // a message, and its taking: the child ended as Detail.Outcome; Data is its output
-	EventEmitted    Kind = 56 // an event for the outside; Detail.Event is its type
-	TimerCancelled  Kind = 57 // a message, and its taking: somebody cancelled the timer; or the workflow did
+	// a message, and its taking: the child ended as Detail.Outcome; Data is its output
+	ChildCompleted Kind = 55
+	EventEmitted   Kind = 56 // an event for the outside; Detail.Event is its type
+	// a message, and its taking: somebody cancelled the timer; or the workflow did
+	TimerCancelled Kind = 57
 )
 
 // The kinds of messages that are never in a journal: what they ask for is.
@@ -69,7 +77,8 @@ const (
 	CancelAsked  Kind = 60 // Detail.Reason says why
 	SuspendAsked Kind = 61 // Detail.Reason says why
 	ResumeAsked  Kind = 62
-	DecisionMade Kind = 63 // of an operator; its name is the choice. The journal has it as SignalConsumed
+	// of an operator; its name is the choice. The journal has it as SignalConsumed
+	DecisionMade Kind = 63
 )
 
 var kindNames = map[Kind]string{
@@ -80,13 +89,15 @@ var kindNames = map[Kind]string{
 	PayloadSet: "PayloadSet", VersionMarked: "VersionMarked", ValueRecorded: "ValueRecorded",
 	StatePublished: "StatePublished", RunClosing: "RunClosing", CleanupPlanned: "CleanupPlanned",
 	ScopeOpened: "ScopeOpened", ScopeCancelled: "ScopeCancelled", WaitEnded: "WaitEnded",
-	WaitStarted: "WaitStarted", DecisionSought: "DecisionSought", VariableSet: "VariableSet", KeyAdded: "KeyAdded",
+	WaitStarted: "WaitStarted", DecisionSought: "DecisionSought", VariableSet: "VariableSet",
+	KeyAdded:       "KeyAdded",
 	OperationAdded: "OperationAdded", OperationUnused: "OperationUnused",
 	StepStarted: "StepStarted", StepCompleted: "StepCompleted", StepFailed: "StepFailed",
 	StepTimedOut: "StepTimedOut", StepCancelled: "StepCancelled", StepSkipped: "StepSkipped",
 	StepRetrying: "StepRetrying", CheckpointSaved: "CheckpointSaved",
 	CompensationStarted: "CompensationStarted", StepCompensated: "StepCompensated",
-	CompensationFailure: "CompensationFailed", DeadLettered: "DeadLettered", PhaseStarted: "PhaseStarted",
+	CompensationFailure: "CompensationFailed", DeadLettered: "DeadLettered",
+	PhaseStarted:   "PhaseStarted",
 	PhaseCompleted: "PhaseCompleted", PhaseFailed: "PhaseFailed",
 	SignalReceived: "SignalReceived", SignalConsumed: "SignalConsumed",
 	TimerRegistered: "TimerRegistered", TimerFired: "TimerFired",
@@ -131,7 +142,8 @@ func ParseKind(name string) (Kind, bool) {
 // IsMessage says whether an entry of this kind may be in an inbox.
 func (k Kind) IsMessage() bool {
 	switch k {
-	case SignalReceived, ChildCompleted, TimerCancelled, CancelAsked, SuspendAsked, ResumeAsked, DecisionMade:
+	case SignalReceived, ChildCompleted, TimerCancelled, CancelAsked, SuspendAsked, ResumeAsked,
+		DecisionMade:
 		return true
 	}
 	return false

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"cmp"
+	"iter"
 	"strings"
 )
 
@@ -13,8 +14,9 @@ type place struct {
 	old    bool  // neither it nor one around it says so: it may be of a journal in which none does
 	stands int64 // the scope that it stands for; 0 for none
 	faulty bool  // the run failed by something in it
-	until  int   // the entry by which it was cancelled, or those around it; or by which the end began
-	knows  int   // from which entry on its code may have acted on what is done anew
+	// the entry by which it was cancelled, or those around it; or by which the end began
+	until int
+	knows int // from which entry on its code may have acted on what is done anew
 }
 
 // knows returns from which entry on the code of a scope may have acted on what is done
@@ -54,8 +56,7 @@ func (s *reuse) learnFrom(heard func()) {
 	opened := s.findPlaces()
 	heard()
 	for _, i := range s.culprits {
-		for scope := s.entries[i].Op.Scope; scope != 0 && s.places[scope] != nil; scope = s.places[scope].in {
-			p := s.places[scope]
+		for p := range s.around(s.entries[i].Op.Scope) {
 			p.faulty, p.knows = true, min(p.knows, i)
 		}
 	}
@@ -72,6 +73,19 @@ func (s *reuse) learnFrom(heard func()) {
 	}
 	for i := range s.entries {
 		s.settle(i)
+	}
+}
+
+// around returns a scope and those that it is in, from the inside out, without the run itself.
+func (s *reuse) around(scope int64) iter.Seq[*place] {
+	return func(yield func(*place) bool) {
+		for scope != 0 {
+			p := s.places[scope]
+			if p == nil || !yield(p) {
+				return
+			}
+			scope = p.in
+		}
 	}
 }
 
@@ -100,8 +114,8 @@ func (s *reuse) findHeard() {
 		if e.Detail == nil || !e.Detail.Heard {
 			continue
 		}
-		for scope := e.Op.Scope; scope != 0 && s.places[scope] != nil; scope = s.places[scope].in {
-			s.places[scope].knows = min(s.places[scope].knows, i)
+		for p := range s.around(e.Op.Scope) {
+			p.knows = min(p.knows, i)
 		}
 	}
 }
@@ -126,13 +140,19 @@ func (s *reuse) settle(i int) {
 // operation that did. What a clean-up does comes of the end that it is for.
 func (s *reuse) findPlaces() map[Op]int64 {
 	opened := map[Op]int64{}
-	s.places = map[int64]*place{0: {until: s.over, knows: s.cut}, ImpliedCleanup: {until: s.cut, knows: s.cut}}
+	s.places = map[int64]*place{
+		0:              {until: s.over, knows: s.cut},
+		ImpliedCleanup: {until: s.cut, knows: s.cut},
+	}
 	for i := range s.entries {
 		switch e := &s.entries[i]; e.Kind {
 		case ScopeOpened:
 			opened[e.Op] = e.Seq
 			d := cmp.Or(e.Detail, &Detail{})
-			s.places[e.Seq] = &place{in: e.Op.Scope, branch: d.Branch, old: !d.Branch, stands: d.StandsFor, until: s.over, knows: s.over}
+			s.places[e.Seq] = &place{
+				in: e.Op.Scope, branch: d.Branch, old: !d.Branch, stands: d.StandsFor,
+				until: s.over, knows: s.over,
+			}
 		case CleanupPlanned:
 			s.places[e.Seq] = &place{in: e.Op.Scope, until: s.cut, knows: s.cut}
 		}
@@ -143,8 +163,8 @@ func (s *reuse) findPlaces() map[Op]int64 {
 // isDealtWith reports whether a failure is one that the code around it has gone on after,
 // until it failed by another one.
 func (s *reuse) isDealtWith(i int) bool {
-	for scope := s.entries[i].Op.Scope; scope != 0 && s.places[scope] != nil; scope = s.places[scope].in {
-		if p := s.places[scope]; p.faulty && i < p.knows {
+	for p := range s.around(s.entries[i].Op.Scope) {
+		if p.faulty && i < p.knows {
 			return true
 		}
 	}
@@ -154,8 +174,8 @@ func (s *reuse) isDealtWith(i int) bool {
 // learn records that the code of a scope, and of those that it is in, may know of what
 // failed in it. That of what the run failed by knew of something else before.
 func (s *reuse) learn(i int) {
-	for scope := s.entries[i].Op.Scope; scope != 0 && s.places[scope] != nil; scope = s.places[scope].in {
-		if p := s.places[scope]; !p.faulty {
+	for p := range s.around(s.entries[i].Op.Scope) {
+		if !p.faulty {
 			p.knows = min(p.knows, i)
 		}
 	}
@@ -164,12 +184,14 @@ func (s *reuse) learn(i int) {
 // isOfDeclaration reports whether an operation is a step of a declaration that has ended
 // well, and had begun before the end did.
 func (s *reuse) isOfDeclaration(r *salvaged) bool {
-	return r != nil && r.declared && !r.again && r.end > 0 && r.first < s.over && s.entries[r.end].Kind == StepCompleted
+	return r != nil && r.declared && !r.again && r.end > 0 && r.first < s.over &&
+		s.entries[r.end].Kind == StepCompleted
 }
 
 // isOfDeclared reports whether an entry has opened a branch of such a step: "gate:" and
 // its name, say, beside it.
 func (s *reuse) isOfDeclared(e *Entry) bool {
 	_, name, isBranch := strings.Cut(e.Op.Name, ":")
-	return isBranch && s.isOfDeclaration(s.ops[Op{Scope: e.Op.Scope, Name: name, Key: e.Op.Key, Occ: 1}])
+	return isBranch &&
+		s.isOfDeclaration(s.ops[Op{Scope: e.Op.Scope, Name: name, Key: e.Op.Key, Occ: 1}])
 }

@@ -74,7 +74,8 @@ func (a *Aggregate) summary() Summary {
 	s := &a.state
 	out := Summary{
 		Run: s.Run, WorkflowID: s.WorkflowID, Workflow: s.Workflow, Pattern: s.Pattern,
-		Status: s.Status, Steps: map[string]StepStatus{}, First: s.Started, Last: s.Last, Events: s.Events,
+		Status: s.Status, Steps: map[string]StepStatus{}, First: s.Started, Last: s.Last,
+		Events: s.Events,
 	}
 	if s.Failure != nil {
 		out.Failure = s.Failure.Message

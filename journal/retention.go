@@ -63,7 +63,8 @@ func (h *Head) Expires() time.Time {
 		return time.Time{}
 	}
 	if h.Keep > 0 {
-		period = max(period, min(h.Keep, math.MaxInt64-1)+1) // it stands for the ID at that moment still
+		// it stands for the ID at that moment still
+		period = max(period, min(h.Keep, math.MaxInt64-1)+1)
 	}
 	return h.Ended.Add(period)
 }

@@ -13,7 +13,11 @@ import (
 //
 // spec: P-3
 func TestRetentionTellsThePeriodOfEachStatus(t *testing.T) {
-	own := map[journal.Status]time.Duration{journal.Failed: 720 * time.Hour, journal.TimedOut: -1, journal.Cancelled: 0}
+	own := map[journal.Status]time.Duration{
+		journal.Failed:    720 * time.Hour,
+		journal.TimedOut:  -1,
+		journal.Cancelled: 0,
+	}
 	for _, c := range []struct {
 		r      journal.Retention
 		status journal.Status
@@ -37,7 +41,8 @@ func TestRetentionTellsThePeriodOfEachStatus(t *testing.T) {
 		}
 	}
 	own = map[journal.Status]time.Duration{journal.Failed: 720 * time.Hour, journal.TimedOut: -1}
-	if got := journal.NewRetention(48*time.Hour, own); got != "48h0m0s FAILED=720h0m0s TIMED_OUT=ever" {
+	if got := journal.NewRetention(48*time.Hour, own); got != "48h0m0s FAILED=720h0m0s "+
+		"TIMED_OUT=ever" {
 		t.Errorf("in words: %q", got)
 	}
 }
@@ -53,11 +58,34 @@ func TestHeadExpires(t *testing.T) {
 	}{
 		{journal.Head{Status: journal.Completed, Retain: "1h0m0s"}, time.Time{}},
 		{journal.Head{Status: journal.Completed, Ended: ended}, time.Time{}},
-		{journal.Head{Status: journal.Completed, Ended: ended, Retain: "ever", Keep: time.Minute}, time.Time{}},
-		{journal.Head{Status: journal.Completed, Ended: ended, Retain: "1h0m0s"}, ended.Add(time.Hour)},
-		{journal.Head{Status: journal.Completed, Ended: ended, Retain: "1h0m0s", Keep: time.Minute}, ended.Add(time.Hour)},
-		{journal.Head{Status: journal.Completed, Ended: ended, Retain: "1h0m0s", Keep: time.Hour}, ended.Add(time.Hour + 1)},
-		{journal.Head{Status: journal.Completed, Ended: ended, Retain: "1h0m0s", Keep: math.MaxInt64}, ended.Add(math.MaxInt64)},
+		{
+			journal.Head{
+				Status: journal.Completed, Ended: ended, Retain: "ever", Keep: time.Minute,
+			},
+			time.Time{},
+		},
+		{
+			journal.Head{Status: journal.Completed, Ended: ended, Retain: "1h0m0s"},
+			ended.Add(time.Hour),
+		},
+		{
+			journal.Head{
+				Status: journal.Completed, Ended: ended, Retain: "1h0m0s", Keep: time.Minute,
+			},
+			ended.Add(time.Hour),
+		},
+		{
+			journal.Head{
+				Status: journal.Completed, Ended: ended, Retain: "1h0m0s", Keep: time.Hour,
+			},
+			ended.Add(time.Hour + 1),
+		},
+		{
+			journal.Head{
+				Status: journal.Completed, Ended: ended, Retain: "1h0m0s", Keep: math.MaxInt64,
+			},
+			ended.Add(math.MaxInt64),
+		},
 	} {
 		if got := c.h.Expires(); !got.Equal(c.want) {
 			t.Errorf("%+v expires %v, want %v", c.h, got, c.want)

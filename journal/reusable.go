@@ -63,7 +63,8 @@ func Reusable(entries []Entry, anew ...RunID) (kept []Entry, redone []string, er
 		return nil, nil, nil
 	}
 	s := &reuse{
-		entries: entries, ops: map[Op]*salvaged{}, left: map[Op]bool{}, reopened: map[Op]bool{}, undone: map[string]bool{}, gone: anew,
+		entries: entries, ops: map[Op]*salvaged{}, left: map[Op]bool{}, reopened: map[Op]bool{},
+		undone: map[string]bool{}, gone: anew,
 	}
 	s.findCut()
 	s.findBases()
@@ -132,11 +133,14 @@ func culprits(before, all []Entry, f *Failure) []int {
 	last := true
 	found := deadLettered(before, all, func(e *Entry) bool {
 		last = last && !e.goesOn()
-		return last || e.Kind == DeadLettered && f.Find(func(link *Failure) bool { return link.isOf(e.Failure()) }) != nil
+		return last || e.Kind == DeadLettered && f.Find(func(link *Failure) bool {
+			return link.isOf(e.Failure())
+		}) != nil
 	})
 	f.Find(func(link *Failure) bool {
 		found = append(found, lastFailed(before, func(c *Entry) bool {
-			return link.isOf(c.Failure()) && !slices.ContainsFunc(found, func(i int) bool { return &before[i] == c })
+			return link.isOf(c.Failure()) &&
+				!slices.ContainsFunc(found, func(i int) bool { return &before[i] == c })
 		})...)
 		return false
 	})
@@ -146,7 +150,9 @@ func culprits(before, all []Entry, f *Failure) []int {
 	if len(found) > 0 {
 		return found
 	}
-	return lastFailed(before, func(c *Entry) bool { return c.Kind == StepFailed || c.Kind == StepTimedOut || c.Kind == ChildCompleted })
+	return lastFailed(before, func(c *Entry) bool {
+		return c.Kind == StepFailed || c.Kind == StepTimedOut || c.Kind == ChildCompleted
+	})
 }
 
 // deadLettered returns the records that those dead letters are about. Is is asked of all
@@ -155,7 +161,9 @@ func deadLettered(before, all []Entry, is func(*Entry) bool) []int {
 	var found []int
 	for i := range slices.Backward(all) {
 		if e := &all[i]; is(e) && e.Kind == DeadLettered {
-			found = append(found, lastFailed(before, func(c *Entry) bool { return c.isAbout(e.Op) && c.Op.Scope == e.Op.Scope },
+			found = append(found, lastFailed(before, func(c *Entry) bool {
+				return c.isAbout(e.Op) && c.Op.Scope == e.Op.Scope
+			},
 				func(c *Entry) bool { return c.isAbout(e.Op) })...)
 		}
 	}
@@ -190,7 +198,8 @@ func lastFailed(entries []Entry, those ...func(*Entry) bool) []int {
 func (e *Entry) fails() bool {
 	switch e.Kind {
 	case ChildCompleted:
-		return e.Failure() != nil || e.Detail != nil && e.Detail.Outcome != 0 && !e.Detail.Outcome.IsSuccess()
+		return e.Failure() != nil || e.Detail != nil && e.Detail.Outcome != 0 &&
+			!e.Detail.Outcome.IsSuccess()
 	case StepFailed, StepTimedOut, StepCancelled, WaitEnded, TimerCancelled, ValueRecorded:
 		return e.Failure() != nil && e.Detail.Phase != PhaseUndo
 	}
@@ -235,8 +244,10 @@ func (s *reuse) survey() {
 // isOperation says whether the entry stays only where what it belongs to has ended.
 func (e *Entry) isOperation() bool {
 	switch e.Kind {
-	case StepStarted, StepCompleted, StepFailed, StepTimedOut, StepCancelled, StepRetrying, CheckpointSaved, EventEmitted,
-		WaitStarted, WaitEnded, SignalConsumed, DecisionSought, TimerRegistered, TimerFired, TimerCancelled, ChildStarted, ChildCompleted:
+	case StepStarted, StepCompleted, StepFailed, StepTimedOut, StepCancelled, StepRetrying,
+		CheckpointSaved, EventEmitted,
+		WaitStarted, WaitEnded, SignalConsumed, DecisionSought, TimerRegistered, TimerFired,
+		TimerCancelled, ChildStarted, ChildCompleted:
 		return true
 	case VariableSet, KeyAdded:
 		return e.Detail != nil && e.Detail.ByStep
@@ -247,7 +258,8 @@ func (e *Entry) isOperation() bool {
 // endsOperation says whether nothing more comes of what the entry belongs to.
 func (e *Entry) endsOperation() bool {
 	switch e.Kind {
-	case StepCompleted, StepFailed, StepTimedOut, StepCancelled, WaitEnded, SignalConsumed, TimerFired, TimerCancelled, ChildCompleted:
+	case StepCompleted, StepFailed, StepTimedOut, StepCancelled, WaitEnded, SignalConsumed,
+		TimerFired, TimerCancelled, ChildCompleted:
 		return true
 	case ChildStarted: // whose end nobody waits for
 		return e.Detail != nil && e.Detail.Policy == ChildDetached
@@ -270,7 +282,8 @@ func (e *Entry) isStop() bool {
 // isNote says whether the entry stays where it comes before the cut.
 func (e *Entry) isNote() bool {
 	switch e.Kind {
-	case ValueRecorded, PayloadSet, StatePublished, AttributeSet, VariableSet, KeyAdded, VersionMarked,
+	case ValueRecorded, PayloadSet, StatePublished, AttributeSet, VariableSet, KeyAdded,
+		VersionMarked,
 		ScopeOpened, ScopeCancelled, CleanupPlanned:
 		return true
 	}
@@ -295,7 +308,8 @@ func (s *reuse) undo() {
 			continue
 		}
 		for op, r := range s.ops { // it may be undone in a scope of its own
-			if op.Name == fact.Name && op.Key == fact.Key && op.Occ == fact.Occ && s.bases[op.Scope] == s.bases[fact.Scope] {
+			if op.Name == fact.Name && op.Key == fact.Key && op.Occ == fact.Occ &&
+				s.bases[op.Scope] == s.bases[fact.Scope] {
 				s.redo(op, r)
 			}
 		}
@@ -310,7 +324,9 @@ func (s *reuse) redo(op Op, r *salvaged) {
 	}
 	r.again, r.undone = true, true
 	s.undone[s.bases[op.Scope]+op.String()] = true
-	within := s.branchesOf(op, len(s.entries), func(e *Entry) bool { return e.Detail != nil && e.Detail.ForStep == op.Name })
+	within := s.branchesOf(op, len(s.entries), func(e *Entry) bool {
+		return e.Detail != nil && e.Detail.ForStep == op.Name
+	})
 	for _, e := range within {
 		if inner := s.ops[e.Op]; inner != nil {
 			s.redo(e.Op, inner)
@@ -346,20 +362,23 @@ func (s *reuse) restart() {
 	s.anew = map[string]bool{}
 	turned := map[string]bool{} // before the cut
 	for i := range s.entries {
-		if e := &s.entries[i]; i < s.knows(e.Op.Scope) && !s.voided[e.Op.Scope] && e.Kind == PhaseStarted && e.Detail != nil && e.Detail.Phase == PhaseCancel {
+		if e := &s.entries[i]; i < s.knows(e.Op.Scope) && !s.voided[e.Op.Scope] &&
+			e.Kind == PhaseStarted && e.Detail != nil && e.Detail.Phase == PhaseCancel {
 			turned[s.bases[e.Op.Scope]] = true
 		}
 	}
 	for op, r := range s.ops {
 		base := s.bases[op.Scope]
-		if r.phase != PhaseCancel || max(r.first, r.end) < s.knows(op.Scope) && !s.voided[op.Scope] || turned[base] {
+		if r.phase != PhaseCancel || max(r.first, r.end) < s.knows(op.Scope) &&
+			!s.voided[op.Scope] || turned[base] {
 			continue
 		}
 		s.anew[base] = true
 	}
 	for op, r := range s.ops {
 		base := s.bases[op.Scope]
-		if !s.anew[base] || r.phase != PhaseTry && r.phase != PhaseConfirm && r.phase != PhaseCancel {
+		if !s.anew[base] || r.phase != PhaseTry && r.phase != PhaseConfirm &&
+			r.phase != PhaseCancel {
 			continue
 		}
 		r.again = true
@@ -390,7 +409,8 @@ func (s *reuse) openGates() {
 			case e.Kind == ValueRecorded && e.fails():
 				s.left[e.Op] = true
 			case r == nil:
-			case e.spoils(), e.Kind == WaitEnded, e.Kind == TimerCancelled, e.Kind == StepCancelled: // what was given up with it, too
+			case e.spoils(), e.Kind == WaitEnded, e.Kind == TimerCancelled, e.Kind == StepCancelled:
+				// what was given up with it, too
 				r.again = true
 			}
 		}
@@ -425,7 +445,8 @@ func (s *reuse) branchesOf(step Op, end int, those func(*Entry) bool) (all []*En
 	for j := range s.entries[:end] {
 		e := &s.entries[j]
 		_, name, isBranch := strings.Cut(e.Op.Name, ":")
-		own := isBranch && e.Op.Scope == step.Scope && name == step.Name && e.Op.Key == step.Key && those(e)
+		own := isBranch && e.Op.Scope == step.Scope && name == step.Name && e.Op.Key == step.Key &&
+			those(e)
 		if e.Kind == ScopeOpened {
 			within[e.Seq] = own || within[e.Op.Scope]
 		} else if within[e.Op.Scope] {
@@ -466,7 +487,10 @@ func (s *reuse) keep() []Entry {
 		out = append(out, e)
 	}
 	if status != Pending {
-		out = append(out, Entry{Run: out[0].Run, Seq: int64(len(out) + 1), Kind: StatusChanged, Status: Pending, At: s.entries[len(s.entries)-1].At})
+		out = append(out, Entry{
+			Run: out[0].Run, Seq: int64(len(out) + 1), Kind: StatusChanged, Status: Pending,
+			At: s.entries[len(s.entries)-1].At,
+		})
 	}
 	return out
 }
@@ -496,7 +520,8 @@ func (s *reuse) holds(i int, e *Entry) bool {
 // of a TCC that begins from the top.
 func (s *reuse) isDropped(e *Entry) bool {
 	base := s.bases[e.Op.Scope]
-	return s.voided[e.Op.Scope] || s.anew[base] && base != "" && e.Kind != ScopeOpened && e.Kind != CleanupPlanned
+	return s.voided[e.Op.Scope] || s.anew[base] && base != "" && e.Kind != ScopeOpened &&
+		e.Kind != CleanupPlanned
 }
 
 // counts reports whether an entry of an operation is in the new journal.
@@ -518,7 +543,8 @@ func (s *reuse) counts(i int, e *Entry, r *salvaged) bool {
 // decided of it.
 func (e *Entry) isOfPhase() bool {
 	word, _, found := strings.Cut(e.Op.Name, ":")
-	return found && slices.Contains([]string{PhaseTry, PhaseConfirm, PhaseCancel}, strings.ToUpper(word))
+	return found && slices.Contains([]string{PhaseTry, PhaseConfirm, PhaseCancel},
+		strings.ToUpper(word))
 }
 
 // wasGoingOn reports whether an operation had begun before the cut of its scope and ended

@@ -13,7 +13,8 @@ import (
 func TestTheFoldOfWhatPatternsShare(t *testing.T) {
 	s := fold(t, goldenShared()...).Snapshot()
 	want := map[string]journal.StepStatus{
-		"try:debit": journal.StepIsTried, "confirm:debit": journal.StepIsConfirmFailed, "cancel:debit": journal.StepIsCanceling,
+		"try:debit": journal.StepIsTried, "confirm:debit": journal.StepIsConfirmFailed,
+		"cancel:debit": journal.StepIsCanceling,
 	}
 	for _, step := range s.Steps {
 		if want[step.Path] != step.Status {
@@ -40,10 +41,15 @@ func TestFactsAreOfTheirStep(t *testing.T) {
 	s := fold(t, numbered([]journal.Entry{
 		{Kind: journal.RunStarted, Status: journal.Running},
 		{Kind: journal.StepCompleted, Op: op(1)},
-		{Kind: journal.CompensationFailure, Op: op(2), Detail: &journal.Detail{Failure: &journal.Failure{Message: "no"}}},
+		{
+			Kind: journal.CompensationFailure, Op: op(2), Detail: &journal.Detail{
+				Failure: &journal.Failure{Message: "no"},
+			},
+		},
 		{Kind: journal.StepCompensated, Op: op(3)},
 	})...).Snapshot()
-	if len(s.Steps) != 1 || s.Steps[0].Status != journal.StepIsCompensated || s.Steps[0].Failure == nil {
+	if len(s.Steps) != 1 || s.Steps[0].Status != journal.StepIsCompensated ||
+		s.Steps[0].Failure == nil {
 		t.Errorf("%+v", s.Steps)
 	}
 }

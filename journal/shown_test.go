@@ -38,11 +38,13 @@ func TestMessagesAreNoEntriesOfAJournal(t *testing.T) {
 			before := a.Snapshot()
 			err := a.Apply(journal.Entry{Seq: seq, Kind: kind, Status: journal.Running, Op: paid})
 			corrupt := new(journal.CorruptError)
-			refused := errors.As(err, &corrupt) && strings.Contains(corrupt.Reason, "message") && strings.Contains(corrupt.Reason, kind.String())
+			refused := errors.As(err, &corrupt) && strings.Contains(corrupt.Reason, "message") &&
+				strings.Contains(corrupt.Reason, kind.String())
 			if refused != want {
 				t.Errorf("%v as entry %d: %v", kind, seq, err)
 			}
-			if want && (a.Raise(journal.Entry{Kind: kind}) == nil || !reflect.DeepEqual(a.Snapshot(), before)) {
+			if want && (a.Raise(journal.Entry{Kind: kind}) == nil ||
+				!reflect.DeepEqual(a.Snapshot(), before)) {
 				t.Errorf("%v as entry %d has changed the run", kind, seq)
 			}
 		}
@@ -68,9 +70,12 @@ func TestThePayloadIsTheLastOneSet(t *testing.T) {
 		{journal.PayloadSet, []byte{}, 0, []byte{}, 0},
 		{journal.PayloadSet, nil, 0, nil, 0},
 	} {
-		s := apply(t, a, journal.Entry{Kind: c.kind, Status: journal.Running, Data: c.data, Spill: c.spill})
+		s := apply(t, a, journal.Entry{
+			Kind: c.kind, Status: journal.Running, Data: c.data, Spill: c.spill,
+		})
 		if !reflect.DeepEqual(s.Payload, c.want) || s.PayloadSeq != c.seq {
-			t.Errorf("after entry %d the payload is %q of entry %d, want %q of %d", i+1, s.Payload, s.PayloadSeq, c.want, c.seq)
+			t.Errorf("after entry %d the payload is %q of entry %d, want %q of %d", i+1, s.Payload,
+				s.PayloadSeq, c.want, c.seq)
 		}
 	}
 	spilled := start()
@@ -84,7 +89,12 @@ func TestThePayloadIsTheLastOneSet(t *testing.T) {
 func TestPublishedIsTheLastOfEachName(t *testing.T) {
 	a := fold(t, start())
 	publish := func(name string, data []byte, spill journal.Number) journal.Snapshot {
-		return apply(t, a, journal.Entry{Kind: journal.StatePublished, Op: journal.Op{Name: name}, Data: data, Spill: spill})
+		return apply(t, a, journal.Entry{
+			Kind:  journal.StatePublished,
+			Op:    journal.Op{Name: name},
+			Data:  data,
+			Spill: spill,
+		})
 	}
 	publish("progress", []byte("50"), 0)
 	publish("report", nil, 7)
@@ -103,7 +113,11 @@ func TestPublishedIsTheLastOfEachName(t *testing.T) {
 // spec: P-14
 func TestAttributesAreSetAndRemoved(t *testing.T) {
 	begin := start()
-	begin.Detail = &journal.Detail{StartDetail: journal.StartDetail{Attributes: map[string]string{"region": "eu", "plan": "free"}}}
+	begin.Detail = &journal.Detail{
+		StartDetail: journal.StartDetail{
+			Attributes: map[string]string{"region": "eu", "plan": "free"},
+		},
+	}
 	a := fold(t, begin)
 	for _, c := range []struct {
 		name string
@@ -116,16 +130,26 @@ func TestAttributesAreSetAndRemoved(t *testing.T) {
 		{"empty", []byte{}, map[string]string{"plan": "pro", "empty": ""}},
 		{"region", []byte("us"), map[string]string{"plan": "pro", "empty": "", "region": "us"}},
 	} {
-		s := apply(t, a, journal.Entry{Kind: journal.AttributeSet, Op: journal.Op{Name: c.name}, Data: c.data})
+		s := apply(t, a, journal.Entry{
+			Kind: journal.AttributeSet,
+			Op:   journal.Op{Name: c.name},
+			Data: c.data,
+		})
 		if !maps.Equal(s.Attributes, c.want) {
 			t.Errorf("after %s = %q they are %v, want %v", c.name, c.data, s.Attributes, c.want)
 		}
 	}
-	if want := map[string]string{"region": "eu", "plan": "free"}; !maps.Equal(begin.Detail.Attributes, want) {
+	if want := map[string]string{
+		"region": "eu",
+		"plan":   "free",
+	}; !maps.Equal(begin.Detail.Attributes, want) {
 		t.Errorf("the fold has changed the entry: %v", begin.Detail.Attributes)
 	}
 	plain := fold(t, start())
-	if s := apply(t, plain, journal.Entry{Kind: journal.AttributeSet, Op: journal.Op{Name: "none"}}); len(s.Attributes) != 0 {
+	if s := apply(t, plain, journal.Entry{
+		Kind: journal.AttributeSet,
+		Op:   journal.Op{Name: "none"},
+	}); len(s.Attributes) != 0 {
 		t.Errorf("a removal has set %v", s.Attributes)
 	}
 }
@@ -134,26 +158,36 @@ func TestAttributesAreSetAndRemoved(t *testing.T) {
 // brought in the detail of another entry is not the run's.
 func TestOnlyTheStartHasAttributesAndHeaders(t *testing.T) {
 	d := &journal.Detail{
-		StartDetail: journal.StartDetail{Attributes: map[string]string{"a": "b"}, Headers: map[string]string{"c": "d"}, Began: at(1), Ended: at(2)},
-		Other:       "db-9-9",
+		StartDetail: journal.StartDetail{
+			Attributes: map[string]string{"a": "b"},
+			Headers:    map[string]string{"c": "d"},
+			Began:      at(1),
+			Ended:      at(2),
+		},
+		Other: "db-9-9",
 	}
 	want := fold(t, start()).Snapshot()
 	for _, kind := range entryKinds() {
 		if kind.EndsRun() {
 			continue
 		}
-		s := apply(t, fold(t, start()), journal.Entry{Kind: kind, Op: charge, Data: []byte("x"), Detail: d})
+		s := apply(t, fold(t, start()), journal.Entry{
+			Kind: kind, Op: charge, Data: []byte("x"), Detail: d,
+		})
 		delete(s.Attributes, "charge") // of AttributeSet
-		if len(s.Attributes) != 0 || s.Headers != nil || s.Predecessor != want.Predecessor || s.Successor != "" ||
+		if len(s.Attributes) != 0 || s.Headers != nil || s.Predecessor != want.Predecessor ||
+			s.Successor != "" ||
 			!s.PredecessorStarted.IsZero() || !s.PredecessorEnded.IsZero() {
-			t.Errorf("%v: attributes %v, headers %v, predecessor %q, successor %q", kind, s.Attributes, s.Headers, s.Predecessor, s.Successor)
+			t.Errorf("%v: attributes %v, headers %v, predecessor %q, successor %q", kind,
+				s.Attributes, s.Headers, s.Predecessor, s.Successor)
 		}
 	}
 	for _, status := range terminal() {
 		e := end(status)
 		e.Detail = d
 		s := apply(t, fold(t, start()), e)
-		if got := s.Successor; (got == "db-9-9") != (status == journal.ContinuedAsNew) || s.Predecessor != "" {
+		if got := s.Successor; (got == "db-9-9") != (status == journal.ContinuedAsNew) ||
+			s.Predecessor != "" {
 			t.Errorf("%v: the successor is %q, the predecessor %q", status, got, s.Predecessor)
 		}
 	}
@@ -175,13 +209,19 @@ func TestAMarkerIsTheLowestThatWasDecided(t *testing.T) {
 		{2, "mail", 1, map[string]int{"mail": 1, "tax": 0}},
 	} {
 		op := journal.Op{Scope: c.scope, Name: c.change, Occ: 1}
-		s := apply(t, a, journal.Entry{Kind: journal.VersionMarked, Op: op, Detail: &journal.Detail{Version: c.version}})
+		s := apply(t, a, journal.Entry{
+			Kind: journal.VersionMarked, Op: op, Detail: &journal.Detail{Version: c.version},
+		})
 		if !maps.Equal(s.Versions, c.want) {
 			t.Errorf("after %s = %d they are %v, want %v", c.change, c.version, s.Versions, c.want)
 		}
 	}
 	bare := journal.Entry{Kind: journal.VersionMarked, Op: journal.Op{Name: "old"}}
-	if s := apply(t, a, bare); !maps.Equal(s.Versions, map[string]int{"mail": 1, "tax": 0, "old": 0}) {
+	if s := apply(t, a, bare); !maps.Equal(s.Versions, map[string]int{
+		"mail": 1,
+		"tax":  0,
+		"old":  0,
+	}) {
 		t.Errorf("after a marker of version 0 they are %v", s.Versions)
 	}
 }
@@ -219,20 +259,25 @@ func TestAWaitEndsByWhatItWaitsForAndByNothingElse(t *testing.T) {
 	}
 	op := journal.Op{Scope: 2, Name: "op", Key: "k", Occ: 1}
 	others := []journal.Op{
-		{Name: "op", Key: "k", Occ: 1}, {Scope: 2, Name: "other", Key: "k", Occ: 1}, {Scope: 2, Name: "op", Occ: 1}, {Scope: 2, Name: "op", Key: "k", Occ: 2},
+		{Name: "op", Key: "k", Occ: 1}, {Scope: 2, Name: "other", Key: "k", Occ: 1},
+		{Scope: 2, Name: "op", Occ: 1}, {Scope: 2, Name: "op", Key: "k", Occ: 2},
 	}
 	for begin, what := range begins {
 		for _, kind := range entryKinds() {
 			if kind.EndsRun() || begins[kind] != "" {
 				continue
 			}
-			a := fold(t, start(), journal.Entry{Kind: journal.ScopeOpened, Op: ship}, journal.Entry{Kind: begin, Op: op})
+			a := fold(t, start(), journal.Entry{Kind: journal.ScopeOpened, Op: ship},
+				journal.Entry{Kind: begin, Op: op})
 			want := a.Snapshot().Waits
-			if len(want) != 1 || want[0].Kind != what || want[0].Op != op || want[0].Path != "ship/op[k]" || !want[0].Since.Equal(at(3)) {
+			if len(want) != 1 || want[0].Kind != what || want[0].Op != op ||
+				want[0].Path != "ship/op[k]" || !want[0].Since.Equal(at(3)) {
 				t.Fatalf("after %v the run waits for %+v", begin, want)
 			}
 			for _, other := range others {
-				if s := apply(t, a, journal.Entry{Kind: kind, Op: other}); !reflect.DeepEqual(s.Waits, want) {
+				if s := apply(t, a, journal.Entry{
+					Kind: kind, Op: other,
+				}); !reflect.DeepEqual(s.Waits, want) {
 					t.Errorf("%v of %+v has changed the waits to %+v", kind, other, s.Waits)
 				}
 			}
@@ -268,7 +313,8 @@ func TestAnEndedRunWaitsForNothing(t *testing.T) {
 func TestTheReasonOfADecisionIsWhyTheRunIsSuspended(t *testing.T) {
 	sought := func(status journal.Status, reason string) journal.Entry {
 		return journal.Entry{
-			Kind: journal.DecisionSought, Status: status, Op: journal.Op{Name: reason, Occ: 1}, Detail: &journal.Detail{Reason: reason},
+			Kind: journal.DecisionSought, Status: status, Op: journal.Op{Name: reason, Occ: 1},
+			Detail: &journal.Detail{Reason: reason},
 		}
 	}
 	a := fold(t, start())
@@ -280,10 +326,19 @@ func TestTheReasonOfADecisionIsWhyTheRunIsSuspended(t *testing.T) {
 		{sought(0, "branch"), "", 1},
 		{sought(journal.Suspended, "first"), "first", 2},
 		{sought(0, "second"), "first", 3},
-		{journal.Entry{Kind: journal.SignalConsumed, Status: journal.Running, Op: journal.Op{Name: "first", Occ: 1}}, "", 2},
+		{
+			journal.Entry{
+				Kind:   journal.SignalConsumed,
+				Status: journal.Running,
+				Op:     journal.Op{Name: "first", Occ: 1},
+			},
+			"",
+			2,
+		},
 	} {
 		if s := apply(t, a, c.entry); s.Reason != c.reason || len(s.Waits) != c.waits {
-			t.Errorf("after %v the reason is %q with %d waits, want %q with %d", c.entry.Op, s.Reason, len(s.Waits), c.reason, c.waits)
+			t.Errorf("after %v the reason is %q with %d waits, want %q with %d", c.entry.Op,
+				s.Reason, len(s.Waits), c.reason, c.waits)
 		}
 	}
 }
@@ -300,7 +355,10 @@ func TestWaitsAreInTheOrderInWhichTheyBegan(t *testing.T) {
 			want = slices.DeleteFunc(want, func(w journal.Wait) bool { return w.Op == op })
 			if rnd.IntN(2) == 0 {
 				e.Kind = journal.TimerRegistered
-				want = append(want, journal.Wait{Op: op, Path: op.String(), Kind: journal.WaitTimer, Since: at(int(a.Snapshot().Seq) + 1)})
+				want = append(want, journal.Wait{
+					Op: op, Path: op.String(), Kind: journal.WaitTimer,
+					Since: at(int(a.Snapshot().Seq) + 1),
+				})
 			}
 			got := apply(t, a, e).Waits
 			if len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
@@ -322,7 +380,11 @@ func TestManyWaitsBeginAndEnd(t *testing.T) {
 	for _, kind := range []journal.Kind{journal.ChildStarted, journal.ChildCompleted} {
 		for i := range many {
 			seq++
-			if err := a.Apply(journal.Entry{Seq: seq, Kind: kind, Op: journal.Op{Name: "child", Occ: i + 1}}); err != nil {
+			if err := a.Apply(journal.Entry{
+				Seq:  seq,
+				Kind: kind,
+				Op:   journal.Op{Name: "child", Occ: i + 1},
+			}); err != nil {
 				t.Fatal(err)
 			}
 		}

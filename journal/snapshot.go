@@ -60,17 +60,20 @@ type Snapshot struct {
 	Steps      []Step // in the order of their first entries
 	Ending     Status // the run cleans up and will end so; zero where it does not
 	Cleanups   []Cleanup
-	Unused     []string // paths of recorded operations that the code of the build that has the run has not asked for
-	Waits      []Wait   // in the order in which they began; none of a run that has ended
-	Payload    []byte   // the input, or what replaced it; nil where it is spilled and no entry brought it
-	PayloadSeq int64    // of the entry that has the payload, where it is spilled; else 0
+	// paths of recorded operations that the code of the build that has the run has not asked for
+	Unused []string
+	Waits  []Wait // in the order in which they began; none of a run that has ended
+	// the input, or what replaced it; nil where it is spilled and no entry brought it
+	Payload    []byte
+	PayloadSeq int64 // of the entry that has the payload, where it is spilled; else 0
 	Published  map[string]Published
 	Attributes map[string]string
 	Headers    map[string]string
 	Variables  map[string]Published
 	Keys       []string       // idempotency keys that it has used
 	Versions   map[string]int // by change: the lowest that a marker decided
-	Layers     [][]string     // the steps of its declaration, layer by layer, as it began; nil without one
+	// the steps of its declaration, layer by layer, as it began; nil without one
+	Layers [][]string
 
 	// Of a chain of runs; empty and zero at its ends.
 	Predecessor        RunID

@@ -126,9 +126,11 @@ const (
 // StepStatuses lists every status of a step.
 func StepStatuses() []StepStatus {
 	return []StepStatus{
-		StepIsPending, StepIsRunning, StepIsRetrying, StepIsDone, StepIsFailed, StepIsTimedOut, StepIsCancelled, StepIsSkipped,
+		StepIsPending, StepIsRunning, StepIsRetrying, StepIsDone, StepIsFailed, StepIsTimedOut,
+		StepIsCancelled, StepIsSkipped,
 		StepIsCompensated, StepIsCompensationFailed,
-		StepIsTried, StepIsTryFailed, StepIsConfirming, StepIsConfirmed, StepIsConfirmFailed, StepIsCanceling, StepIsCanceled, StepIsCancelFailed,
+		StepIsTried, StepIsTryFailed, StepIsConfirming, StepIsConfirmed, StepIsConfirmFailed,
+		StepIsCanceling, StepIsCanceled, StepIsCancelFailed,
 	}
 }
 
@@ -154,7 +156,8 @@ func (s StepStatus) IsTerminal() bool {
 // IsFailure says whether the step, its compensation or its phase has failed.
 func (s StepStatus) IsFailure() bool {
 	switch s {
-	case StepIsFailed, StepIsTimedOut, StepIsCompensationFailed, StepIsTryFailed, StepIsConfirmFailed, StepIsCancelFailed:
+	case StepIsFailed, StepIsTimedOut, StepIsCompensationFailed, StepIsTryFailed,
+		StepIsConfirmFailed, StepIsCancelFailed:
 		return true
 	}
 	return false

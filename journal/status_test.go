@@ -37,7 +37,9 @@ func TestStatusPredicates(t *testing.T) {
 	for _, c := range table {
 		s := c.status
 		known[s] = true
-		got := answers{s.IsTerminal(), s.IsOpen(), s.IsActive(), s.IsSuccess(), s.CanSuspend(), s.CanResume()}
+		got := answers{
+			s.IsTerminal(), s.IsOpen(), s.IsActive(), s.IsSuccess(), s.CanSuspend(), s.CanResume(),
+		}
 		if got != c.answers {
 			t.Errorf("%v answers %+v, want %+v", s, got, c.answers)
 		}
@@ -55,7 +57,9 @@ func TestStatusPredicates(t *testing.T) {
 			listed = append(listed, s)
 			continue
 		}
-		if got := (answers{s.IsTerminal(), s.IsOpen(), s.IsActive(), s.IsSuccess(), s.CanSuspend(), s.CanResume()}); got != (answers{}) || s.Valid() {
+		if got := (answers{
+			s.IsTerminal(), s.IsOpen(), s.IsActive(), s.IsSuccess(), s.CanSuspend(), s.CanResume(),
+		}); got != (answers{}) || s.Valid() {
 			t.Errorf("%v is no status and answers %+v", s, got)
 		}
 		if _, ok := journal.ParseStatus(s.String()); ok {
@@ -75,9 +79,12 @@ func TestStatusPredicates(t *testing.T) {
 
 func TestStepStatusIsTerminal(t *testing.T) {
 	for s, want := range map[journal.StepStatus]bool{
-		"": false, journal.StepIsPending: false, journal.StepIsRunning: false, journal.StepIsRetrying: false,
-		journal.StepIsDone: true, journal.StepIsFailed: true, journal.StepIsTimedOut: true, journal.StepIsCancelled: true,
-		journal.StepIsSkipped: true, journal.StepIsCompensated: true, journal.StepIsCompensationFailed: true,
+		"": false, journal.StepIsPending: false, journal.StepIsRunning: false,
+		journal.StepIsRetrying: false,
+		journal.StepIsDone:     true, journal.StepIsFailed: true, journal.StepIsTimedOut: true,
+		journal.StepIsCancelled: true,
+		journal.StepIsSkipped:   true, journal.StepIsCompensated: true,
+		journal.StepIsCompensationFailed: true,
 	} {
 		if got := s.IsTerminal(); got != want {
 			t.Errorf("%q is terminal: %v, want %v", s, got, want)
@@ -96,7 +103,8 @@ func TestKinds(t *testing.T) {
 	}
 	message := map[journal.Kind]bool{
 		journal.SignalReceived: true, journal.ChildCompleted: true, journal.TimerCancelled: true,
-		journal.CancelAsked: true, journal.SuspendAsked: true, journal.ResumeAsked: true, journal.DecisionMade: true,
+		journal.CancelAsked: true, journal.SuspendAsked: true, journal.ResumeAsked: true,
+		journal.DecisionMade: true,
 	}
 	n := 0
 	for i := range 256 {
@@ -127,14 +135,23 @@ func TestKinds(t *testing.T) {
 // The numbers are in databases, and so kept for ever.
 func TestKindsKeepTheirNumbersAndNames(t *testing.T) {
 	stored := map[journal.Kind]string{
-		1: "RunStarted", 2: "RunClaimed", 3: "RunCompleted", 4: "RunFailed", 5: "RunCancelled", 6: "RunTimedOut",
-		7: "RunSuspended", 8: "RunResumed", 9: "RunRetrying", 10: "RunContinued", 11: "StatusChanged", 12: "AttributeSet",
-		13: "PayloadSet", 14: "VersionMarked", 15: "ValueRecorded", 16: "StatePublished", 17: "RunClosing", 18: "CleanupPlanned",
-		20: "ScopeOpened", 21: "ScopeCancelled", 22: "WaitEnded", 23: "WaitStarted", 24: "DecisionSought", 25: "VariableSet", 26: "KeyAdded", 27: "OperationAdded", 28: "OperationUnused",
-		30: "StepStarted", 31: "StepCompleted", 32: "StepFailed", 33: "StepTimedOut", 34: "StepCancelled", 35: "StepSkipped",
-		36: "StepRetrying", 37: "CheckpointSaved", 40: "CompensationStarted", 41: "StepCompensated", 42: "CompensationFailed",
-		43: "PhaseStarted", 44: "PhaseCompleted", 45: "PhaseFailed", 46: "DeadLettered", 50: "SignalReceived", 51: "SignalConsumed",
-		52: "TimerRegistered", 53: "TimerFired", 54: "ChildStarted", 55: "ChildCompleted", 56: "EventEmitted", 57: "TimerCancelled",
+		1: "RunStarted", 2: "RunClaimed", 3: "RunCompleted", 4: "RunFailed", 5: "RunCancelled",
+		6: "RunTimedOut",
+		7: "RunSuspended", 8: "RunResumed", 9: "RunRetrying", 10: "RunContinued",
+		11: "StatusChanged", 12: "AttributeSet",
+		13: "PayloadSet", 14: "VersionMarked", 15: "ValueRecorded", 16: "StatePublished",
+		17: "RunClosing", 18: "CleanupPlanned",
+		20: "ScopeOpened", 21: "ScopeCancelled", 22: "WaitEnded", 23: "WaitStarted",
+		24: "DecisionSought", 25: "VariableSet", 26: "KeyAdded", 27: "OperationAdded",
+		28: "OperationUnused",
+		30: "StepStarted", 31: "StepCompleted", 32: "StepFailed", 33: "StepTimedOut",
+		34: "StepCancelled", 35: "StepSkipped",
+		36: "StepRetrying", 37: "CheckpointSaved", 40: "CompensationStarted", 41: "StepCompensated",
+		42: "CompensationFailed",
+		43: "PhaseStarted", 44: "PhaseCompleted", 45: "PhaseFailed", 46: "DeadLettered",
+		50: "SignalReceived", 51: "SignalConsumed",
+		52: "TimerRegistered", 53: "TimerFired", 54: "ChildStarted", 55: "ChildCompleted",
+		56: "EventEmitted", 57: "TimerCancelled",
 		60: "CancelAsked", 61: "SuspendAsked", 62: "ResumeAsked", 63: "DecisionMade",
 	}
 	for _, k := range journal.Kinds() {

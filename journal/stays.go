@@ -13,7 +13,8 @@ func (s *reuse) stays(r *salvaged) bool {
 	}
 	first, end := &s.entries[r.first], &s.entries[r.end]
 	if first.Kind == ChildStarted {
-		return s.hadHeard(r) && !r.undone && !s.calledOff(r) && !s.isGone(first) && !s.isDropped(first)
+		return s.hadHeard(r) && !r.undone && !s.calledOff(r) && !s.isGone(first) &&
+			!s.isDropped(first)
 	}
 	return !r.again && end.Kind == StepCompleted && end.Detail != nil && end.Detail.Tx
 }
@@ -58,7 +59,8 @@ func (s *reuse) isNeeded(e *Entry) bool {
 	case !e.isOperation() || !s.stays(r):
 		return false
 	}
-	return s.entries[r.first].Kind != ChildStarted || e.Kind == ChildStarted || e.Kind == ChildCompleted && !e.fails()
+	return s.entries[r.first].Kind != ChildStarted || e.Kind == ChildStarted ||
+		e.Kind == ChildCompleted && !e.fails()
 }
 
 // mistakable returns an error where an operation stays that would else be done anew, and its
@@ -89,8 +91,11 @@ func (s *reuse) mistakable() error {
 		}
 		return &Error{
 			Code: CodeWrongState, Op: "salvage",
-			Message: what + s.bases[e.Op.Scope] + e.Op.String() + " " + did + " after something had failed, and its name occurs more than once: a retry could take it for another one",
-			Hint:    "start a new run for what is left to do, and give each of them a Key from now on",
+			Message: what + s.bases[e.Op.Scope] + e.Op.String() + " " + did +
+				" after something had failed, and its name occurs more than once: a retry could " +
+				"take it for another one",
+			Hint: "start a new run for what is left to do, and give each of them a Key " +
+				"from now on",
 		}
 	}
 	return nil

@@ -32,7 +32,8 @@ const ChildDetached = "detached"
 
 // waitBegins says what an entry of a kind begins to wait for.
 var waitBegins = map[Kind]WaitKind{
-	WaitStarted: WaitSignal, TimerRegistered: WaitTimer, ChildStarted: WaitChild, DecisionSought: WaitDecision,
+	WaitStarted: WaitSignal, TimerRegistered: WaitTimer, ChildStarted: WaitChild,
+	DecisionSought: WaitDecision,
 }
 
 // waitEnds says which kinds of waits an entry of a kind ends, where they are of

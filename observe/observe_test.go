@@ -66,9 +66,12 @@ func TestTheLifecycleHas26Kinds(t *testing.T) {
 func TestWhatIsNotOfTheLifecycleHasNamesOfItsOwn(t *testing.T) {
 	seen := map[observe.Kind]bool{"": true}
 	for _, k := range append(observe.Lifecycle(),
-		observe.RunClaimed, observe.RunRetrying, observe.StepRetrying, observe.StepCancelled, observe.LateResult,
-		observe.StepAbandoned, observe.StepProgressed, observe.CleanupFailed, observe.ListenerFailed, observe.TurnLent,
-		observe.ReplayDiffered, observe.KeyAdvised, observe.StoreFailed, observe.StoreRecovered, observe.Committed,
+		observe.RunClaimed, observe.RunRetrying, observe.StepRetrying, observe.StepCancelled,
+		observe.LateResult,
+		observe.StepAbandoned, observe.StepProgressed, observe.CleanupFailed,
+		observe.ListenerFailed, observe.TurnLent,
+		observe.ReplayDiffered, observe.KeyAdvised, observe.StoreFailed, observe.StoreRecovered,
+		observe.Committed,
 		observe.LeaseLost, observe.LeaseRegained, observe.EngineExpired, observe.DefinitionAdvised,
 	) {
 		if seen[k] {
@@ -92,7 +95,8 @@ func TestAnObserverTakesOnlyTheKindsItWants(t *testing.T) {
 	var h heard
 	kinds := []observe.Kind{observe.RunEnded, observe.StepFailed, observe.RunEnded}
 	s := observe.NewSet([]observe.Observer{
-		h.observer("ends", kinds...), h.observer("all"), {}, {Kinds: []observe.Kind{observe.Committed}}, h.observer("failures", observe.StepFailed),
+		h.observer("ends", kinds...), h.observer("all"), {},
+		{Kinds: []observe.Kind{observe.Committed}}, h.observer("failures", observe.StepFailed),
 	})
 	kinds[0] = observe.StepStarted // what was handed over may be changed afterwards
 	for _, c := range []struct {
@@ -100,7 +104,10 @@ func TestAnObserverTakesOnlyTheKindsItWants(t *testing.T) {
 		want []string
 	}{
 		{observe.RunEnded, []string{"ends: run ended s", "all: run ended s"}},
-		{observe.StepFailed, []string{"ends: step failed s", "all: step failed s", "failures: step failed s"}},
+		{
+			observe.StepFailed,
+			[]string{"ends: step failed s", "all: step failed s", "failures: step failed s"},
+		},
 		{observe.StepStarted, []string{"all: step started s"}},
 		{observe.Committed, []string{"all: committed s"}},
 		{"of a later version", []string{"all: of a later version s"}},
@@ -126,12 +133,29 @@ func TestASetWantsWhatAnObserverWants(t *testing.T) {
 	}{
 		{"nil", nil, false, false},
 		{"empty", observe.NewSet(nil), false, false},
-		{"one that does not look", observe.NewSet([]observe.Observer{{}, {Kinds: []observe.Kind{observe.RunEnded}}}), false, false},
-		{"one kind", observe.NewSet([]observe.Observer{{Kinds: []observe.Kind{observe.RunEnded}, See: see}}), true, false},
+		{
+			"one that does not look", observe.NewSet([]observe.Observer{
+				{},
+				{Kinds: []observe.Kind{observe.RunEnded}},
+			}), false, false,
+		},
+		{
+			"one kind", observe.NewSet([]observe.Observer{
+				{Kinds: []observe.Kind{observe.RunEnded}, See: see},
+			}), true, false,
+		},
 		{"all kinds", observe.NewSet([]observe.Observer{{See: see}}), true, true},
-		{"one and all", observe.NewSet([]observe.Observer{{Kinds: []observe.Kind{observe.RunEnded}, See: see}, {See: see}}), true, true},
+		{
+			"one and all", observe.NewSet([]observe.Observer{
+				{Kinds: []observe.Kind{observe.RunEnded}, See: see},
+				{See: see},
+			}), true, true,
+		},
 	} {
-		for kind, want := range map[observe.Kind]bool{observe.RunEnded: c.ended, observe.StepFailed: c.other} {
+		for kind, want := range map[observe.Kind]bool{
+			observe.RunEnded:   c.ended,
+			observe.StepFailed: c.other,
+		} {
 			if got := c.set.Wants(kind); got != want {
 				t.Errorf("%s: wants %q: %v", c.name, kind, got)
 			}
@@ -147,7 +171,8 @@ func TestOneObserverThatPanicsDoesNotDisturbTheOthers(t *testing.T) {
 		return observe.Observer{See: func(observe.Notice) { panic(cause) }}
 	}
 	s := observe.NewSet([]observe.Observer{
-		bad("at once"), h.observer("first"), bad(nil), bad(fmt.Errorf("an error")), h.observer("last", observe.RunEnded),
+		bad("at once"), h.observer("first"), bad(nil), bad(fmt.Errorf("an error")),
+		h.observer("last", observe.RunEnded),
 	})
 	for range 3 { // one that has panicked is told again, and so are the others
 		s.Tell(observe.Notice{Kind: observe.RunEnded})

@@ -20,11 +20,19 @@ func TestCallReturnsWhateverTheCodeDoes(t *testing.T) {
 		"a panic":          {func() error { panic("odd") }, "panic: odd"},
 		"a nil panic":      {func() error { panic(nil) }, "panic: panic called with nil argument"},
 		"an error's panic": {func() error { panic(errPlain) }, "panic: plain"},
-		"an exit":          {func() error { runtime.Goexit(); return nil }, "it called runtime.Goexit"},
-		"a panic of a bad error": {
-			func() error { panic(&bad{}) }, "panic: an error of type *guard_test.bad whose Error method does not return",
+		"an exit": {
+			func() error { runtime.Goexit(); return nil },
+			"it called runtime.Goexit",
 		},
-		"a panic of what cannot be shown": {func() error { panic(mute{}) }, "panic: a value of type guard_test.mute"},
+		"a panic of a bad error": {
+			func() error {
+				panic(&bad{})
+			}, "panic: an error of type *guard_test.bad whose Error method does not return",
+		},
+		"a panic of what cannot be shown": {
+			func() error { panic(mute{}) },
+			"panic: a value of type guard_test.mute",
+		},
 	} {
 		err := guard.Call(c.f)
 		if err == nil || !strings.HasPrefix(err.Error(), c.says) {
@@ -58,7 +66,11 @@ func TestTryStaysOnTheGoroutine(t *testing.T) {
 }
 
 func TestRunCallsThenOnce(t *testing.T) {
-	for name, f := range map[string]func(){"return": func() {}, "panic": func() { panic(1) }, "exit": runtime.Goexit} {
+	for name, f := range map[string]func(){
+		"return": func() {},
+		"panic":  func() { panic(1) },
+		"exit":   runtime.Goexit,
+	} {
 		calls := 0
 		done := make(chan bool)
 		go func() {

@@ -25,7 +25,8 @@ type fault struct {
 // faults are those that can strike this store.
 func (s *supervisor) faults() []fault {
 	all := []fault{
-		{"kill", 8, killNode}, {"pause", 3, pauseNode}, {"stop", 1, stopNode}, {"burn", 2, burnCores},
+		{"kill", 8, killNode}, {"pause", 3, pauseNode}, {"stop", 1, stopNode},
+		{"burn", 2, burnCores},
 	}
 	if s.isSQLite() {
 		return append(all, fault{"lock", 2, holdLock}, fault{"full", 2, fullDisk})
@@ -34,7 +35,8 @@ func (s *supervisor) faults() []fault {
 	if s.server == nil {
 		return all
 	}
-	return append(all, fault{"cut", 2, cutLines}, fault{"stall", 2, stallLines}, fault{"blackhole", 1, blackhole}, fault{"refuse", 1, refuse},
+	return append(all, fault{"cut", 2, cutLines}, fault{"stall", 2, stallLines},
+		fault{"blackhole", 1, blackhole}, fault{"refuse", 1, refuse},
 		fault{"server kill", 1, killServer}, fault{"server stop", 1, stopServer})
 }
 
@@ -172,12 +174,15 @@ func holdLock(ctx context.Context, s *supervisor, rng *rand.Rand) (bool, error) 
 // terminateBackends ends every session of the nodes.
 func terminateBackends(_ context.Context, s *supervisor, _ *rand.Rand) (bool, error) {
 	var n int
-	err := s.db.QueryRow(`select count(pg_terminate_backend(pid)) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`).Scan(&n)
+	err := s.db.QueryRow(
+		`select count(pg_terminate_backend(pid)) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`).
+		Scan(&n)
 	return n > 0, err
 }
 
 // felt strikes by the proxy, and reports whether a byte met that.
-func felt(ctx context.Context, s *supervisor, rng *rand.Rand, strike func(*faultproxy.Proxy)) (bool, error) {
+func felt(ctx context.Context, s *supervisor, rng *rand.Rand, strike func(*faultproxy.Proxy)) (bool,
+	error) {
 	before := s.proxy.Hits()
 	strike(s.proxy)
 	nap(ctx, time.Duration(100+rng.IntN(3000))*time.Millisecond)
@@ -186,7 +191,9 @@ func felt(ctx context.Context, s *supervisor, rng *rand.Rand, strike func(*fault
 }
 
 func cutLines(ctx context.Context, s *supervisor, rng *rand.Rand) (bool, error) {
-	return felt(ctx, s, rng, func(p *faultproxy.Proxy) { p.CutAfter(faultproxy.Way(rng.IntN(2)), int64(rng.IntN(2000))) })
+	return felt(ctx, s, rng, func(p *faultproxy.Proxy) {
+		p.CutAfter(faultproxy.Way(rng.IntN(2)), int64(rng.IntN(2000)))
+	})
 }
 
 func stallLines(ctx context.Context, s *supervisor, rng *rand.Rand) (bool, error) {

@@ -27,6 +27,7 @@ func fullDisk(ctx context.Context, s *supervisor, rng *rand.Rand) (bool, error) 
 
 // limit sets and gets how large a file of a process may become.
 func limit(pid int, set, get *syscall.Rlimit) bool {
-	_, _, e := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), syscall.RLIMIT_FSIZE, uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(get)), 0, 0)
+	_, _, e := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), syscall.RLIMIT_FSIZE,
+		uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(get)), 0, 0)
 	return e == 0
 }

@@ -48,7 +48,10 @@ type lab struct {
 func (l *lab) begin() {
 	l.t.Helper()
 	s, env := l.open(), l.play()
-	eng, err := perdure.New(s, perdure.Options{Build: "lab", IdleTimeout: -1, Drain: -1, Sweep: time.Second, Publisher: moody(), Interceptor: play.Around})
+	eng, err := perdure.New(s, perdure.Options{
+		Build: "lab", IdleTimeout: -1, Drain: -1, Sweep: time.Second, Publisher: moody(),
+		Interceptor: play.Around,
+	})
 	if err == nil {
 		err = eng.Register(env.Definitions()...)
 	}
@@ -106,7 +109,8 @@ func (l *lab) end(crash bool) {
 
 // torture has programs run while the engine dies and comes back, and returns what is
 // wrong in the end.
-func (l *lab) torture(seed uint64, programs []*program.Program, deaths int, every time.Duration) []string {
+func (l *lab) torture(seed uint64, programs []*program.Program, deaths int,
+	every time.Duration) []string {
 	l.t.Helper()
 	if err := registered(); err != nil {
 		l.t.Fatal(err)
@@ -114,7 +118,9 @@ func (l *lab) torture(seed uint64, programs []*program.Program, deaths int, ever
 	l.begin()
 	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
 	defer cancel()
-	d := &desk.Desk{Now: l.now, Purge: l.purge, World: l.ledger, Pace: 10 * time.Millisecond, Seed: seed}
+	d := &desk.Desk{
+		Now: l.now, Purge: l.purge, World: l.ledger, Pace: 10 * time.Millisecond, Seed: seed,
+	}
 	var cases []*desk.Case
 	var wg sync.WaitGroup
 	var bad []string
@@ -221,7 +227,8 @@ func TestEveryFlowOnSQLite(t *testing.T) {
 		var programs []*program.Program
 		for i, f := range program.Flows {
 			for k := range uint64(3) {
-				programs = append(programs, program.Generate(seed*1000+uint64(i)*10+k, program.Limits{Tx: true, Flow: f.Name}))
+				programs = append(programs, program.Generate(seed*1000+uint64(i)*10+k,
+					program.Limits{Tx: true, Flow: f.Name}))
 			}
 		}
 		for _, bad := range onSQLite(t).torture(seed, programs, 4, 300*time.Millisecond) {
@@ -240,9 +247,11 @@ func TestProgramsInMemory(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var programs []*program.Program
 				for i := range uint64(6) {
-					programs = append(programs, program.Generate(seed*100+i, program.Limits{Avoid: unreal}))
+					programs = append(programs,
+						program.Generate(seed*100+i, program.Limits{Avoid: unreal}))
 				}
-				for _, bad := range inMemory(t).torture(seed, programs, int(seed%8), 200*time.Millisecond) {
+				for _, bad := range inMemory(t).torture(seed, programs, int(seed%8),
+					200*time.Millisecond) {
 					t.Error(bad)
 				}
 			})
@@ -278,7 +287,8 @@ func TestCodeThatGoesWrongIsReplayedInAnotherProcess(t *testing.T) {
 		for i, way := range program.Ways[program.Code] {
 			p := &program.Program{Seed: uint64(i), Flow: "code", End: "returns"}
 			for id := 1; id <= 20; id += 2 {
-				p.Body = append(p.Body, &program.Op{ID: id, Kind: program.Code, Way: way}, &program.Op{ID: id + 1, Kind: program.Nap, Way: "sleep"})
+				p.Body = append(p.Body, &program.Op{ID: id, Kind: program.Code, Way: way},
+					&program.Op{ID: id + 1, Kind: program.Nap, Way: "sleep"})
 			}
 			programs = append(programs, p)
 		}

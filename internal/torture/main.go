@@ -56,10 +56,12 @@ func main() {
 func parse() (options, error) {
 	var o options
 	var avoid string
-	flag.StringVar(&o.Store, "store", "", "sqlite:PATH, postgres://…, or postgres for a server of its own")
+	flag.StringVar(&o.Store, "store", "", "sqlite:PATH, postgres://…, or postgres for a server "+
+		"of its own")
 	flag.IntVar(&o.Nodes, "nodes", 1, "how many nodes, on PostgreSQL")
 	flag.Float64Var(&o.Minutes, "minutes", 2, "for how long")
-	flag.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()%1_000_000), "what the programs and faults are made from")
+	flag.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()%1_000_000),
+		"what the programs and faults are made from")
 	flag.StringVar(&o.Output, "o", "text", "text or json")
 	flag.StringVar(&avoid, "avoid", "", "kinds and ways that are left out: blocked, tx/big …")
 	flag.StringVar(&o.Only, "program", "", "a file with one program, which is run again and again")
@@ -159,8 +161,11 @@ func (r *report) write(w io.Writer, form string) error {
 		e.SetIndent("", "  ")
 		return e.Encode(r)
 	}
-	_, err := fmt.Fprintf(w, "%s, %d nodes, seed %d, %.1f minutes: %d rounds, %d programs, %d runs, %d entries, %d replayed\n%d calls, %d of them repeated; faults %v, effects %v\n%d pairs of a way and a fault, %d of them in the last third; acts %v\n",
-		r.Store, r.Nodes, r.Seed, r.Minutes, r.Rounds, r.Programs, r.Runs, r.Entries, r.Replayed, r.Calls, r.Repeated, r.Faults, r.Effects, r.Seen, r.Fresh, r.Acts)
+	_, err := fmt.Fprintf(w, "%s, %d nodes, seed %d, %.1f minutes: %d rounds, %d programs, %d "+
+		"runs, %d entries, %d replayed\n%d calls, %d of them repeated; faults %v, effects %v\n"+
+		"%d pairs of a way and a fault, %d of them in the last third; acts %v\n",
+		r.Store, r.Nodes, r.Seed, r.Minutes, r.Rounds, r.Programs, r.Runs, r.Entries, r.Replayed,
+		r.Calls, r.Repeated, r.Faults, r.Effects, r.Seen, r.Fresh, r.Acts)
 	for _, bad := range r.Wrong {
 		_, e := fmt.Fprintln(w, "WRONG", bad)
 		err = errors.Join(err, e)

@@ -73,8 +73,12 @@ func serveNode(args []string) error {
 	env := play.New(w, money, db)
 	n := &noticed{}
 	eng, err := perdure.New(s, perdure.Options{
-		Build: "torture", Logger: slog.New(slog.DiscardHandler), IdleTimeout: -1, Drain: 500 * time.Millisecond, Sweep: time.Second, CleanUp: time.Second,
-		Publisher: moodyPublisher(), Observers: []observe.Observer{n.observer(), {See: func(observe.Notice) { play.Panic("observer") }}}, Interceptor: play.Around, Retention: perdure.Retention{Period: *kept},
+		Build: "torture", Logger: slog.New(slog.DiscardHandler), IdleTimeout: -1,
+		Drain: 500 * time.Millisecond, Sweep: time.Second, CleanUp: time.Second,
+		Publisher: moodyPublisher(), Observers: []observe.Observer{
+			n.observer(),
+			{See: func(observe.Notice) { play.Panic("observer") }},
+		}, Interceptor: play.Around, Retention: perdure.Retention{Period: *kept},
 	})
 	if err != nil {
 		return err
@@ -121,7 +125,9 @@ type noticed struct {
 
 func (n *noticed) observer() observe.Observer {
 	return observe.Observer{
-		Kinds: []observe.Kind{observe.StoreFailed, observe.LeaseLost, observe.TurnLent, observe.EngineExpired},
+		Kinds: []observe.Kind{
+			observe.StoreFailed, observe.LeaseLost, observe.TurnLent, observe.EngineExpired,
+		},
 		See: func(o observe.Notice) {
 			switch o.Kind {
 			case observe.StoreFailed:
@@ -144,7 +150,12 @@ func (n *noticed) tell(ctx context.Context) {
 		case <-ctx.Done():
 		case <-time.After(100 * time.Millisecond):
 		}
-		for what, c := range map[string]*atomic.Int64{"store failed": &n.failed, "lease lost": &n.lost, "turn lent": &n.lent, "engine expired": &n.fallen} {
+		for what, c := range map[string]*atomic.Int64{
+			"store failed":   &n.failed,
+			"lease lost":     &n.lost,
+			"turn lent":      &n.lent,
+			"engine expired": &n.fallen,
+		} {
 			if k := c.Swap(0); k > 0 {
 				fmt.Fprintf(os.Stdout, "%d %s\n", k, what)
 			}

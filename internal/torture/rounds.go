@@ -86,7 +86,8 @@ func (s *supervisor) gates() {
 	took := s.took()
 	demand := func(what string, n, least int) {
 		if n < least {
-			s.report.Wrong = append(s.report.Wrong, fmt.Sprintf("the torture proves little: %s %d times only", what, n))
+			s.report.Wrong = append(s.report.Wrong,
+				fmt.Sprintf("the torture proves little: %s %d times only", what, n))
 		}
 	}
 	demand("nodes were killed", took["kill"], int(3*s.report.Minutes))
@@ -113,7 +114,14 @@ type round struct {
 func (s *supervisor) round(ctx context.Context, programs []*program.Program) (*round, error) {
 	s.report.Rounds++
 	r := &round{}
-	d := &desk.Desk{Now: func() (*play.Env, *perdure.Client) { return s.env, s.client }, World: s.world, Pace: 60 * time.Millisecond, Seed: s.rng.Uint64(), Purge: s.purge, Count: s.acted}
+	d := &desk.Desk{
+		Now:   func() (*play.Env, *perdure.Client) { return s.env, s.client },
+		World: s.world,
+		Pace:  60 * time.Millisecond,
+		Seed:  s.rng.Uint64(),
+		Purge: s.purge,
+		Count: s.acted,
+	}
 	dealing, stop := context.WithTimeout(ctx, tormented+patience)
 	defer stop()
 	var mu sync.Mutex
@@ -218,7 +226,9 @@ func (s *supervisor) judge(ctx context.Context, r *round) error {
 			return err
 		}
 	}
-	r.wrong = append(r.wrong, judge.Judge(judge.Evidence{Cases: r.cases, Calls: calls, Runs: r.runs, Unrouted: r.unrouted, Money: money, Told: true})...)
+	r.wrong = append(r.wrong, judge.Judge(judge.Evidence{
+		Cases: r.cases, Calls: calls, Runs: r.runs, Unrouted: r.unrouted, Money: money, Told: true,
+	})...)
 	var orphans []string
 	err = anew(ctx, func() (err error) {
 		orphans, err = s.orphans(ctx)
@@ -293,13 +303,19 @@ func (s *supervisor) replay(r *round) (wrong []string) {
 			return append(wrong, err.Error())
 		}
 		var differs []perduretest.Difference
-		s.t.Run("replay", func(t *testing.T) { differs = perduretest.Replay(t, history.Bytes(), flow).Differences })
+		s.t.Run("replay", func(t *testing.T) {
+			differs = perduretest.Replay(t, history.Bytes(), flow).Differences
+		})
 		s.report.Replayed++
 		for _, d := range differs {
-			if run.Head.Status == journal.Cancelled && d.Kind != perduretest.DifferenceMismatch || strings.Contains(d.Path, "cancel:") {
-				continue // it was cancelled from outside; what is recorded after the end of the code is the engine's
+			if run.Head.Status == journal.Cancelled && d.Kind != perduretest.DifferenceMismatch ||
+				strings.Contains(d.Path, "cancel:") {
+				// it was cancelled from outside; what is recorded after the end of the code is the
+				// engine's
+				continue
 			}
-			wrong = append(wrong, fmt.Sprintf("run %s of %s does not replay: %v", run.Head.ID, run.Head.WorkflowID, d))
+			wrong = append(wrong, fmt.Sprintf("run %s of %s does not replay: %v", run.Head.ID,
+				run.Head.WorkflowID, d))
 		}
 	}
 	return wrong

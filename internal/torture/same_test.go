@@ -45,7 +45,8 @@ func comesTo(t *testing.T, p *program.Program, s slow, beside ...*program.Progra
 		l := inMemory(t)
 		open := l.open
 		l.open = func() store.Store { return slow{open(), s.takes, s.largest} }
-		for _, bad := range l.torture(p.Seed, append([]*program.Program{p}, beside...), 3, 100*time.Millisecond) {
+		for _, bad := range l.torture(p.Seed, append([]*program.Program{p}, beside...), 3,
+			100*time.Millisecond) {
 			t.Error(bad)
 		}
 		left := l.open()
@@ -57,12 +58,15 @@ func comesTo(t *testing.T, p *program.Program, s slow, beside ...*program.Progra
 		for _, r := range runs {
 			if r.Head.WorkflowID == id {
 				said := added.ReplaceAllString(strings.Join(judge.Facts(r), "; "), "$1")
-				facts := strings.FieldsFunc(said, func(r rune) bool { return strings.ContainsRune(";{}", r) })
+				facts := strings.FieldsFunc(said, func(r rune) bool {
+					return strings.ContainsRune(";{}", r)
+				})
 				for i := range facts {
 					facts[i] = strings.TrimSpace(facts[i])
 				}
 				slices.Sort(facts)
-				out = append(out, fmt.Sprint(r.Head.Status, " ", slices.DeleteFunc(facts, func(f string) bool { return f == "" })))
+				out = append(out, fmt.Sprint(r.Head.Status, " ",
+					slices.DeleteFunc(facts, func(f string) bool { return f == "" })))
 			}
 		}
 		slices.Sort(out)
@@ -88,7 +92,11 @@ func TestTheSameProgramComesToTheSame(t *testing.T) {
 	larger, most := 0, 10
 	var beside []*program.Program
 	for range 8 {
-		beside = append(beside, &program.Program{Flow: "code", End: "returns", Body: program.Block{{ID: 1, Kind: program.Loop, Way: "spread", N: 20}}})
+		beside = append(beside, &program.Program{
+			Flow: "code",
+			End:  "returns",
+			Body: program.Block{{ID: 1, Kind: program.Loop, Way: "spread", N: 20}},
+		})
 	}
 	for seed := range seeds(t, 10_000) {
 		p := program.Generate(seed, program.Limits{Flow: "code", Avoid: unreal})
@@ -97,7 +105,10 @@ func TestTheSameProgramComesToTheSame(t *testing.T) {
 		}
 		var alone, together atomic.Int64
 		want := comesTo(t, p, slow{largest: &alone})
-		got := map[string][]string{"group": comesTo(t, p, slow{takes: 5 * time.Millisecond, largest: &together}, beside...)}
+		got := map[string][]string{
+			"group": comesTo(t, p, slow{takes: 5 * time.Millisecond, largest: &together},
+				beside...),
+		}
 		if together.Load() > alone.Load() {
 			larger++
 		}

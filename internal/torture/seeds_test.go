@@ -8,7 +8,8 @@ import (
 )
 
 var (
-	firstSeed = flag.Uint64("torture.seed", 0, "the first seed of random programs; 0 is one of the clock")
+	firstSeed = flag.Uint64("torture.seed", 0,
+		"the first seed of random programs; 0 is one of the clock")
 	seedCount = flag.Int("torture.seeds", 0, "how many seeds; 0 is few")
 )
 

@@ -12,7 +12,8 @@ import (
 // shrink removes operations from a program, and what operators do to it, as long as it
 // still fails in three of five runs, until nothing more can be removed or ctx ends. A run
 // that is interrupted by that is no failure.
-func shrink(ctx context.Context, p *program.Program, fails func(*program.Program) bool) *program.Program {
+func shrink(ctx context.Context, p *program.Program,
+	fails func(*program.Program) bool) *program.Program {
 	still := func(p *program.Program) bool {
 		failed := 0
 		for runs := 1; runs <= 5; runs++ {

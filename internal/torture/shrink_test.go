@@ -28,7 +28,8 @@ func TestShrinkLeavesWhatFails(t *testing.T) {
 				wide++
 			}
 		})
-		if !small.Has(program.Gather, "") || wide != 1 || small.Acts != nil || small.Clean != "" || small.Rounds != 0 {
+		if !small.Has(program.Gather, "") || wide != 1 || small.Acts != nil || small.Clean != "" ||
+			small.Rounds != 0 {
 			t.Errorf("seed %d: left are %d operations of %+v", seed, wide, small)
 		}
 	}

@@ -53,7 +53,14 @@ type supervisor struct {
 
 func newSupervisor(t *testing.T, o options) (*supervisor, error) {
 	s := &supervisor{options: o, t: t, rng: rand.New(rand.NewPCG(o.Seed, 2)), direct: o.Store}
-	s.report = report{Store: o.Store, Nodes: o.Nodes, Seed: o.Seed, Faults: map[string]*strikes{}, Effects: map[string]int{}, Acts: map[string]int{}}
+	s.report = report{
+		Store:   o.Store,
+		Nodes:   o.Nodes,
+		Seed:    o.Seed,
+		Faults:  map[string]*strikes{},
+		Effects: map[string]int{},
+		Acts:    map[string]int{},
+	}
 	var err error
 	s.dir = t.TempDir()
 	t.Cleanup(s.end)
@@ -82,10 +89,18 @@ func newSupervisor(t *testing.T, o options) (*supervisor, error) {
 	}
 	s.env = play.New(s.world, money, s.db)
 	for i := range o.Nodes {
-		s.nodes = append(s.nodes, &node{supervisor: s, name: fmt.Sprint("node", i), args: []string{"--store", s.Store, "--world", socket}})
+		s.nodes = append(s.nodes, &node{
+			supervisor: s,
+			name:       fmt.Sprint("node", i),
+			args:       []string{"--store", s.Store, "--world", socket},
+		})
 	}
 	if s.direct != o.Store || strings.HasPrefix(s.Store, "postgres") {
-		s.nodes = append(s.nodes, &node{supervisor: s, name: "stranger", args: []string{"--store", s.Store, "--world", socket, "--kept", "1ms"}})
+		s.nodes = append(s.nodes, &node{
+			supervisor: s,
+			name:       "stranger",
+			args:       []string{"--store", s.Store, "--world", socket, "--kept", "1ms"},
+		})
 	}
 	for _, n := range s.nodes {
 		if err := n.begin(); err != nil {

@@ -37,7 +37,8 @@ type source struct {
 
 func newSource(t *testing.T) *source {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-export", "-deps", "-json=Dir,ImportPath,Export,GoFiles", "./...").Output()
+	out, err := exec.Command("go", "list", "-export", "-deps",
+		"-json=Dir,ImportPath,Export,GoFiles", "./...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,14 +64,16 @@ func (s *source) uses(t *testing.T, path string, used map[string]bool) {
 	p := s.packages[path]
 	var files []*ast.File
 	for _, name := range p.GoFiles {
-		f, err := parser.ParseFile(s.fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		f, err := parser.ParseFile(s.fset, filepath.Join(p.Dir, name), nil,
+			parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
 		files = append(files, f)
 	}
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
-	if _, err := (&types.Config{Importer: s.importer}).Check(path, s.fset, files, info); err != nil {
+	if _, err := (&types.Config{Importer: s.importer}).Check(path, s.fset, files,
+		info); err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range info.Uses {
@@ -133,13 +136,29 @@ func (s *source) verbs(t *testing.T, path string) (out []string) {
 // none are the exported functions and methods that are no verbs of programs: what they
 // are for stands before them. What a program could do belongs into one instead.
 var none = map[string]string{
-	"names and values of Go":          "perdure.*.Error perdure.*.Unwrap perdure.*.Unwrap perdure.*.String pattern.Kind.String definition.Issue.String pattern.Encode pattern.ValidName dag.ChildResult.MarshalJSON dag.ChildResult.UnmarshalJSON",
-	"what is checked at registration": "perdure.*.ApplyTo* backpressure.*.ApplyTo* perdure.Check perdure.Retry.Check pattern.If.Check perdure.*.Validate pattern.Arguments.Check pattern.Callbacks.* backpressure.*.Validate backpressure.Check backpressure.Register backpressure.Reset backpressure.Names backpressure.Config.Policy ",
-	"what patterns are made of":       "perdure.Future.Operation perdure.Client.Sealed pattern.*.ApplyTo* pattern.*.Error pattern.*.Unwrap pattern.Calls.* pattern.ExecutionEvents.* pattern.If.Holds pattern.Arguments.Fill backpressure.Limit.* backpressure.Adaptive.* backpressure.Batched.* backpressure.CircuitBreaker.* backpressure.*.Error perdure.Retry.* perdure.Phase.Of perdure.PublisherFunc.Publish",
-	"what is read of an engine":       "perdure.Engine.Workflows perdure.Ended.Report perdure.Report.* perdure.ResultOf perdure.Status.*",
-	"definitions as data":             "dag.Read dag.Handler dag.ChildOf dag.Graph.Graph dag.Graph.Layers saga.Composition.Graph saga.NamedHandler",
-	"what is read of a result":        "dag.Result.* dag.Step.Of dag.Step.ID saga.Result.* saga.Composed.* saga.Step.Of saga.Step.AllOf saga.Step.ID saga.Saga.ResultOf saga.Composition.ResultOf tcc.Result.* tcc.Participant.Of tcc.Participant.ID tcc.Participant.In tcc.Member.Of",
-	"a start that waits for the end":  "perdure.Client.Execute dag.Graph.Execute saga.Saga.Execute saga.Composition.Execute tcc.TCC.Execute tcc.Composition.Execute perdure.Run.*",
+	"names and values of Go": "perdure.*.Error perdure.*.Unwrap perdure.*.Unwrap " +
+		"perdure.*.String pattern.Kind.String definition.Issue.String pattern.Encode " +
+		"pattern.ValidName dag.ChildResult.MarshalJSON dag.ChildResult.UnmarshalJSON",
+	"what is checked at registration": "perdure.*.ApplyTo* backpressure.*.ApplyTo* perdure.Check " +
+		"perdure.Retry.Check pattern.If.Check perdure.*.Validate pattern.Arguments.Check " +
+		"pattern.Callbacks.* backpressure.*.Validate backpressure.Check backpressure.Register " +
+		"backpressure.Reset backpressure.Names backpressure.Config.Policy ",
+	"what patterns are made of": "perdure.Future.Operation perdure.Client.Sealed " +
+		"pattern.*.ApplyTo* pattern.*.Error pattern.*.Unwrap pattern.Calls.* " +
+		"pattern.ExecutionEvents.* pattern.If.Holds pattern.Arguments.Fill backpressure.Limit.* " +
+		"backpressure.Adaptive.* backpressure.Batched.* backpressure.CircuitBreaker.* " +
+		"backpressure.*.Error perdure.Retry.* perdure.Phase.Of perdure.PublisherFunc.Publish",
+	"what is read of an engine": "perdure.Engine.Workflows perdure.Ended.Report " +
+		"perdure.Report.* perdure.ResultOf perdure.Status.*",
+	"definitions as data": "dag.Read dag.Handler dag.ChildOf dag.Graph.Graph " +
+		"dag.Graph.Layers saga.Composition.Graph saga.NamedHandler",
+	"what is read of a result": "dag.Result.* dag.Step.Of dag.Step.ID saga.Result.* " +
+		"saga.Composed.* saga.Step.Of saga.Step.AllOf saga.Step.ID saga.Saga.ResultOf " +
+		"saga.Composition.ResultOf tcc.Result.* tcc.Participant.Of tcc.Participant.ID " +
+		"tcc.Participant.In tcc.Member.Of",
+	"a start that waits for the end": "perdure.Client.Execute dag.Graph.Execute " +
+		"saga.Saga.Execute saga.Composition.Execute tcc.TCC.Execute tcc.Composition.Execute " +
+		"perdure.Run.*",
 	"what answers questions":          "dag.Graph.Query dag.Graph.Ask",
 	"housekeeping of the application": "barrier.Clean",
 }
@@ -170,7 +189,10 @@ func TestEveryVerbIsPlayed(t *testing.T) {
 			s.uses(t, path, used)
 		}
 	}
-	for _, path := range []string{module, module + "/dag", module + "/saga", module + "/tcc", module + "/barrier", module + "/backpressure", module + "/pattern", module + "/admin"} {
+	for _, path := range []string{
+		module, module + "/dag", module + "/saga", module + "/tcc", module + "/barrier", module +
+			"/backpressure", module + "/pattern", module + "/admin",
+	} {
 		verbs := s.verbs(t, path)
 		waiting := strings.Fields(unplayed)
 		if len(verbs) < 5 {
@@ -204,7 +226,9 @@ func TestEveryWayIsGenerated(t *testing.T) {
 		for _, a := range p.Acts {
 			seen["act "+a] = true
 		}
-		p.Body.All(func(o *program.Op) { seen[fmt.Sprint(o.Kind, " ", o.Way)], seen["odd "+o.Odd] = true, true })
+		p.Body.All(func(o *program.Op) {
+			seen[fmt.Sprint(o.Kind, " ", o.Way)], seen["odd "+o.Odd] = true, true
+		})
 		data, err := json.Marshal(p)
 		var back program.Program
 		if err == nil {
@@ -223,7 +247,12 @@ func TestEveryWayIsGenerated(t *testing.T) {
 			want = append(want, fmt.Sprint(kind, " ", way))
 		}
 	}
-	for prefix, list := range map[string][]string{"odd ": program.Odds, "end ": program.Ends, "start ": program.Starts, "act ": program.Acts} {
+	for prefix, list := range map[string][]string{
+		"odd ":   program.Odds,
+		"end ":   program.Ends,
+		"start ": program.Starts,
+		"act ":   program.Acts,
+	} {
 		for _, what := range list {
 			want = append(want, prefix+what)
 		}

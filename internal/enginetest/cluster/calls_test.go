@@ -43,7 +43,8 @@ func TestAWaiterHearsOfTheEndWithinASweepWhereNobodySaysSo(t *testing.T) {
 		for range 2 {
 			w := c.Node(wf)
 			w.Options.Sweep = 5 * time.Second
-			w.Wrap = func(s store.Store) store.Store { return struct{ store.Store }{s} } // hides Watch
+			// hides Watch
+			w.Wrap = func(s store.Store) store.Store { return struct{ store.Store }{s} }
 			w.Begin()
 		}
 		began := time.Now()
@@ -96,7 +97,8 @@ var listens = perdure.Define("listens", func(ctx context.Context, _ int) (string
 // say sends a run of listens a word from a node.
 func say(t *testing.T, w *world.World, id, word string) {
 	t.Helper()
-	if _, err := perdure.NewSignal[string]("word").Send(t.Context(), w.Engine, id, word); err != nil {
+	if _, err := perdure.NewSignal[string]("word").Send(t.Context(), w.Engine, id,
+		word); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -138,12 +140,15 @@ func TestCommandsReachARunWhicheverEngineHasIt(t *testing.T) {
 		"a decision": func(t *testing.T, b *world.World) (time.Duration, string, journal.Code) {
 			say(t, b, "run", "park")
 			time.Sleep(soon)
-			if err := b.Engine.Decide(ctx, "run", "what", perdure.Decision{Choice: "that"}); err != nil {
+			if err := b.Engine.Decide(ctx, "run", "what", perdure.Decision{
+				Choice: "that",
+			}); err != nil {
 				t.Error(err)
 			}
 			return soon, `"that"`, ""
 		},
-		"the end of a timer": func(t *testing.T, b *world.World) (time.Duration, string, journal.Code) {
+		"the end of a timer": func(t *testing.T, b *world.World) (time.Duration, string,
+			journal.Code) {
 			say(t, b, "run", "sleep")
 			time.Sleep(soon)
 			if err := b.Engine.CancelTimer(ctx, "run", "long", "now"); err != nil {
@@ -289,14 +294,18 @@ func TestTwoBuildsWorkSideBySide(t *testing.T) {
 		build := func(name string) *perdure.Workflow[int, int] {
 			return perdure.Define("rolling", func(ctx context.Context, n int) (int, error) {
 				if name == "new" {
-					if _, err := perdure.Step(ctx, "check", func(context.Context) (int, error) { return 0, nil }, perdure.Added); err != nil {
+					if _, err := perdure.Step(ctx, "check", func(context.Context) (int, error) {
+						return 0, nil
+					}, perdure.Added); err != nil {
 						return 0, err
 					}
 				}
 				if err := perdure.Sleep(ctx, time.Minute); err != nil {
 					return 0, err
 				}
-				return perdure.Step(ctx, "double", func(context.Context) (int, error) { return 2 * n, nil })
+				return perdure.Step(ctx, "double", func(context.Context) (int, error) {
+					return 2 * n, nil
+				})
 			})
 		}
 		c := world.NewCluster(t, 0)
@@ -364,7 +373,9 @@ func TestWhatADeadEngineWasToTellAnotherOneTells(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var mu sync.Mutex
 				told, blocks := map[string]int{}, true
-				wf := perdure.Define("told", func(_ context.Context, n int) (int, error) { return n, nil },
+				wf := perdure.Define("told", func(_ context.Context, n int) (int, error) {
+					return n, nil
+				},
 					perdure.Listener{Call: func(ctx context.Context, e perdure.Ended) error {
 						mu.Lock()
 						blocked := blocks
@@ -450,7 +461,8 @@ func TestEnginesWithRoomShareWhatIsDue(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, h := range heads {
-				if d, err := w.Engine.Describe(t.Context(), string(h.ID)); err == nil && len(d.Running) > 0 {
+				if d, err := w.Engine.Describe(t.Context(), string(h.ID)); err == nil &&
+					len(d.Running) > 0 {
 					running++
 				}
 			}
@@ -476,7 +488,8 @@ func (s *slowClaims) Claim(ctx context.Context, c store.Claim) (store.Claimed, e
 // spec: R-14, B-5
 func TestSeveralEnginesCleanUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wf := perdure.Define("short", func(_ context.Context, n int) (int, error) { return n, nil }, perdure.Retention{Period: time.Minute})
+		wf := perdure.Define("short", func(_ context.Context, n int) (int, error) { return n, nil },
+			perdure.Retention{Period: time.Minute})
 		c := world.NewCluster(t, 0)
 		defer c.End()
 		for range 3 {
@@ -490,12 +503,16 @@ func TestSeveralEnginesCleanUp(t *testing.T) {
 			}
 		}
 		time.Sleep(30 * time.Second)
-		if heads, _, err := c.DB.Find(t.Context(), store.Filter{Limit: store.MaxLimit}); err != nil ||
+		if heads, _, err := c.DB.Find(t.Context(), store.Filter{
+			Limit: store.MaxLimit,
+		}); err != nil ||
 			len(heads) != 300 {
 			t.Fatalf("%d runs are there before their time, %v", len(heads), err)
 		}
 		time.Sleep(time.Minute)
-		if heads, _, err := c.DB.Find(t.Context(), store.Filter{Limit: store.MaxLimit}); err != nil ||
+		if heads, _, err := c.DB.Find(t.Context(), store.Filter{
+			Limit: store.MaxLimit,
+		}); err != nil ||
 			len(heads) != 0 {
 			t.Errorf("%d runs are left, %v", len(heads), err)
 		}

@@ -133,7 +133,8 @@ func TestRunsOfAKilledEngineGoOnElsewhereWithinTheLeaseAndASecond(t *testing.T) 
 		for i := range n {
 			quick, long := l.times(fmt.Sprint("quick ", i+1)), l.times(fmt.Sprint("long ", i+1))
 			if len(quick) != 1 || len(long) != 2 {
-				t.Fatalf("the quick step was executed %d times, the long one %d times", len(quick), len(long))
+				t.Fatalf("the quick step was executed %d times, the long one %d times", len(quick),
+					len(long))
 			}
 			if after := long[1].Sub(killed); after > world.Lease+time.Second {
 				t.Errorf("the run went on %v after the engine was killed", after)
@@ -164,7 +165,8 @@ func TestWhatRestsIsOnTimeWhenTheEngineThatPutItToRestIsKilled(t *testing.T) {
 		if err == nil {
 			_, err = run.Result(t.Context())
 		}
-		if late := time.Since(began) - 25*time.Second; err != nil || late < 0 || late > 200*time.Millisecond {
+		if late := time.Since(began) - 25*time.Second; err != nil || late < 0 ||
+			late > 200*time.Millisecond {
 			t.Errorf("it ended %v late: %v", late, err)
 		}
 	})
@@ -187,7 +189,8 @@ func TestAStopHandsRunsOverAtOnce(t *testing.T) {
 		c.Stop(a)
 		outputs(t, b, runs)
 		for i := range runs {
-			if long := l.times(fmt.Sprint("long ", i+1)); len(long) != 2 || long[1].Sub(stopped) > 200*time.Millisecond {
+			if long := l.times(fmt.Sprint("long ", i+1)); len(long) != 2 ||
+				long[1].Sub(stopped) > 200*time.Millisecond {
 				t.Errorf("the long step began %v, the engine was stopped at %v", long, stopped)
 			}
 		}
@@ -265,7 +268,8 @@ func (u *unsteady) Claim(ctx context.Context, c store.Claim) (got store.Claimed,
 	return got, err
 }
 
-func (u *unsteady) Load(ctx context.Context, run journal.Number, r store.Range) (entries []journal.Entry, err error) {
+func (u *unsteady) Load(ctx context.Context, run journal.Number,
+	r store.Range) (entries []journal.Entry, err error) {
 	err = u.call("load", func() error {
 		entries, err = u.Store.Load(ctx, run, r)
 		return err
@@ -273,7 +277,8 @@ func (u *unsteady) Load(ctx context.Context, run journal.Number, r store.Range) 
 	return entries, err
 }
 
-func (u *unsteady) Find(ctx context.Context, f store.Filter) (heads []journal.Head, next journal.Number, err error) {
+func (u *unsteady) Find(ctx context.Context, f store.Filter) (heads []journal.Head,
+	next journal.Number, err error) {
 	err = u.call("find", func() error {
 		heads, next, err = u.Store.Find(ctx, f)
 		return err
@@ -320,7 +325,8 @@ func TestAnEngineThatWasHeldUpForLongerThanItsLeaseIsFencedAndJoinsAgain(t *test
 			if ended := l.ends(key); len(ended) != 1 || !errors.Is(ended[0], kernel.ErrUnloaded) {
 				t.Fatalf("the context of the step ended with %v", ended)
 			}
-			if began := l.times(key); len(began) != 2 || began[1].Sub(held) > world.Lease+time.Second {
+			if began := l.times(key); len(began) != 2 || began[1].Sub(held) > world.Lease+
+				time.Second {
 				t.Fatalf("the step began %v, and the engine was held up at %v", began, held)
 			}
 		}
@@ -486,10 +492,16 @@ func asleep(c *world.Cluster, workflow string, n int) {
 			g.Changes = append(g.Changes, store.Change{
 				Run: number, Create: true,
 				Head: &journal.Head{
-					Number: number, ID: id, WorkflowID: string(id), Workflow: workflow, Status: journal.Waiting,
-					Wake: time.Now().Add(30 * 24 * time.Hour), Created: time.Now(), Chain: number,
+					Number: number, ID: id, WorkflowID: string(id), Workflow: workflow,
+					Status: journal.Waiting,
+					Wake:   time.Now().Add(30 * 24 * time.Hour), Created: time.Now(), Chain: number,
 				},
-				Entries: []journal.Entry{{Run: number, Seq: 1, Kind: journal.RunStarted, Status: journal.Waiting, At: time.Now(), Data: []byte("1")}},
+				Entries: []journal.Entry{
+					{
+						Run: number, Seq: 1, Kind: journal.RunStarted, Status: journal.Waiting,
+						At: time.Now(), Data: []byte("1"),
+					},
+				},
 			})
 		}
 		if err := c.DB.Commit(c.Context(), g); err != nil {
@@ -527,7 +539,8 @@ func TestIdleEnginesAskAtMostTenTimesAMinuteHoweverManyRunsSleep(t *testing.T) {
 	none, many := asked(0), asked(100_000)
 	for i := range many {
 		if many[i] > 10*minutes || many[i] > none[i]+2 {
-			t.Errorf("in %d minutes engine %d asked %d times, and %d times without any run", minutes, i+1, many[i], none[i])
+			t.Errorf("in %d minutes engine %d asked %d times, and %d times without any run",
+				minutes, i+1, many[i], none[i])
 		}
 	}
 }
@@ -578,15 +591,16 @@ func TestNoBodyBeginsOnceTheLeaseIsLost(t *testing.T) {
 		u := unsteadily(w)
 		var slow, lost atomic.Bool
 		slow.Store(true)
-		w.Options.Observers = append(w.Options.Observers, observe.Observer{See: func(n observe.Notice) {
-			switch {
-			case n.Kind == observe.LeaseLost:
-				lost.Store(true)
-			case n.Kind == observe.StepStarted && slow.Swap(false):
-				u.set(true, false)
-				time.Sleep(world.Lease + time.Second)
-			}
-		}})
+		w.Options.Observers = append(w.Options.Observers,
+			observe.Observer{See: func(n observe.Notice) {
+				switch {
+				case n.Kind == observe.LeaseLost:
+					lost.Store(true)
+				case n.Kind == observe.StepStarted && slow.Swap(false):
+					u.set(true, false)
+					time.Sleep(world.Lease + time.Second)
+				}
+			}})
 		w.Begin()
 		world.Start(w, wf, 1, perdure.ID("run-1"))
 		time.Sleep(2 * world.Lease)

@@ -78,7 +78,9 @@ func (l unheard) Commit(ctx context.Context, g *store.Group) error {
 // spec: L-2, B-5
 func TestAResumeThatWasLostWithTheLeaseIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			return 1, perdure.Sleep(ctx, time.Hour)
+		})
 		c, a, l := losing(t, wf)
 		defer c.End()
 		world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), a.Engine, 0, perdure.ID("x")))
@@ -92,7 +94,8 @@ func TestAResumeThatWasLostWithTheLeaseIsMadeAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		d := world.Must[perdure.Description](t)(a.Engine.Describe(t.Context(), "x"))
 		if err == nil && d.Head.Status == journal.Suspended {
-			t.Errorf("Resume gave nil, and the run is %v: %v", d.Head.Status, world.Tail(a.History("x"), 9))
+			t.Errorf("Resume gave nil, and the run is %v: %v", d.Head.Status,
+				world.Tail(a.History("x"), 9))
 		}
 	})
 }
@@ -102,7 +105,9 @@ func TestAResumeThatWasLostWithTheLeaseIsMadeAgain(t *testing.T) {
 // spec: L-10, B-5
 func TestACancelThatMeetsTheLossOfTheLeaseIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			return 1, perdure.Sleep(ctx, time.Hour)
+		})
 		c, a, l := losing(t, wf)
 		defer c.End()
 		world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), a.Engine, 0, perdure.ID("x")))
@@ -121,7 +126,9 @@ func TestACancelThatMeetsTheLossOfTheLeaseIsMadeAgain(t *testing.T) {
 // spec: L-10
 func TestACommandThatMayHaveBeenCarriedOutSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			return 1, perdure.Sleep(ctx, time.Hour)
+		})
 		c := world.NewCluster(t, 0)
 		a := c.Node(wf)
 		l := &lossy{Store: a.DB}
@@ -140,7 +147,8 @@ func TestACommandThatMayHaveBeenCarriedOutSaysSo(t *testing.T) {
 		l.renews.Store(false)
 		time.Sleep(time.Minute)
 		d := world.Must[perdure.Description](t)(a.Engine.Describe(t.Context(), "x"))
-		if err != nil && strings.Contains(err.Error(), "nothing was done") && d.Head.Status == journal.Cancelled {
+		if err != nil && strings.Contains(err.Error(), "nothing was done") &&
+			d.Head.Status == journal.Cancelled {
 			t.Errorf("%v, and the run is %v", err, d.Head.Status)
 		}
 	})
@@ -195,7 +203,9 @@ func TestACancelThatTheStoreRefusesReturns(t *testing.T) {
 				}}
 				wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 					if cleans {
-						if err := perdure.OnCancel(ctx, "undo", func(context.Context) error { return nil }); err != nil {
+						if err := perdure.OnCancel(ctx, "undo", func(context.Context) error {
+							return nil
+						}); err != nil {
 							return 0, err
 						}
 					}
@@ -203,7 +213,8 @@ func TestACancelThatTheStoreRefusesReturns(t *testing.T) {
 				})
 				w := world.Hooked(t, h, perdure.Options{IdleTimeout: 24 * time.Hour}, wf)
 				defer func() { w.End() }()
-				world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")))
+				world.Must[*perdure.Run[int]](t)(
+					wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")))
 				time.Sleep(time.Second)
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 				defer cancel()
@@ -229,7 +240,9 @@ func TestARunWhoseEndIsRefusedGoesOn(t *testing.T) {
 			}
 			return do()
 		}, OnFind: func(store.Filter) { time.Sleep(time.Millisecond) }}
-		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 7, perdure.Sleep(ctx, time.Second) })
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			return 7, perdure.Sleep(ctx, time.Second)
+		})
 		w := world.Hooked(t, h, perdure.Options{}, wf)
 		defer func() { w.End() }()
 		run := world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")))
@@ -263,7 +276,9 @@ func TestACancelWaitsForAClaimNoLongerThanItsContext(t *testing.T) {
 			}
 			return do()
 		}}
-		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, 24*time.Hour) })
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			return 1, perdure.Sleep(ctx, 24*time.Hour)
+		})
 		w := world.Hooked(t, h, perdure.Options{IdleTimeout: -1, Sweep: time.Second}, wf)
 		defer func() { w.End() }()
 		world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.Engine, 0, perdure.ID("x")))

@@ -47,8 +47,10 @@ func checkChain(w *world.World, id string, n int) []journal.Head {
 		switch {
 		case i == 0 && s.Predecessor != "":
 			w.T.Errorf("the first run follows %q", s.Predecessor)
-		case i > 0 && (s.Predecessor != heads[i-1].ID || !s.PredecessorStarted.Equal(heads[i-1].Created) ||
-			s.PredecessorEnded.Sub(heads[i-1].Ended).Abs() > time.Millisecond || h.Created.Sub(heads[i-1].Ended).Abs() > time.Millisecond):
+		case i > 0 && (s.Predecessor != heads[i-1].ID ||
+			!s.PredecessorStarted.Equal(heads[i-1].Created) ||
+			s.PredecessorEnded.Sub(heads[i-1].Ended).Abs() > time.Millisecond ||
+			h.Created.Sub(heads[i-1].Ended).Abs() > time.Millisecond):
 			w.T.Errorf("run %d follows %+v", i, s)
 		}
 	}
@@ -71,7 +73,8 @@ func TestSuccessorBeginsInTheCommitThatEndsItsPredecessor(t *testing.T) {
 			if err != nil {
 				return link{}, err
 			}
-			if _, err := perdure.Step(ctx, "effect", l.Effect(fmt.Sprint(n), time.Second)); err != nil {
+			if _, err := perdure.Step(ctx, "effect",
+				l.Effect(fmt.Sprint(n), time.Second)); err != nil {
 				return link{}, err
 			}
 			if err := perdure.Sleep(ctx, time.Minute); err != nil || n == 3 {
@@ -102,8 +105,10 @@ func TestSuccessorBeginsInTheCommitThatEndsItsPredecessor(t *testing.T) {
 				}
 				for _, r := range []*perdure.Run[link]{run, first} {
 					got, err := r.Result(context.Background())
-					if i := got.Info; err != nil || got.N != 3 || i.RunID != heads[3].ID || i.WorkflowID != "x" || i.Predecessor != heads[2].ID ||
-						!i.PredecessorBegan.Equal(heads[2].Created) || i.PredecessorEnded.Before(i.PredecessorBegan) ||
+					if i := got.Info; err != nil || got.N != 3 || i.RunID != heads[3].ID ||
+						i.WorkflowID != "x" || i.Predecessor != heads[2].ID ||
+						!i.PredecessorBegan.Equal(heads[2].Created) ||
+						i.PredecessorEnded.Before(i.PredecessorBegan) ||
 						i.Headers["tenant"] != "a" || i.Attributes["city"] != "Ulm" {
 						t.Errorf("%+v %v", got, err)
 					}
@@ -208,7 +213,8 @@ func TestSignalsOutliveTheRunsThatDidNotTakeThem(t *testing.T) {
 		ctx := context.Background()
 		world.Start(w, wf, nil, perdure.ID("x"), perdure.Dedup(0))
 		for n := range 5 {
-			if _, err := item.Send(ctx, w.Engine, "x", text(n), perdure.SendKey(fmt.Sprint(n))); err != nil {
+			if _, err := item.Send(ctx, w.Engine, "x", text(n),
+				perdure.SendKey(fmt.Sprint(n))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -257,7 +263,9 @@ func TestNamedTimersMoveAlongAndSleepsDoNot(t *testing.T) {
 			if _, err := lost.Cancel(ctx, "not needed"); err != nil {
 				return seen{}, err
 			}
-			perdure.Go(ctx, "b", func(ctx context.Context) (int, error) { return 0, perdure.Sleep(ctx, 50*time.Hour) })
+			perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
+				return 0, perdure.Sleep(ctx, 50*time.Hour)
+			})
 		}
 		if n < 2 {
 			if n == 1 { // it asks for one of those that moved, and leaves the others alone
@@ -286,7 +294,8 @@ func TestNamedTimersMoveAlongAndSleepsDoNot(t *testing.T) {
 		if err != nil {
 			return seen{}, err
 		}
-		if now, err := perdure.Now(ctx); err != nil || now.Sub(far) > time.Second || now.Before(far) {
+		if now, err := perdure.Now(ctx); err != nil || now.Sub(far) > time.Second ||
+			now.Before(far) {
 			return seen{}, fmt.Errorf("it fired at %v and not at %v, %w", now, far, err)
 		}
 		return seen{far.Sub(began), due.Sub(began), slept.Sub(began)}, nil
@@ -307,14 +316,17 @@ func TestNamedTimersMoveAlongAndSleepsDoNot(t *testing.T) {
 			timers[wait.Path] = wait.Due.Sub(began)
 		}
 		want := map[string]time.Duration{
-			"far": 10*time.Hour + time.Minute, "far#2": 20*time.Hour + time.Minute, "never": 40*time.Hour + time.Minute,
+			"far": 10*time.Hour + time.Minute, "far#2": 20*time.Hour + time.Minute,
+			"never":  40*time.Hour + time.Minute,
 			"due[k]": 2*time.Hour + time.Minute, "sleep": 2*time.Hour + time.Minute,
 		}
 		if fmt.Sprint(timers) != fmt.Sprint(want) {
 			t.Errorf("open timers %v, want %v", timers, want)
 		}
 		got, err := run.Result(context.Background())
-		if err != nil || got != (seen{10*time.Hour + time.Minute, 2*time.Hour + time.Minute, 3*time.Hour + 31*time.Minute}) {
+		if err != nil || got != (seen{
+			10*time.Hour + time.Minute, 2*time.Hour + time.Minute, 3*time.Hour + 31*time.Minute,
+		}) {
 			t.Errorf("%+v %v", got, err)
 		}
 		checkChain(w, "x", 3)
@@ -329,7 +341,8 @@ func TestSuccessorHasATimeoutOfItsOwnAndWhatItsPredecessorWasGiven(t *testing.T)
 			return nil, err
 		}
 		err = errors.Join(
-			perdure.SetAttribute(ctx, fmt.Sprint("run-", n), "yes"), perdure.SetAttribute(ctx, "given", ""),
+			perdure.SetAttribute(ctx, fmt.Sprint("run-", n), "yes"),
+			perdure.SetAttribute(ctx, "given", ""),
 			perdure.Publish(ctx, "shown", n), perdure.Sleep(ctx, 50*time.Minute))
 		switch {
 		case err != nil:
@@ -344,7 +357,11 @@ func TestSuccessorHasATimeoutOfItsOwnAndWhatItsPredecessorWasGiven(t *testing.T)
 	}, perdure.Timeout(time.Hour))
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		ctx := context.Background()
-		given := []perdure.StartOption{perdure.ID("x"), perdure.Headers{"tenant": "a"}, perdure.Attributes{"given": "1", "kept": "2"}}
+		given := []perdure.StartOption{
+			perdure.ID("x"),
+			perdure.Headers{"tenant": "a"},
+			perdure.Attributes{"given": "1", "kept": "2"},
+		}
 		world.Start(w, wf, 0, given...)
 		time.Sleep(time.Minute)
 		w.Crash()
@@ -353,7 +370,13 @@ func TestSuccessorHasATimeoutOfItsOwnAndWhatItsPredecessorWasGiven(t *testing.T)
 			t.Fatal(err)
 		}
 		got, err := run.Result(ctx)
-		if want := map[string]string{"kept": "2", "run-0": "yes", "run-1": "yes", "run-2": "yes", "tenant": "a"}; fmt.Sprint(got) != fmt.Sprint(want) || err != nil {
+		if want := map[string]string{
+			"kept":   "2",
+			"run-0":  "yes",
+			"run-1":  "yes",
+			"run-2":  "yes",
+			"tenant": "a",
+		}; fmt.Sprint(got) != fmt.Sprint(want) || err != nil {
 			t.Errorf("%v %v", got, err)
 		}
 		heads := checkChain(w, "x", 4)
@@ -401,7 +424,8 @@ func TestNobodyIsToldThatAChainEndsBeforeItDoes(t *testing.T) {
 		heads := checkChain(w, "x", 4)
 		mu.Lock()
 		defer mu.Unlock()
-		if len(heard) != 1 || heard[0].RunID != heads[3].ID || heard[0].Status != journal.Completed || string(heard[0].Output) != "3" {
+		if len(heard) != 1 || heard[0].RunID != heads[3].ID ||
+			heard[0].Status != journal.Completed || string(heard[0].Output) != "3" {
 			t.Errorf("listeners heard %+v", heard)
 		}
 		ends, continued := w.Seen(observe.RunEnded), w.Seen(observe.RunContinued)
@@ -418,9 +442,13 @@ func TestNobodyIsToldThatAChainEndsBeforeItDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, want := range []journal.Status{journal.Completed, journal.ContinuedAsNew, journal.ContinuedAsNew, journal.Completed} {
+		for i, want := range []journal.Status{
+			journal.Completed, journal.ContinuedAsNew, journal.ContinuedAsNew, journal.Completed,
+		} {
 			s := list[i]
-			if s.Head.Status != want || !s.IsTerminal() || s.IsSuccess() != (want == journal.Completed) || s.Err != nil || (s.Output != nil) != s.IsSuccess() {
+			if s.Head.Status != want || !s.IsTerminal() ||
+				s.IsSuccess() != (want == journal.Completed) || s.Err != nil ||
+				(s.Output != nil) != s.IsSuccess() {
 				t.Errorf("status %d: %+v", i, s)
 			}
 		}
@@ -429,7 +457,9 @@ func TestNobodyIsToldThatAChainEndsBeforeItDoes(t *testing.T) {
 
 // spec
 func TestChildrenOfThePredecessorGoOn(t *testing.T) {
-	child := perdure.Define("child", func(ctx context.Context, n int) (int, error) { return n, perdure.Sleep(ctx, time.Hour) })
+	child := perdure.Define("child", func(ctx context.Context, n int) (int, error) {
+		return n, perdure.Sleep(ctx, time.Hour)
+	})
 	wf := perdure.Define("w", func(ctx context.Context, n int) (int, error) {
 		if n == 0 {
 			child.Child(ctx, 1)
@@ -449,7 +479,9 @@ func TestChildrenOfThePredecessorGoOn(t *testing.T) {
 		if err != nil || len(all) != 4 {
 			t.Fatal(len(all), err)
 		}
-		for i, want := range []journal.Status{journal.Completed, journal.Completed, journal.Cancelled, journal.Completed} {
+		for i, want := range []journal.Status{
+			journal.Completed, journal.Completed, journal.Cancelled, journal.Completed,
+		} {
 			if all[i].Status != want {
 				t.Errorf("child %d is %v", 4-i, all[i].Status)
 			}
@@ -490,14 +522,19 @@ func TestRunContinuesFromWhereverItsCodeSaysSo(t *testing.T) {
 	var cleaned sync.Map
 	const most = 8
 	wf := perdure.Define("w", func(ctx context.Context, n int) (string, error) {
-		if err := perdure.Finally(ctx, "always", func(context.Context) error { cleaned.Store(n, true); return nil }); err != nil {
+		if err := perdure.Finally(ctx, "always", func(context.Context) error {
+			cleaned.Store(n, true)
+			return nil
+		}); err != nil {
 			return "", err
 		}
 		steps := perdure.Async(ctx, "s", world.Work("s", time.Hour, nil))
 		var end, after error
 		switch n {
 		case 0: // a branch does, while the function waits
-			perdure.Go(ctx, "b", func(ctx context.Context) (int, error) { return 0, perdure.ContinueAsNew(ctx, n+1) })
+			perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
+				return 0, perdure.ContinueAsNew(ctx, n+1)
+			})
 			_, end = steps.Await(ctx)
 		case 1: // it is swallowed
 			end = perdure.ContinueAsNew(ctx, n+1)
@@ -510,7 +547,8 @@ func TestRunContinuesFromWhereverItsCodeSaysSo(t *testing.T) {
 				return "", fmt.Errorf("%w is not %w", after, end)
 			}
 		case 4: // the input is of another type: the run goes on
-			if err := perdure.ContinueAsNew(ctx, fmt.Sprint(n)); journal.CodeOf(err) != journal.CodeInvalid {
+			if err := perdure.ContinueAsNew(ctx,
+				fmt.Sprint(n)); journal.CodeOf(err) != journal.CodeInvalid {
 				return "", fmt.Errorf("it gives %w", err)
 			}
 			end = perdure.ContinueAsNew(ctx, n+1)
@@ -528,7 +566,8 @@ func TestRunContinuesFromWhereverItsCodeSaysSo(t *testing.T) {
 		default:
 			return "last", nil
 		}
-		if _, err := perdure.Step(ctx, "after", world.Work("after", 0, nil)); end == nil || err == nil ||
+		if _, err := perdure.Step(ctx, "after", world.Work("after", 0, nil)); end == nil ||
+			err == nil ||
 			err.Error() != end.Error() {
 			panic(fmt.Sprint("a step after the end gives ", err))
 		}
@@ -661,7 +700,8 @@ func TestASuccessorIsNewerThanItsPredecessorWhateverTheClocksSay(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		heads := w.Chain("x")
-		slices.SortFunc(heads, func(a, b journal.Head) int { return a.Created.Compare(b.Created) }) // numbers tell no order
+		// numbers tell no order
+		slices.SortFunc(heads, func(a, b journal.Head) int { return a.Created.Compare(b.Created) })
 		if len(heads) != 3 || heads[2].Status != journal.Completed {
 			t.Fatalf("there are %v", heads)
 		}
@@ -670,7 +710,8 @@ func TestASuccessorIsNewerThanItsPredecessorWhateverTheClocksSay(t *testing.T) {
 		}
 		for i := 1; i < len(heads); i++ {
 			if h := heads[i]; !h.Created.After(heads[i-1].Ended) {
-				t.Errorf("%v begins at %v, and the one before it has ended at %v", h.ID, h.Created, heads[i-1].Ended)
+				t.Errorf("%v begins at %v, and the one before it has ended at %v", h.ID, h.Created,
+					heads[i-1].Ended)
 			}
 		}
 	})

@@ -66,9 +66,24 @@ func TestOutcomeOfAChildIsAValue(t *testing.T) {
 	}{
 		{"returns", told{Status: journal.Completed, Output: 7}},
 		{"fails", told{Status: journal.Failed, Code: "", Err: "wrapped: odd", Odd: true}},
-		{"cancels", told{Status: journal.Cancelled, Code: journal.CodeCancelled, Err: "workflow cancelled: no more"}},
-		{"is cancelled", told{Status: journal.Cancelled, Code: journal.CodeCancelled, Err: "workflow cancelled: by hand"}},
-		{"lasts", told{Status: journal.TimedOut, Code: journal.CodeTimedOut, Err: "workflow timed out"}},
+		{
+			"cancels",
+			told{
+				Status: journal.Cancelled, Code: journal.CodeCancelled,
+				Err: "workflow cancelled: no more",
+			},
+		},
+		{
+			"is cancelled",
+			told{
+				Status: journal.Cancelled, Code: journal.CodeCancelled,
+				Err: "workflow cancelled: by hand",
+			},
+		},
+		{
+			"lasts",
+			told{Status: journal.TimedOut, Code: journal.CodeTimedOut, Err: "workflow timed out"},
+		},
 		{"confirmed", told{Status: journal.Confirmed, Output: 8}},
 		{"compensated", told{Status: journal.Compensated, Err: "odd", Odd: true}},
 		{"canceled", told{Status: journal.Canceled, Err: "odd", Odd: true}},
@@ -199,7 +214,8 @@ func TestSameOperationNeverStartsTwoChildren(t *testing.T) {
 				}
 				all, _, err := w.Engine.List(context.Background(), perdure.Query{Workflow: "child"})
 				if err != nil || len(all) != 7 || len(w.Children("p")) != 7 {
-					t.Errorf("%d runs of the child, %d children, %v", len(all), len(w.Children("p")), err)
+					t.Errorf("%d runs of the child, %d children, %v", len(all),
+						len(w.Children("p")), err)
 				}
 				for _, h := range all {
 					if h.Status != journal.Completed {
@@ -287,7 +303,8 @@ func TestChildWhoseIDIsTakenFailsBeforeItBegins(t *testing.T) {
 func TestChildHasAnIDOfItsOwnOrTheOneThatItIsGiven(t *testing.T) {
 	child := ender()
 	parent := perdure.Define("parent", func(ctx context.Context, _ int) ([]journal.RunID, error) {
-		own, given := child.Child(ctx, "returns"), child.Child(ctx, "returns", perdure.ID("given"), perdure.Dedup(time.Minute))
+		own, given := child.Child(ctx, "returns"), child.Child(ctx, "returns", perdure.ID("given"),
+			perdure.Dedup(time.Minute))
 		_, e1 := own.Await(ctx)
 		_, e2 := given.Await(ctx)
 		return []journal.RunID{own.RunID(), given.RunID()}, errors.Join(e1, e2)
@@ -301,8 +318,10 @@ func TestChildHasAnIDOfItsOwnOrTheOneThatItIsGiven(t *testing.T) {
 		if len(heads) != 2 || heads[0].ID != ids[0] || heads[1].ID != ids[1] {
 			t.Fatalf("%v, %v", heads, ids)
 		}
-		if heads[0].WorkflowID != string(ids[0]) || heads[1].WorkflowID != "given" || heads[1].Keep != time.Minute {
-			t.Errorf("workflow IDs %s, %s, kept %v", heads[0].WorkflowID, heads[1].WorkflowID, heads[1].Keep)
+		if heads[0].WorkflowID != string(ids[0]) || heads[1].WorkflowID != "given" ||
+			heads[1].Keep != time.Minute {
+			t.Errorf("workflow IDs %s, %s, kept %v", heads[0].WorkflowID, heads[1].WorkflowID,
+				heads[1].Keep)
 		}
 	}, parent, child)
 }
@@ -310,9 +329,12 @@ func TestChildHasAnIDOfItsOwnOrTheOneThatItIsGiven(t *testing.T) {
 // spec: R-23, B-1
 func TestChildIsKnownByItsKeyAndItsOldName(t *testing.T) {
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
-		slow := func(ctx context.Context, n int) (int, error) { return n, perdure.Sleep(ctx, time.Hour) }
+		slow := func(ctx context.Context, n int) (int, error) {
+			return n, perdure.Sleep(ctx, time.Hour)
+		}
 		old, renamed := perdure.Define("old", slow), perdure.Define("renamed", slow)
-		both := func(child *perdure.Workflow[int, int], keys []string, opts ...perdure.ChildOption) *perdure.Workflow[int, []int] {
+		both := func(child *perdure.Workflow[int, int], keys []string,
+			opts ...perdure.ChildOption) *perdure.Workflow[int, []int] {
 			return perdure.Define("parent", func(ctx context.Context, _ int) ([]int, error) {
 				var out []int
 				var all []*perdure.Child[int]
@@ -336,7 +358,8 @@ func TestChildIsKnownByItsKeyAndItsOldName(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		w.Deploy("two", both(renamed, []string{"b", "a", "c"}, perdure.RenamedFrom("old")), old, renamed)
+		w.Deploy("two", both(renamed, []string{"b", "a", "c"}, perdure.RenamedFrom("old")), old,
+			renamed)
 		run, err = w.Engine.Get(context.Background(), run.ID())
 		if err != nil {
 			t.Fatal(err)
@@ -409,10 +432,12 @@ func TestChildOfAnUnknownWorkflowWaitsUntilItIsKnown(t *testing.T) {
 		time.Sleep(time.Minute)
 		id := string(w.Children(run.ID())[0].ID)
 		d, err := w.Engine.Describe(context.Background(), id)
-		if err != nil || d.Head.Status != journal.Pending || d.Why != "no engine here knows workflow ender" {
+		if err != nil || d.Head.Status != journal.Pending ||
+			d.Why != "no engine here knows workflow ender" {
 			t.Errorf("%v %q %v", d.Head.Status, d.Why, err)
 		}
-		if d, _ := w.Engine.Describe(context.Background(), run.ID()); d.Head.Status != journal.Waiting ||
+		if d, _ := w.Engine.Describe(context.Background(),
+			run.ID()); d.Head.Status != journal.Waiting ||
 			d.Why != "it waits for child ender, run "+id {
 			t.Errorf("the parent is %v: %q", d.Head.Status, d.Why)
 		}

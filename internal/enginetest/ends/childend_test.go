@@ -19,13 +19,16 @@ import (
 
 // How parents in these tests end.
 var parentEnds = map[string]journal.Status{
-	"returns": journal.Completed, "fails": journal.Failed, "cancels": journal.Cancelled, "is cancelled": journal.Cancelled,
-	"times out": journal.TimedOut, "compensated": journal.Compensated, "canceled": journal.Canceled,
+	"returns": journal.Completed, "fails": journal.Failed, "cancels": journal.Cancelled,
+	"is cancelled": journal.Cancelled,
+	"times out":    journal.TimedOut, "compensated": journal.Compensated,
+	"canceled": journal.Canceled,
 }
 
 // ending gives a workflow that starts a child in each policy and ends later, with
 // its children started in a branch and with clean-ups as asked.
-func ending(how string, branch, cleansUp bool, child *perdure.Workflow[int, int]) *perdure.Workflow[int, int] {
+func ending(how string, branch, cleansUp bool,
+	child *perdure.Workflow[int, int]) *perdure.Workflow[int, int] {
 	start := func(ctx context.Context) (int, error) {
 		child.Child(ctx, 1, perdure.Key("stays"))
 		child.Child(ctx, 2, perdure.Key("ends"), perdure.ChildEnds)
@@ -34,7 +37,9 @@ func ending(how string, branch, cleansUp bool, child *perdure.Workflow[int, int]
 	}
 	return perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
 		if cleansUp {
-			if err := perdure.Finally(ctx, "always", func(ctx context.Context) error { return perdure.Sleep(ctx, time.Second) }); err != nil {
+			if err := perdure.Finally(ctx, "always", func(ctx context.Context) error {
+				return perdure.Sleep(ctx, time.Second)
+			}); err != nil {
 				return 0, err
 			}
 		}
@@ -71,46 +76,51 @@ func TestPolicySaysWhatBecomesOfAChildWhenItsParentEnds(t *testing.T) {
 		"runs": func(ctx context.Context, _ int) (int, error) {
 			return perdure.Step(ctx, "s", world.Work("s", 200*time.Minute, nil))
 		},
-		"rests": func(ctx context.Context, _ int) (int, error) { return 5, perdure.Sleep(ctx, 200*time.Minute) },
+		"rests": func(ctx context.Context, _ int) (int, error) {
+			return 5, perdure.Sleep(ctx, 200*time.Minute)
+		},
 		"ended": func(ctx context.Context, _ int) (int, error) { return 5, nil },
 	}
 	for how, end := range parentEnds {
 		for does, body := range children {
 			for variant := range 4 {
 				branch, cleansUp := variant&1 != 0, variant&2 != 0
-				t.Run(fmt.Sprintf("%s/child %s/branch=%v/clean-up=%v", how, does, branch, cleansUp), func(t *testing.T) {
-					child := perdure.Define("child", body)
-					parent := ending(how, branch, cleansUp, child)
-					world.InBothModes(t, func(t *testing.T, w *world.World) {
-						run, err := parent.Start(context.Background(), w.Engine, 0)
-						if err != nil {
-							t.Fatal(err)
-						}
-						time.Sleep(2 * time.Minute)
-						if how == "is cancelled" {
-							if err := w.Engine.Cancel(context.Background(), run.ID(), "by hand"); err != nil {
+				t.Run(fmt.Sprintf("%s/child %s/branch=%v/clean-up=%v", how, does, branch, cleansUp),
+					func(t *testing.T) {
+						child := perdure.Define("child", body)
+						parent := ending(how, branch, cleansUp, child)
+						world.InBothModes(t, func(t *testing.T, w *world.World) {
+							run, err := parent.Start(context.Background(), w.Engine, 0)
+							if err != nil {
 								t.Fatal(err)
 							}
-						}
-						time.Sleep(2 * time.Minute)
-						if s := w.Status(run.ID()); s != end {
-							t.Errorf("the parent is %v, want %v", s, end)
-						}
-						checkChildren(w, end, does == "ended")
-						time.Sleep(300 * time.Minute)
-						all, _, err := w.Engine.List(context.Background(), perdure.Query{Workflow: "child"})
-						if err != nil || len(all) != 3 {
-							t.Fatal(len(all), err)
-						}
-						for _, h := range all {
-							w.History(string(h.ID))
-							if !h.Status.IsTerminal() {
-								t.Errorf("child %s does not end: %v", h.ID, h.Status)
+							time.Sleep(2 * time.Minute)
+							if how == "is cancelled" {
+								if err := w.Engine.Cancel(context.Background(), run.ID(),
+									"by hand"); err != nil {
+									t.Fatal(err)
+								}
 							}
-						}
-						w.History(run.ID())
-					}, parent, child)
-				})
+							time.Sleep(2 * time.Minute)
+							if s := w.Status(run.ID()); s != end {
+								t.Errorf("the parent is %v, want %v", s, end)
+							}
+							checkChildren(w, end, does == "ended")
+							time.Sleep(300 * time.Minute)
+							all, _, err := w.Engine.List(context.Background(),
+								perdure.Query{Workflow: "child"})
+							if err != nil || len(all) != 3 {
+								t.Fatal(len(all), err)
+							}
+							for _, h := range all {
+								w.History(string(h.ID))
+								if !h.Status.IsTerminal() {
+									t.Errorf("child %s does not end: %v", h.ID, h.Status)
+								}
+							}
+							w.History(run.ID())
+						}, parent, child)
+					})
 			}
 		}
 	}
@@ -129,10 +139,16 @@ func checkChildren(w *world.World, end journal.Status, ended bool) {
 		if err != nil {
 			w.T.Fatal(err)
 		}
-		policy := map[string]string{"1": "stays", "2": "ends", "3": "detached"}[string(d.State.Payload)]
+		policy := map[string]string{
+			"1": "stays",
+			"2": "ends",
+			"3": "detached",
+		}[string(d.State.Payload)]
 		cancelled := policy == "ends" || policy == "stays" && end == journal.Cancelled
 		switch {
-		case ended && h.Status != journal.Completed, !ended && cancelled != (h.Status == journal.Cancelled), !ended && !cancelled && h.Status.IsTerminal():
+		case ended && h.Status != journal.Completed, !ended &&
+			cancelled != (h.Status == journal.Cancelled), !ended && !cancelled &&
+			h.Status.IsTerminal():
 			w.T.Errorf("child that %s is %v", policy, h.Status)
 		case (policy == "detached") != (h.Parent == 0):
 			w.T.Errorf("child that %s has parent %d", policy, h.Parent)
@@ -180,7 +196,10 @@ func TestCancelOfAChildReachesItOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 				got, err := run.Result(context.Background())
-				want := told{Status: journal.Cancelled, Code: journal.CodeCancelled, Err: "workflow cancelled: enough"}
+				want := told{
+					Status: journal.Cancelled, Code: journal.CodeCancelled,
+					Err: "workflow cancelled: enough",
+				}
 				if got != want || err != nil {
 					t.Errorf("%+v %v", got, err)
 				}
@@ -223,7 +242,8 @@ func TestParentsEndIsAppliedOnceOverCrashes(t *testing.T) {
 		return world.Scenario{
 			Workflows: []perdure.Definition{root, middle, leaf},
 			Begin: func(w *world.World) error {
-				if _, err := root.Start(context.Background(), w.Engine, 0, perdure.ID("p")); err != nil {
+				if _, err := root.Start(context.Background(), w.Engine, 0,
+					perdure.ID("p")); err != nil {
 					return err
 				}
 				time.Sleep(time.Minute)
@@ -244,7 +264,8 @@ func TestParentsEndIsAppliedOnceOverCrashes(t *testing.T) {
 				}
 				for _, h := range all {
 					w.History(string(h.ID))
-					if detached := h.Workflow == "leaf" && h.Parent == 0; detached == (h.Status == journal.Cancelled) {
+					if detached := h.Workflow == "leaf" &&
+						h.Parent == 0; detached == (h.Status == journal.Cancelled) {
 						t.Errorf("%s is %v", h.Workflow, h.Status)
 					}
 					if p := ended[h.Parent]; h.Parent != 0 && h.Ended.Before(p) {
@@ -325,7 +346,8 @@ func TestChildThatContinuedAsNewIsCancelledWithItsParent(t *testing.T) {
 				}
 				time.Sleep(time.Hour)
 				if by != "Child.Cancel" {
-					if err := w.Engine.Cancel(context.Background(), run.ID(), "enough"); err != nil {
+					if err := w.Engine.Cancel(context.Background(), run.ID(),
+						"enough"); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -344,7 +366,9 @@ func TestChildThatContinuedAsNewIsCancelledWithItsParent(t *testing.T) {
 
 // spec: R-23
 func TestParentThatEndedHearsNothing(t *testing.T) {
-	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
+	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) {
+		return 1, perdure.Sleep(ctx, time.Hour)
+	})
 	parent := perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
 		child.Child(ctx, 0)
 		return 2, nil
@@ -369,7 +393,9 @@ func TestParentThatEndedHearsNothing(t *testing.T) {
 
 // spec: R-23
 func TestDetachedChildHasStartedWhenItIsAwaited(t *testing.T) {
-	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
+	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) {
+		return 1, perdure.Sleep(ctx, time.Hour)
+	})
 	parent := perdure.Define("parent", func(ctx context.Context, _ int) (journal.RunID, error) {
 		c := child.Child(ctx, 0, perdure.ChildDetached)
 		before, err := perdure.Now(ctx)
@@ -400,7 +426,9 @@ func TestDetachedChildHasStartedWhenItIsAwaited(t *testing.T) {
 
 // spec: R-23, L-11
 func TestChildOfACancelledBranchIsCancelled(t *testing.T) {
-	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, 100*time.Hour) })
+	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) {
+		return 1, perdure.Sleep(ctx, 100*time.Hour)
+	})
 	parent := perdure.Define("parent", func(ctx context.Context, _ int) (string, error) {
 		var in *perdure.Child[int]
 		b := perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
@@ -425,7 +453,8 @@ func TestChildOfACancelledBranchIsCancelled(t *testing.T) {
 	})
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		run, out, err := world.Result(w, parent, 0)
-		if err != nil || !strings.Contains(out, "branch b cancelled: not needed") || strings.HasSuffix(out, "<nil>") {
+		if err != nil || !strings.Contains(out, "branch b cancelled: not needed") ||
+			strings.HasSuffix(out, "<nil>") {
 			t.Errorf("%q %v", out, err)
 		}
 		if h := w.Children(run.ID())[0]; h.Status != journal.Cancelled {
@@ -437,7 +466,9 @@ func TestChildOfACancelledBranchIsCancelled(t *testing.T) {
 
 // spec: R-23
 func TestOutcomeOfAChildThatIsAwaitedTooShort(t *testing.T) {
-	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
+	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) {
+		return 1, perdure.Sleep(ctx, time.Hour)
+	})
 	parent := perdure.Define("parent", func(ctx context.Context, _ int) (told, error) {
 		c := child.Child(ctx, 0)
 		short, cancel := context.WithTimeout(ctx, time.Minute)
@@ -461,7 +492,9 @@ func TestParentOfManyIsCancelled(t *testing.T) {
 	if testing.Short() {
 		n = 1000
 	}
-	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, 1000*time.Hour) })
+	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) {
+		return 1, perdure.Sleep(ctx, 1000*time.Hour)
+	})
 	parent := perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
 		for i := range n {
 			child.Child(ctx, i)
@@ -482,7 +515,11 @@ func TestParentOfManyIsCancelled(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		cancelled, q := 0, perdure.Query{Parent: run.RunID(), Statuses: []journal.Status{journal.Cancelled}, Limit: 1000}
+		cancelled, q := 0, perdure.Query{
+			Parent:   run.RunID(),
+			Statuses: []journal.Status{journal.Cancelled},
+			Limit:    1000,
+		}
 		for {
 			heads, next, err := w.Engine.List(context.Background(), q)
 			if err != nil {
@@ -505,7 +542,9 @@ func TestManyChildrenThatEndAtOnceAreAllHeardOf(t *testing.T) {
 	if testing.Short() {
 		n = 1500
 	}
-	child := perdure.Define("child", func(ctx context.Context, i int) (int, error) { return i, perdure.Sleep(ctx, time.Hour) })
+	child := perdure.Define("child", func(ctx context.Context, i int) (int, error) {
+		return i, perdure.Sleep(ctx, time.Hour)
+	})
 	parent := perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
 		var all []*perdure.Child[int]
 		for i := range n {
@@ -537,7 +576,9 @@ func TestManyChildrenThatEndAtOnceAreAllHeardOf(t *testing.T) {
 // spec: R-23
 func TestObserversHearOfADetachedChildWhoseIDIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) { return 0, perdure.Sleep(ctx, time.Hour) })
+		child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) {
+			return 0, perdure.Sleep(ctx, time.Hour)
+		})
 		parent := perdure.Define("parent", func(ctx context.Context, _ int) (string, error) {
 			c := child.Child(ctx, 0, perdure.ChildDetached, perdure.ID("x"))
 			return string(c.RunID()), nil

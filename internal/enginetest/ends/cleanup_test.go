@@ -25,9 +25,12 @@ func TestCleanUpsRunLastPlannedFirst(t *testing.T) {
 		status journal.Status
 		all    bool
 	}{
-		{"returns", journal.Completed, false}, {"fails", journal.Failed, false}, {"error", journal.Failed, false},
-		{"cancels", journal.Cancelled, true}, {"is cancelled", journal.Cancelled, true}, {"is asked", journal.Cancelled, true},
-		{"times out", journal.TimedOut, true}, {"confirmed", journal.Confirmed, false}, {"compensated", journal.Compensated, false},
+		{"returns", journal.Completed, false}, {"fails", journal.Failed, false},
+		{"error", journal.Failed, false},
+		{"cancels", journal.Cancelled, true}, {"is cancelled", journal.Cancelled, true},
+		{"is asked", journal.Cancelled, true},
+		{"times out", journal.TimedOut, true}, {"confirmed", journal.Confirmed, false},
+		{"compensated", journal.Compensated, false},
 	}
 	for _, c := range cases {
 		t.Run(c.how, func(t *testing.T) {
@@ -77,7 +80,8 @@ func TestCleanUpsRunLastPlannedFirst(t *testing.T) {
 					t.Fatal(err)
 				}
 				out, err := run.Result(ctx)
-				if success := c.status.IsSuccess(); success != (err == nil) || success != (out == "out") {
+				if success := c.status.IsSuccess(); success != (err == nil) ||
+					success != (out == "out") {
 					t.Errorf("%q %v", out, err)
 				}
 				want := []string{"body", "f2", "c", "f1"} // the branch is cancelled
@@ -91,8 +95,11 @@ func TestCleanUpsRunLastPlannedFirst(t *testing.T) {
 					t.Errorf("it is %v, want %v", s, c.status)
 				}
 				entries := w.History(run.ID())
-				first := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.Kind == journal.StepCancelled })
-				if names := world.Tail(entries[first:first+2], 2); names[0] != "StepCancelled beside" ||
+				first := slices.IndexFunc(entries, func(e journal.Entry) bool {
+					return e.Kind == journal.StepCancelled
+				})
+				if names := world.Tail(entries[first:first+2],
+					2); names[0] != "StepCancelled beside" ||
 					names[1] != "ScopeCancelled branch" {
 					t.Errorf("cancelled: %v", names)
 				}
@@ -120,39 +127,67 @@ func TestRunThatCleansUpRecordsNothingElse(t *testing.T) {
 			return err
 		},
 		"go": func(ctx context.Context) error {
-			_, err := perdure.Go(ctx, "x", func(context.Context) (int, error) { return 0, nil }).Await(ctx)
+			_, err := perdure.Go(ctx, "x", func(context.Context) (int, error) { return 0, nil }).
+				Await(ctx)
 			return err
 		},
-		"scope":   func(ctx context.Context) error { _, err := perdure.Scope(ctx, "x"); return err },
+		"scope": func(ctx context.Context) error {
+			_, err := perdure.Scope(ctx, "x")
+			return err
+		},
 		"sleep":   func(ctx context.Context) error { return perdure.Sleep(ctx, time.Second) },
 		"sleep 0": func(ctx context.Context) error { return perdure.Sleep(ctx, 0) },
-		"timer":   func(ctx context.Context) error { _, err := perdure.Timer(ctx, "x", 1).Await(ctx); return err },
-		"signal":  func(ctx context.Context) error { _, err := sig.Wait(ctx); return err },
-		"child":   func(ctx context.Context) error { _, err := child.Child(ctx, 0).Await(ctx); return err },
-		"outcome": func(ctx context.Context) error { _, err := child.Child(ctx, 0).Outcome(ctx); return err },
+		"timer": func(ctx context.Context) error {
+			_, err := perdure.Timer(ctx, "x", 1).Await(ctx)
+			return err
+		},
+		"signal": func(ctx context.Context) error { _, err := sig.Wait(ctx); return err },
+		"child": func(ctx context.Context) error {
+			_, err := child.Child(ctx, 0).Await(ctx)
+			return err
+		},
+		"outcome": func(ctx context.Context) error {
+			_, err := child.Child(ctx, 0).Outcome(ctx)
+			return err
+		},
 		"value":   func(ctx context.Context) error { _, err := perdure.Now(ctx); return err },
 		"payload": func(ctx context.Context) error { return perdure.SetPayload(ctx, 1) },
 		"publish": func(ctx context.Context) error { return perdure.Publish(ctx, "x", 1) },
-		"status":  func(ctx context.Context) error { return pattern.SetStatus(ctx, journal.Trying) },
-		"attr":    func(ctx context.Context) error { return perdure.SetAttribute(ctx, "x", "1") },
-		"version": func(ctx context.Context) error { _, err := perdure.Version(ctx, "x", 1); return err },
-		"park":    func(ctx context.Context) error { _, err := perdure.Park(ctx, "x", ""); return err },
+		"status": func(ctx context.Context) error {
+			return pattern.SetStatus(ctx, journal.Trying)
+		},
+		"attr": func(ctx context.Context) error { return perdure.SetAttribute(ctx, "x", "1") },
+		"version": func(ctx context.Context) error {
+			_, err := perdure.Version(ctx, "x", 1)
+			return err
+		},
+		"park": func(ctx context.Context) error {
+			_, err := perdure.Park(ctx, "x", "")
+			return err
+		},
 		"record": func(ctx context.Context) error {
 			return pattern.Record(ctx, pattern.Fact{Kind: journal.StepSkipped, Name: "x"})
 		},
 		"plan": func(ctx context.Context) error {
 			return perdure.Finally(ctx, "x", func(context.Context) error { return nil })
 		},
-		"fail":     func(ctx context.Context) error { return perdure.Fail(ctx, world.ErrOdd) },
-		"cancel":   func(ctx context.Context) error { return perdure.Cancel(ctx, "x") },
-		"end":      func(ctx context.Context) error { return pattern.End(ctx, journal.Confirmed, 1, nil) },
+		"fail":   func(ctx context.Context) error { return perdure.Fail(ctx, world.ErrOdd) },
+		"cancel": func(ctx context.Context) error { return perdure.Cancel(ctx, "x") },
+		"end": func(ctx context.Context) error {
+			return pattern.End(ctx, journal.Confirmed, 1, nil)
+		},
 		"continue": func(ctx context.Context) error { return perdure.ContinueAsNew(ctx, 1) },
-		"any":      func(ctx context.Context) error { _, err := perdure.Any[int](ctx, nil); return err },
+		"any": func(ctx context.Context) error {
+			_, err := perdure.Any[int](ctx, nil)
+			return err
+		},
 	}
 	ends := map[string]func(context.Context) error{
 		"fail":   func(ctx context.Context) error { return perdure.Fail(ctx, world.ErrOdd) },
 		"cancel": func(ctx context.Context) error { return perdure.Cancel(ctx, "enough") },
-		"end":    func(ctx context.Context) error { return pattern.End(ctx, journal.Canceled, 1, nil) },
+		"end": func(ctx context.Context) error {
+			return pattern.End(ctx, journal.Canceled, 1, nil)
+		},
 	}
 	for end, call := range ends {
 		for _, cleansUp := range []bool{false, true} {
@@ -163,20 +198,25 @@ func TestRunThatCleansUpRecordsNothingElse(t *testing.T) {
 						first := call(ctx)
 						for name, operation := range operations {
 							if err := operation(ctx); err != first || first == nil {
-								wrong = append(wrong, fmt.Sprintf("%s gives %v, not %v", name, err, first))
+								wrong = append(wrong, fmt.Sprintf("%s gives %v, not %v", name, err,
+									first))
 							}
 						}
 						return nil
 					}
 					wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 						if cleansUp {
-							if err := perdure.Finally(ctx, "f", func(ctx context.Context) error { return perdure.Sleep(ctx, time.Minute) }); err != nil {
+							if err := perdure.Finally(ctx, "f", func(ctx context.Context) error {
+								return perdure.Sleep(ctx, time.Minute)
+							}); err != nil {
 								return 0, err
 							}
 						}
 						switch place {
 						case "branch":
-							return perdure.Go(ctx, "b", func(ctx context.Context) (int, error) { return 1, try(ctx) }).Await(ctx)
+							return perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
+								return 1, try(ctx)
+							}).Await(ctx)
 						case "scope":
 							in, err := perdure.Scope(ctx, "in")
 							if err != nil {
@@ -226,7 +266,8 @@ func thorough(l *world.Ledger) *perdure.Workflow[int, int] {
 		}
 		if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error {
 			b := perdure.Go(ctx, "s", func(ctx context.Context) (int, error) {
-				_, err := perdure.Step(ctx, "s", l.Effect("undone in a branch", time.Second), pattern.Announced)
+				_, err := perdure.Step(ctx, "s", l.Effect("undone in a branch", time.Second),
+					pattern.Announced)
 				return 0, err
 			})
 			n, err := ready.Wait(ctx, perdure.Within(time.Hour))
@@ -281,7 +322,8 @@ func TestCleanUpGoesOnAfterACrash(t *testing.T) {
 							_, err = w.Engine.Send(ctx, "x", "Cancel", nil, perdure.SendKey("one"))
 						}
 						if err == nil {
-							_, err = w.Engine.Send(ctx, "x", "ready", []byte("5"), perdure.SendKey("ready"))
+							_, err = w.Engine.Send(ctx, "x", "ready", []byte("5"),
+								perdure.SendKey("ready"))
 						}
 						return err
 					},
@@ -296,7 +338,9 @@ func TestCleanUpGoesOnAfterACrash(t *testing.T) {
 						if len(got) == 5 && got[1] == "undone 5" { // beside the branch
 							got[1], got[2] = got[2], got[1]
 						}
-						if want := []string{"opened", "undone in a branch", "undone 5", "undone at last", "closed"}; !slices.Equal(got, want) {
+						if want := []string{
+							"opened", "undone in a branch", "undone 5", "undone at last", "closed",
+						}; !slices.Equal(got, want) {
 							t.Errorf("done: %v", got)
 						}
 						if s := w.Status("x"); s != want {
@@ -365,7 +409,8 @@ func TestCleanUpThatFailsKeepsNoOtherFromRunning(t *testing.T) {
 			t.Errorf("done: %v", got)
 		}
 		failed := w.Seen(observe.CleanupFailed)
-		if len(failed) == 0 || failed[0].Step != "fails" || failed[0].Err != "odd" || failed[0].Run != string(run.RunID()) {
+		if len(failed) == 0 || failed[0].Step != "fails" || failed[0].Err != "odd" ||
+			failed[0].Run != string(run.RunID()) {
 			t.Errorf("told: %+v", failed)
 		}
 		w.History(run.ID())
@@ -393,7 +438,11 @@ func TestCancelDuringACleanUp(t *testing.T) {
 		}
 		return 0, perdure.Sleep(ctx, 100*time.Hour)
 	})
-	for how, status := range map[string]journal.Status{"returns": journal.Completed, "fails": journal.Failed, "cancelled": journal.Cancelled} {
+	for how, status := range map[string]journal.Status{
+		"returns":   journal.Completed,
+		"fails":     journal.Failed,
+		"cancelled": journal.Cancelled,
+	} {
 		t.Run(how, func(t *testing.T) {
 			world.InBothModes(t, func(t *testing.T, w *world.World) {
 				ctx := context.Background()
@@ -423,7 +472,8 @@ func TestCancelDuringACleanUp(t *testing.T) {
 					t.Error(err)
 				}
 				_, err = run.Result(ctx)
-				if how == "cancelled" && (err == nil || err.Error() != "workflow cancelled: first") {
+				if how == "cancelled" &&
+					(err == nil || err.Error() != "workflow cancelled: first") {
 					t.Error(err)
 				}
 				if s := w.Status(run.ID()); s != status {
@@ -480,7 +530,8 @@ func TestSuspendDuringACleanUpHoldsIt(t *testing.T) {
 				if err := w.Engine.Suspend(ctx, run.ID(), "look"); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := w.Engine.Send(ctx, run.ID(), "Cancel", nil); err != nil { // it ends already
+				// it ends already
+				if _, err := w.Engine.Send(ctx, run.ID(), "Cancel", nil); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(5 * time.Minute)
@@ -492,7 +543,11 @@ func TestSuspendDuringACleanUpHoldsIt(t *testing.T) {
 					t.Fatal(err)
 				}
 				_, err = run.Result(ctx)
-				want := map[string]journal.Status{"returns": journal.Completed, "cancelled": journal.Cancelled, "times out": journal.TimedOut}[how]
+				want := map[string]journal.Status{
+					"returns":   journal.Completed,
+					"cancelled": journal.Cancelled,
+					"times out": journal.TimedOut,
+				}[how]
 				if s := w.Status(run.ID()); s != want {
 					t.Errorf("it is %v: %v", s, err)
 				}
@@ -508,7 +563,9 @@ func TestSuspendDuringACleanUpHoldsIt(t *testing.T) {
 // spec: L-19
 func TestTimeoutThatPassesDuringACleanUpChangesNothing(t *testing.T) {
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-		if err := perdure.Finally(ctx, "slow", func(ctx context.Context) error { return perdure.Sleep(ctx, time.Hour) }); err != nil {
+		if err := perdure.Finally(ctx, "slow", func(ctx context.Context) error {
+			return perdure.Sleep(ctx, time.Hour)
+		}); err != nil {
 			return 0, err
 		}
 		if err := perdure.Sleep(ctx, time.Minute); err != nil {
@@ -597,7 +654,9 @@ func TestCleanUpOfARunThatWasParked(t *testing.T) {
 
 // spec: L-10, R-23, L-8
 func TestCleanUpMayDoWhatWorkflowCodeMay(t *testing.T) {
-	child := perdure.Define("child", func(ctx context.Context, n int) (int, error) { return n, perdure.Sleep(ctx, time.Minute) })
+	child := perdure.Define("child", func(ctx context.Context, n int) (int, error) {
+		return n, perdure.Sleep(ctx, time.Minute)
+	})
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 		mine := child.Child(ctx, 1)
 		if err := perdure.OnCancel(ctx, "ask", func(ctx context.Context) error {
@@ -612,7 +671,8 @@ func TestCleanUpMayDoWhatWorkflowCodeMay(t *testing.T) {
 			_, err = perdure.Timer(ctx, "later", time.Hour).Await(ctx)
 			v, ve := perdure.Version(ctx, "new", 3)
 			return errors.Join(err, ve,
-				perdure.Publish(ctx, "refund", fmt.Sprint(d.Choice, refund, v)), perdure.SetAttribute(ctx, "refunded", "yes"),
+				perdure.Publish(ctx, "refund", fmt.Sprint(d.Choice, refund, v)),
+				perdure.SetAttribute(ctx, "refunded", "yes"),
 				perdure.SetPayload(ctx, "last"))
 		}); err != nil {
 			return 0, err
@@ -645,11 +705,14 @@ func TestCleanUpMayDoWhatWorkflowCodeMay(t *testing.T) {
 		_, err = run.Result(ctx)
 		world.CodeIs(t, err, journal.CodeCancelled)
 		d, err := w.Engine.Describe(ctx, "x")
-		if err != nil || string(d.State.Published["refund"].Data) != `"all2 3"` || d.State.Attributes["refunded"] != "yes" || string(d.State.Payload) != `"last"` {
-			t.Errorf("%s %v %s %v", d.State.Published["refund"].Data, d.State.Attributes, d.State.Payload, err)
+		if err != nil || string(d.State.Published["refund"].Data) != `"all2 3"` ||
+			d.State.Attributes["refunded"] != "yes" || string(d.State.Payload) != `"last"` {
+			t.Errorf("%s %v %s %v", d.State.Published["refund"].Data, d.State.Attributes,
+				d.State.Payload, err)
 		}
 		heads := w.Children("x")
-		if len(heads) != 2 || heads[0].Status != journal.Cancelled || heads[1].Status != journal.Completed {
+		if len(heads) != 2 || heads[0].Status != journal.Cancelled ||
+			heads[1].Status != journal.Completed {
 			t.Errorf("children: %+v", heads)
 		}
 		w.History("x")

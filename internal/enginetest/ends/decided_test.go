@@ -47,7 +47,8 @@ var confirmed = []string{"tried", "first", "second"}
 
 // The moments at which a run of decides can be told to end, from its start.
 var moments = map[string]time.Duration{
-	"confirming": 90 * time.Second, "looked at": 10 * time.Minute, "confirming again": time.Hour + 30*time.Second,
+	"confirming": 90 * time.Second, "looked at": 10 * time.Minute, "confirming again": time.Hour +
+		30*time.Second,
 }
 
 // spec: F-38, L-12
@@ -149,7 +150,8 @@ func TestParentDoesNotEndAChildThatHasDecided(t *testing.T) {
 					t.Fatal(err)
 				}
 				decide := func() {
-					world.NoError(t, w.Engine.Decide(ctx, "x", "look", perdure.Decision{Choice: "go on"}))
+					world.NoError(
+						t, w.Engine.Decide(ctx, "x", "look", perdure.Decision{Choice: "go on"}))
 				}
 				if at > time.Hour {
 					time.Sleep(time.Hour)
@@ -211,7 +213,8 @@ func TestDecisionOutlastsEveryCrash(t *testing.T) {
 								return errors.Join(err, errors.New("it takes a cancel"))
 							}
 						case "message":
-							if _, err := w.Engine.Send(ctx, "x", "Cancel", nil, perdure.SendKey("one")); err != nil {
+							if _, err := w.Engine.Send(ctx, "x", "Cancel", nil,
+								perdure.SendKey("one")); err != nil {
 								return err
 							}
 						}

@@ -30,7 +30,8 @@ func busy(end func(context.Context) (int, error)) func(context.Context, int) (in
 			return 0, err
 		}
 		perdure.Async(ctx, "b", world.Work("b", time.Hour, nil))
-		if _, err := perdure.Step(ctx, "second", world.Work("second", time.Second, nil)); err != nil {
+		if _, err := perdure.Step(ctx, "second", world.Work("second", time.Second,
+			nil)); err != nil {
 			return 0, err
 		}
 		return end(ctx)
@@ -52,7 +53,16 @@ func TestWhatStillRunsIsCancelledFirst(t *testing.T) {
 		last   bool // a sequential step runs too
 		is     error
 	}{
-		{"return", func(context.Context) (int, error) { return 9, nil }, nil, journal.Completed, journal.RunCompleted, "workflow completed", false, nil},
+		{
+			"return",
+			func(context.Context) (int, error) { return 9, nil },
+			nil,
+			journal.Completed,
+			journal.RunCompleted,
+			"workflow completed",
+			false,
+			nil,
+		},
 		{"error", func(context.Context) (int, error) {
 			return 9, world.ErrOdd
 		}, nil, journal.Failed, journal.RunFailed, "workflow failed: odd", false, world.ErrOdd},
@@ -63,9 +73,30 @@ func TestWhatStillRunsIsCancelledFirst(t *testing.T) {
 			_ = perdure.Fail(ctx, world.ErrOdd)
 			return 9, nil
 		}, nil, journal.Failed, journal.RunFailed, "workflow failed: odd", false, world.ErrOdd},
-		{"cancel", func(ctx context.Context) (int, error) { return 9, perdure.Cancel(ctx, "enough") }, nil, journal.Cancelled, journal.RunCancelled, "workflow cancelled: enough", false, &perdure.Error{Code: journal.CodeCancelled}},
-		{"cancel from outside", lasts, nil, journal.Cancelled, journal.RunCancelled, "workflow cancelled: enough", true, &perdure.Error{Code: journal.CodeCancelled}},
-		{"timeout", lasts, []perdure.WorkflowOption{perdure.Timeout(time.Minute)}, journal.TimedOut, journal.RunTimedOut, "workflow timed out", true, &perdure.Error{Code: journal.CodeTimedOut}},
+		{
+			"cancel",
+			func(ctx context.Context) (int, error) { return 9, perdure.Cancel(ctx, "enough") },
+			nil,
+			journal.Cancelled,
+			journal.RunCancelled,
+			"workflow cancelled: enough",
+			false,
+			&perdure.Error{Code: journal.CodeCancelled},
+		},
+		{
+			"cancel from outside", lasts, nil, journal.Cancelled, journal.RunCancelled,
+			"workflow cancelled: enough", true, &perdure.Error{Code: journal.CodeCancelled},
+		},
+		{
+			"timeout",
+			lasts,
+			[]perdure.WorkflowOption{perdure.Timeout(time.Minute)},
+			journal.TimedOut,
+			journal.RunTimedOut,
+			"workflow timed out",
+			true,
+			&perdure.Error{Code: journal.CodeTimedOut},
+		},
 	}
 	for _, crash := range []bool{false, true} {
 		for _, c := range cases {
@@ -87,12 +118,14 @@ func TestWhatStillRunsIsCancelledFirst(t *testing.T) {
 					}
 					time.Sleep(10 * time.Second)
 					if c.name == "cancel from outside" {
-						if err := w.Engine.Cancel(context.Background(), run.ID(), "enough"); err != nil {
+						if err := w.Engine.Cancel(context.Background(), run.ID(),
+							"enough"); err != nil {
 							t.Fatal(err)
 						}
 					}
 					out, err := run.Result(context.Background())
-					if c.is == nil && (out != 9 || err != nil) || c.is != nil && !errors.Is(err, c.is) {
+					if c.is == nil && (out != 9 || err != nil) ||
+						c.is != nil && !errors.Is(err, c.is) {
 						t.Fatal(out, err)
 					}
 					entries := w.History(run.ID())
@@ -103,9 +136,13 @@ func TestWhatStillRunsIsCancelledFirst(t *testing.T) {
 	}
 }
 
-func checkEnd(t *testing.T, entries []journal.Entry, kind journal.Kind, status journal.Status, reason string, last bool) {
+func checkEnd(t *testing.T, entries []journal.Entry, kind journal.Kind, status journal.Status,
+	reason string, last bool) {
 	t.Helper()
-	want := []string{"StepCancelled c", "ScopeCancelled br", "StepCancelled a", "StepCancelled d", "StepCancelled b"}
+	want := []string{
+		"StepCancelled c", "ScopeCancelled br", "StepCancelled a", "StepCancelled d",
+		"StepCancelled b",
+	}
 	if last {
 		want = append(want, "StepCancelled last")
 	}
@@ -157,7 +194,8 @@ func TestRunThatIsOverRecordsNothing(t *testing.T) {
 			_, e1 := perdure.Step(ctx, "s", world.Work("s", 0, nil))
 			_, e2 := f.Await(ctx)
 			_, e3 := perdure.Async(ctx, "g", world.Work("g", 0, nil)).Await(ctx)
-			_, e4 := perdure.Go(ctx, "h", func(context.Context) (int, error) { return 0, nil }).Await(ctx)
+			_, e4 := perdure.Go(ctx, "h", func(context.Context) (int, error) { return 0, nil }).
+				Await(ctx)
 			_, e5 := perdure.Scope(ctx, "i")
 			e6 := perdure.Fail(ctx, world.ErrOdd)
 			seen = []error{first, e1, e2, e3, e4, e5, e6}
@@ -201,8 +239,10 @@ func TestCancelOfARunThatEndedNamesItsStatus(t *testing.T) {
 		if !strings.Contains(err.Error(), "COMPLETED") {
 			t.Error(err)
 		}
-		world.CodeIs(t, w.Engine.Cancel(context.Background(), "no-such-run", ""), journal.CodeNotFound)
-		world.CodeIs(t, w.Engine.Cancel(context.Background(), "no such run", ""), journal.CodeInvalid)
+		world.CodeIs(t, w.Engine.Cancel(context.Background(), "no-such-run", ""),
+			journal.CodeNotFound)
+		world.CodeIs(t, w.Engine.Cancel(context.Background(), "no such run", ""),
+			journal.CodeInvalid)
 	})
 }
 
@@ -212,7 +252,10 @@ func TestPanicIsRetriedAndKeepsFinishedSteps(t *testing.T) {
 		executed, entered := 0, []time.Time{}
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			entered = append(entered, time.Now())
-			v, err := perdure.Step(ctx, "s", func(context.Context) (int, error) { executed++; return executed, nil })
+			v, err := perdure.Step(ctx, "s", func(context.Context) (int, error) {
+				executed++
+				return executed, nil
+			})
 			if err != nil {
 				return 0, err
 			}
@@ -229,7 +272,9 @@ func TestPanicIsRetriedAndKeepsFinishedSteps(t *testing.T) {
 		world.Start(w, wf, 0, perdure.ID("x"))
 		time.Sleep(2 * time.Second)
 		d, err := w.Engine.Describe(context.Background(), "x")
-		if err != nil || d.Head.Status != journal.Waiting || d.State.Failures != 2 || !strings.Contains(d.State.Failure.Message, "not yet") || d.State.Failure.StackOf() == "" {
+		if err != nil || d.Head.Status != journal.Waiting || d.State.Failures != 2 ||
+			!strings.Contains(d.State.Failure.Message, "not yet") ||
+			d.State.Failure.StackOf() == "" {
 			t.Fatalf("%+v %v", d, err)
 		}
 		w.Crash() // it is retried again after a restart
@@ -274,7 +319,8 @@ func TestPanicsInARowParkTheRun(t *testing.T) {
 			if d, err = w.Engine.Describe(context.Background(), "x"); err != nil {
 				t.Fatal(err)
 			}
-			if d.Head.Status == journal.Suspended && (d.State.Failures != 10 || entered != 10 || !strings.Contains(d.Why, "in a branch") || d.State.Failure.StackOf() == "") {
+			if d.Head.Status == journal.Suspended && (d.State.Failures != 10 || entered != 10 ||
+				!strings.Contains(d.Why, "in a branch") || d.State.Failure.StackOf() == "") {
 				t.Errorf("parked after %d failures: %s", entered, d.Why)
 			}
 		}
@@ -313,7 +359,10 @@ func TestStepThatIgnoresItsContextDoesNotHoldTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			return perdure.Step(ctx, "deaf", func(ctx context.Context) (int, error) { <-release; return 5, nil })
+			return perdure.Step(ctx, "deaf", func(ctx context.Context) (int, error) {
+				<-release
+				return 5, nil
+			})
 		})
 		w := world.New(t, wf)
 		defer w.End()
@@ -396,7 +445,8 @@ func TestCancelOfARunThatIsNotInMemory(t *testing.T) {
 					perdure.Async(ctx, "a", world.Work("a", 1000*time.Hour, nil))
 					perdure.Async(ctx, "b", world.Work("b", time.Second, world.ErrOdd),
 						perdure.Retry{First: time.Hour})
-					if _, err := perdure.Step(ctx, "s", world.Work("s", 10*time.Second, nil)); err != nil {
+					if _, err := perdure.Step(ctx, "s", world.Work("s", 10*time.Second,
+						nil)); err != nil {
 						return 0, err
 					}
 					return 0, c.end()
@@ -430,7 +480,8 @@ func TestCancelOfARunThatIsNotInMemory(t *testing.T) {
 func TestTimeoutEndsAWaitingRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { panic("odd") },
-			perdure.Replays{First: 100 * time.Hour, Cap: 100 * time.Hour}, perdure.Timeout(time.Hour))
+			perdure.Replays{First: 100 * time.Hour, Cap: 100 * time.Hour},
+			perdure.Timeout(time.Hour))
 		w := world.New(t, wf)
 		defer w.End()
 		began := time.Now()

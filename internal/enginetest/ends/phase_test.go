@@ -91,7 +91,8 @@ func TestCancelDoesNotUnparkWhatHasDecided(t *testing.T) {
 				odd = false
 				mu.Unlock()
 				if who == "its engine" {
-					if err := w.Engine.Cancel(ctx, run.ID(), "enough"); !errors.Is(err, errWrongState) {
+					if err := w.Engine.Cancel(ctx, run.ID(), "enough"); !errors.Is(err,
+						errWrongState) {
 						t.Errorf("Cancel gives %v", err)
 					}
 				} else if _, err := w.Engine.Send(ctx, run.ID(), "Cancel", nil); err != nil {
@@ -123,7 +124,9 @@ func TestCancelDoesNotUnparkWhatHasDecided(t *testing.T) {
 //
 // spec: F-38
 func TestDecisionComesTooLateForARunThatEnds(t *testing.T) {
-	for _, s := range []journal.Status{journal.Confirming, journal.Canceling, journal.Compensating} {
+	for _, s := range []journal.Status{
+		journal.Confirming, journal.Canceling, journal.Compensating,
+	} {
 		world.OverCrashes(t, 3, func() world.Scenario {
 			l := world.NewLedger()
 			ctx := context.Background()
@@ -156,16 +159,21 @@ func TestDecisionComesTooLateForARunThatEnds(t *testing.T) {
 				},
 				Crashed: func(now *world.World) {
 					d, err := now.Engine.History(ctx, "x", 0, 0)
-					asked = err == nil && slices.ContainsFunc(d, func(e journal.Entry) bool { return e.Kind == journal.RunClosing })
+					asked = err == nil && slices.ContainsFunc(d, func(e journal.Entry) bool {
+						return e.Kind == journal.RunClosing
+					})
 				},
 				Over: func(w *world.World) bool { return w.Status("x").IsTerminal() },
 				Check: func(t *testing.T, w *world.World, crashes int) {
 					got, h := l.Did(), w.History("x")
 					switch end := w.Status("x"); {
 					case end == journal.Confirmed && !asked: // the engine that was asked has died
-					case end != journal.Cancelled || !slices.Equal(got, []string{"tried", "undone"}):
+					case end != journal.Cancelled ||
+						!slices.Equal(got, []string{"tried", "undone"}):
 						t.Errorf("%v: it is %v, done: %v", s, end, got)
-					case slices.ContainsFunc(h, func(e journal.Entry) bool { return e.Status == s }):
+					case slices.ContainsFunc(h, func(e journal.Entry) bool {
+						return e.Status == s
+					}):
 						t.Errorf("%v is recorded: %v", s, world.Tail(h, 10))
 					}
 				},
@@ -217,7 +225,8 @@ func TestRunCanBeEndedWhenItsDecisionIsCarriedOut(t *testing.T) {
 					},
 					Over: func(w *world.World) bool { return w.Status("x").IsTerminal() },
 					Check: func(t *testing.T, w *world.World, crashes int) {
-						if s, got := w.Status("x"), l.Did(); s != want || !slices.Equal(got, []string{"a"}) {
+						if s, got := w.Status("x"), l.Did(); s != want ||
+							!slices.Equal(got, []string{"a"}) {
 							t.Errorf("it is %v, done: %v", s, got)
 						}
 					},
@@ -295,12 +304,15 @@ func trying(l *world.Ledger) *perdure.Workflow[int, int] {
 // spec: F-38, L-10
 func TestCleanUpWithoutARecordIsDone(t *testing.T) {
 	for _, begun := range []string{"here", "by a client", "as a child"} {
-		for _, by := range []string{"its engine", "one that does not know it", "a client", "its timeout"} {
+		for _, by := range []string{
+			"its engine", "one that does not know it", "a client", "its timeout",
+		} {
 			t.Run(begun+"/"+by, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					l := world.NewLedger()
 					wf := trying(l)
-					parent := perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
+					parent := perdure.Define("parent", func(ctx context.Context, _ int) (int,
+						error) {
 						return wf.Child(ctx, 0, perdure.ID("x")).Await(ctx)
 					})
 					c := world.NewCluster(t, 1, wf, parent)
@@ -405,7 +417,12 @@ func TestCleanUpMakesAnotherEnd(t *testing.T) {
 		"fail": {func(ctx context.Context) error {
 			return perdure.Fail(ctx, world.ErrOdd)
 		}, journal.Failed, 0, world.ErrOdd.Error()},
-		"continue": {func(ctx context.Context) error { return perdure.ContinueAsNew(ctx, 1) }, journal.Cancelled, 0, "workflow cancelled: enough"},
+		"continue": {
+			func(ctx context.Context) error { return perdure.ContinueAsNew(ctx, 1) },
+			journal.Cancelled,
+			0,
+			"workflow cancelled: enough",
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -427,18 +444,21 @@ func TestCleanUpMakesAnotherEnd(t *testing.T) {
 					}
 					return 0, perdure.Sleep(ctx, 100*time.Hour)
 				})
-				parent := perdure.Define("parent", func(ctx context.Context, _ int) (string, error) {
+				parent := perdure.Define("parent", func(ctx context.Context, _ int) (string,
+					error) {
 					o, err := wf.Child(ctx, 0, perdure.ID("x")).Outcome(ctx)
 					return fmt.Sprintf("%v %v %v", o.Status, o.Output, o.Err), err
 				})
 				return world.Scenario{
 					Workflows: []perdure.Definition{wf, parent},
 					Begin: func(w *world.World) error {
-						if _, err := parent.Start(ctx, w.Engine, 0, perdure.ID("parent")); err != nil {
+						if _, err := parent.Start(ctx, w.Engine, 0,
+							perdure.ID("parent")); err != nil {
 							return err
 						}
 						time.Sleep(time.Minute) // it has planned by then
-						if err := w.Engine.Cancel(ctx, "x", "enough"); err != nil && !errors.Is(err, errWrongState) {
+						if err := w.Engine.Cancel(ctx, "x", "enough"); err != nil &&
+							!errors.Is(err, errWrongState) {
 							return err
 						}
 						return nil
@@ -487,7 +507,8 @@ func TestPhaseIsOneThingAlsoInACleanUp(t *testing.T) {
 			both := func(ctx context.Context) error {
 				for range 2 {
 					for _, phase := range []perdure.Phase{perdure.PhaseTry, perdure.PhaseCancel} {
-						if _, err := perdure.Step(ctx, "p", body, phase, perdure.Key("k")); err != nil {
+						if _, err := perdure.Step(ctx, "p", body, phase,
+							perdure.Key("k")); err != nil {
 							return err
 						}
 					}
@@ -511,7 +532,9 @@ func TestPhaseIsOneThingAlsoInACleanUp(t *testing.T) {
 				opts = append(opts, pattern.CleansUp)
 			}
 			wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-				if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error { return nested(ctx, pattern.StandsFor(of)) }); err != nil {
+				if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error {
+					return nested(ctx, pattern.StandsFor(of))
+				}); err != nil {
 					return 0, err
 				}
 				if err := nested(ctx); err != nil {
@@ -533,13 +556,18 @@ func TestPhaseIsOneThingAlsoInACleanUp(t *testing.T) {
 				synctest.Wait()
 				id := string(run.RunID())
 				want := map[string]int{}
-				for _, path := range []string{"try:p[k]", "cancel:p[k]", "in[k]/try:p[k]", "in[k]/cancel:p[k]"} {
+				for _, path := range []string{
+					"try:p[k]", "cancel:p[k]", "in[k]/try:p[k]", "in[k]/cancel:p[k]",
+				} {
 					want[id+"|"+id+"/"+path] = 4
 				}
 				if fmt.Sprint(keys) != fmt.Sprint(want) {
 					t.Errorf("keys: %v\nwant: %v", keys, want)
 				}
-				if want := (map[string]int{"p[k]": 8, "in[k]/p[k]": 8}); fmt.Sprint(ofs) != fmt.Sprint(want) {
+				if want := (map[string]int{
+					"p[k]":       8,
+					"in[k]/p[k]": 8,
+				}); fmt.Sprint(ofs) != fmt.Sprint(want) {
 					t.Errorf("of: %v", ofs)
 				}
 				if len(steps) != 16 {

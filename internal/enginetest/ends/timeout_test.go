@@ -25,7 +25,9 @@ func endOf(t *testing.T, w *world.World, id string) (time.Duration, journal.Stat
 
 // stalls are ways for a run to do nothing for longer than its timeout.
 var stalls = map[string]func(context.Context) error{
-	"asleep":             func(ctx context.Context) error { return perdure.Sleep(ctx, 5*time.Hour) },
+	"asleep": func(ctx context.Context) error {
+		return perdure.Sleep(ctx, 5*time.Hour)
+	},
 	"asleep in a branch": func(ctx context.Context) error { return asleepInBranch(ctx) },
 	"waiting": func(ctx context.Context) error {
 		_, err := world.GoSignal.Wait(ctx)
@@ -50,7 +52,9 @@ var stalls = map[string]func(context.Context) error{
 }
 
 func asleepInBranch(ctx context.Context) error {
-	_, err := perdure.Go(ctx, "b", func(ctx context.Context) (int, error) { return 0, perdure.Sleep(ctx, 5*time.Hour) }).Await(ctx)
+	_, err := perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
+		return 0, perdure.Sleep(ctx, 5*time.Hour)
+	}).Await(ctx)
 	return err
 }
 
@@ -68,7 +72,8 @@ func TestOverallTimeout(t *testing.T) {
 		"nothing": {func(*testing.T, *world.World) {}, limit},
 		"suspended": {func(t *testing.T, w *world.World) {
 			if err := w.Engine.Suspend(context.Background(), "x", "look"); err != nil {
-				world.CodeIs(t, err, journal.CodeWrongState) // one that asks an operator is SUSPENDED
+				// one that asks an operator is SUSPENDED
+				world.CodeIs(t, err, journal.CodeWrongState)
 			}
 		}, limit},
 		"suspended and resumed": {func(t *testing.T, w *world.World) {
@@ -95,16 +100,20 @@ func TestOverallTimeout(t *testing.T) {
 					world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 						wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 							if cleanup {
-								err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error {
-									_, err := perdure.Step(ctx, "undone", world.Work("undone", time.Second, nil))
-									return err
-								})
+								err := perdure.OnCancel(ctx, "undo",
+									func(ctx context.Context) error {
+										_, err := perdure.Step(ctx, "undone",
+											world.Work("undone", time.Second, nil))
+										return err
+									})
 								if err != nil {
 									return 0, err
 								}
 							}
 							return 7, wait(ctx)
-						}, perdure.Timeout(limit), perdure.Replays{First: 5 * time.Hour, Cap: 5 * time.Hour})
+						}, perdure.Timeout(limit), perdure.Replays{
+							First: 5 * time.Hour, Cap: 5 * time.Hour,
+						})
 						o.Drain = -1
 						w := world.With(t, o, wf)
 						defer func() { w.End() }()
@@ -117,7 +126,8 @@ func TestOverallTimeout(t *testing.T) {
 						if cleanup {
 							want += time.Second
 						}
-						if after, status := endOf(t, w, "x"); after != want || status != journal.TimedOut {
+						if after, status := endOf(t, w, "x"); after != want ||
+							status != journal.TimedOut {
 							t.Errorf("it ended %v after %v, want %v", status, after, want)
 						}
 						undone := 0
@@ -174,7 +184,8 @@ func TestRunInTimeIsNotTimedOut(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		w.Crash()
 		for _, wf := range []*perdure.Workflow[int, world.Span]{none, zero, just} {
-			if got, err := world.OutcomeOf(w, wf, wf.Name()); err != nil || got.Took() != 10*24*time.Hour {
+			if got, err := world.OutcomeOf(w, wf, wf.Name()); err != nil ||
+				got.Took() != 10*24*time.Hour {
 				t.Errorf("%s: %v %v", wf.Name(), got.Took(), err)
 			}
 		}
@@ -225,15 +236,60 @@ func TestTimeoutOfAnAttemptHoldsOverACrash(t *testing.T) {
 		want []string // the attempts, and when they began and were given up
 		is   journal.Code
 	}{
-		"no crash":           {0, 0, []string{"1 00:00 00:10", "2 00:11 00:21"}, journal.CodeTimedOut},
-		"a short one":        {4 * time.Minute, time.Minute, []string{"1 00:05 00:10", "2 00:11 00:21"}, journal.CodeTimedOut},
-		"a long one":         {4 * time.Minute, time.Hour, []string{"2 01:05 01:15"}, journal.CodeTimedOut},
-		"in the pause":       {10*time.Minute + 30*time.Second, 0, []string{"1 00:00 00:10", "2 00:11 00:21"}, journal.CodeTimedOut},
-		"a long pause":       {10*time.Minute + 30*time.Second, time.Hour, []string{"1 00:00 00:10", "2 01:10 01:20"}, journal.CodeTimedOut},
-		"in the second":      {15 * time.Minute, time.Minute, []string{"1 00:00 00:10", "2 00:16 00:21"}, journal.CodeTimedOut},
-		"all of the second":  {15 * time.Minute, time.Hour, []string{"1 00:00 00:10"}, journal.CodeTimedOut},
-		"at its very end":    {10 * time.Minute, 0, []string{"1 00:00 00:10", "2 00:11 00:21"}, journal.CodeTimedOut},
-		"two hours after it": {3 * time.Hour, 0, []string{"1 00:00 00:10", "2 00:11 00:21"}, journal.CodeTimedOut},
+		"no crash": {
+			0,
+			0,
+			[]string{"1 00:00 00:10", "2 00:11 00:21"},
+			journal.CodeTimedOut,
+		},
+		"a short one": {
+			4 * time.Minute,
+			time.Minute,
+			[]string{"1 00:05 00:10", "2 00:11 00:21"},
+			journal.CodeTimedOut,
+		},
+		"a long one": {
+			4 * time.Minute,
+			time.Hour,
+			[]string{"2 01:05 01:15"},
+			journal.CodeTimedOut,
+		},
+		"in the pause": {
+			10*time.Minute + 30*time.Second,
+			0,
+			[]string{"1 00:00 00:10", "2 00:11 00:21"},
+			journal.CodeTimedOut,
+		},
+		"a long pause": {
+			10*time.Minute + 30*time.Second,
+			time.Hour,
+			[]string{"1 00:00 00:10", "2 01:10 01:20"},
+			journal.CodeTimedOut,
+		},
+		"in the second": {
+			15 * time.Minute,
+			time.Minute,
+			[]string{"1 00:00 00:10", "2 00:16 00:21"},
+			journal.CodeTimedOut,
+		},
+		"all of the second": {
+			15 * time.Minute,
+			time.Hour,
+			[]string{"1 00:00 00:10"},
+			journal.CodeTimedOut,
+		},
+		"at its very end": {
+			10 * time.Minute,
+			0,
+			[]string{"1 00:00 00:10", "2 00:11 00:21"},
+			journal.CodeTimedOut,
+		},
+		"two hours after it": {
+			3 * time.Hour,
+			0,
+			[]string{"1 00:00 00:10", "2 00:11 00:21"},
+			journal.CodeTimedOut,
+		},
 	} {
 		for _, async := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/async=%v", name, async), func(t *testing.T) {
@@ -247,11 +303,15 @@ func TestTimeoutOfAnAttemptHoldsOverACrash(t *testing.T) {
 						mu.Lock()
 						defer mu.Unlock()
 						if context.Cause(ctx) != context.Canceled && journalled(ctx) {
-							got = append(got, fmt.Sprint(n, began.UTC().Format(" 15:04 "), time.Now().UTC().Format("15:04")))
+							got = append(got, fmt.Sprint(n, began.UTC().Format(" 15:04 "),
+								time.Now().UTC().Format("15:04")))
 						}
 						return 0, ctx.Err()
 					}
-					opts := []perdure.StepOption{perdure.Timeout(10 * time.Minute), perdure.Retry{Attempts: 2, First: time.Minute}}
+					opts := []perdure.StepOption{
+						perdure.Timeout(10 * time.Minute),
+						perdure.Retry{Attempts: 2, First: time.Minute},
+					}
 					wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 						if async {
 							return perdure.Async(ctx, "s", body, opts...).Await(ctx)
@@ -276,7 +336,8 @@ func TestTimeoutOfAnAttemptHoldsOverACrash(t *testing.T) {
 					slices.Sort(got)
 					want := c.want
 					if c.at == 10*time.Minute && len(got) == 1 {
-						want = want[1:] // the crash came first: the attempt was not there to see its end
+						// the crash came first: the attempt was not there to see its end
+						want = want[1:]
 					}
 					if !slices.Equal(got, want) {
 						t.Errorf("attempts %v, want %v", got, want)
@@ -291,7 +352,8 @@ func TestTimeoutOfAnAttemptHoldsOverACrash(t *testing.T) {
 						}
 					}
 					if retries != 1 || ends != 1 {
-						t.Errorf("%d failed attempts that were tried again, %d that were not: %v", retries, ends,
+						t.Errorf("%d failed attempts that were tried again, %d that were not: %v",
+							retries, ends,
 							world.Tail(w.History("x"), 9))
 					}
 				})
@@ -317,7 +379,10 @@ func TestTimeoutAndTimerAtOneInstant(t *testing.T) {
 		world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 			var undone atomic.Int32
 			wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-				err := perdure.OnCancel(ctx, "undo", func(context.Context) error { undone.Add(1); return nil })
+				err := perdure.OnCancel(ctx, "undo", func(context.Context) error {
+					undone.Add(1)
+					return nil
+				})
 				if err != nil {
 					return 0, err
 				}
@@ -337,9 +402,11 @@ func TestTimeoutAndTimerAtOneInstant(t *testing.T) {
 			switch {
 			case status == journal.Completed && (out != 5 || err != nil || undone.Load() > 0):
 				t.Error(out, err, undone.Load())
-			case status == journal.TimedOut && (journal.CodeOf(err) != journal.CodeTimedOut || undone.Load() != 1):
+			case status == journal.TimedOut && (journal.CodeOf(err) != journal.CodeTimedOut ||
+				undone.Load() != 1):
 				t.Error(out, err, undone.Load())
-			case status != journal.Completed && status != journal.TimedOut || down && status != journal.TimedOut:
+			case status != journal.Completed && status != journal.TimedOut ||
+				down && status != journal.TimedOut:
 				t.Error(status, out, err)
 			}
 			w.History("x")
@@ -376,7 +443,8 @@ func TestARunWhoseTimeIsOverWhenItIsClaimedEndsAtOnce(t *testing.T) {
 			t.Errorf("the run is %v, %v", d.Head.Status, err)
 		}
 		if before != 1 || executed != before {
-			t.Errorf("its code was executed %d times, and %d times before its time was over", executed, before)
+			t.Errorf("its code was executed %d times, and %d times before its time was over",
+				executed, before)
 		}
 	})
 }

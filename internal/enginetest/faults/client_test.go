@@ -68,7 +68,8 @@ func TestAnotherProcessStartsAndSendsAndCommands(t *testing.T) {
 	outside := func(orders ...string) {
 		t.Helper()
 		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), clientDir+"="+dir, clientOrders+"="+strings.Join(orders, ","))
+		child.Env = append(os.Environ(), clientDir+"="+dir, clientOrders+"="+
+			strings.Join(orders, ","))
 		if out, err := child.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v: %s", orders, err, out)
 		}
@@ -122,7 +123,9 @@ func TestAnotherProcessStartsAndSendsAndCommands(t *testing.T) {
 		t.Helper()
 		for range 2000 {
 			d, err := eng.Describe(ctx, id)
-			if err == nil && slices.ContainsFunc(d.State.Waits, func(w journal.Wait) bool { return w.Kind == journal.WaitDecision }) {
+			if err == nil && slices.ContainsFunc(d.State.Waits, func(w journal.Wait) bool {
+				return w.Kind == journal.WaitDecision
+			}) {
 				return
 			}
 			<-time.After(5 * time.Millisecond)

@@ -34,7 +34,9 @@ func naps(late *atomic.Int32) *perdure.Workflow[int, int] {
 		if err := perdure.Sleep(ctx, time.Hour); err != nil {
 			return 0, err
 		}
-		return perdure.Step(ctx, "late", func(context.Context) (int, error) { return int(late.Add(1)), nil })
+		return perdure.Step(ctx, "late", func(context.Context) (int, error) {
+			return int(late.Add(1)), nil
+		})
 	})
 }
 
@@ -59,8 +61,10 @@ func TestARunWithAHoleInItsJournalIsParked(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		d, err = w.Engine.Describe(ctx, run.ID())
 		world.CodeIs(t, err, journal.CodeCorrupt)
-		if d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "entry 2 ") || d.State.Seq != 1 || late.Load() != 0 {
-			t.Errorf("%v: %q, %d entries are read, the late step was done %d times", d.Head.Status, d.Why, d.State.Seq, late.Load())
+		if d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "entry 2 ") ||
+			d.State.Seq != 1 || late.Load() != 0 {
+			t.Errorf("%v: %q, %d entries are read, the late step was done %d times", d.Head.Status,
+				d.Why, d.State.Seq, late.Load())
 		}
 		report, err := w.Engine.Report(ctx, run.ID())
 		world.CodeIs(t, err, journal.CodeCorrupt)
@@ -134,7 +138,8 @@ func TestADamagedDeadLetterIsListedAsSuch(t *testing.T) {
 					_, _ = run.Result(ctx)
 				}
 				synctest.Wait()
-				letters, _, err := admin.New(w.Engine).DeadLetters(ctx, admin.DeadLetterQuery{WorkflowID: "x1"})
+				letters, _, err := admin.New(w.Engine).DeadLetters(
+					ctx, admin.DeadLetterQuery{WorkflowID: "x1"})
 				if err != nil || len(letters) != 1 {
 					t.Fatal(letters, err)
 				}
@@ -145,7 +150,8 @@ func TestADamagedDeadLetterIsListedAsSuch(t *testing.T) {
 					t.Fatalf("there are %+v, %v", letters, err)
 				}
 				for _, l := range letters {
-					if (l.Damaged != "") != (l.ID == id) || (l.WorkflowID == "") != (l.ID == id && seq == 1) {
+					if (l.Damaged != "") != (l.ID == id) || (l.WorkflowID == "") != (l.ID == id &&
+						seq == 1) {
 						t.Errorf("listed is %+v", l)
 					}
 				}
@@ -153,7 +159,8 @@ func TestADamagedDeadLetterIsListedAsSuch(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Hour)
-				if letters, _, err = admin.New(w.Engine).DeadLetters(ctx, admin.DeadLetterQuery{}); err != nil ||
+				if letters, _, err = admin.New(w.Engine).
+					DeadLetters(ctx, admin.DeadLetterQuery{}); err != nil ||
 					len(letters) != 2 {
 					t.Errorf("one was deleted, and there are %+v, %v", letters, err)
 				}
@@ -205,7 +212,9 @@ func TestAHoleThatADriverOverlooksParksTheRun(t *testing.T) {
 			claimed, err := do()
 			for i := range claimed.Runs {
 				r := &claimed.Runs[i]
-				r.Entries = slices.DeleteFunc(r.Entries, func(e journal.Entry) bool { return e.Seq == 2 })
+				r.Entries = slices.DeleteFunc(r.Entries, func(e journal.Entry) bool {
+					return e.Seq == 2
+				})
 			}
 			return claimed, err
 		}}
@@ -214,7 +223,8 @@ func TestAHoleThatADriverOverlooksParksTheRun(t *testing.T) {
 		run := world.Must[*perdure.Run[int]](t)(def.Start(t.Context(), w.Engine, 0))
 		time.Sleep(2 * time.Hour)
 		d := world.Must[perdure.Description](t)(w.Engine.Describe(t.Context(), run.ID()))
-		if d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "entry 2 ") || late.Load() != 0 {
+		if d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "entry 2 ") ||
+			late.Load() != 0 {
 			t.Errorf("%v: %q, the late step was done %d times", d.Head.Status, d.Why, late.Load())
 		}
 	})

@@ -56,7 +56,8 @@ func (e *trap) UnmarshalJSON(data []byte) error {
 // unregistered is a trap whose type no registry knows.
 type unregistered struct{ *trap }
 
-var _ = errors.Join(perdure.RegisterErrorType[*trap]("test.trap"), perdure.RegisterError("test.other", errListed))
+var _ = errors.Join(perdure.RegisterErrorType[*trap]("test.trap"),
+	perdure.RegisterError("test.other", errListed))
 
 var errListed = errors.New("other")
 
@@ -88,9 +89,12 @@ func places(bad func() error) map[string]func() (perdure.Definition, perdure.Opt
 	var published atomic.Int64
 	policy := perdure.Retry{Attempts: 2, First: time.Second, On: []error{errListed}}
 	step := func(ctx context.Context) (int, error) { return 0, bad() }
-	define := func(fn func(context.Context) error, opts ...perdure.WorkflowOption) func() (perdure.Definition, perdure.Options) {
+	define := func(fn func(context.Context) error,
+		opts ...perdure.WorkflowOption) func() (perdure.Definition, perdure.Options) {
 		return func() (perdure.Definition, perdure.Options) {
-			return perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 0, fn(ctx) }, opts...), perdure.Options{}
+			return perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+				return 0, fn(ctx)
+			}, opts...), perdure.Options{}
 		}
 	}
 	options := func(o perdure.Options) func() (perdure.Definition, perdure.Options) {
@@ -103,7 +107,8 @@ func places(bad func() error) map[string]func() (perdure.Definition, perdure.Opt
 		}
 	}
 	return map[string]func() (perdure.Definition, perdure.Options){
-		"workflow": define(func(context.Context) error { return bad() }, perdure.Replays{Attempts: 2}),
+		"workflow": define(func(context.Context) error { return bad() },
+			perdure.Replays{Attempts: 2}),
 		"step": define(func(ctx context.Context) error {
 			_, err := perdure.Step(ctx, "s", step, policy)
 			return err
@@ -124,11 +129,13 @@ func places(bad func() error) map[string]func() (perdure.Definition, perdure.Opt
 			return perdure.Finally(ctx, "f", func(context.Context) error { return bad() })
 		}, perdure.Replays{Attempts: 2}),
 		"step in a transaction": define(func(ctx context.Context) error {
-			_, err := perdure.StepTx(ctx, "s", noTransactions{}, func(context.Context, *sql.Tx) (int, error) { return 0, bad() }, policy)
+			_, err := perdure.StepTx(ctx, "s", noTransactions{},
+				func(context.Context, *sql.Tx) (int, error) { return 0, bad() }, policy)
 			return err
 		}),
 		"begin of a transaction": define(func(ctx context.Context) error {
-			_, err := perdure.StepTx(ctx, "s", noTransactions{bad}, func(context.Context, *sql.Tx) (int, error) { return 0, nil }, policy)
+			_, err := perdure.StepTx(ctx, "s", noTransactions{bad},
+				func(context.Context, *sql.Tx) (int, error) { return 0, nil }, policy)
 			return err
 		}),
 		"cause of a context": define(func(ctx context.Context) error {
@@ -144,15 +151,19 @@ func places(bad func() error) map[string]func() (perdure.Definition, perdure.Opt
 			})
 			return perdure.Sleep(own, time.Hour)
 		}),
-		"listener": define(func(context.Context) error { return nil }, perdure.Listener{Call: func(context.Context, perdure.Ended) error { return bad() }}),
+		"listener": define(func(context.Context) error { return nil },
+			perdure.Listener{Call: func(context.Context, perdure.Ended) error { return bad() }}),
 		"publisher": options(perdure.Options{Publisher: func(context.Context, perdure.Event) error {
 			if published.Add(1)%3 == 0 {
 				return nil
 			}
 			return bad()
 		}}),
-		"observer": options(perdure.Options{Observers: []observe.Observer{{See: func(observe.Notice) { _ = bad() }}}}),
-		"around": options(perdure.Options{Interceptor: func(ctx context.Context, _ perdure.StepInfo, body func(context.Context) error) error {
+		"observer": options(perdure.Options{
+			Observers: []observe.Observer{{See: func(observe.Notice) { _ = bad() }}},
+		}),
+		"around": options(perdure.Options{Interceptor: func(ctx context.Context, _ perdure.StepInfo,
+			body func(context.Context) error) error {
 			_ = body(ctx)
 			return bad()
 		}}),
@@ -224,7 +235,8 @@ func TestCodeThatDoesNotReturnEndsNothingElse(t *testing.T) {
 							t.Error("another run:", err)
 						}
 						d, err := eng.Describe(ctx, "x")
-						if err != nil || !d.Head.Status.IsTerminal() && d.Head.Status != journal.Suspended {
+						if err != nil || !d.Head.Status.IsTerminal() &&
+							d.Head.Status != journal.Suspended {
 							t.Errorf("the run is %v, %s; %v", d.Head.Status, d.Why, err)
 						}
 						stop()

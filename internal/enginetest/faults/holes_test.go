@@ -49,7 +49,10 @@ func TestStartTellsOnlyWhatIsDurableWhileTheEngineStops(t *testing.T) {
 func TestResultTellsOnlyWhatIsDurableWhileTheEngineStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			return perdure.Step(ctx, "s", func(context.Context) (int, error) { time.Sleep(time.Second); return 1, nil })
+			return perdure.Step(ctx, "s", func(context.Context) (int, error) {
+				time.Sleep(time.Second)
+				return 1, nil
+			})
 		})
 		h := &world.Hook{OnCommit: func(g *store.Group, do func() error) error {
 			if g.Changes[0].Create {
@@ -76,7 +79,9 @@ func TestResultTellsOnlyWhatIsDurableWhileTheEngineStops(t *testing.T) {
 // Starts that wait for room while the store stalls go on when it answers.
 func TestStartsGoOnAfterTheStoreStalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wf := perdure.Define("w", func(ctx context.Context, _ string) (int, error) { return 1, nil })
+		wf := perdure.Define("w", func(ctx context.Context, _ string) (int, error) {
+			return 1, nil
+		})
 		var stall atomic.Bool
 		stall.Store(true)
 		h := &world.Hook{OnCommit: func(g *store.Group, do func() error) error {
@@ -109,7 +114,9 @@ func TestStartsGoOnAfterTheStoreStalled(t *testing.T) {
 // A start whose caller stopped waiting for room holds neither room nor a slot.
 func TestStartThatWasGivenUpHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wf := perdure.Define("w", func(ctx context.Context, _ string) (int, error) { return 1, nil })
+		wf := perdure.Define("w", func(ctx context.Context, _ string) (int, error) {
+			return 1, nil
+		})
 		var stall atomic.Bool
 		stall.Store(true)
 		h := &world.Hook{OnCommit: func(g *store.Group, do func() error) error {
@@ -144,7 +151,10 @@ func TestStartThatWasGivenUpHoldsNothing(t *testing.T) {
 func TestPendingRunIsTakenUpWhenASlotBecomesFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, d time.Duration) (int, error) {
-			return perdure.Step(ctx, "s", func(context.Context) (int, error) { time.Sleep(d); return 1, nil })
+			return perdure.Step(ctx, "s", func(context.Context) (int, error) {
+				time.Sleep(d)
+				return 1, nil
+			})
 		})
 		h := &world.Hook{OnCommit: func(g *store.Group, do func() error) error {
 			time.Sleep(10 * time.Millisecond)
@@ -199,7 +209,8 @@ func TestLostClaimOfAParkedRunExecutesNothing(t *testing.T) {
 		time.Sleep(time.Minute)
 		d, _ := w.Engine.Describe(context.Background(), run.ID())
 		if ran.Load() != 1 {
-			t.Errorf("cancel gave %v; then the parked run's code ran %d times and it is %v", err, ran.Load(), d.Head.Status)
+			t.Errorf("cancel gave %v; then the parked run's code ran %d times and it is %v", err,
+				ran.Load(), d.Head.Status)
 		}
 	})
 }
@@ -267,7 +278,8 @@ func TestSecondResumeLetsTheRunGoOn(t *testing.T) {
 		synctest.Wait()
 		if err := <-done; err == nil {
 			synctest.Wait()
-			t.Errorf("the second resume, of a RUNNING run, gave no error, and the step in flight was begun %d times", bodies.Load())
+			t.Errorf("the second resume, of a RUNNING run, gave no error, and the step in flight "+
+				"was begun %d times", bodies.Load())
 		}
 	})
 }
@@ -298,7 +310,8 @@ func TestCrashesAreCountedAfterAPanic(t *testing.T) {
 			}
 			d, _ := w.Engine.Describe(context.Background(), run.ID())
 			if d.Head.Status != journal.Suspended {
-				t.Errorf("panics=%v: after 30 crashes %v, crashes %d: %s", panics, d.Head.Status, d.Head.Crashes, d.Why)
+				t.Errorf("panics=%v: after 30 crashes %v, crashes %d: %s", panics, d.Head.Status,
+					d.Head.Crashes, d.Why)
 			}
 			close(hang)
 			w.End()
@@ -329,7 +342,8 @@ func TestCauseOfAReplayIsForgottenWhenItBegan(t *testing.T) {
 		time.Sleep(time.Minute)
 		d, _ := w.Engine.Describe(context.Background(), run.ID())
 		if strings.Contains(d.Why, "boom") {
-			t.Errorf("a step backs off; cause %q wake %v now %v why %q", d.Head.Cause, d.Head.Wake, time.Now(), d.Why)
+			t.Errorf("a step backs off; cause %q wake %v now %v why %q", d.Head.Cause, d.Head.Wake,
+				time.Now(), d.Why)
 		}
 	})
 }
@@ -337,7 +351,9 @@ func TestCauseOfAReplayIsForgottenWhenItBegan(t *testing.T) {
 // Nor do many of them, again and again.
 func TestStartsThatWereGivenUpAddNothingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wf := perdure.Define("w", func(ctx context.Context, _ string) (int, error) { return 1, nil })
+		wf := perdure.Define("w", func(ctx context.Context, _ string) (int, error) {
+			return 1, nil
+		})
 		var stall atomic.Bool
 		h := &world.Hook{OnCommit: func(g *store.Group, do func() error) error {
 			for stall.Load() {

@@ -91,7 +91,10 @@ func witnessOf(s store.Store, size int) (*witness, error) {
 		out, err := perdure.Async(ctx, what, body).Await(ctx)
 		return len(out), err
 	})
-	eng, err := perdure.New(s, perdure.Options{Build: "test", Observers: []observe.Observer{{See: w.observe}}})
+	eng, err := perdure.New(s, perdure.Options{
+		Build:     "test",
+		Observers: []observe.Observer{{See: w.observe}},
+	})
 	if err == nil {
 		err = eng.Register(w.wf)
 	}
@@ -132,9 +135,12 @@ func (w *witness) blame(err error) {
 // hear checks that an entry is durable which somebody was told of.
 func (w *witness) hear(run string, kind journal.Kind, step string) {
 	entries, err := w.eng.History(context.Background(), run, 0, 0)
-	there := slices.ContainsFunc(entries, func(e journal.Entry) bool { return e.Kind == kind && e.Op.Name == step })
+	there := slices.ContainsFunc(entries, func(e journal.Entry) bool {
+		return e.Kind == kind && e.Op.Name == step
+	})
 	if !there {
-		w.blame(errors.Join(fmt.Errorf("run %s: %v %s was told and is not durable: %v", run, kind, step,
+		w.blame(errors.Join(fmt.Errorf("run %s: %v %s was told and is not durable: %v", run, kind,
+			step,
 			world.Tail(entries, 9)), err))
 	}
 }
@@ -373,9 +379,12 @@ func TestSyncsFail(t *testing.T) {
 	for _, when := range syncs {
 		t.Run(when, func(t *testing.T) {
 			t.Parallel()
-			command := []string{strace, "-f", "-o", filepath.Join(t.TempDir(), "calls"), "-e", "trace=fsync,fdatasync",
-				"-e", "inject=fsync:error=EIO:when=" + when, "-e", "inject=fdatasync:error=EIO:when=" + when}
-			if out, err := exec.Command(strace, append(command[1:], "true")...).CombinedOutput(); err != nil {
+			command := []string{strace, "-f", "-o", filepath.Join(t.TempDir(), "calls"), "-e",
+				"trace=fsync,fdatasync",
+				"-e", "inject=fsync:error=EIO:when=" + when, "-e",
+				"inject=fdatasync:error=EIO:when=" + when}
+			if out, err := exec.Command(strace, append(command[1:], "true")...).
+				CombinedOutput(); err != nil {
 				t.Skipf("strace may not do it here: %v: %s", err, out)
 			}
 			runProcess(t, unsyncableDir, command...)
@@ -433,7 +442,8 @@ func TestDiskIsFull(t *testing.T) {
 	}
 	for _, step := range done {
 		if before[step] != 1 || after[step] != 0 {
-			t.Errorf("step %s was executed %d times, and %d times after its result was recorded", step, before[step], after[step])
+			t.Errorf("step %s was executed %d times, and %d times after its result was recorded",
+				step, before[step], after[step])
 		}
 	}
 	t.Logf("%d acknowledged starts of %d, %d results", len(first.started), len(runs), len(done))

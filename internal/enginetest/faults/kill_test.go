@@ -28,7 +28,9 @@ const workerDir = "PERDURE_TEST_WORKER"
 
 // processes has what else the test binary is, by the variable that names the
 // directory for it.
-var processes = map[string]func(dir string) error{workerDir: workUntilKilled, listenerDir: listenUntilKilled}
+var processes = map[string]func(dir string) error{
+	workerDir: workUntilKilled, listenerDir: listenUntilKilled,
+}
 
 func TestMain(m *testing.M) {
 	for variable, process := range processes {
@@ -58,13 +60,16 @@ func booking(call func(context.Context, string) error) *perdure.Workflow[int, in
 		var found []string
 		var asked []*perdure.Future[string]
 		for i := range items {
-			asked = append(asked, perdure.Go(ctx, "price", func(ctx context.Context) (string, error) {
-				item, err := perdure.Step(ctx, "ask", effect(fmt.Sprint("item", i)))
-				found = append(found, item)
-				return item, err
-			}))
+			asked = append(
+				asked, perdure.Go(ctx, "price", func(ctx context.Context) (string, error) {
+					item, err := perdure.Step(ctx, "ask", effect(fmt.Sprint("item", i)))
+					found = append(found, item)
+					return item, err
+				}))
 		}
-		quotes := []*perdure.Future[string]{perdure.Async(ctx, "quote", effect("a")), perdure.Async(ctx, "quote", effect("b"))}
+		quotes := []*perdure.Future[string]{
+			perdure.Async(ctx, "quote", effect("a")), perdure.Async(ctx, "quote", effect("b")),
+		}
 		won, err := perdure.Any(ctx, nil, quotes...)
 		if err != nil {
 			return 0, err
@@ -88,7 +93,8 @@ func booking(call func(context.Context, string) error) *perdure.Workflow[int, in
 // ones as long as nobody says that it is enough. It tells on stdout which starts
 // are durable, and in the end that all runs have ended.
 func workUntilKilled(dir string) error {
-	ledger, err := os.OpenFile(filepath.Join(dir, "ledger"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	ledger, err := os.OpenFile(filepath.Join(dir, "ledger"), os.O_APPEND|os.O_CREATE|os.O_WRONLY,
+		0o600)
 	if err != nil {
 		return err
 	}
@@ -101,7 +107,8 @@ func workUntilKilled(dir string) error {
 		return err
 	}
 	wf := booking(func(ctx context.Context, what string) error {
-		line := fmt.Sprintf("%d\t%s\t%s\n", time.Now().UnixNano(), perdure.IdempotencyKey(ctx), what)
+		line := fmt.Sprintf("%d\t%s\t%s\n", time.Now().UnixNano(), perdure.IdempotencyKey(ctx),
+			what)
 		if _, err := ledger.WriteString(line); err != nil {
 			return err
 		}
@@ -134,7 +141,8 @@ func workUntilKilled(dir string) error {
 }
 
 // finish waits for every run to end.
-func finish(ctx context.Context, s store.Store, eng *perdure.Engine, wf *perdure.Workflow[int, int]) error {
+func finish(ctx context.Context, s store.Store, eng *perdure.Engine,
+	wf *perdure.Workflow[int, int]) error {
 	for after := journal.Number(0); ; {
 		heads, next, err := s.Find(ctx, store.Filter{After: after, Limit: store.MaxLimit})
 		if err != nil {
@@ -229,7 +237,8 @@ func TestThreeHundredKills(t *testing.T) {
 	dir := t.TempDir()
 	var acknowledged []string
 	for range kills {
-		acknowledged = append(acknowledged, killedWorker(t, dir, time.Duration(rng.IntN(int(40*time.Millisecond)))+1)...)
+		acknowledged = append(acknowledged,
+			killedWorker(t, dir, time.Duration(rng.IntN(int(40*time.Millisecond)))+1)...)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "enough"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -248,7 +257,8 @@ func TestThreeHundredKills(t *testing.T) {
 		}
 	}
 	judgeRuns(t, dir, acknowledged, calls)
-	t.Logf("%d kills, %d acknowledged starts, %d keys, %d repeated calls", kills, len(acknowledged), len(calls), repeated)
+	t.Logf("%d kills, %d acknowledged starts, %d keys, %d repeated calls", kills, len(acknowledged),
+		len(calls), repeated)
 	if repeated < kills/10 {
 		t.Errorf("only %d calls were repeated: the kills prove little", repeated)
 	}
@@ -288,7 +298,8 @@ func judgeRuns(t *testing.T, dir string, acknowledged []string, calls map[string
 			}
 			for _, c := range cs {
 				if c.at.After(step.Ended) && step.Status == journal.StepIsDone {
-					t.Errorf("run %s: step %s was called again after its result was recorded", id, step.Path)
+					t.Errorf("run %s: step %s was called again after its result was recorded", id,
+						step.Path)
 				}
 			}
 			if step.Op.Name == "book" {

@@ -36,7 +36,8 @@ func listenUntilKilled(dir string) error {
 		if n%3 != when {
 			return nil
 		}
-		mark, err := os.OpenFile(filepath.Join(dir, fmt.Sprint("killed-", n)), os.O_CREATE|os.O_EXCL, 0o600)
+		mark, err := os.OpenFile(filepath.Join(dir, fmt.Sprint("killed-", n)), os.O_CREATE|
+			os.O_EXCL, 0o600)
 		if err != nil { // it was before
 			return nil
 		}
@@ -60,7 +61,8 @@ func listenUntilKilled(dir string) error {
 			if err := die(n, 1); err != nil {
 				return err
 			}
-			if err := appendLine(filepath.Join(dir, "heard"), e.WorkflowID+" "+e.Status.String()); err != nil {
+			if err := appendLine(filepath.Join(dir, "heard"), e.WorkflowID+" "+
+				e.Status.String()); err != nil {
 				return err
 			}
 			if err := die(n, 2); err != nil {
@@ -84,7 +86,8 @@ func listenUntilKilled(dir string) error {
 		if _, err := run.Result(ctx); err != nil {
 			return err
 		}
-		if done, _ := os.ReadFile(filepath.Join(dir, "done")); strings.Contains(string(done), fmt.Sprint(n)) {
+		if done, _ := os.ReadFile(filepath.Join(dir, "done")); strings.Contains(string(done),
+			fmt.Sprint(n)) {
 			continue
 		}
 		for got := range heard {

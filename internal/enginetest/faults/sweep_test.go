@@ -34,11 +34,13 @@ var scenarios = []scenario{
 		code: func(l *world.Ledger) func(context.Context, int) (string, error) {
 			return func(ctx context.Context, _ int) (string, error) {
 				for _, name := range []string{"reserve", "charge"} {
-					if _, err := perdure.Step(ctx, name, l.Effect(name, time.Millisecond)); err != nil {
+					if _, err := perdure.Step(ctx, name,
+						l.Effect(name, time.Millisecond)); err != nil {
 						return "", err
 					}
 				}
-				return perdure.Step(ctx, "ship", l.Effect("ship", time.Millisecond), pattern.Announced)
+				return perdure.Step(ctx, "ship", l.Effect("ship", time.Millisecond),
+					pattern.Announced)
 			}
 		}},
 	{name: "undo", is: world.ErrOdd, effects: []string{"reserve", "release"},
@@ -47,7 +49,8 @@ var scenarios = []scenario{
 				if _, err := perdure.Step(ctx, "reserve", l.Effect("reserve", 0)); err != nil {
 					return "", err
 				}
-				_, err := perdure.Step(ctx, "charge", world.Work("charge", time.Millisecond, world.ErrOdd),
+				_, err := perdure.Step(ctx, "charge", world.Work("charge", time.Millisecond,
+					world.ErrOdd),
 					perdure.Retry{Attempts: 3, First: time.Second})
 				if err == nil {
 					return "charged", nil
@@ -68,7 +71,8 @@ var scenarios = []scenario{
 			for i := range 4 {
 				fs = append(fs, perdure.Go(ctx, "price", func(ctx context.Context) (string, error) {
 					d := time.Duration((i*7)%4) * time.Millisecond
-					if _, err := perdure.Step(ctx, "ask", l.Effect(fmt.Sprint("ask", i), d)); err != nil {
+					if _, err := perdure.Step(ctx, "ask",
+						l.Effect(fmt.Sprint("ask", i), d)); err != nil {
 						return "", err
 					}
 					found = append(found, fmt.Sprint("book", i))
@@ -123,8 +127,9 @@ var scenarios = []scenario{
 			return fmt.Sprint(n), err
 		}
 	}},
-	{name: "cancelled", is: &perdure.Error{Code: journal.CodeCancelled}, effects: []string{"a", "b"},
-		cancel: true, code: func(l *world.Ledger) func(context.Context, int) (string, error) {
+	{name: "cancelled", is: &perdure.Error{Code: journal.CodeCancelled},
+		effects: []string{"a", "b"},
+		cancel:  true, code: func(l *world.Ledger) func(context.Context, int) (string, error) {
 			return func(ctx context.Context, _ int) (string, error) {
 				perdure.Async(ctx, "a", l.Effect("a", time.Hour))
 				return perdure.Step(ctx, "b", l.Effect("b", time.Hour))

@@ -75,8 +75,10 @@ func TestADeadLetterIsKeptUntilItIsSettled(t *testing.T) {
 		ends(t, old, "charge is broken")
 		began := time.Now()
 		want := deadletter.Letter{
-			ID: "perdure.dead-letter:" + string(old.RunID()) + ":charge", Workflow: "order", WorkflowID: "ord-1", RunID: old.RunID(),
-			Step: "charge", Status: journal.Running, Error: "order: charge is broken", Type: "*fmt.wrapError", Input: []byte("7"), CreatedAt: began.UTC(),
+			ID: "perdure.dead-letter:" + string(old.RunID()) + ":charge", Workflow: "order",
+			WorkflowID: "ord-1", RunID: old.RunID(),
+			Step: "charge", Status: journal.Running, Error: "order: charge is broken",
+			Type: "*fmt.wrapError", Input: []byte("7"), CreatedAt: began.UTC(),
 		}
 		if l := letter(w); fmt.Sprintf("%+v", l) != fmt.Sprintf("%+v", want) {
 			t.Errorf("the letter is\n%+v\nwant\n%+v", l, want)
@@ -94,7 +96,8 @@ func TestADeadLetterIsKeptUntilItIsSettled(t *testing.T) {
 		s.breaks("ship")
 		time.Sleep(time.Minute)
 		third := retryLetter(w, want.ID, "ship is broken") // at another one
-		want.ID, want.RunID, want.Step, want.Error = strings.Replace(want.ID, ":charge", ":ship", 1), third.RunID(), "ship", "order: ship is broken"
+		want.ID, want.RunID, want.Step, want.Error = strings.Replace(want.ID, ":charge", ":ship",
+			1), third.RunID(), "ship", "order: ship is broken"
 		want.Retries, want.RetriedAt, want.CreatedAt = 0, time.Time{}, time.Now().UTC()
 		if l := letter(w); fmt.Sprintf("%+v", l) != fmt.Sprintf("%+v", want) {
 			t.Errorf("the letter is\n%+v\nwant\n%+v", l, want)
@@ -111,7 +114,8 @@ func TestADeadLetterIsKeptUntilItIsSettled(t *testing.T) {
 		world.CodeIs(t, err, journal.CodeNotFound)
 		_, err = admin.New(w.Engine).RetryDeadLetter(t.Context(), want.ID)
 		world.CodeIs(t, err, journal.CodeNotFound)
-		world.CodeIs(t, admin.New(w.Engine).DeleteDeadLetter(t.Context(), want.ID), journal.CodeNotFound)
+		world.CodeIs(t, admin.New(w.Engine).DeleteDeadLetter(t.Context(), want.ID),
+			journal.CodeNotFound)
 		_, err = admin.New(w.Engine).DeadLetter(t.Context(), "no ID")
 		world.CodeIs(t, err, journal.CodeInvalid)
 	})
@@ -146,7 +150,8 @@ func TestALetterHearsHowTheRetriedRunEnds(t *testing.T) {
 		if err := w.Engine.Cancel(t.Context(), "w", "enough"); err != nil {
 			t.Fatal(err)
 		}
-		if l := letter(w); l.ID != id || l.Status != journal.Cancelled || l.RunID != second.RunID() ||
+		if l := letter(w); l.ID != id || l.Status != journal.Cancelled ||
+			l.RunID != second.RunID() ||
 			l.Code != journal.CodeCancelled {
 			t.Errorf("the letter is %+v", l)
 		}
@@ -238,7 +243,9 @@ func TestLettersAreListedCountedAndDeleted(t *testing.T) {
 			}
 			q.After = next
 		}
-		if want := []string{"other-1", "ord-4", "ord-3", "ord-2", "ord-1", "ord-0"}; !slices.Equal(ids, want) {
+		if want := []string{
+			"other-1", "ord-4", "ord-3", "ord-2", "ord-1", "ord-0",
+		}; !slices.Equal(ids, want) {
 			t.Errorf("they are %v, want %v", ids, want)
 		}
 		l := letters(w, admin.DeadLetterQuery{WorkflowID: "other-1"})[0]
@@ -250,9 +257,12 @@ func TestLettersAreListedCountedAndDeleted(t *testing.T) {
 		}
 		count(admin.DeadLetterQuery{}, 5)
 		ends(t, retry(w, other, "other-1"), "odd")
-		count(admin.DeadLetterQuery{Workflow: "other"}, 1) // it has failed again, and nobody has that letter any more
+		// it has failed again, and nobody has that letter any more
+		count(admin.DeadLetterQuery{Workflow: "other"}, 1)
 		runs, _, err := w.Engine.List(t.Context(), perdure.Query{})
-		if err != nil || len(runs) != 7 || slices.ContainsFunc(runs, func(h journal.Head) bool { return strings.HasPrefix(h.Workflow, "perdure.") }) {
+		if err != nil || len(runs) != 7 || slices.ContainsFunc(runs, func(h journal.Head) bool {
+			return strings.HasPrefix(h.Workflow, "perdure.")
+		}) {
 			t.Errorf("of all runs are listed %v, %v", runs, err)
 		}
 		if runs, _, err = w.Engine.List(t.Context(),
@@ -287,7 +297,8 @@ func TestLettersWithoutAnEngine(t *testing.T) {
 			t.Fatal(err)
 		}
 		left, _, err := admin.New(c).DeadLetters(t.Context(), admin.DeadLetterQuery{})
-		if err != nil || len(left) != 1 || left[0].Retries != 1 || !left[0].RetriedAt.Equal(time.Now()) {
+		if err != nil || len(left) != 1 || left[0].Retries != 1 ||
+			!left[0].RetriedAt.Equal(time.Now()) {
 			t.Errorf("there are left %+v, %v", left, err)
 		}
 		world.CodeIs(t, admin.New(c).DeleteDeadLetter(t.Context(), all[1].ID), journal.CodeNotFound)
@@ -309,7 +320,8 @@ func TestALetterIsRetriedOnceAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lasts := time.Duration(0)
 		order := perdure.Define("order", func(ctx context.Context, _ int) (int, error) {
-			return perdure.Step(ctx, "charge", world.Work("charge", lasts, world.ErrOdd), perdure.NoRetry)
+			return perdure.Step(ctx, "charge", world.Work("charge", lasts, world.ErrOdd),
+				perdure.NoRetry)
 		}, deadletter.Automatic(true))
 		w := world.New(t, order)
 		defer w.End()
@@ -350,7 +362,9 @@ func TestDeadLettersOverCrashes(t *testing.T) {
 	var s *hands
 	order := perdure.Define("order", func(ctx context.Context, _ int) (string, error) {
 		for _, name := range []string{"reserve", "charge"} {
-			if _, err := perdure.Step(ctx, name, func(ctx context.Context) (string, error) { return s.step(name)(ctx) }, perdure.NoRetry); err != nil {
+			if _, err := perdure.Step(ctx, name, func(ctx context.Context) (string, error) {
+				return s.step(name)(ctx)
+			}, perdure.NoRetry); err != nil {
 				return "", err
 			}
 		}
@@ -373,7 +387,8 @@ func TestDeadLettersOverCrashes(t *testing.T) {
 			err := env.Do(func(eng *perdure.Engine) error {
 				var err error
 				again, err = admin.New(eng).RetryDeadLetter(context.Background(), id)
-				if tries++; tries > 1 && journal.CodeOf(err) == journal.CodeNotFound { // it was retried, and is settled
+				// it was retried, and is settled
+				if tries++; tries > 1 && journal.CodeOf(err) == journal.CodeNotFound {
 					again, err = eng.Get(context.Background(), "ord-1")
 				}
 				return err
@@ -385,9 +400,11 @@ func TestDeadLettersOverCrashes(t *testing.T) {
 			env.Settle()
 			seen = append(seen, fmt.Sprint(err))
 			err = env.Do(func(eng *perdure.Engine) error {
-				ls, _, err := admin.New(eng).DeadLetters(context.Background(), admin.DeadLetterQuery{})
+				ls, _, err := admin.New(eng).DeadLetters(context.Background(),
+					admin.DeadLetterQuery{})
 				for _, l := range ls {
-					seen = append(seen, fmt.Sprint(l.Step, l.Retries, l.Error, l.Status, l.RunID == again.RunID()))
+					seen = append(seen, fmt.Sprint(l.Step, l.Retries, l.Error, l.Status,
+						l.RunID == again.RunID()))
 				}
 				runs, _, err2 := eng.List(context.Background(), perdure.Query{})
 				seen = append(seen, fmt.Sprint(len(runs)))
@@ -412,11 +429,16 @@ func TestARunWithADeadLetterIsKept(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newHands("charge")
 				order, bare := s.order(deadletter.Automatic(true),
-					perdure.Retention{Period: time.Hour}), perdure.Define("bare", func(context.Context, int) (int,
-					error) {
-					return 0, world.ErrOdd
-				}, perdure.Retention{Period: time.Hour})
-				w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{order, bare}}
+					perdure.Retention{Period: time.Hour}),
+					perdure.Define("bare", func(context.Context, int) (int,
+						error) {
+						return 0, world.ErrOdd
+					}, perdure.Retention{Period: time.Hour})
+				w := &world.World{
+					T:         t,
+					DB:        memory.New(),
+					Workflows: []perdure.Definition{order, bare},
+				}
 				w.Options.Build, w.Options.KeepDeadLettered = "test", c.keep
 				w.Begin()
 				defer w.End()
@@ -439,7 +461,8 @@ func TestARunWithADeadLetterIsKept(t *testing.T) {
 				}
 				_, err = admin.New(w.Engine).RetryDeadLetter(t.Context(), id)
 				world.CodeIs(t, err, journal.CodeNotFound)
-				if err == nil || !strings.Contains(err.Error(), "run "+string(old.RunID())+" of workflow ID ord-1 was removed") {
+				if err == nil || !strings.Contains(err.Error(), "run "+string(old.RunID())+
+					" of workflow ID ord-1 was removed") {
 					t.Errorf("it says %v", err)
 				}
 			})
@@ -490,7 +513,8 @@ func TestSomebodyElseTakesLetters(t *testing.T) {
 		w.Crash()
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
-		if len(taken) != 1 || taken[0].Step != "charge" || taken[0].RunID != old.RunID() || taken[0].ID == "" || taken[0].CreatedAt.IsZero() {
+		if len(taken) != 1 || taken[0].Step != "charge" || taken[0].RunID != old.RunID() ||
+			taken[0].ID == "" || taken[0].CreatedAt.IsZero() {
 			t.Errorf("taken are %+v", taken)
 		}
 		if left := letters(w, admin.DeadLetterQuery{}); len(left) != 0 {
@@ -538,12 +562,15 @@ func TestDeadLetterFromCode(t *testing.T) {
 		var steps []string
 		for _, l := range all {
 			steps = append(steps, l.Step)
-			if !journal.ValidName(l.ID) || l.Step == "charge" && strings.HasSuffix(l.ID, ":charge") && l.Error != "again" {
+			if !journal.ValidName(l.ID) || l.Step == "charge" && strings.HasSuffix(l.ID,
+				":charge") && l.Error != "again" {
 				t.Errorf("a letter is %+v", l)
 			}
 		}
 		slices.Sort(steps)
-		if want := []string{"charge", "charge[k]", "part/charge", "part/charge[k]", long}; !slices.Equal(steps, want) {
+		if want := []string{
+			"charge", "charge[k]", "part/charge", "part/charge[k]", long,
+		}; !slices.Equal(steps, want) {
 			t.Errorf("the letters are about %v", steps)
 		}
 		w.History(string(run.RunID()))
@@ -559,7 +586,9 @@ func TestDeadLetterFromCode(t *testing.T) {
 func TestWhichRunsWriteLetters(t *testing.T) {
 	failing := func(name string) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := perdure.Step(ctx, name, func(context.Context) (int, error) { return 0, fmt.Errorf("%s failed", name) }, perdure.NoRetry)
+			_, err := perdure.Step(ctx, name, func(context.Context) (int, error) {
+				return 0, fmt.Errorf("%s failed", name)
+			}, perdure.NoRetry)
 			return err
 		}
 	}
@@ -587,14 +616,27 @@ func TestWhichRunsWriteLetters(t *testing.T) {
 		"it is replayed": {func(ctx context.Context) error {
 			return perdure.RetryAfter(0, world.ErrOdd)
 		}, "-"},
-		"it cancels itself":             {func(ctx context.Context) error { a(ctx); return perdure.Cancel(ctx, "enough") }, "-"},
-		"it returns a value":            {func(ctx context.Context) error { a(ctx); return nil }, "-"},
-		"it returns what is no failure": {func(ctx context.Context) error { return pattern.End(ctx, journal.Confirmed, 1, nil) }, "-"},
+		"it cancels itself": {
+			func(ctx context.Context) error { a(ctx); return perdure.Cancel(ctx, "enough") },
+			"-",
+		},
+		"it returns a value": {
+			func(ctx context.Context) error { a(ctx); return nil },
+			"-",
+		},
+		"it returns what is no failure": {
+			func(ctx context.Context) error { return pattern.End(ctx, journal.Confirmed, 1, nil) },
+			"-",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 0, c.code(ctx) }, deadletter.Automatic(true))
-				plain := perdure.Define("plain", func(ctx context.Context, _ int) (int, error) { return 0, c.code(ctx) })
+				wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+					return 0, c.code(ctx)
+				}, deadletter.Automatic(true))
+				plain := perdure.Define("plain", func(ctx context.Context, _ int) (int, error) {
+					return 0, c.code(ctx)
+				})
 				w := world.New(t, wf, plain)
 				defer w.End()
 				world.Start(w, wf, 1)
@@ -646,7 +688,9 @@ func TestOwnWorkflows(t *testing.T) {
 		order := s.order(deadletter.Automatic(true))
 		w := world.New(t, order)
 		defer w.End()
-		own := perdure.Define("perdure.dead-letter", func(context.Context, int) (int, error) { return 0, nil })
+		own := perdure.Define("perdure.dead-letter", func(context.Context, int) (int, error) {
+			return 0, nil
+		})
 		world.CodeIs(t, w.Engine.Register(own), journal.CodeInvalid)
 		_, err := w.Engine.Start(t.Context(), "perdure.dead-letter", nil)
 		world.CodeIs(t, err, journal.CodeInvalid)

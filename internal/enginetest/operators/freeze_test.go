@@ -93,10 +93,12 @@ func TestStepsInFlightEndWhenARunIsSuspended(t *testing.T) {
 				}
 				world.CodeIs(t, w.Engine.Resume(t.Context(), "x"), journal.CodeWrongState)
 				out, err := world.OutcomeOf(w, wf, "x")
-				if slices.Sort(out); err != nil || !slices.Equal(out, []string{"long", "paid", "short", "slept"}) {
+				if slices.Sort(out); err != nil ||
+					!slices.Equal(out, []string{"long", "paid", "short", "slept"}) {
 					t.Errorf("%v, %v", out, err)
 				}
-				if took := time.Since(began).Round(time.Second); took != c.took+10*time.Second && took != c.took {
+				if took := time.Since(began).Round(time.Second); took != c.took+10*time.Second &&
+					took != c.took {
 					t.Errorf("it took %v", took)
 				}
 				if got := fmt.Sprint(calls); got != "map[last:1 long:1 short:1]" {

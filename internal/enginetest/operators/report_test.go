@@ -46,8 +46,14 @@ func TestStaleRunsAreListed(t *testing.T) {
 				defer cancel()
 				return perdure.Sleep(own, 1000*time.Hour)
 			},
-			"waits":  func(ctx context.Context) error { _, err := world.GoSignal.Wait(ctx); return err },
-			"parked": func(ctx context.Context) error { _, err := perdure.Park(ctx, "ask", "why"); return err },
+			"waits": func(ctx context.Context) error {
+				_, err := world.GoSignal.Wait(ctx)
+				return err
+			},
+			"parked": func(ctx context.Context) error {
+				_, err := perdure.Park(ctx, "ask", "why")
+				return err
+			},
 			"parked-by-error": func(context.Context) error {
 				return perdure.Parking(world.ErrOdd)
 			},
@@ -79,9 +85,13 @@ func TestStaleRunsAreListed(t *testing.T) {
 				_, err := perdure.Step(ctx, "slow", world.Work("slow", 900*time.Hour, nil))
 				return err
 			},
-			"suspended": func(ctx context.Context) error { return perdure.Sleep(ctx, 1000*time.Hour) },
+			"suspended": func(ctx context.Context) error {
+				return perdure.Sleep(ctx, 1000*time.Hour)
+			},
 		}
-		wf := perdure.Define("w", func(ctx context.Context, what string) (int, error) { return 0, waits[what](ctx) },
+		wf := perdure.Define("w", func(ctx context.Context, what string) (int, error) {
+			return 0, waits[what](ctx)
+		},
 			perdure.Replays{First: 100 * time.Hour, Cap: 100 * time.Hour})
 		parent := perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
 			return wf.Child(ctx, "sleeps", perdure.ID("kid")).Await(ctx)
@@ -111,7 +121,10 @@ func TestStaleRunsAreListed(t *testing.T) {
 			t.Errorf("after half an hour: %v", got)
 		}
 		time.Sleep(2 * time.Minute)
-		want := map[string]string{"works": "it executes slow", "unknown": "no engine here knows workflow unknown"}
+		want := map[string]string{
+			"works":   "it executes slow",
+			"unknown": "no engine here knows workflow unknown",
+		}
 		if got := staleOf(t, w.Engine.Client, 0); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("after an hour: %v", got)
 		}
@@ -119,7 +132,8 @@ func TestStaleRunsAreListed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := staleOf(t, other, 0); len(got) != 1 || !strings.Contains(got["works"], "executes it, and it records nothing") {
+		if got := staleOf(t, other, 0); len(got) != 1 ||
+			!strings.Contains(got["works"], "executes it, and it records nothing") {
 			t.Errorf("from outside: %v", got)
 		}
 		w.End() // what was executed has no owner and is due
@@ -130,7 +144,8 @@ func TestStaleRunsAreListed(t *testing.T) {
 				t.Errorf("without an engine: %s: %s", id, why)
 			}
 		}
-		if got["works"] == "" || got["unknown"] == "" || got["sleeps"] != "" || got["waits"] != "" || got["suspended"] != "" || got["parked"] != "" {
+		if got["works"] == "" || got["unknown"] == "" || got["sleeps"] != "" ||
+			got["waits"] != "" || got["suspended"] != "" || got["parked"] != "" {
 			t.Errorf("without an engine: %v", got)
 		}
 		w.Begin()
@@ -191,7 +206,9 @@ func TestParkedRunsAreListed(t *testing.T) {
 		}, perdure.Replays{Attempts: 2, First: time.Second})
 		w := world.With(t, o, wf)
 		defer func() { w.End() }()
-		all := []string{"asks", "asks-twice", "fails", "panics", "sleeps", "suspended", "suspended-silently"}
+		all := []string{
+			"asks", "asks-twice", "fails", "panics", "sleeps", "suspended", "suspended-silently",
+		}
 		for _, what := range all {
 			world.StartAndSettle(w, wf, what, perdure.ID(what))
 		}
@@ -222,7 +239,8 @@ func TestParkedRunsAreListed(t *testing.T) {
 			}
 			want := []string{
 				"suspended-silently: suspended by an operator", "suspended: look at this",
-				"panics: its code failed 2 times in a row: the workflow panicked: no way", "fails: odd",
+				"panics: its code failed 2 times in a row: the workflow panicked: no way",
+				"fails: odd",
 				"asks-twice: two? a/first[] b/second[]", "asks: is it right? approval[yes no]",
 			}
 			if !slices.Equal(got, want) {

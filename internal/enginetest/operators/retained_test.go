@@ -72,7 +72,8 @@ func TestRetentionIsThatOfTheStart(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		again(w, keeping(24*time.Hour), open)
-		if _, err := w.Engine.Start(context.Background(), "open", []byte(`"stay"`), perdure.ID("new"),
+		if _, err := w.Engine.Start(context.Background(), "open", []byte(`"stay"`),
+			perdure.ID("new"),
 			perdure.Dedup(0)); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +103,8 @@ func TestRetentionOfWhatStrangersStart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := client.Start(context.Background(), "late", []byte(`"complete"`), perdure.ID("by-a-client"), perdure.Dedup(0)); err != nil {
+		if _, err := client.Start(context.Background(), "late", []byte(`"complete"`),
+			perdure.ID("by-a-client"), perdure.Dedup(0)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.Engine.Start(context.Background(), "late", []byte(`"complete"`),
@@ -128,7 +130,9 @@ func TestFailedCleanUpIsTold(t *testing.T) {
 		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{endingAs("w")},
 			Options: perdure.Options{Build: "test"}}
 		w.Wrap = func(s store.Store) store.Store {
-			return storetest.NewFaulty(s, storetest.Plan{Method: storetest.Purge, Call: 2, Fault: storetest.FailBefore})
+			return storetest.NewFaulty(s, storetest.Plan{
+				Method: storetest.Purge, Call: 2, Fault: storetest.FailBefore,
+			})
 		}
 		w.Begin()
 		defer w.End()

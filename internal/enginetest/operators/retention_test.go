@@ -45,7 +45,8 @@ func endingAs(name string, opts ...perdure.WorkflowOption) *perdure.Workflow[str
 			return "", perdure.Parking(world.ErrOdd)
 		}
 		return how, nil
-	}, append(opts, perdure.Timeout(time.Minute*time.Duration(btoi(!strings.HasPrefix(name, "open")))))...)
+	}, append(opts,
+		perdure.Timeout(time.Minute*time.Duration(btoi(!strings.HasPrefix(name, "open")))))...)
 }
 
 func btoi(b bool) int {
@@ -95,30 +96,53 @@ func TestRunsAreKeptAsLongAsIsSaid(t *testing.T) {
 		options []perdure.WorkflowOption
 		kept    map[string]time.Duration // below 0: for ever
 	}{
-		"default":              {perdure.Retention{}, nil, everything(7 * day)},
-		"another period":       {perdure.Retention{Period: 2 * day}, nil, everything(2 * day)},
-		"off":                  {perdure.Retention{Period: -1}, nil, everything(-1)},
-		"the longest":          {perdure.Retention{Period: math.MaxInt64}, nil, everything(-1)},
-		"per outcome":          {perdure.Retention{Period: 2 * day, ByStatus: differ}, nil, byStatus(2*day, 30*day, -1)},
-		"off but one":          {perdure.Retention{Period: -1, ByStatus: map[journal.Status]time.Duration{journal.Failed: day}}, nil, byStatus(-1, day, -1)},
-		"of the workflow":      {perdure.Retention{Period: -1}, []perdure.WorkflowOption{perdure.Retention{Period: 3 * day}}, everything(3 * day)},
-		"of the workflow, off": {perdure.Retention{Period: time.Hour}, []perdure.WorkflowOption{perdure.Retention{Period: -1}}, everything(-1)},
+		"default":        {perdure.Retention{}, nil, everything(7 * day)},
+		"another period": {perdure.Retention{Period: 2 * day}, nil, everything(2 * day)},
+		"off":            {perdure.Retention{Period: -1}, nil, everything(-1)},
+		"the longest":    {perdure.Retention{Period: math.MaxInt64}, nil, everything(-1)},
+		"per outcome": {
+			perdure.Retention{Period: 2 * day, ByStatus: differ},
+			nil,
+			byStatus(2*day, 30*day, -1),
+		},
+		"off but one": {
+			perdure.Retention{
+				Period:   -1,
+				ByStatus: map[journal.Status]time.Duration{journal.Failed: day},
+			},
+			nil,
+			byStatus(-1, day, -1),
+		},
+		"of the workflow": {
+			perdure.Retention{Period: -1},
+			[]perdure.WorkflowOption{perdure.Retention{Period: 3 * day}},
+			everything(3 * day),
+		},
+		"of the workflow, off": {
+			perdure.Retention{Period: time.Hour},
+			[]perdure.WorkflowOption{perdure.Retention{Period: -1}},
+			everything(-1),
+		},
 		"of the workflow, per outcome": {
-			perdure.Retention{Period: -1}, []perdure.WorkflowOption{perdure.Retention{ByStatus: differ}}, byStatus(7*day, 30*day, -1),
+			perdure.Retention{Period: -1}, []perdure.WorkflowOption{
+				perdure.Retention{ByStatus: differ},
+			}, byStatus(7*day, 30*day, -1),
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				wf := endingAs("w", c.options...)
-				w := world.With(t, perdure.Options{Retention: c.engine, Sweep: 10 * time.Minute}, wf,
+				w := world.With(t, perdure.Options{Retention: c.engine, Sweep: 10 * time.Minute},
+					wf,
 					endingAs("open"))
 				defer func() { w.End() }()
 				for _, how := range hows {
 					world.StartAndSettle(w, wf, how, perdure.ID(how), perdure.Dedup(0))
 				}
 				for _, how := range []string{"stay", "park"} {
-					if _, err := w.Engine.Start(context.Background(), "open", []byte(fmt.Sprintf("%q", how)),
+					if _, err := w.Engine.Start(context.Background(), "open",
+						[]byte(fmt.Sprintf("%q", how)),
 						perdure.ID(how)); err != nil {
 						t.Fatal(err)
 					}
@@ -146,7 +170,8 @@ func TestRunsAreKeptAsLongAsIsSaid(t *testing.T) {
 						t.Errorf("%s: gone after %v, want %v", how, at, kept)
 					}
 				}
-				if got := left(t, w); !slices.Contains(got, "stay") || !slices.Contains(got, "park") {
+				if got := left(t, w); !slices.Contains(got, "stay") ||
+					!slices.Contains(got, "park") {
 					t.Errorf("an open run is gone: %v", got)
 				}
 			})
@@ -166,7 +191,8 @@ func TestPurgeByHand(t *testing.T) {
 		defer func() { w.End() }()
 		const n = 350
 		for i := range n {
-			world.StartAndSettle(w, wf, "complete", perdure.ID(fmt.Sprint("free", i)), perdure.Dedup(0))
+			world.StartAndSettle(w, wf, "complete", perdure.ID(fmt.Sprint("free", i)),
+				perdure.Dedup(0))
 		}
 		world.StartAndSettle(w, wf, "complete") // under an ID of its own
 		world.StartAndSettle(w, wf, "complete", perdure.ID("stands"))
@@ -175,7 +201,8 @@ func TestPurgeByHand(t *testing.T) {
 		world.StartAndSettle(w, open, "park", perdure.ID("park"))
 		purge := func(want int) {
 			t.Helper()
-			if runs, signals, err := w.Engine.Purge(context.Background()); runs != want || signals != 0 ||
+			if runs, signals, err := w.Engine.Purge(context.Background()); runs != want ||
+				signals != 0 ||
 				err != nil {
 				t.Errorf("%d runs, %d signals, %v; want %d", runs, signals, err, want)
 			}
@@ -187,7 +214,9 @@ func TestPurgeByHand(t *testing.T) {
 		purge(n + 1)
 		purge(0)
 		time.Sleep(day)
-		if got := left(t, w); !slices.Equal(got, []string{"park", "stands", "stands-longer", "stay"}) {
+		if got := left(t, w); !slices.Equal(got, []string{
+			"park", "stands", "stands-longer", "stay",
+		}) {
 			t.Errorf("left: %v", got)
 		}
 		purge(1)
@@ -201,7 +230,8 @@ func TestPurgeByHand(t *testing.T) {
 		if got := left(t, w); !slices.Equal(got, []string{"park", "stay"}) {
 			t.Errorf("left: %v", got)
 		}
-		if again = world.StartAndSettle(w, wf, "complete", perdure.ID("stands-longer")); !again.New() {
+		if again = world.StartAndSettle(w, wf, "complete",
+			perdure.ID("stands-longer")); !again.New() {
 			t.Error("a removed run stands for an ID")
 		}
 	})
@@ -211,7 +241,12 @@ func TestPurgeByHand(t *testing.T) {
 //
 // spec: P-3
 func TestCleanUpInterval(t *testing.T) {
-	for every, want := range map[time.Duration]time.Duration{0: time.Hour, 10 * time.Minute: 10 * time.Minute, 5 * time.Hour: 5 * time.Hour, -1: 0} {
+	for every, want := range map[time.Duration]time.Duration{
+		0:                time.Hour,
+		10 * time.Minute: 10 * time.Minute,
+		5 * time.Hour:    5 * time.Hour,
+		-1:               0,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			wf := endingAs("w")
 			var calls *storetest.Faulty // counts them
@@ -236,7 +271,8 @@ func TestCleanUpInterval(t *testing.T) {
 				}
 			}
 			time.Sleep(10 * time.Hour)
-			if n := calls.Calls(storetest.Purge); want == 0 && n > 0 || want > 0 && n > int((10*time.Hour+want)/want) || want > 0 && n == 0 {
+			if n := calls.Calls(storetest.Purge); want == 0 && n > 0 ||
+				want > 0 && n > int((10*time.Hour+want)/want) || want > 0 && n == 0 {
 				t.Errorf("every %v: %d purges in ten hours", every, n)
 			}
 		})
@@ -248,13 +284,17 @@ func TestCleanUpInterval(t *testing.T) {
 //
 // spec: P-3
 func TestCleanUpOverFailures(t *testing.T) {
-	for _, fault := range []storetest.Fault{storetest.FailBefore, storetest.FailAfter, storetest.CrashBefore, storetest.CrashAfter} {
+	for _, fault := range []storetest.Fault{
+		storetest.FailBefore, storetest.FailAfter, storetest.CrashBefore, storetest.CrashAfter,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			wf := endingAs("w")
 			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
 			w.Options = perdure.Options{Retention: perdure.Retention{Period: 1}, Build: "test"}
 			w.Wrap = func(s store.Store) store.Store {
-				return storetest.NewFaulty(s, storetest.Plan{Method: storetest.Purge, Call: 2, Fault: fault})
+				return storetest.NewFaulty(s, storetest.Plan{
+					Method: storetest.Purge, Call: 2, Fault: fault,
+				})
 			}
 			w.Begin()
 			defer func() { w.End() }()
@@ -336,7 +376,8 @@ func TestRemovedRunIsSaidToBeRemoved(t *testing.T) {
 		if d := w.Describe("p"); d.Head.Status != journal.Waiting {
 			t.Errorf("the parent is %v", d.Head.Status)
 		}
-		if d := w.Describe("c"); d.State.Predecessor != c.RunID() || d.Head.Status != journal.Waiting {
+		if d := w.Describe("c"); d.State.Predecessor != c.RunID() ||
+			d.Head.Status != journal.Waiting {
 			t.Errorf("the successor is %v and follows %v", d.Head.Status, d.State.Predecessor)
 		}
 		statuses, err := w.Engine.Statuses(context.Background(), kid, "p", "kid")
@@ -370,13 +411,20 @@ func TestLargePayloads(t *testing.T) {
 		t.Run(driver, func(t *testing.T) {
 			world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 				letter := perdure.NewSignal[string]("letter")
-				child := perdure.Define("child", func(ctx context.Context, in string) (string, error) { return in + "!", nil })
+				child := perdure.Define("child", func(ctx context.Context, in string) (string,
+					error) {
+					return in + "!", nil
+				})
 				wf := perdure.Define("w", func(ctx context.Context, in string) (string, error) {
-					s, err := perdure.Step(ctx, "s", func(context.Context) (string, error) { return in + "s", nil })
+					s, err := perdure.Step(ctx, "s", func(context.Context) (string, error) {
+						return in + "s", nil
+					})
 					if err != nil {
 						return "", err
 					}
-					v, err := perdure.SideEffect(ctx, "v", func() (string, error) { return in + "v", nil })
+					v, err := perdure.SideEffect(ctx, "v", func() (string, error) {
+						return in + "v", nil
+					})
 					if err != nil {
 						return "", err
 					}
@@ -397,13 +445,17 @@ func TestLargePayloads(t *testing.T) {
 					k, err := kid.Await(ctx) // the child was removed long ago
 					return s + v + m + k, err
 				})
-				o.SpillOver, o.Retention, o.Build = over, perdure.Retention{Period: time.Hour}, "test"
-				w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf, child},
+				o.SpillOver, o.Retention, o.Build = over, perdure.Retention{Period: time.Hour},
+					"test"
+				w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{
+					wf, child,
+				},
 					Options: o}
 				rows := spilling{}
 				var below store.Store
 				if driver == "sqlite" {
-					s, err := sqlite.OpenWith(filepath.Join(t.TempDir(), "x.db"), sqlite.Options{Exclusive: true})
+					s, err := sqlite.OpenWith(filepath.Join(t.TempDir(), "x.db"),
+						sqlite.Options{Exclusive: true})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -420,24 +472,29 @@ func TestLargePayloads(t *testing.T) {
 				w.Begin()
 				defer func() { w.End() }()
 				world.StartAndSettle(w, wf, large, perdure.ID("x"), perdure.Dedup(0))
-				if _, err := letter.Send(context.Background(), w.Engine, "x", large+"m"); err != nil {
+				if _, err := letter.Send(context.Background(), w.Engine, "x", large+
+					"m"); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(5 * time.Hour)
 				d := w.Describe("x")
 				var p, q string
-				if json.Unmarshal(d.State.Payload, &p) != nil || json.Unmarshal(d.State.Published["shown"].Data, &q) != nil || p != large+"p" || q != large+"q" {
+				if json.Unmarshal(d.State.Payload, &p) != nil ||
+					json.Unmarshal(d.State.Published["shown"].Data, &q) != nil || p != large+"p" ||
+					q != large+"q" {
 					t.Errorf("shown: %d and %d bytes", len(p), len(q))
 				}
 				if got := left(t, w); !slices.Equal(got, []string{"x"}) {
 					t.Errorf("left: %v", got)
 				}
 				out, err := world.OutcomeOf(w, wf, "x")
-				if want := large + "s" + large + "v" + large + "m" + large + "!"; err != nil || out != want {
+				if want := large + "s" + large + "v" + large + "m" + large + "!"; err != nil ||
+					out != want {
 					t.Errorf("the output has %d bytes, not %d: %v", len(out), len(want), err)
 				}
 				if rows.largest.Load() > over || rows.spilled.Load() < 8 {
-					t.Errorf("a row has %d bytes, %d payloads had rows of their own", rows.largest.Load(), rows.spilled.Load())
+					t.Errorf("a row has %d bytes, %d payloads had rows of their own",
+						rows.largest.Load(), rows.spilled.Load())
 				}
 				time.Sleep(3 * time.Hour)
 				if got := left(t, w); len(got) > 0 {
@@ -465,7 +522,8 @@ func (s *spilling) Commit(ctx context.Context, g *store.Group) error {
 	return s.Store.Commit(ctx, g)
 }
 
-func (s *spilling) Spill(ctx context.Context, e journal.EngineID, id journal.Number, data []byte) error {
+func (s *spilling) Spill(ctx context.Context, e journal.EngineID, id journal.Number,
+	data []byte) error {
 	s.spilled.Add(1)
 	return s.Store.Spill(ctx, e, id, data)
 }
@@ -475,12 +533,15 @@ func (s *spilling) Spill(ctx context.Context, e journal.EngineID, id journal.Num
 // spec: R-14, P-3
 func TestRemovedPayloadsGiveTheirRoomBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := sqlite.OpenWith(filepath.Join(t.TempDir(), "x.db"), sqlite.Options{Exclusive: true})
+		s, err := sqlite.OpenWith(filepath.Join(t.TempDir(), "x.db"),
+			sqlite.Options{Exclusive: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		wf := perdure.Define("w", func(ctx context.Context, in string) (int, error) { return len(in), nil })
+		wf := perdure.Define("w", func(ctx context.Context, in string) (int, error) {
+			return len(in), nil
+		})
 		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
 		w.Options = perdure.Options{Retention: perdure.Retention{Period: time.Hour}, CleanUp: -1,
 			Build: "test"}
@@ -516,7 +577,8 @@ func TestExpiredSignalsAreRemoved(t *testing.T) {
 		w := world.With(t, perdure.Options{KeepUnrouted: time.Hour, CleanUp: -1}, endingAs("w"))
 		defer w.End()
 		for i := range 3 {
-			if _, err := world.GoSignal.Send(context.Background(), w.Engine, fmt.Sprint("nobody", i),
+			if _, err := world.GoSignal.Send(context.Background(), w.Engine,
+				fmt.Sprint("nobody", i),
 				i); err != nil {
 				t.Fatal(err)
 			}

@@ -106,7 +106,8 @@ func TestARetryAdoptsAChildThatIsOpen(t *testing.T) {
 				if out := ends(t, again, ""); out != 8 {
 					t.Errorf("its output is %d", out)
 				}
-				if did := o.did(); !slices.Equal(did, []string{"first", "own", "second"}) && !slices.Equal(did, []string{"first", "second", "own"}) {
+				if did := o.did(); !slices.Equal(did, []string{"first", "own", "second"}) &&
+					!slices.Equal(did, []string{"first", "second", "own"}) {
 					t.Errorf("what was done is %v", did)
 				}
 				if left := letters(w, admin.DeadLetterQuery{}); len(left) != 0 {
@@ -161,7 +162,8 @@ func TestARetryOfALetterRetriesTheChildOnce(t *testing.T) {
 			t.Errorf("there are left %+v", left)
 		}
 		line := w.Chain("ord-1")
-		if last := line[len(line)-1]; last.Status != journal.Completed || last.Chain != child.Number {
+		if last := line[len(line)-1]; last.Status != journal.Completed ||
+			last.Chain != child.Number {
 			t.Errorf("the child is %+v, and its first run was %+v", last, child)
 		}
 	})
@@ -201,13 +203,17 @@ func TestARetryOfACancelledRunRetriesTheChildThatWasCancelledWithIt(t *testing.T
 func TestAParentIsNotRetriedWhileItsChildIsBeingCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := perdure.Define("slow", func(ctx context.Context, _ int) (int, error) {
-			err := perdure.OnCancel(ctx, "tidy", func(ctx context.Context) error { return perdure.Sleep(ctx, time.Hour) })
+			err := perdure.OnCancel(ctx, "tidy", func(ctx context.Context) error {
+				return perdure.Sleep(ctx, time.Hour)
+			})
 			if err == nil {
 				err = perdure.Sleep(ctx, 10*time.Hour)
 			}
 			return 1, err
 		})
-		parent := perdure.Define("parent", func(ctx context.Context, n int) (int, error) { return slow.Child(ctx, n).Await(ctx) })
+		parent := perdure.Define("parent", func(ctx context.Context, n int) (int, error) {
+			return slow.Child(ctx, n).Await(ctx)
+		})
 		w := world.New(t, parent, slow)
 		defer w.End()
 		world.Start(w, parent, 7, perdure.ID("x"))
@@ -373,7 +379,9 @@ func TestARetryGoesOnWithWhatWasGivenUp(t *testing.T) {
 		return b.Await(ctx)
 	}
 	for name, code := range map[string]func(ctx context.Context, _ int) (int, error){
-		"a child that nobody awaits any more": func(ctx context.Context, _ int) (int, error) { return await(ctx) },
+		"a child that nobody awaits any more": func(ctx context.Context, _ int) (int, error) {
+			return await(ctx)
+		},
 		"a child while it is tidied up": func(ctx context.Context, _ int) (int, error) {
 			if err := tidy(ctx); err != nil {
 				return 0, err
@@ -381,11 +389,15 @@ func TestARetryGoesOnWithWhatWasGivenUp(t *testing.T) {
 			return await(ctx)
 		},
 		"a child of a branch": func(ctx context.Context, _ int) (int, error) {
-			return cancels(ctx, func(ctx context.Context) (int, error) { return o.child.Child(ctx, 7).Await(ctx) })
+			return cancels(ctx, func(ctx context.Context) (int, error) {
+				return o.child.Child(ctx, 7).Await(ctx)
+			})
 		},
 		"a wait in a branch of a branch": func(ctx context.Context, _ int) (int, error) {
 			return cancels(ctx, func(ctx context.Context) (int, error) {
-				return perdure.Go(ctx, "deep", func(ctx context.Context) (int, error) { return 8, perdure.Sleep(ctx, time.Hour) }).Await(ctx)
+				return perdure.Go(ctx, "deep", func(ctx context.Context) (int, error) {
+					return 8, perdure.Sleep(ctx, time.Hour)
+				}).Await(ctx)
 			})
 		},
 		"a step of a branch": func(ctx context.Context, _ int) (int, error) {
@@ -432,11 +444,17 @@ func TestARetryNeedsItsChildren(t *testing.T) {
 		child := perdure.Define("child", func(ctx context.Context, _ int) (string, error) {
 			return perdure.Step(ctx, "work", s.step("work"), perdure.NoRetry)
 		}, perdure.Retention{Period: time.Hour})
-		slow := perdure.Define("slow", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
+		slow := perdure.Define("slow", func(ctx context.Context, _ int) (int, error) {
+			return 1, perdure.Sleep(ctx, time.Hour)
+		})
 		parent := perdure.Define("parent", func(ctx context.Context, _ int) (string, error) {
 			return child.Child(ctx, 1, perdure.ID("c")).Await(ctx)
 		}, perdure.Retention{Period: 1000 * time.Hour})
-		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{parent, child, slow}}
+		w := &world.World{
+			T:         t,
+			DB:        memory.New(),
+			Workflows: []perdure.Definition{parent, child, slow},
+		}
 		w.Begin()
 		defer w.End()
 		holds := world.Start(w, slow, 1, perdure.ID("c"))

@@ -91,7 +91,8 @@ func (s *hands) order(opts ...perdure.WorkflowOption) *perdure.Workflow[int, str
 func ends[O any](t testing.TB, run *perdure.Run[O], text string) O {
 	t.Helper()
 	out, err := run.Result(t.Context())
-	if text == "" && err != nil || text != "" && (err == nil || !strings.Contains(err.Error(), text)) {
+	if text == "" && err != nil ||
+		text != "" && (err == nil || !strings.Contains(err.Error(), text)) {
 		t.Fatalf("it ended with %v, want %q", err, text)
 	}
 	return out
@@ -135,19 +136,25 @@ func TestRetryGoesOnFromTheFailedStep(t *testing.T) {
 					again, _ = order.Get(t.Context(), w.Engine, string(again.RunID()))
 				}
 				ends(t, again, "ship is broken")
-				if did := s.did(); !slices.Equal(did, []string{"charge"}) || s.keys["charge"] != key {
-					t.Errorf("the retried run did %v, charge with key %s, want charge with %s", did, s.keys["charge"], key)
+				if did := s.did(); !slices.Equal(did, []string{"charge"}) ||
+					s.keys["charge"] != key {
+					t.Errorf("the retried run did %v, charge with key %s, want charge with %s", did,
+						s.keys["charge"], key)
 				}
 				s.breaks()
 				last := retry(w, order, "ord-1")
 				if out := ends(t, last, ""); out != "7 reserve charge ship" {
 					t.Errorf("its output is %q", out)
 				}
-				if did := s.did(); !slices.Equal(did, []string{"ship"}) || s.keys["ship"] != string(old.RunID())+"/ship" {
-					t.Errorf("the run that was retried twice did %v, with key %s", did, s.keys["ship"])
+				if did := s.did(); !slices.Equal(did, []string{"ship"}) ||
+					s.keys["ship"] != string(old.RunID())+"/ship" {
+					t.Errorf("the run that was retried twice did %v, with key %s", did,
+						s.keys["ship"])
 				}
 				d, err := w.Engine.Describe(t.Context(), string(last.RunID()))
-				if err != nil || d.State.Retried != again.RunID() || d.Head.WorkflowID != "ord-1" || !d.State.Started.Equal(d.Head.Created) || d.State.Headers["trace"] != "1" || d.State.Attributes["tier"] != "gold" {
+				if err != nil || d.State.Retried != again.RunID() || d.Head.WorkflowID != "ord-1" ||
+					!d.State.Started.Equal(d.Head.Created) || d.State.Headers["trace"] != "1" ||
+					d.State.Attributes["tier"] != "gold" {
 					t.Errorf("it is %+v, %v", d, err)
 				}
 				w.History(string(last.RunID()))
@@ -169,7 +176,9 @@ func TestRetryIsForRunsThatEndedBadly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHands("charge")
 		order := s.order()
-		other := perdure.Define("other", func(ctx context.Context, d time.Duration) (int, error) { return 1, perdure.Sleep(ctx, d) })
+		other := perdure.Define("other", func(ctx context.Context, d time.Duration) (int, error) {
+			return 1, perdure.Sleep(ctx, d)
+		})
 		w := world.New(t, order, other)
 		defer w.End()
 		state := func(id string, want journal.Code) {
@@ -202,7 +211,8 @@ func TestRetryIsForRunsThatEndedBadly(t *testing.T) {
 		s.breaks()
 		later := world.Start(w, order, 1, perdure.ID("ord-2"), perdure.Dedup(0))
 		ends(t, later, "")
-		state(string(first.RunID()), journal.CodeWrongState) // a later run of its own workflow has ended
+		// a later run of its own workflow has ended
+		state(string(first.RunID()), journal.CodeWrongState)
 	})
 }
 
@@ -244,7 +254,10 @@ func TestARunIsRetriedByOneRun(t *testing.T) {
 		}
 		third := retry(w, order, string(second.RunID()))
 		ends(t, third, "broken")
-		for old, want := range map[journal.RunID]journal.RunID{old.RunID(): second.RunID(), second.RunID(): third.RunID()} {
+		for old, want := range map[journal.RunID]journal.RunID{
+			old.RunID():    second.RunID(),
+			second.RunID(): third.RunID(),
+		} {
 			got, err := w.Engine.Retry(t.Context(), string(old))
 			if err != nil || got.RunID() != want || got.New() {
 				t.Errorf("another retry of %s gives %v, %v; want %s", old, got, err, want)
@@ -260,7 +273,8 @@ type intruder struct {
 	found, read func()
 }
 
-func (m *intruder) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Number, error) {
+func (m *intruder) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Number,
+	error) {
 	heads, next, err := m.Store.Find(ctx, f)
 	if do := m.found; do != nil && f.Newest {
 		m.found = nil
@@ -269,7 +283,8 @@ func (m *intruder) Find(ctx context.Context, f store.Filter) ([]journal.Head, jo
 	return heads, next, err
 }
 
-func (m *intruder) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry, error) {
+func (m *intruder) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry,
+	error) {
 	entries, err := m.Store.Load(ctx, run, r)
 	if do := m.read; do != nil {
 		m.read = nil
@@ -309,7 +324,8 @@ func TestRetriesThatMeetMakeOneRun(t *testing.T) {
 				}
 				second, err := c.Retry(t.Context(), id)
 				if err != nil || second.RunID() != first.RunID() || second.New() {
-					t.Errorf("the second gives %v, %v; the first has made %s", second, err, first.RunID())
+					t.Errorf("the second gives %v, %v; the first has made %s", second, err,
+						first.RunID())
 				}
 				if l := letter(w); l.Retries != 1 {
 					t.Errorf("the letter is %+v", l)
@@ -354,7 +370,8 @@ func TestRetryWithinAChain(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			if _, err := perdure.Step(ctx, "work", s.step(fmt.Sprint("work", n)), perdure.NoRetry); err != nil {
+			if _, err := perdure.Step(ctx, "work", s.step(fmt.Sprint("work", n)),
+				perdure.NoRetry); err != nil {
 				return "", err
 			}
 			if n < 3 {
@@ -381,13 +398,15 @@ func TestRetryWithinAChain(t *testing.T) {
 			t.Errorf("the keys are %v", s.keys)
 		}
 		d, err := w.Engine.Describe(t.Context(), string(again.RunID()))
-		if err != nil || d.State.Predecessor != first.RunID() || d.State.Retried != failed.RunID() ||
+		if err != nil || d.State.Predecessor != first.RunID() ||
+			d.State.Retried != failed.RunID() ||
 			d.Head.Chain != w.Describe(string(first.RunID())).Head.Chain {
 			t.Errorf("the retried run is %+v, %v", d, err)
 		}
 		if got, err := w.Engine.Retry(t.Context(), string(failed.RunID())); err != nil ||
 			got.RunID() != again.RunID() {
-			t.Errorf("another retry gives %v, %v; want %s, which has gone on", got, err, again.RunID())
+			t.Errorf("another retry gives %v, %v; want %s, which has gone on", got, err,
+				again.RunID())
 		}
 		if out := ends(t, again, ""); out != string(again.RunID()) {
 			t.Errorf("the last run follows %s, want %s", out, again.RunID())
@@ -404,12 +423,16 @@ func TestRetryReplaysWhatEndedWell(t *testing.T) {
 		t.Run(fmt.Sprintf("crash=%v", crash), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newHands("last")
-				child := perdure.Define("child", func(ctx context.Context, n int) (int, error) { return n + 1, nil })
+				child := perdure.Define("child", func(ctx context.Context, n int) (int, error) {
+					return n + 1, nil
+				})
 				paid, more := perdure.NewSignal[int]("paid"), perdure.NewSignal[string]("more")
 				var said []string
 				wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 					var out []string
-					tell := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+					tell := func(format string, args ...any) {
+						out = append(out, fmt.Sprintf(format, args...))
+					}
 					now, _ := perdure.Now(ctx)
 					tell("now %v", now)
 					n, err := paid.Wait(ctx)
@@ -439,8 +462,11 @@ func TestRetryReplaysWhatEndedWell(t *testing.T) {
 					tell("key %v %v", isNew, err)
 					version, err := perdure.Version(ctx, "change", 2)
 					tell("version %d %v", version, err)
-					tell("shown %v %v %v", perdure.SetPayload(ctx, "p"), perdure.Publish(ctx, "x", 1), perdure.SetAttribute(ctx, "tier", "gold"))
-					b := perdure.Go(ctx, "branch", func(ctx context.Context) (string, error) { return perdure.Step(ctx, "in", s.step("in")) })
+					tell("shown %v %v %v", perdure.SetPayload(ctx, "p"),
+						perdure.Publish(ctx, "x", 1), perdure.SetAttribute(ctx, "tier", "gold"))
+					b := perdure.Go(ctx, "branch", func(ctx context.Context) (string, error) {
+						return perdure.Step(ctx, "in", s.step("in"))
+					})
 					text, err := b.Await(ctx)
 					tell("branch %s %v", text, err)
 					lost := perdure.Async(ctx, "lost", world.Work("lost", time.Hour, nil))
@@ -452,7 +478,8 @@ func TestRetryReplaysWhatEndedWell(t *testing.T) {
 						return err
 					})
 					said = out
-					if _, err := perdure.Step(ctx, "last", s.step("last"), perdure.NoRetry); err != nil {
+					if _, err := perdure.Step(ctx, "last", s.step("last"),
+						perdure.NoRetry); err != nil {
 						return "", err
 					}
 					return strings.Join(out, "\n"), nil
@@ -483,18 +510,23 @@ func TestRetryReplaysWhatEndedWell(t *testing.T) {
 					again, _ = wf.Get(ctx, w.Engine, string(again.RunID()))
 				}
 				if out := ends(t, again, ""); out != strings.Join(before, "\n") {
-					t.Errorf("the retried run learns\n%s\nand before it was\n%s", out, strings.Join(before, "\n"))
+					t.Errorf("the retried run learns\n%s\nand before it was\n%s", out,
+						strings.Join(before, "\n"))
 				}
-				if did := slices.Compact(s.did()); !slices.Equal(did, []string{"last", "clean"}) { // last may be done again after the crash
+				// last may be done again after the crash
+				if did := slices.Compact(s.did()); !slices.Equal(did, []string{"last", "clean"}) {
 					t.Errorf("the retried run did %v", did)
 				}
 				w.History(string(again.RunID()))
-				if heads, _, err := w.Engine.List(ctx, perdure.Query{Workflow: "child"}); err != nil ||
+				if heads, _, err := w.Engine.List(ctx, perdure.Query{
+					Workflow: "child",
+				}); err != nil ||
 					len(heads) != 2 {
 					t.Errorf("there are %d children, %v", len(heads), err)
 				}
 				if heads, _, err := w.Engine.List(ctx,
-					perdure.Query{Attributes: map[string]string{"tier": "gold"}}); err != nil || len(heads) != 2 {
+					perdure.Query{Attributes: map[string]string{"tier": "gold"}}); err != nil ||
+					len(heads) != 2 {
 					t.Errorf("the attribute is of %d runs, %v", len(heads), err)
 				}
 			})
@@ -558,10 +590,13 @@ func TestRetryOfWhatWasUndone(t *testing.T) {
 			}
 			_, err := perdure.Step(ctx, "charge", s.step("charge"), perdure.NoRetry)
 			if err != nil {
-				if _, err := perdure.Step(ctx, "reserve", s.step("undo"), perdure.PhaseUndo); err != nil {
+				if _, err := perdure.Step(ctx, "reserve", s.step("undo"),
+					perdure.PhaseUndo); err != nil {
 					return 0, err
 				}
-				_ = pattern.Record(ctx, pattern.Fact{Kind: journal.StepCompensated, Name: "reserve"})
+				_ = pattern.Record(ctx, pattern.Fact{
+					Kind: journal.StepCompensated, Name: "reserve",
+				})
 			}
 			return 0, err
 		})
@@ -588,7 +623,11 @@ func TestRetryOfWhatWasUndone(t *testing.T) {
 		if did := s.did(); !slices.Equal(did, []string{"charge"}) {
 			t.Errorf("it did %v", did)
 		}
-		for name, want := range map[string]string{"reserve": reserved, "mail": string(old.RunID()) + "/mail", "charge": string(old.RunID()) + "/charge"} {
+		for name, want := range map[string]string{
+			"reserve": reserved,
+			"mail":    string(old.RunID()) + "/mail",
+			"charge":  string(old.RunID()) + "/charge",
+		} {
 			if s.keys[name] != want {
 				t.Errorf("the key of %s is %s, want %s", name, s.keys[name], want)
 			}
@@ -604,7 +643,9 @@ func TestRetrySharesLargePayloads(t *testing.T) {
 		large := bytes.Repeat([]byte("x"), 300_000)
 		broken := true
 		wf := perdure.Define("w", func(ctx context.Context, in []byte) (int, error) {
-			out, err := perdure.Step(ctx, "large", func(context.Context) ([]byte, error) { return append([]byte("y"), in...), nil })
+			out, err := perdure.Step(ctx, "large", func(context.Context) ([]byte, error) {
+				return append([]byte("y"), in...), nil
+			})
 			if err != nil {
 				return 0, err
 			}
@@ -654,7 +695,8 @@ func TestAClientRetries(t *testing.T) {
 			t.Fatal(run, err)
 		}
 		d, err := c.Describe(t.Context(), string(run.RunID()))
-		if err != nil || d.Head.Status != journal.Pending || d.State.Status != journal.Pending || len(d.State.Steps) != 1 {
+		if err != nil || d.Head.Status != journal.Pending || d.State.Status != journal.Pending ||
+			len(d.State.Steps) != 1 {
 			t.Errorf("it is %+v, %v", d, err)
 		}
 		s.breaks()
@@ -780,7 +822,9 @@ func (p plan) names(in string) []string {
 }
 
 func (p plan) workflow(s *hands) *perdure.Workflow[int, []string] {
-	return perdure.Define("plan", func(ctx context.Context, _ int) ([]string, error) { return p.do(ctx, s, "") }, perdure.NoRetry)
+	return perdure.Define("plan", func(ctx context.Context, _ int) ([]string, error) {
+		return p.do(ctx, s, "")
+	}, perdure.NoRetry)
 }
 
 func (p plan) do(ctx context.Context, s *hands, in string) ([]string, error) {
@@ -799,7 +843,10 @@ func (p plan) do(ctx context.Context, s *hands, in string) ([]string, error) {
 		case 1:
 			beside = append(beside, perdure.Async(ctx, name, s.step(name)))
 		case 2:
-			branches = append(branches, perdure.Go(ctx, name, func(ctx context.Context) ([]string, error) { return x.in.do(ctx, s, name+".") }))
+			branches = append(branches, perdure.Go(ctx, name, func(ctx context.Context) ([]string,
+				error) {
+				return x.in.do(ctx, s, name+".")
+			}))
 		case 3:
 			scope, err := perdure.Scope(ctx, name)
 			if err != nil {
@@ -837,7 +884,8 @@ func TestRetryKeepsWhatBeganBesideTheFailure(t *testing.T) {
 		paid := perdure.NewSignal[int]("paid")
 		var w *world.Shop
 		inTx := func(ctx context.Context, name string, cents int) error {
-			_, err := perdure.StepTx(ctx, name, books, func(ctx context.Context, tx *sql.Tx) (int, error) {
+			_, err := perdure.StepTx(ctx, name, books, func(ctx context.Context, tx *sql.Tx) (int,
+				error) {
 				return world.Book(ctx, tx, cents)
 			})
 			return err
@@ -881,20 +929,28 @@ func TestRetryKeepsWhatBeganBesideTheFailure(t *testing.T) {
 		})
 		w = world.NewShop(t, perdure.Options{}, wf)
 		books.Transactions = sqlite.Transactions(w.DB)
-		run := world.Must[*perdure.Run[string]](t)(wf.Start(t.Context(), w.Engine, 1, perdure.ID("x")))
+		run := world.Must[*perdure.Run[string]](t)(
+			wf.Start(t.Context(), w.Engine, 1, perdure.ID("x")))
 		time.Sleep(time.Minute)
 		if _, err := paid.Send(t.Context(), w.Engine, "x", 5); err != nil {
 			t.Fatal(err)
 		}
-		for i, want := range []struct{ broken, did string }{{"charge", "pack label sorry"}, {"charge", "sorry"}, {"", "charge"}} {
+		for i, want := range []struct{ broken, did string }{
+			{"charge", "pack label sorry"},
+			{"charge", "sorry"},
+			{"", "charge"},
+		} {
 			s.breaks(want.broken)
 			if i > 0 {
 				time.Sleep(time.Second)
-				again := world.Must[*perdure.Run[json.RawMessage]](t)(w.Engine.Retry(t.Context(), "x"))
-				run = world.Must[*perdure.Run[string]](t)(wf.Get(t.Context(), w.Engine, string(again.RunID())))
+				again := world.Must[*perdure.Run[json.RawMessage]](t)(
+					w.Engine.Retry(t.Context(), "x"))
+				run = world.Must[*perdure.Run[string]](t)(
+					wf.Get(t.Context(), w.Engine, string(again.RunID())))
 			}
 			out, err := run.Result(t.Context())
-			if want.broken != "" && err == nil || want.broken == "" && (err != nil || out != "pack label 5") {
+			if want.broken != "" && err == nil || want.broken == "" && (err != nil ||
+				out != "pack label 5") {
 				t.Fatalf("run %d gives %q, %v", i, out, err)
 			}
 			if did := strings.Join(s.did(), " "); did != want.did {
@@ -917,7 +973,8 @@ func TestARetryRedoesWhatABranchDidThatHasHeard(t *testing.T) {
 		v, _, err := perdure.Variable[string](ctx, name)
 		return fmt.Sprint(v != "no"), err
 	}
-	for how, tell := range map[string]func(ctx context.Context, charge *perdure.Future[string]) (string, error){
+	for how, tell := range map[string]func(ctx context.Context,
+		charge *perdure.Future[string]) (string, error){
 		"awaits": func(ctx context.Context, charge *perdure.Future[string]) (string, error) {
 			_, err := charge.Await(ctx)
 			return fmt.Sprint(err == nil), nil
@@ -932,7 +989,9 @@ func TestARetryRedoesWhatABranchDidThatHasHeard(t *testing.T) {
 			charged, err := perdure.All(ctx, func(string) bool { return true }, charge)
 			return fmt.Sprint(charged && err == nil), nil
 		},
-		"reads": func(ctx context.Context, _ *perdure.Future[string]) (string, error) { return read(ctx) },
+		"reads": func(ctx context.Context, _ *perdure.Future[string]) (string, error) {
+			return read(ctx)
+		},
 		"reads in a step": func(ctx context.Context, _ *perdure.Future[string]) (string, error) {
 			return perdure.Step(ctx, "look", read, pattern.Announced)
 		},
@@ -947,7 +1006,8 @@ func TestARetryRedoesWhatABranchDidThatHasHeard(t *testing.T) {
 				s := newHands("charge")
 				wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 					before := perdure.Async(ctx, "before", s.step("before"))
-					charge := perdure.Async(ctx, "charge", func(ctx context.Context) (string, error) {
+					charge := perdure.Async(ctx, "charge", func(ctx context.Context) (string,
+						error) {
 						time.Sleep(time.Second)
 						return s.step("charge")(ctx)
 					}, perdure.NoRetry)
@@ -972,7 +1032,8 @@ func TestARetryRedoesWhatABranchDidThatHasHeard(t *testing.T) {
 					})
 					_, charged := charge.Await(ctx)
 					if charged != nil {
-						if err := errors.Join(perdure.SetVariable(ctx, name, "no"), perdure.SetAttribute(ctx, name, "no")); err != nil {
+						if err := errors.Join(perdure.SetVariable(ctx, name, "no"),
+							perdure.SetAttribute(ctx, name, "no")); err != nil {
 							return "", err
 						}
 					}

@@ -31,8 +31,12 @@ func TestStatusesAnswerInTheOrderAsked(t *testing.T) {
 		}
 		return nil, perdure.Sleep(ctx, time.Hour)
 	})
-	bytes := perdure.Define("bytes", func(context.Context, int) ([]byte, error) { return []byte{}, nil })
-	large := perdure.Define("large", func(context.Context, int) ([]byte, error) { return make([]byte, 300_000), nil })
+	bytes := perdure.Define("bytes", func(context.Context, int) ([]byte, error) {
+		return []byte{}, nil
+	})
+	large := perdure.Define("large", func(context.Context, int) ([]byte, error) {
+		return make([]byte, 300_000), nil
+	})
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		ctx := context.Background()
 		var runs []string
@@ -88,11 +92,13 @@ func TestStatusesAnswerInTheOrderAsked(t *testing.T) {
 		}
 		for i, a := range asked {
 			s := list[i]
-			if s.Found != (a.status != 0) || s.Head.Status != a.status || s.IsTerminal() != a.status.IsTerminal() || s.IsSuccess() != a.status.IsSuccess() {
+			if s.Found != (a.status != 0) || s.Head.Status != a.status ||
+				s.IsTerminal() != a.status.IsTerminal() || s.IsSuccess() != a.status.IsSuccess() {
 				t.Errorf("%q: %+v, want %v", a.id, s, a.status)
 			}
 			if string(s.Output) != a.output || (s.Output == nil) != a.isNil {
-				t.Errorf("%q: output %q, nil %v; want %q, nil %v", a.id, s.Output, s.Output == nil, a.output, a.isNil)
+				t.Errorf("%q: output %q, nil %v; want %q, nil %v", a.id, s.Output, s.Output == nil,
+					a.output, a.isNil)
 			}
 			if errors.Is(s.Err, world.ErrOdd) != a.odd ||
 				(s.Err != nil) != (a.odd || a.status == journal.Cancelled) {
@@ -146,7 +152,8 @@ func TestStatusesCostAConstantNumberOfQuestions(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, s := range list {
-				if s.Head.WorkflowID != fmt.Sprint("n-", i) || s.IsTerminal() != (i%3 != 0) || s.IsTerminal() != (string(s.Output) == fmt.Sprint(i)) {
+				if s.Head.WorkflowID != fmt.Sprint("n-", i) || s.IsTerminal() != (i%3 != 0) ||
+					s.IsTerminal() != (string(s.Output) == fmt.Sprint(i)) {
 					t.Errorf("%d: %+v", i, s)
 				}
 			}

@@ -202,7 +202,9 @@ func parkedThen(t *testing.T, cause, by, what string) {
 	p := &poison{make(chan string)}
 	bad, other := true, false
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-		if err := perdure.OnCancel(ctx, "tidy", func(context.Context) error { return nil }); err != nil {
+		if err := perdure.OnCancel(ctx, "tidy", func(context.Context) error {
+			return nil
+		}); err != nil {
 			return 0, err
 		}
 		name := "s"
@@ -307,7 +309,9 @@ func TestARunWithARottenJournalIsParkedAgain(t *testing.T) {
 		) (store.Claimed, error) {
 			claimed, err := do()
 			for i := range claimed.Runs {
-				claimed.Runs[i].Err = &journal.CorruptError{Run: claimed.Runs[i].Head.Number, Seq: 2, Reason: "rotten"}
+				claimed.Runs[i].Err = &journal.CorruptError{
+					Run: claimed.Runs[i].Head.Number, Seq: 2, Reason: "rotten",
+				}
 				claimed.Runs[i].Entries = claimed.Runs[i].Entries[:1]
 			}
 			return claimed, err
@@ -363,7 +367,8 @@ func TestATimerOfASuspectIsCancelled(t *testing.T) {
 		began := time.Now()
 		w.Begin()
 		out, err := world.OutcomeOf(w, wf, "x")
-		if out != string(perdure.CodeCancelled) || err != nil || time.Since(began) > 15*time.Minute {
+		if out != string(perdure.CodeCancelled) || err != nil ||
+			time.Since(began) > 15*time.Minute {
 			t.Errorf("it gives %q, %v after %v", out, err, time.Since(began))
 		}
 	})

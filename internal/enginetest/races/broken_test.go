@@ -118,7 +118,8 @@ func givesWhatIsOwned(s store.Store, c store.Claim) (store.Claimed, error) {
 	}
 	heads, _, err := s.Find(context.Background(), store.Filter{Open: true})
 	for _, h := range heads {
-		if h.Owner == 0 || h.Owner == c.Engine || len(got.Runs) > 0 || time.Since(h.Created) > time.Second {
+		if h.Owner == 0 || h.Owner == c.Engine || len(got.Runs) > 0 ||
+			time.Since(h.Created) > time.Second {
 			continue
 		}
 		entries, err := s.Load(context.Background(), h.Number, store.Range{})
@@ -149,7 +150,9 @@ func aWhile() { <-time.After(time.Duration(1 + rand.Int64N(int64(20*time.Millise
 
 // opened gives the open run of a workflow ID.
 func opened(s store.Store, id string) (journal.Head, bool) {
-	heads, _, err := s.Find(context.Background(), store.Filter{WorkflowID: id, Open: true, Limit: 1})
+	heads, _, err := s.Find(context.Background(), store.Filter{
+		WorkflowID: id, Open: true, Limit: 1,
+	})
 	if err != nil || len(heads) == 0 {
 		return journal.Head{}, false
 	}
@@ -178,14 +181,16 @@ func startsApart(s store.Store, g *store.Group) error {
 	if err := s.Commit(context.Background(), &post); err != nil {
 		return err
 	}
-	posts[0].Verdict, posts[0].To, posts[0].Number = post.Changes[0].Posts[0].Verdict, post.Changes[0].Posts[0].To, post.Changes[0].Posts[0].Number
+	posts[0].Verdict, posts[0].To, posts[0].Number = post.Changes[0].Posts[0].Verdict,
+		post.Changes[0].Posts[0].To, post.Changes[0].Posts[0].Number
 	return nil
 }
 
 // findsFirst looks for the run of a workflow ID before it posts to it.
 func findsFirst(s store.Store, g *store.Group) error {
 	c := &g.Changes[0]
-	if len(g.Changes) != 1 || c.Create || len(c.Posts) != 1 || c.Run != 0 || c.Posts[0].WorkflowID == "" {
+	if len(g.Changes) != 1 || c.Create || len(c.Posts) != 1 || c.Run != 0 ||
+		c.Posts[0].WorkflowID == "" {
 		return s.Commit(context.Background(), g)
 	}
 	p := c.Posts[0]
@@ -330,7 +335,8 @@ func inheritsNothing(s store.Store, g *store.Group) error {
 			return err
 		}
 		for k, j := range at[i] {
-			g.Changes[j].Verdict, g.Changes[j].Found = part.Changes[k].Verdict, part.Changes[k].Found
+			g.Changes[j].Verdict, g.Changes[j].Found = part.Changes[k].Verdict,
+				part.Changes[k].Found
 		}
 	}
 	return nil

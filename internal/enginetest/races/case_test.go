@@ -83,9 +83,12 @@ func (m *meddler) Commit(ctx context.Context, g *store.Group) error {
 // A run is parked while another process asks for its end: the request is not left
 // lying in the inbox of a run that nothing wakes.
 func TestARequestThatMeetsParkingIsCarriedOut(t *testing.T) {
-	for _, again := range []bool{false, true} { // with again it is claimed once more, and given back
+	// with again it is claimed once more, and given back
+	for _, again := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			waits := perdure.Define("waits", func(ctx context.Context, _ int) (int, error) { return caseSignal.Wait(ctx) })
+			waits := perdure.Define("waits", func(ctx context.Context, _ int) (int, error) {
+				return caseSignal.Wait(ctx)
+			})
 			ctx := context.Background()
 			w, other := newWorldOfTwo(t, waits)
 			w.End()
@@ -116,7 +119,8 @@ func TestARequestThatMeetsParkingIsCarriedOut(t *testing.T) {
 			time.Sleep(time.Minute)
 			d, err := w.Engine.Describe(ctx, run.ID())
 			if err != nil || asked != 1 || d.Head.Status != journal.Cancelled {
-				t.Errorf("again: %v: the run is %v, asked %d times; %v", again, d.Head.Status, asked, err)
+				t.Errorf("again: %v: the run is %v, asked %d times; %v", again, d.Head.Status,
+					asked, err)
 			}
 			w.End()
 		})
@@ -129,7 +133,9 @@ func TestARequestThatMeetsParkingIsCarriedOut(t *testing.T) {
 // more than that it was posted. That counts as not seen.
 func TestARequestThatIsReadWhileARunIsParkedIsCarriedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		waits := perdure.Define("waits", func(ctx context.Context, _ int) (int, error) { return caseSignal.Wait(ctx) })
+		waits := perdure.Define("waits", func(ctx context.Context, _ int) (int, error) {
+			return caseSignal.Wait(ctx)
+		})
 		ctx := context.Background()
 		reads := 0
 		h := &world.Hook{OnLoad: func(_ journal.Number, r store.Range) error {
@@ -139,7 +145,8 @@ func TestARequestThatIsReadWhileARunIsParkedIsCarriedOut(t *testing.T) {
 			}
 			return nil
 		}}
-		w := world.Hooked(t, h, perdure.Options{IdleTimeout: time.Hour, Sweep: 10 * time.Minute}, waits)
+		w := world.Hooked(t, h, perdure.Options{IdleTimeout: time.Hour, Sweep: 10 * time.Minute},
+			waits)
 		other, err := perdure.NewClient(ctx, w.DB)
 		if err != nil {
 			t.Fatal(err)
@@ -161,7 +168,8 @@ func TestARequestThatIsReadWhileARunIsParkedIsCarriedOut(t *testing.T) {
 		}
 		_ = w.Engine.Suspend(ctx, run.ID(), "for now")
 		time.Sleep(time.Minute)
-		if d, err := w.Engine.Describe(ctx, run.ID()); err != nil || d.Head.Status != journal.Cancelled {
+		if d, err := w.Engine.Describe(ctx, run.ID()); err != nil ||
+			d.Head.Status != journal.Cancelled {
 			t.Errorf("the run is %v; %v", d.Head.Status, err)
 		}
 		w.End()
@@ -174,7 +182,9 @@ func TestARequestThatIsReadWhileARunIsParkedIsCarriedOut(t *testing.T) {
 // wait, as if it had been sent there.
 func TestASignalThatIsMovedReachesARunInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		waits := perdure.Define("waits", func(ctx context.Context, _ int) (int, error) { return caseSignal.Wait(ctx) })
+		waits := perdure.Define("waits", func(ctx context.Context, _ int) (int, error) {
+			return caseSignal.Wait(ctx)
+		})
 		ctx := context.Background()
 		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{waits}}
 		w.Options.Build, w.Options.IdleTimeout = "test", time.Hour
@@ -304,7 +314,9 @@ func TestAWaitThatIsOverAsksASilentStoreInPeace(t *testing.T) {
 // spec: R-17
 func TestADetachedChildIsWaitedForByNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) { return 0, perdure.Sleep(ctx, time.Hour) })
+		child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) {
+			return 0, perdure.Sleep(ctx, time.Hour)
+		})
 		parent := perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
 			child.Child(ctx, 0, perdure.ChildDetached)
 			return caseSignal.Wait(ctx)

@@ -70,7 +70,9 @@ func (h *history) chapters() []*chapter {
 		c := &chapter{head: head}
 		c.entries, c.err = h.other.Load(ctx, head.Number, store.Range{Payloads: true})
 		if c.err == nil {
-			c.unread, c.err = h.other.Load(ctx, head.Number, store.Range{Inbox: true, Payloads: true})
+			c.unread, c.err = h.other.Load(ctx, head.Number, store.Range{
+				Inbox: true, Payloads: true,
+			})
 		}
 		a := journal.NewAggregate(head.ID, head.WorkflowID, head.Workflow, head.Pattern)
 		for _, e := range c.entries {
@@ -107,7 +109,8 @@ func (h *history) stuck() []string {
 		}
 		d, err := h.near.Describe(context.Background(), string(c.head.ID))
 		if err != nil || d.Why == "" {
-			bad = append(bad, fmt.Sprintf("nobody says why run %s is %v: %v", c.head.ID, c.head.Status, err))
+			bad = append(bad, fmt.Sprintf("nobody says why run %s is %v: %v", c.head.ID,
+				c.head.Status, err))
 		}
 		for _, what := range c.stuck(byID) {
 			bad = append(bad,
@@ -117,7 +120,8 @@ func (h *history) stuck() []string {
 	for _, m := range h.unrouted() {
 		for _, c := range all {
 			if c.head.WorkflowID == m.Detail.To && !c.head.Status.IsTerminal() {
-				bad = append(bad, fmt.Sprintf("message %s is unrouted, and run %s is open", m.Data, c.head.ID))
+				bad = append(bad, fmt.Sprintf("message %s is unrouted, and run %s is open", m.Data,
+					c.head.ID))
 			}
 		}
 	}
@@ -127,7 +131,8 @@ func (h *history) stuck() []string {
 func (c *chapter) stuck(byID map[journal.RunID]*chapter) []string {
 	var bad []string
 	for _, m := range c.unread {
-		if m.Kind == journal.CancelAsked || m.Kind == journal.ResumeAsked && c.head.Status == journal.Suspended {
+		if m.Kind == journal.CancelAsked || m.Kind == journal.ResumeAsked &&
+			c.head.Status == journal.Suspended {
 			bad = append(bad, fmt.Sprintf("it has not read %v", m.Kind))
 		}
 	}
@@ -153,7 +158,8 @@ func (c *chapter) stuck(byID map[journal.RunID]*chapter) []string {
 		}
 		if w.Kind == journal.WaitChild {
 			if child := byID[w.Child]; child == nil || child.last(byID).head.Status.IsTerminal() {
-				bad = append(bad, "it waits for child "+string(w.Child)+", which has ended or never was")
+				bad = append(bad, "it waits for child "+string(w.Child)+
+					", which has ended or never was")
 			}
 		}
 	}
@@ -165,9 +171,11 @@ func (c *chapter) fitting(w journal.Wait) *journal.Entry {
 	for i := range c.unread {
 		m := &c.unread[i]
 		switch {
-		case w.Kind == journal.WaitSignal && m.Kind == journal.SignalReceived && m.Op.Name == w.Op.Name && fits(w.Op.Key, idOf(m.Data)),
+		case w.Kind == journal.WaitSignal && m.Kind == journal.SignalReceived &&
+			m.Op.Name == w.Op.Name && fits(w.Op.Key, idOf(m.Data)),
 			w.Kind == journal.WaitDecision && m.Kind == journal.DecisionMade && m.Op == w.Op,
-			w.Kind == journal.WaitChild && m.Kind == journal.ChildCompleted && m.Op.Key == string(w.Child):
+			w.Kind == journal.WaitChild && m.Kind == journal.ChildCompleted &&
+				m.Op.Key == string(w.Child):
 			return m
 		}
 	}
@@ -194,7 +202,8 @@ func (c *chapter) orphans(byID map[journal.RunID]*chapter) []string {
 		goes := policy == perdure.ChildEnds || policy == "" && c.head.Status == journal.Cancelled
 		child := byID[e.Detail.Other]
 		if goes && child != nil && !child.last(byID).head.Status.IsTerminal() {
-			bad = append(bad, fmt.Sprintf("run %s is %v, and its child %s goes on", c.head.ID, c.head.Status, child.head.ID))
+			bad = append(bad, fmt.Sprintf("run %s is %v, and its child %s goes on", c.head.ID,
+				c.head.Status, child.head.ID))
 		}
 	}
 	return bad
@@ -271,7 +280,8 @@ func (h *history) judge() []string {
 	j.begun()
 	j.children()
 	j.orders()
-	h.sum.Histories, h.sum.Runs, h.sum.Calls = 1, len(j.all), len(h.sends)+len(h.starts)+len(h.orders)
+	h.sum.Histories, h.sum.Runs, h.sum.Calls = 1, len(j.all), len(h.sends)+len(h.starts)+
+		len(h.orders)
 	return j.bad
 }
 
@@ -285,7 +295,8 @@ func (j *judgement) chapter(c *chapter) {
 		j.fail("run %s: %s", id, bad)
 	}
 	if !c.head.Status.IsTerminal() {
-		j.fail("run %s is %v and cannot be brought to its end: %+v, %v", id, c.head.Status, c.state.Waits,
+		j.fail("run %s is %v and cannot be brought to its end: %+v, %v", id, c.head.Status,
+			c.state.Waits,
 			world.Tail(c.entries, 8))
 	}
 	due, ends := map[journal.Op]time.Time{}, map[journal.Op]int{}
@@ -293,7 +304,8 @@ func (j *judgement) chapter(c *chapter) {
 		switch e.Kind {
 		case journal.WaitStarted, journal.TimerRegistered:
 			due[e.Op] = dueOf(&e)
-		case journal.SignalConsumed, journal.WaitEnded, journal.TimerFired, journal.TimerCancelled, journal.ChildCompleted:
+		case journal.SignalConsumed, journal.WaitEnded, journal.TimerFired, journal.TimerCancelled,
+			journal.ChildCompleted:
 			if ends[e.Op]++; ends[e.Op] > 1 { // T3, T4, D2
 				j.fail("run %s: %v of %v ended twice", id, e.Kind, e.Op)
 			}
@@ -304,7 +316,8 @@ func (j *judgement) chapter(c *chapter) {
 		case journal.RunRetrying:
 			j.fail("the code of run %s failed: %v", id, e.Detail.Failure)
 		}
-		timedOut := e.Kind == journal.WaitEnded && e.Detail.Failure != nil && e.Detail.Failure.Code == journal.CodeTimedOut && e.Detail.ByWait
+		timedOut := e.Kind == journal.WaitEnded && e.Detail.Failure != nil &&
+			e.Detail.Failure.Code == journal.CodeTimedOut && e.Detail.ByWait
 		if (timedOut || e.Kind == journal.TimerFired) && e.At.Before(due[e.Op]) { // T2
 			j.fail("run %s: %v of %v came %v early", id, e.Kind, e.Op, due[e.Op].Sub(e.At))
 		}
@@ -343,7 +356,8 @@ func (j *judgement) chain(cs []*chapter) {
 	at := 0
 	for _, c := range cs {
 		for _, e := range c.entries {
-			if at++; e.Detail == nil || e.Detail.Mail == 0 || e.Kind.IsMessage() && e.Kind != journal.TimerCancelled && e.Kind != journal.ChildCompleted {
+			if at++; e.Detail == nil || e.Detail.Mail == 0 || e.Kind.IsMessage() &&
+				e.Kind != journal.TimerCancelled && e.Kind != journal.ChildCompleted {
 				continue
 			}
 			n := e.Detail.Mail
@@ -394,7 +408,8 @@ func (j *judgement) waits(cs []*chapter, inbox map[int64]journal.Entry, takers m
 			if e.Kind == journal.WaitStarted {
 				due[e.Op] = dueOf(&e)
 			}
-			timedOut := e.Kind == journal.WaitEnded && e.Detail.Failure != nil && e.Detail.Failure.Code == journal.CodeTimedOut && e.Detail.ByWait
+			timedOut := e.Kind == journal.WaitEnded && e.Detail.Failure != nil &&
+				e.Detail.Failure.Code == journal.CodeTimedOut && e.Detail.ByWait
 			if e.Kind != journal.SignalConsumed && !timedOut {
 				continue
 			}
@@ -404,10 +419,13 @@ func (j *judgement) waits(cs []*chapter, inbox map[int64]journal.Entry, takers m
 					continue
 				}
 				if !timedOut && n < e.Detail.Mail {
-					j.fail("run %s: %v took message %d and left message %d before it", c.head.ID, e.Op, e.Detail.Mail, n)
+					j.fail("run %s: %v took message %d and left message %d before it", c.head.ID,
+						e.Op, e.Detail.Mail, n)
 				}
-				if timedOut && s.got.Number == n && !s.got.Unrouted && s.err == nil && s.ended.Before(due[e.Op]) {
-					j.fail("run %s: %v timed out, and message %d was there %v before", c.head.ID, e.Op, n, due[e.Op].Sub(s.ended))
+				if timedOut && s.got.Number == n && !s.got.Unrouted && s.err == nil &&
+					s.ended.Before(due[e.Op]) {
+					j.fail("run %s: %v timed out, and message %d was there %v before", c.head.ID,
+						e.Op, n, due[e.Op].Sub(s.ended))
 				}
 			}
 		}
@@ -426,13 +444,15 @@ func (j *judgement) seen(cs []*chapter, saw map[int]int) {
 			j.sum.Consumed++
 			id := idOf(e.Data)
 			consumed[id] = true
-			if c.head.Status == journal.Completed && saw[id] == 0 && !strings.HasPrefix(e.Op.Key, "loose") {
+			if c.head.Status == journal.Completed && saw[id] == 0 &&
+				!strings.HasPrefix(e.Op.Key, "loose") {
 				j.fail("run %s consumed message %d, and its code never saw it", c.head.ID, id)
 			}
 		}
 		for _, r := range c.saw {
 			if (r.What == "wait" || r.What == "decision") && !consumed[r.ID] {
-				j.fail("the code of run %s saw message %d, which the run has not consumed", c.head.ID, r.ID)
+				j.fail("the code of run %s saw message %d, which the run has not consumed",
+					c.head.ID, r.ID)
 			}
 		}
 	}
@@ -446,7 +466,8 @@ func (j *judgement) place(id int, at found) {
 	}
 	// A message by workflow ID that is sent again, since its answer was lost, is known
 	// again only where the ID stands for the same chain still.
-	again := j.loses() && slices.Contains(raceIDs, s.to) && s.ended.Sub(s.began) >= 10*time.Millisecond
+	again := j.loses() && slices.Contains(raceIDs, s.to) &&
+		s.ended.Sub(s.began) >= 10*time.Millisecond
 	if len(j.places[id]) > 0 && (!again || j.places[id][0].chain == at.chain) { // G1
 		j.fail("message %d is at %+v and at %+v", id, j.places[id][0], at)
 	}
@@ -472,13 +493,16 @@ func (j *judgement) sent(s *sent) {
 	case told == unknown:
 		j.sum.Unknown++
 	case told == refused:
-		if len(places) > 0 && !j.loses() { // G6; what was sent again after its answer was lost may be told the state of then
+		// G6; what was sent again after its answer was lost may be told the state of then
+		if len(places) > 0 && !j.loses() {
 			j.fail("%s, is at %+v", what, places[0])
 		}
 		if s.call != 0 && journal.CodeOf(s.err) != journal.CodeConflict { // G5
 			j.fail("%s: a start goes with it", what)
 		}
-		if slices.Contains(raceIDs, s.to) && !s.decision && journal.CodeOf(s.err) != journal.CodeConflict {
+		//
+		if slices.Contains(raceIDs, s.to) && !s.decision &&
+			journal.CodeOf(s.err) != journal.CodeConflict {
 			j.fail("%s: it is to be kept for a run", what)
 		}
 	case s.got.Duplicate:
@@ -492,14 +516,17 @@ func (j *judgement) sent(s *sent) {
 	case s.decision || s.got.Unrouted:
 	default:
 		c := j.byID[s.got.Run]
-		if c == nil || !slices.ContainsFunc(places, func(at found) bool { return at.chain == c.head.Chain && at.number == s.got.Number }) {
+		if c == nil || !slices.ContainsFunc(places, func(at found) bool {
+			return at.chain == c.head.Chain && at.number == s.got.Number
+		}) {
 			j.fail("%s, is at %+v", what, places)
 		}
 	}
 	if s.got.Unrouted && len(places) == 1 && places[0].chain == 0 {
 		for _, b := range j.starts {
 			if b.id == s.to && b.isNew && b.began.After(s.ended) {
-				j.fail("%s, is unrouted, and run %s was started %v later", what, b.run, b.began.Sub(s.ended))
+				j.fail("%s, is unrouted, and run %s was started %v later", what, b.run,
+					b.began.Sub(s.ended))
 			}
 		}
 	}
@@ -541,7 +568,8 @@ func (j *judgement) begun() {
 		switch {
 		case told == unknown:
 		case (told == acked && isNew) != (c != nil), c != nil && c.head.ID != run:
-			j.fail("call %d to start a run was %s, as new: %v, with run %s; it has made %+v", call, told, isNew, run, c)
+			j.fail("call %d to start a run was %s, as new: %v, with run %s; it has made %+v", call,
+				told, isNew, run, c)
 		case told == acked && j.byID[run] == nil:
 			j.fail("call %d was told of run %s, which is not there", call, run)
 		}
@@ -555,7 +583,8 @@ func (j *judgement) begun() {
 		}
 		check(s.call, s.fate(), s.got.New, s.got.Run)
 		if c := made[s.call]; c != nil {
-			if at := j.places[s.id]; len(at) == 0 && (s.key == "" || len(j.keyed[c.head.Chain][s.key]) == 0) {
+			if at := j.places[s.id]; len(at) == 0 &&
+				(s.key == "" || len(j.keyed[c.head.Chain][s.key]) == 0) {
 				j.fail("run %s was started with message %d and has it not", c.head.ID, s.id)
 			}
 		}
@@ -577,7 +606,8 @@ func (j *judgement) children() {
 				continue
 			}
 			child := j.byID[r.Child]
-			if child == nil && r.Status != journal.Failed || child != nil && child.last(j.byID).head.Status != r.Status {
+			if child == nil && r.Status != journal.Failed || child != nil && child.last(j.byID).
+				head.Status != r.Status {
 				j.fail("run %s heard that its child %s is %v", c.head.ID, r.Child, r.Status)
 			}
 		}
@@ -616,11 +646,14 @@ func (h *history) dump() string {
 		h.world.Options)
 	for _, c := range h.chapters() {
 		fmt.Fprintf(out, "run %s of %s, chain %d, %v, cause %q, owner %d, mail %d, wake %s\n",
-			c.head.ID, c.head.WorkflowID, c.head.Chain, c.head.Status, c.head.Cause, c.head.Owner, c.head.Mail, clock(c.head.Wake))
+			c.head.ID, c.head.WorkflowID, c.head.Chain, c.head.Status, c.head.Cause, c.head.Owner,
+			c.head.Mail, clock(c.head.Wake))
 		for _, e := range c.entries {
-			fmt.Fprintf(out, "  %s %3d %v %v scope %d %s", clock(e.At), e.Seq, e.Kind, e.Op, e.Op.Scope, e.Data)
+			fmt.Fprintf(out, "  %s %3d %v %v scope %d %s", clock(e.At), e.Seq, e.Kind, e.Op,
+				e.Op.Scope, e.Data)
 			if e.Detail != nil {
-				fmt.Fprintf(out, " mail %d due %s %s %v", e.Detail.Mail, clock(e.Detail.Due), e.Detail.Reason, e.Detail.Failure)
+				fmt.Fprintf(out, " mail %d due %s %s %v", e.Detail.Mail, clock(e.Detail.Due),
+					e.Detail.Reason, e.Detail.Failure)
 			}
 			fmt.Fprintln(out)
 		}
@@ -635,10 +668,12 @@ func (h *history) dump() string {
 		}
 	}
 	for _, s := range h.sends {
-		fmt.Fprintf(out, "message %d %s to %s key %q from %s to %s: %+v %v\n", s.id, s.name, s.to, s.key, clock(s.began), clock(s.ended), s.got, s.err)
+		fmt.Fprintf(out, "message %d %s to %s key %q from %s to %s: %+v %v\n", s.id, s.name, s.to,
+			s.key, clock(s.began), clock(s.ended), s.got, s.err)
 	}
 	for _, o := range h.orders {
-		fmt.Fprintf(out, "%s %s from %s to %s: %v\n", o.what, o.to, clock(o.began), clock(o.ended), o.err)
+		fmt.Fprintf(out, "%s %s from %s to %s: %v\n", o.what, o.to, clock(o.began), clock(o.ended),
+			o.err)
 	}
 	return out.String()
 }

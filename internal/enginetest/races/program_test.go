@@ -105,7 +105,8 @@ func (p *racer) block(ctx context.Context, rng *rand.Rand, depth int) error {
 	return nil
 }
 
-func (p *racer) operation(ctx context.Context, rng *rand.Rand, depth, i int) (*perdure.Future[int], error) {
+func (p *racer) operation(ctx context.Context, rng *rand.Rand, depth, i int) (*perdure.Future[int],
+	error) {
 	switch k := rng.IntN(20); {
 	case k < 8:
 		return nil, p.wait(ctx, rng, i)
@@ -132,7 +133,8 @@ func (p *racer) operation(ctx context.Context, rng *rand.Rand, depth, i int) (*p
 
 // which draws a signal and what of it is waited for. The key of the wait tells the
 // judge.
-func (p *racer) which(rng *rand.Rand, class string, i int) (perdure.Signal[int], []perdure.WaitOption) {
+func (p *racer) which(rng *rand.Rand, class string, i int) (perdure.Signal[int],
+	[]perdure.WaitOption) {
 	s := raceSignals[rng.IntN(len(raceSignals))]
 	opts := []perdure.WaitOption{perdure.Key(fmt.Sprint(class, "-", i))}
 	if class == "odd" || class == "even" {
@@ -206,9 +208,10 @@ func (p *racer) branches(ctx context.Context, rng *rand.Rand, depth, i int) erro
 	var all []*perdure.Future[int]
 	for n := range 2 + rng.IntN(2) {
 		sub := rand.New(rand.NewPCG(rng.Uint64(), 4))
-		all = append(all, perdure.Go(ctx, fmt.Sprintf("branch%d-%d", i, n), func(ctx context.Context) (int, error) {
-			return 0, p.block(ctx, sub, depth+1)
-		}))
+		all = append(all, perdure.Go(ctx, fmt.Sprintf("branch%d-%d", i, n),
+			func(ctx context.Context) (int, error) {
+				return 0, p.block(ctx, sub, depth+1)
+			}))
 	}
 	for _, f := range all {
 		if _, err := f.Await(ctx); err != nil {
@@ -222,12 +225,15 @@ func (p *racer) branches(ctx context.Context, rng *rand.Rand, depth, i int) erro
 func (p *racer) sleep(ctx context.Context, rng *rand.Rand, i int) error {
 	d := time.Duration(1 + rng.Int64N(int64(3*time.Second)))
 	if rng.IntN(3) > 0 {
-		return p.timed(ctx, d, func() (report, error) { return report{What: "time"}, perdure.Sleep(ctx, d) })
+		return p.timed(ctx, d, func() (report, error) {
+			return report{What: "time"}, perdure.Sleep(ctx, d)
+		})
 	}
 	return p.timed(ctx, d, func() (report, error) {
 		_, err := perdure.Timer(ctx, "alarm", d, perdure.Key(fmt.Sprint(i))).Await(ctx)
 		var e *perdure.Error
-		if errors.As(err, &e) && e.Code == journal.CodeCancelled && strings.Contains(e.Message, "by race") {
+		if errors.As(err, &e) && e.Code == journal.CodeCancelled &&
+			strings.Contains(e.Message, "by race") {
 			return report{What: "alarm", Code: e.Code}, nil
 		}
 		return report{What: "alarm"}, err

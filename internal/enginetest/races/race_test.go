@@ -58,7 +58,8 @@ func raceOf(t *testing.T, engines int) {
 	t.Logf("seeds from %d", base)
 	began, sum := time.Now(), tally{}
 	for i := range most {
-		if i > 0 && time.Since(began) > limit && (sum.proves(engines) || i > 100) { // a slow machine plays few in that time
+		// a slow machine plays few in that time
+		if i > 0 && time.Since(began) > limit && (sum.proves(engines) || i > 100) {
 			break
 		}
 		seed := base + uint64(i)
@@ -78,7 +79,9 @@ func raceOf(t *testing.T, engines int) {
 }
 
 // A tally counts what happened, so that histories in which nothing does are seen.
-type tally struct{ Histories, Calls, Unknown, Runs, Consumed, Unread, Unrouted, Rests, Deaths, Fallen, Lost int }
+type tally struct {
+	Histories, Calls, Unknown, Runs, Consumed, Unread, Unrouted, Rests, Deaths, Fallen, Lost int
+}
 
 func (a *tally) add(b tally) {
 	a.Histories += b.Histories
@@ -96,12 +99,14 @@ func (a *tally) add(b tally) {
 
 // proves says whether enough of what may go wrong has happened.
 func (a *tally) proves(engines int) bool {
-	return a.Consumed > 0 && a.Unread > 0 && a.Rests > 0 && a.Deaths > 0 && (engines == 1 || a.Fallen > 0 && a.Lost > 0)
+	return a.Consumed > 0 && a.Unread > 0 && a.Rests > 0 && a.Deaths > 0 &&
+		(engines == 1 || a.Fallen > 0 && a.Lost > 0)
 }
 
 // playRace plays the history of a seed and says what was wrong; a broken store is
 // put below everything.
-func playRace(t *testing.T, seed uint64, engines int, broken func(*history) func(store.Store) store.Store) (bad []string, sum tally) {
+func playRace(t *testing.T, seed uint64, engines int,
+	broken func(*history) func(store.Store) store.Store) (bad []string, sum tally) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHistory(t, seed, engines, broken)
@@ -162,7 +167,8 @@ type ledgerOfCalls struct {
 // raceLease is the lease of an engine that is not the only one.
 const raceLease = 3 * time.Second
 
-func newHistory(t *testing.T, seed uint64, engines int, broken func(*history) func(store.Store) store.Store) *history {
+func newHistory(t *testing.T, seed uint64, engines int,
+	broken func(*history) func(store.Store) store.Store) *history {
 	first := memory.New()
 	if engines > 1 {
 		first = memory.NewShared(raceLease)
@@ -184,7 +190,9 @@ func newHistory(t *testing.T, seed uint64, engines int, broken func(*history) fu
 	}
 	opts := perdure.Options{
 		Build: "test", CleanUp: -1,
-		IdleTimeout: []time.Duration{-1, -1, 0, 5 * time.Millisecond, 300 * time.Millisecond}[rng.IntN(5)],
+		IdleTimeout: []time.Duration{
+			-1, -1, 0, 5 * time.Millisecond, 300 * time.Millisecond,
+		}[rng.IntN(5)],
 		MaxResident: []int{0, 0, 1}[rng.IntN(3)],
 		Capacity:    []int{0, 0, 3}[rng.IntN(3)],
 		Sweep:       []time.Duration{time.Second, 0}[rng.IntN(2)],
@@ -223,7 +231,8 @@ func newHistory(t *testing.T, seed uint64, engines int, broken func(*history) fu
 
 func (h *history) slowed(s store.Store, seed uint64) *slow {
 	return &slow{
-		Store: s, most: 5 * time.Millisecond, gap: h.gap, watched: h.watched, random: rand.New(rand.NewPCG(seed, 5)),
+		Store: s, most: 5 * time.Millisecond, gap: h.gap, watched: h.watched,
+		random: rand.New(rand.NewPCG(seed, 5)),
 	}
 }
 
@@ -234,8 +243,13 @@ func (h *history) plans(first int) []storetest.Plan {
 	}
 	var out []storetest.Plan
 	for range 1 + h.random.IntN(5) {
-		m := []storetest.Method{storetest.Commit, storetest.Commit, storetest.Claim, storetest.Load, storetest.Find}[h.random.IntN(5)]
-		out = append(out, storetest.Plan{Method: m, Call: 3 + h.random.IntN(first), Fault: storetest.FailBefore + storetest.Fault(h.random.IntN(2))})
+		m := []storetest.Method{
+			storetest.Commit, storetest.Commit, storetest.Claim, storetest.Load, storetest.Find,
+		}[h.random.IntN(5)]
+		out = append(out, storetest.Plan{
+			Method: m, Call: 3 + h.random.IntN(first), Fault: storetest.FailBefore +
+				storetest.Fault(h.random.IntN(2)),
+		})
 	}
 	return out
 }
@@ -244,7 +258,8 @@ func (h *history) wrap(n *racingNode, s store.Store) store.Store {
 	plans := h.plans(60)
 	if h.chaos > 0 && !h.calm.Load() && h.random.IntN(3) == 0 {
 		plans = append(plans, storetest.Plan{
-			Method: storetest.Any, Call: 10 + h.random.IntN(150), Fault: storetest.CrashBefore + storetest.Fault(h.random.IntN(2)),
+			Method: storetest.Any, Call: 10 + h.random.IntN(150), Fault: storetest.CrashBefore +
+				storetest.Fault(h.random.IntN(2)),
 		})
 	}
 	slow := h.slowed(storetest.NewFaulty(h.broken(&registrar{s, h}), plans...), h.random.Uint64())
@@ -272,7 +287,8 @@ func (h *history) revive(n *racingNode, orderly bool) {
 	n.world.Kill()
 	h.sum.Deaths++
 	if !h.calm.Load() && len(h.peers) > 0 && h.random.IntN(2) == 0 {
-		time.Sleep(time.Duration(h.random.Int64N(int64(2 * raceLease)))) // others take over, or only it itself
+		// others take over, or only it itself
+		time.Sleep(time.Duration(h.random.Int64N(int64(2 * raceLease))))
 	}
 	h.begin(n)
 }
@@ -511,7 +527,9 @@ func (c *caller) input() racing { return racing{Seed: c.random.Uint64(), Call: c
 
 func (c *caller) sendWithStart(by perdure.Caller) {
 	in, signal := c.input(), c.random.IntN(len(raceSignals))
-	s := &sent{to: raceIDs[c.random.IntN(len(raceIDs))], name: raceSignals[signal].Name(), call: in.Call}
+	s := &sent{
+		to: raceIDs[c.random.IntN(len(raceIDs))], name: raceSignals[signal].Name(), call: in.Call,
+	}
 	c.post(s, func(ctx context.Context) (perdure.Delivery, error) {
 		opts := []perdure.StartOption{perdure.ID(s.to)}
 		if s.key != "" {
@@ -553,7 +571,8 @@ func (c *caller) await(by perdure.Caller, run *perdure.Run[[]report]) {
 	if by == perdure.Caller(c.far) && c.open.Err() != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.returned = append(c.returned, fmt.Sprintf("who waited for run %s never heard of its end: %v", run.RunID(), err))
+		c.returned = append(c.returned,
+			fmt.Sprintf("who waited for run %s never heard of its end: %v", run.RunID(), err))
 	}
 }
 
@@ -581,7 +600,8 @@ func (c *caller) order(by perdure.Caller) {
 	case k < 8:
 		o.what, o.err = "resume", raw(by).Resume(ctx, id)
 	case k == 8:
-		o.what, o.err = "cancel timer", raw(by).CancelTimer(ctx, id, fmt.Sprint("alarm[", c.random.IntN(4), "]"), "by race")
+		o.what, o.err = "cancel timer",
+			raw(by).CancelTimer(ctx, id, fmt.Sprint("alarm[", c.random.IntN(4), "]"), "by race")
 	default:
 		c.decide(by, id, fmt.Sprint("ask-", c.random.IntN(4)))
 		return
@@ -597,7 +617,9 @@ const suspendedByRace = "suspended by race"
 func (c *caller) decide(by perdure.Caller, id, at string) {
 	s := &sent{to: id, name: path.Base(at), decision: true}
 	c.post(s, func(ctx context.Context) (perdure.Delivery, error) {
-		return perdure.Delivery{}, raw(by).Decide(ctx, id, at, perdure.Decision{Choice: "go on", Data: []byte(strconv.Itoa(s.id))})
+		return perdure.Delivery{}, raw(by).Decide(ctx, id, at, perdure.Decision{
+			Choice: "go on", Data: []byte(strconv.Itoa(s.id)),
+		})
 	})
 }
 

@@ -44,7 +44,8 @@ type registrar struct {
 func (w *registrar) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	got, err := w.Store.Claim(ctx, c)
 	for _, r := range got.Runs {
-		w.history.note(r.Head.Number, fmt.Sprintf("engine %d claims it at entry %d, mail %d", c.Engine, r.Last, r.Head.Mail))
+		w.history.note(r.Head.Number, fmt.Sprintf("engine %d claims it at entry %d, mail %d",
+			c.Engine, r.Last, r.Head.Mail))
 	}
 	return got, err
 }
@@ -54,8 +55,10 @@ func (w *registrar) Commit(ctx context.Context, g *store.Group) error {
 	for i := range g.Changes {
 		c := &g.Changes[i]
 		if c.Head != nil && (c.Rest || c.Create || c.Head.Owner != g.Engine) {
-			w.history.note(c.Run, fmt.Sprintf("engine %d writes it as of owner %d, %v, mail %d, rest %v, again %v: verdict %d, %v",
-				g.Engine, c.Head.Owner, c.Head.Status, c.Head.Mail, c.Rest, g.Again, c.Verdict, err))
+			w.history.note(c.Run, fmt.Sprintf("engine %d writes it as of owner %d, %v, mail %d, "+
+				"rest %v, again %v: verdict %d, %v",
+				g.Engine, c.Head.Owner, c.Head.Status, c.Head.Mail, c.Rest, g.Again, c.Verdict,
+				err))
 		}
 	}
 	return err
@@ -179,7 +182,8 @@ func (s *slow) Commit(ctx context.Context, g *store.Group) error {
 	return s.call(func() error { return s.Store.Commit(ctx, g) })
 }
 
-func (s *slow) Load(ctx context.Context, run journal.Number, r store.Range) (entries []journal.Entry, err error) {
+func (s *slow) Load(ctx context.Context, run journal.Number,
+	r store.Range) (entries []journal.Entry, err error) {
 	err = s.call(func() (err error) {
 		entries, err = s.Store.Load(ctx, run, r)
 		return err
@@ -187,7 +191,8 @@ func (s *slow) Load(ctx context.Context, run journal.Number, r store.Range) (ent
 	return entries, err
 }
 
-func (s *slow) Find(ctx context.Context, f store.Filter) (heads []journal.Head, next journal.Number, err error) {
+func (s *slow) Find(ctx context.Context, f store.Filter) (heads []journal.Head, next journal.Number,
+	err error) {
 	find := func() (err error) {
 		heads, next, err = s.Store.Find(ctx, f)
 		return err

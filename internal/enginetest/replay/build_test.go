@@ -69,9 +69,19 @@ func TestAnotherBuildIsReplayedByName(t *testing.T) {
 		told     []string
 	}{
 		{"same", []string{"a", "b", "c", "d"}, "A B C D", []string{"c", "d"}, nil},
-		{"step added before", []string{"+x", "a", "b", "c", "d"}, "X A B C D", []string{"x", "c", "d"}, []string{"x: new in this build"}},
-		{"step removed", []string{"b", "c", "d"}, "B C D", []string{"c", "d"}, []string{"a: recorded, and unused by this build"}},
-		{"step replaced", []string{"a", "+x", "+c", "+d"}, "A X C D", []string{"x", "c", "d"}, []string{"x: new in this build", "b: recorded, and unused by this build"}},
+		{"step added before", []string{"+x", "a", "b", "c", "d"}, "X A B C D", []string{
+			"x", "c", "d",
+		}, []string{"x: new in this build"}},
+		{"step removed", []string{"b", "c", "d"}, "B C D", []string{"c", "d"}, []string{
+			"a: recorded, and unused by this build",
+		}},
+		{
+			"step replaced",
+			[]string{"a", "+x", "+c", "+d"},
+			"A X C D",
+			[]string{"x", "c", "d"},
+			[]string{"x: new in this build", "b: recorded, and unused by this build"},
+		},
 		{"reordered", []string{"b", "a", "c"}, "B A C", []string{"c"}, nil},
 		{"renamed", []string{"z<a", "b", "c", "d"}, "A B C D", []string{"c", "d"}, nil},
 	} {
@@ -153,7 +163,11 @@ func TestAnotherBuildIsToldOfWhileTheRunWaits(t *testing.T) {
 	}
 	for _, linger := range []time.Duration{-1, 0} {
 		synctest.Test(t, func(t *testing.T) {
-			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{code("a", "b")}}
+			w := &world.World{
+				T:         t,
+				DB:        memory.New(),
+				Workflows: []perdure.Definition{code("a", "b")},
+			}
 			w.Options = perdure.Options{Build: "test", IdleTimeout: linger}
 			w.Begin()
 			defer func() { w.End() }()
@@ -178,7 +192,9 @@ func TestAnotherBuildIsToldOfWhileTheRunWaits(t *testing.T) {
 				told = append(told, n.Step+": "+n.Reason)
 			}
 			slices.Sort(told)
-			if want := []string{"a: " + observe.OperationUnused, "inner/a: " + observe.OperationUnused}; !slices.Equal(told, want) {
+			if want := []string{
+				"a: " + observe.OperationUnused, "inner/a: " + observe.OperationUnused,
+			}; !slices.Equal(told, want) {
 				t.Errorf("told %q, want %q", told, want)
 			}
 		})
@@ -188,7 +204,8 @@ func TestAnotherBuildIsToldOfWhileTheRunWaits(t *testing.T) {
 // spec: B-1
 func TestMismatchParksTheRun(t *testing.T) {
 	branch := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
-		return perdure.Go(ctx, "a", func(context.Context) (string, error) { return "", nil }).Await(ctx)
+		return perdure.Go(ctx, "a", func(context.Context) (string, error) { return "", nil }).
+			Await(ctx)
 	})
 	var executed list
 	for _, c := range []struct {
@@ -196,10 +213,24 @@ func TestMismatchParksTheRun(t *testing.T) {
 		code        perdure.Definition
 		says        []string
 	}{
-		{"another kind in another build", "second", branch, []string{`a branch or scope "a"`, `a step "a" as entry 2`}},
-		{"another kind in the same build", "test", branch, []string{`a branch or scope "a"`, `a step "a" as entry 2`}},
-		{"a missing step in the same build", "test", steps(&executed, "a", "z"), []string{`attempts a step "z"`, `a step "b" as entry 3`, "the same build"}},
-		{"an early end in the same build", "test", steps(&executed, "a"), []string{"the code ends", `a step "b" as entry 3`}},
+		{
+			"another kind in another build",
+			"second",
+			branch,
+			[]string{`a branch or scope "a"`, `a step "a" as entry 2`},
+		},
+		{
+			"another kind in the same build",
+			"test",
+			branch,
+			[]string{`a branch or scope "a"`, `a step "a" as entry 2`},
+		},
+		{"a missing step in the same build", "test", steps(&executed, "a", "z"), []string{
+			`attempts a step "z"`, `a step "b" as entry 3`, "the same build",
+		}},
+		{"an early end in the same build", "test", steps(&executed, "a"), []string{
+			"the code ends", `a step "b" as entry 3`,
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -340,7 +371,8 @@ func TestStrictReplayBlamesTheRightCode(t *testing.T) {
 					}
 				}
 				if parked := parkedOn(t, c.wf, c.name, prefix); parked != c.caught {
-					t.Fatalf("%s, replay %d of %v: parked %v", c.name, i, world.Tail(prefix, 9), parked)
+					t.Fatalf("%s, replay %d of %v: parked %v", c.name, i, world.Tail(prefix, 9),
+						parked)
 				}
 			}
 		}
@@ -372,7 +404,8 @@ func (e *cardError) Error() string { return "card " + e.Card + ": " + e.Reason }
 var errSoldOut = errors.New("sold out")
 
 func init() {
-	if err := errors.Join(perdure.RegisterError("test.soldout", errSoldOut), perdure.RegisterErrorType[*cardError]("test.card")); err != nil {
+	if err := errors.Join(perdure.RegisterError("test.soldout", errSoldOut),
+		perdure.RegisterErrorType[*cardError]("test.card")); err != nil {
 		panic(err)
 	}
 }
@@ -381,12 +414,16 @@ func init() {
 func TestErrorsKeepTheirIdentity(t *testing.T) {
 	unregistered := errors.New("unregistered")
 	synctest.Test(t, func(t *testing.T) {
-		fail := fmt.Errorf("order 5: %w", errors.Join(unregistered, fmt.Errorf("shop: %w", errSoldOut), &cardError{"4711", "expired"}))
+		fail := fmt.Errorf("order 5: %w", errors.Join(unregistered,
+			fmt.Errorf("shop: %w", errSoldOut), &cardError{"4711", "expired"}))
 		var seen []string
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			_, err := perdure.Step(ctx, "s", func(context.Context) (int, error) { return 0, fail }, perdure.NoRetry)
+			_, err := perdure.Step(ctx, "s", func(context.Context) (int, error) { return 0, fail },
+				perdure.NoRetry)
 			var card *cardError
-			seen = append(seen, fmt.Sprintf("%v|%v|%v|%+v", err, errors.Is(err, errSoldOut), errors.As(err, &card) && *card == cardError{"4711", "expired"}, errors.Is(err, unregistered)))
+			seen = append(seen, fmt.Sprintf("%v|%v|%v|%+v", err, errors.Is(err, errSoldOut),
+				errors.As(err, &card) && *card == cardError{"4711", "expired"},
+				errors.Is(err, unregistered)))
 			if _, err := perdure.Step(ctx, "t", world.Work("t", time.Minute, nil)); err != nil {
 				return 0, err
 			}
@@ -403,7 +440,8 @@ func TestErrorsKeepTheirIdentity(t *testing.T) {
 		}
 		_, err = run.Result(context.Background())
 		var card *cardError
-		if err == nil || err.Error() != "fulfil: "+fail.Error() || !errors.Is(err, errSoldOut) || !errors.As(err, &card) || card.Card != "4711" {
+		if err == nil || err.Error() != "fulfil: "+fail.Error() || !errors.Is(err, errSoldOut) ||
+			!errors.As(err, &card) || card.Card != "4711" {
 			t.Errorf("the run's error: %v", err)
 		}
 		if len(seen) != 2 || seen[0] != seen[1] || !strings.HasSuffix(seen[0], "|true|true|false") {
@@ -451,7 +489,8 @@ func TestClassesAreFoundInTheChain(t *testing.T) {
 		}
 		time.Sleep(24 * time.Hour)
 		d, err := w.Engine.Describe(context.Background(), run.ID())
-		if err != nil || d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "odd") || attempts["park"] != 1 {
+		if err != nil || d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "odd") ||
+			attempts["park"] != 1 {
 			t.Fatalf("park: %v %s, %d attempts, %v", d.Head.Status, d.Why, attempts["park"], err)
 		}
 		for _, n := range w.Seen(observe.StepFailed) {
@@ -482,14 +521,20 @@ func TestRunThatCannotBeReadIsParked(t *testing.T) {
 		entries := []journal.Entry{
 			{Seq: 1, Kind: journal.RunStarted, Status: journal.Running, Data: []byte("0")},
 			{Seq: 2, Kind: 99, Op: journal.Op{Name: "a", Occ: 1}},
-			{Seq: 3, Kind: journal.StepCompleted, Op: journal.Op{Name: "b", Occ: 1}, Data: []byte(`"B"`)},
+			{
+				Seq:  3,
+				Kind: journal.StepCompleted,
+				Op:   journal.Op{Name: "b", Occ: 1},
+				Data: []byte(`"B"`),
+			},
 		}
 		w := &world.World{T: t, DB: plant(t, "w", entries),
 			Workflows: []perdure.Definition{steps(&executed, "a", "b")}}
 		w.Options.Build = "test"
 		w.Begin()
 		defer w.End()
-		if _, err := w.Engine.Start(context.Background(), "w", []byte("0"), perdure.ID("y")); err != nil {
+		if _, err := w.Engine.Start(context.Background(), "w", []byte("0"),
+			perdure.ID("y")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)

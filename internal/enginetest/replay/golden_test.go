@@ -17,7 +17,8 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-var update = flag.Bool("update", false, "write golden journals that are missing; those that are there are kept for ever")
+var update = flag.Bool("update", false, "write golden journals that are missing; those that are "+
+	"there are kept for ever")
 
 // golden has one of everything that a journal of this version can have. It is
 // never changed: what it does is recorded in testdata/journals.
@@ -45,14 +46,18 @@ func golden(ctx context.Context, in string) (string, error) {
 		}
 		return v, err
 	}))
-	_, err := perdure.Step(ctx, "failed", func(context.Context) (string, error) { return "", perdure.Permanent(&cardError{"1", "no"}) })
+	_, err := perdure.Step(ctx, "failed", func(context.Context) (string, error) {
+		return "", perdure.Permanent(&cardError{"1", "no"})
+	})
 	var card *cardError
 	if errors.As(err, &card) {
 		note(card.Reason, nil)
 	}
-	_, err = perdure.Step(ctx, "late", give("late", time.Hour), perdure.Timeout(time.Second), perdure.NoRetry)
+	_, err = perdure.Step(ctx, "late", give("late", time.Hour), perdure.Timeout(time.Second),
+		perdure.NoRetry)
 	note("", err)
-	slow, fast := perdure.Async(ctx, "race", give("slow", time.Hour)), perdure.Async(ctx, "race", give("fast", time.Second))
+	slow, fast := perdure.Async(ctx, "race", give("slow", time.Hour)),
+		perdure.Async(ctx, "race", give("fast", time.Second))
 	if i, err := perdure.Any(ctx, nil, slow, fast); i != 1 || err != nil {
 		note("", errors.New("the wrong one won"))
 	}
@@ -81,7 +86,9 @@ func golden(ctx context.Context, in string) (string, error) {
 		}
 		note(f.Await(ctx))
 	}
-	lost := perdure.Go(ctx, "lost", func(ctx context.Context) (string, error) { return perdure.Step(ctx, "long", give("long", time.Hour)) })
+	lost := perdure.Go(ctx, "lost", func(ctx context.Context) (string, error) {
+		return perdure.Step(ctx, "long", give("long", time.Hour))
+	})
 	note(perdure.Step(ctx, "meanwhile", give("meanwhile", time.Second)))
 	if _, err := lost.Cancel(ctx, "not needed"); err != nil {
 		note("", err)
@@ -121,7 +128,8 @@ func TestGoldenJournalsReplay(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			// what follows the last result of the workflow's own is the end
 			for n := len(entries) - 3; n < len(entries); n++ {
-				if out, _ := replayed(t, wf, "golden", entries[:n]); string(out) != string(last.Data) {
+				if out,
+					_ := replayed(t, wf, "golden", entries[:n]); string(out) != string(last.Data) {
 					t.Errorf("%s, the first %d entries: %s, want %s", file, n, out, last.Data)
 				}
 			}

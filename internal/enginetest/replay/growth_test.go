@@ -61,7 +61,8 @@ func TestCostOfAStepDoesNotGrow(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { long = liveTwice(t, 20_000, nameOf) })
 			for i, life := range []string{"executed", "replayed"} {
 				if long[i] > short[i]+short[i]/4 {
-					t.Errorf("%d steps that are %s allocate %d bytes in a short run and %d in a long one", stride, life, short[i], long[i])
+					t.Errorf("%d steps that are %s allocate %d bytes in a short run and %d in a "+
+						"long one", stride, life, short[i], long[i])
 				}
 			}
 		})
@@ -81,7 +82,9 @@ func liveTwice(t *testing.T, steps int, nameOf func(int) string) (allocated [2]u
 			if i%stride == 0 {
 				passed.pass()
 			}
-			if _, err := perdure.Step(ctx, nameOf(i), func(context.Context) (int, error) { return i, nil }); err != nil {
+			if _, err := perdure.Step(ctx, nameOf(i), func(context.Context) (int, error) {
+				return i, nil
+			}); err != nil {
 				return 0, err
 			}
 		}
@@ -104,7 +107,8 @@ func liveTwice(t *testing.T, steps int, nameOf func(int) string) (allocated [2]u
 		if n := calls.Calls(storetest.Commit); n > commits {
 			t.Errorf("life %d: %d commits, want %d at most", lives, n, commits)
 		}
-		if n := calls.Calls(storetest.Claim); n > 4 { // to join, to look for what is owed, and for runs when it begins and is told to
+		// to join, to look for what is owed, and for runs when it begins and is told to
+		if n := calls.Calls(storetest.Claim); n > 4 {
 			t.Errorf("life %d: %d claims", lives, n)
 		}
 		if n := calls.Calls(storetest.Load) + calls.Calls(storetest.Find); n > 0 {
@@ -112,7 +116,8 @@ func liveTwice(t *testing.T, steps int, nameOf func(int) string) (allocated [2]u
 		}
 	}
 	w.Begin()
-	if _, err := w.Engine.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
+	if _, err := w.Engine.Start(context.Background(), "w", []byte("0"),
+		perdure.ID("x")); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Wait()
@@ -140,7 +145,8 @@ func TestConditionCostsWhatItReads(t *testing.T) {
 			g := dag.New[int]("w")
 			before := dag.Add(g, "first", setVariables)
 			for i := range conditions {
-				before = dag.Add(g, fmt.Sprint("s", i), setVariables).When(m.condition(i)).After(before)
+				before = dag.Add(g, fmt.Sprint("s", i), setVariables).When(m.condition(i)).
+					After(before)
 			}
 			return g
 		},
@@ -164,7 +170,8 @@ func TestConditionCostsWhatItReads(t *testing.T) {
 					var m meter
 					w := world.With(t, perdure.Options{}, judged(&m))
 					defer w.End()
-					if _, err := w.Engine.Start(context.Background(), "w", fmt.Append(nil, n), perdure.ID("x"),
+					if _, err := w.Engine.Start(context.Background(), "w", fmt.Append(nil, n),
+						perdure.ID("x"),
 						pattern.ModeSync); err != nil {
 						t.Fatal(err)
 					}
@@ -177,7 +184,8 @@ func TestConditionCostsWhatItReads(t *testing.T) {
 				})
 			}
 			if many > few+few/2 {
-				t.Errorf("a condition allocates %d bytes with 10 variables and %d with 3,000", few, many)
+				t.Errorf("a condition allocates %d bytes with 10 variables and %d with 3,000", few,
+					many)
 			}
 		})
 	}

@@ -31,7 +31,9 @@ func TestTurnIsLentByEachHolderThatBlocks(t *testing.T) {
 				perdure.Go(ctx, "stage", func(ctx context.Context) (int, error) {
 					defer close(to)
 					for n := range from {
-						m, err := perdure.Step(ctx, "add", func(context.Context) (int, error) { return n + 1, nil })
+						m, err := perdure.Step(ctx, "add", func(context.Context) (int, error) {
+							return n + 1, nil
+						})
 						if err != nil {
 							return 0, err
 						}
@@ -80,7 +82,8 @@ func TestTurnIsLentByBranchesThatWaitForAMutex(t *testing.T) {
 		var mu sync.Mutex
 		var bs []*perdure.Future[int]
 		for i := range 3 {
-			bs = append(bs, perdure.Go(ctx, fmt.Sprint("b", i), func(ctx context.Context) (int, error) {
+			bs = append(bs, perdure.Go(ctx, fmt.Sprint("b", i), func(ctx context.Context) (int,
+				error) {
 				mu.Lock()
 				defer mu.Unlock()
 				return perdure.Step(ctx, "s", world.Work("s", 10*time.Millisecond, nil))
@@ -115,7 +118,9 @@ func TestATimerIsCancelledThatBlockedCodeHasNotComeTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var blocks chan struct{}
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
-			perdure.Go(ctx, "other", func(ctx context.Context) (int, error) { return 0, perdure.Sleep(ctx, 10*time.Hour) })
+			perdure.Go(ctx, "other", func(ctx context.Context) (int, error) {
+				return 0, perdure.Sleep(ctx, 10*time.Hour)
+			})
 			if blocks != nil {
 				<-blocks
 			}
@@ -143,7 +148,8 @@ func TestATimerIsCancelledThatBlockedCodeHasNotComeTo(t *testing.T) {
 		w.Begin()
 		time.Sleep(10 * time.Minute)
 		close(blocks)
-		if out, err := world.OutcomeOf(w, wf, "x"); out != string(perdure.CodeCancelled) || err != nil ||
+		if out, err := world.OutcomeOf(w, wf, "x"); out != string(perdure.CodeCancelled) ||
+			err != nil ||
 			time.Since(began) > 15*time.Minute {
 			t.Errorf("it gives %q, %v after %v", out, err, time.Since(began))
 		}
@@ -161,7 +167,9 @@ func TestTurnIsLentWhereWorkflowCodeWaitsForAnotherRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w *world.World
 		go1 := perdure.NewSignal[int]("go")
-		other := perdure.Define("other", func(ctx context.Context, _ int) (int, error) { return go1.Wait(ctx) })
+		other := perdure.Define("other", func(ctx context.Context, _ int) (int, error) {
+			return go1.Wait(ctx)
+		})
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			run, err := other.Start(context.Background(), w.Current(), 0, perdure.ID("other"))
 			if err != nil {
@@ -189,7 +197,8 @@ func TestTurnOfAHolderThatComputesIsKept(t *testing.T) {
 		var order []string
 		var bs []*perdure.Future[int]
 		for i := range 3 {
-			bs = append(bs, perdure.Go(ctx, fmt.Sprint("b", i), func(ctx context.Context) (int, error) {
+			bs = append(bs, perdure.Go(ctx, fmt.Sprint("b", i), func(ctx context.Context) (int,
+				error) {
 				for began := time.Now(); i == 0 && time.Since(began) < 400*time.Millisecond; {
 				}
 				order = append(order, fmt.Sprint(i))
@@ -229,8 +238,11 @@ func TestOrderHoldsOnABusyMachine(t *testing.T) {
 		var order []int
 		var bs []*perdure.Future[int]
 		for i := range 4 {
-			bs = append(bs, perdure.Go(ctx, fmt.Sprint("b", i), func(ctx context.Context) (int, error) {
-				if _, err := perdure.Step(ctx, "s", func(context.Context) (int, error) { return 0, nil }); err != nil {
+			bs = append(bs, perdure.Go(ctx, fmt.Sprint("b", i), func(ctx context.Context) (int,
+				error) {
+				if _, err := perdure.Step(ctx, "s", func(context.Context) (int, error) {
+					return 0, nil
+				}); err != nil {
 					return 0, err
 				}
 				order = append(order, i)
@@ -242,7 +254,9 @@ func TestOrderHoldsOnABusyMachine(t *testing.T) {
 				return 0, err
 			}
 		}
-		recorded, err := perdure.Step(ctx, "order", func(context.Context) ([]int, error) { return slices.Clone(order), nil })
+		recorded, err := perdure.Step(ctx, "order", func(context.Context) ([]int, error) {
+			return slices.Clone(order), nil
+		})
 		if err == nil && !slices.Equal(recorded, order) {
 			wrong.Add(1)
 		}
@@ -316,7 +330,8 @@ func TestTurnIsLent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := w.Seen(observe.TurnLent); len(n) != 1 || !strings.Contains(n[0].Reason, "after b#3") {
+		if n := w.Seen(observe.TurnLent); len(n) != 1 ||
+			!strings.Contains(n[0].Reason, "after b#3") {
 			t.Errorf("told: %+v", n)
 		}
 		w.History(run.ID())

@@ -19,7 +19,8 @@ import (
 
 // declared are definitions of a pattern: two steps of these IDs, one after the other, the
 // second of which lasts a day.
-var declared = map[string]func(l *list, first string, opts ...perdure.WorkflowOption) perdure.Definition{
+var declared = map[string]func(l *list, first string,
+	opts ...perdure.WorkflowOption) perdure.Definition{
 	"graph": func(l *list, first string, opts ...perdure.WorkflowOption) perdure.Definition {
 		g := dag.New[int]("w", opts...)
 		a := dag.Add(g, first, does(l, first))
@@ -66,7 +67,8 @@ func TestStepThatADefinitionRenamesIsDecided(t *testing.T) {
 					var before, after list
 					w := world.New(t, define(&before, "first"))
 					defer func() { w.End() }()
-					if _, err := w.Engine.Start(context.Background(), "w", json.RawMessage("1"), perdure.ID("x"),
+					if _, err := w.Engine.Start(context.Background(), "w", json.RawMessage("1"),
+						perdure.ID("x"),
 						pattern.ModeSync); err != nil {
 						t.Fatal(err)
 					}
@@ -79,15 +81,19 @@ func TestStepThatADefinitionRenamesIsDecided(t *testing.T) {
 					time.Sleep(time.Hour)
 					if !byName {
 						d, err := w.Engine.Describe(context.Background(), "x")
-						if d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "renamed") || !strings.Contains(d.Why, "first") || len(after.names) > 0 || err != nil {
-							t.Errorf("it is %v, because %s, and did %q, %v", d.Head.Status, d.Why, after.names, err)
+						if d.Head.Status != journal.Suspended ||
+							!strings.Contains(d.Why, "renamed") || !strings.Contains(d.Why,
+							"first") || len(after.names) > 0 || err != nil {
+							t.Errorf("it is %v, because %s, and did %q, %v", d.Head.Status, d.Why,
+								after.names, err)
 						}
 						if err := w.Engine.Resume(context.Background(), "x"); err != nil {
 							t.Fatal(err)
 						}
 					}
 					time.Sleep(100 * time.Hour)
-					if now := w.Status("x"); !now.IsSuccess() || strings.Join(after.names, " ") != "renamed" {
+					if now := w.Status("x"); !now.IsSuccess() ||
+						strings.Join(after.names, " ") != "renamed" {
 						t.Errorf("it is %v, and did %q", now, after.names)
 					}
 					w.History("x")

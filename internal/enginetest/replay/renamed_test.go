@@ -24,7 +24,8 @@ type doer struct {
 }
 
 // changed returns the options that tell of a change.
-func changed[O any](was perdure.RenamedFrom, added bool, renamed func(perdure.RenamedFrom) O, isAdded O) []O {
+func changed[O any](was perdure.RenamedFrom, added bool, renamed func(perdure.RenamedFrom) O,
+	isAdded O) []O {
 	var opts []O
 	if was != "" {
 		opts = append(opts, renamed(was))
@@ -40,41 +41,68 @@ func asBranch(w perdure.RenamedFrom) perdure.BranchOption { return w }
 func asChild(w perdure.RenamedFrom) perdure.ChildOption   { return w }
 
 var doers = map[string]doer{
-	"step": {do: func(ctx context.Context, l *list, name string, was perdure.RenamedFrom, added bool) error {
-		_, err := perdure.Step(ctx, name, func(context.Context) (int, error) { l.add(name); return 0, nil }, changed(was, added, asStep, perdure.StepOption(perdure.Added))...)
+	"step": {do: func(ctx context.Context, l *list, name string, was perdure.RenamedFrom,
+		added bool) error {
+		_, err := perdure.Step(ctx, name, func(context.Context) (int, error) {
+			l.add(name)
+			return 0, nil
+		}, changed(was, added, asStep, perdure.StepOption(perdure.Added))...)
 		return err
 	}},
-	"async step": {do: func(ctx context.Context, l *list, name string, was perdure.RenamedFrom, added bool) error {
-		_, err := perdure.Async(ctx, name, func(context.Context) (int, error) { l.add(name); return 0, nil }, changed(was, added, asStep, perdure.StepOption(perdure.Added))...).Await(ctx)
+	"async step": {do: func(ctx context.Context, l *list, name string, was perdure.RenamedFrom,
+		added bool) error {
+		_, err := perdure.Async(ctx, name, func(context.Context) (int, error) {
+			l.add(name)
+			return 0, nil
+		}, changed(was, added, asStep, perdure.StepOption(perdure.Added))...).Await(ctx)
 		return err
 	}},
-	"branch": {do: func(ctx context.Context, l *list, name string, was perdure.RenamedFrom, added bool) error {
+	"branch": {do: func(ctx context.Context, l *list, name string, was perdure.RenamedFrom,
+		added bool) error {
 		_, err := perdure.Go(ctx, name, func(ctx context.Context) (int, error) {
-			return perdure.Step(ctx, "within", func(context.Context) (int, error) { l.add(name); return 0, nil })
+			return perdure.Step(ctx, "within", func(context.Context) (int, error) {
+				l.add(name)
+				return 0, nil
+			})
 		}, changed(was, added, asBranch, perdure.BranchOption(perdure.Added))...).Await(ctx)
 		return err
 	}},
-	"scope": {do: func(ctx context.Context, l *list, name string, was perdure.RenamedFrom, added bool) error {
-		in, err := perdure.Scope(ctx, name, changed(was, added, asBranch, perdure.BranchOption(perdure.Added))...)
+	"scope": {do: func(ctx context.Context, l *list, name string, was perdure.RenamedFrom,
+		added bool) error {
+		in, err := perdure.Scope(ctx, name,
+			changed(was, added, asBranch, perdure.BranchOption(perdure.Added))...)
 		if err != nil {
 			return err
 		}
-		_, err = perdure.Step(in, "within", func(context.Context) (int, error) { l.add(name); return 0, nil })
+		_, err = perdure.Step(in, "within", func(context.Context) (int, error) {
+			l.add(name)
+			return 0, nil
+		})
 		return err
 	}},
-	"timer": {do: func(ctx context.Context, l *list, name string, was perdure.RenamedFrom, added bool) error {
-		_, err := perdure.Timer(ctx, name, time.Second, changed(was, added, asBranch, perdure.BranchOption(perdure.Added))...).Await(ctx)
+	"timer": {do: func(ctx context.Context, l *list, name string, was perdure.RenamedFrom,
+		added bool) error {
+		_, err := perdure.Timer(ctx, name, time.Second,
+			changed(was, added, asBranch, perdure.BranchOption(perdure.Added))...).Await(ctx)
 		return err
 	}},
-	"clean-up": {do: func(ctx context.Context, l *list, name string, was perdure.RenamedFrom, added bool) error {
-		return perdure.OnCancel(ctx, name, func(context.Context) error { return nil }, changed(was, added, asBranch, perdure.BranchOption(perdure.Added))...)
+	"clean-up": {do: func(ctx context.Context, l *list, name string, was perdure.RenamedFrom,
+		added bool) error {
+		return perdure.OnCancel(ctx, name, func(context.Context) error { return nil },
+			changed(was, added, asBranch, perdure.BranchOption(perdure.Added))...)
 	}},
-	"child": {do: func(ctx context.Context, l *list, name string, was perdure.RenamedFrom, added bool) error {
-		_, err := perdure.Define(name, func(ctx context.Context, n int) (int, error) { l.add(name); return n, nil }).
-			Child(ctx, 1, changed(was, added, asChild, perdure.ChildOption(perdure.Added))...).Await(ctx)
+	"child": {do: func(ctx context.Context, l *list, name string, was perdure.RenamedFrom,
+		added bool) error {
+		_, err := perdure.Define(name, func(ctx context.Context, n int) (int, error) {
+			l.add(name)
+			return n, nil
+		}).
+			Child(ctx, 1, changed(was, added, asChild, perdure.ChildOption(perdure.Added))...).
+			Await(ctx)
 		return err
 	}},
-	"wait": {do: func(ctx context.Context, l *list, name string, was perdure.RenamedFrom, added bool) error {
+	"wait": {do: func(ctx context.Context, l *list, name string, was perdure.RenamedFrom,
+		added bool) error {
 		var opts []perdure.WaitOption
 		if was != "" {
 			opts = append(opts, was)
@@ -82,13 +110,15 @@ var doers = map[string]doer{
 		if added {
 			opts = append(opts, perdure.Added)
 		}
-		_, err := perdure.NewSignal[int](name).Wait(ctx, append(opts, perdure.Within(time.Second))...)
+		_, err := perdure.NewSignal[int](name).
+			Wait(ctx, append(opts, perdure.Within(time.Second))...)
 		if journal.CodeOf(err) == journal.CodeTimedOut {
 			err = nil
 		}
 		return err
 	}},
-	"value": {plain: true, do: func(ctx context.Context, l *list, name string, _ perdure.RenamedFrom, _ bool) error {
+	"value": {plain: true, do: func(ctx context.Context, l *list, name string,
+		_ perdure.RenamedFrom, _ bool) error {
 		_, err := perdure.SideEffect(ctx, name, func() (int, error) { l.add(name); return 0, nil })
 		return err
 	}},
@@ -128,7 +158,8 @@ func onwards(w *world.World) {
 func TestOperationThatIsNewBeforeRecordedOnesIsDecided(t *testing.T) {
 	old, children := []string{"a", "old", ".", "."}, []perdure.Definition{}
 	for _, name := range []string{"a", "old", "new"} {
-		children = append(children, perdure.Define(name, func(ctx context.Context, n int) (int, error) { return n, nil }))
+		children = append(children,
+			perdure.Define(name, func(ctx context.Context, n int) (int, error) { return n, nil }))
 	}
 	for _, c := range []struct {
 		name      string
@@ -141,12 +172,19 @@ func TestOperationThatIsNewBeforeRecordedOnesIsDecided(t *testing.T) {
 		{"added", []string{"a", "new", "old", ".", "."}, nil, true, true},
 		{"said to be renamed", []string{"a", "new<old", ".", "."}, nil, false, false},
 		{"said to be added", []string{"a", "+new", "old", ".", "."}, nil, false, true},
-		{"by name", []string{"a", "new", ".", "."}, []perdure.WorkflowOption{perdure.ByName}, false, true},
+		{
+			"by name",
+			[]string{"a", "new", ".", "."},
+			[]perdure.WorkflowOption{perdure.ByName},
+			false,
+			true,
+		},
 		{"added at the end", []string{"a", "old", ".", "new", "."}, nil, false, true},
 		{"one less, and added at the end", []string{"old", ".", "new", "."}, nil, false, true},
 	} {
 		for kind, d := range doers {
-			if said := strings.HasPrefix(c.name, "said"); said && d.plain || said && kind == "child" && c.now[1] != "+new" {
+			if said := strings.HasPrefix(c.name, "said"); said && d.plain ||
+				said && kind == "child" && c.now[1] != "+new" {
 				continue
 			}
 			t.Run(c.name+"/"+kind, func(t *testing.T) {
@@ -166,12 +204,16 @@ func TestOperationThatIsNewBeforeRecordedOnesIsDecided(t *testing.T) {
 					}
 					if c.suspends {
 						why, err := w.Engine.Describe(context.Background(), "x")
-						if err != nil || !strings.Contains(why.Why, `"new"`) || !strings.Contains(why.Why, `"old"`) || !strings.Contains(why.Why, "resume") {
+						if err != nil || !strings.Contains(why.Why, `"new"`) ||
+							!strings.Contains(why.Why, `"old"`) ||
+							!strings.Contains(why.Why, "resume") {
 							t.Error(why.Why, err)
 						}
-						if n := w.Seen(observe.ReplayDiffered); len(after.names) > 0 || len(n) != 1 ||
+						if n := w.Seen(observe.ReplayDiffered); len(after.names) > 0 ||
+							len(n) != 1 ||
 							n[0].Step != "new" {
-							t.Errorf("before it is decided: %q was done, and told %+v", after.names, n)
+							t.Errorf("before it is decided: %q was done, and told %+v", after.names,
+								n)
 						}
 						w.Crash()
 						time.Sleep(time.Hour)
@@ -209,7 +251,8 @@ func TestResumeDecidesForABuild(t *testing.T) {
 		var before, after list
 		w := world.New(t, renaming(&before, doers["step"], []string{"a", "b", ".", "."}))
 		defer func() { w.End() }()
-		if _, err := w.Engine.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
+		if _, err := w.Engine.Start(context.Background(), "w", []byte("0"),
+			perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -223,7 +266,8 @@ func TestResumeDecidesForABuild(t *testing.T) {
 			onwards(w)
 			w.Crash()
 			time.Sleep(time.Minute)
-			if d, err := w.Engine.Describe(context.Background(), "x"); d.Head.Status != journal.Suspended ||
+			if d, err := w.Engine.Describe(context.Background(),
+				"x"); d.Head.Status != journal.Suspended ||
 				!strings.Contains(d.Why, fmt.Sprintf("step %q", name)) || err != nil {
 				t.Fatal(i, d.Head.Status, d.Why, err)
 			}
@@ -272,14 +316,16 @@ func TestWhatIsOnlyShownMayBeAddedAnywhere(t *testing.T) {
 		}
 		w := world.New(t, code(false))
 		defer func() { w.End() }()
-		if _, err := w.Engine.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
+		if _, err := w.Engine.Start(context.Background(), "w", []byte("0"),
+			perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
 		w.Deploy("second", code(true))
 		onwards(w)
 		d, err := w.Engine.Describe(context.Background(), "x")
-		if d.Head.Status != journal.Completed || d.State.Attributes["region"] != "eu" || err != nil {
+		if d.Head.Status != journal.Completed || d.State.Attributes["region"] != "eu" ||
+			err != nil {
 			t.Error(d.Head.Status, d.Why, d.State.Attributes, err)
 		}
 	})
@@ -292,7 +338,8 @@ func TestDescribeListsWhatABuildDoesNotUse(t *testing.T) {
 		waits := slices.Repeat([]string{"."}, 10)
 		w := world.New(t, renaming(&l, doers["branch"], append([]string{"a", "b", "c"}, waits...)))
 		defer func() { w.End() }()
-		if _, err := w.Engine.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
+		if _, err := w.Engine.Start(context.Background(), "w", []byte("0"),
+			perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		unused := func(want ...string) {

@@ -98,7 +98,9 @@ func (p *program) operation(ctx context.Context, in *place, name string) {
 
 func (p *program) step(ctx context.Context, rng *rand.Rand, name string, d time.Duration) {
 	var err error
-	opts := []perdure.StepOption{perdure.Retry{Attempts: 1 + rng.IntN(3), First: time.Millisecond * 5}}
+	opts := []perdure.StepOption{
+		perdure.Retry{Attempts: 1 + rng.IntN(3), First: time.Millisecond * 5},
+	}
 	if rng.IntN(4) == 0 {
 		err = world.ErrOdd
 	}
@@ -178,7 +180,8 @@ func (p *program) choose(ctx context.Context, rng *rand.Rand, name string) {
 	for i := range 3 {
 		d := time.Duration(rng.IntN(50)) * time.Millisecond
 		fs = append(fs,
-			perdure.Async(ctx, name, world.Work(fmt.Sprint(name, i), d, nil), perdure.Key(fmt.Sprint(i))))
+			perdure.Async(ctx, name, world.Work(fmt.Sprint(name, i), d, nil),
+				perdure.Key(fmt.Sprint(i))))
 	}
 	even := func(v int) bool { return v%2 == 0 }
 	switch rng.IntN(4) {
@@ -225,10 +228,15 @@ func plant(t *testing.T, workflow string, entries []journal.Entry) *memory.Store
 		}
 	}
 	head := &journal.Head{
-		Number: n, ID: journal.MakeRunID(info.Database, n), WorkflowID: "planted", Workflow: workflow,
-		Status: status, Owner: claimed.Engine, Wake: time.Now(), Created: time.Now(),
+		Number: n, ID: journal.MakeRunID(info.Database, n), WorkflowID: "planted",
+		Workflow: workflow,
+		Status:   status, Owner: claimed.Engine, Wake: time.Now(), Created: time.Now(),
 	}
-	g := &store.Group{Engine: claimed.Engine, Now: time.Now(), Changes: []store.Change{{Run: n, Create: true, Head: head, Entries: entries}}}
+	g := &store.Group{
+		Engine:  claimed.Engine,
+		Now:     time.Now(),
+		Changes: []store.Change{{Run: n, Create: true, Head: head, Entries: entries}},
+	}
 	if err := db.Commit(ctx, g); err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +244,8 @@ func plant(t *testing.T, workflow string, entries []journal.Entry) *memory.Store
 }
 
 // replayed gives the output and journal of the planted run.
-func replayed(t *testing.T, workflow perdure.Definition, name string, entries []journal.Entry) (json.RawMessage, []journal.Entry) {
+func replayed(t *testing.T, workflow perdure.Definition, name string,
+	entries []journal.Entry) (json.RawMessage, []journal.Entry) {
 	t.Helper()
 	w := &world.World{T: t, DB: plant(t, name, entries), Workflows: []perdure.Definition{workflow}}
 	w.Options.Build = "test"

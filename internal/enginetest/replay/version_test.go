@@ -79,10 +79,12 @@ func TestVersionIsDecidedOncePerRun(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s=%d:%d", m.Change, m.Version, len(m.Runs)))
 		}
 		// What rests has met later code, which has decided for it.
-		if s := strings.Join(got, " "); !strings.Contains(s, "early=1:1 early=3:1 middle=1:1 middle=3:1") {
+		if s := strings.Join(got, " "); !strings.Contains(
+			s, "early=1:1 early=3:1 middle=1:1 middle=3:1") {
 			t.Errorf("markers %s", s)
 		}
-		if none, err := admin.New(w.Engine).Versions(context.Background(), "other"); err != nil || len(none) != 0 {
+		if none, err := admin.New(w.Engine).Versions(context.Background(), "other"); err != nil ||
+			len(none) != 0 {
 			t.Errorf("markers of another workflow: %v %v", none, err)
 		}
 		w.Crash()
@@ -96,7 +98,8 @@ func TestVersionIsDecidedOncePerRun(t *testing.T) {
 			}
 			w.History(id)
 		}
-		if rest, err := admin.New(w.Engine).Versions(context.Background(), ""); err != nil || len(rest) != 0 {
+		if rest, err := admin.New(w.Engine).Versions(context.Background(), ""); err != nil ||
+			len(rest) != 0 {
 			t.Errorf("when all runs have ended, markers are %v, %v", rest, err)
 		}
 	}, versioned(0))
@@ -116,7 +119,8 @@ func TestVersionThatTheCodeNoLongerKnowsIsAnError(t *testing.T) {
 		})
 	}
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
-		if _, err := w.Engine.Start(context.Background(), "w", []byte("0"), perdure.ID("x")); err != nil {
+		if _, err := w.Engine.Start(context.Background(), "w", []byte("0"),
+			perdure.ID("x")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -125,7 +129,8 @@ func TestVersionThatTheCodeNoLongerKnowsIsAnError(t *testing.T) {
 		w.Crash()
 		time.Sleep(2 * time.Hour)
 		d, err := w.Engine.Describe(context.Background(), "x")
-		if err != nil || d.Head.Status != journal.Suspended || !strings.Contains(d.Why, "version 3") || !strings.Contains(d.Why, "up to 2") {
+		if err != nil || d.Head.Status != journal.Suspended ||
+			!strings.Contains(d.Why, "version 3") || !strings.Contains(d.Why, "up to 2") {
 			t.Error(d.Head.Status, d.Why, err)
 		}
 		w.Deploy("newer", code(4))
@@ -162,7 +167,8 @@ func TestVersionsInBranchesAreThoseOfTheRun(t *testing.T) {
 				bs = append(bs, perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
 					first := version(ctx, "shared")
 					if _, err := perdure.Step(ctx, "s",
-						l.Effect(fmt.Sprintf("%d by %d", i, first), time.Duration(i)*time.Second)); err != nil {
+						l.Effect(fmt.Sprintf("%d by %d", i, first),
+							time.Duration(i)*time.Second)); err != nil {
 						return 0, err
 					}
 					own := version(ctx, fmt.Sprint("own-", i))
@@ -250,7 +256,8 @@ func TestPatchedTellsOldRunsFromNewOnes(t *testing.T) {
 	}
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		start := func(id string) {
-			if _, err := w.Engine.Start(context.Background(), "w", []byte("0"), perdure.ID(id)); err != nil {
+			if _, err := w.Engine.Start(context.Background(), "w", []byte("0"),
+				perdure.ID(id)); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)
@@ -275,8 +282,14 @@ func TestPatchedTellsOldRunsFromNewOnes(t *testing.T) {
 func TestVersionsThatCannotBeAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			for change, max := range map[string]int{"zero": 0, "negative": -1, "not a name": 1, "": 1} {
-				if _, err := perdure.Version(ctx, change, max); journal.CodeOf(err) != journal.CodeInvalid {
+			for change, max := range map[string]int{
+				"zero":       0,
+				"negative":   -1,
+				"not a name": 1,
+				"":           1,
+			} {
+				if _, err := perdure.Version(ctx, change,
+					max); journal.CodeOf(err) != journal.CodeInvalid {
 					return 0, fmt.Errorf("%q of %d gives %w", change, max, err)
 				}
 			}

@@ -17,7 +17,9 @@ import (
 //
 // spec: R-13, P-5
 func TestWhatIsDueDoesNotWaitForAClockThatWasPutBack(t *testing.T) {
-	for _, how := range []string{"stopped in good order", "message while down", "pending", "resumed"} {
+	for _, how := range []string{
+		"stopped in good order", "message while down", "pending", "resumed",
+	} {
 		var db *memory.Store
 		wf := perdure.Define("w", func(ctx context.Context, n int) (int, error) {
 			if how == "message while down" || how == "resumed" {
@@ -30,7 +32,8 @@ func TestWhatIsDueDoesNotWaitForAClockThatWasPutBack(t *testing.T) {
 			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf},
 				Options: perdure.Options{Drain: -1, Build: "test"}}
 			if how == "pending" {
-				if _, err := wf.Start(context.Background(), visitor(t, w), 0, perdure.ID("x")); err != nil {
+				if _, err := wf.Start(context.Background(), visitor(t, w), 0,
+					perdure.ID("x")); err != nil {
 					t.Fatal(err)
 				}
 				db = w.DB
@@ -43,7 +46,8 @@ func TestWhatIsDueDoesNotWaitForAClockThatWasPutBack(t *testing.T) {
 			w.DB = w.DB.Reopen()
 			db = w.DB
 			if how == "message while down" {
-				if _, err := world.GoSignal.Send(context.Background(), visitor(t, w), "x", 3); err != nil {
+				if _, err := world.GoSignal.Send(context.Background(), visitor(t, w), "x",
+					3); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -54,7 +58,8 @@ func TestWhatIsDueDoesNotWaitForAClockThatWasPutBack(t *testing.T) {
 			w.Begin()
 			defer w.End()
 			if how == "resumed" {
-				if _, err := world.GoSignal.Send(context.Background(), w.Engine, "x", 3); err != nil {
+				if _, err := world.GoSignal.Send(context.Background(), w.Engine, "x",
+					3); err != nil {
 					t.Fatal(err)
 				}
 			}

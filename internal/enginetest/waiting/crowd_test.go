@@ -27,7 +27,8 @@ var wakeUp = perdure.NewSignal[int]("wake-up")
 // patient is a workflow whose runs wait: those with an input for so long, the
 // others for a signal. They give how late they go on.
 func patient() *perdure.Workflow[time.Duration, time.Duration] {
-	return perdure.Define("patient", func(ctx context.Context, wait time.Duration) (time.Duration, error) {
+	return perdure.Define("patient", func(ctx context.Context, wait time.Duration) (time.Duration,
+		error) {
 		due, err := perdure.Now(ctx)
 		if err != nil {
 			return 0, err
@@ -44,7 +45,8 @@ func patient() *perdure.Workflow[time.Duration, time.Duration] {
 }
 
 // crowd starts n runs of a workflow, of which input gives each its input.
-func crowd[I, O any](t *testing.T, eng *perdure.Engine, wf *perdure.Workflow[I, O], n int, input func(int) I) []*perdure.Run[O] {
+func crowd[I, O any](t *testing.T, eng *perdure.Engine, wf *perdure.Workflow[I, O], n int,
+	input func(int) I) []*perdure.Run[O] {
 	t.Helper()
 	runs := make([]*perdure.Run[O], n)
 	var next atomic.Int64
@@ -56,7 +58,8 @@ func crowd[I, O any](t *testing.T, eng *perdure.Engine, wf *perdure.Workflow[I, 
 				if i >= n {
 					return
 				}
-				run, err := wf.Start(context.Background(), eng, input(i), perdure.ID(fmt.Sprint("r-", i)))
+				run, err := wf.Start(context.Background(), eng, input(i),
+					perdure.ID(fmt.Sprint("r-", i)))
 				if err != nil {
 					t.Error(err)
 					return
@@ -79,7 +82,9 @@ func owned(t *testing.T, s store.Store) int {
 	if err != nil || len(info.Engines) != 1 {
 		t.Fatalf("engines %v, %v", info.Engines, err)
 	}
-	heads, _, err := s.Find(context.Background(), store.Filter{Owner: info.Engines[0].ID, Open: true})
+	heads, _, err := s.Find(context.Background(), store.Filter{
+		Owner: info.Engines[0].ID, Open: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +137,8 @@ func TestASleepingCrowdCostsNothingWhileNothingIsDue(t *testing.T) {
 			t.Errorf("the store was asked %d times in ten minutes", asked)
 		}
 		for i := 0; i < n; i += n / 10 {
-			if _, err := wakeUp.Send(context.Background(), w.Engine, fmt.Sprint("r-", i), i); err != nil {
+			if _, err := wakeUp.Send(context.Background(), w.Engine, fmt.Sprint("r-", i),
+				i); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -222,7 +228,9 @@ func TestTenThousandRunsInFlightAllEnd(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
-			return perdure.Step(ctx, "part", func(context.Context) (int, error) { return v + 1, nil })
+			return perdure.Step(ctx, "part", func(context.Context) (int, error) {
+				return v + 1, nil
+			})
 		})
 		w := world.New(t, wf)
 		defer w.End()
@@ -268,7 +276,8 @@ func lateness(t *testing.T, opts perdure.Options) (first, last time.Duration) {
 func TestTimersArePunctualOrLateByOneSweep(t *testing.T) {
 	for _, linger := range []time.Duration{0, -1} {
 		synctest.Test(t, func(t *testing.T) {
-			if first, last := lateness(t, perdure.Options{IdleTimeout: linger}); first < 0 || last > 50*time.Millisecond {
+			if first, last := lateness(t, perdure.Options{IdleTimeout: linger}); first < 0 ||
+				last > 50*time.Millisecond {
 				t.Errorf("linger %v: from %v to %v late", linger, first, last)
 			}
 		})
@@ -279,7 +288,9 @@ func TestTimersArePunctualOrLateByOneSweep(t *testing.T) {
 			if most == 0 {
 				most = 30 * time.Second
 			}
-			first, last := lateness(t, perdure.Options{IdleTimeout: -1, Sweep: sweep, SweepOnly: true})
+			first, last := lateness(t, perdure.Options{
+				IdleTimeout: -1, Sweep: sweep, SweepOnly: true,
+			})
 			if first < 0 || last < most/4 || last > most {
 				t.Errorf("sweep %v: from %v to %v late", sweep, first, last)
 			}

@@ -29,7 +29,8 @@ func TestDecideReachesOneWaitByItsPath(t *testing.T) {
 		second, err2 := right.Await(ctx)
 		third, err3 := ask(ctx)
 		fourth, err4 := ask(ctx)
-		return strings.Join([]string{first, second, third, fourth}, " "), errors.Join(err, err2, err3, err4)
+		return strings.Join([]string{first, second, third, fourth}, " "),
+			errors.Join(err, err2, err3, err4)
 	})
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		bg := context.Background()
@@ -41,7 +42,8 @@ func TestDecideReachesOneWaitByItsPath(t *testing.T) {
 		refused := func(code journal.Code, hint, name, choice string) {
 			t.Helper()
 			var e *perdure.Error
-			if err := decide(name, choice); !errors.As(err, &e) || e.Code != code || !strings.Contains(e.Hint, hint) {
+			if err := decide(name, choice); !errors.As(err, &e) || e.Code != code ||
+				!strings.Contains(e.Hint, hint) {
 				t.Errorf("%s for %s: %v", choice, name, err)
 			}
 		}
@@ -50,8 +52,9 @@ func TestDecideReachesOneWaitByItsPath(t *testing.T) {
 		refused(journal.CodeNotFound, "left/refund, right/refund", "refund#2", "skip")
 		refused(journal.CodeInvalid, "retry, skip", "right/refund", "odd")
 		world.NoError(t, decide("right/refund", "skip"))
-		world.NoError(t, decide("right/refund", "skip")) // again: its caller has not heard of the answer
-		world.NoError(t, decide("refund", "retry"))      // the one that is left
+		// again: its caller has not heard of the answer
+		world.NoError(t, decide("right/refund", "skip"))
+		world.NoError(t, decide("refund", "retry")) // the one that is left
 		refused(journal.CodeNotFound, "refund", "left/refund", "skip")
 		world.NoError(t, decide("refund", "skip"))
 		world.NoError(t, decide("refund#2", "retry"))
@@ -102,7 +105,9 @@ func TestOnlyTheSameDecisionMayBeRepeated(t *testing.T) {
 		world.Start(w, wf, 0, perdure.ID("x"))
 		synctest.Wait()
 		decide := func(data string) error {
-			return w.Engine.Decide(bg, "x", "ask", perdure.Decision{Choice: "pay", Data: []byte(data)})
+			return w.Engine.Decide(bg, "x", "ask", perdure.Decision{
+				Choice: "pay", Data: []byte(data),
+			})
 		}
 		world.NoError(t, decide("1"))
 		gives(w, wf, "x", "1")

@@ -17,7 +17,9 @@ import (
 func TestEngineWithoutASweepAsksTheStoreOnlyWithAReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		month := 30 * 24 * time.Hour
-		wf := perdure.Define("sleeper", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, month) })
+		wf := perdure.Define("sleeper", func(ctx context.Context, _ int) (int, error) {
+			return 1, perdure.Sleep(ctx, month)
+		})
 		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
 		var calls *storetest.Faulty
 		w.Wrap = func(s store.Store) store.Store {
@@ -45,7 +47,11 @@ func TestEngineWithoutASweepAsksTheStoreOnlyWithAReason(t *testing.T) {
 }
 
 func TestSweepThatCannotBeIsRefused(t *testing.T) {
-	for _, o := range []perdure.Options{{Sweep: time.Millisecond}, {Sweep: time.Hour}, {Sweep: -1, SweepOnly: true}} {
+	for _, o := range []perdure.Options{
+		{Sweep: time.Millisecond},
+		{Sweep: time.Hour},
+		{Sweep: -1, SweepOnly: true},
+	} {
 		_, err := perdure.New(memory.New(), o)
 		world.CodeIs(t, err, journal.CodeInvalid)
 	}

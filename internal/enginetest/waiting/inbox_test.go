@@ -26,9 +26,11 @@ func flood(w *world.World, number journal.Number, n int, name func(i int) string
 	for i := 0; i < n; {
 		var posts []store.Post
 		for ; i < n && len(posts) < 2000; i++ {
-			posts = append(posts, store.Post{Run: number, Follow: store.FollowChain, Message: journal.Entry{
-				Kind: journal.SignalReceived, Op: journal.Op{Name: name(i)}, At: time.Now(), Data: fmt.Append(nil, i),
-			}})
+			posts = append(posts, store.Post{Run: number, Follow: store.FollowChain,
+				Message: journal.Entry{
+					Kind: journal.SignalReceived, Op: journal.Op{Name: name(i)}, At: time.Now(),
+					Data: fmt.Append(nil, i),
+				}})
 		}
 		g := &store.Group{Now: time.Now(), Changes: []store.Change{{Posts: posts}}}
 		if err := w.DB.Commit(context.Background(), g); err != nil {
@@ -99,7 +101,13 @@ func TestLookingIntoTheInboxTakesNothingAndIsTheSameOnReplay(t *testing.T) {
 	want := []look{
 		{},
 		{Has: true, All: []int{1}, Latest: 1, Any: true, Inbox: []string{"1:paid=1", "2:other=5"}},
-		{Has: true, All: []int{1, 2}, Latest: 2, Any: true, Inbox: []string{"1:paid=1", "2:other=5", "4:paid=2"}},
+		{
+			Has:    true,
+			All:    []int{1, 2},
+			Latest: 2,
+			Any:    true,
+			Inbox:  []string{"1:paid=1", "2:other=5", "4:paid=2"},
+		},
 	}
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		for _, crash := range []bool{false, true} {
@@ -131,7 +139,9 @@ func TestLookingIntoTheInboxTakesNothingAndIsTheSameOnReplay(t *testing.T) {
 
 // spec
 func TestNewRunSeesTheMessagesThatWaitedForIt(t *testing.T) {
-	wf := perdure.Define("w", func(ctx context.Context, _ int) ([]int, error) { return paid.All(ctx) })
+	wf := perdure.Define("w", func(ctx context.Context, _ int) ([]int, error) {
+		return paid.All(ctx)
+	})
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		send(w, paid, "x", 1)
 		send(w, paid, "x", 2)
@@ -270,7 +280,9 @@ func TestLookingIntoALargeInboxSeesAllOfIt(t *testing.T) {
 //
 // spec: L-6
 func TestOrderHoldsInAnInboxThatIsNotInMemory(t *testing.T) {
-	is := func(n int) perdure.WaitOption { return perdure.Where(func(i int) bool { return i == n }) }
+	is := func(n int) perdure.WaitOption {
+		return perdure.Where(func(i int) bool { return i == n })
+	}
 	wf := perdure.Define("w", func(ctx context.Context, _ int) ([]int, error) {
 		far, near := paid.Future(ctx, is(4900)), paid.Future(ctx, is(3000), perdure.Key("near"))
 		out, err := collect(ctx, far, near)
@@ -376,7 +388,8 @@ func (g *given) count(messages []journal.Entry) {
 	g.peak = max(g.peak, len(g.left))
 }
 
-func (g *given) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry, error) {
+func (g *given) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry,
+	error) {
 	entries, err := g.Store.Load(ctx, run, r)
 	if r.Inbox {
 		g.count(entries)
@@ -416,7 +429,8 @@ func TestManySignalsToOneRun(t *testing.T) {
 	}
 	wf := perdure.Define("w", func(ctx context.Context, next int) (int, error) {
 		if next == 0 { // what is not there is looked for behind all others
-			if _, err := other.Wait(ctx, perdure.Within(time.Minute)); journal.CodeOf(err) != journal.CodeTimedOut {
+			if _, err := other.Wait(
+				ctx, perdure.Within(time.Minute)); journal.CodeOf(err) != journal.CodeTimedOut {
 				return 0, fmt.Errorf("other: %w", err)
 			}
 		}
@@ -486,7 +500,8 @@ func TestMessagesThatCameWithAnAnswerAreTakenOnce(t *testing.T) {
 			n, err := paid.Wait(ctx, perdure.Within(10*time.Minute))
 			if err != nil {
 				_, timed := alarm.Await(ctx)
-				return fmt.Sprintf("%v %v %s %s", taken, got, journal.CodeOf(err), journal.CodeOf(timed)), nil
+				return fmt.Sprintf("%v %v %s %s", taken, got, journal.CodeOf(err),
+					journal.CodeOf(timed)), nil
 			}
 			got = append(got, n)
 		}
@@ -497,10 +512,23 @@ func TestMessagesThatCameWithAnAnswerAreTakenOnce(t *testing.T) {
 		post func(*perdure.Client) error
 		want string
 	}{
-		"a signal":           {post: func(c *perdure.Client) error { _, err := paid.Send(bg, c, "x", 2); return err }, want: "[] [1 2] timed_out "},
-		"a signal by number": {take: true, post: func(c *perdure.Client) error { _, err := paid.Send(bg, c, "x", 2); return err }, want: "[2] [1] timed_out "},
-		"a timer's end":      {post: func(c *perdure.Client) error { return c.CancelTimer(bg, "x", "alarm", "early") }, want: "[] [1] timed_out cancelled"},
-		"a suspension":       {post: func(c *perdure.Client) error { return c.Suspend(bg, "x", "a pause") }, want: "[] [1] timed_out "},
+		"a signal": {
+			post: func(c *perdure.Client) error { _, err := paid.Send(bg, c, "x", 2); return err },
+			want: "[] [1 2] timed_out ",
+		},
+		"a signal by number": {
+			take: true,
+			post: func(c *perdure.Client) error { _, err := paid.Send(bg, c, "x", 2); return err },
+			want: "[2] [1] timed_out ",
+		},
+		"a timer's end": {
+			post: func(c *perdure.Client) error { return c.CancelTimer(bg, "x", "alarm", "early") },
+			want: "[] [1] timed_out cancelled",
+		},
+		"a suspension": {
+			post: func(c *perdure.Client) error { return c.Suspend(bg, "x", "a pause") },
+			want: "[] [1] timed_out ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -514,14 +542,16 @@ func TestMessagesThatCameWithAnAnswerAreTakenOnce(t *testing.T) {
 					defer time.Sleep(1500 * time.Millisecond) // a claim comes first
 					return c.post(far)
 				}
-				h.OnClaim = func(_ store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+				h.OnClaim = func(_ store.Claim, do func() (store.Claimed, error)) (store.Claimed,
+					error) {
 					got, err := do()
 					if came.Load() && !late.Swap(true) {
 						time.Sleep(3 * time.Second)
 					}
 					return got, err
 				}
-				w := world.Hooked(t, h, perdure.Options{Sweep: time.Second, IdleTimeout: time.Hour}, wf)
+				w := world.Hooked(t, h, perdure.Options{Sweep: time.Second, IdleTimeout: time.Hour},
+					wf)
 				defer func() { w.End() }()
 				var err error
 				if far, err = perdure.NewClient(bg, w.DB); err != nil {
@@ -537,7 +567,8 @@ func TestMessagesThatCameWithAnAnswerAreTakenOnce(t *testing.T) {
 					}
 				}
 				gives(w, wf, "x", c.want)
-				if !came.Load() || len(w.Seen(observe.RunParked)) != len(w.Seen(observe.RunResumed)) {
+				if !came.Load() ||
+					len(w.Seen(observe.RunParked)) != len(w.Seen(observe.RunResumed)) {
 					t.Error("nothing came, or the run was parked")
 				}
 			})
@@ -558,8 +589,10 @@ func TestManyWaitsInOneRun(t *testing.T) {
 		"timers": func(ctx context.Context, i int) pattern.Awaitable {
 			return perdure.Timer(ctx, "t", time.Hour+time.Duration(i%1000)*time.Millisecond)
 		},
-		"waits":    func(ctx context.Context, _ int) pattern.Awaitable { return paid.Future(ctx) },
-		"children": func(ctx context.Context, i int) pattern.Awaitable { return child.Child(ctx, i) },
+		"waits": func(ctx context.Context, _ int) pattern.Awaitable { return paid.Future(ctx) },
+		"children": func(ctx context.Context, i int) pattern.Awaitable {
+			return child.Child(ctx, i)
+		},
 	}
 	wf := perdure.Define("w", func(ctx context.Context, of string) (int, error) {
 		set, err := pattern.NewSet(ctx)

@@ -21,10 +21,13 @@ func TestRunsAreClaimedWhileTheirJournalsFitInMemory(t *testing.T) {
 		var begun atomic.Int64
 		note := strings.Repeat("x", 50_000)
 		def := perdure.Define("w", func(ctx context.Context, minutes int) (int, error) {
-			if _, err := perdure.Step(ctx, "note", func(context.Context) (string, error) { return note, nil }); err != nil {
+			if _, err := perdure.Step(ctx, "note", func(context.Context) (string, error) {
+				return note, nil
+			}); err != nil {
 				return 0, err
 			}
-			if err := perdure.Sleep(ctx, time.Duration(minutes)*time.Minute); err != nil { // they are due one by one
+			// they are due one by one
+			if err := perdure.Sleep(ctx, time.Duration(minutes)*time.Minute); err != nil {
 				return 0, err
 			}
 			return perdure.Step(ctx, "work", func(context.Context) (int, error) {
@@ -37,12 +40,14 @@ func TestRunsAreClaimedWhileTheirJournalsFitInMemory(t *testing.T) {
 		defer func() { w.End() }()
 		var runs []*perdure.Run[int]
 		for i := range 10 {
-			runs = append(runs, world.Must[*perdure.Run[int]](t)(def.Start(t.Context(), w.Engine, i+1,
-				perdure.ID(fmt.Sprint(i)))))
+			runs = append(runs, world.Must[*perdure.Run[int]](t)(
+				def.Start(t.Context(), w.Engine, i+1,
+					perdure.ID(fmt.Sprint(i)))))
 		}
 		time.Sleep(30 * time.Minute)
 		if n := begun.Load(); n != 3 {
-			t.Errorf("%d runs of 50,000 bytes are in memory, want 3: the one that passes the limit is the last", n)
+			t.Errorf("%d runs of 50,000 bytes are in memory, want 3: the one that passes the "+
+				"limit is the last", n)
 		}
 		for i, run := range runs {
 			if n := world.Must[int](t)(run.Result(t.Context())); n != i+1 {

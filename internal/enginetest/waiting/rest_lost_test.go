@@ -91,9 +91,11 @@ func TestRunThatIsClaimedBeforeItHasHeardOfItsRestGoesOn(t *testing.T) {
 					}
 					return err
 				},
-				OnClaim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+				OnClaim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed,
+					error) {
 					got, err := do()
-					if rested.Load() && len(got.Runs) > 0 && claimed.CompareAndSwap(false, true) && lost {
+					if rested.Load() && len(got.Runs) > 0 && claimed.CompareAndSwap(false, true) &&
+						lost {
 						return store.Claimed{}, storetest.ErrInjected
 					}
 					return got, err
@@ -120,12 +122,15 @@ func TestRunThatIsClaimedBeforeItHasHeardOfItsRestGoesOn(t *testing.T) {
 // spec: L-7, L-23
 func TestRunThatIsClaimedBeforeItHasHeardThatItIsParkedGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return paid.Wait(ctx) })
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			return paid.Wait(ctx)
+		})
 		var parked, lost atomic.Bool
 		h := &world.Hook{
 			OnCommit: func(g *store.Group, do func() error) error {
 				err := do()
-				if head := g.Changes[0].Head; head != nil && head.Cause != "" && parked.CompareAndSwap(false, true) {
+				if head := g.Changes[0].Head; head != nil && head.Cause != "" &&
+					parked.CompareAndSwap(false, true) {
 					time.Sleep(time.Minute)
 				}
 				return err
@@ -189,7 +194,8 @@ func TestRunThatAnotherEngineHadBeforeARestWasHeardOfBeginsAnew(t *testing.T) {
 			return func(s store.Store) store.Store {
 				return &world.Hook{
 					Store: s,
-					OnClaim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed, error) {
+					OnClaim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed,
+						error) {
 						if c.Max > 0 && claims.Load() != w {
 							return store.Claimed{}, nil
 						}
@@ -247,7 +253,9 @@ func TestRunThatAnotherEngineHadBeforeARestWasHeardOfBeginsAnew(t *testing.T) {
 // spec: L-7, L-10
 func TestRequestOfWhichARestingRunKnowsTheNumberIsCarriedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, time.Hour) })
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			return 1, perdure.Sleep(ctx, time.Hour)
+		})
 		ctx := context.Background()
 		var other *perdure.Client
 		var rested, lost atomic.Bool

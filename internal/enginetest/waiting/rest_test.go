@@ -57,7 +57,8 @@ type owning struct {
 
 func (s *owning) more(n int) {
 	now := s.now.Add(int64(n))
-	for most := s.most.Load(); now > most && !s.most.CompareAndSwap(most, now); most = s.most.Load() {
+	for most := s.most.Load(); now > most &&
+		!s.most.CompareAndSwap(most, now); most = s.most.Load() {
 	}
 }
 
@@ -196,7 +197,8 @@ func TestRestingRunsTakeNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var begun atomic.Int64
 		wf, other := sleeper(&begun), waiter(&begun)
-		s, err := sqlite.OpenWith(filepath.Join(t.TempDir(), "x.db"), sqlite.Options{Exclusive: true})
+		s, err := sqlite.OpenWith(filepath.Join(t.TempDir(), "x.db"),
+			sqlite.Options{Exclusive: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +216,8 @@ func TestRestingRunsTakeNoMemory(t *testing.T) {
 					for i := range n / senders {
 						var err error
 						if i%2 == 0 {
-							_, err = wf.Start(context.Background(), w.Engine, int(24*time.Hour/time.Millisecond))
+							_, err = wf.Start(context.Background(), w.Engine,
+								int(24*time.Hour/time.Millisecond))
 						} else {
 							_, err = other.Start(context.Background(), w.Engine, 0)
 						}
@@ -261,7 +264,9 @@ func TestIdleEngineAsksNextToNothing(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var begun atomic.Int64
 			sleeps, waits := sleeper(&begun), waiter(&begun)
-			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{sleeps, waits},
+			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{
+				sleeps, waits,
+			},
 				Options: perdure.Options{IdleTimeout: linger, Build: "test"}}
 			var calls *storetest.Faulty // counts them
 			w.Wrap = func(s store.Store) store.Store {
@@ -313,7 +318,9 @@ func TestSweepAlone(t *testing.T) {
 					var begun atomic.Int64
 					wf := sleeper(&begun)
 					w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
-					w.Options = perdure.Options{IdleTimeout: -1, Build: "test", Sweep: sweep, SweepOnly: only}
+					w.Options = perdure.Options{
+						IdleTimeout: -1, Build: "test", Sweep: sweep, SweepOnly: only,
+					}
 					var calls *storetest.Faulty // counts them
 					w.Wrap = func(s store.Store) store.Store {
 						calls = storetest.NewFaulty(s)
@@ -325,7 +332,9 @@ func TestSweepAlone(t *testing.T) {
 					var runs []*perdure.Run[world.Span]
 					for i := range n { // the first is the one that is due first
 						runs = append(runs, world.StartAndSettle(w, wf,
-							int((time.Hour+time.Duration(i)*7919*time.Millisecond)/time.Millisecond)))
+							int(
+								(time.Hour+
+									time.Duration(i)*7919*time.Millisecond)/time.Millisecond)))
 					}
 					before, began := calls.Calls(storetest.Claim), time.Now()
 					every := sweep
@@ -344,7 +353,8 @@ func TestSweepAlone(t *testing.T) {
 					if only != someLate {
 						t.Error("nothing waited for the sweep")
 					}
-					if n := calls.Calls(storetest.Claim) - before; only && n > int(time.Since(began)/every)+5 {
+					if n := calls.Calls(storetest.Claim) - before; only &&
+						n > int(time.Since(began)/every)+5 {
 						t.Errorf("%d claims in %v", n, time.Since(began))
 					}
 				})
@@ -363,7 +373,8 @@ func TestClockJumps(t *testing.T) {
 			for _, forward := range []bool{false, true} {
 				var begun atomic.Int64
 				var db *memory.Store
-				life := func(t *testing.T, f func(w *world.World, wf *perdure.Workflow[int, world.Span])) {
+				life := func(t *testing.T,
+					f func(w *world.World, wf *perdure.Workflow[int, world.Span])) {
 					synctest.Test(t, func(t *testing.T) {
 						wf := sleeper(&begun)
 						w := &world.World{T: t, DB: db, Workflows: []perdure.Definition{wf},
@@ -417,7 +428,9 @@ func TestClockJumps(t *testing.T) {
 func TestWaitingRunsGiveTheirSlotsUp(t *testing.T) {
 	for name, o := range map[string]perdure.Options{
 		"slots": {Capacity: 3}, "slots, a long linger": {Capacity: 3, IdleTimeout: time.Hour},
-		"memory": {MaxResident: 1, IdleTimeout: time.Hour}, "memory, resting": {MaxResident: 1, IdleTimeout: -1},
+		"memory": {MaxResident: 1, IdleTimeout: time.Hour}, "memory, resting": {
+			MaxResident: 1, IdleTimeout: -1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -466,7 +479,8 @@ func TestOperatorsReachRestingRuns(t *testing.T) {
 		"resumed after its time": {func(t *testing.T, w *world.World, c *perdure.Client) error {
 			err := c.Suspend(context.Background(), "x", "look")
 			time.Sleep(5 * time.Hour)
-			if d := w.Describe("x"); d.Head.Status != journal.Suspended || d.Why != "parked: look" ||
+			if d := w.Describe("x"); d.Head.Status != journal.Suspended ||
+				d.Why != "parked: look" ||
 				!d.Head.Wake.IsZero() {
 				t.Errorf("%v %q, due %v", d.Head.Status, d.Why, d.Head.Wake)
 			}
@@ -512,8 +526,9 @@ func TestOperatorsReachRestingRuns(t *testing.T) {
 					switch {
 					case c.is != "":
 						world.CodeIs(t, err, c.is)
-					case err != nil || got.Took() < c.took || got.Took() > c.took+30*time.Second || !outside &&
-						got.Took() != c.took:
+					case err != nil || got.Took() < c.took || got.Took() > c.took+30*time.Second ||
+						!outside &&
+							got.Took() != c.took:
 						t.Errorf("it took %v (%v), want %v", got.Took(), err, c.took)
 					}
 					w.History("x")
@@ -601,7 +616,8 @@ func TestEnginesComeAndGoWhileRunsRest(t *testing.T) {
 			for range 40 {
 				time.Sleep(time.Duration(rng.IntN(4)) * 500 * time.Millisecond)
 				for range 5 {
-					_, _ = world.GoSignal.Send(context.Background(), w.Engine, fmt.Sprint(rng.IntN(n)), 1)
+					_, _ = world.GoSignal.Send(context.Background(), w.Engine,
+						fmt.Sprint(rng.IntN(n)), 1)
 				}
 				switch rng.IntN(4) {
 				case 0:
@@ -614,7 +630,8 @@ func TestEnginesComeAndGoWhileRunsRest(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			for i := range n {
 				if d := w.Describe(fmt.Sprint(i)); d.Head.Status != journal.Completed {
-					t.Errorf("seed %d, round %d: run %d is %v: %s %v", seed, round, i, d.Head.Status, d.Why, d.State.Failure)
+					t.Errorf("seed %d, round %d: run %d is %v: %s %v", seed, round, i,
+						d.Head.Status, d.Why, d.State.Failure)
 				}
 				w.History(fmt.Sprint(i))
 			}
@@ -662,16 +679,27 @@ func TestRunLeavesMemoryWhenItsContextIsOver(t *testing.T) {
 // spec: R-13
 func TestBadOptionsAreRefused(t *testing.T) {
 	for what, o := range map[string]perdure.Options{
-		"Sweep": {Sweep: time.Second - 1}, "Sweep is 10m0.": {Sweep: 10*time.Minute + 1}, "Sweep is -": {Sweep: -1, SweepOnly: true},
-		"Capacity": {Capacity: -1}, "MaxResident": {MaxResident: -1}, "MaxPayload": {MaxPayload: -1}, "SpillOver": {SpillOver: -1},
-		"RUNNING": {Retention: perdure.Retention{ByStatus: map[journal.Status]time.Duration{journal.Running: time.Hour}}},
+		"Sweep": {Sweep: time.Second - 1}, "Sweep is 10m0.": {Sweep: 10*time.Minute + 1},
+		"Sweep is -": {Sweep: -1, SweepOnly: true},
+		"Capacity":   {Capacity: -1}, "MaxResident": {MaxResident: -1},
+		"MaxPayload": {MaxPayload: -1}, "SpillOver": {SpillOver: -1},
+		"RUNNING": {
+			Retention: perdure.Retention{
+				ByStatus: map[journal.Status]time.Duration{journal.Running: time.Hour},
+			},
+		},
 	} {
 		_, err := perdure.New(memory.New(), o)
-		if world.CodeIs(t, err, journal.CodeInvalid); err == nil || !strings.Contains(err.Error(), what) {
+		if world.CodeIs(t, err, journal.CodeInvalid); err == nil ||
+			!strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	for _, o := range []perdure.Options{{Sweep: time.Second}, {Sweep: 10 * time.Minute}, {IdleTimeout: -1, CleanUp: -1, Drain: -1, KeepUnrouted: -1}} {
+	for _, o := range []perdure.Options{
+		{Sweep: time.Second},
+		{Sweep: 10 * time.Minute},
+		{IdleTimeout: -1, CleanUp: -1, Drain: -1, KeepUnrouted: -1},
+	} {
 		if _, err := perdure.New(memory.New(), o); err != nil {
 			t.Error(err)
 		}

@@ -152,8 +152,10 @@ func (s *storm) faults(db store.Store) store.Store {
 	var plans []storetest.Plan
 	for range 15 {
 		plans = append(plans, storetest.Plan{
-			Method: []storetest.Method{storetest.Commit, storetest.Commit, storetest.Claim}[s.rand.IntN(3)],
-			Call:   2 + s.rand.IntN(60), Fault: storetest.Fault(1 + s.rand.IntN(2)),
+			Method: []storetest.Method{
+				storetest.Commit, storetest.Commit, storetest.Claim,
+			}[s.rand.IntN(3)],
+			Call: 2 + s.rand.IntN(60), Fault: storetest.Fault(1 + s.rand.IntN(2)),
 		})
 	}
 	return storetest.NewFaulty(db, plans...)
@@ -197,7 +199,8 @@ func (s *storm) audit(seed uint64) {
 	}
 	for v := range s.next {
 		if n := len(where[v]); n > 1 || n == 0 && s.acked[v] {
-			s.T.Errorf("seed %d: message %d (acknowledged: %v) is in %d places: %q", seed, v, s.acked[v], n,
+			s.T.Errorf("seed %d: message %d (acknowledged: %v) is in %d places: %q", seed, v,
+				s.acked[v], n,
 				where[v])
 		}
 	}
@@ -221,7 +224,9 @@ func TestNoAcknowledgedSignalIsLost(t *testing.T) {
 			s := &storm{rand: rand.New(rand.NewPCG(seed, 6)), acked: map[int]bool{}}
 			s.World = &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{sink},
 				Wrap: s.faults}
-			s.Options.Build, s.Options.IdleTimeout = "test", []time.Duration{-1, 0, 50 * time.Millisecond}[seed%3]
+			s.Options.Build, s.Options.IdleTimeout = "test", []time.Duration{
+				-1, 0, 50 * time.Millisecond,
+			}[seed%3]
 			s.Begin()
 			for range 3 {
 				var all sync.WaitGroup

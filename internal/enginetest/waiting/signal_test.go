@@ -61,7 +61,9 @@ func statusIs(w *world.World, id string, want journal.Status) {
 
 // spec: R-17
 func TestWhatIsSentBeforeTheEngineHasJoinedIsDelivered(t *testing.T) {
-	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return paid.Wait(ctx) })
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+		return paid.Wait(ctx)
+	})
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		synctest.Wait()
 		run := world.Start(w, wf, 0, perdure.ID("order"))
@@ -154,7 +156,8 @@ func TestWhereTakesTheFirstThatMatchesAndLeavesTheOthers(t *testing.T) {
 			id := fmt.Sprint(crash)
 			world.Start(w, wf, 0, perdure.ID(id))
 			for _, payload := range []string{`4`, `"no number"`, `{`, ``, `3`, `6`} {
-				if _, err := w.Engine.Send(context.Background(), id, "paid", []byte(payload)); err != nil {
+				if _, err := w.Engine.Send(context.Background(), id, "paid",
+					[]byte(payload)); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()
@@ -211,7 +214,9 @@ func TestWaitBeforeAnInstant(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		opts := []perdure.WaitOption{perdure.Until(began.Add(l.Before)), perdure.Until(began.Add(24 * time.Hour))}
+		opts := []perdure.WaitOption{
+			perdure.Until(began.Add(l.Before)), perdure.Until(began.Add(24 * time.Hour)),
+		}
 		if l.Within > 0 {
 			opts = append(opts, perdure.Within(l.Within))
 		}
@@ -241,8 +246,13 @@ func TestWaitBeforeAnInstant(t *testing.T) {
 		world.Start(w, wf, limits{-time.Hour, 0}, perdure.ID("there"))
 		gives(w, wf, "there", "7  0s")
 	}, wf)
-	for what, never := range map[string]time.Time{"zero": {}, "late": time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)} {
-		none := perdure.Define("none", func(ctx context.Context, _ int) (int, error) { return paid.Wait(ctx, perdure.Until(never)) })
+	for what, never := range map[string]time.Time{
+		"zero": {},
+		"late": time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC),
+	} {
+		none := perdure.Define("none", func(ctx context.Context, _ int) (int, error) {
+			return paid.Wait(ctx, perdure.Until(never))
+		})
 		world.InBothModes(t, func(t *testing.T, w *world.World) {
 			_, err := world.Start(w, none, 0, perdure.ID(what)).Result(context.Background())
 			world.CodeIs(t, err, journal.CodeInvalid)
@@ -258,9 +268,13 @@ func TestWaitThatLastsTooLongTimesOut(t *testing.T) {
 	}
 	wf := perdure.Define("w", func(ctx context.Context, early time.Duration) (result, error) {
 		began, _ := perdure.Now(ctx)
-		_, err := paid.Wait(ctx, perdure.Within(time.Minute), perdure.Where(func(i int) bool { return i > 0 }))
+		_, err := paid.Wait(ctx, perdure.Within(time.Minute),
+			perdure.Where(func(i int) bool { return i > 0 }))
 		ended, _ := perdure.Now(ctx)
-		return result{string(journal.CodeOf(err)), ended.Sub(began).String(), errors.Is(err, context.DeadlineExceeded)}, nil
+		return result{
+			string(journal.CodeOf(err)), ended.Sub(began).String(),
+			errors.Is(err, context.DeadlineExceeded),
+		}, nil
 	})
 	timedOut := result{"timed_out", "1m0s", true}
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
@@ -342,7 +356,10 @@ func TestWaitThatEndsWithItsContextTakesNothing(t *testing.T) {
 		mine := paid.Future(ctx)
 		ok, third := mine.Cancel(ctx, "enough")
 		_, fourth := mine.Await(ctx)
-		seen := []string{string(journal.CodeOf(first)), string(journal.CodeOf(second)), fmt.Sprint(ok, third), string(journal.CodeOf(fourth))}
+		seen := []string{
+			string(journal.CodeOf(first)), string(journal.CodeOf(second)), fmt.Sprint(ok, third),
+			string(journal.CodeOf(fourth)),
+		}
 		if !errors.Is(first, context.DeadlineExceeded) || !errors.Is(second, context.Canceled) {
 			return nil, errors.Join(first, second)
 		}
@@ -378,7 +395,9 @@ func TestBranchesGetOneMessageEach(t *testing.T) {
 			all = append(all, perdure.Go(ctx, "taker", func(ctx context.Context) (int, error) {
 				v, err := paid.Wait(ctx)
 				got = append(got, v)
-				return perdure.Step(ctx, "work", func(context.Context) (int, error) { return v, err })
+				return perdure.Step(ctx, "work", func(context.Context) (int, error) {
+					return v, err
+				})
 			}))
 		}
 		if _, err := collect(ctx, all...); err != nil {
@@ -464,7 +483,9 @@ func TestMessageThatIsBeingJudgedIsNotTakenByAWaitThatHasEnded(t *testing.T) {
 		return paid.Wait(in, slow)
 	})
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
-		for _, how := range []string{"cancel", "context", "future-cancel", "future-context", "future"} {
+		for _, how := range []string{
+			"cancel", "context", "future-cancel", "future-context", "future",
+		} {
 			send(w, paid, how, 7)
 			world.Start(w, wf, how, perdure.ID(how))
 			time.Sleep(time.Second)

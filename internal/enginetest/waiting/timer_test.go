@@ -29,21 +29,40 @@ var sleeps = map[string]struct {
 	takes time.Duration
 	code  func(context.Context) error
 }{
-	"no time":          {0, func(ctx context.Context) error { return perdure.Sleep(ctx, 0) }},
-	"negative":         {0, func(ctx context.Context) error { return perdure.Sleep(ctx, -time.Hour) }},
-	"least negative":   {0, func(ctx context.Context) error { return perdure.Sleep(ctx, math.MinInt64) }},
-	"a nanosecond":     {1, func(ctx context.Context) error { return perdure.Sleep(ctx, 1) }},
-	"less than linger": {time.Second - 1, func(ctx context.Context) error { return perdure.Sleep(ctx, time.Second-1) }},
-	"linger":           {time.Second, func(ctx context.Context) error { return perdure.Sleep(ctx, time.Second) }},
-	"more than linger": {time.Second + 1, func(ctx context.Context) error { return perdure.Sleep(ctx, time.Second+1) }},
-	"long":             {90 * 24 * time.Hour, func(ctx context.Context) error { return perdure.Sleep(ctx, 90*24*time.Hour) }},
+	"no time": {0, func(ctx context.Context) error { return perdure.Sleep(ctx, 0) }},
+	"negative": {
+		0,
+		func(ctx context.Context) error { return perdure.Sleep(ctx, -time.Hour) },
+	},
+	"least negative": {
+		0,
+		func(ctx context.Context) error { return perdure.Sleep(ctx, math.MinInt64) },
+	},
+	"a nanosecond": {1, func(ctx context.Context) error { return perdure.Sleep(ctx, 1) }},
+	"less than linger": {
+		time.Second - 1,
+		func(ctx context.Context) error { return perdure.Sleep(ctx, time.Second-1) },
+	},
+	"linger": {
+		time.Second,
+		func(ctx context.Context) error { return perdure.Sleep(ctx, time.Second) },
+	},
+	"more than linger": {
+		time.Second + 1,
+		func(ctx context.Context) error { return perdure.Sleep(ctx, time.Second+1) },
+	},
+	"long": {90 * 24 * time.Hour, func(ctx context.Context) error {
+		return perdure.Sleep(ctx, 90*24*time.Hour)
+	}},
 	"past instant": {0, func(ctx context.Context) error {
 		return perdure.SleepUntil(ctx, time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC))
 	}},
 	"year one": {0, func(ctx context.Context) error {
 		return perdure.SleepUntil(ctx, time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC))
 	}},
-	"future instant": {77 * time.Minute, func(ctx context.Context) error { return until(ctx, 77*time.Minute) }},
+	"future instant": {77 * time.Minute, func(ctx context.Context) error {
+		return until(ctx, 77*time.Minute)
+	}},
 	"timer": {77 * time.Minute, func(ctx context.Context) error {
 		_, err := perdure.Timer(ctx, "t", 77*time.Minute).Await(ctx)
 		return err
@@ -53,8 +72,12 @@ var sleeps = map[string]struct {
 		return err
 	}},
 	"branches, the longer one first": {3 * time.Hour, func(ctx context.Context) error {
-		a := perdure.Go(ctx, "a", func(ctx context.Context) (int, error) { return 0, perdure.Sleep(ctx, 3*time.Hour) })
-		b := perdure.Go(ctx, "b", func(ctx context.Context) (int, error) { return 0, perdure.Sleep(ctx, time.Hour) })
+		a := perdure.Go(ctx, "a", func(ctx context.Context) (int, error) {
+			return 0, perdure.Sleep(ctx, 3*time.Hour)
+		})
+		b := perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
+			return 0, perdure.Sleep(ctx, time.Hour)
+		})
 		_, err := b.Await(ctx)
 		_, err2 := a.Await(ctx)
 		return errors.Join(err, err2)
@@ -81,7 +104,8 @@ func until(ctx context.Context, d time.Duration) error {
 func TestSleepTakesAsLongAsItSays(t *testing.T) {
 	for name, s := range sleeps {
 		t.Run(name, func(t *testing.T) {
-			for _, down := range []time.Duration{-1, 0, s.takes / 4, 2 * s.takes} { // below 0: no crash
+			// below 0: no crash
+			for _, down := range []time.Duration{-1, 0, s.takes / 4, 2 * s.takes} {
 				world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 					wf := world.Timed("w", s.code)
 					w := world.With(t, o, wf)
@@ -102,7 +126,8 @@ func TestSleepTakesAsLongAsItSays(t *testing.T) {
 						want = s.takes/2 + down // the second had begun when the process died
 					}
 					if err != nil || got.Took() != want {
-						t.Errorf("down for %v: it took %v, want %v (%v)", down, got.Took(), want, err)
+						t.Errorf("down for %v: it took %v, want %v (%v)", down, got.Took(), want,
+							err)
 					}
 					w.History("x")
 				})
@@ -127,7 +152,9 @@ func TestSleepIsNeverEarlyWhateverFails(t *testing.T) {
 		_, err := timer.Await(ctx)
 		return err
 	}
-	for _, fault := range []storetest.Fault{storetest.FailBefore, storetest.FailAfter, storetest.CrashBefore, storetest.CrashAfter} {
+	for _, fault := range []storetest.Fault{
+		storetest.FailBefore, storetest.FailAfter, storetest.CrashBefore, storetest.CrashAfter,
+	} {
 		for _, linger := range []time.Duration{-1, 0} {
 			t.Run(fmt.Sprintf("fault %d/linger %v", fault, linger), func(t *testing.T) {
 				t.Parallel()
@@ -212,10 +239,20 @@ func TestTimersFireInTheOrderOfTheirTimes(t *testing.T) {
 		due  func(i int) time.Duration
 		want func(i int) int // the i-th to fire
 	}{
-		"one instant":          {func(int) time.Duration { return 500 * time.Millisecond }, func(i int) int { return i }},
-		"one distant instant":  {func(int) time.Duration { return time.Hour }, func(i int) int { return i }},
-		"the last one first":   {func(i int) time.Duration { return time.Duration(n-i) * time.Minute }, func(i int) int { return n - 1 - i }},
-		"past ones as is said": {func(int) time.Duration { return 0 }, func(i int) int { return i }},
+		"one instant": {
+			func(int) time.Duration { return 500 * time.Millisecond },
+			func(i int) int { return i },
+		},
+		"one distant instant": {func(int) time.Duration { return time.Hour }, func(i int) int {
+			return i
+		}},
+		"the last one first": {
+			func(i int) time.Duration { return time.Duration(n-i) * time.Minute },
+			func(i int) int { return n - 1 - i },
+		},
+		"past ones as is said": {func(int) time.Duration { return 0 }, func(i int) int {
+			return i
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, crash := range []bool{false, true} {
@@ -224,11 +261,12 @@ func TestTimersFireInTheOrderOfTheirTimes(t *testing.T) {
 						var order []int
 						var fs []*perdure.Future[int]
 						for i := range n {
-							fs = append(fs, perdure.Go(ctx, fmt.Sprint("b", i), func(ctx context.Context) (int, error) {
-								err := perdure.Sleep(ctx, c.due(i))
-								order = append(order, i)
-								return i, err
-							}))
+							fs = append(fs, perdure.Go(ctx, fmt.Sprint("b", i),
+								func(ctx context.Context) (int, error) {
+									err := perdure.Sleep(ctx, c.due(i))
+									order = append(order, i)
+									return i, err
+								}))
 						}
 						if all, err := perdure.All(ctx, nil, fs...); err != nil || !all {
 							return nil, err
@@ -280,10 +318,16 @@ func TestFarFuture(t *testing.T) {
 				world.EachLinger(t, func(t *testing.T, o perdure.Options) {
 					wf := world.Timed("w", wait, perdure.Timeout(math.MaxInt64))
 					o.Build = "test"
-					w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}, Options: o}
+					w := &world.World{
+						T:         t,
+						DB:        memory.New(),
+						Workflows: []perdure.Definition{wf},
+						Options:   o,
+					}
 					var below store.Store
 					if driver == "sqlite" {
-						s, err := sqlite.OpenWith(filepath.Join(t.TempDir(), "x.db"), sqlite.Options{Exclusive: true})
+						s, err := sqlite.OpenWith(filepath.Join(t.TempDir(), "x.db"),
+							sqlite.Options{Exclusive: true})
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -322,7 +366,11 @@ func TestFarFuture(t *testing.T) {
 func TestTimeThatCannotBeIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			for _, at := range []time.Time{{}, time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)} {
+			for _, at := range []time.Time{
+				{},
+				time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC),
+				time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC),
+			} {
 				world.CodeIs(t, perdure.SleepUntil(ctx, at), journal.CodeInvalid)
 				_, err := perdure.TimerUntil(ctx, "t", at).Await(ctx)
 				world.CodeIs(t, err, journal.CodeInvalid)
@@ -354,7 +402,9 @@ func TestTimerGivesItsTime(t *testing.T) {
 		var mu sync.Mutex
 		seen := map[string]bool{}
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			for _, f := range []*perdure.Future[time.Time]{perdure.TimerUntil(ctx, "at", at), perdure.Timer(ctx, "for", 3*time.Hour+5)} {
+			for _, f := range []*perdure.Future[time.Time]{
+				perdure.TimerUntil(ctx, "at", at), perdure.Timer(ctx, "for", 3*time.Hour+5),
+			} {
 				v, err := f.Await(ctx)
 				if err != nil {
 					return 0, err
@@ -387,7 +437,8 @@ func cancelling(ctx context.Context, _ int) (string, error) {
 		return "", err
 	}
 	fs := []*perdure.Future[time.Time]{
-		perdure.Timer(inner, "remind", time.Hour), perdure.Timer(ctx, "remind", 2*time.Hour, perdure.Key("late")), perdure.Timer(ctx, "limit", 3*time.Hour),
+		perdure.Timer(inner, "remind", time.Hour), perdure.Timer(ctx, "remind", 2*time.Hour,
+			perdure.Key("late")), perdure.Timer(ctx, "limit", 3*time.Hour),
 	}
 	var out []string
 	for f, err := range perdure.AsCompleted(ctx, fs...) {
@@ -417,9 +468,15 @@ func TestTimerIsCancelledFromOutside(t *testing.T) {
 		"of a scope":  {[]string{"order[k]/remind"}, "0CANCELLED 00:30, 1DONE 02:00, 2DONE 03:00"},
 		"with a key":  {[]string{"remind[late]"}, "1CANCELLED 00:30, 0DONE 01:00, 2DONE 03:00"},
 		"by its name": {[]string{"limit"}, "2CANCELLED 00:30, 0DONE 01:00, 1DONE 02:00"},
-		"all":         {[]string{"limit", "remind[late]", "order[k]/remind"}, "2CANCELLED 00:30, 1CANCELLED 00:30, 0CANCELLED 00:30"},
-		"twice":       {[]string{"limit", "limit"}, "2CANCELLED 00:30, 0DONE 01:00, 1DONE 02:00"},
-		"absent ones": {[]string{"remind", "order", "nothing", "order[k]/limit"}, "0DONE 01:00, 1DONE 02:00, 2DONE 03:00"},
+		"all": {
+			[]string{"limit", "remind[late]", "order[k]/remind"},
+			"2CANCELLED 00:30, 1CANCELLED 00:30, 0CANCELLED 00:30",
+		},
+		"twice": {[]string{"limit", "limit"}, "2CANCELLED 00:30, 0DONE 01:00, 1DONE 02:00"},
+		"absent ones": {
+			[]string{"remind", "order", "nothing", "order[k]/limit"},
+			"0DONE 01:00, 1DONE 02:00, 2DONE 03:00",
+		},
 	} {
 		for _, down := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/down=%v", name, down), func(t *testing.T) {
@@ -432,7 +489,9 @@ func TestTimerIsCancelledFromOutside(t *testing.T) {
 					for _, wait := range w.Describe("x").State.Waits {
 						paths = append(paths, wait.Path)
 					}
-					if want := []string{"order[k]/remind", "remind[late]", "limit"}; !slices.Equal(paths, want) {
+					if want := []string{
+						"order[k]/remind", "remind[late]", "limit",
+					}; !slices.Equal(paths, want) {
 						t.Fatalf("open timers %v, want %v", paths, want)
 					}
 					time.Sleep(30 * time.Minute)
@@ -445,7 +504,8 @@ func TestTimerIsCancelledFromOutside(t *testing.T) {
 						}
 					}
 					for _, path := range c.cancel {
-						if err := client.CancelTimer(context.Background(), "x", path, "not wanted"); err != nil {
+						if err := client.CancelTimer(context.Background(), "x", path,
+							"not wanted"); err != nil {
 							t.Error(err)
 						}
 						synctest.Wait()
@@ -489,7 +549,9 @@ func TestCancelAndFireAgree(t *testing.T) {
 					return "", err
 				}
 				_, err = f.Await(ctx)
-				return fmt.Sprint(won, " ", errors.Is(err, &perdure.Error{Code: journal.CodeCancelled})), perdure.Sleep(ctx, time.Hour)
+				return fmt.Sprint(won, " ", errors.Is(err, &perdure.Error{
+					Code: journal.CodeCancelled,
+				})), perdure.Sleep(ctx, time.Hour)
 			})
 			w := world.With(t, o, wf)
 			defer func() { w.End() }()
@@ -499,15 +561,20 @@ func TestCancelAndFireAgree(t *testing.T) {
 			got, err := world.OutcomeOf(w, wf, "x")
 			var ends []journal.Kind
 			for _, e := range w.History("x") {
-				if e.Op.Name == "t" && (e.Kind == journal.TimerFired || e.Kind == journal.TimerCancelled) {
+				if e.Op.Name == "t" && (e.Kind == journal.TimerFired ||
+					e.Kind == journal.TimerCancelled) {
 					ends = append(ends, e.Kind)
 				}
 			}
-			want := map[string]journal.Kind{"true true": journal.TimerCancelled, "false false": journal.TimerFired}[got]
+			want := map[string]journal.Kind{
+				"true true":   journal.TimerCancelled,
+				"false false": journal.TimerFired,
+			}[got]
 			if err != nil || want == 0 || !slices.Equal(ends, []journal.Kind{want}) {
 				t.Errorf("%d ns early: %q %v %v", early, got, ends, err)
 			}
-			if early == 1 && want != journal.TimerCancelled || early == -1 && want != journal.TimerFired {
+			if early == 1 && want != journal.TimerCancelled ||
+				early == -1 && want != journal.TimerFired {
 				t.Errorf("%d ns early: %v", early, ends)
 			}
 		})
@@ -536,15 +603,18 @@ func TestOpenTimersAreListed(t *testing.T) {
 				t.Fatalf("%v, waits %+v", d.Head.Status, d.State.Waits)
 			}
 			for i, wait := range d.State.Waits {
-				if wait.Path != want[i].Path || !wait.Due.Equal(want[i].Due) || wait.Kind != journal.WaitTimer || !wait.Since.Equal(began) {
+				if wait.Path != want[i].Path || !wait.Due.Equal(want[i].Due) ||
+					wait.Kind != journal.WaitTimer || !wait.Since.Equal(began) {
 					t.Errorf("wait %+v, want %+v", wait, want[i])
 				}
 			}
-			if due := want[0].Due.UTC().Format(time.RFC3339); !strings.Contains(d.Why, want[0].Path) || !strings.Contains(d.Why, due) {
+			if due := want[0].Due.UTC().Format(time.RFC3339); !strings.Contains(d.Why,
+				want[0].Path) || !strings.Contains(d.Why, due) {
 				t.Errorf("why: %q", d.Why)
 			}
 		}
-		limit, sleep := journal.Wait{Path: "limit", Due: began.Add(3 * time.Hour)}, journal.Wait{Path: "sleep", Due: began.Add(time.Hour)}
+		limit, sleep := journal.Wait{Path: "limit", Due: began.Add(3 * time.Hour)},
+			journal.Wait{Path: "sleep", Due: began.Add(time.Hour)}
 		check(limit, sleep)
 		w.Crash()
 		check(limit, sleep)
@@ -570,7 +640,8 @@ func TestContextOfTheAuthorEndsASleep(t *testing.T) {
 			limited, cancel := context.WithTimeout(ctx, 10*time.Minute)
 			defer cancel()
 			err := perdure.Sleep(limited, time.Hour)
-			if !errors.Is(err, context.DeadlineExceeded) || journal.CodeOf(err) != journal.CodeTimedOut {
+			if !errors.Is(err, context.DeadlineExceeded) ||
+				journal.CodeOf(err) != journal.CodeTimedOut {
 				return fmt.Errorf("sleep: %w", err)
 			}
 			return perdure.Sleep(ctx, 20*time.Minute)
@@ -630,7 +701,8 @@ func TestSleepEndsWithItsRun(t *testing.T) {
 			if len(w.History("x")) != n {
 				t.Error("the run was written after its end")
 			}
-			if err, ok := got.Load().(error); pinned && (!ok || journal.CodeOf(err) != journal.CodeCancelled) {
+			if err, ok := got.Load().(error); pinned &&
+				(!ok || journal.CodeOf(err) != journal.CodeCancelled) {
 				t.Errorf("the sleep gave %v", err)
 			}
 		})
@@ -652,13 +724,16 @@ func TestRunRestsUntilTheNextAttempt(t *testing.T) {
 					n, last, _ := perdure.Attempt(ctx)
 					mu.Lock()
 					defer mu.Unlock()
-					attempts = append(attempts, fmt.Sprint(n, last, time.Now().UTC().Format(" 15:04")))
+					attempts = append(attempts,
+						fmt.Sprint(n, last, time.Now().UTC().Format(" 15:04")))
 					if n < 3 {
 						return 0, world.ErrOdd
 					}
 					return n, nil
 				}
-				policy := perdure.Retry{Attempts: 3, First: 10 * time.Minute, Factor: 3, Cap: time.Hour}
+				policy := perdure.Retry{
+					Attempts: 3, First: 10 * time.Minute, Factor: 3, Cap: time.Hour,
+				}
 				wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 					begun.Add(1)
 					if async {
@@ -670,8 +745,10 @@ func TestRunRestsUntilTheNextAttempt(t *testing.T) {
 				defer func() { w.End() }()
 				world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 				time.Sleep(5 * time.Minute)
-				if d := w.Describe("x"); d.Head.Status != journal.Waiting || d.Head.Owner != 0 || d.Why == "" {
-					t.Errorf("in the pause: %v, owner %d, why %q", d.Head.Status, d.Head.Owner, d.Why)
+				if d := w.Describe("x"); d.Head.Status != journal.Waiting || d.Head.Owner != 0 ||
+					d.Why == "" {
+					t.Errorf("in the pause: %v, owner %d, why %q", d.Head.Status, d.Head.Owner,
+						d.Why)
 				}
 				if crash {
 					w.Crash()
@@ -680,7 +757,9 @@ func TestRunRestsUntilTheNextAttempt(t *testing.T) {
 				if err != nil || out != 3 || begun.Load() < 3 {
 					t.Errorf("%d %v, begun %d times", out, err, begun.Load())
 				}
-				if want := []string{"1 false 00:00", "2 false 00:10", "3 true 00:40"}; !slices.Equal(attempts, want) {
+				if want := []string{
+					"1 false 00:00", "2 false 00:10", "3 true 00:40",
+				}; !slices.Equal(attempts, want) {
 					t.Errorf("attempts %v", attempts)
 				}
 				w.History("x")

@@ -80,7 +80,8 @@ func TestSignalWithoutARunIsKeptForOne(t *testing.T) {
 		send(w, paid, "y", 5, perdure.SendKey("k1"))
 		w.Crash()
 		all, err := w.Engine.Unrouted(bg, 0, 0)
-		if err != nil || len(all) != 4 || all[3].To != "y" || all[3].ID == "" || all[3].Until.Sub(all[3].Sent) != 7*24*time.Hour {
+		if err != nil || len(all) != 4 || all[3].To != "y" || all[3].ID == "" ||
+			all[3].Until.Sub(all[3].Sent) != 7*24*time.Hour {
 			t.Errorf("%+v, %v", all, err)
 		}
 		page, err := w.Engine.Unrouted(bg, all[1].Number, 2)
@@ -118,23 +119,25 @@ func TestSignalWithoutARunIsKeptForOne(t *testing.T) {
 // spec: R-20
 func TestUnroutedSignalsExpire(t *testing.T) {
 	for keep, days := range map[time.Duration]int{0: 7, 48 * time.Hour: 2} {
-		world.InBothModesWith(t, perdure.Options{KeepUnrouted: keep}, func(t *testing.T, w *world.World) {
-			send(w, paid, "x", 1)
-			time.Sleep(time.Duration(days)*24*time.Hour - time.Second)
-			same(t, "kept", unroutedNow(w), "[x:paid=1]")
-			send(w, paid, "y", 2)
-			time.Sleep(time.Second)
-			world.Start(w, takes, 1, perdure.ID("x"))
-			world.Start(w, takes, 1, perdure.ID("y"))
-			gives(w, takes, "y", []int{2})
-			synctest.Wait()
-			statusIs(w, "x", journal.Waiting)
-			time.Sleep(2 * time.Hour) // the clean-up has come by
-			same(t, "kept", unroutedNow(w), "[]")
-		}, takes)
+		world.InBothModesWith(t, perdure.Options{KeepUnrouted: keep},
+			func(t *testing.T, w *world.World) {
+				send(w, paid, "x", 1)
+				time.Sleep(time.Duration(days)*24*time.Hour - time.Second)
+				same(t, "kept", unroutedNow(w), "[x:paid=1]")
+				send(w, paid, "y", 2)
+				time.Sleep(time.Second)
+				world.Start(w, takes, 1, perdure.ID("x"))
+				world.Start(w, takes, 1, perdure.ID("y"))
+				gives(w, takes, "y", []int{2})
+				synctest.Wait()
+				statusIs(w, "x", journal.Waiting)
+				time.Sleep(2 * time.Hour) // the clean-up has come by
+				same(t, "kept", unroutedNow(w), "[]")
+			}, takes)
 	}
 	world.InBothModesWith(t, perdure.Options{KeepUnrouted: -1}, func(t *testing.T, w *world.World) {
-		if d, err := paid.Send(context.Background(), w.Engine, "x", 1); err != nil || !d.NotDelivered ||
+		if d, err := paid.Send(context.Background(), w.Engine, "x", 1); err != nil ||
+			!d.NotDelivered ||
 			d.Run != "" {
 			t.Errorf("%+v, %v", d, err)
 		}
@@ -180,7 +183,8 @@ func TestKeyReachesARunAndItsChainOnce(t *testing.T) {
 			time.Sleep(time.Duration(i) * time.Second)
 			for j := range i + 1 {
 				for _, id := range []string{"c", string(first.RunID())} {
-					if d := send(w, paid, id, 9, perdure.SendKey(fmt.Sprint("k", j))); !d.Duplicate {
+					if d := send(w, paid, id, 9,
+						perdure.SendKey(fmt.Sprint("k", j))); !d.Duplicate {
 						t.Errorf("key %d along the chain: %+v", j, d)
 					}
 				}
@@ -202,7 +206,10 @@ func TestSendersAreToldWhatCannotBe(t *testing.T) {
 				func() error { _, err := paid.Send(bg, w.Engine, "", 1); return err },
 				func() error { _, err := paid.Send(bg, w.Engine, "a b", 1); return err },
 				func() error { _, err := paid.Send(bg, w.Engine, "x", 1, nil); return err },
-				func() error { _, err := paid.Send(bg, w.Engine, "x", 1, perdure.SendKey("")); return err },
+				func() error {
+					_, err := paid.Send(bg, w.Engine, "x", 1, perdure.SendKey(""))
+					return err
+				},
 				func() error { _, err := w.Engine.Send(bg, "x", "perdure:child", nil); return err },
 				func() error { _, err := w.Engine.Send(bg, "x", "", nil); return err },
 				func() error { _, err := w.Engine.Send(bg, "x", "paid", nil, nil); return err },
@@ -214,7 +221,10 @@ func TestSendersAreToldWhatCannotBe(t *testing.T) {
 				},
 			},
 			journal.CodeTooLarge: {
-				func() error { _, err := w.Engine.Send(bg, "x", "paid", make([]byte, 101)); return err },
+				func() error {
+					_, err := w.Engine.Send(bg, "x", "paid", make([]byte, 101))
+					return err
+				},
 			},
 			journal.CodeEncode: {
 				func() error {
@@ -271,7 +281,8 @@ func TestSignalsOfTheEnginesNameCancel(t *testing.T) {
 				if err != nil || !d.Duplicate {
 					t.Errorf("again with the key: %+v, %v", d, err)
 				}
-				if d, err = w.Engine.Send(bg, string(run.RunID()), name, nil); err != nil || !d.NotDelivered {
+				if d, err = w.Engine.Send(bg, string(run.RunID()), name, nil); err != nil ||
+					!d.NotDelivered {
 					t.Errorf("once it is cancelled: %+v, %v", d, err)
 				}
 				same(t, "not taken", w.Unread(id), "[]")
@@ -340,7 +351,8 @@ func TestSendWithStartReachesTheOpenRunOrANewOne(t *testing.T) {
 		bg := context.Background()
 		sendWith := func(id string, v int, opts ...perdure.StartOption) perdure.Delivery {
 			t.Helper()
-			d, err := perdure.SendWithStart(bg, w.Engine, paid, v, takes, 3, append(opts, perdure.ID(id))...)
+			d, err := perdure.SendWithStart(bg, w.Engine, paid, v, takes, 3,
+				append(opts, perdure.ID(id))...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -351,7 +363,8 @@ func TestSendWithStartReachesTheOpenRunOrANewOne(t *testing.T) {
 		if !first.New || first.Run == "" || first.Duplicate {
 			t.Errorf("%+v", first)
 		}
-		if d := sendWith("x", 9, perdure.SendKey("k")); d.New || !d.Duplicate || d.Run != first.Run {
+		if d := sendWith("x", 9, perdure.SendKey("k")); d.New || !d.Duplicate ||
+			d.Run != first.Run {
 			t.Errorf("the same key: %+v", d)
 		}
 		time.Sleep(time.Minute)
@@ -389,7 +402,9 @@ func TestSendWithStartReachesTheOpenRunOrANewOne(t *testing.T) {
 //
 // spec
 func TestSendWithStartIsAtomicWhateverFails(t *testing.T) {
-	for _, fault := range []storetest.Fault{storetest.FailBefore, storetest.FailAfter, storetest.CrashBefore, storetest.CrashAfter} {
+	for _, fault := range []storetest.Fault{
+		storetest.FailBefore, storetest.FailAfter, storetest.CrashBefore, storetest.CrashAfter,
+	} {
 		for call := 1; ; call++ {
 			reached := false
 			synctest.Test(t, func(t *testing.T) {
@@ -404,7 +419,8 @@ func TestSendWithStartIsAtomicWhateverFails(t *testing.T) {
 				first := faulty
 				acked := 0
 				for i := range 3 {
-					_, err := perdure.SendWithStart(context.Background(), w.Engine, paid, i, takes, 4,
+					_, err := perdure.SendWithStart(context.Background(), w.Engine, paid, i, takes,
+						4,
 						perdure.ID("x"), perdure.SendKey(fmt.Sprint("k", i)))
 					if err != nil {
 						break
@@ -424,11 +440,13 @@ func TestSendWithStartIsAtomicWhateverFails(t *testing.T) {
 				defer func() { w.End() }()
 				if acked > 0 {
 					if d := send(w, paid, "x", 9, perdure.SendKey("k0")); !d.Duplicate {
-						t.Errorf("call %d, fault %d: an acknowledged signal is lost: %+v", call, fault, d)
+						t.Errorf("call %d, fault %d: an acknowledged signal is lost: %+v", call,
+							fault, d)
 					}
 				}
 				for i := range 3 { // the sender tries again
-					if _, err := perdure.SendWithStart(context.Background(), w.Engine, paid, i, takes, 4,
+					if _, err := perdure.SendWithStart(context.Background(), w.Engine, paid, i,
+						takes, 4,
 						perdure.ID("x"), perdure.SendKey(fmt.Sprint("k", i))); err != nil {
 						t.Error(err)
 					}
@@ -471,7 +489,8 @@ func TestASignalIsDeliveredUnroutedOrNotDelivered(t *testing.T) {
 			bare, other := c.Send(t.Context(), id, name, []byte("1"))
 			typed.Number, bare.Number = 0, 0
 			if typed != want || bare != want || err != nil || other != nil {
-				t.Errorf("%s to %s: %+v, %v; %+v, %v; want %+v", name, id, typed, err, bare, other, want)
+				t.Errorf("%s to %s: %+v, %v; %+v, %v; want %+v", name, id, typed, err, bare, other,
+					want)
 			}
 		}
 		answers("x", "paid", perdure.Delivery{Run: run.RunID()})

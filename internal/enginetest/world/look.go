@@ -148,11 +148,13 @@ func Audit(d perdure.Description, entries []journal.Entry) []string {
 		return append(bad, "the journal does not begin with the start")
 	}
 	if d.State.Status != d.Head.Status {
-		bad = append(bad, fmt.Sprintf("the head says %v, the journal %v", d.Head.Status, d.State.Status))
+		bad = append(bad, fmt.Sprintf("the head says %v, the journal %v", d.Head.Status,
+			d.State.Status))
 	}
 	terminal := d.Head.Status.IsTerminal()
 	if last := entries[len(entries)-1]; last.Kind.EndsRun() != terminal {
-		bad = append(bad, fmt.Sprintf("the run is %v and its last entry %v", d.Head.Status, last.Kind))
+		bad = append(bad, fmt.Sprintf("the run is %v and its last entry %v", d.Head.Status,
+			last.Kind))
 	}
 	results := map[journal.Op]journal.Kind{}
 	for _, e := range entries {
@@ -165,7 +167,8 @@ func Audit(d perdure.Description, entries []journal.Entry) []string {
 	}
 	for _, s := range d.State.Steps {
 		if terminal && !s.Status.IsTerminal() && s.Opens == 0 {
-			bad = append(bad, fmt.Sprintf("the run is %v and step %s %v", d.Head.Status, s.Path, s.Status))
+			bad = append(bad, fmt.Sprintf("the run is %v and step %s %v", d.Head.Status, s.Path,
+				s.Status))
 		}
 	}
 	return bad

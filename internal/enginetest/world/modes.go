@@ -32,7 +32,8 @@ func InBothModes(t *testing.T, test func(*testing.T, *World), workflows ...perdu
 
 // InBothModesWith is InBothModes with those options but IdleTimeout.
 func InBothModesWith(
-	t *testing.T, opts perdure.Options, test func(*testing.T, *World), workflows ...perdure.Definition,
+	t *testing.T, opts perdure.Options, test func(*testing.T, *World),
+	workflows ...perdure.Definition,
 ) {
 	t.Helper()
 	EachLinger(t, func(t *testing.T, o perdure.Options) {

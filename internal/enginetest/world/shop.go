@@ -52,7 +52,8 @@ func NewShop(t testing.TB, options perdure.Options, workflows ...perdure.Definit
 // OpenTables opens a database file as its user, with a table.
 func OpenTables(t testing.TB, path string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(path)+"?_txlock=immediate&_pragma=busy_timeout(30000)")
+	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(path)+
+		"?_txlock=immediate&_pragma=busy_timeout(30000)")
 	if err == nil {
 		_, err = db.Exec("create table if not exists invoices (id text primary key, cents integer)")
 	}

@@ -34,7 +34,8 @@ func (x *dealing) answer(ctx context.Context, c *perdure.Client, m program.Messa
 
 // decide answers a run that asks for a decision: under the name or at the path. Before
 // that it tries what nobody asks for, which must be refused.
-func (x *dealing) decide(ctx context.Context, c *perdure.Client, m program.Message, w journal.Wait) error {
+func (x *dealing) decide(ctx context.Context, c *perdure.Client, m program.Message,
+	w journal.Wait) error {
 	data, err := json.Marshal(m.Value)
 	if err != nil {
 		return err
@@ -46,7 +47,9 @@ func (x *dealing) decide(ctx context.Context, c *perdure.Client, m program.Messa
 		return err
 	}
 	if len(w.Choices) > 0 {
-		if err := c.Decide(ctx, m.To, m.Name, perdure.Decision{Choice: "perhaps", Data: data}); err == nil {
+		if err := c.Decide(ctx, m.To, m.Name, perdure.Decision{
+			Choice: "perhaps", Data: data,
+		}); err == nil {
 			return wrong("a choice that is none of its choices is taken")
 		} else if passing(err) {
 			return err
@@ -110,7 +113,9 @@ func (x *dealing) read(ctx context.Context, c *perdure.Client) error {
 }
 
 // wrong is an error of what came to something that it must not: trying again does not help.
-func wrong(message string) error { return &perdure.Error{Code: journal.CodeMisuse, Message: message} }
+func wrong(message string) error {
+	return &perdure.Error{Code: journal.CodeMisuse, Message: message}
+}
 
 // deliver sends a signal to nobody, and moves it to the run.
 func (x *dealing) deliver(ctx context.Context, c *perdure.Client) error {

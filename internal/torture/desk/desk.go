@@ -77,8 +77,11 @@ type dealing struct {
 // Deal deals with a case until everything of it has ended. It fails if something comes to
 // what it must not, and if ctx ends first.
 func (d *Desk) Deal(ctx context.Context, c *Case) error {
-	x := &dealing{Desk: d, Case: c, rng: rand.New(rand.NewPCG(d.Seed, c.Program.Seed)), acts: c.Program.Acts}
-	if x.rng.IntN(2) == 0 && !strings.HasPrefix(c.Program.Flow, "graph") { // some messages come before the run is there
+	x := &dealing{
+		Desk: d, Case: c, rng: rand.New(rand.NewPCG(d.Seed, c.Program.Seed)), acts: c.Program.Acts,
+	}
+	// some messages come before the run is there
+	if x.rng.IntN(2) == 0 && !strings.HasPrefix(c.Program.Flow, "graph") {
 		if err := x.some(ctx); err != nil {
 			return err
 		}
@@ -123,7 +126,9 @@ func (x *dealing) start(ctx context.Context) error {
 func (x *dealing) some(ctx context.Context) error {
 	for n := x.rng.IntN(4); n > 0 && x.sent < len(x.Want.Messages); n-- {
 		m := x.Want.Messages[x.sent]
-		if err := x.insist(ctx, "send "+m.Name, func(c *perdure.Client) error { return x.tell(ctx, c, m) }); err != nil {
+		if err := x.insist(ctx, "send "+m.Name, func(c *perdure.Client) error {
+			return x.tell(ctx, c, m)
+		}); err != nil {
 			return err
 		}
 		x.sent++
@@ -170,7 +175,10 @@ func passing(err error) bool {
 	if !errors.As(err, &e) {
 		return true
 	}
-	return slices.Contains([]journal.Code{journal.CodeStopped, journal.CodeUnavailable, journal.CodeTimedOut, journal.CodeCancelled, ""}, e.Code)
+	return slices.Contains([]journal.Code{
+		journal.CodeStopped, journal.CodeUnavailable, journal.CodeTimedOut, journal.CodeCancelled,
+		"",
+	}, e.Code)
 }
 
 // tell sends one message.
@@ -221,7 +229,9 @@ func (x *dealing) look(ctx context.Context) (over bool, err error) {
 			continue
 		case s.Head.Status.IsTerminal() && slices.Contains(x.beside, ids[i]):
 			over = false // until it is removed
-			if err := x.insist(ctx, "purge", func(*perdure.Client) error { return x.Purge(ctx) }); err != nil {
+			if err := x.insist(ctx, "purge", func(*perdure.Client) error {
+				return x.Purge(ctx)
+			}); err != nil {
 				return false, err
 			}
 		case !s.Head.Status.IsTerminal():
@@ -276,7 +286,9 @@ func (x *dealing) open(ctx context.Context, id string, s perdure.Status) error {
 	if why.Head.Status != journal.Suspended {
 		return nil
 	}
-	asked := slices.ContainsFunc(why.State.Waits, func(w journal.Wait) bool { return w.Kind == journal.WaitDecision })
+	asked := slices.ContainsFunc(why.State.Waits, func(w journal.Wait) bool {
+		return w.Kind == journal.WaitDecision
+	})
 	broken := strings.Contains(why.State.Reason+why.Head.Cause+why.Why, play.ErrBroken.Error())
 	meddled := strings.Contains(why.State.Reason+why.Head.Cause+why.Why, Reason)
 	switch {

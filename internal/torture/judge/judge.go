@@ -60,7 +60,9 @@ func Read(ctx context.Context, s store.Store, ids ...string) ([]*Run, error) {
 		if len(unknown) == 0 {
 			return out, nil
 		}
-		runs, err := readAll(ctx, s, store.Filter{Runs: unknown[:min(len(unknown), store.MaxLimit)], Limit: store.MaxLimit})
+		runs, err := readAll(ctx, s, store.Filter{
+			Runs: unknown[:min(len(unknown), store.MaxLimit)], Limit: store.MaxLimit,
+		})
 		if err == nil && len(runs) == 0 {
 			err = fmt.Errorf("children are not there: %v", unknown)
 		}
@@ -128,7 +130,8 @@ func Audit(h journal.Head, entries []journal.Entry) (s journal.Snapshot, bad []s
 	results, taken := map[journal.Op]journal.Kind{}, map[int64]bool{}
 	for i, e := range entries {
 		if e.Seq != int64(i+1) {
-			return s, append(bad, fmt.Sprintf("there is a hole: entry %d has sequence %d", i+1, e.Seq))
+			return s, append(bad, fmt.Sprintf("there is a hole: entry %d has sequence %d", i+1,
+				e.Seq))
 		}
 		if part := e.Misplaced(); part != "" {
 			bad = append(bad, fmt.Sprintf("entry %d is %v and has a %s", i+1, e.Kind, part))
@@ -203,13 +206,23 @@ const refused = "store: refused: "
 
 // Judge says what is wrong.
 func Judge(e Evidence) []string {
-	b := &bench{Evidence: e, runs: map[journal.RunID]*Run{}, byID: map[string][]*Run{}, calls: map[string][]Call{}, told: map[string]bool{}, held: map[string]int64{}, retried: map[string]bool{}}
+	b := &bench{
+		Evidence: e,
+		runs:     map[journal.RunID]*Run{},
+		byID:     map[string][]*Run{},
+		calls:    map[string][]Call{},
+		told:     map[string]bool{},
+		held:     map[string]int64{},
+		retried:  map[string]bool{},
+	}
 	for _, r := range e.Runs {
 		b.runs[r.Head.ID] = r
 		b.byID[r.Head.WorkflowID] = append(b.byID[r.Head.WorkflowID], r)
 	}
 	for _, runs := range b.byID { // several engines give out numbers: those tell no order
-		slices.SortStableFunc(runs, func(r, s *Run) int { return s.Head.Created.Compare(r.Head.Created) })
+		slices.SortStableFunc(runs, func(r, s *Run) int {
+			return s.Head.Created.Compare(r.Head.Created)
+		})
 	}
 	for _, c := range e.Calls {
 		if strings.HasPrefix(c.Label, told) {
@@ -245,14 +258,18 @@ func (b *bench) journals() {
 		}
 		for _, e := range r.Entries {
 			if f := e.Failure(); f != nil && strings.Contains(f.Message, refused) {
-				b.wrong("run %s of %s: entry %d: %s", r.Head.ID, r.Head.WorkflowID, e.Seq, f.Message)
+				b.wrong("run %s of %s: entry %d: %s", r.Head.ID, r.Head.WorkflowID, e.Seq,
+					f.Message)
 			}
 		}
 		if !r.Head.Status.IsTerminal() && !strings.HasPrefix(r.Head.Workflow, "perdure.") {
-			b.wrong("run %s of %s has not ended: it is %v, %s", r.Head.ID, r.Head.WorkflowID, r.Head.Status, r.Head.Cause)
+			b.wrong("run %s of %s has not ended: it is %v, %s", r.Head.ID, r.Head.WorkflowID,
+				r.Head.Status, r.Head.Cause)
 		}
-		if s := r.Head.Status; b.Told && s.IsTerminal() && s != journal.ContinuedAsNew && !b.told[string(r.Head.ID)] {
-			b.wrong("no listener was told that run %s of %s ended %v", r.Head.ID, r.Head.WorkflowID, s)
+		if s := r.Head.Status; b.Told && s.IsTerminal() && s != journal.ContinuedAsNew &&
+			!b.told[string(r.Head.ID)] {
+			b.wrong("no listener was told that run %s of %s ended %v", r.Head.ID, r.Head.WorkflowID,
+				s)
 		}
 	}
 }
@@ -272,7 +289,8 @@ func (b *bench) keys() {
 			b.again(c)
 		}
 		if len(keys) > 1 {
-			b.wrong("%s took place under %d keys: %v", label, len(keys), slices.Sorted(maps.Keys(keys)))
+			b.wrong("%s took place under %d keys: %v", label, len(keys),
+				slices.Sorted(maps.Keys(keys)))
 		}
 	}
 }
@@ -289,7 +307,8 @@ func (b *bench) again(c Call) {
 		return
 	}
 	if s := r.State.Steps[i]; s.Status == journal.StepIsDone && c.Began.After(s.Ended) {
-		b.wrong("%s was called again %v after its result was recorded", c.Label, c.Began.Sub(s.Ended))
+		b.wrong("%s was called again %v after its result was recorded", c.Label,
+			c.Began.Sub(s.Ended))
 	}
 }
 
@@ -315,7 +334,8 @@ func (b *bench) seen() map[string]map[int64]bool {
 	for label, numbers := range out {
 		instance, _, _ := strings.Cut(label, "/")
 		if len(numbers) > 1 && (!b.retried[instance] || b.isTx(label)) {
-			b.wrong("%s has had %d results that the code saw: %v", label, len(numbers), slices.Sorted(maps.Keys(numbers)))
+			b.wrong("%s has had %d results that the code saw: %v", label, len(numbers),
+				slices.Sorted(maps.Keys(numbers)))
 		}
 		for n := range numbers {
 			if !slices.ContainsFunc(b.calls[label], func(c Call) bool { return c.Gave == n }) {
@@ -372,7 +392,12 @@ func (b *bench) facts(c *desk.Case, got []string) {
 	if slices.Equal(want, got) {
 		return
 	}
-	less := slices.DeleteFunc(slices.Clone(want), func(f string) bool { return slices.Contains(got, f) })
-	more := slices.DeleteFunc(slices.Clone(got), func(f string) bool { return slices.Contains(want, f) })
-	b.wrong("%s gave other facts: without %q, with %q, %d of %d", c.ID, less, more, len(got), len(want))
+	less := slices.DeleteFunc(slices.Clone(want), func(f string) bool {
+		return slices.Contains(got, f)
+	})
+	more := slices.DeleteFunc(slices.Clone(got), func(f string) bool {
+		return slices.Contains(want, f)
+	})
+	b.wrong("%s gave other facts: without %q, with %q, %d of %d", c.ID, less, more, len(got),
+		len(want))
 }

@@ -20,27 +20,47 @@ import (
 // good is evidence of one program with one step, as it should be.
 func good(t *testing.T) Evidence {
 	t.Helper()
-	p := &program.Program{Flow: "code", End: "returns", Body: program.Block{{ID: 1, Kind: program.Tx, Way: "plain"}}}
+	p := &program.Program{
+		Flow: "code",
+		End:  "returns",
+		Body: program.Block{{ID: 1, Kind: program.Tx, Way: "plain"}},
+	}
 	label := "p/1.0/do"
-	out, err := json.Marshal(play.Output{Facts: []string{"tx1 done"}, Numbers: map[string]int64{label: 7}})
+	out, err := json.Marshal(play.Output{
+		Facts:   []string{"tx1 done"},
+		Numbers: map[string]int64{label: 7},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := time.Unix(100, 0)
 	step := journal.Op{Name: "tx1", Occ: 1}
 	r := &Run{
-		Head: journal.Head{ID: "r", WorkflowID: "p", Workflow: "program", Status: journal.Completed},
+		Head: journal.Head{
+			ID: "r", WorkflowID: "p", Workflow: "program", Status: journal.Completed,
+		},
 		Entries: []journal.Entry{
 			{Run: 1, Seq: 1, Kind: journal.RunStarted, Status: journal.Pending, At: at},
-			{Run: 1, Seq: 2, Kind: journal.StepCompleted, Status: journal.Running, Op: step, At: at.Add(2 * time.Second), Took: time.Second, Data: []byte("7")},
-			{Run: 1, Seq: 3, Kind: journal.RunCompleted, Status: journal.Completed, At: at.Add(3 * time.Second), Data: out},
+			{
+				Run: 1, Seq: 2, Kind: journal.StepCompleted, Status: journal.Running, Op: step,
+				At: at.Add(2 * time.Second), Took: time.Second, Data: []byte("7"),
+			},
+			{
+				Run: 1, Seq: 3, Kind: journal.RunCompleted, Status: journal.Completed,
+				At: at.Add(3 * time.Second), Data: out,
+			},
 		},
 	}
 	r.State, r.Bad = Audit(r.Head, r.Entries)
 	return Evidence{
 		Cases: []*desk.Case{desk.NewCase(p, "p")}, Runs: []*Run{r}, Told: true,
 		Calls: []Call{
-			{Call: play.Call{Label: label, Key: "k", Run: "r", Step: "tx1", Began: at.Add(time.Second)}, Gave: 7},
+			{
+				Call: play.Call{
+					Label: label, Key: "k", Run: "r", Step: "tx1", Began: at.Add(time.Second),
+				},
+				Gave: 7,
+			},
 			{Call: play.Call{Label: told + "r", Run: "r"}, Gave: 8},
 		},
 		Money: []Money{{label, 7, -1}, {label, 7, 1}},
@@ -58,15 +78,21 @@ func TestJudgeSeesWhatIsWrong(t *testing.T) {
 		e.Calls = append(e.Calls, c)
 	}
 	for want, spoil := range map[string]func(*Evidence){
-		"":                        func(*Evidence) {},
-		"is lost":                 func(e *Evidence) { e.Runs = nil },
-		"ended FAILED, not":       func(e *Evidence) { e.Runs[0].Head.Status = journal.Failed },
-		"has not ended":           func(e *Evidence) { e.Runs[0].Head.Status = journal.Running },
-		"under 2 keys":            func(e *Evidence) { call(e, func(c *Call) { c.Key = "other" }) },
-		"key k is that of":        func(e *Evidence) { call(e, func(c *Call) { c.Label = "p/2.0/do" }) },
-		"took place and must not": func(e *Evidence) { call(e, func(c *Call) { c.Label, c.Key = "p/2.0/do", "l" }) },
-		"did not take place":      func(e *Evidence) { e.Calls = e.Calls[1:] },
-		"was called again":        func(e *Evidence) { call(e, func(c *Call) { c.Began = c.Began.Add(time.Hour) }) },
+		"":                  func(*Evidence) {},
+		"is lost":           func(e *Evidence) { e.Runs = nil },
+		"ended FAILED, not": func(e *Evidence) { e.Runs[0].Head.Status = journal.Failed },
+		"has not ended":     func(e *Evidence) { e.Runs[0].Head.Status = journal.Running },
+		"under 2 keys":      func(e *Evidence) { call(e, func(c *Call) { c.Key = "other" }) },
+		"key k is that of": func(e *Evidence) {
+			call(e, func(c *Call) { c.Label = "p/2.0/do" })
+		},
+		"took place and must not": func(e *Evidence) {
+			call(e, func(c *Call) { c.Label, c.Key = "p/2.0/do", "l" })
+		},
+		"did not take place": func(e *Evidence) { e.Calls = e.Calls[1:] },
+		"was called again": func(e *Evidence) {
+			call(e, func(c *Call) { c.Began = c.Began.Add(time.Hour) })
+		},
 		"2 results that the code": func(e *Evidence) {
 			call(e, func(*Call) {})
 			call(e, func(c *Call) { c.After, c.Number = c.Label, 9 })
@@ -74,14 +100,26 @@ func TestJudgeSeesWhatIsWrong(t *testing.T) {
 		"the world never gave": func(e *Evidence) { e.Calls[0].Gave = 6 },
 		"store: refused: odd": func(e *Evidence) {
 			why := &journal.Failure{Message: (&store.DataError{Err: errors.New("odd")}).Error()}
-			e.Runs[0].Entries[1].Detail = &journal.Detail{Failure: why} // a later attempt has succeeded
+			// a later attempt has succeeded
+			e.Runs[0].Entries[1].Detail = &journal.Detail{Failure: why}
 		},
-		"which is not there":            func(e *Evidence) { call(e, func(c *Call) { c.Run = "gone" }) },
-		"gave other facts":              func(e *Evidence) { e.Cases[0].Want.Facts = []string{"tx1 failed"} },
-		"acknowledged 1 times, taken 0": func(e *Evidence) { e.Cases[0].Acked = []program.Message{{To: "p", Name: "s", Value: 3}} },
+		"which is not there": func(e *Evidence) {
+			call(e, func(c *Call) { c.Run = "gone" })
+		},
+		"gave other facts": func(e *Evidence) {
+			e.Cases[0].Want.Facts = []string{"tx1 failed"}
+		},
+		"acknowledged 1 times, taken 0": func(e *Evidence) {
+			e.Cases[0].Acked = []program.Message{{To: "p", Name: "s", Value: 3}}
+		},
 		"sent 1 times and taken 2": func(e *Evidence) {
 			e.Cases[0].Acked = []program.Message{{To: "p", Name: "s", Value: 3}}
-			took := journal.Entry{Kind: journal.SignalConsumed, Op: journal.Op{Name: "s", Occ: 1}, Data: []byte("3"), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 1}}}
+			took := journal.Entry{
+				Kind:   journal.SignalConsumed,
+				Op:     journal.Op{Name: "s", Occ: 1},
+				Data:   []byte("3"),
+				Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 1}},
+			}
 			e.Runs[0].Entries = append([]journal.Entry{took, took}, e.Runs[0].Entries...)
 		},
 		"money is not conserved": func(e *Evidence) { e.Money = e.Money[1:] },
@@ -110,7 +148,9 @@ func TestJudgeSeesWhatIsWrong(t *testing.T) {
 		switch {
 		case want == "" && len(bad) > 0:
 			t.Errorf("what is right is called wrong: %q", bad)
-		case want != "" && !slices.ContainsFunc(bad, func(b string) bool { return strings.Contains(b, want) }):
+		case want != "" && !slices.ContainsFunc(bad, func(b string) bool {
+			return strings.Contains(b, want)
+		}):
 			t.Errorf("it does not say %q, but %q", want, bad)
 		}
 	}
@@ -143,16 +183,26 @@ func TestOrphansAreThoseThatNothingWakes(t *testing.T) {
 		entries []journal.Entry
 		orphan  bool
 	}{
-		"due":          {func(h *journal.Head) { h.Wake = now }, nil, false},
-		"no wake":      {func(*journal.Head) {}, nil, true},
-		"signal":       {func(*journal.Head) {}, []journal.Entry{{Kind: journal.WaitStarted, Op: journal.Op{Name: "s", Occ: 1}}}, false},
-		"dead engine":  {func(h *journal.Head) { h.Owner = 77 }, nil, true},
-		"suspended":    {func(h *journal.Head) { h.Status = journal.Suspended }, nil, false},
-		"timer":        {func(h *journal.Head) { h.Wake = now.Add(time.Hour) }, []journal.Entry{timer(now.Add(time.Hour))}, false},
-		"timer missed": {func(h *journal.Head) { h.Wake = now.Add(2 * time.Hour) }, []journal.Entry{timer(now.Add(time.Hour))}, true},
-		"timer alone":  {func(*journal.Head) {}, []journal.Entry{timer(now.Add(time.Hour))}, true},
+		"due":     {func(h *journal.Head) { h.Wake = now }, nil, false},
+		"no wake": {func(*journal.Head) {}, nil, true},
+		"signal": {
+			func(*journal.Head) {},
+			[]journal.Entry{{Kind: journal.WaitStarted, Op: journal.Op{Name: "s", Occ: 1}}},
+			false,
+		},
+		"dead engine": {func(h *journal.Head) { h.Owner = 77 }, nil, true},
+		"suspended":   {func(h *journal.Head) { h.Status = journal.Suspended }, nil, false},
+		"timer": {func(h *journal.Head) { h.Wake = now.Add(time.Hour) }, []journal.Entry{
+			timer(now.Add(time.Hour)),
+		}, false},
+		"timer missed": {func(h *journal.Head) { h.Wake = now.Add(2 * time.Hour) }, []journal.Entry{
+			timer(now.Add(time.Hour)),
+		}, true},
+		"timer alone": {func(*journal.Head) {}, []journal.Entry{timer(now.Add(time.Hour))}, true},
 		"child gone": {func(*journal.Head) {}, []journal.Entry{
-			{Kind: journal.ChildStarted, Op: journal.Op{Name: "c", Occ: 1}, Detail: &journal.Detail{Other: "nobody"}},
+			{Kind: journal.ChildStarted, Op: journal.Op{Name: "c", Occ: 1}, Detail: &journal.Detail{
+				Other: "nobody",
+			}},
 		}, true},
 	} {
 		s := memory.New()
@@ -168,14 +218,22 @@ func TestOrphansAreThoseThatNothingWakes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := journal.Head{Number: n, ID: journal.MakeRunID(info.Database, n), WorkflowID: "w", Workflow: "f", Status: journal.Waiting, Created: now, Chain: n}
+		h := journal.Head{
+			Number: n, ID: journal.MakeRunID(info.Database, n), WorkflowID: "w", Workflow: "f",
+			Status: journal.Waiting, Created: now, Chain: n,
+		}
 		c.change(&h)
-		entries := []journal.Entry{{Run: n, Seq: 1, Kind: journal.RunStarted, Status: h.Status, At: now}}
+		entries := []journal.Entry{
+			{Run: n, Seq: 1, Kind: journal.RunStarted, Status: h.Status, At: now},
+		}
 		for i, e := range c.entries {
 			e.Run, e.Seq, e.At = n, int64(i+2), now
 			entries = append(entries, e)
 		}
-		if err := s.Commit(ctx, &store.Group{Now: now, Changes: []store.Change{{Run: n, Create: true, Head: &h, Entries: entries}}}); err != nil {
+		if err := s.Commit(ctx, &store.Group{
+			Now:     now,
+			Changes: []store.Change{{Run: n, Create: true, Head: &h, Entries: entries}},
+		}); err != nil {
 			t.Fatal(name, err)
 		}
 		found, err := Orphans(ctx, s)
@@ -186,17 +244,26 @@ func TestOrphansAreThoseThatNothingWakes(t *testing.T) {
 }
 
 func timer(due time.Time) journal.Entry {
-	return journal.Entry{Kind: journal.TimerRegistered, Op: journal.Op{Name: "t", Occ: 1}, Detail: &journal.Detail{Due: due}}
+	return journal.Entry{
+		Kind:   journal.TimerRegistered,
+		Op:     journal.Op{Name: "t", Occ: 1},
+		Detail: &journal.Detail{Due: due},
+	}
 }
 
 // A try that is lost, and a confirm that is repeated, are told from one of each.
 func TestJudgeTellsTriesFromConfirms(t *testing.T) {
 	for _, amounts := range [][]int64{{1, 1}, {10, 10}, {1}, {1, 10, 10}} {
-		b := &bench{held: map[string]int64{}, byID: map[string][]*Run{"p": {{Head: journal.Head{Status: journal.Confirmed}}}}}
+		b := &bench{
+			held: map[string]int64{},
+			byID: map[string][]*Run{"p": {{Head: journal.Head{Status: journal.Confirmed}}}},
+		}
 		b.Cases = []*desk.Case{{ID: "p", Program: &program.Program{Flow: "tcc-money"}}}
 		for i := range 2 {
 			for _, n := range amounts {
-				b.Money = append(b.Money, Money{Label: program.Label("p", i, 0, "held"), Number: 1, Amount: n})
+				b.Money = append(b.Money, Money{
+					Label: program.Label("p", i, 0, "held"), Number: 1, Amount: n,
+				})
 			}
 		}
 		if b.money(nil); len(b.bad) == 0 {

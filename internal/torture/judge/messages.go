@@ -19,7 +19,8 @@ func ReadUnrouted(ctx context.Context, s store.Store) ([]journal.Entry, error) {
 // the inbox of a run, or among those that no run has. A run that is retried may take again
 // what was taken after its failure.
 func (b *bench) messages(c *desk.Case) {
-	byNumber := map[string]bool{} // names of signals that the code takes by their number, which say no more
+	// names of signals that the code takes by their number, which say no more
+	byNumber := map[string]bool{}
 	c.Program.Body.All(func(o *program.Op) {
 		for round := range c.Program.Rounds + 1 {
 			byNumber[o.Signal(round)] = o.Kind == program.Wait && o.Way == "inbox"
@@ -37,7 +38,8 @@ func (b *bench) messages(c *desk.Case) {
 		taken := b.taken(m)
 		listed := b.listed(m, byNumber)
 		if taken+listed < n {
-			b.wrong("signal %s to %s was acknowledged %d times, taken %d times, and is listed %d times", m.Name, m.To, n, taken, listed)
+			b.wrong("signal %s to %s was acknowledged %d times, taken %d times, and is listed "+
+				"%d times", m.Name, m.To, n, taken, listed)
 		}
 		if taken > n && !c.Want.Retried {
 			b.wrong("signal %s to %s was sent %d times and taken %d times", m.Name, m.To, n, taken)
@@ -53,7 +55,8 @@ func (b *bench) taken(m program.Message) (n int) {
 	for _, r := range b.byID[m.To] {
 		for i := range r.Entries {
 			e := &r.Entries[i]
-			if e.Detail != nil && e.Detail.Mail != 0 && e.Op.Name == m.Name && (m.Name == taking || says(e, m.Value)) {
+			if e.Detail != nil && e.Detail.Mail != 0 && e.Op.Name == m.Name &&
+				(m.Name == taking || says(e, m.Value)) {
 				n++
 			}
 		}
@@ -64,7 +67,8 @@ func (b *bench) taken(m program.Message) (n int) {
 // listed counts how often a signal is in an inbox, or among those that no run has.
 func (b *bench) listed(m program.Message, byNumber map[string]bool) (n int) {
 	is := func(e *journal.Entry) bool {
-		return e.Kind == journal.SignalReceived && (e.Op.Name == m.Name && says(e, m.Value) || m.Name == taking && byNumber[e.Op.Name])
+		return e.Kind == journal.SignalReceived && (e.Op.Name == m.Name && says(e, m.Value) ||
+			m.Name == taking && byNumber[e.Op.Name])
 	}
 	for _, r := range b.byID[m.To] {
 		for i := range r.Inbox {

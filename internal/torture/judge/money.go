@@ -51,7 +51,8 @@ func (b *bench) money(seen map[string]map[int64]bool) {
 		}
 		for n := range seen[label] {
 			if n != all[0].Number && len(seen[label]) == 1 {
-				b.wrong("the code saw %d of %s, and its transaction has %d", n, label, all[0].Number)
+				b.wrong("the code saw %d of %s, and its transaction has %d", n, label,
+					all[0].Number)
 			}
 		}
 	}

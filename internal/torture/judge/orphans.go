@@ -42,7 +42,8 @@ func Orphans(ctx context.Context, s store.Store) ([]string, error) {
 				return nil, err
 			}
 			if why != "" {
-				out = append(out, fmt.Sprintf("run %s of %s (%s, %v): %s", h.ID, h.WorkflowID, h.Workflow, h.Status, why))
+				out = append(out, fmt.Sprintf("run %s of %s (%s, %v): %s", h.ID, h.WorkflowID,
+					h.Workflow, h.Status, why))
 			}
 		}
 		if f.After = next; next == 0 {
@@ -52,7 +53,8 @@ func Orphans(ctx context.Context, s store.Store) ([]string, error) {
 }
 
 // orphan says why nothing wakes a run; empty where something does.
-func orphan(ctx context.Context, s store.Store, h journal.Head, alive map[journal.EngineID]bool) (string, error) {
+func orphan(ctx context.Context, s store.Store, h journal.Head,
+	alive map[journal.EngineID]bool) (string, error) {
 	if h.Owner != 0 {
 		if alive[h.Owner] {
 			return "", nil
@@ -94,7 +96,8 @@ func earliest(s journal.Snapshot) time.Time {
 }
 
 // unheard says that a run waits for nothing but what has come, or never will.
-func unheard(ctx context.Context, s store.Store, h journal.Head, state journal.Snapshot) (string, error) {
+func unheard(ctx context.Context, s store.Store, h journal.Head, state journal.Snapshot) (string,
+	error) {
 	inbox, err := s.Load(ctx, h.Number, store.Range{Inbox: true})
 	if err != nil {
 		return "", err
@@ -110,10 +113,13 @@ func unheard(ctx context.Context, s store.Store, h journal.Head, state journal.S
 			return "", err
 		}
 		open := len(children) == 1 && !children[0].Status.IsTerminal()
-		told := slices.ContainsFunc(inbox, func(e journal.Entry) bool { return e.Kind == journal.ChildCompleted })
+		told := slices.ContainsFunc(inbox, func(e journal.Entry) bool {
+			return e.Kind == journal.ChildCompleted
+		})
 		if open || told && !h.Wake.IsZero() {
 			return "", nil
 		}
 	}
-	return fmt.Sprintf("it waits for children alone (%s), and they are over", state.Waits[0].Path), nil
+	return fmt.Sprintf("it waits for children alone (%s), and they are over", state.Waits[0].Path),
+		nil
 }

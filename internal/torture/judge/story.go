@@ -18,7 +18,8 @@ func Story(runs []*Run, instance string) string {
 		if r.Head.WorkflowID != instance && !strings.HasPrefix(r.Head.WorkflowID, instance+".") {
 			continue
 		}
-		fmt.Fprintf(&b, "run %s of %s: %v, owner %d, wake %v, mail %d, %s\n", r.Head.ID, r.Head.WorkflowID, r.Head.Status, r.Head.Owner, r.Head.Wake, r.Head.Mail, r.Head.Cause)
+		fmt.Fprintf(&b, "run %s of %s: %v, owner %d, wake %v, mail %d, %s\n", r.Head.ID,
+			r.Head.WorkflowID, r.Head.Status, r.Head.Owner, r.Head.Wake, r.Head.Mail, r.Head.Cause)
 		for _, e := range r.Entries[max(0, len(r.Entries)-most):] {
 			fmt.Fprintf(&b, "\t%d %v %v", e.Seq, e.Kind, e.Op)
 			if f := e.Failure(); f != nil {

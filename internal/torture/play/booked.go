@@ -16,7 +16,8 @@ func (e *Env) hold(i int) func(context.Context, Deeds) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		return e.book(ctx, program.Label(in.Instance, i, in.Round, "held"), n, func(context.Context) int { return 1 })
+		return e.book(ctx, program.Label(in.Instance, i, in.Round, "held"), n,
+			func(context.Context) int { return 1 })
 	}
 }
 
@@ -31,26 +32,30 @@ func (e *Env) settle(i int, what string) func(context.Context, Deeds, int64) err
 		if err := e.then(i, what)(ctx, in, n); err != nil {
 			return err
 		}
-		_, err := e.book(ctx, program.Label(in.Instance, i, in.Round, "held"), n, func(ctx context.Context) int {
-			switch {
-			case what == "confirm":
-				return Confirmed - 1
-			case barrier.Confirmed(ctx):
-				return -Confirmed
-			}
-			return -1
-		})
+		_, err := e.book(ctx, program.Label(in.Instance, i, in.Round, "held"), n,
+			func(ctx context.Context) int {
+				switch {
+				case what == "confirm":
+					return Confirmed - 1
+				case barrier.Confirmed(ctx):
+					return -Confirmed
+				}
+				return -1
+			})
 		return err
 	}
 }
 
 // book writes what a phase of a participant books, behind a barrier.
-func (e *Env) book(ctx context.Context, label string, n int64, amount func(context.Context) int) (int64, error) {
+func (e *Env) book(ctx context.Context, label string, n int64,
+	amount func(context.Context) int) (int64, error) {
 	if e.db == nil {
 		return 0, perdure.Permanent(ErrBroken)
 	}
 	return barrier.In(ctx, e.db, func(ctx context.Context, tx *sql.Tx) (int64, error) {
-		_, err := tx.ExecContext(ctx, `insert into torture_money (label, number, amount) values ($1, $2, $3)`, label, n, amount(ctx))
+		_, err := tx.ExecContext(
+			ctx, `insert into torture_money (label, number, amount) values ($1, $2, $3)`, label, n,
+			amount(ctx))
 		return n, err
 	})
 }

@@ -20,7 +20,8 @@ func (p *player) branches(ctx context.Context, op *program.Op) error {
 	for i, b := range op.Bodies {
 		own := p
 		if op.Way == "cancel" && i == 0 {
-			own = &player{Env: p.Env, in: p.in, numbers: map[string]int64{}, shared: map[int]int{}} // it does not count
+			// it does not count
+			own = &player{Env: p.Env, in: p.in, numbers: map[string]int64{}, shared: map[int]int{}}
 		}
 		all = append(all, perdure.Go(ctx, op.Name(), func(ctx context.Context) (int, error) {
 			return i, own.block(ctx, b)
@@ -105,7 +106,9 @@ func (p *player) sharedCount(ctx context.Context, op *program.Op) error {
 				if err := perdure.Sleep(ctx, time.Millisecond); err != nil {
 					return 0, err
 				}
-			} else if _, err := perdure.Step(ctx, "wait", func(context.Context) (int, error) { return i, nil }); err != nil {
+			} else if _, err := perdure.Step(ctx, "wait", func(context.Context) (int, error) {
+				return i, nil
+			}); err != nil {
 				return 0, err
 			}
 			if op.Way == "busy" && i == 0 { // others would overtake it if it lost its turn
@@ -150,7 +153,9 @@ func spin() {
 func (p *player) blocked(ctx context.Context, op *program.Op) error {
 	var all []*perdure.Future[int64]
 	var mu sync.Mutex
-	pipe := []chan int64{make(chan int64, 1), make(chan int64), make(chan int64), make(chan int64, 1)}
+	pipe := []chan int64{
+		make(chan int64, 1), make(chan int64), make(chan int64), make(chan int64, 1),
+	}
 	pipe[0] <- 0
 	for i := range 3 {
 		label := p.label(op, fmt.Sprint("do", i))
@@ -223,12 +228,13 @@ func (p *player) walk(ctx context.Context, op *program.Op) error {
 		nodes = append(nodes, fmt.Sprint("do", i))
 	}
 	task := func(node string, alone bool) (pattern.Awaitable, error) {
-		t := pattern.Task{Name: op.Name(), Key: node, Call: pattern.TaskOf(args, func(ctx context.Context, _ argument) (int64, error) {
-			if _, ok := pattern.SourcesOf(ctx); !ok {
-				return 0, perdure.Permanent(ErrMeant)
-			}
-			return p.call(ctx, p.label(op, node), "", 0)
-		})}
+		t := pattern.Task{Name: op.Name(), Key: node,
+			Call: pattern.TaskOf(args, func(ctx context.Context, _ argument) (int64, error) {
+				if _, ok := pattern.SourcesOf(ctx); !ok {
+					return 0, perdure.Permanent(ErrMeant)
+				}
+				return p.call(ctx, p.label(op, node), "", 0)
+			})}
 		given := pattern.Sources{Input: json.RawMessage("1")}
 		if !alone {
 			return t.Async(ctx, given), nil

@@ -61,14 +61,16 @@ func (e *Env) then(i int, what string) func(context.Context, Deeds, int64) error
 		if n == 0 && what == "cancel" {
 			return nil // it is not known to have tried
 		}
-		_, err := e.call(ctx, program.Label(in.Instance, i, in.Round, what), program.Label(in.Instance, i, in.Round, "do"), n)
+		_, err := e.call(ctx, program.Label(in.Instance, i, in.Round, what),
+			program.Label(in.Instance, i, in.Round, "do"), n)
 		return err
 	}
 }
 
 // reluctant is a compensation, confirm or cancel that panics in its first attempt, when it
 // has done its work.
-func reluctant(do func(context.Context, Deeds, int64) error) func(context.Context, Deeds, int64) error {
+func reluctant(do func(context.Context, Deeds, int64) error) func(context.Context, Deeds,
+	int64) error {
 	return func(ctx context.Context, in Deeds, n int64) error {
 		err := do(ctx, in, n)
 		if tries, _, e := perdure.Attempt(ctx); e == nil && tries == 1 && err == nil {
@@ -117,7 +119,8 @@ func calm() pattern.Callback {
 }
 
 func (e *Env) tcc(f program.Flow) *tcc.TCC[Deeds] {
-	t := tcc.New[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Retry(brisk).AttemptTimeout(attemptTime).Publish("torture").On(calm())
+	t := tcc.New[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Retry(brisk).
+		AttemptTimeout(attemptTime).Publish("torture").On(calm())
 	for i, n := range f.Steps {
 		e.participant(t, i, n.Way)
 	}
@@ -133,7 +136,8 @@ func (e *Env) participant(t *tcc.TCC[Deeds], i int, way string) {
 	switch way {
 	case "with":
 		tcc.ConfirmWith(p, e.tried("confirm"))
-		tcc.CancelWith(p, e.tried("cancel")).Timeout(attemptTime, perdure.PhaseTry).Event(pattern.StepEvent{Topic: "torture", Type: "tried"})
+		tcc.CancelWith(p, e.tried("cancel")).Timeout(attemptTime, perdure.PhaseTry).
+			Event(pattern.StepEvent{Topic: "torture", Type: "tried"})
 		return
 	case "optional":
 		p.Optional()
@@ -151,12 +155,15 @@ type tried struct {
 }
 
 func (e *Env) tried(what string) func(context.Context, tried) (int64, error) {
-	return func(ctx context.Context, t tried) (int64, error) { return t.Got, e.then(0, what)(ctx, t.In, t.Got) }
+	return func(ctx context.Context, t tried) (int64, error) {
+		return t.Got, e.then(0, what)(ctx, t.In, t.Got)
+	}
 }
 
 // tccs is a composition of TCCs of one participant each.
 func (e *Env) tccs(f program.Flow) {
-	c := tcc.Compose[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Publish("torture").On(calm()).Pressure(backpressure.Limit(2))
+	c := tcc.Compose[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Publish("torture").On(calm()).
+		Pressure(backpressure.Limit(2))
 	var members []*tcc.Member
 	for i, n := range f.Steps {
 		t := tcc.New[Deeds](fmt.Sprint(f.Name, i)).Retry(brisk)
@@ -175,7 +182,9 @@ func (e *Env) tccs(f program.Flow) {
 
 // Flow is the definition of a declared flow.
 func (e *Env) Flow(name string) perdure.Definition {
-	if i := slices.IndexFunc(program.Flows, func(f program.Flow) bool { return f.Name == name }); i < 0 {
+	if i := slices.IndexFunc(program.Flows, func(f program.Flow) bool {
+		return f.Name == name
+	}); i < 0 {
 		return e.code
 	}
 	return e.flows[name]
@@ -185,7 +194,9 @@ func (e *Env) Flow(name string) perdure.Definition {
 // it has told that.
 func (e *Env) Listeners() []perdure.Listener {
 	hear := func(ctx context.Context, end perdure.Ended) error {
-		_, err := e.world.Call(ctx, Call{Label: "told/" + string(end.RunID), Run: string(end.RunID)})
+		_, err := e.world.Call(ctx, Call{
+			Label: "told/" + string(end.RunID), Run: string(end.RunID),
+		})
 		if err == nil && e.first("listener "+string(end.Status.String())) {
 			odd("listener")
 		}

@@ -48,7 +48,8 @@ func again(k pattern.View) (Deeds, bool) {
 }
 
 // childNode adds a step that is a run of its own; nil for another one.
-func (e *Env) childNode(g *dag.Graph[Deeds], i int, n program.Node, after []dag.Dependency) dag.Dependency {
+func (e *Env) childNode(g *dag.Graph[Deeds], i int, n program.Node,
+	after []dag.Dependency) dag.Dependency {
 	label := func(in Deeds) string { return program.Label(in.Instance, i, in.Round, "do") }
 	switch n.Way {
 	case "child":
@@ -71,14 +72,17 @@ func (e *Env) childNode(g *dag.Graph[Deeds], i int, n program.Node, after []dag.
 	return nil
 }
 
-func (e *Env) node(g *dag.Graph[Deeds], i int, n program.Node, after []dag.Dependency) *dag.Step[Deeds, int64] {
+func (e *Env) node(g *dag.Graph[Deeds], i int, n program.Node,
+	after []dag.Dependency) *dag.Step[Deeds, int64] {
 	add := dag.Add[Deeds, Deeds, int64]
 	do := e.do(i)
 	switch n.Way {
 	case "branch":
 		add = dag.AddBranch[Deeds, Deeds, int64]
 		do = func(ctx context.Context, in Deeds) (int64, error) {
-			return perdure.Step(ctx, "inside", func(ctx context.Context) (int64, error) { return e.do(i)(ctx, in) })
+			return perdure.Step(ctx, "inside", func(ctx context.Context) (int64, error) {
+				return e.do(i)(ctx, in)
+			})
 		}
 	case "output":
 		do = e.having(i, n.After[0], after[0].(*dag.Step[Deeds, int64]))
@@ -88,7 +92,9 @@ func (e *Env) node(g *dag.Graph[Deeds], i int, n program.Node, after []dag.Depen
 		s.Timeout(attemptTime).Retry(brisk)
 	}
 	if n.Undo && n.Way == "with" {
-		dag.UndoWith(s, func(ctx context.Context, u undoing) (int64, error) { return u.Got, e.then(i, "undo")(ctx, u.In, u.Got) })
+		dag.UndoWith(s, func(ctx context.Context, u undoing) (int64, error) {
+			return u.Got, e.then(i, "undo")(ctx, u.In, u.Got)
+		})
 	} else if n.Undo {
 		s.Undo(reluctant(e.then(i, "undo")))
 	}
@@ -118,7 +124,8 @@ type undoing struct {
 }
 
 // having is the function of a step that reads the result of the one before it.
-func (e *Env) having(i, dep int, before *dag.Step[Deeds, int64]) func(context.Context, Deeds) (int64, error) {
+func (e *Env) having(i, dep int, before *dag.Step[Deeds, int64]) func(context.Context,
+	Deeds) (int64, error) {
 	return func(ctx context.Context, in Deeds) (int64, error) {
 		n, there, err := before.Output(ctx)
 		if err != nil {
@@ -129,12 +136,14 @@ func (e *Env) having(i, dep int, before *dag.Step[Deeds, int64]) func(context.Co
 			return 0, err
 		}
 		if !there || !found || n != same {
-			return 0, perdure.Permanent(fmt.Errorf("the result before is %d (%v), and %d (%v)", n, there, same, found))
+			return 0, perdure.Permanent(fmt.Errorf("the result before is %d (%v), and %d (%v)", n,
+				there, same, found))
 		}
 		if in.Deeds[i].Bad {
 			return e.do(i)(ctx, in)
 		}
-		if _, err := e.call(ctx, program.Label(in.Instance, i, in.Round, "do"), program.Label(in.Instance, dep, in.Round, "do"), n); err != nil {
+		if _, err := e.call(ctx, program.Label(in.Instance, i, in.Round, "do"),
+			program.Label(in.Instance, dep, in.Round, "do"), n); err != nil {
 			return 0, err
 		}
 		return e.do(i)(ctx, in)

@@ -57,7 +57,8 @@ func (e codedError) Error() string { return fmt.Sprint("coded ", e.Number) }
 // Register gives the errors their names in journals. It is called once.
 func Register() error {
 	return errors.Join(
-		perdure.RegisterError("torture.meant", ErrMeant), perdure.RegisterError("torture.broken", ErrBroken),
+		perdure.RegisterError("torture.meant", ErrMeant), perdure.RegisterError("torture.broken",
+			ErrBroken),
 		perdure.RegisterErrorType[codedError]("torture.coded"),
 	)
 }

@@ -66,22 +66,29 @@ func first(what string) string {
 func (e *Env) declareParts() *parts {
 	one := func(name, key string) *saga.Saga[PartInput] {
 		s := saga.New[PartInput](name)
-		a := saga.Add(s, "first", e.partStep("first", false)).Undo(e.back("first-undo")).Retry(brisk)
+		a := saga.Add(s, "first", e.partStep("first", false)).Undo(e.back("first-undo")).
+			Retry(brisk)
 		if key != "" {
 			a = a.Key(key)
 		}
-		saga.Add(s, "second", e.partStep("second", true)).Undo(e.back("second-undo")).After(a).Retry(brisk)
+		saga.Add(s, "second", e.partStep("second", true)).Undo(e.back("second-undo")).After(a).
+			Retry(brisk)
 		return s
 	}
 	t := tcc.New[PartInput]("part-tcc").Retry(brisk)
-	tcc.Add(t, "first", e.partStep("first", false)).Confirm(e.back("first-confirm")).Cancel(e.back("first-cancel"))
-	tcc.Add(t, "second", e.partStep("second", true)).Confirm(e.back("second-confirm")).Cancel(e.back("second-cancel"))
+	tcc.Add(t, "first", e.partStep("first", false)).Confirm(e.back("first-confirm")).
+		Cancel(e.back("first-cancel"))
+	tcc.Add(t, "second", e.partStep("second", true)).Confirm(e.back("second-confirm")).
+		Cancel(e.back("second-cancel"))
 	return &parts{plain: one("part", ""), keyed: one("part-keyed", "pay"), tcc: t}
 }
 
 // part has sagas and TCCs as parts of the code.
 func (p *player) part(ctx context.Context, op *program.Op) error {
-	in := PartInput{Instance: p.in.Instance, ID: op.ID, Round: p.in.Round, Part: "a", Bad: op.Way == "saga-bad" || op.Way == "tcc-bad"}
+	in := PartInput{
+		Instance: p.in.Instance, ID: op.ID, Round: p.in.Round, Part: "a",
+		Bad: op.Way == "saga-bad" || op.Way == "tcc-bad",
+	}
 	other := in
 	other.Part = "b"
 	within, err := perdure.Scope(ctx, op.Name())
@@ -126,13 +133,14 @@ func (p *player) sequence(ctx context.Context, all ...PartInput) error {
 func (p *player) beside(ctx context.Context, all ...PartInput) error {
 	var branches []*perdure.Future[int]
 	for _, in := range all {
-		branches = append(branches, perdure.Go(ctx, "branch-"+in.Part, func(ctx context.Context) (int, error) {
-			part, err := p.parts.keyed.Inline(ctx, "pay", in)
-			if err == nil {
-				err = part.Err()
-			}
-			return 0, err
-		}))
+		branches = append(branches, perdure.Go(ctx, "branch-"+in.Part,
+			func(ctx context.Context) (int, error) {
+				part, err := p.parts.keyed.Inline(ctx, "pay", in)
+				if err == nil {
+					err = part.Err()
+				}
+				return 0, err
+			}))
 	}
 	for _, f := range branches {
 		if _, err := f.Await(ctx); err != nil {

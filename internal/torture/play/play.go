@@ -84,11 +84,13 @@ func New(w World, money perdure.Transactions[*sql.Tx], db *sql.DB) *Env {
 		_, err := perdure.Step(ctx, "do", out.effect(label))
 		return label, err
 	}, perdure.Retention{Period: -1})
-	out.failing = perdure.Define("failing", func(ctx context.Context, label string) (string, error) {
+	out.failing = perdure.Define("failing", func(ctx context.Context, label string) (string,
+		error) {
 		_, err := perdure.Step(ctx, "do", out.effect(label))
 		return label, errors.Join(err, perdure.Permanent(ErrMeant))
 	}, perdure.Retention{Period: -1})
-	out.fleeting = perdure.Define("fleeting", func(ctx context.Context, label string) (string, error) {
+	out.fleeting = perdure.Define("fleeting", func(ctx context.Context, label string) (string,
+		error) {
 		return perdure.Step(ctx, "do", func(context.Context) (string, error) { return label, nil })
 	}, perdure.Retention{Period: time.Millisecond})
 	out.declare()
@@ -212,11 +214,17 @@ var plays map[program.Kind]func(*player, context.Context, *program.Op) error
 
 func init() {
 	plays = map[program.Kind]func(*player, context.Context, *program.Op) error{
-		program.Step: (*player).step, program.Loop: (*player).loop, program.Async: (*player).async, program.Tx: (*player).tx,
-		program.Branches: (*player).branches, program.Shared: (*player).sharedCount, program.Blocked: (*player).blocked,
-		program.Nap: (*player).nap, program.Wait: (*player).wait, program.Gather: (*player).gather, program.Child: (*player).child,
-		program.Park: (*player).park, program.Read: (*player).read, program.State: (*player).state, program.Scope: (*player).scope,
-		program.Part: (*player).part, program.Walk: (*player).walk, program.Code: (*player).code, program.Broken: (*player).broken,
+		program.Step: (*player).step, program.Loop: (*player).loop, program.Async: (*player).async,
+		program.Tx:       (*player).tx,
+		program.Branches: (*player).branches, program.Shared: (*player).sharedCount,
+		program.Blocked: (*player).blocked,
+		program.Nap:     (*player).nap, program.Wait: (*player).wait, program.Gather: (*player).
+					gather,
+		program.Child: (*player).child,
+		program.Park:  (*player).park, program.Read: (*player).read, program.State: (*player).state,
+		program.Scope: (*player).scope,
+		program.Part:  (*player).part, program.Walk: (*player).walk, program.Code: (*player).code,
+		program.Broken: (*player).broken,
 	}
 }
 
@@ -244,7 +252,8 @@ func (e *Env) call(ctx context.Context, label, after string, number int64) (int6
 		return 0, errors.New("this is no step")
 	}
 	return e.world.Call(ctx, Call{
-		Label: label, Key: perdure.IdempotencyKey(ctx), Run: string(s.Run.ID), Step: s.Step, Owner: int64(s.Run.Owner), Tries: s.Attempt,
+		Label: label, Key: perdure.IdempotencyKey(ctx), Run: string(s.Run.ID), Step: s.Step,
+		Owner: int64(s.Run.Owner), Tries: s.Attempt,
 		Began: began, After: after, Number: number,
 	})
 }

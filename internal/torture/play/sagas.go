@@ -13,7 +13,8 @@ import (
 )
 
 func newSaga(f program.Flow) *saga.Saga[Deeds] {
-	return saga.New[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Policy(policies[len(f.Steps)%len(policies)]).
+	return saga.New[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).
+		Policy(policies[len(f.Steps)%len(policies)]).
 		Publish("torture").On(calm()).Pressure(backpressure.Limit(2))
 }
 
@@ -27,7 +28,8 @@ func (e *Env) saga(f program.Flow) *saga.Saga[Deeds] {
 		if n.Way == "output" {
 			do = e.knowing(i, steps[n.After[0]])
 		}
-		step := saga.Add(s, stepID(i), do).Retry(brisk).Timeout(attemptTime).Order(i).Critical().Event(pattern.StepEvent{Topic: "torture", Type: "done"})
+		step := saga.Add(s, stepID(i), do).Retry(brisk).Timeout(attemptTime).Order(i).Critical().
+			Event(pattern.StepEvent{Topic: "torture", Type: "done"})
 		for _, a := range n.After {
 			step.After(steps[a])
 		}
@@ -54,8 +56,10 @@ func (e *Env) saga(f program.Flow) *saga.Saga[Deeds] {
 
 // handlers are those of sagas that have one which does not simply continue.
 var handlers = map[string]saga.Handler{
-	"saga-robust": saga.OneOf(saga.ContinueHandler, saga.Robust), "saga-fast": saga.FailFast, "saga-insistent": saga.RetryThenFail,
-	"saga-chain": func(u saga.UndoError) saga.Action { odd(u.Step); return saga.FailSaga }, // a panic is to continue
+	"saga-robust": saga.OneOf(saga.ContinueHandler, saga.Robust), "saga-fast": saga.FailFast,
+	"saga-insistent": saga.RetryThenFail,
+	// a panic is to continue
+	"saga-chain": func(u saga.UndoError) saga.Action { odd(u.Step); return saga.FailSaga },
 	"saga-wide":  saga.ContinueHandler,
 }
 
@@ -70,7 +74,8 @@ func (e *Env) undone(ctx context.Context, u undoneStep) (int64, error) {
 }
 
 // knowing is the function of a step that reads the result of the one before it.
-func (e *Env) knowing(i int, before *saga.Step[Deeds, int64]) func(context.Context, Deeds) (int64, error) {
+func (e *Env) knowing(i int, before *saga.Step[Deeds, int64]) func(context.Context, Deeds) (int64,
+	error) {
 	return func(ctx context.Context, in Deeds) (int64, error) {
 		if _, there, err := before.Output(ctx); err != nil || !there {
 			return 0, perdure.Permanent(fmt.Errorf("there is no result before: %w", err))
@@ -93,7 +98,9 @@ func (it item) label(what string) string {
 func (e *Env) each(f program.Flow) *saga.Saga[Deeds] {
 	s := newSaga(f)
 	items := func(in Deeds) []item { return []item{{in.Instance, 0}, {in.Instance, 1}} }
-	each := saga.AddEach(s, stepID(0), items, func(ctx context.Context, it item) (int64, error) { return e.call(ctx, it.label("do"), "", 0) })
+	each := saga.AddEach(s, stepID(0), items, func(ctx context.Context, it item) (int64, error) {
+		return e.call(ctx, it.label("do"), "", 0)
+	})
 	each.Named(func(it item) string { return fmt.Sprint("of", it.Number) }).Retry(brisk)
 	each.Undo(func(ctx context.Context, it item, n int64) error {
 		_, err := e.call(ctx, it.label("undo"), it.label("do"), n)
@@ -111,7 +118,8 @@ func (e *Env) each(f program.Flow) *saga.Saga[Deeds] {
 
 // sagas is a composition of sagas of one step each.
 func (e *Env) sagas(f program.Flow) {
-	c := saga.Compose[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Publish("torture").On(calm()).Policy(saga.GroupedParallel)
+	c := saga.Compose[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Publish("torture").
+		On(calm()).Policy(saga.GroupedParallel)
 	var members []*saga.Member
 	var first *saga.Step[Deeds, int64]
 	for i, n := range f.Steps {
@@ -129,12 +137,16 @@ func (e *Env) sagas(f program.Flow) {
 		case "shared":
 			first = step.Variable("shared")
 		case "mapped":
-			m.Map("From", saga.FromStep(members[0], first)).Map("Shared", saga.FromVariable("shared"))
-			m.Map("Who", saga.FromInput("Extra").Field("who")).With(map[string]string{"Static": "yes"})
+			m.Map("From", saga.FromStep(members[0], first)).
+				Map("Shared", saga.FromVariable("shared"))
+			m.Map("Who", saga.FromInput("Extra").Field("who")).
+				With(map[string]string{"Static": "yes"})
 		case "optional":
 			m.Optional()
 		case "when":
-			m.When(pattern.If(func(context.Context, pattern.View) (bool, error) { return false, nil }))
+			m.When(pattern.If(func(context.Context, pattern.View) (bool, error) {
+				return false, nil
+			}))
 		}
 		members = append(members, m)
 	}

@@ -12,9 +12,11 @@ import (
 
 // A starter starts a workflow by its type, in a transaction if there is one, and reports
 // whether there was none under that workflow ID.
-type starter[I any] func(ctx context.Context, c perdure.Caller, tx any, in I, id string) (bool, error)
+type starter[I any] func(ctx context.Context, c perdure.Caller, tx any, in I, id string) (bool,
+	error)
 
-type start[I, O any] func(ctx context.Context, c perdure.Caller, in I, opts ...perdure.StartOption) (*perdure.Run[O], error)
+type start[I, O any] func(ctx context.Context, c perdure.Caller, in I,
+	opts ...perdure.StartOption) (*perdure.Run[O], error)
 
 func startOf[I, O any](begin start[I, O]) starter[I] {
 	return func(ctx context.Context, c perdure.Caller, tx any, in I, id string) (bool, error) {
@@ -51,7 +53,8 @@ func (e *Env) Start(ctx context.Context, c *perdure.Client, p *program.Program, 
 func StartLabel(id string) string { return program.Label(id, 0, 0, "start") }
 
 // begin starts a program in the way that it says.
-func (e *Env) begin(ctx context.Context, c *perdure.Client, tx any, p *program.Program, id string) (bool, error) {
+func (e *Env) begin(ctx context.Context, c *perdure.Client, tx any, p *program.Program,
+	id string) (bool, error) {
 	if p.Flow != "code" {
 		in := Deeds{Instance: id, Deeds: p.Deeds, Extra: map[string]string{"who": id}}
 		if strings.HasPrefix(p.Start, "name") {
@@ -64,17 +67,20 @@ func (e *Env) begin(ctx context.Context, c *perdure.Client, tx any, p *program.P
 	case strings.HasPrefix(p.Start, "name"):
 		return byName(ctx, c, tx, e.code.Name(), in, id)
 	case p.Start == "signal":
-		d, err := perdure.SendWithStart(ctx, c, aside, 0, e.code, in, perdure.ID(id), perdure.SendKey("start"))
+		d, err := perdure.SendWithStart(ctx, c, aside, 0, e.code, in, perdure.ID(id),
+			perdure.SendKey("start"))
 		return d.New, err
 	case p.Start == "signal-tx":
-		d, err := perdure.SendWithStart(ctx, c.In(tx), aside, 0, e.code, in, perdure.ID(id), perdure.SendKey("start"))
+		d, err := perdure.SendWithStart(ctx, c.In(tx), aside, 0, e.code, in, perdure.ID(id),
+			perdure.SendKey("start"))
 		return d.New, err
 	}
 	return startOf(e.code.Start)(ctx, c, tx, in, id)
 }
 
 // byName starts a run of a workflow that the caller need not know.
-func byName(ctx context.Context, c *perdure.Client, tx any, name string, in any, id string) (bool, error) {
+func byName(ctx context.Context, c *perdure.Client, tx any, name string, in any, id string) (bool,
+	error) {
 	data, err := json.Marshal(in)
 	if err != nil {
 		return false, err
@@ -87,7 +93,8 @@ func byName(ctx context.Context, c *perdure.Client, tx any, name string, in any,
 }
 
 // Send sends a signal: every other one in a transaction, if there are any.
-func (e *Env) Send(ctx context.Context, c *perdure.Client, m program.Message, key string) (perdure.Delivery, error) {
+func (e *Env) Send(ctx context.Context, c *perdure.Client, m program.Message,
+	key string) (perdure.Delivery, error) {
 	if e.money == nil || m.Value%2 == 0 {
 		return perdure.NewSignal[int](m.Name).Send(ctx, c, m.To, m.Value, perdure.SendKey(key))
 	}

@@ -39,7 +39,9 @@ func (p *player) step(ctx context.Context, op *program.Op) error {
 	case "announced":
 		opts = append(opts, pattern.Announced)
 	case "unencodable":
-		_, err := perdure.Step(ctx, op.Name(), func(context.Context) (Mute, error) { return Mute{op.ID}, nil })
+		_, err := perdure.Step(ctx, op.Name(), func(context.Context) (Mute, error) {
+			return Mute{op.ID}, nil
+		})
 		return p.caught(ctx, op, err)
 	}
 	name := op.Name()
@@ -136,7 +138,11 @@ func (p *player) loop(ctx context.Context, op *program.Op) error {
 	var all []*perdure.Future[int64]
 	for i := range op.N {
 		label := p.label(op, fmt.Sprint("do", i))
-		opts := []perdure.StepOption{perdure.Retry{Attempts: brisk.Attempts, First: time.Millisecond, Factor: 1, On: []error{ErrMeant}}}
+		opts := []perdure.StepOption{
+			perdure.Retry{Attempts: brisk.Attempts, First: time.Millisecond, Factor: 1, On: []error{
+				ErrMeant,
+			}},
+		}
 		if op.Way != "counted" {
 			opts = append(opts, perdure.Key(fmt.Sprint("item-", i)))
 		}
@@ -205,9 +211,11 @@ func (p *player) tx(ctx context.Context, op *program.Op) error {
 	label := p.label(op, "do")
 	after, number := p.after()
 	child := op.ChildID(p.in.ID, p.in.Round)
-	n, err := perdure.StepTx(ctx, op.Name(), p.money, func(ctx context.Context, tx *sql.Tx) (int64, error) {
+	n, err := perdure.StepTx(ctx, op.Name(), p.money, func(ctx context.Context, tx *sql.Tx) (int64,
+		error) {
 		if op.Way == "locks" { // from the beginning what SQLite has one lock for
-			if _, err := tx.ExecContext(ctx, `delete from torture_money where label = ''`); err != nil {
+			if _, err := tx.ExecContext(
+				ctx, `delete from torture_money where label = ''`); err != nil {
 				return 0, err
 			}
 		}
@@ -216,14 +224,17 @@ func (p *player) tx(ctx context.Context, op *program.Op) error {
 			return 0, err
 		}
 		if op.Way == "barrier" {
-			return barrier.Do(ctx, tx, func(ctx context.Context, tx *sql.Tx) (int64, error) { return n, move(ctx, tx, label, n) })
+			return barrier.Do(ctx, tx, func(ctx context.Context, tx *sql.Tx) (int64, error) {
+				return n, move(ctx, tx, label, n)
+			})
 		}
 		if err := move(ctx, tx, label, n); err != nil {
 			return 0, err
 		}
 		switch op.Way {
 		case "big":
-			err = errors.Join(perdure.SetVariable(ctx, op.Name(), big), perdure.Emit(ctx, "big", big))
+			err = errors.Join(perdure.SetVariable(ctx, op.Name(), big),
+				perdure.Emit(ctx, "big", big))
 		case "fails", "panics":
 			if tries, _, _ := perdure.Attempt(ctx); tries == 1 && op.Way == "panics" {
 				odd("transaction")
@@ -250,14 +261,15 @@ func (p *player) outbox(ctx context.Context, op *program.Op, child string) error
 	if op.Way != "start" && op.Way != "send" {
 		return nil
 	}
-	_, err := perdure.StepTx(ctx, op.Name()+".out", p.money, func(ctx context.Context, tx *sql.Tx) (bool, error) {
-		if op.Way == "start" {
-			r, err := p.brief.Start(ctx, p.caller().In(tx), label, perdure.ID(child))
-			return err == nil && r.New(), err
-		}
-		d, err := aside.Send(ctx, p.caller().In(tx), p.in.ID, op.ID, perdure.SendKey(op.Name()))
-		return d.Duplicate, err
-	})
+	_, err := perdure.StepTx(ctx, op.Name()+".out", p.money,
+		func(ctx context.Context, tx *sql.Tx) (bool, error) {
+			if op.Way == "start" {
+				r, err := p.brief.Start(ctx, p.caller().In(tx), label, perdure.ID(child))
+				return err == nil && r.New(), err
+			}
+			d, err := aside.Send(ctx, p.caller().In(tx), p.in.ID, op.ID, perdure.SendKey(op.Name()))
+			return d.Duplicate, err
+		})
 	return err
 }
 
@@ -267,7 +279,10 @@ const DDL = `create table if not exists torture_money (label text not null, numb
 // move takes from one account and gives to another one.
 func move(ctx context.Context, tx *sql.Tx, label string, number int64) error {
 	for _, amount := range []int{-1, 1} {
-		if _, err := tx.ExecContext(ctx, `insert into torture_money (label, number, amount) values ($1, $2, $3)`, label, number, amount); err != nil {
+		if _,
+			err := tx.ExecContext(
+			ctx, `insert into torture_money (label, number, amount) values ($1, $2, $3)`, label,
+			number, amount); err != nil {
 			return err
 		}
 	}
@@ -290,7 +305,10 @@ func (p *player) broken(ctx context.Context, op *program.Op) error {
 		in := p.in
 		in.ID = op.ChildID(p.in.ID, p.in.Round)
 		tail := &program.Op{ID: op.ID, Kind: program.Broken, Way: "plain"}
-		in.Program = &program.Program{Flow: "code", End: "returns", Body: append(op.Bodies[0][:len(op.Bodies[0]):len(op.Bodies[0])], tail)}
+		in.Program = &program.Program{
+			Flow: "code", End: "returns",
+			Body: append(op.Bodies[0][:len(op.Bodies[0]):len(op.Bodies[0])], tail),
+		}
 		in.Round = p.in.Round
 		out, err := p.Env.code.Child(ctx, in, perdure.ID(in.ID), perdure.Key(op.Name())).Await(ctx)
 		if err != nil {
@@ -371,9 +389,12 @@ func (p *player) state(ctx context.Context, op *program.Op) error {
 			err = pattern.SetStatus(ctx, journal.Running)
 		}
 	case "record":
-		err = pattern.Record(ctx, pattern.Fact{Kind: pattern.StepSkipped, Name: name, Reason: pattern.Duplicate})
+		err = pattern.Record(ctx, pattern.Fact{
+			Kind: pattern.StepSkipped, Name: name, Reason: pattern.Duplicate,
+		})
 	case "emit":
-		err = errors.Join(perdure.Emit(ctx, "told", op.ID), pattern.EmitEvent(ctx, perdure.Event{Type: "told", Topic: "torture", Data: []byte("1")}))
+		err = errors.Join(perdure.Emit(ctx, "told", op.ID), pattern.EmitEvent(
+			ctx, perdure.Event{Type: "told", Topic: "torture", Data: []byte("1")}))
 	case "letter":
 		err = deadletter.Add(ctx, name, pattern.FailedStep(name, ErrMeant))
 	}

@@ -91,7 +91,8 @@ func (p *player) wait(ctx context.Context, op *program.Op) error {
 		return p.timedOut(ctx, op, err)
 	case "where":
 		even := op.Payload(p.in.Round, 0)
-		v, err = s.Wait(ctx, perdure.Where(func(v int) bool { return v == even }), perdure.Key("even"))
+		v, err = s.Wait(ctx, perdure.Where(func(v int) bool { return v == even }),
+			perdure.Key("even"))
 	case "where-odd":
 		v, err = p.picky(ctx, op, s)
 	case "future":
@@ -188,11 +189,12 @@ func (p *player) gather(ctx context.Context, op *program.Op) error {
 	sum := 0
 	var all []*perdure.Future[int]
 	for i := range op.N + 1 {
-		all = append(all, perdure.Go(ctx, op.Name()+"-"+strconv.Itoa(i), func(ctx context.Context) (int, error) {
-			v, err := s.Wait(ctx)
-			sum += v
-			return v, err
-		}))
+		all = append(all, perdure.Go(ctx, op.Name()+"-"+strconv.Itoa(i),
+			func(ctx context.Context) (int, error) {
+				v, err := s.Wait(ctx)
+				sum += v
+				return v, err
+			}))
 	}
 	for _, f := range all {
 		if _, err := f.Await(ctx); err != nil {
@@ -283,7 +285,8 @@ func (p *player) read(ctx context.Context, op *program.Op) error {
 	switch op.Way {
 	case "value", "value-odd":
 		_, err = perdure.SideEffect(ctx, op.Name(), func() (int64, error) {
-			if op.Way == "value-odd" && p.first(p.label(op, "value")) { // nothing is recorded of that
+			// nothing is recorded of that
+			if op.Way == "value-odd" && p.first(p.label(op, "value")) {
 				odd("value")
 			}
 			return time.Now().UnixNano(), nil
@@ -297,7 +300,9 @@ func (p *player) read(ctx context.Context, op *program.Op) error {
 		}
 		n := r.Int64()
 		var got int64
-		got, err = perdure.Step(ctx, op.Name(), func(context.Context) (int64, error) { return n, nil })
+		got, err = perdure.Step(ctx, op.Name(), func(context.Context) (int64, error) {
+			return n, nil
+		})
 		if err == nil && got != n {
 			p.fact(op, "another random number")
 		}
@@ -312,7 +317,10 @@ func (p *player) read(ctx context.Context, op *program.Op) error {
 		}
 	case "ask":
 		yes := pattern.If(func(context.Context, pattern.View) (bool, error) { return true, nil })
-		odd := pattern.If(func(context.Context, pattern.View) (bool, error) { odd("condition"); return true, nil })
+		odd := pattern.If(func(context.Context, pattern.View) (bool, error) {
+			odd("condition")
+			return true, nil
+		})
 		var holds bool
 		if holds, err = pattern.Evaluate(ctx, yes, pattern.View{}); err == nil && !holds {
 			p.fact(op, "the condition does not hold")
@@ -321,7 +329,10 @@ func (p *player) read(ctx context.Context, op *program.Op) error {
 			p.fact(op, "a condition that panics holds")
 		}
 	case "errors":
-		for _, e := range []error{pattern.FailedStep("a", ErrMeant), pattern.FailedUndo("a", ErrMeant), pattern.FailedPhase(perdure.PhaseTry, "a", ErrMeant)} {
+		for _, e := range []error{
+			pattern.FailedStep("a", ErrMeant), pattern.FailedUndo("a", ErrMeant),
+			pattern.FailedPhase(perdure.PhaseTry, "a", ErrMeant),
+		} {
 			if !errors.Is(e, ErrMeant) {
 				p.fact(op, "%T hides what it wraps", e)
 			}

@@ -30,27 +30,97 @@ type Deed struct {
 
 // Flows are the declared flows, which nodes know by name.
 var Flows = []Flow{
-	{"graph-chain", "graph", []Node{{nil, true, ""}, {[]int{0}, true, "variable"}, {[]int{1}, false, ""}}},
-	{"graph-diamond", "graph", []Node{{nil, true, ""}, {[]int{0}, true, "branch"}, {[]int{0}, true, ""}, {[]int{1, 2}, false, "timer"}}},
-	{"graph-wide", "graph", []Node{{nil, true, ""}, {nil, true, "signal"}, {nil, false, "when"}, {[]int{0, 1}, true, "child"}}},
-	{"graph-gated", "graph", []Node{{nil, true, "with"}, {[]int{0}, true, "any"}, {[]int{0}, true, "all"}, {[]int{1, 2}, false, "output"}}},
-	{"graph-loose", "graph", []Node{{nil, true, ""}, {nil, false, "async"}, {[]int{0}, false, "detached"}, {[]int{2}, false, "failing"}, {[]int{3}, false, ""}}},
+	{
+		"graph-chain",
+		"graph",
+		[]Node{{nil, true, ""}, {[]int{0}, true, "variable"}, {[]int{1}, false, ""}},
+	},
+	{
+		"graph-diamond",
+		"graph",
+		[]Node{
+			{nil, true, ""},
+			{[]int{0}, true, "branch"},
+			{[]int{0}, true, ""},
+			{[]int{1, 2}, false, "timer"},
+		},
+	},
+	{
+		"graph-wide",
+		"graph",
+		[]Node{
+			{nil, true, ""},
+			{nil, true, "signal"},
+			{nil, false, "when"},
+			{[]int{0, 1}, true, "child"},
+		},
+	},
+	{
+		"graph-gated",
+		"graph",
+		[]Node{{nil, true, "with"}, {[]int{0}, true, "any"}, {[]int{0}, true, "all"}, {
+			[]int{1, 2},
+			false,
+			"output",
+		}},
+	},
+	{
+		"graph-loose",
+		"graph",
+		[]Node{{nil, true, ""}, {nil, false, "async"}, {[]int{0}, false, "detached"}, {
+			[]int{2},
+			false,
+			"failing",
+		}, {[]int{3}, false, ""}},
+	},
 	{"graph-again", "graph", []Node{{nil, true, ""}, {[]int{0}, false, "output"}}},
-	{"saga-chain", "saga", []Node{{nil, true, "key"}, {[]int{0}, true, "variable"}, {[]int{1}, true, ""}}},
-	{"saga-wide", "saga", []Node{{nil, true, ""}, {nil, true, ""}, {[]int{0}, true, ""}, {[]int{1, 2}, false, ""}}},
-	{"saga-robust", "saga", []Node{{nil, true, "with"}, {[]int{0}, true, "output"}, {[]int{1}, true, ""}}},
+	{
+		"saga-chain",
+		"saga",
+		[]Node{{nil, true, "key"}, {[]int{0}, true, "variable"}, {[]int{1}, true, ""}},
+	},
+	{
+		"saga-wide",
+		"saga",
+		[]Node{{nil, true, ""}, {nil, true, ""}, {[]int{0}, true, ""}, {[]int{1, 2}, false, ""}},
+	},
+	{
+		"saga-robust",
+		"saga",
+		[]Node{{nil, true, "with"}, {[]int{0}, true, "output"}, {[]int{1}, true, ""}},
+	},
 	{"saga-fast", "saga", []Node{{nil, true, ""}, {[]int{0}, true, ""}, {[]int{1}, false, ""}}},
-	{"saga-insistent", "saga", []Node{{nil, true, ""}, {[]int{0}, true, ""}, {[]int{1}, false, ""}}},
+	{
+		"saga-insistent",
+		"saga",
+		[]Node{{nil, true, ""}, {[]int{0}, true, ""}, {[]int{1}, false, ""}},
+	},
 	{"saga-park", "saga", []Node{{nil, true, ""}, {[]int{0}, true, ""}, {[]int{1}, false, ""}}},
-	{"saga-each", "each", []Node{{nil, true, "each"}, {[]int{0}, true, "outputs"}, {[]int{1}, false, "output"}}},
+	{
+		"saga-each",
+		"each",
+		[]Node{{nil, true, "each"}, {[]int{0}, true, "outputs"}, {[]int{1}, false, "output"}},
+	},
 	{"tcc-two", "tcc", []Node{{nil, true, ""}, {nil, true, ""}}},
 	{"tcc-three", "tcc", []Node{{nil, true, ""}, {nil, true, ""}, {nil, true, ""}}},
 	{"tcc-with", "tcc", []Node{{nil, true, "with"}, {nil, true, "optional"}, {nil, true, ""}}},
 	{"tcc-money", "tcc", []Node{{nil, true, "money"}, {nil, true, "money"}}},
 	{"sagas", "sagas", []Node{{nil, true, ""}, {[]int{0}, true, ""}}},
-	{"sagas-mapped", "sagas", []Node{{nil, true, "shared"}, {[]int{0}, true, "mapped"}, {[]int{1}, true, "optional"}, {[]int{2}, true, "when"}}},
+	{
+		"sagas-mapped",
+		"sagas",
+		[]Node{{nil, true, "shared"}, {[]int{0}, true, "mapped"}, {[]int{1}, true, "optional"}, {
+			[]int{2},
+			true,
+			"when",
+		}},
+	},
 	{"tccs", "tccs", []Node{{nil, true, ""}, {[]int{0}, true, ""}}},
-	{"tccs-loose", "tccs", []Node{{nil, true, ""}, {[]int{0}, true, "optional"}, {[]int{1}, true, ""}}},
+	{
+		"tccs-loose",
+		"tccs",
+		[]Node{{nil, true, ""}, {[]int{0}, true, "optional"}, {[]int{1}, true, ""}},
+	},
 }
 
 // IsAgain reports whether the flow continues as new once.
@@ -195,7 +265,9 @@ func (o *oracle) flowRound(p *Program, f Flow) bool {
 			do(i, "undo")
 		case (bad || o.maybe) && p.Deeds[i].UndoBad && f.Parks():
 			name := "undo:step" + strconv.Itoa(i)
-			o.Messages = append(o.Messages, Message{To: o.instance, Name: name, What: "decide", Choice: "skip", Key: o.instance + name})
+			o.Messages = append(o.Messages, Message{
+				To: o.instance, Name: name, What: "decide", Choice: "skip", Key: o.instance + name,
+			})
 		}
 	}
 	if bad && f.GivesUp() {

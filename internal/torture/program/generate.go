@@ -18,9 +18,12 @@ var weights = []struct {
 	n    int
 	deep bool // has bodies
 }{
-	{Step, 14, false}, {Loop, 4, false}, {Async, 5, false}, {Tx, 8, false}, {Branches, 12, true}, {Shared, 8, false},
-	{Blocked, 1, false}, {Nap, 5, false}, {Wait, 8, false}, {Gather, 3, false}, {Child, 6, true}, {Park, 2, false},
-	{Read, 4, false}, {State, 6, false}, {Scope, 3, true}, {Part, 8, false}, {Walk, 2, false}, {Code, 2, false}, {Broken, 4, true},
+	{Step, 14, false}, {Loop, 4, false}, {Async, 5, false}, {Tx, 8, false}, {Branches, 12, true},
+	{Shared, 8, false},
+	{Blocked, 1, false}, {Nap, 5, false}, {Wait, 8, false}, {Gather, 3, false}, {Child, 6, true},
+	{Park, 2, false},
+	{Read, 4, false}, {State, 6, false}, {Scope, 3, true}, {Part, 8, false}, {Walk, 2, false},
+	{Code, 2, false}, {Broken, 4, true},
 }
 
 // A maker makes one program.
@@ -31,8 +34,10 @@ type maker struct {
 	broken  bool // it has something that an operator mends
 	parted  bool // it has sagas or TCCs, which the failure of what surrounds them undoes
 	blocked bool // its code blocks outside the engine
-	outside bool // a timer of it is cancelled from outside: not beside code that blocks, in whose replay that is lost
-	within  int  // what is made is in something that may not fail
+	// a timer of it is cancelled from outside: not beside code that blocks, in whose replay that is
+	// lost
+	outside bool
+	within  int // what is made is in something that may not fail
 }
 
 // Generate makes the program of a seed.
@@ -126,7 +131,8 @@ func (m *maker) op(depth int) *Op {
 		m.broken = true
 		bodies = map[string]int{"child": 1}[o.Way]
 	}
-	safe := o.Kind == Child && o.Way != "await" || o.Kind == Branches && o.Way == "cancel" || o.Kind == Broken
+	safe := o.Kind == Child && o.Way != "await" || o.Kind == Branches && o.Way == "cancel" ||
+		o.Kind == Broken
 	if safe {
 		m.within++
 	}
@@ -157,7 +163,9 @@ func (m *maker) rush() *Op {
 			}
 			bodies = append(bodies, b)
 		}
-		children = append(children, Block{one(Child, "await", 1, Block{one(Branches, "await", 1, bodies...)})})
+		children = append(children, Block{
+			one(Child, "await", 1, Block{one(Branches, "await", 1, bodies...)}),
+		})
 	}
 	return one(Branches, "await", 1, children...)
 }
@@ -173,7 +181,9 @@ func (m *maker) kind(depth int) Kind {
 			if k -= w.n; k >= 0 {
 				continue
 			}
-			if w.deep && depth >= 3 || w.kind == Tx && !m.limits.Tx || w.kind == Broken && (m.broken || m.parted || m.within > 0) || w.kind == Part && m.broken || w.kind == Blocked && m.outside {
+			if w.deep && depth >= 3 || w.kind == Tx && !m.limits.Tx ||
+				w.kind == Broken && (m.broken || m.parted || m.within > 0) ||
+				w.kind == Part && m.broken || w.kind == Blocked && m.outside {
 				break
 			}
 			return w.kind

@@ -103,12 +103,16 @@ func (o *oracle) fact(op *Op, format string, args ...any) {
 
 func (o *oracle) send(to, name string, values ...int) {
 	for i, v := range values {
-		o.Messages = append(o.Messages, Message{To: to, Name: name, What: "signal", Value: v, Key: fmt.Sprintf("%s:%s:%d", to, name, i)})
+		o.Messages = append(o.Messages, Message{
+			To: to, Name: name, What: "signal", Value: v, Key: fmt.Sprintf("%s:%s:%d", to, name, i),
+		})
 	}
 }
 
 // label is that of an effect of an operation.
-func (o *oracle) label(op *Op, what string) string { return Label(o.instance, op.ID, o.round, what) }
+func (o *oracle) label(op *Op, what string) string {
+	return Label(o.instance, op.ID, o.round, what)
+}
 
 // block interprets operations; id is the workflow ID of the run that does them.
 func (o *oracle) block(b Block, id string) {
@@ -152,16 +156,22 @@ func (o *oracle) op(op *Op, id string) {
 	case Branches, Scope:
 		o.bodies(op, id)
 	case Nap:
-		o.fact(op, "%s", map[bool]string{true: "cancelled", false: "woke"}[op.Way == "cancel" || op.Way == "outside"])
+		o.fact(op, "%s", map[bool]string{true: "cancelled", false: "woke"}[op.Way == "cancel" ||
+			op.Way == "outside"])
 		if op.Way == "outside" {
-			o.Messages = append(o.Messages, Message{To: id, Name: op.Name(), What: "timer", Key: o.label(op, "timer")})
+			o.Messages = append(o.Messages, Message{
+				To: id, Name: op.Name(), What: "timer", Key: o.label(op, "timer"),
+			})
 		}
 	case Wait, Gather:
 		o.wait(op, id)
 	case Child:
 		o.child(op, id)
 	case Park:
-		o.Messages = append(o.Messages, Message{To: id, Name: op.Asks(o.round), What: "decide", Value: op.Payload(o.round, 0), Key: o.label(op, "decide")})
+		o.Messages = append(o.Messages, Message{
+			To: id, Name: op.Asks(o.round), What: "decide", Value: op.Payload(o.round, 0),
+			Key: o.label(op, "decide"),
+		})
 		o.fact(op, "decided %d", op.Payload(o.round, 0))
 	case Read, State:
 		o.fact(op, "ok")

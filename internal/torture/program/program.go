@@ -38,7 +38,10 @@ const (
 
 // Ways has the ways in which each kind is done. A generator takes each of them.
 var Ways = map[Kind][]string{
-	Step:     {"plain", "odd", "caught", "once", "big", "late", "parking", "unencodable", "announced", "around"},
+	Step: {
+		"plain", "odd", "caught", "once", "big", "late", "parking", "unencodable", "announced",
+		"around",
+	},
 	Loop:     {"keyed", "counted", "spread"},
 	Async:    {"await", "state", "cancel", "caught"},
 	Tx:       {"plain", "big", "barrier", "start", "send", "fails", "panics", "locks"},
@@ -46,21 +49,29 @@ var Ways = map[Kind][]string{
 	Shared:   {"slept", "stepped", "busy"},
 	Blocked:  {"mutex", "pipe"},
 	Nap:      {"sleep", "until", "timer", "timerat", "cancel", "outside"},
-	Wait:     {"plain", "within", "before", "where", "future", "inbox", "latest", "hurry", "started", "where-odd"},
-	Gather:   {"plain"},
-	Child:    {"await", "outcome", "detached", "ends", "cancel"},
-	Park:     {"plain", "choices"},
-	Read:     {"value", "value-odd", "now", "random", "version", "info", "ask", "errors"},
-	State:    {"variable", "key", "attribute", "payload", "publish", "status", "record", "emit", "letter"},
-	Scope:    {"plain", "stands"},
-	Part:     {"saga", "saga-bad", "saga-undone", "saga-keyed", "tcc", "tcc-bad"},
-	Walk:     {"plain", "pressed"},
-	Code:     {"panics", "retryable"},
-	Broken:   {"plain", "child"},
+	Wait: {
+		"plain", "within", "before", "where", "future", "inbox", "latest", "hurry", "started",
+		"where-odd",
+	},
+	Gather: {"plain"},
+	Child:  {"await", "outcome", "detached", "ends", "cancel"},
+	Park:   {"plain", "choices"},
+	Read:   {"value", "value-odd", "now", "random", "version", "info", "ask", "errors"},
+	State: {
+		"variable", "key", "attribute", "payload", "publish", "status", "record", "emit", "letter",
+	},
+	Scope:  {"plain", "stands"},
+	Part:   {"saga", "saga-bad", "saga-undone", "saga-keyed", "tcc", "tcc-bad"},
+	Walk:   {"plain", "pressed"},
+	Code:   {"panics", "retryable"},
+	Broken: {"plain", "child"},
 }
 
 // Odds are the ways in which the body of a step goes wrong before it succeeds.
-var Odds = []string{"error", "panic", "goexit", "typed-nil", "panicking", "is", "unwrap", "retryable", "retry-after", "benign", "after", "hang"}
+var Odds = []string{
+	"error", "panic", "goexit", "typed-nil", "panicking", "is", "unwrap", "retryable",
+	"retry-after", "benign", "after", "hang",
+}
 
 // An Op is one operation. Its ID is unique in its program, that of children included.
 type Op struct {

@@ -62,7 +62,9 @@ func Dial(socket string) *Client {
 	var d net.Dialer
 	return &Client{&http.Client{Transport: &http.Transport{
 		MaxIdleConnsPerHost: 64,
-		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", socket) },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return d.DialContext(ctx, "unix", socket)
+		},
 	}}}
 }
 
@@ -87,7 +89,8 @@ func (c *Client) ask(ctx context.Context, what string, in, out any) error {
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://world/"+what, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://world/"+what,
+		bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
