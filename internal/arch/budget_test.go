@@ -35,7 +35,8 @@ type Narrow interface { G(); H() }`},
 			name:  "budget/types have at most 30 fields and 45 methods of their own",
 			check: wideTypes,
 			bad: map[string]string{
-				"a/a.go": "package a\ntype wide struct { " + strings.Repeat("A, B, C int;", 10) + " in }\n" +
+				"a/a.go": "package a\ntype wide struct { " + strings.Repeat("A, B, C int;", 10) +
+					" in }\n" +
 					"type in struct{ D int }\n" +
 					"type fine struct { " + strings.Repeat("A int;", 30) + " }\n" +
 					"type busy int\n" + strings.Repeat("func (*busy) m() {}\n", 46),
@@ -56,9 +57,15 @@ type Narrow interface { G(); H() }`},
 			want: []string{"a/a.go has 801 lines"},
 		},
 		{
-			name: "budget/functions have at most 70 lines, all but a hundredth", check: longFunctions,
-			bad:  map[string]string{"a/a.go": "package a\nfunc long() {\n" + strings.Repeat("\n", 69) + "}\nfunc short() {}"},
-			want: []string{"99 of 100 functions have up to 71 lines", "a/a.go:2: long has 71 lines"},
+			name:  "budget/functions have at most 70 lines, all but a hundredth",
+			check: longFunctions,
+			bad: map[string]string{
+				"a/a.go": "package a\nfunc long() {\n" + strings.Repeat("\n", 69) +
+					"}\nfunc short() {}",
+			},
+			want: []string{
+				"99 of 100 functions have up to 71 lines", "a/a.go:2: long has 71 lines",
+			},
 		},
 		{
 			name: "budget/the first program has at most 45 lines", check: longHello,
@@ -66,12 +73,16 @@ type Narrow interface { G(); H() }`},
 			want: []string{hello + " has 46 lines"},
 		},
 		{
-			name: "budget/examples have fewer than 150 lines, and say what they show", check: longExamples,
+			name:  "budget/examples have fewer than 150 lines, and say what they show",
+			check: longExamples,
 			bad: map[string]string{
-				"examples/x/main.go": "package main\n" + strings.Repeat("\n", 100), "examples/x/more.go": "package main\n" + strings.Repeat("\n", 60),
+				"examples/x/main.go":       "package main\n" + strings.Repeat("\n", 100),
+				"examples/x/more.go":       "package main\n" + strings.Repeat("\n", 60),
 				"examples/internal/y/y.go": "package y\n" + strings.Repeat("\n", 200),
 			},
-			want: []string{"examples/x has 162 lines", "examples/x has no test", "examples/x has no README.md"},
+			want: []string{
+				"examples/x has 162 lines", "examples/x has no test", "examples/x has no README.md",
+			},
 			fine: []string{"examples/internal/y"},
 		},
 	}
@@ -92,7 +103,8 @@ func wideInterfaces(h *house) (found []string) {
 		}
 		for name, i := range types {
 			if n := methods(i, types); n > maxMethods {
-				found = append(found, fmt.Sprintf("%s: %s has %d methods, at most %d: let values say what the methods differ in", h.at(i), name, n, maxMethods))
+				found = append(found, fmt.Sprintf("%s: %s has %d methods, at most %d: let values "+
+					"say what the methods differ in", h.at(i), name, n, maxMethods))
 			}
 		}
 	}
@@ -201,7 +213,8 @@ func longFiles(h *house) (found []string) {
 	for _, r := range h.sorted() {
 		for _, f := range r.code() {
 			if f.lines > maxLines {
-				found = append(found, fmt.Sprintf("%s has %d lines, at most %d: find the second idea in it", f.path, f.lines, maxLines))
+				found = append(found, fmt.Sprintf("%s has %d lines, at most %d: find the second "+
+					"idea in it", f.path, f.lines, maxLines))
 			}
 		}
 	}
@@ -232,10 +245,12 @@ func longFunctions(h *house) (found []string) {
 	if p99 <= maxFunction {
 		return nil
 	}
-	found = append(found, fmt.Sprintf("99 of 100 functions have up to %d lines, at most %d:", p99, maxFunction))
+	found = append(found, fmt.Sprintf("99 of 100 functions have up to %d lines, at most %d:", p99,
+		maxFunction))
 	for _, f := range all {
 		if f.lines > maxFunction {
-			found = append(found, fmt.Sprintf("%s: %s has %d lines: name its parts", f.where, f.name, f.lines))
+			found = append(found, fmt.Sprintf("%s: %s has %d lines: name its parts", f.where,
+				f.name, f.lines))
 		}
 	}
 	return found
@@ -247,7 +262,10 @@ func longHello(h *house) (found []string) {
 			return nil
 		}
 		if f.path == hello {
-			return []string{fmt.Sprintf("%s has %d lines: the first program fits in %d", f.path, f.lines, maxHello)}
+			return []string{
+				fmt.Sprintf("%s has %d lines: the first program fits in %d", f.path, f.lines,
+					maxHello),
+			}
 		}
 	}
 	return []string{"there is no " + hello}
@@ -256,7 +274,8 @@ func longHello(h *house) (found []string) {
 // longExamples judges the programs that people read and copy.
 func longExamples(h *house) (found []string) {
 	for _, r := range h.sorted() {
-		if !strings.HasPrefix(r.path, "examples/") || r.name != "main" || r.path == path.Dir(hello) {
+		if !strings.HasPrefix(r.path, "examples/") || r.name != "main" ||
+			r.path == path.Dir(hello) {
 			continue
 		}
 		lines := 0
@@ -264,7 +283,8 @@ func longExamples(h *house) (found []string) {
 			lines += f.lines
 		}
 		if lines > maxExample {
-			found = append(found, fmt.Sprintf("%s has %d lines, at most %d: an example shows one thing", r.path, lines, maxExample))
+			found = append(found, fmt.Sprintf("%s has %d lines, at most %d: an example shows "+
+				"one thing", r.path, lines, maxExample))
 		}
 		if len(r.code()) == len(r.files) {
 			found = append(found, r.path+" has no test: show it failing and going on")

@@ -40,7 +40,8 @@ func TestReadmeShowsCodeThatIsRun(t *testing.T) {
 		case first && m[1] != program:
 			t.Errorf("the first block of Go in README.md is not %s, byte for byte", hello)
 		case !first && !strings.Contains(lines, indented) && !strings.Contains(orders, "\n"+m[1]):
-			t.Errorf("README.md has lines of Go that are neither in %s nor in %s:\n%s", snippets, whole, m[1])
+			t.Errorf("README.md has lines of Go that are neither in %s nor in %s:\n%s", snippets,
+				whole, m[1])
 		}
 		first = false
 	}
@@ -60,12 +61,14 @@ var markdownLink = regexp.MustCompile(`\]\(([^)#\s]*)(?:#[^)\s]*)?\)`)
 
 func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
 	for _, name := range documents(t) {
-		for _, m := range markdownLink.FindAllStringSubmatch(code.ReplaceAllString(readFile(t, name), ""), -1) {
+		for _, m := range markdownLink.FindAllStringSubmatch(
+			code.ReplaceAllString(readFile(t, name), ""), -1) {
 			to := m[1]
 			if to == "" || strings.Contains(to, "://") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(root, filepath.Dir(name), filepath.FromSlash(to))); err != nil {
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(name),
+				filepath.FromSlash(to))); err != nil {
 				t.Errorf("%s: %s leads nowhere", name, to)
 			}
 		}

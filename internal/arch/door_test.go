@@ -20,17 +20,24 @@ func doorRules() []rule {
 		{
 			name: "door/the root has at most 110 names, 10 aliases and 70 files", check: wideDoor,
 			bad: map[string]string{
-				"many.go":  "package perdure\n" + numbered(111, "type T%d int\n"),
-				"alias.go": "package perdure\n" + numbered(11, "type A%d = int\n") + "const (\n\tB = 1\n\tC = 2\n)\n",
+				"many.go": "package perdure\n" + numbered(111, "type T%d int\n"),
+				"alias.go": "package perdure\n" + numbered(11, "type A%d = int\n") +
+					"const (\n\tB = 1\n\tC = 2\n)\n",
 			},
-			want: []string{"the root exports 123 names, at most 110", "11 of them are aliases, at most 10"},
+			want: []string{
+				"the root exports 123 names, at most 110", "11 of them are aliases, at most 10",
+			},
 		},
 		{
 			name: "door/nothing in the root is used by patterns only", check: forPatternsOnly,
 			bad: map[string]string{
-				"a.go":     "package perdure\ntype Both int\ntype Alone int\ntype Given int\nfunc Make() Given { return 0 }\nconst (\n\tOne = 1\n\tTwo = 2\n)",
-				"dag/d.go": "package dag\nimport \"github.com/perdure/perdure\"\nvar _, _, _, _, _ = perdure.Both(1), perdure.Alone(1), perdure.Make(), perdure.Given(1), perdure.One",
-				"app/a.go": "package app\nimport \"github.com/perdure/perdure\"\nvar _, _, _ = perdure.Both(1), perdure.Make(), perdure.Two",
+				"a.go": "package perdure\ntype Both int\ntype Alone int\ntype Given int\n" +
+					"func Make() Given { return 0 }\nconst (\n\tOne = 1\n\tTwo = 2\n)",
+				"dag/d.go": "package dag\nimport \"github.com/perdure/perdure\"\nvar _, _, _, _, " +
+					"_ = perdure.Both(1), perdure.Alone(1), perdure.Make(), perdure.Given(1), " +
+					"perdure.One",
+				"app/a.go": "package app\nimport \"github.com/perdure/perdure\"\nvar _, _, _ = " +
+					"perdure.Both(1), perdure.Make(), perdure.Two",
 			},
 			want: []string{"perdure.Alone is used by patterns only"},
 			fine: []string{"perdure.Both", "perdure.Given", "perdure.Make", "perdure.One"},
@@ -58,10 +65,12 @@ func wideDoor(h *house) (found []string) {
 		}
 	}
 	if names > maxNames {
-		found = append(found, fmt.Sprintf("the root exports %d names, at most %d: what only patterns, operators or tools use has a package of its own", names, maxNames))
+		found = append(found, fmt.Sprintf("the root exports %d names, at most %d: what only "+
+			"patterns, operators or tools use has a package of its own", names, maxNames))
 	}
 	if aliases > maxAliases {
-		found = append(found, fmt.Sprintf("%d of them are aliases, at most %d: use the name of the package below", aliases, maxAliases))
+		found = append(found, fmt.Sprintf("%d of them are aliases, at most %d: use the name of "+
+			"the package below", aliases, maxAliases))
 	}
 	if n := len(r.files); n > maxFiles {
 		found = append(found, fmt.Sprintf("the root has %d files, at most %d", n, maxFiles))
@@ -102,7 +111,9 @@ func exports(d ast.Decl) (names, aliases int) {
 }
 
 // patterns are the packages that are made with package pattern, and it itself.
-var patterns = []string{"dag", "saga", "tcc", "pattern", "internal/patterntest", "internal/enginetest/patterns"}
+var patterns = []string{
+	"dag", "saga", "tcc", "pattern", "internal/patterntest", "internal/enginetest/patterns",
+}
 
 // forPatternsOnly finds what the root exports and nobody but patterns uses: no other package,
 // its tests included, and no other declaration of the root.
@@ -141,7 +152,8 @@ func forPatternsOnly(h *house) (found []string) {
 	for _, name := range slices.Sorted(maps.Keys(byPatterns)) {
 		used := slices.ContainsFunc(groups[name], func(n string) bool { return byOthers[n] })
 		if groups[name] != nil && !used {
-			found = append(found, fmt.Sprintf("perdure.%s is used by patterns only: move it to package pattern", name))
+			found = append(found, fmt.Sprintf(
+				"perdure.%s is used by patterns only: move it to package pattern", name))
 		}
 	}
 	return found

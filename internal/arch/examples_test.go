@@ -16,11 +16,12 @@ import (
 // A showcase is what a package exports, and what its examples use of that.
 type showcase struct {
 	pkg      string
-	exported []string            // Name, or Type.Method
-	owners   map[string]int      // how many exported functions and methods have a name
-	given    map[string]bool     // types of what functions, methods and constants give: who shows those shows these
-	groups   map[string][]string // constants by name: all of their group, of which one is enough
-	uses     map[string][]string // examples by what they use: pkg.Name, or .Method
+	exported []string       // Name, or Type.Method
+	owners   map[string]int // how many exported functions and methods have a name
+	// types of what functions, methods and constants give: who shows those shows these
+	given  map[string]bool
+	groups map[string][]string // constants by name: all of their group, of which one is enough
+	uses   map[string][]string // examples by what they use: pkg.Name, or .Method
 }
 
 // showcaseOf reads the files of a package.
@@ -68,7 +69,8 @@ func (s *showcase) function(d *ast.FuncDecl) {
 			}
 			return true
 		})
-		if !ast.IsExported(name) || strings.HasSuffix(name, ".Error") || strings.HasSuffix(name, ".Unwrap") || strings.Contains(name, ".ApplyTo") || slices.Contains(glue, name) {
+		if !ast.IsExported(name) || strings.HasSuffix(name, ".Error") || strings.HasSuffix(name,
+			".Unwrap") || strings.Contains(name, ".ApplyTo") || slices.Contains(glue, name) {
 			return
 		}
 	}
@@ -146,14 +148,18 @@ func (s *showcase) unshown() (found []string) {
 	for _, name := range s.exported {
 		typ, method, is := strings.Cut(name, ".")
 		shown := s.given[name] || len(s.uses[s.pkg+"."+name]) > 0 ||
-			slices.ContainsFunc(s.groups[name], func(other string) bool { return len(s.uses[s.pkg+"."+other]) > 0 })
+			slices.ContainsFunc(s.groups[name], func(other string) bool {
+				return len(s.uses[s.pkg+"."+other]) > 0
+			})
 		if is {
 			shown = slices.ContainsFunc(s.uses["."+method], func(example string) bool {
-				return s.owners[method] == 1 || example == byPatterns || example == "Example"+typ || strings.HasPrefix(example, "Example"+typ+"_")
+				return s.owners[method] == 1 || example == byPatterns || example == "Example"+typ ||
+					strings.HasPrefix(example, "Example"+typ+"_")
 			})
 		}
 		if !shown {
-			found = append(found, fmt.Sprintf("no example shows %s.%s: write func Example%s, with its output, in a file example_…_test.go",
+			found = append(found, fmt.Sprintf("no example shows %s.%s: write func Example%s, "+
+				"with its output, in a file example_…_test.go",
 				s.pkg, name, strings.ReplaceAll(name, ".", "_")))
 		}
 	}
@@ -186,7 +192,8 @@ func TestEveryFeatureHasAnExample(t *testing.T) {
 		}
 		fset, files := token.NewFileSet(), []*ast.File{}
 		for _, name := range names {
-			if strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(filepath.Base(name), "example") {
+			if strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(filepath.Base(name),
+				"example") {
 				continue
 			}
 			source, err := os.ReadFile(name)

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the names of the tests that prove each row into docs/features.md")
+var update = flag.Bool("update", false, "write the names of the tests that prove each row into "+
+	"docs/features.md")
 
 const features = "docs/features.md"
 
@@ -70,15 +71,19 @@ func TestFeaturesNameTheTestsThatProveThem(t *testing.T) {
 		row, status := m[2], m[3]
 		named := testName.FindAllStringSubmatch(m[4], -1)
 		if status == "done" && len(named) == 0 {
-			t.Errorf("%s says that %s is done and names no test: tag one, then go test ./internal/arch -update", features, row)
+			t.Errorf("%s says that %s is done and names no test: tag one, then go test "+
+				"./internal/arch -update", features, row)
 		}
 		for _, n := range named {
 			if !slices.Contains(proofs[row], n[1]) {
-				t.Errorf("%s names %s for %s, and that test does not name the row", features, n[1], row)
+				t.Errorf("%s names %s for %s, and that test does not name the row", features, n[1],
+					row)
 			}
 		}
-		if kind, _, _ := strings.Cut(status, ":"); !slices.Contains([]string{"done", "partly", "not yet"}, kind) {
-			t.Errorf("%s: %s is %q, and may be done, partly: what is missing, or not yet", features, row, status)
+		if kind, _, _ := strings.Cut(status, ":"); !slices.Contains(
+			[]string{"done", "partly", "not yet"}, kind) {
+			t.Errorf("%s: %s is %q, and may be done, partly: what is missing, or not yet", features,
+				row, status)
 		}
 	}
 }

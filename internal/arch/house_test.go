@@ -37,9 +37,10 @@ type room struct {
 // A file is a file of Go.
 type file struct {
 	*ast.File
-	path  string // below the module
-	lines int
-	test  bool
+	path   string // below the module
+	source string
+	lines  int
+	test   bool
 }
 
 func newHouse() *house {
@@ -48,7 +49,8 @@ func newHouse() *house {
 
 // add reads a file of the module.
 func (h *house) add(name string, source []byte) error {
-	parsed, err := parser.ParseFile(h.fset, name, source, parser.ParseComments|parser.SkipObjectResolution)
+	parsed, err := parser.ParseFile(h.fset, name, source, parser.ParseComments|
+		parser.SkipObjectResolution)
 	if err != nil {
 		return err
 	}
@@ -61,7 +63,9 @@ func (h *house) add(name string, source []byte) error {
 		r = &room{path: dir}
 		h.rooms[dir] = r
 	}
-	f := &file{File: parsed, path: name, test: strings.HasSuffix(name, "_test.go")}
+	f := &file{
+		File: parsed, path: name, source: string(source), test: strings.HasSuffix(name, "_test.go"),
+	}
 	f.lines = strings.Count(string(source), "\n")
 	if !f.test {
 		r.name = parsed.Name.Name
@@ -78,7 +82,8 @@ func load(dir string) (*house, error) {
 			return err
 		}
 		if d.IsDir() {
-			if name != dir && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_")) {
+			if name != dir && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") ||
+				strings.HasPrefix(d.Name(), "_")) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -170,7 +175,9 @@ type rule struct {
 }
 
 func rules() []rule {
-	return slices.Concat(planRules(), doorRules(), budgetRules(), wordRules(), roomRules())
+	return slices.Concat(
+		planRules(), doorRules(), budgetRules(), wordRules(), languageRules(), roomRules(),
+	)
 }
 
 // TestHouse runs every rule over this module.
@@ -200,12 +207,16 @@ func TestRulesBite(t *testing.T) {
 			}
 			found := r.check(h)
 			for _, want := range r.want {
-				if !slices.ContainsFunc(found, func(s string) bool { return strings.Contains(s, want) }) {
+				if !slices.ContainsFunc(found, func(s string) bool {
+					return strings.Contains(s, want)
+				}) {
 					t.Errorf("it does not say %q, but %q", want, found)
 				}
 			}
 			for _, fine := range r.fine {
-				if slices.ContainsFunc(found, func(s string) bool { return strings.Contains(s, fine) }) {
+				if slices.ContainsFunc(found, func(s string) bool {
+					return strings.Contains(s, fine)
+				}) {
 					t.Errorf("it says %q, and that is fine: %q", fine, found)
 				}
 			}

@@ -28,10 +28,17 @@ var plan = map[string]permit{
 	"observe": {own: "internal/guard"},
 	"api":     {own: "journal"},
 	// keeping
-	"store":           {own: "journal"},
-	"store/memory":    {own: "journal store"},
-	"store/sqlite":    {own: "internal/lock journal store", others: "golang.org/x/sys/unix modernc.org/sqlite modernc.org/sqlite/lib"},
-	"store/postgres":  {own: "journal store", others: "github.com/jackc/pgx/v5 github.com/jackc/pgx/v5/pgconn github.com/jackc/pgx/v5/pgtype github.com/jackc/pgx/v5/pgxpool github.com/jackc/pgx/v5/stdlib"},
+	"store":        {own: "journal"},
+	"store/memory": {own: "journal store"},
+	"store/sqlite": {
+		own: "internal/lock journal store", others: "golang.org/x/sys/unix modernc.org/sqlite " +
+			"modernc.org/sqlite/lib",
+	},
+	"store/postgres": {
+		own: "journal store", others: "github.com/jackc/pgx/v5 github.com/jackc/pgx/v5/pgconn " +
+			"github.com/jackc/pgx/v5/pgtype github.com/jackc/pgx/v5/pgxpool " +
+			"github.com/jackc/pgx/v5/stdlib",
+	},
 	"store/storetest": {own: "journal store"},
 	"store/floor":     {own: "journal store"},
 	// running
@@ -42,32 +49,60 @@ var plan = map[string]permit{
 	"definition":      {own: "internal/failure journal"},
 	"internal/sealed": {own: "definition internal/failure internal/kernel journal store"},
 	"backpressure":    {own: "definition internal/failure internal/guard internal/sealed journal"},
-	"report":          {own: "internal/failure internal/kernel internal/payload internal/sealed journal"},
-	"deadletter":      {own: "internal/failure internal/kernel internal/payload internal/sealed journal"},
+	"report": {
+		own: "internal/failure internal/kernel internal/payload internal/sealed journal",
+	},
+	"deadletter": {
+		own: "internal/failure internal/kernel internal/payload internal/sealed journal",
+	},
 	// door
-	door: {own: "backpressure deadletter definition internal/failure internal/kernel internal/payload internal/sealed journal observe report store"},
+	door: {
+		own: "backpressure deadletter definition internal/failure internal/kernel " +
+			"internal/payload internal/sealed journal observe report store",
+	},
 	// garden
-	"admin":       {own: "/ deadletter internal/failure internal/kernel internal/payload internal/sealed journal store"},
-	"pattern":     {own: "/ backpressure definition internal/failure internal/guard internal/kernel internal/payload internal/sealed journal report"},
-	"saga":        {own: "/ backpressure deadletter definition internal/guard pattern report"},
-	"tcc":         {own: "/ backpressure deadletter definition internal/guard pattern report"},
-	"dag":         {own: "/ backpressure deadletter definition internal/guard journal pattern report"},
+	"admin": {
+		own: "/ deadletter internal/failure internal/kernel internal/payload internal/sealed " +
+			"journal store",
+	},
+	"pattern": {
+		own: "/ backpressure definition internal/failure internal/guard internal/kernel " +
+			"internal/payload internal/sealed journal report",
+	},
+	"saga": {own: "/ backpressure deadletter definition internal/guard pattern report"},
+	"tcc":  {own: "/ backpressure deadletter definition internal/guard pattern report"},
+	"dag": {
+		own: "/ backpressure deadletter definition internal/guard journal pattern report",
+	},
 	"perduretest": {own: "/ journal observe store store/memory"},
-	"barrier":     {own: "/ pattern", others: "github.com/jackc/pgx/v5/stdlib"}, // that is for its tests
-	"expr":        {own: "/ internal/guard pattern", others: "github.com/expr-lang/expr/ast github.com/expr-lang/expr/checker github.com/expr-lang/expr/conf github.com/expr-lang/expr/file github.com/expr-lang/expr/parser github.com/expr-lang/expr/types"},
+	// that is for its tests
+	"barrier": {own: "/ pattern", others: "github.com/jackc/pgx/v5/stdlib"},
+	"expr": {
+		own: "/ internal/guard pattern",
+		others: "github.com/expr-lang/expr/ast github.com/expr-lang/expr/checker " +
+			"github.com/expr-lang/expr/conf github.com/expr-lang/expr/file " +
+			"github.com/expr-lang/expr/parser github.com/expr-lang/expr/types",
+	},
 	// street
-	"app":                        {own: anyPublic, others: "github.com/spf13/cobra golang.org/x/term"},
-	"app/internal/place":         {own: "/ journal store store/sqlite store/postgres", others: "github.com/jackc/pgx/v5 github.com/jackc/pgx/v5/pgconn"},
-	"app/internal/bench":         {own: anyPublic},
-	"app/internal/demo":          {own: anyPublic, others: "golang.org/x/term"},
-	"cmd/perdure":                {own: "app"},
-	"examples/hello":             {own: "/ store/sqlite"},
-	"examples/orders":            {own: "/ app saga"},
-	"examples/approval":          {own: "/ app"},
-	"examples/agent":             {own: "/ app"},
-	"examples/subscription":      {own: "/ app"},
-	"examples/pipeline":          {own: "/ admin dag store/sqlite"},
-	"examples/transfer":          {own: "/ examples/internal/kill examples/transfer/bank store/sqlite tcc"},
+	"app": {
+		own: anyPublic, others: "github.com/spf13/cobra golang.org/x/term",
+	},
+	"app/internal/place": {
+		own:    "/ journal store store/sqlite store/postgres",
+		others: "github.com/jackc/pgx/v5 github.com/jackc/pgx/v5/pgconn",
+	},
+	"app/internal/bench":    {own: anyPublic},
+	"app/internal/demo":     {own: anyPublic, others: "golang.org/x/term"},
+	"cmd/perdure":           {own: "app"},
+	"examples/hello":        {own: "/ store/sqlite"},
+	"examples/orders":       {own: "/ app saga"},
+	"examples/approval":     {own: "/ app"},
+	"examples/agent":        {own: "/ app"},
+	"examples/subscription": {own: "/ app"},
+	"examples/pipeline":     {own: "/ admin dag store/sqlite"},
+	"examples/transfer": {
+		own: "/ examples/internal/kill examples/transfer/bank store/sqlite tcc",
+	},
 	"examples/transfer/bank":     {own: "/ barrier"},
 	"examples/internal/kill":     {},
 	"examples/internal/terminal": {},
@@ -89,14 +124,29 @@ var plan = map[string]permit{
 	"internal/enginetest/faults":    {},
 	"internal/enginetest/races":     {},
 	"internal/enginetest/patterns":  {},
-	"internal/enginetest/world":     {own: "/ journal observe store store/memory store/sqlite store/storetest"},
+	"internal/enginetest/world": {
+		own: "/ journal observe store store/memory store/sqlite store/storetest",
+	},
 	// beside the house: programs that nobody chose, and the outside that judges them
 	"internal/torture/program": {},
-	"internal/torture/play":    {own: "/ backpressure barrier dag deadletter internal/torture/program journal pattern report saga tcc"},
-	"internal/torture/world":   {own: "internal/torture/play"},
-	"internal/torture/desk":    {own: "/ admin internal/torture/play internal/torture/program journal"},
-	"internal/torture/judge":   {own: "internal/torture/desk internal/torture/play internal/torture/program internal/torture/world journal store"},
-	"internal/torture":         {own: "/ barrier internal/faultproxy internal/testpg internal/torture/desk internal/torture/judge internal/torture/play internal/torture/program internal/torture/world journal observe perduretest store store/postgres store/sqlite", others: "github.com/jackc/pgx/v5/stdlib"},
+	"internal/torture/play": {
+		own: "/ backpressure barrier dag deadletter internal/torture/program journal pattern " +
+			"report saga tcc",
+	},
+	"internal/torture/world": {own: "internal/torture/play"},
+	"internal/torture/desk": {
+		own: "/ admin internal/torture/play internal/torture/program journal",
+	},
+	"internal/torture/judge": {
+		own: "internal/torture/desk internal/torture/play internal/torture/program " +
+			"internal/torture/world journal store",
+	},
+	"internal/torture": {
+		own: "/ barrier internal/faultproxy internal/testpg internal/torture/desk " +
+			"internal/torture/judge internal/torture/play internal/torture/program " +
+			"internal/torture/world journal observe perduretest store store/postgres store/sqlite",
+		others: "github.com/jackc/pgx/v5/stdlib",
+	},
 }
 
 // street has the packages that wire everything together. They are not counted
@@ -111,7 +161,8 @@ const maxDepth = 7 // of imports below the street
 
 func onStreet(path string) bool {
 	return slices.ContainsFunc(street, func(s string) bool {
-		return path == strings.TrimSuffix(s, "/") || strings.HasPrefix(path, strings.TrimSuffix(s, "/")+"/")
+		return path == strings.TrimSuffix(s, "/") ||
+			strings.HasPrefix(path, strings.TrimSuffix(s, "/")+"/")
 	})
 }
 
@@ -119,8 +170,10 @@ func planRules() []rule {
 	return []rule{
 		{
 			name: "plan/every package is in the plan, and the plan has no other", check: unplanned,
-			bad:  map[string]string{"util/util.go": "package util"},
-			want: []string{"util is not in the plan", "journal is in the plan and not in the house"},
+			bad: map[string]string{"util/util.go": "package util"},
+			want: []string{
+				"util is not in the plan", "journal is in the plan and not in the house",
+			},
 		},
 		{
 			name: "plan/packages import what the plan allows", check: forbidden,
@@ -139,8 +192,10 @@ func planRules() []rule {
 		},
 		{
 			name: "plan/nothing is allowed that nobody uses", check: unusedPermits,
-			bad:  map[string]string{"store/sqlite/open.go": "package sqlite"},
-			want: []string{"store/sqlite may import journal", "store/sqlite may import modernc.org/sqlite"},
+			bad: map[string]string{"store/sqlite/open.go": "package sqlite"},
+			want: []string{
+				"store/sqlite may import journal", "store/sqlite may import modernc.org/sqlite",
+			},
 		},
 		{
 			name: "plan/imports are at most 7 deep below the street", check: deep,
@@ -163,7 +218,8 @@ func planRules() []rule {
 func unplanned(h *house) (found []string) {
 	for _, r := range h.sorted() {
 		if _, ok := plan[r.path]; !ok {
-			found = append(found, fmt.Sprintf("%s is not in the plan: give it its floor there, or find the package that this belongs to", r.path))
+			found = append(found, fmt.Sprintf("%s is not in the plan: give it its floor there, "+
+				"or find the package that this belongs to", r.path))
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(plan)) {
@@ -183,12 +239,18 @@ func forbidden(h *house) (found []string) {
 		_, others := imports(r.files)
 		for _, in := range own {
 			if !p.allows(r.path, in) {
-				found = append(found, fmt.Sprintf("%s imports %s: a package imports what is below it and in the plan; pass it in, or move what both need down", r.path, in))
+				found = append(
+					found, fmt.Sprintf("%s imports %s: a package imports what is below it and in "+
+						"the plan; pass it in, or move what both need down", r.path, in))
 			}
 		}
 		for _, in := range others {
 			if !isStandard(in) && !slices.Contains(strings.Fields(p.others), in) {
-				found = append(found, fmt.Sprintf("%s imports %s: the core stays on the standard library; others are drivers' and the street's, and are argued for in docs/dependencies.md", r.path, in))
+				found = append(
+					found,
+					fmt.Sprintf("%s imports %s: the core stays on the standard library; others "+
+						"are drivers' and the street's, and are argued for in docs/dependencies.md",
+						r.path, in))
 			}
 		}
 	}
@@ -211,7 +273,8 @@ func unusedPermits(h *house) (found []string) {
 		_, others := imports(r.files)
 		for _, in := range append(strings.Fields(p.own), strings.Fields(p.others)...) {
 			if in != anyPublic && !slices.Contains(own, in) && !slices.Contains(others, in) {
-				found = append(found, fmt.Sprintf("%s may import %s and does not: wall the door up", r.path, in))
+				found = append(found, fmt.Sprintf("%s may import %s and does not: wall the door up",
+					r.path, in))
 			}
 		}
 	}
@@ -238,7 +301,8 @@ func deep(h *house) (found []string) {
 	}
 	for _, r := range h.sorted() {
 		if chain := longest(r.path); !onStreet(r.path) && len(chain)-1 > maxDepth {
-			found = append(found, fmt.Sprintf("imports are %d deep, at most %d: %s", len(chain)-1, maxDepth, strings.Join(chain, " → ")))
+			found = append(found, fmt.Sprintf("imports are %d deep, at most %d: %s", len(chain)-1,
+				maxDepth, strings.Join(chain, " → ")))
 		}
 	}
 	return found

@@ -18,8 +18,10 @@ func wordRules() []rule {
 		{
 			name: "words/every package says what it is", check: silentPackages,
 			bad: map[string]string{
-				"a/a.go": "package a", "b/b.go": "// What b is.\npackage b", "cmd/c/c.go": "// Package c is a program.\npackage main",
-				"d/d.go": "// Package d is documented.\npackage d", "d/d_test.go": "package d_test",
+				"a/a.go": "package a", "b/b.go": "// What b is.\npackage b",
+				"cmd/c/c.go":  "// Package c is a program.\npackage main",
+				"d/d.go":      "// Package d is documented.\npackage d",
+				"d/d_test.go": "package d_test",
 			},
 			want: []string{"package a has no comment", "package b", "package cmd/c"},
 			fine: []string{"package d"},
@@ -40,7 +42,10 @@ type I interface {
 }
 type hidden struct{}
 func (hidden) Fine() {}`},
-			want: []string{"a/a.go:2: T", "a/a.go:3: F", "a/a.go:4: T.M", "a/a.go:5: C", "a/a.go:6: V", "a/a.go:11: I.N"},
+			want: []string{
+				"a/a.go:2: T", "a/a.go:3: F", "a/a.go:4: T.M", "a/a.go:5: C", "a/a.go:6: V",
+				"a/a.go:11: I.N",
+			},
 			fine: []string{"I.M", "Fine"},
 		},
 		{
@@ -54,13 +59,16 @@ func (T) M(context.Context) {}`, "b/b.go": `package b
 const There = 1`, "door.go": `package perdure
 const Door = 1`},
 			want: []string{"[Gone]", "[T.Gone]", "[context.Gone]", "[b.Gone]", "[perdure.Gone]"},
-			fine: []string{"Here", "[T.M]", "[context.Context]", "There", "a-z", "x[Gone", "perdure.Door"},
+			fine: []string{
+				"Here", "[T.M]", "[context.Context]", "There", "a-z", "x[Gone", "perdure.Door",
+			},
 		},
 		{
 			name: "words/tests do not sleep", check: sleepingTests,
 			bad: map[string]string{
 				"a/a_test.go": "package a\nimport \"time\"\nfunc wait() { time.Sleep(1) }",
-				"b/b_test.go": "package b\nimport (\"testing/synctest\"; \"time\")\nfunc wait() { synctest.Wait(); time.Sleep(1) }",
+				"b/b_test.go": "package b\nimport (\"testing/synctest\"; \"time\")\n" +
+					"func wait() { synctest.Wait(); time.Sleep(1) }",
 			},
 			want: []string{"a/a_test.go:3: time.Sleep"},
 			fine: []string{"b/b_test.go"},
@@ -91,7 +99,10 @@ const Door = 1`},
 		},
 		{
 			name: "words/rows of the spec are named in one form", check: oddTags,
-			bad:  map[string]string{"a/a_test.go": "package a\n// sp" + "ec: L-1,L-2\nfunc f() {}\n// S" + "pec: X-1\n// sp" + "ec: L-1, R-15\n"},
+			bad: map[string]string{
+				"a/a_test.go": "package a\n// sp" + "ec: L-1,L-2\nfunc f() {}\n// S" +
+					"pec: X-1\n// sp" + "ec: L-1, R-15\n",
+			},
 			want: []string{"a/a_test.go:2", "a/a_test.go:4"},
 			fine: []string{"a/a_test.go:5"},
 		},
@@ -111,9 +122,11 @@ func silentPackages(h *house) (found []string) {
 		switch {
 		case len(r.code()) == 0:
 		case text == "":
-			found = append(found, fmt.Sprintf("package %s has no comment: say what it is and who uses it", r.path))
+			found = append(found,
+				fmt.Sprintf("package %s has no comment: say what it is and who uses it", r.path))
 		case !strings.HasPrefix(text, want):
-			found = append(found, fmt.Sprintf("the comment of package %s does not begin with %q", r.path, want))
+			found = append(found, fmt.Sprintf("the comment of package %s does not begin with %q",
+				r.path, want))
 		}
 	}
 	return found
@@ -127,10 +140,13 @@ func undocumented(h *house) (found []string) {
 		for _, f := range r.code() {
 			for _, d := range f.Decls {
 				for _, n := range bare(d) {
-					if strings.Contains(n.name, ".ApplyTo") { // the type's comment says what it does
+					// the type's comment says what it does
+					if strings.Contains(n.name, ".ApplyTo") {
 						continue
 					}
-					found = append(found, fmt.Sprintf("%s: %s is exported and has no comment: say what a caller must know", h.at(n.node), n.name))
+					found = append(
+						found, fmt.Sprintf("%s: %s is exported and has no comment: say what a "+
+							"caller must know", h.at(n.node), n.name))
 				}
 			}
 		}
@@ -297,7 +313,8 @@ func brokenLinks(h *house) (found []string) {
 			for _, doc := range docs(f.File) {
 				for _, m := range link.FindAllStringSubmatch(doc.Text(), -1) {
 					if !resolves(m[1], known, r, f) {
-						found = append(found, fmt.Sprintf("%s: [%s] leads nowhere", h.at(doc), m[1]))
+						found = append(found, fmt.Sprintf("%s: [%s] leads nowhere", h.at(doc),
+							m[1]))
 					}
 				}
 			}
@@ -334,7 +351,8 @@ func resolves(to string, known map[string]map[string]bool, r *room, f *file) boo
 
 // standard gives the names of a package of the standard library.
 func standard(importPath string) map[string]bool {
-	parsed, err := filepath.Glob(filepath.Join(build.Default.GOROOT, "src", filepath.FromSlash(importPath), "*.go"))
+	parsed, err := filepath.Glob(filepath.Join(build.Default.GOROOT, "src",
+		filepath.FromSlash(importPath), "*.go"))
 	if err != nil {
 		return nil
 	}
@@ -393,7 +411,8 @@ func sleepingTests(h *house) (found []string) {
 		ast.Inspect(f.File, func(n ast.Node) bool {
 			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Sleep" {
 				if pkg, ok := s.X.(*ast.Ident); ok && pkg.Name == "time" {
-					found = append(found, h.at(s)+": time.Sleep in a test: wait for the thing itself, or run in a bubble of testing/synctest")
+					found = append(found, h.at(s)+": time.Sleep in a test: wait for the thing "+
+						"itself, or run in a bubble of testing/synctest")
 				}
 			}
 			return true
@@ -409,7 +428,8 @@ func leftOpen(h *house) (found []string) {
 		for _, g := range f.Comments {
 			for _, c := range g.List {
 				if openWords.MatchString(c.Text) {
-					found = append(found, h.at(c)+": do it, or write an issue and leave the comment out")
+					found = append(found, h.at(c)+
+						": do it, or write an issue and leave the comment out")
 				}
 			}
 		}
@@ -425,7 +445,8 @@ func panics(h *house) (found []string) {
 					continue
 				}
 				for _, c := range callsOf(d, "panic") {
-					found = append(found, h.at(c)+": panic: give an error; this runs in other people's processes")
+					found = append(found, h.at(c)+
+						": panic: give an error; this runs in other people's processes")
 				}
 			}
 		}
@@ -442,7 +463,8 @@ func recovers(h *house) (found []string) {
 		}
 		for _, f := range r.code() {
 			for _, c := range callsOf(f.File, "recover") {
-				found = append(found, h.at(c)+": recover: call the application's code through internal/guard, which bears runtime.Goexit too")
+				found = append(found, h.at(c)+": recover: call the application's code through "+
+					"internal/guard, which bears runtime.Goexit too")
 			}
 		}
 	}
@@ -486,7 +508,8 @@ func oddTags(h *house) (found []string) {
 		for _, g := range f.Comments {
 			for _, c := range g.List {
 				if looksLikeTag.MatchString(c.Text) && !tag.MatchString(c.Text) {
-					found = append(found, fmt.Sprintf("%s: %q: rows are named as in // sp"+"ec: L-12, R-15", h.at(c), c.Text))
+					found = append(found, fmt.Sprintf("%s: %q: rows are named as in // sp"+
+						"ec: L-12, R-15", h.at(c), c.Text))
 				}
 			}
 		}
