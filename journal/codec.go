@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// FormatVersion is the version of what this package writes. Whatever an older
-// version wrote stays readable; what a newer one wrote is refused, not guessed.
+// FormatVersion is the version of the format that this package writes. Whatever an older version
+// wrote stays readable. Whatever a newer version wrote is refused.
 const FormatVersion = 1
 
-// A CorruptError says that a stored row cannot be read. The run that it
-// belongs to is parked; the others are not touched.
+// A CorruptError reports a stored row that is not readable. The run that it belongs to is parked.
+// Other runs are not touched.
 type CorruptError struct {
 	Run    Number
-	Seq    int64 // 0 where the head is meant
+	Seq    int64 // 0 means the head
 	Reason string
 }
 
-// Error names the row and what is wrong with it.
+// Error names the row and the reason.
 func (e *CorruptError) Error() string {
 	if e.Seq == 0 {
 		return fmt.Sprintf("journal: the head of run %d cannot be read: %s", e.Run, e.Reason)
@@ -29,7 +29,7 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("journal: entry %d of run %d cannot be read: %s", e.Seq, e.Run, e.Reason)
 }
 
-// EncodeDetail gives the bytes of a detail; nil for none.
+// EncodeDetail returns the bytes of a detail; nil for no detail.
 func EncodeDetail(d *Detail) ([]byte, error) {
 	if d == nil {
 		return nil, nil
@@ -37,8 +37,8 @@ func EncodeDetail(d *Detail) ([]byte, error) {
 	return json.Marshal(d)
 }
 
-// DecodeDetail reads what EncodeDetail gave. It refuses fields that it does
-// not know, so that a fact of a newer version is never half understood.
+// DecodeDetail reads the bytes that EncodeDetail returned. It refuses fields that it does not know,
+// so that no fact of a newer version is read in part.
 func DecodeDetail(b []byte) (*Detail, error) {
 	if len(b) == 0 {
 		return nil, nil
@@ -50,15 +50,15 @@ func DecodeDetail(b []byte) (*Detail, error) {
 	return d, nil
 }
 
-// Check gives a CorruptError where the entry is none that this version could
-// have written. Drivers call it on each row they read.
+// Check returns a CorruptError if no code of this version could have written the entry. Drivers
+// call it on each row that they read.
 func (e *Entry) Check() error {
 	reason := ""
 	switch {
 	case e.Run < 0 || e.Run == 0 && !e.Kind.IsMessage(): // a message may have found no run
-		reason = "no run"
+		reason = "it has no run"
 	case e.Seq <= 0:
-		reason = "no sequence"
+		reason = "it has no sequence"
 	case !e.Kind.Valid():
 		reason = "unknown kind " + e.Kind.String()
 	case e.Status != 0 && !e.Status.Valid():
@@ -66,18 +66,18 @@ func (e *Entry) Check() error {
 	case e.Detail != nil && e.Detail.Outcome != 0 && !e.Detail.Outcome.Valid():
 		reason = "unknown outcome " + e.Detail.Outcome.String()
 	case e.Op.Occ < 0 || e.Op.Scope < 0 || e.Op.Scope >= e.Seq && !e.Kind.IsMessage():
-		// the sequence of a message is another
-		reason = "no such operation"
+		// a message has a sequence of its own
+		reason = "its operation is not valid"
 	case e.Op.Name != "" && !ValidName(e.Op.Name):
-		reason = "no such name"
+		reason = "its name is not valid"
 	default:
 		return nil
 	}
 	return &CorruptError{Run: e.Run, Seq: e.Seq, Reason: reason}
 }
 
-// Whole returns a CorruptError that names the first entry which is missing among those of
-// a journal from a sequence on, and nil where each follows the one before it.
+// Whole returns a CorruptError that names the first missing entry, if the entries of a journal do
+// not follow each other without a gap, beginning with the sequence from.
 func Whole(run Number, from int64, entries []Entry) error {
 	for i := range entries {
 		if want := from + int64(i); entries[i].Seq != want {
@@ -90,8 +90,7 @@ func Whole(run Number, from int64, entries []Entry) error {
 	return nil
 }
 
-// entryLine is an entry as one line of JSON: the form of exports and golden
-// journals.
+// An entryLine is an entry as one line of JSON: the form of exports and of golden journals.
 type entryLine struct {
 	Version int             `json:"v"`
 	Run     Number          `json:"run"`
@@ -105,12 +104,12 @@ type entryLine struct {
 	At      int64           `json:"at"` // nanoseconds since 1970
 	Took    time.Duration   `json:"took,omitempty"`
 	Data    []byte          `json:"data,omitempty"`
-	Empty   bool            `json:"empty,omitempty"` // Data is there and has no byte
+	Empty   bool            `json:"empty,omitempty"` // Data is present and has no bytes
 	Spill   Number          `json:"spill,omitempty"`
 	Detail  json.RawMessage `json:"detail,omitempty"`
 }
 
-// MarshalJSON gives the entry as one JSON object.
+// MarshalJSON returns the entry as one JSON object.
 func (e Entry) MarshalJSON() ([]byte, error) {
 	detail, err := EncodeDetail(e.Detail)
 	if err != nil {
@@ -128,14 +127,15 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 	return json.Marshal(l)
 }
 
-// UnmarshalJSON reads what MarshalJSON gave, of this version or an older one.
+// UnmarshalJSON reads the output of MarshalJSON, of this version or an older one.
 func (e *Entry) UnmarshalJSON(b []byte) error {
 	var l entryLine
 	if err := strictly(b, &l); err != nil {
 		return err
 	}
 	if l.Version < 1 || l.Version > FormatVersion {
-		return fmt.Errorf("journal: an entry of version %d: this program reads up to %d", l.Version,
+		return fmt.Errorf("journal: the entry has version %d: this program reads versions up to %d",
+			l.Version,
 			FormatVersion)
 	}
 	kind, ok := ParseKind(l.Kind)
@@ -191,7 +191,7 @@ func Read(r io.Reader) ([]Entry, error) {
 	}
 }
 
-// strictly decodes exactly one JSON value and refuses unknown fields.
+// strictly decodes exactly one JSON value and refuses unknown fields and anything that follows.
 func strictly(b []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()

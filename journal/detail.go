@@ -5,116 +5,121 @@ import (
 	"time"
 )
 
-// A Detail has what few entries have. What entries of a few kinds have is a part of its own,
-// and [Entry.Misplaced] names a part in an entry of another kind. The order of the fields is
-// that of the stored bytes.
+// A Detail has the fields that few entries need. Fields that only a few kinds of entries have are
+// in a part of their own, and [Entry.Misplaced] names a part that is in an entry of another kind.
+// The order of the fields is that of the stored bytes.
 type Detail struct {
-	// of a step, counted from 1; 0 if it was the first and only one
+	// the attempt of a step, counted from 1; 0 if the first attempt was the only one
 	Attempt int `json:"attempt,omitempty"`
-	// when a retry, a timer or the time limit of a wait is due
+	// the time when a retry, a timer or the time limit of a wait is due
 	Due     time.Time `json:"due,omitzero"`
-	Failure *Failure  `json:"failure,omitempty"` // how it failed
-	Reason  string    `json:"reason,omitempty"`  // why it was cancelled, skipped or suspended
+	Failure *Failure  `json:"failure,omitempty"` // the error of the failed operation
+	// the reason of a cancellation, a skipped step or a suspension
+	Reason string `json:"reason,omitempty"`
 	CodeDetail
 	StepDetail
 	ByWait   bool   `json:"by_wait,omitempty"`  // the end of a context caused the cancellation
 	Failures int    `json:"failures,omitempty"` // panics of the run's code in a row
-	Version  int    `json:"version,omitempty"`  // what a change marker decided
-	Phase    string `json:"phase,omitempty"`    // of a TCC's participant, or UNDO
+	Version  int    `json:"version,omitempty"`  // the version that a change marker decided
+	Phase    string `json:"phase,omitempty"`    // the phase of a TCC's participant, or UNDO
 	VariableDetail
 	Other RunID `json:"other,omitempty"` // the child, parent, predecessor or successor
 	ScopeDetail
 	// The operation began after its branch had learned of something that began outside the branch.
 	Heard bool `json:"heard,omitempty"`
 	MessageDetail
-	// how a child ended; of RunClosing how the run will end
+	// the status that a child ended with; in RunClosing, the status that the run will end with
 	Outcome Status   `json:"outcome,omitempty"`
-	Choices []string `json:"choices,omitempty"` // what an operator may decide
+	Choices []string `json:"choices,omitempty"` // the decisions that an operator may take
 	EventDetail
-	Policy string `json:"policy,omitempty"` // of a child: what becomes of it when its parent ends
-	Tell   bool   `json:"tell,omitempty"`   // somebody is to be told of this entry at least once
+	Policy string `json:"policy,omitempty"` // what happens to a child when its parent ends
+	// the entry is in the outbox: it is delivered at least once
+	Tell bool `json:"tell,omitempty"`
 	StartDetail
 }
 
-// A CodeDetail is of RunStarted and RunClaimed: the program that executes the run from here on.
+// A CodeDetail is part of RunStarted and RunClaimed: the program that executes the run from here
+// on.
 type CodeDetail struct {
 	Build  string   `json:"build,omitempty"`
-	Engine EngineID `json:"engine,omitempty"` // that took the run up
+	Engine EngineID `json:"engine,omitempty"` // the engine that claimed the run
 }
 
-// A StartDetail is of RunStarted. CleansUp and Layers are of RunClaimed, too, and DeadLetters is
-// of DeadLettered.
+// A StartDetail is part of RunStarted. CleansUp and Layers are in RunClaimed, too, and DeadLetters
+// is in DeadLettered.
 type StartDetail struct {
 	Headers map[string]string `json:"headers,omitempty"`
-	// search attributes that the run begins with
+	// the search attributes that the run begins with
 	Attributes map[string]string `json:"attributes,omitempty"`
-	Began      time.Time         `json:"began,omitzero"` // when the predecessor was started
-	Ended      time.Time         `json:"ended,omitzero"` // when the predecessor ended
-	// The code of the run plans a clean-up before anything else, which has no entry.
+	// the time when the predecessor was started
+	Began time.Time `json:"began,omitzero"`
+	Ended time.Time `json:"ended,omitzero"` // the time when the predecessor ended
+	// The code of the run plans a clean-up before anything else. That clean-up has no entry.
 	CleansUp bool `json:"cleans_up,omitempty"`
-	// The failed run that this one retries: its journal begins with the reusable history of that
-	// one.
+	// The failed run that this run retries. The journal begins with the reusable history of that
+	// run.
 	Retried RunID `json:"retried,omitempty"`
-	// The run whose idempotency keys the steps have; empty for the run itself.
+	// The run whose idempotency keys the steps use; empty for the run itself.
 	Keys RunID `json:"keys,omitempty"`
-	// Instead of Keys, by the path of a step that was undone since, or of the step that it is a
-	// phase of.
+	// Overrides Keys. Its keys are paths of steps that were undone since, or of the steps that
+	// these are phases of.
 	Renewed map[string]RunID `json:"renewed,omitempty"`
-	// workflow IDs of those that the retry is to settle
+	// workflow IDs of the dead letters that the retry settles
 	DeadLetters []string `json:"letters,omitempty"`
 	// the steps of the declaration, layer by layer
 	Layers [][]string `json:"layers,omitempty"`
 }
 
-// A ScopeDetail is of ScopeOpened.
+// A ScopeDetail is part of ScopeOpened.
 type ScopeDetail struct {
 	Branch bool `json:"branch,omitempty"` // the scope has a goroutine of its own
-	// the scope that this one works for, by its number
+	// the number of the scope that this one works for
 	StandsFor int64 `json:"stands_for,omitempty"`
-	// the step beside the scope, of the same key, that its branch performs
+	// the step that the branch performs: it is beside the scope and has the same key
 	ForStep string `json:"does,omitempty"`
 }
 
-// A StepDetail is of the entries of a step.
+// A StepDetail is part of the entries of a step.
 type StepDetail struct {
-	Once  string `json:"once,omitempty"`  // of CheckpointSaved: its name within the step
+	// in CheckpointSaved: the name of the checkpoint within the step
+	Once  string `json:"once,omitempty"`
 	Async bool   `json:"async,omitempty"` // the step runs beside its workflow
-	// the step is one of a declaration: it begins however the steps beside it end
+	// the step belongs to a declaration: it begins however the steps beside it end
 	Declared bool `json:"declared,omitempty"`
 	// the result was recorded in a transaction of the application
 	Tx bool `json:"tx,omitempty"`
 }
 
-// A VariableDetail is of VariableSet and KeyAdded.
+// A VariableDetail is part of VariableSet and KeyAdded.
 type VariableDetail struct {
 	Variable string `json:"variable,omitempty"` // the name of the variable
-	// the body of a step set it: it counts from the step's result on
+	// the body of a step set the variable: it counts from the step's result on
 	ByStep bool `json:"by_step,omitempty"`
 }
 
-// A MessageDetail is of messages, and of the entries that take one.
+// A MessageDetail is part of messages, and of the entries that take one.
 type MessageDetail struct {
-	// number of the message that this entry takes from the inbox
+	// the number of the message that this entry takes from the inbox
 	Mail int64 `json:"mail,omitempty"`
-	// number of the message that it took in the run that this one retries
+	// the number of the message that the entry took in the run that this run retries
 	Taken int64 `json:"taken,omitempty"`
-	// the sender's ID of the message: the same ID counts once for a chain of runs
+	// the sender's ID of the message: one ID counts once in a chain of runs
 	Message string `json:"message,omitempty"`
 	To      string `json:"to,omitempty"` // the workflow ID of a message that found no run
 }
 
-// An EventDetail is of EventEmitted.
+// An EventDetail is part of EventEmitted.
 type EventDetail struct {
 	Event string `json:"event,omitempty"` // the type of the event
-	// the execution event of a pattern that it is, such as STEP_COMPLETED
+	// the execution event of a pattern, such as STEP_COMPLETED
 	Execution string `json:"tells,omitempty"`
-	Topic     string `json:"topic,omitempty"`   // the topic under which it is published
-	Routing   string `json:"routing,omitempty"` // its routing key there
+	Topic     string `json:"topic,omitempty"`   // the topic of the event
+	Routing   string `json:"routing,omitempty"` // the routing key within the topic
 }
 
-// Misplaced names the part of its detail that entries of this kind do not have; empty if there
-// is none. No version of this package has written one. An entry that has one is read all the
-// same.
+// Misplaced returns the name of a part of the detail that entries of this kind do not have, and the
+// empty string if there is none. No version of this package has written such an entry, but it is
+// read all the same.
 func (e *Entry) Misplaced() string {
 	d, k := e.Detail, e.Kind
 	begins := k == RunStarted || k == RunClaimed
@@ -139,18 +144,18 @@ func (e *Entry) Misplaced() string {
 	return ""
 }
 
-// starts reports whether the detail has what RunStarted alone has.
+// starts reports whether the detail has a field that only RunStarted has.
 func (d *Detail) starts() bool {
 	return d.Headers != nil || d.Attributes != nil || d.Renewed != nil || d.Retried != "" ||
 		d.Keys != "" ||
 		!d.Began.IsZero() || !d.Ended.IsZero()
 }
 
-// ByMessage reports whether the entry took a message, in its own run or in the run that its
-// own run retries.
+// ByMessage reports whether the entry took a message, in its own run or in the run that its run
+// retries.
 func (d *Detail) ByMessage() bool { return d.Mail != 0 || d.Taken != 0 }
 
-// KeysOf returns, of the start of a run, the run whose idempotency keys a step has. The path is
+// KeysOf returns the run whose idempotency keys a step uses, by the start of its run. The path is
 // that of the step, or of the step that it is a phase of. Empty means the run itself.
 func (d *Detail) KeysOf(path string) RunID {
 	if d == nil {
@@ -159,7 +164,7 @@ func (d *Detail) KeysOf(path string) RunID {
 	return cmp.Or(d.Renewed[path], d.Keys)
 }
 
-// size is the part of a detail's size that has no bound.
+// size returns the size in bytes of the fields that have no bound.
 func (d *Detail) size() int {
 	n := d.Failure.size() + len(d.Reason)
 	for _, texts := range append([][]string{d.Choices, d.DeadLetters}, d.Layers...) {

@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// An Op is the identity of a durable operation: what it is found by when a
-// journal is replayed. It is known by scope, name and key, else by scope, name
-// and occurrence, never by position. The same name and key again in one scope
-// is its next occurrence.
+// An Op identifies a durable operation: replay finds the operation by it. The identity is scope,
+// name and key, or, without a key, scope, name and occurrence. It is never the position. The same
+// name and key again in one scope is the next occurrence.
 type Op struct {
-	Scope int64  // sequence of the entry that opened the scope; 0 is the run's own
-	Name  string // what the author calls it
-	Key   string // tells apart what a loop does; empty without
+	Scope int64  // the sequence of the entry that opened the scope; 0 means the run's own scope
+	Name  string // the name that the author chose
+	Key   string // distinguishes the operations of a loop; may be empty
 	Occ   int    // 1 for the first of this scope, name and key
 }
 
-// String shows the operation without its scope: charge, ship[4711], charge#2.
+// String returns the operation without its scope, such as charge, ship[4711] or charge#2.
 func (o Op) String() string {
 	s := o.Name
 	if o.Key != "" {
@@ -28,26 +27,27 @@ func (o Op) String() string {
 	return s
 }
 
-// IsZero says whether o names no operation.
+// IsZero reports whether o names no operation.
 func (o Op) IsZero() bool { return o == Op{} }
 
-// An Entry is one fact in a run's journal. (Run, Seq) is unique. Entries are
-// never changed. They become durable in the order of Seq, and nothing outside
-// the run may depend on an entry before it is durable.
+// An Entry is one fact in a run's journal. (Run, Seq) is unique. Entries never change. They become
+// durable in the order of Seq, and nothing outside the run may depend on an entry before it is
+// durable.
 type Entry struct {
 	Run    Number
 	Seq    int64 // 1 for the first
 	Kind   Kind
-	Status Status // of the run from here on; zero where it stays as it was
-	Op     Op     // zero where the run itself is meant
+	Status Status // the status of the run from here on; zero if it stays as it was
+	Op     Op     // zero if the entry is about the run itself
 	At     time.Time
-	Took   time.Duration // how long the attempt took that this entry is the result of
-	Data   []byte        // the payload, exactly as encoded; nil where it is spilled
-	Spill  Number        // names the payload in rows of its own; zero where it is in Data
-	Detail *Detail       // what is rarely there; nil without
+	Took   time.Duration // the duration of the attempt that this entry is the result of
+	Data   []byte        // the payload, exactly as encoded; nil if it is spilled
+	// the number of the payload if it is stored in rows of its own; zero if it is in Data
+	Spill  Number
+	Detail *Detail // fields that few entries need; may be nil
 }
 
-// Attempt is the attempt that the entry belongs to, counted from 1.
+// Attempt returns the attempt that the entry belongs to, counted from 1.
 func (e *Entry) Attempt() int {
 	if e.Detail == nil || e.Detail.Attempt == 0 {
 		return 1
@@ -55,7 +55,7 @@ func (e *Entry) Attempt() int {
 	return e.Detail.Attempt
 }
 
-// Failure says how what the entry records failed; nil where it did not.
+// Failure returns the failure that the entry records; nil if there is none.
 func (e *Entry) Failure() *Failure {
 	if e.Detail == nil {
 		return nil
@@ -63,10 +63,10 @@ func (e *Entry) Failure() *Failure {
 	return e.Detail.Failure
 }
 
-// Began is when the attempt began that this entry is the result of.
+// Began returns the time when the attempt began that this entry is the result of.
 func (e *Entry) Began() time.Time { return e.At.Add(-e.Took) }
 
-// Size is about what the entry takes in memory and on disk, in bytes.
+// Size returns the approximate size of the entry in memory and on disk, in bytes.
 func (e *Entry) Size() int {
 	n := 64 + len(e.Op.Name) + len(e.Op.Key) + len(e.Data)
 	if e.Detail != nil {

@@ -5,47 +5,47 @@ import (
 	"strings"
 )
 
-// A Code says what kind of error an [Error] is. The set is closed.
+// A Code is the kind of an [Error]. The set is closed.
 type Code string
 
 // The codes.
 const (
-	CodeInvalid      Code = "invalid"      // a name, ID, duration or option that cannot be
-	CodeMisuse       Code = "misuse"       // a durable call where none may be
-	CodeUnregistered Code = "unregistered" // the engine does not know the workflow
+	CodeInvalid      Code = "invalid"      // a name, ID, duration or option is not valid
+	CodeMisuse       Code = "misuse"       // a durable call in a place that does not allow it
+	CodeUnregistered Code = "unregistered" // the engine does not have the workflow
 	CodeDuplicate    Code = "duplicate"    // the name is registered already
-	CodeNotFound     Code = "not_found"    // no such run
+	CodeNotFound     Code = "not_found"    // there is no such run
 	// the workflow ID is held by another workflow's open run
-	CodeConflict         Code = "conflict"
-	CodeWrongState       Code = "wrong_state"      // the run's status does not allow it
-	CodeTooLarge         Code = "too_large"        // a payload over the limit
-	CodeEncode           Code = "encode"           // a value that does not encode
-	CodeDecode           Code = "decode"           // bytes that do not decode
-	CodeFailed           Code = "failed"           // the run failed
-	CodeCancelled        Code = "cancelled"        // the run or step was cancelled
-	CodeTimedOut         Code = "timed_out"        // the run or the attempt passed its timeout
-	CodeCompleted        Code = "completed"        // the run has returned; its branches are over
+	CodeConflict   Code = "conflict"
+	CodeWrongState Code = "wrong_state" // the run's status does not allow it
+	CodeTooLarge   Code = "too_large"   // a payload is larger than the limit
+	CodeEncode     Code = "encode"      // a value does not encode
+	CodeDecode     Code = "decode"      // bytes do not decode
+	CodeFailed     Code = "failed"      // the run failed
+	CodeCancelled  Code = "cancelled"   // the run or step was cancelled
+	CodeTimedOut   Code = "timed_out"   // the run or the attempt passed its timeout
+	// the run has returned, and its branches have ended
+	CodeCompleted        Code = "completed"
 	CodePanic            Code = "panic"            // user code panicked or called runtime.Goexit
-	CodeNondeterministic Code = "nondeterministic" // the code does not fit the journal
-	CodeCorrupt          Code = "corrupt"          // a row of the store cannot be read
-	CodeStopped          Code = "stopped"          // the engine does not run
+	CodeNondeterministic Code = "nondeterministic" // the code does not match the journal
+	CodeCorrupt          Code = "corrupt"          // a row of the store is not readable
+	CodeStopped          Code = "stopped"          // the engine is not running
 	// the store does not answer; the outcome may be unknown
 	CodeUnavailable Code = "unavailable"
-	CodeTopology    Code = "topology" // a graph that cannot be walked
+	CodeTopology    Code = "topology" // a graph is not valid
 )
 
-// An Error is any error of this module: what happened, why, and what to do
-// next. It is compared by code: errors.Is(err, &Error{Code: c}) holds for each
-// error of code c.
+// An Error is any error of this module. Errors are compared by code: errors.Is(err, &Error{Code:
+// c}) is true for each error of code c.
 type Error struct {
 	Code    Code
-	Op      string // what was asked, such as `start order-fulfilment`
-	Message string // what happened and why
+	Op      string // the operation, such as `start order-fulfilment`
+	Message string // what happened, and why
 	Hint    string // what to do next; may be empty
-	Err     error  // what it wraps; may be nil
+	Err     error  // the wrapped error; may be nil
 }
 
-// Error gives one line: what was asked, what happened, why, and the hint.
+// Error returns one line: operation, message, wrapped error and hint.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("perdure: ")
@@ -68,16 +68,16 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap gives what e wraps.
+// Unwrap returns the wrapped error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is says whether target is an Error of the same code that says nothing else.
+// Is reports whether target is an Error with the same code and no other field.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Code == e.Code && t.Message == "" && t.Op == "" && t.Hint == "" && t.Err == nil
 }
 
-// CodeOf is the code of the first Error in err's chain; empty without.
+// CodeOf returns the code of the first Error in err's chain; empty if there is none.
 func CodeOf(err error) Code {
 	var e *Error
 	if errors.As(err, &e) {

@@ -7,40 +7,39 @@ import (
 	"time"
 )
 
-// Class says what to do about a failure. It is looked for anywhere in the
-// chain of an error.
+// A Class states how the engine treats a failure. Any link of an error's chain may have one.
 type Class string
 
 // The classes of a failure.
 const (
-	ClassNone      Class = ""          // retried as the policy says
+	ClassNone      Class = ""          // retried by the retry policy
 	ClassPermanent Class = "permanent" // not retried
-	// of a workflow: not terminal, the code is replayed; of a step: retried after Failure.After if
-	// that is set
+	// of a workflow: the run does not end, its code is replayed; of a step: it is retried after
+	// Failure.After if that is set
 	ClassRetry  Class = "retry"
 	ClassPark   Class = "park"   // the run is parked for an operator
-	ClassBenign Class = "benign" // expected: told to observers as such
+	ClassBenign Class = "benign" // expected: observers hear of it as a benign failure
 )
 
-// A Failure is an error as it is journaled: its message, its chain, and what
-// it needs to answer to errors.Is and errors.As after a crash as it did live.
+// A Failure is an error as the journal has it: its message, its chain, and what errors.Is and
+// errors.As need to answer after a crash as they did before.
 type Failure struct {
 	Message string          `json:"message"`
-	Code    Code            `json:"code,omitempty"`  // of an error of this module
-	Name    string          `json:"name,omitempty"`  // of a registered sentinel or type
-	Type    string          `json:"type,omitempty"`  // the Go type, for people
-	Data    json.RawMessage `json:"data,omitempty"`  // a registered type's value
-	Class   Class           `json:"class,omitempty"` // of this link
-	// with ClassRetry: the least delay, in nanoseconds
+	Code    Code            `json:"code,omitempty"`  // the code of an error of this module
+	Name    string          `json:"name,omitempty"`  // the name of a registered sentinel or type
+	Type    string          `json:"type,omitempty"`  // the Go type, for readers
+	Data    json.RawMessage `json:"data,omitempty"`  // the value of a registered type
+	Class   Class           `json:"class,omitempty"` // the class of this link
+	// with ClassRetry: the minimum delay, in nanoseconds
 	After time.Duration `json:"after,omitempty"`
-	Stack string        `json:"stack,omitempty"` // of a panic
-	// it came from a journal: its class was acted on
+	Stack string        `json:"stack,omitempty"` // the stack of a panic
+	// it was read from a journal: its class has taken effect already
 	Settled bool       `json:"settled,omitempty"`
-	Wraps   []*Failure `json:"wraps,omitempty"` // what it wraps
+	Wraps   []*Failure `json:"wraps,omitempty"` // the wrapped errors
 }
 
-// Find gives the first link of the chain, in the order of errors.Is, for which
-// ok holds; nil without.
+// Find returns the first link of the chain, in the order of errors.Is, for which ok returns true;
+// nil if there is none.
 func (f *Failure) Find(ok func(*Failure) bool) *Failure {
 	if f == nil {
 		return nil
@@ -56,13 +55,13 @@ func (f *Failure) Find(ok func(*Failure) bool) *Failure {
 	return nil
 }
 
-// ClassOf gives the first link of the chain that has a class, or nil.
+// ClassOf returns the first link of the chain that has a class; nil if there is none.
 func (f *Failure) ClassOf() *Failure {
 	return f.Find(func(f *Failure) bool { return f.Class != ClassNone })
 }
 
-// OwnClass is ClassOf without what came from a journal: a workflow that returns
-// the error of a step says nothing about its own.
+// OwnClass is ClassOf without links that were read from a journal: a workflow that returns the
+// error of a step does not take over the class of that error.
 func (f *Failure) OwnClass() *Failure {
 	if f == nil || f.Settled {
 		return nil
@@ -78,18 +77,18 @@ func (f *Failure) OwnClass() *Failure {
 	return nil
 }
 
-// CameFrom says whether the chain has the error that g is, as it came from a journal.
+// CameFrom reports whether the chain contains the error g as it was read from a journal.
 func (f *Failure) CameFrom(g *Failure) bool {
 	return f.Find(func(link *Failure) bool { return link.isOf(g) }) != nil
 }
 
-// isOf says whether the link is the error that g is, as it came from a journal.
+// isOf reports whether the link is the error g as it was read from a journal.
 func (f *Failure) isOf(g *Failure) bool {
 	return f.Settled && g != nil && f.Message == g.Message && f.Code == g.Code &&
 		f.Name == g.Name && f.Type == g.Type
 }
 
-// CodeOf is the first code in the chain; empty without.
+// CodeOf returns the first code in the chain; empty if there is none.
 func (f *Failure) CodeOf() Code {
 	if g := f.Find(func(f *Failure) bool { return f.Code != "" }); g != nil {
 		return g.Code
@@ -97,7 +96,7 @@ func (f *Failure) CodeOf() Code {
 	return ""
 }
 
-// StackOf is the first stack in the chain; empty without.
+// StackOf returns the first stack in the chain; empty if there is none.
 func (f *Failure) StackOf() string {
 	if g := f.Find(func(f *Failure) bool { return f.Stack != "" }); g != nil {
 		return g.Stack
@@ -105,7 +104,7 @@ func (f *Failure) StackOf() string {
 	return ""
 }
 
-// clone gives a copy that shares nothing with f.
+// clone returns a deep copy.
 func (f *Failure) clone() *Failure {
 	if f == nil {
 		return nil

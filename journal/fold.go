@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// An Aggregate is a run as the fold of its journal. An execution's state is
-// what its entries say, and nothing else: two aggregates that applied the same
-// entries are equal. It is used by one goroutine at a time.
+// An Aggregate is the state of a run, folded from its journal. Nothing but the entries decides that
+// state: two aggregates that applied the same entries are equal. An Aggregate is for one goroutine
+// at a time.
 //
-// Entries come in by Apply (they are recorded already) or by Raise (they are
-// new). What was raised is Uncommitted until Committed says that it is durable.
+// Apply adds an entry that is recorded already. Raise adds a new one, which is Uncommitted until
+// Committed marks it as durable.
 type Aggregate struct {
 	state       Snapshot
 	byOp        map[Op]int
-	scopes      map[int64]Op    // by the sequence that names them
-	homes       map[int64]int64 // of scopes that are about another one
-	waits       openWaits       // state.Waits is nil
+	scopes      map[int64]Op    // by the sequence that names the scope
+	homes       map[int64]int64 // the scopes that clean-ups and standing-in scopes are about
+	waits       openWaits       // these replace state.Waits, which is nil
 	uncommitted []Entry
 }
 
-// NewAggregate gives the aggregate of a run that nothing has happened to.
+// NewAggregate returns the aggregate of a run without entries.
 func NewAggregate(run RunID, workflowID, workflow string, pattern Pattern) *Aggregate {
 	return &Aggregate{
 		state: Snapshot{Run: run, WorkflowID: workflowID, Workflow: workflow, Pattern: pattern},
@@ -30,7 +30,7 @@ func NewAggregate(run RunID, workflowID, workflow string, pattern Pattern) *Aggr
 	}
 }
 
-// Restore gives the aggregate that a snapshot was taken of.
+// Restore returns the aggregate that a snapshot was taken of.
 func Restore(s Snapshot) *Aggregate {
 	a := &Aggregate{
 		state:  s.clone(),
@@ -58,23 +58,23 @@ func Restore(s Snapshot) *Aggregate {
 	return a
 }
 
-// Snapshot gives a copy of the state.
+// Snapshot returns a copy of the state.
 func (a *Aggregate) Snapshot() Snapshot {
 	s := a.state
 	s.Waits = a.waits.open()
 	return s.clone()
 }
 
-// Uncommitted gives a copy of what was raised and is not yet durable.
+// Uncommitted returns a copy of the raised entries that are not durable yet.
 func (a *Aggregate) Uncommitted() []Entry { return slices.Clone(a.uncommitted) }
 
-// Committed says that every entry up to seq is durable.
+// Committed marks every entry up to seq as durable.
 func (a *Aggregate) Committed(seq int64) {
 	a.uncommitted = slices.DeleteFunc(a.uncommitted, func(e Entry) bool { return e.Seq <= seq })
 }
 
-// Raise gives a new entry the next sequence, applies it and keeps it as
-// uncommitted. It fails where Apply does.
+// Raise applies a new entry with the next sequence and keeps it as uncommitted. It fails if Apply
+// does.
 func (a *Aggregate) Raise(e Entry) error {
 	e.Seq = a.state.Seq + 1
 	if err := a.Apply(e); err != nil {
@@ -84,9 +84,9 @@ func (a *Aggregate) Raise(e Entry) error {
 	return nil
 }
 
-// Apply takes in the next entry. It fails, and changes nothing, where the entry
-// cannot be the next one, or where the run is terminal: a terminal run never
-// changes again. What e points to must not be changed afterwards.
+// Apply applies the next entry. It fails and changes nothing if the entry does not follow the last
+// one, or if the run has ended: an ended run never changes. The caller must not change what e
+// points to afterwards.
 func (a *Aggregate) Apply(e Entry) error {
 	if err := a.follows(&e); err != nil {
 		return err
@@ -109,16 +109,16 @@ func (a *Aggregate) Apply(e Entry) error {
 	return nil
 }
 
-// follows says whether e can be the next entry.
+// follows returns an error if e is not a valid next entry.
 func (a *Aggregate) follows(e *Entry) error {
 	reason := ""
 	switch s := &a.state; {
 	case e.Kind.onlyMessage():
-		reason = "a message of kind " + e.Kind.String() + " is no entry of a journal"
+		reason = "a message of kind " + e.Kind.String() + " is not an entry of a journal"
 	case e.Seq != s.Seq+1:
-		reason = "not the entry that follows " + strconv.FormatInt(s.Seq, 10)
+		reason = "it does not follow entry " + strconv.FormatInt(s.Seq, 10)
 	case s.Status.IsTerminal():
-		reason = "the run had ended " + s.Status.String()
+		reason = "the run has ended " + s.Status.String()
 	case (e.Kind == RunStarted) != (e.Seq == 1):
 		reason = "a run begins with its start, once"
 	case e.Seq == 1 && !e.Status.IsOpen():
@@ -135,7 +135,7 @@ func (a *Aggregate) follows(e *Entry) error {
 	return &CorruptError{Run: e.Run, Seq: e.Seq, Reason: reason}
 }
 
-// opens says whether op has opened a scope.
+// opens reports whether op has opened a scope.
 func (a *Aggregate) opens(op Op) bool {
 	i, known := a.byOp[op]
 	return known && a.state.Steps[i].Opens != 0
@@ -180,7 +180,7 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 	}
 	switch e.Kind {
 	case RunRetrying, RunSuspended, RunClaimed, StatusChanged:
-	default: // the code went on, or an operator let it: panics are counted anew
+	default: // the code went on, or an operator resumed it: panics are counted from 0 again
 		s.Failures = 0
 	}
 	if e.Kind.EndsRun() {
@@ -188,8 +188,8 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 	}
 }
 
-// applyShown takes in what a run shows of itself: its payload, what it
-// published, variables, attributes and markers.
+// applyShown applies entries that set the payload, published values, variables, attributes or
+// markers.
 func (a *Aggregate) applyShown(e *Entry, d *Detail) {
 	s := &a.state
 	switch e.Kind {
@@ -229,7 +229,7 @@ func (a *Aggregate) applyShown(e *Entry, d *Detail) {
 	}
 }
 
-// put sets what a map, made where there is none, has under a name.
+// put sets a value of a map, which it makes if necessary.
 func put[V any](m *map[string]V, name string, v V) {
 	if *m == nil {
 		*m = map[string]V{}
@@ -237,7 +237,7 @@ func put[V any](m *map[string]V, name string, v V) {
 	(*m)[name] = v
 }
 
-// stepStatus says what an entry of a kind makes of its step.
+// stepStatus has the status that an entry of a kind sets for its step.
 var stepStatus = map[Kind]StepStatus{
 	ScopeOpened: StepIsRunning, ScopeCancelled: StepIsCancelled,
 	StepStarted: StepIsRunning, StepCompleted: StepIsDone, StepFailed: StepIsFailed,
@@ -246,7 +246,7 @@ var stepStatus = map[Kind]StepStatus{
 	CompensationFailure: StepIsCompensationFailed,
 }
 
-// inPhase says the same of the steps of a TCC's participants.
+// inPhase maps these statuses to those of a TCC's participants.
 var inPhase = map[string]map[StepStatus]StepStatus{
 	PhaseTry: {
 		StepIsDone: StepIsTried, StepIsFailed: StepIsTryFailed, StepIsTimedOut: StepIsTryFailed,
@@ -261,12 +261,11 @@ var inPhase = map[string]map[StepStatus]StepStatus{
 	},
 }
 
-// Duplicate is the reason of a StepSkipped whose effect was there already: the step is
-// done.
+// Duplicate is the reason of a StepSkipped whose effect existed already: the step is done.
 const Duplicate = "duplicate"
 
-// IsFact says whether entries of this kind tell something of a step that an
-// operation of another name has done, or nobody. Several may be of one step.
+// IsFact reports whether entries of this kind record a fact about a step, which an operation of
+// another name found, or none. A step may have several.
 func (k Kind) IsFact() bool {
 	switch k {
 	case StepSkipped, CompensationStarted, StepCompensated, CompensationFailure, PhaseStarted,
@@ -310,7 +309,7 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	if status == StepIsCancelled {
 		step.Reason = d.Reason
 	}
-	if !e.Kind.IsFact() { // what is told of a step is no attempt of it
+	if !e.Kind.IsFact() { // a fact about a step is not an attempt of it
 		step.Attempts = max(step.Attempts, e.Attempt())
 	}
 	if status.IsTerminal() && (step.Ended.IsZero() || !e.Kind.IsFact()) {
@@ -333,10 +332,10 @@ func (a *Aggregate) applyScope(step *Step, e *Entry, d *Detail) {
 	}
 }
 
-// beside gives the operation of the step that the branch of a scope does.
+// beside returns the operation of the step that the branch of a scope performs.
 func (s *Step) beside() Op { return Op{Scope: s.Op.Scope, Name: s.ForStep, Key: s.Op.Key, Occ: 1} }
 
-// beginBeside has the step begin that the branch of a scope does.
+// beginBeside starts the step that the branch of a scope performs.
 func (a *Aggregate) beginBeside(op Op, at time.Time) {
 	if _, known := a.byOp[op]; !known {
 		a.byOp[op] = len(a.state.Steps)
@@ -346,21 +345,22 @@ func (a *Aggregate) beginBeside(op Op, at time.Time) {
 	}
 }
 
-// endBeside cancels the step that the branch of a scope does, unless it has ended.
+// endBeside cancels the step that the branch of a scope performs, unless it has ended.
 func (a *Aggregate) endBeside(scope *Step, at time.Time) {
 	if i, known := a.byOp[scope.beside()]; known && !a.state.Steps[i].Status.IsTerminal() {
 		a.state.Steps[i].Status, a.state.Steps[i].Ended = StepIsCancelled, at
 	}
 }
 
-// About gives the operation that a fact is about, or a step in a phase: one of the scope
-// that its clean-up was planned in, or that its own stands for, in its first occurrence.
+// About returns the operation that a fact, or a step in a phase, is about. It is in the scope in
+// which its clean-up was planned, or which its own scope stands for, and is the first occurrence
+// there.
 func (a *Aggregate) About(op Op) Op {
 	op.Scope, op.Occ = a.home(op.Scope), 1
 	return op
 }
 
-// home gives the scope that what is done in a scope is about.
+// home returns the scope that the operations in a scope are about.
 func (a *Aggregate) home(scope int64) int64 {
 	for scope != ImpliedCleanup {
 		next, is := a.homes[scope]
@@ -372,11 +372,11 @@ func (a *Aggregate) home(scope int64) int64 {
 	return 0
 }
 
-// ImpliedCleanup is the scope of the clean-up that a workflow is known to plan first: the
-// sequence of the run's start.
+// ImpliedCleanup is the scope of a clean-up that a workflow is known to plan first: the sequence of
+// the run's start.
 const ImpliedCleanup = 1
 
-// Path shows an operation with the scopes that it is in.
+// Path returns an operation with the scopes that it is in.
 func (a *Aggregate) Path(op Op) string { return a.path(op) }
 
 func (a *Aggregate) path(op Op) string {

@@ -1,10 +1,8 @@
-// Package journal has the words of the engine: what a run is, what can happen
-// to it, and how that is written down.
+// Package journal defines runs, the entries of their journals, and the stored form of these.
 //
-// A run's journal is an append-only list of entries, and it is the truth: the
-// run's status, its steps, its result are folds of it ([Aggregate]). A head is
-// the one row per run that lists and claims read; it repeats what the journal
-// says and adds who executes the run.
+// A run's journal is an append-only list of entries, and it is the truth: the run's status, steps
+// and result are folded from it ([Aggregate]). A head is one row per run, which lists and claims
+// read. It repeats part of the journal and adds the engine that executes the run.
 //
 // The package imports the standard library only and nothing of this module.
 package journal
@@ -16,14 +14,13 @@ import (
 	"time"
 )
 
-// A RunID names a run for people and for the outside world. It is unique
-// across databases: it carries the identity of the database beside the run's
-// [Number], so idempotency keys made of it never meet those of another one.
+// A RunID names a run outside its database. It is unique across databases, because it has the
+// identity of the database beside the run's [Number]. Idempotency keys that are made of it are
+// unique across databases, too.
 type RunID string
 
-// A Number names a run inside one database. Numbers grow with each new run of
-// an engine, so the rows of live runs lie together at the right edge of a tree.
-// Zero names no run.
+// A Number names a run inside one database. Each new run of an engine has a larger number, so that
+// the rows of live runs are neighbours at the right edge of an index. Zero names no run.
 type Number int64
 
 // An EngineID names one start of one engine. It is never used again. Zero
@@ -35,24 +32,24 @@ const (
 	engineBits  = 63 - counterBits
 )
 
-// MakeNumber gives the number of an engine's n-th run or payload; n counts
-// from 1. It fails when either part has used up its bits, which a start of an
-// engine reaches after some eighty days at 20,000 runs a second.
+// MakeNumber returns the number of an engine's n-th run or payload; n counts from 1. It fails if
+// the bits of either part are used up. One start of an engine reaches that after about eighty days
+// at 20,000 runs a second.
 func MakeNumber(engine EngineID, n int64) (Number, error) {
 	if engine <= 0 || engine >= 1<<engineBits || n <= 0 || n >= 1<<counterBits {
-		return 0, fmt.Errorf("journal: no number for run %d of engine %d: restart the engine", n,
-			engine)
+		return 0, fmt.Errorf("journal: engine %d has no number for its run %d: restart the engine",
+			engine, n)
 	}
 	return Number(int64(engine)<<counterBits | n), nil
 }
 
-// Engine is the engine that made the number.
+// Engine returns the engine that made the number.
 func (n Number) Engine() EngineID { return EngineID(n >> counterBits) }
 
-// Count says that the number was its engine's n-th.
+// Count returns n for the n-th number of its engine.
 func (n Number) Count() int64 { return int64(n) & (1<<counterBits - 1) }
 
-// MakeRunID gives the run ID of a number in the database of that identity.
+// MakeRunID returns the run ID of a number in a database with that identity.
 func MakeRunID(database string, n Number) RunID {
 	buf := make([]byte, 0, len(database)+16)
 	buf = append(buf, database...)
@@ -63,8 +60,8 @@ func MakeRunID(database string, n Number) RunID {
 	return RunID(buf)
 }
 
-// Number gives the run's number in the database of that identity, and false
-// where the ID is none or belongs to another database.
+// Number returns the run's number in a database with that identity, and false if the ID is not
+// valid or belongs to another database.
 func (id RunID) Number(database string) (Number, bool) {
 	rest, ok := strings.CutPrefix(string(id), database+"-")
 	if !ok {
@@ -86,7 +83,7 @@ func (id RunID) Number(database string) (Number, bool) {
 	return n, true
 }
 
-// A Pattern says how a workflow was declared.
+// A Pattern is the way in which a workflow was declared.
 type Pattern uint8
 
 // The patterns. A code workflow and a graph are both PatternWorkflow.
@@ -99,7 +96,7 @@ const (
 
 var patternNames = [...]string{"WORKFLOW", "SAGA", "TCC", "MACHINE"}
 
-// String is the pattern's name in the spec.
+// String returns the pattern's name, in capitals.
 func (p Pattern) String() string {
 	if int(p) < len(patternNames) {
 		return patternNames[p]
@@ -107,36 +104,38 @@ func (p Pattern) String() string {
 	return "Pattern(" + strconv.Itoa(int(p)) + ")"
 }
 
-// A Head is what lists and claims know of a run.
+// A Head has the fields of a run that lists and claims read.
 type Head struct {
 	Number     Number
 	ID         RunID
-	WorkflowID string // the user's correlation ID; at most one open run has it
-	Workflow   string // the name it was registered under
+	WorkflowID string // the ID that the application chose; at most one open run has it
+	Workflow   string // the name that the workflow was registered under
 	Pattern    Pattern
 	Status     Status
-	Owner      EngineID  // who executes it; zero for nobody
-	Wake       time.Time // when it may be claimed; zero for never by itself
-	Created    time.Time
-	Ended      time.Time // zero while it is open
-	Last       int64     // sequence of the entry that ended it; zero while it is open
-	Cause      string    // why it is suspended or waits, in words
-	Crashes    int       // engines that died in a row while executing it
-	Mail       int64     // messages that were ever posted to it; the number of the last one
-	// the first run of the chain that continues as new; its own number without
+	Owner      EngineID // the engine that executes the run; zero for none
+	// the time from which the run may be claimed; zero if only a message makes it claimable
+	Wake    time.Time
+	Created time.Time
+	Ended   time.Time // zero while the run is open
+	Last    int64     // the sequence of the entry that ended the run; zero while it is open
+	Cause   string    // the reason why the run is suspended or waits, in words
+	Crashes int       // the number of engines in a row that died while executing the run
+	// the number of messages ever sent to the run, which is the number of the last one
+	Mail int64
+	// the first run of the chain that continues as new; the run's own number if there is no chain
 	Chain Number
-	// the run that started it as a child and hears how it ends; zero without
+	// the run that started this one as a child and learns of its end; zero for none
 	Parent Number
-	Keep   time.Duration // how long after its end it stands for its workflow ID
-	// how long after its end it is kept; set at its start, or by the first engine that knows its
+	Keep   time.Duration // how long after its end the run keeps its workflow ID
+	// how long the run is kept after its end; set at its start, or by the first engine that has its
 	// workflow
 	Retain Retention
 }
 
-// MaxName is the length limit of IDs and names in bytes.
+// MaxName is the maximum length of IDs and names in bytes.
 const MaxName = 255
 
-// ValidName says whether s may be an ID or a name: [A-Za-z0-9._:-]{1,255}.
+// ValidName reports whether s is a valid ID or name: [A-Za-z0-9._:-]{1,255}.
 func ValidName(s string) bool {
 	if len(s) == 0 || len(s) > MaxName {
 		return false

@@ -2,54 +2,60 @@ package journal
 
 import "strconv"
 
-// Kind says what happened. The set is closed; a kind's number is stored and
-// never changes its meaning.
+// A Kind is the kind of fact that an entry records. The set is closed. The number of a kind is
+// stored and never changes its meaning.
 type Kind uint8
 
-// The kinds of a run's life.
+// The kinds of entries.
 const (
-	RunStarted     Kind = 1  // the run exists; Data is its input
-	RunClaimed     Kind = 2  // an engine took it up that had not begun it, or another build did
-	RunCompleted   Kind = 3  // ended by returning a value; Data is the output
-	RunFailed      Kind = 4  // ended by failing; Detail.Failure says how
-	RunCancelled   Kind = 5  // ended by a cancel
-	RunTimedOut    Kind = 6  // ended by its overall timeout
-	RunSuspended   Kind = 7  // parked, or suspended by an operator; Detail.Reason says why
-	RunResumed     Kind = 8  // an operator let it go on
-	RunRetrying    Kind = 9  // its code panicked; replayed at Detail.Due
-	RunContinued   Kind = 10 // ended; a successor goes on
-	StatusChanged  Kind = 11 // nothing else happened
+	RunStarted Kind = 1 // the run exists; Data is its input
+	// an engine claimed the run that had not executed it before, or one with another build did
+	RunClaimed   Kind = 2
+	RunCompleted Kind = 3 // the run ended by returning a value; Data is the output
+	RunFailed    Kind = 4 // the run ended by failing; Detail.Failure is the error
+	RunCancelled Kind = 5 // the run ended by a cancel
+	RunTimedOut  Kind = 6 // the run ended by its overall timeout
+	// the run was parked, or suspended by an operator; Detail.Reason is the reason
+	RunSuspended   Kind = 7
+	RunResumed     Kind = 8  // an operator resumed the run
+	RunRetrying    Kind = 9  // the run's code panicked; it is replayed at Detail.Due
+	RunContinued   Kind = 10 // the run ended; its successor goes on
+	StatusChanged  Kind = 11 // nothing but the status changed
 	AttributeSet   Kind = 12 // a search attribute changed
 	PayloadSet     Kind = 13 // the payload was replaced
 	VersionMarked  Kind = 14 // a change marker was decided
-	ValueRecorded  Kind = 15 // a value the workflow asked for, such as the time
-	StatePublished Kind = 16 // Data is what the run shows under this name
+	ValueRecorded  Kind = 15 // a value that the workflow asked for, such as the time
+	StatePublished Kind = 16 // Data is the value that the run publishes under this name
 	// the run ends as Detail.Outcome once it has cleaned up; Detail.Failure is that of a cancel or
 	// timeout from outside
 	RunClosing     Kind = 17
 	CleanupPlanned Kind = 18 // a clean-up is to run before the run ends
-	ScopeOpened    Kind = 20 // a branch or scope; its sequence names the scope
+	ScopeOpened    Kind = 20 // a branch or scope began; the sequence of the entry names it
 	ScopeCancelled Kind = 21 // the branch was cancelled before it returned
-	WaitEnded      Kind = 22 // the context or time of a wait ended before what it waited for came
-	WaitStarted    Kind = 23 // a wait for a message; Detail.Due where it has a time limit
-	// the run waits for an operator; Detail.Reason says why, Detail.Choices what he may decide
+	WaitEnded      Kind = 22 // a wait ended by its context or time limit before the message came
+	// a wait for a message began; Detail.Due is its time limit, if it has one
+	WaitStarted Kind = 23
+	// the run waits for an operator; Detail.Reason is the reason, Detail.Choices are the decisions
+	// to choose from
 	DecisionSought Kind = 24
-	// Data is the variable Detail.Variable from here on; without Data it is removed
+	// Data is the value of Detail.Variable from here on; without Data the variable is removed
 	VariableSet Kind = 25
 	KeyAdded    Kind = 26 // Data is an idempotency key that the run has used
 
-	// another build's code has the operation, before recorded ones that it had not asked for
+	// the code of another build has this operation, and asked for it before recorded ones that it
+	// had not reached
 	OperationAdded  Kind = 27
-	OperationUnused Kind = 28 // another build's code has not asked for the recorded operation
+	OperationUnused Kind = 28 // the code of another build has not asked for the recorded operation
 
-	StepStarted     Kind = 30 // attempt Detail.Attempt begins when this is durable
-	StepCompleted   Kind = 31 // Data is the result
-	StepFailed      Kind = 32 // for good: the last attempt failed
-	StepTimedOut    Kind = 33 // for good: the last attempt passed its timeout
-	StepCancelled   Kind = 34 // stopped by its workflow, its context or the end of the run
-	StepSkipped     Kind = 35 // decided not to run
-	StepRetrying    Kind = 36 // an attempt failed; the next begins at Detail.Due
-	CheckpointSaved Kind = 37 // a value that a step's body keeps over attempts
+	StepStarted   Kind = 30 // attempt Detail.Attempt begins when this entry is durable
+	StepCompleted Kind = 31 // Data is the result
+	StepFailed    Kind = 32 // the last attempt failed
+	StepTimedOut  Kind = 33 // the last attempt passed its timeout
+	// the step was stopped by its workflow, its context or the end of the run
+	StepCancelled   Kind = 34
+	StepSkipped     Kind = 35 // the step was not executed, on purpose
+	StepRetrying    Kind = 36 // an attempt failed; the next one begins at Detail.Due
+	CheckpointSaved Kind = 37 // a value that a step's body keeps from attempt to attempt
 
 	CompensationStarted Kind = 40
 	StepCompensated     Kind = 41
@@ -57,27 +63,29 @@ const (
 	PhaseStarted        Kind = 43
 	PhaseCompleted      Kind = 44
 	PhaseFailed         Kind = 45
-	// the step failed for good, and the run Detail.Other keeps that for an operator
+	// the step failed for good, and the run Detail.Other is its dead letter
 	DeadLettered Kind = 46
 
 	SignalReceived  Kind = 50 // a message: a signal
 	SignalConsumed  Kind = 51 // the run took the message Detail.Mail; Data is its payload
-	TimerRegistered Kind = 52 // due at Detail.Due
+	TimerRegistered Kind = 52 // a timer that is due at Detail.Due
 	TimerFired      Kind = 53
-	ChildStarted    Kind = 54 // Detail.Other is the child, created with this entry
-	// a message, and its taking: the child ended as Detail.Outcome; Data is its output
+	ChildStarted    Kind = 54 // Detail.Other is the child, which is created with this entry
+	// a message, and the entry that takes it: the child ended as Detail.Outcome; Data is its output
 	ChildCompleted Kind = 55
 	EventEmitted   Kind = 56 // an event for the outside; Detail.Event is its type
-	// a message, and its taking: somebody cancelled the timer; or the workflow did
+	// a message, and the entry that takes it: somebody cancelled the timer; or the workflow
+	// cancelled it
 	TimerCancelled Kind = 57
 )
 
-// The kinds of messages that are never in a journal: what they ask for is.
+// The kinds of messages that are never in a journal. The journal has an entry of another kind for
+// the effect of such a message.
 const (
-	CancelAsked  Kind = 60 // Detail.Reason says why
-	SuspendAsked Kind = 61 // Detail.Reason says why
+	CancelAsked  Kind = 60 // Detail.Reason is the reason
+	SuspendAsked Kind = 61 // Detail.Reason is the reason
 	ResumeAsked  Kind = 62
-	// of an operator; its name is the choice. The journal has it as SignalConsumed
+	// an operator's decision; its name is the choice. The journal has it as SignalConsumed
 	DecisionMade Kind = 63
 )
 
@@ -107,7 +115,7 @@ var kindNames = map[Kind]string{
 	DecisionMade: "DecisionMade",
 }
 
-// Kinds lists every kind in the order of its number.
+// Kinds returns all kinds, in the order of their numbers.
 func Kinds() []Kind {
 	var all []Kind
 	for k := Kind(1); k <= DecisionMade; k++ {
@@ -118,10 +126,10 @@ func Kinds() []Kind {
 	return all
 }
 
-// Valid says whether k is one of the kinds.
+// Valid reports whether k is one of the kinds.
 func (k Kind) Valid() bool { return kindNames[k] != "" }
 
-// String is the kind's name.
+// String returns the kind's name.
 func (k Kind) String() string {
 	if name := kindNames[k]; name != "" {
 		return name
@@ -129,7 +137,7 @@ func (k Kind) String() string {
 	return "Kind(" + strconv.Itoa(int(k)) + ")"
 }
 
-// ParseKind gives the kind of a name that String gave.
+// ParseKind returns the kind with a name that String returned.
 func ParseKind(name string) (Kind, bool) {
 	for k, n := range kindNames {
 		if n == name {
@@ -139,7 +147,7 @@ func ParseKind(name string) (Kind, bool) {
 	return 0, false
 }
 
-// IsMessage says whether an entry of this kind may be in an inbox.
+// IsMessage reports whether an entry of this kind may be in an inbox.
 func (k Kind) IsMessage() bool {
 	switch k {
 	case SignalReceived, ChildCompleted, TimerCancelled, CancelAsked, SuspendAsked, ResumeAsked,
@@ -149,13 +157,13 @@ func (k Kind) IsMessage() bool {
 	return false
 }
 
-// onlyMessage says whether an entry of this kind is in inboxes only: what it
-// asks for is in the journal, as an entry of another kind.
+// onlyMessage reports whether entries of this kind are in inboxes only. The journal has an entry of
+// another kind for their effect.
 func (k Kind) onlyMessage() bool {
 	return k.IsMessage() && k != ChildCompleted && k != TimerCancelled
 }
 
-// EndsRun says whether an entry of this kind is a run's last one.
+// EndsRun reports whether an entry of this kind is the last one of a run.
 func (k Kind) EndsRun() bool {
 	switch k {
 	case RunCompleted, RunFailed, RunCancelled, RunTimedOut, RunContinued:
@@ -164,8 +172,8 @@ func (k Kind) EndsRun() bool {
 	return false
 }
 
-// EndsStep says whether an entry of this kind is the terminal record of the
-// step that its Op names.
+// EndsStep reports whether an entry of this kind is the terminal record of the step that its Op
+// names.
 func (k Kind) EndsStep() bool {
 	switch k {
 	case StepCompleted, StepFailed, StepTimedOut, StepCancelled, StepSkipped:

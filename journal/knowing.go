@@ -6,21 +6,22 @@ import (
 	"strings"
 )
 
-// A place is a scope of a journal that is salvaged: the goroutine whose code it is part of,
-// and when that code may have learned of something that is done anew.
+// A place is a scope of a journal whose reusable history is looked for: the goroutine whose code it
+// is part of, and when that code may have learned of something that is done again.
 type place struct {
 	in     int64 // the scope that it was opened or planned in
 	branch bool  // it has a goroutine of its own
-	old    bool  // neither it nor one around it says so: it may be of a journal in which none does
+	// neither it nor a scope around it is recorded as a branch: old journals record none
+	old    bool
 	stands int64 // the scope that it stands for; 0 for none
-	faulty bool  // the run failed by something in it
-	// the entry by which it was cancelled, or those around it; or by which the end began
+	faulty bool  // something in it made the run fail
+	// the entry that cancelled it or a scope around it, or that began the end
 	until int
-	knows int // from which entry on its code may have acted on what is done anew
+	knows int // the first entry with which its code may have acted on something that is done again
 }
 
-// knows returns from which entry on the code of a scope may have acted on what is done
-// anew.
+// knows returns the first entry with which the code of a scope may have acted on something that is
+// done again.
 func (s *reuse) knows(scope int64) int {
 	if p := s.places[scope]; p != nil {
 		return p.knows
@@ -28,8 +29,8 @@ func (s *reuse) knows(scope int64) int {
 	return s.cut
 }
 
-// knowsOfChildren returns from which entry on children do not count that were begun in a
-// scope. That of a journal in which no scope says that it has a goroutine may have one.
+// knowsOfChildren returns the first entry from which on children that were begun in a scope do not
+// count. A scope of a journal that records no branches may have been a branch.
 func (s *reuse) knowsOfChildren(scope int64) int {
 	if p := s.places[scope]; p != nil && p.old && !p.faulty && len(s.culprits) > 0 {
 		return len(s.entries)
@@ -37,11 +38,11 @@ func (s *reuse) knowsOfChildren(scope int64) int {
 	return s.knows(scope)
 }
 
-// findKnowing finds that for every scope. Code knows of a failure in its own branch, and in
-// the branches that it has opened, since it awaits these. Of a failure beside it the code
-// knows only if it has heard of something there (findHeard). A scope without a goroutine
-// knows what the code that opened it knows. It is found twice: as if no
-// branch had heard of anything, which is in unheard, and with what they had heard.
+// findKnowing finds that entry for every scope. Code knows of a failure in its own branch, and in
+// the branches that it has opened, because it awaits these. It knows of a failure beside it only if
+// it has heard of something there (findHeard). A scope without a goroutine knows what the code that
+// opened it knows. The search is done twice: as if no branch had heard of anything, which is kept
+// in unheard, and with what the branches had heard.
 func (s *reuse) findKnowing() {
 	s.learnFrom(func() {})
 	s.unheard = map[int64]int{}
@@ -51,7 +52,7 @@ func (s *reuse) findKnowing() {
 	s.learnFrom(s.findHeard)
 }
 
-// learnFrom finds what scopes know, by what was heard and by what has failed.
+// learnFrom finds what scopes know, from what was heard and what has failed.
 func (s *reuse) learnFrom(heard func()) {
 	opened := s.findPlaces()
 	heard()
@@ -76,7 +77,8 @@ func (s *reuse) learnFrom(heard func()) {
 	}
 }
 
-// around returns a scope and those that it is in, from the inside out, without the run itself.
+// around returns a scope and the scopes around it, from the inside out, without that of the run
+// itself.
 func (s *reuse) around(scope int64) iter.Seq[*place] {
 	return func(yield func(*place) bool) {
 		for scope != 0 {
@@ -89,8 +91,8 @@ func (s *reuse) around(scope int64) iter.Seq[*place] {
 	}
 }
 
-// stopsOf returns where the stops begin that the cancellation of a branch was recorded with:
-// what it has ended in that branch comes before it.
+// stopsOf returns the first of the stops that the cancellation of a branch was recorded with: what
+// the cancellation ended in that branch precedes it in the journal.
 func (s *reuse) stopsOf(i int, branch int64) int {
 	for i > 1 && s.entries[i-1].isStop() && s.isWithin(s.entries[i-1].Op.Scope, branch) {
 		i--
@@ -98,7 +100,7 @@ func (s *reuse) stopsOf(i int, branch int64) int {
 	return i
 }
 
-// isWithin reports whether a scope is another one, or in it.
+// isWithin reports whether a scope is the scope of, or inside it.
 func (s *reuse) isWithin(scope, of int64) bool {
 	for scope != of && s.places[scope] != nil && scope != 0 {
 		scope = s.places[scope].in
@@ -106,8 +108,8 @@ func (s *reuse) isWithin(scope, of int64) bool {
 	return scope == of
 }
 
-// findHeard finds the branches that have learned of something outside them since things
-// began to go wrong: they may know from there on, and those that they are in too.
+// findHeard finds the branches that have learned of something outside them after the first failure.
+// From there on these branches and those around them may know of it.
 func (s *reuse) findHeard() {
 	for i := s.cut; i < s.over; i++ {
 		e := &s.entries[i]
@@ -120,7 +122,7 @@ func (s *reuse) findHeard() {
 	}
 }
 
-// settle has a scope that the entry opens know what those around it know.
+// settle makes a scope that the entry opens know what the scopes around it know.
 func (s *reuse) settle(i int) {
 	e := &s.entries[i]
 	p := s.places[e.Seq]
@@ -131,13 +133,13 @@ func (s *reuse) settle(i int) {
 	p.old = p.old && (p.in == 0 || in.old)
 	p.until = min(p.until, in.until)
 	p.knows = min(p.knows, p.until)
-	if !p.branch || i >= in.knows && !s.isOfDeclared(e) { // code that knew has opened it
+	if !p.branch || i >= in.knows && !s.isOfDeclared(e) { // it was opened by code that knew
 		p.knows = min(p.knows, in.knows)
 	}
 }
 
-// findPlaces finds the scopes, and returns the sequences of those that were opened, by the
-// operation that did. What a clean-up does comes of the end that it is for.
+// findPlaces finds the scopes. It returns the sequences of the opened ones, by the operation that
+// opened them. What a clean-up does is a consequence of the end that it is for.
 func (s *reuse) findPlaces() map[Op]int64 {
 	opened := map[Op]int64{}
 	s.places = map[int64]*place{
@@ -160,8 +162,8 @@ func (s *reuse) findPlaces() map[Op]int64 {
 	return opened
 }
 
-// isDealtWith reports whether a failure is one that the code around it has gone on after,
-// until it failed by another one.
+// isDealtWith reports whether the code around a failure went on after it, until it failed by
+// another one.
 func (s *reuse) isDealtWith(i int) bool {
 	for p := range s.around(s.entries[i].Op.Scope) {
 		if p.faulty && i < p.knows {
@@ -171,8 +173,8 @@ func (s *reuse) isDealtWith(i int) bool {
 	return false
 }
 
-// learn records that the code of a scope, and of those that it is in, may know of what
-// failed in it. That of what the run failed by knew of something else before.
+// learn records that the code of a scope, and of the scopes around it, may know of a failure in it.
+// Code that made the run fail knew of another failure before.
 func (s *reuse) learn(i int) {
 	for p := range s.around(s.entries[i].Op.Scope) {
 		if !p.faulty {
@@ -181,15 +183,15 @@ func (s *reuse) learn(i int) {
 	}
 }
 
-// isOfDeclaration reports whether an operation is a step of a declaration that has ended
-// well, and had begun before the end did.
-func (s *reuse) isOfDeclaration(r *salvaged) bool {
+// isOfDeclaration reports whether an operation is a step of a declaration that completed, and that
+// began before the end did.
+func (s *reuse) isOfDeclaration(r *operation) bool {
 	return r != nil && r.declared && !r.again && r.end > 0 && r.first < s.over &&
 		s.entries[r.end].Kind == StepCompleted
 }
 
-// isOfDeclared reports whether an entry has opened a branch of such a step: "gate:" and
-// its name, say, beside it.
+// isOfDeclared reports whether an entry has opened a branch of such a step, which is beside it and
+// is named, for example, "gate:" and the step's name.
 func (s *reuse) isOfDeclared(e *Entry) bool {
 	_, name, isBranch := strings.Cut(e.Op.Name, ":")
 	return isBranch &&

@@ -2,7 +2,7 @@ package journal
 
 import "time"
 
-// A Summary is what a projection keeps of a run.
+// A Summary is the state of one run in a projection.
 type Summary struct {
 	Run        RunID
 	WorkflowID string
@@ -10,25 +10,24 @@ type Summary struct {
 	Pattern    Pattern
 	Status     Status
 	Steps      map[string]StepStatus // by path
-	First      time.Time             // of the first entry
-	Last       time.Time             // of the last one
-	Failure    string                // its message; empty without
+	First      time.Time             // the time of the first entry
+	Last       time.Time             // the time of the last entry
+	Failure    string                // the message of the failure; may be empty
 	Events     int
 }
 
-// A Projection is a view over many runs: a fold of their entries into
-// summaries, by ID, by status and by pattern. It is used by one goroutine at a
-// time.
+// A Projection is a view of many runs: their entries, folded into summaries by ID, by status and by
+// pattern. A Projection is for one goroutine at a time.
 type Projection struct {
 	runs  map[RunID]*Aggregate
 	order []RunID
 }
 
-// NewProjection gives a projection of no runs.
+// NewProjection returns a projection without runs.
 func NewProjection() *Projection { return &Projection{runs: map[RunID]*Aggregate{}} }
 
-// Apply takes in the next entry of a run. The head tells names and pattern,
-// which entries do not repeat.
+// Apply applies the next entry of a run. Names and pattern, which entries do not repeat, are taken
+// from the head.
 func (p *Projection) Apply(h Head, e Entry) error {
 	a := p.runs[h.ID]
 	if a == nil {
@@ -39,7 +38,7 @@ func (p *Projection) Apply(h Head, e Entry) error {
 	return a.Apply(e)
 }
 
-// Run gives the summary of one run, and false where the projection has none.
+// Run returns the summary of one run, and false if the projection does not have the run.
 func (p *Projection) Run(id RunID) (Summary, bool) {
 	a := p.runs[id]
 	if a == nil {
@@ -48,14 +47,14 @@ func (p *Projection) Run(id RunID) (Summary, bool) {
 	return a.summary(), true
 }
 
-// ByStatus gives the summaries of the runs in a status, in the order in which
-// the runs were first seen.
+// ByStatus returns the summaries of the runs with a status, in the order in which the runs were
+// first seen.
 func (p *Projection) ByStatus(s Status) []Summary {
 	return p.list(func(a *Aggregate) bool { return a.state.Status == s })
 }
 
-// ByPattern gives the summaries of the runs of a pattern, in the order in
-// which the runs were first seen.
+// ByPattern returns the summaries of the runs of a pattern, in the order in which the runs were
+// first seen.
 func (p *Projection) ByPattern(pt Pattern) []Summary {
 	return p.list(func(a *Aggregate) bool { return a.state.Pattern == pt })
 }

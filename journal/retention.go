@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// A Retention says for how long a run is kept after its end, by the status that it
-// ends with. It is kept with the run in words, such as "168h0m0s" or "48h0m0s
-// FAILED=720h0m0s TIMED_OUT=ever". The empty one is of a run that nobody has said it
-// of: that is kept.
+// A Retention is the period for which a run is kept after its end, by the status that it ends with.
+// The run's row has it in words, such as "168h0m0s" or "48h0m0s FAILED=720h0m0s TIMED_OUT=ever". An
+// empty one means that nobody has set it: the run is kept.
 type Retention string
 
-// ever stands for a period without an end.
+// ever is a period without an end.
 const ever = "ever"
 
-// NewRetention returns the retention with a period for all statuses but some that
-// have their own. A period below 0 is for ever.
+// NewRetention returns a retention with one period for all statuses but those that have their own.
+// A negative period is for ever.
 func NewRetention(period time.Duration, byStatus map[Status]time.Duration) Retention {
 	text := []string{periodText(period)}
 	for _, s := range slices.Sorted(maps.Keys(byStatus)) {
@@ -34,8 +33,8 @@ func periodText(d time.Duration) string {
 	return d.String()
 }
 
-// Period returns for how long a run is kept that ends with a status. It reports false
-// if that is for ever, or if nobody can tell.
+// Period returns the period for which a run is kept that ends with a status. It returns false if
+// that is for ever or is not set.
 func (r Retention) Period(s Status) (time.Duration, bool) {
 	found := ""
 	for i, word := range strings.Fields(string(r)) {
@@ -47,13 +46,13 @@ func (r Retention) Period(s Status) (time.Duration, bool) {
 			found = period
 		}
 	}
-	d, err := time.ParseDuration(found) // which refuses "ever" and ""
+	d, err := time.ParseDuration(found) // ParseDuration refuses "ever" and ""
 	return d, err == nil
 }
 
-// Expires returns when a run that has ended is kept no longer: when its retention has
-// passed, and when it does not stand for its workflow ID any more. It is zero for a run
-// that is open or kept for ever.
+// Expires returns the time from which an ended run is not kept any more: its retention has passed,
+// and so has the period in which it keeps its workflow ID. It is zero for a run that is open or
+// kept for ever.
 func (h *Head) Expires() time.Time {
 	if h.Ended.IsZero() {
 		return time.Time{}
@@ -63,7 +62,7 @@ func (h *Head) Expires() time.Time {
 		return time.Time{}
 	}
 	if h.Keep > 0 {
-		// it stands for the ID at that moment still
+		// at that moment it still keeps its ID
 		period = max(period, min(h.Keep, math.MaxInt64-1)+1)
 	}
 	return h.Ended.Add(period)

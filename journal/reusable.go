@@ -7,63 +7,65 @@ import (
 	"strings"
 )
 
-// Reusable returns what is still valid of the journal of a run that FAILED, was CANCELLED
-// or TIMED_OUT, for a run that goes on from where it failed: a journal that begins with
-// the same start and that the code replays up to there. It changes nothing of entries.
+// Reusable returns the reusable history of a run that FAILED, was CANCELLED or TIMED_OUT, for a run
+// that retries it from the place where it failed. The result is a journal that begins with the same
+// start, and that the code replays up to that place. The given entries do not change.
 //
-// The cut is where things began to go wrong. Of a run that FAILED it is the first of
-// the records by which it did: those that dead letters name; else those of the errors
-// that it ended with, by what its failure says; else that of the last step or child
-// that failed. Of another one, and where there is no such record, it is where the end
-// began.
+// The cut is the place where things began to go wrong. Of a FAILED run, it is the first of the
+// records by which the run failed. These are the records that dead letters name; without dead
+// letters, those of the errors that the run's failure contains; without these, that of the last
+// step or child that failed. Of a run that ended otherwise, or without such a record, the cut is
+// where the end began.
 //
-// Each branch has a cut of its own: where its code may have begun to act on what is done
-// anew. Of the run's own code it is where things began to go wrong; of a branch in which
-// something failed then or later, where that did; of a branch beside, where the end began
-// or the branch was cancelled (what that has ended in it comes after the cut), or had learned
-// of something that began outside it: an entry that says so (Detail.Heard). What code shares
-// by itself, in a variable of a closure, say, no entry tells; a retry takes such a branch for
-// one that does not know.
+// Each branch has a cut of its own: where its code may have begun to act on something that is done
+// again.
+//   - For the run's own code, it is where things began to go wrong.
+//   - For a branch in which something failed then or later, it is that failure.
+//   - For another branch, it is where the end began, where the branch was cancelled (what the
+//     cancellation ended in it comes after the cut), or where it learned of something that began
+//     outside it, which an entry records (Detail.Heard).
 //
-// Kept is what was recorded before the cut, failures that the code has dealt with
-// included, and after it the results of what was going on there and ended well. What
-// failed, all else after the cut, and what had not ended is to be done anew; so is a
-// step that was undone after the cut, with what it has set, and a TCC that turned to
-// cancel then, from the top; one that had turned before goes on cancelling. Of what a
-// failed step has waited for in a branch of its own ("gate:" and its name, say) that is
-// done anew which failed or came too late. Dead letters are written anew. A checkpoint of
-// a step's body stays, unless the step was undone.
+// What code shares by itself, in a variable of a closure for example, no entry records. A retry
+// treats such a branch as one that does not know.
 //
-// After the cut of the code that began it, a step's result stays too where that code
-// cannot have acted on a failure, since the step is one of a declaration; and where a
-// transaction has it, which must not be made twice. Nor must the run of a child: it stays
-// where its branch had only heard of something. Of other steps the journal cannot tell:
-// whether code awaited what had failed before it began the next step has no entry, and code
-// that did may have begun it because of that.
+// Kept is everything recorded before the cut, including failures that the code has dealt with.
+// After the cut, the results of operations that were going on at the cut and completed are kept,
+// too. What failed, everything else after the cut, and what had not ended is done again. So are a
+// step that was undone after the cut, with the variables it set, and, from the top, a TCC that
+// turned to cancel after the cut; one that had turned before goes on cancelling. If a failed step
+// has waited in a branch of its own (named "gate:" and its name, for example), what failed or came
+// too late there is done again. Dead letters are written again. A checkpoint of a step's body
+// stays, unless the step was undone.
 //
-// A child that has not ended well stays begun, and its end is left out: whoever retries
-// goes on with it, or with a run that retries it. A child of anew is begun anew, and so
-// are one that called everything off (CANCELED, COMPENSATED) and one that was undone.
+// After the cut of the code that began it, a step's result also stays in two cases: the step
+// belongs to a declaration, so that the code cannot have acted on a failure; or the result is in a
+// transaction of the application, which must not be made twice. The run of a child must not be made
+// twice either: it stays if its branch had only heard of something. Of other steps the journal does
+// not show whether code awaited the failed operation before it began the next step, so that code
+// may have begun the step because of the failure.
 //
-// Entries are numbered anew, and so are scopes. No entry takes a message or is owed:
-// Detail.Taken has the number that a message had in the old inbox. Spilled payloads are
-// named as before. The run is PENDING at the end. What Run, and the detail of the
-// start, are to say is the caller's.
+// A child that failed stays begun, and its end is left out: the retry goes on with that child, or
+// with a run that retries it. The children in anew are begun again, and so are a child that undid
+// everything (CANCELED, COMPENSATED) and one that was undone.
 //
-// Redone has the paths of the steps, and of what phases are phases of, that were undone:
-// the outside world may have seen them done, and undone, under the idempotency keys of
-// the old run, so these would not do it again.
+// Entries and scopes are numbered from the start again. No entry takes a message or is in the
+// outbox: Detail.Taken has the number that a message had in the old inbox. Spilled payloads keep
+// their names. The run is PENDING at the end. The caller sets Run and the detail of the start.
 //
-// It returns an error of CodeWrongState where such a step or child has a name that occurs
-// more than once, without a key, or is in a scope like that: what is done anew before it may
-// change which occurrence it is. What it would keep is returned with that error, since the
-// children in there may turn out to be of anew.
+// Redone has the paths of the steps that were undone, and of the steps that undone phases belong
+// to. The outside world may have seen them done and undone under the idempotency keys of the old
+// run, so that these keys would not do them again.
+//
+// Reusable returns an error of CodeWrongState if such a step or child has a name that occurs more
+// than once without a key, or is in a scope with such a name: what is done again before it may
+// change which occurrence it is. It returns the journal along with that error, because children in
+// it may turn out to belong in anew.
 func Reusable(entries []Entry, anew ...RunID) (kept []Entry, redone []string, err error) {
 	if len(entries) == 0 {
 		return nil, nil, nil
 	}
 	s := &reuse{
-		entries: entries, ops: map[Op]*salvaged{}, left: map[Op]bool{}, reopened: map[Op]bool{},
+		entries: entries, ops: map[Op]*operation{}, left: map[Op]bool{}, reopened: map[Op]bool{},
 		undone: map[string]bool{}, gone: anew,
 	}
 	s.findCut()
@@ -82,29 +84,29 @@ type reuse struct {
 	entries  []Entry
 	cut      int   // where things began to go wrong
 	over     int   // where the end began
-	culprits []int // by which the run failed
-	failures []int // what failed and is done anew, these included
-	ops      map[Op]*salvaged
-	left     map[Op]bool      // values that are made anew
+	culprits []int // the records by which the run failed
+	failures []int // what failed and is done again, including culprits
+	ops      map[Op]*operation
+	left     map[Op]bool      // values that are made again
 	reopened map[Op]bool      // branches that go on although they were cancelled
 	voided   map[int64]bool   // scopes of clean-ups of such branches
-	gone     []RunID          // children that are begun anew
-	bases    map[int64]string // of scopes: the same for those that are about the same
+	gone     []RunID          // children that are begun again
+	bases    map[int64]string // of scopes: equal for scopes that are about the same scope
 	places   map[int64]*place // of scopes
-	unheard  map[int64]int    // what their code would know if it had heard of nothing
-	needed   map[int64]bool   // scopes in which something is that stays, whatever comes of it
+	unheard  map[int64]int    // what the code would know if it had heard of nothing
+	needed   map[int64]bool   // scopes with something that stays in any case
 	anew     map[string]bool  // bases in which phases begin from the top
-	undone   map[string]bool  // paths, of what was undone or cancelled well
+	undone   map[string]bool  // paths of steps that were undone or cancelled successfully
 }
 
-// A salvaged operation.
-type salvaged struct {
-	first, end int // its first entry, and its terminal record; 0 where there is none
+// An operation is one of the old journal, with its first and last entry.
+type operation struct {
+	first, end int // its first entry, and its terminal record; 0 if there is none
 	phase      string
-	heard      int  // the last of its entries that says that its branch had heard something; else 0
-	declared   bool // it begins however those beside it end
-	again      bool // it is done anew although it has ended well
-	undone     bool // what it did was undone
+	heard      int  // its last entry that records that its branch had heard of something; else 0
+	declared   bool // it begins however the operations beside it end
+	again      bool // it is done again although it completed
+	undone     bool // its effect was undone
 }
 
 // findCut finds where things began to go wrong.
@@ -126,9 +128,9 @@ func (s *reuse) findCut() {
 	}
 }
 
-// culprits gives the records, among those before the end began, by which a run failed:
-// of the errors that it ended with, and those that dead letters are about which say the
-// same, or after which the code has done nothing but undo and tell.
+// culprits returns the records, among those before the end began, by which a run failed: those of
+// the errors that it ended with, and those that dead letters are about and that have the same
+// failure, or after which the code has only undone and reported.
 func culprits(before, all []Entry, f *Failure) []int {
 	last := true
 	found := deadLettered(before, all, func(e *Entry) bool {
@@ -155,8 +157,8 @@ func culprits(before, all []Entry, f *Failure) []int {
 	})
 }
 
-// deadLettered returns the records that those dead letters are about. Is is asked of all
-// entries, the last one first.
+// deadLettered returns the records that those dead letters are about for which is returns true. It
+// calls is for all entries, the last one first.
 func deadLettered(before, all []Entry, is func(*Entry) bool) []int {
 	var found []int
 	for i := range slices.Backward(all) {
@@ -170,7 +172,7 @@ func deadLettered(before, all []Entry, is func(*Entry) bool) []int {
 	return found
 }
 
-// goesOn says whether the entry records that the code had not given up.
+// goesOn reports whether the entry shows that the code had not given up.
 func (e *Entry) goesOn() bool {
 	switch e.Kind {
 	case StepCompleted, SignalConsumed, TimerFired, ChildCompleted:
@@ -180,8 +182,8 @@ func (e *Entry) goesOn() bool {
 	return false
 }
 
-// lastFailed gives the last record of a failure for which one of those holds, the first
-// of them that holds for any.
+// lastFailed returns the last record of a failure for which one of those functions returns true;
+// the first function that finds any decides.
 func lastFailed(entries []Entry, those ...func(*Entry) bool) []int {
 	for _, is := range those {
 		for i := range slices.Backward(entries) {
@@ -193,8 +195,8 @@ func lastFailed(entries []Entry, those ...func(*Entry) bool) []int {
 	return nil
 }
 
-// fails says whether the entry is a record of something that the code may have failed
-// by. What fails to undo something is none.
+// fails reports whether the entry records something that may have made the code fail. A failed undo
+// is not that.
 func (e *Entry) fails() bool {
 	switch e.Kind {
 	case ChildCompleted:
@@ -206,8 +208,8 @@ func (e *Entry) fails() bool {
 	return false
 }
 
-// isAbout says whether a fact of that name and key, in whatever scope, may be about the
-// operation of the entry: the step, or a phase of it.
+// isAbout reports whether a fact with that name and key, in any scope, may be about the operation
+// of the entry: the step, or a phase of it.
 func (e *Entry) isAbout(fact Op) bool {
 	name := e.Op.Name
 	if e.Detail != nil && e.Detail.Phase != "" {
@@ -216,7 +218,7 @@ func (e *Entry) isAbout(fact Op) bool {
 	return name == fact.Name && e.Op.Key == fact.Key
 }
 
-// survey finds when operations began and ended.
+// survey finds the begin and the end of each operation.
 func (s *reuse) survey() {
 	for i := range s.entries {
 		e := &s.entries[i]
@@ -225,7 +227,7 @@ func (s *reuse) survey() {
 		}
 		r := s.ops[e.Op]
 		if r == nil {
-			r = &salvaged{first: i}
+			r = &operation{first: i}
 			s.ops[e.Op] = r
 		}
 		if e.Detail != nil && e.Detail.Phase != "" {
@@ -241,7 +243,7 @@ func (s *reuse) survey() {
 	}
 }
 
-// isOperation says whether the entry stays only where what it belongs to has ended.
+// isOperation reports whether the entry stays only if the operation that it belongs to has ended.
 func (e *Entry) isOperation() bool {
 	switch e.Kind {
 	case StepStarted, StepCompleted, StepFailed, StepTimedOut, StepCancelled, StepRetrying,
@@ -255,20 +257,20 @@ func (e *Entry) isOperation() bool {
 	return false
 }
 
-// endsOperation says whether nothing more comes of what the entry belongs to.
+// endsOperation reports whether the entry is the last one of its operation.
 func (e *Entry) endsOperation() bool {
 	switch e.Kind {
 	case StepCompleted, StepFailed, StepTimedOut, StepCancelled, WaitEnded, SignalConsumed,
 		TimerFired, TimerCancelled, ChildCompleted:
 		return true
-	case ChildStarted: // whose end nobody waits for
+	case ChildStarted: // nobody waits for the end of this child
 		return e.Detail != nil && e.Detail.Policy == ChildDetached
 	}
 	return false
 }
 
-// isStop reports whether the entry says that the cancellation of something around it has
-// ended what it belongs to, or its own code, in a call that a replay makes again.
+// isStop reports whether the entry records that an operation was ended by the cancellation of
+// something around it, or by its own code, in a call that a replay makes again.
 func (e *Entry) isStop() bool {
 	switch e.Kind {
 	case ScopeCancelled:
@@ -279,7 +281,7 @@ func (e *Entry) isStop() bool {
 	return false
 }
 
-// isNote says whether the entry stays where it comes before the cut.
+// isNote reports whether the entry stays if it comes before the cut.
 func (e *Entry) isNote() bool {
 	switch e.Kind {
 	case ValueRecorded, PayloadSet, StatePublished, AttributeSet, VariableSet, KeyAdded,
@@ -287,11 +289,11 @@ func (e *Entry) isNote() bool {
 		ScopeOpened, ScopeCancelled, CleanupPlanned:
 		return true
 	}
-	return e.Kind.IsFact() && e.Kind != DeadLettered // which is settled, or written anew
+	return e.Kind.IsFact() && e.Kind != DeadLettered // that is settled, or written again
 }
 
-// undo finds the steps that were undone after the cut, which a fact says, or that what
-// undoes it has ended well.
+// undo finds the steps that were undone after the cut: a fact records it, or the operation that
+// undoes the step completed.
 func (s *reuse) undo() {
 	for i := range s.entries {
 		e, fact := &s.entries[i], Op{}
@@ -307,7 +309,7 @@ func (s *reuse) undo() {
 		default:
 			continue
 		}
-		for op, r := range s.ops { // it may be undone in a scope of its own
+		for op, r := range s.ops { // the step may be undone in a scope of its own
 			if op.Name == fact.Name && op.Key == fact.Key && op.Occ == fact.Occ &&
 				s.bases[op.Scope] == s.bases[fact.Scope] {
 				s.redo(op, r)
@@ -316,9 +318,9 @@ func (s *reuse) undo() {
 	}
 }
 
-// redo has an operation done anew that was undone, and all that was done for it in a
-// branch of its own.
-func (s *reuse) redo(op Op, r *salvaged) {
+// redo marks an operation that was undone to be done again, with everything that was done for it in
+// a branch of its own.
+func (s *reuse) redo(op Op, r *operation) {
 	if r.undone {
 		return
 	}
@@ -334,8 +336,9 @@ func (s *reuse) redo(op Op, r *salvaged) {
 	}
 }
 
-// findBases finds what scopes are about: that of a clean-up is about where it was
-// planned, one that stands for another one about that, and any other one about itself.
+// findBases finds the scope that each scope is about. A clean-up is about the scope in which it was
+// planned, a scope that stands for another one is about that one, and any other scope is about
+// itself.
 func (s *reuse) findBases() {
 	s.bases = map[int64]string{0: "", ImpliedCleanup: ""}
 	paths := map[int64]string{}
@@ -356,8 +359,8 @@ func (s *reuse) findBases() {
 	}
 }
 
-// restart finds the TCCs that turned to cancel after the cut, and which of their
-// participants have cancelled.
+// restart finds the TCCs that turned to cancel after the cut, and the participants of these that
+// have cancelled.
 func (s *reuse) restart() {
 	s.anew = map[string]bool{}
 	turned := map[string]bool{} // before the cut
@@ -388,14 +391,14 @@ func (s *reuse) restart() {
 	}
 }
 
-// ofPhase names what an operation is a phase of.
+// ofPhase returns the name of the step that an operation is a phase of.
 func ofPhase(op Op, phase string) string {
 	op.Name, op.Occ = strings.TrimPrefix(op.Name, strings.ToLower(phase)+":"), 1
 	return op.String()
 }
 
-// openGates has done anew by what the branches of steps have failed that have failed
-// because of that: "gate:" and the step's name, say, beside it.
+// openGates marks to be done again what failed in the branches of steps that failed because of it.
+// Such a branch is beside the step, and is named, for example, "gate:" and the step's name.
 func (s *reuse) openGates() {
 	for _, i := range s.failures {
 		all := s.branchesOf(s.entries[i].Op, i, func(*Entry) bool { return true })
@@ -410,15 +413,15 @@ func (s *reuse) openGates() {
 				s.left[e.Op] = true
 			case r == nil:
 			case e.spoils(), e.Kind == WaitEnded, e.Kind == TimerCancelled, e.Kind == StepCancelled:
-				// what was given up with it, too
+				// also what was given up with it
 				r.again = true
 			}
 		}
 	}
 }
 
-// void finds the clean-ups of branches that go on again. They count as made after the
-// cut: what they have undone is done anew, and they are planned again.
+// void finds the clean-ups of branches that go on again. They count as made after the cut: what
+// they have undone is done again, and they are planned again.
 func (s *reuse) void() {
 	again := map[int64]bool{}
 	s.voided = map[int64]bool{}
@@ -434,12 +437,13 @@ func (s *reuse) void() {
 	}
 }
 
-// spoils says whether a branch may have failed by what the entry records.
+// spoils reports whether the entry may have made its branch fail.
 func (e *Entry) spoils() bool {
 	return e.fails() || e.Kind == TimerFired && strings.HasPrefix(e.Op.Name, "perdure:")
 }
 
-// branchesOf returns what was recorded before the entry end in those branches of a step.
+// branchesOf returns the entries before end in those branches of a step for which those returns
+// true.
 func (s *reuse) branchesOf(step Op, end int, those func(*Entry) bool) (all []*Entry) {
 	within := map[int64]bool{}
 	for j := range s.entries[:end] {
@@ -456,7 +460,7 @@ func (s *reuse) branchesOf(step Op, end int, those func(*Entry) bool) (all []*En
 	return all
 }
 
-// redone gives the paths of what was undone.
+// redone returns the paths of what was undone.
 func (s *reuse) redone() []string {
 	if len(s.undone) == 0 {
 		return nil
@@ -464,9 +468,9 @@ func (s *reuse) redone() []string {
 	return slices.Sorted(maps.Keys(s.undone))
 }
 
-// keep gives the new journal.
+// keep returns the new journal.
 func (s *reuse) keep() []Entry {
-	numbers := map[int64]int64{0: 0} // the new ones of sequences
+	numbers := map[int64]int64{0: 0} // new sequences, by the old ones
 	var out []Entry
 	status := Pending
 	for i := range s.entries {
@@ -482,7 +486,7 @@ func (s *reuse) keep() []Entry {
 			e.Status = Pending
 		}
 		numbers[e.Seq] = int64(len(out) + 1)
-		e.Seq, e.Op.Scope, e.Detail = numbers[e.Seq], scope, e.Detail.salvaged(numbers)
+		e.Seq, e.Op.Scope, e.Detail = numbers[e.Seq], scope, e.Detail.carried(numbers)
 		status = cmp.Or(e.Status, status)
 		out = append(out, e)
 	}
@@ -495,7 +499,7 @@ func (s *reuse) keep() []Entry {
 	return out
 }
 
-// holds reports whether an entry is in the new journal, also if nothing in it had to stay.
+// holds reports whether an entry is in the new journal even if nothing in it had to stay.
 func (s *reuse) holds(i int, e *Entry) bool {
 	r := s.ops[e.Op]
 	base := s.bases[e.Op.Scope]
@@ -525,7 +529,7 @@ func (s *reuse) isDropped(e *Entry) bool {
 }
 
 // counts reports whether an entry of an operation is in the new journal.
-func (s *reuse) counts(i int, e *Entry, r *salvaged) bool {
+func (s *reuse) counts(i int, e *Entry, r *operation) bool {
 	cut := s.knows(e.Op.Scope)
 	if e.Kind == ChildStarted || e.Kind == ChildCompleted {
 		cut = s.knowsOfChildren(e.Op.Scope)
@@ -539,18 +543,17 @@ func (s *reuse) counts(i int, e *Entry, r *salvaged) bool {
 	return !r.again && e.Kind == CheckpointSaved && i < cut
 }
 
-// isOfPhase says whether the entry belongs to a phase of something: it, or what was
-// decided of it.
+// isOfPhase reports whether the entry belongs to a phase, or to a decision about one.
 func (e *Entry) isOfPhase() bool {
 	word, _, found := strings.Cut(e.Op.Name, ":")
 	return found && slices.Contains([]string{PhaseTry, PhaseConfirm, PhaseCancel},
 		strings.ToUpper(word))
 }
 
-// wasGoingOn reports whether an operation had begun before the cut of its scope and ended
-// well after it. The first attempt of a sequential step has no record of its own: its
-// result says when it began.
-func (s *reuse) wasGoingOn(r *salvaged, cut int) bool {
+// wasGoingOn reports whether an operation had begun before the cut of its scope and completed after
+// it. The first attempt of a sequential step has no record of its own: its result has the time when
+// it began.
+func (s *reuse) wasGoingOn(r *operation, cut int) bool {
 	end := &s.entries[r.end]
 	if r.heard >= cut {
 		return false
@@ -571,14 +574,14 @@ func (s *reuse) wasGoingOn(r *salvaged, cut int) bool {
 	return r.first < cut
 }
 
-// calledOff reports whether a child has ended with nothing left of it.
-func (s *reuse) calledOff(r *salvaged) bool {
+// calledOff reports whether a child has undone everything it did.
+func (s *reuse) calledOff(r *operation) bool {
 	end := s.entries[r.end].Detail
 	return r.end > 0 && end != nil && (end.Outcome == Canceled || end.Outcome == Compensated)
 }
 
-// salvaged gives the detail of an entry in the journal of another run.
-func (d *Detail) salvaged(numbers map[int64]int64) *Detail {
+// carried returns the detail of an entry for the journal of another run.
+func (d *Detail) carried(numbers map[int64]int64) *Detail {
 	if d == nil || d.Mail == 0 && !d.Tell && d.StandsFor == 0 {
 		return d
 	}

@@ -887,7 +887,7 @@ func TestSalvageKeepsWhatAnEntrySays(t *testing.T) {
 }
 
 // A random journal of a run that failed keeps, whatever is in it, every result from
-// before the cut of its branch and none of what failed; and salvaged again, as the journal of a run
+// before the cut of its branch and none of what failed; and reused again, as the journal of a run
 // that failed at once, it is as it was.
 //
 // spec: P-4
@@ -934,7 +934,7 @@ func TestSalvageOfRandomJournals(t *testing.T) {
 		if failures := slices.ContainsFunc(got, func(e journal.Entry) bool {
 			return e.Kind == sf
 		}); !failures && !reflect.DeepEqual(again, got) {
-			t.Fatalf("seed %d: salvaged again it is\n%s\nand was\n%s", seed,
+			t.Fatalf("seed %d: reused again it is\n%s\nand was\n%s", seed,
 				strings.Join(shown(again), "\n"), strings.Join(shown(got), "\n"))
 		}
 	}

@@ -7,75 +7,76 @@ import (
 	"time"
 )
 
-// A Step is what a journal says of one step or branch.
+// A Step is the state of one step or branch.
 type Step struct {
 	Op       Op
 	Path     string // Op with the scopes it is in: branch/label
-	Opens    int64  // the scope that it opened, where it is a branch or scope; else 0
-	Phase    string // of a TCC's participant; else empty
+	Opens    int64  // the scope that a branch or scope opened; else 0
+	Phase    string // the phase of a TCC's participant; else empty
 	Status   StepStatus
 	Attempts int
-	Started  time.Time // of the first attempt; of a sequential step as its result tells it
-	Ended    time.Time // when its last attempt did; zero while it is not terminal
-	Due      time.Time // of the next attempt, while it is RETRYING
-	Failure  *Failure  // of the last attempt, or compensation, that failed
+	Started  time.Time // when the first attempt began; for a sequential step, as its result has it
+	Ended    time.Time // when the last attempt ended; zero while the step is not terminal
+	Due      time.Time // when the next attempt begins, while the step is RETRYING
+	Failure  *Failure  // the error of the last attempt or compensation that failed
 	Reason   string    // why it was cancelled
 
-	StandsFor int64  // the scope that the one that it opened stands for; else 0
-	ForStep   string // the step beside it that the branch of the scope that it opened does
+	StandsFor int64  // the scope that the opened one stands for; else 0
+	ForStep   string // the step beside it that the branch of the opened scope performs
 }
 
-// A Cleanup is what a run has planned to do before it ends.
+// A Cleanup is an action that a run has planned before its end.
 type Cleanup struct {
 	Op    Op
-	Path  string // Op with the scopes it is in; what it does is within it
-	Opens int64  // the scope of what it does
+	Path  string // Op with the scopes it is in; the operations of the clean-up are within it
+	Opens int64  // the scope of the clean-up's operations
 }
 
-// A Published is what a run shows under a name.
+// A Published is a value that a run has published, or a variable.
 type Published struct {
-	Data []byte    // nil where it is spilled and the entry did not bring it
-	Seq  int64     // of the entry that has it
+	Data []byte    // nil if it is spilled and the entry did not have it
+	Seq  int64     // the sequence of the entry
 	At   time.Time // when it was published
 }
 
-// A Snapshot is a run's state at one entry of its journal. It is an immutable
-// copy: it shares nothing with the aggregate that gave it.
+// A Snapshot is a run's state at one entry of its journal. It is an immutable copy that shares
+// nothing with its aggregate.
 type Snapshot struct {
 	Run        RunID
 	WorkflowID string
 	Workflow   string
 	Pattern    Pattern
 	Status     Status
-	Seq        int64 // of the last entry applied
+	Seq        int64 // the sequence of the last entry applied
 	Started    time.Time
 	Last       time.Time // when the last entry was written
 	Ended      time.Time
-	Failure    *Failure  // that the run ended by, or that its code last panicked with
-	Reason     string    // why it is suspended or was cancelled
-	Due        time.Time // when its code is replayed, while it waits for that
+	Failure    *Failure  // the error that the run ended with, or the last panic of its code
+	Reason     string    // the reason why it is suspended or was cancelled
+	Due        time.Time // when the code is replayed, while the run waits for that
 	Failures   int       // panics of its code in a row
-	Build      string    // that wrote last
+	Build      string    // the build that wrote last
 	Events     int
 	Steps      []Step // in the order of their first entries
-	Ending     Status // the run cleans up and will end so; zero where it does not
-	Cleanups   []Cleanup
-	// paths of recorded operations that the code of the build that has the run has not asked for
+	// the status that the run ends with after its clean-up; zero if it is not cleaning up
+	Ending   Status
+	Cleanups []Cleanup
+	// paths of recorded operations that the code of the current build has not asked for
 	Unused []string
 	Waits  []Wait // in the order in which they began; none of a run that has ended
-	// the input, or what replaced it; nil where it is spilled and no entry brought it
+	// the input, or the payload that replaced it; nil if it is spilled and no entry had it
 	Payload    []byte
-	PayloadSeq int64 // of the entry that has the payload, where it is spilled; else 0
+	PayloadSeq int64 // the sequence of the entry with the spilled payload; else 0
 	Published  map[string]Published
 	Attributes map[string]string
 	Headers    map[string]string
 	Variables  map[string]Published
-	Keys       []string       // idempotency keys that it has used
-	Versions   map[string]int // by change: the lowest that a marker decided
-	// the steps of its declaration, layer by layer, as it began; nil without one
+	Keys       []string       // idempotency keys that the run has used
+	Versions   map[string]int // by change: the lowest version that a marker decided
+	// the steps of the declaration, layer by layer, as the run began; nil if there is none
 	Layers [][]string
 
-	// Of a chain of runs; empty and zero at its ends.
+	// Neighbours in a chain of runs; empty and zero at its ends.
 	Predecessor        RunID
 	PredecessorStarted time.Time
 	PredecessorEnded   time.Time

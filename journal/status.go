@@ -2,27 +2,27 @@ package journal
 
 import "strconv"
 
-// Status says where a run is. One enumeration serves every pattern. The zero
-// value is no status; in an entry it means that the status stays as it was.
+// A Status is the state of a run. One enumeration serves every pattern. Zero is not a status; in an
+// entry it means that the status stays as it was.
 type Status uint8
 
 // The statuses. Their numbers are stored and never change.
 const (
-	Pending            Status = 1  // not begun: waits for an engine or a slot
-	Running            Status = 2  // code or a step of it is being executed
-	Waiting            Status = 3  // nothing is in flight: a timer or message is ahead
-	Suspended          Status = 4  // by an operator, or parked by the engine with a cause
+	Pending            Status = 1  // not begun: the run waits for an engine or a slot
+	Running            Status = 2  // the code or a step is being executed
+	Waiting            Status = 3  // nothing is executed: the run waits for a timer or a message
+	Suspended          Status = 4  // suspended by an operator, or parked by the engine
 	Trying             Status = 5  // TCC: in its first phase
 	Confirming         Status = 6  // TCC: decided, confirming
-	Canceling          Status = 7  // TCC: decided, cancelling
+	Canceling          Status = 7  // TCC: decided, canceling
 	Compensating       Status = 8  // undoing what was done
 	CompensationFailed Status = 9  // parked: an effect could not be undone
 	Completed          Status = 20 // the function returned a value
-	Failed             Status = 21 // failed on purpose
-	Cancelled          Status = 22 // stopped
+	Failed             Status = 21 // the run failed
+	Cancelled          Status = 22 // the run was cancelled
 	TimedOut           Status = 23 // the overall timeout passed
-	Confirmed          Status = 24 // TCC: every participant confirmed
-	Canceled           Status = 25 // TCC: every participant cancelled
+	Confirmed          Status = 24 // TCC: every participant has confirmed
+	Canceled           Status = 25 // TCC: every participant has cancelled
 	Compensated        Status = 26 // every effect is undone
 	ContinuedAsNew     Status = 27 // a successor goes on under the same workflow ID
 )
@@ -36,7 +36,7 @@ var statusNames = map[Status]string{
 	ContinuedAsNew: "CONTINUED_AS_NEW",
 }
 
-// Statuses lists every status, open ones first.
+// Statuses returns all statuses, open ones first.
 func Statuses() []Status {
 	var all []Status
 	for s := Status(1); s <= ContinuedAsNew; s++ {
@@ -47,10 +47,10 @@ func Statuses() []Status {
 	return all
 }
 
-// Valid says whether s is one of the statuses.
+// Valid reports whether s is one of the statuses.
 func (s Status) Valid() bool { return statusNames[s] != "" }
 
-// String is the status's name in the spec.
+// String returns the status's name, in capitals.
 func (s Status) String() string {
 	if name := statusNames[s]; name != "" {
 		return name
@@ -58,7 +58,7 @@ func (s Status) String() string {
 	return "Status(" + strconv.Itoa(int(s)) + ")"
 }
 
-// ParseStatus gives the status of a name that String gave.
+// ParseStatus returns the status with a name that String returned.
 func ParseStatus(name string) (Status, bool) {
 	for s, n := range statusNames {
 		if n == name {
@@ -68,34 +68,34 @@ func ParseStatus(name string) (Status, bool) {
 	return 0, false
 }
 
-// IsTerminal says whether a run in this status has ended and will never change.
+// IsTerminal reports whether a run with this status has ended. It never changes again.
 func (s Status) IsTerminal() bool { return s >= Completed && s.Valid() }
 
-// IsOpen says whether a run in this status has not ended.
+// IsOpen reports whether a run with this status has not ended.
 func (s Status) IsOpen() bool { return s.Valid() && s < Completed }
 
-// IsActive says whether a run in this status goes on by itself: it is open and
-// does not wait for an operator.
+// IsActive reports whether a run with this status goes on by itself: it is open and does not wait
+// for an operator.
 func (s Status) IsActive() bool {
 	return s.IsOpen() && s != Suspended && s != CompensationFailed
 }
 
-// IsDecided says whether a run in this status carries out what it has decided: neither
-// a cancel nor its timeout ends it.
+// IsDecided reports whether a run with this status carries out a decision, so that neither a cancel
+// nor its timeout ends it.
 func (s Status) IsDecided() bool {
 	return s == Confirming || s == Canceling || s == Compensating || s == CompensationFailed
 }
 
-// IsSuccess says whether a run in this status ended as its author hoped.
+// IsSuccess reports whether a run with this status ended with success.
 func (s Status) IsSuccess() bool { return s == Completed || s == Confirmed }
 
-// CanSuspend says whether an operator may suspend a run in this status.
+// CanSuspend reports whether an operator may suspend a run with this status.
 func (s Status) CanSuspend() bool { return s == Pending || s == Running || s == Waiting }
 
-// CanResume says whether an operator may resume a run in this status.
+// CanResume reports whether an operator may resume a run with this status.
 func (s Status) CanResume() bool { return s == Suspended }
 
-// StepStatus says where a step or branch is.
+// A StepStatus is the state of a step or branch.
 type StepStatus string
 
 // The statuses of a step.
@@ -112,7 +112,7 @@ const (
 	StepIsCompensated        StepStatus = "COMPENSATED"
 	StepIsCompensationFailed StepStatus = "COMPENSATION_FAILED"
 
-	// Of a TCC's participants.
+	// Statuses of a TCC's participants.
 	StepIsTried         StepStatus = "TRIED"
 	StepIsTryFailed     StepStatus = "TRY_FAILED"
 	StepIsConfirming    StepStatus = "CONFIRMING"
@@ -123,7 +123,7 @@ const (
 	StepIsCancelFailed  StepStatus = "CANCEL_FAILED"
 )
 
-// StepStatuses lists every status of a step.
+// StepStatuses returns all statuses of a step.
 func StepStatuses() []StepStatus {
 	return []StepStatus{
 		StepIsPending, StepIsRunning, StepIsRetrying, StepIsDone, StepIsFailed, StepIsTimedOut,
@@ -134,8 +134,8 @@ func StepStatuses() []StepStatus {
 	}
 }
 
-// The phases that steps are of, as entries name them: those of a TCC, what undoes a step,
-// and the whole of a composition.
+// The phases as entries name them: those of a TCC, the undo of a step, and a composition as a
+// whole.
 const (
 	PhaseTry         = "TRY"
 	PhaseConfirm     = "CONFIRM"
@@ -144,7 +144,7 @@ const (
 	PhaseComposition = "COMPOSITION"
 )
 
-// IsTerminal says whether the step will not change any more by itself.
+// IsTerminal reports whether the step does not change by itself any more.
 func (s StepStatus) IsTerminal() bool {
 	switch s {
 	case StepIsPending, StepIsRunning, StepIsRetrying, StepIsConfirming, StepIsCanceling, "":
@@ -153,7 +153,7 @@ func (s StepStatus) IsTerminal() bool {
 	return true
 }
 
-// IsFailure says whether the step, its compensation or its phase has failed.
+// IsFailure reports whether the step, its compensation or its phase has failed.
 func (s StepStatus) IsFailure() bool {
 	switch s {
 	case StepIsFailed, StepIsTimedOut, StepIsCompensationFailed, StepIsTryFailed,
@@ -163,5 +163,5 @@ func (s StepStatus) IsFailure() bool {
 	return false
 }
 
-// IsDone says whether the step has done what it is for.
+// IsDone reports whether the step has had its effect.
 func (s StepStatus) IsDone() bool { return s == StepIsDone || s == StepIsConfirmed }

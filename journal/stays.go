@@ -3,11 +3,11 @@ package journal
 import "slices"
 
 // stays reports whether an operation stays whatever its code knew, because no idempotency key
-// keeps its effect from being made twice. There are two such operations. One is a step whose
-// result is in a transaction of the application. The other is a child of a branch that knew
-// only by hearing: a second child is another run, with keys of its own. An operation that was
-// undone does not stay, nor does one that undoes a step.
-func (s *reuse) stays(r *salvaged) bool {
+// prevents its effect from happening twice. There are two such operations. One is a step whose
+// result is in a transaction of the application. The other is a child of a branch that knew only by
+// hearing: a second child is another run, with keys of its own. An operation that was undone does
+// not stay, nor does one that undoes a step.
+func (s *reuse) stays(r *operation) bool {
 	if r == nil || r.phase == PhaseUndo {
 		return false
 	}
@@ -19,19 +19,19 @@ func (s *reuse) stays(r *salvaged) bool {
 	return !r.again && end.Kind == StepCompleted && end.Detail != nil && end.Detail.Tx
 }
 
-// hadHeard reports whether the branch of an operation knew of what is done anew when the
-// operation began, and only by hearing.
-func (s *reuse) hadHeard(r *salvaged) bool {
+// hadHeard reports whether the branch of an operation knew of something that is done again when the
+// operation began, and knew it only by hearing.
+func (s *reuse) hadHeard(r *operation) bool {
 	scope := s.entries[r.first].Op.Scope
 	return r.first >= s.knows(scope) && r.first < s.unheard[scope]
 }
 
-// isGone reports whether an entry has begun a child that is begun anew.
+// isGone reports whether an entry has begun a child that is begun again.
 func (s *reuse) isGone(e *Entry) bool {
 	return e.Kind == ChildStarted && e.Detail != nil && slices.Contains(s.gone, e.Detail.Other)
 }
 
-// findNeeded finds the scopes in which such operations are, and those that these stand for.
+// findNeeded finds the scopes that contain such operations, and the scopes that these stand for.
 func (s *reuse) findNeeded() {
 	s.needed = map[int64]bool{}
 	for op, r := range s.ops {
@@ -48,8 +48,8 @@ func (s *reuse) need(scope int64) {
 	}
 }
 
-// isNeeded reports whether an entry is of an operation that stays, or opens a scope of one.
-// Of a child that stays, only its start and a good end are needed. Any other end is left out,
+// isNeeded reports whether an entry belongs to an operation that stays, or opens a scope with one.
+// Of a child that stays, only its start and a successful end are needed. Any other end is left out,
 // so that the retry waits for the child again.
 func (s *reuse) isNeeded(e *Entry) bool {
 	r := s.ops[e.Op]
@@ -63,9 +63,9 @@ func (s *reuse) isNeeded(e *Entry) bool {
 		e.Kind == ChildCompleted && !e.fails()
 }
 
-// mistakable returns an error where an operation stays that would else be done anew, and its
-// name, or that of a scope around it, occurs again: what is done anew may ask for that name
-// more often than before, and would be taken for another one.
+// mistakable returns an error if an operation stays that would otherwise be done again, and its
+// name, or that of a scope around it, occurs more than once: what is done again may ask for that
+// name more often than before, and would be taken for another operation.
 func (s *reuse) mistakable() error {
 	times := map[Op]int{}
 	for i := range s.entries {
@@ -90,12 +90,12 @@ func (s *reuse) mistakable() error {
 			what, did = "scope ", "has a transaction that committed, or a child that has begun,"
 		}
 		return &Error{
-			Code: CodeWrongState, Op: "salvage",
+			Code: CodeWrongState, Op: "retry",
 			Message: what + s.bases[e.Op.Scope] + e.Op.String() + " " + did +
-				" after something had failed, and its name occurs more than once: a retry could " +
-				"take it for another one",
-			Hint: "start a new run for what is left to do, and give each of them a Key " +
-				"from now on",
+				" after a failure, and its name occurs more than once: a retry could take it for " +
+				"another operation",
+			Hint: "start a new run for the rest of the work, and from now on give each of these " +
+				"operations a Key",
 		}
 	}
 	return nil

@@ -2,7 +2,7 @@ package journal
 
 import "time"
 
-// WaitKind says what a run waits for.
+// A WaitKind is the kind of thing that a run waits for.
 type WaitKind string
 
 // The kinds of waits.
@@ -13,32 +13,30 @@ const (
 	WaitDecision WaitKind = "decision" // an operator, who decides one of Wait.Choices
 )
 
-// A Wait is what is still to come to a run: its code waits for it, or has asked
-// for it and goes on.
+// A Wait is something that a run expects: its code waits for it, or has asked for it and goes on.
 type Wait struct {
 	Op      Op
 	Path    string // Op with the scopes it is in: branch/label
 	Kind    WaitKind
 	Since   time.Time
-	Due     time.Time // of a timer; else when the wait is given up, zero for never
+	Due     time.Time // when a timer is due; else when the wait is given up, zero for never
 	Child   RunID     // the run it waits for
-	Choices []string  // what the operator may decide
-	Reason  string    // why he is asked
+	Choices []string  // the decisions that the operator may take
+	Reason  string    // the reason why the operator is asked
 }
 
-// ChildDetached is the policy (Detail.Policy) of a child whose parent never hears
-// of its end, and so does not wait for it.
+// ChildDetached is the policy (Detail.Policy) of a child whose parent never learns of its end and
+// does not wait for it.
 const ChildDetached = "detached"
 
-// waitBegins says what an entry of a kind begins to wait for.
+// waitBegins has the kind of wait that an entry of a kind begins.
 var waitBegins = map[Kind]WaitKind{
 	WaitStarted: WaitSignal, TimerRegistered: WaitTimer, ChildStarted: WaitChild,
 	DecisionSought: WaitDecision,
 }
 
-// waitEnds says which kinds of waits an entry of a kind ends, where they are of
-// its operation. A wait for a child ends with a WaitEnded where the code has given
-// the child up.
+// waitEnds has the kinds of waits that an entry of a kind ends for its operation. A WaitEnded ends
+// a wait for a child that the code has given up.
 var waitEnds = map[Kind]map[WaitKind]bool{
 	SignalConsumed: {WaitSignal: true, WaitDecision: true},
 	WaitEnded:      {WaitSignal: true, WaitDecision: true, WaitChild: true},
@@ -47,11 +45,11 @@ var waitEnds = map[Kind]map[WaitKind]bool{
 	ChildCompleted: {WaitChild: true},
 }
 
-// openWaits has the waits that have not ended, in the order in which they began.
-// A wait begins and ends in constant time, also beside many others.
+// openWaits has the waits that have not ended, in the order in which they began. A wait begins and
+// ends in constant time, however many others there are.
 type openWaits struct {
-	list []Wait     // ended ones have no kind
-	byOp map[Op]int // of those that have not ended
+	list []Wait     // ended waits have no kind
+	byOp map[Op]int // index in list of waits that have not ended
 }
 
 func (w *openWaits) begin(wait Wait) {
@@ -63,7 +61,7 @@ func (w *openWaits) begin(wait Wait) {
 	w.list = append(w.list, wait)
 }
 
-// kind says what the operation waits for; empty where it does not wait.
+// kind returns the kind of wait that the operation is in; empty if it does not wait.
 func (w *openWaits) kind(op Op) WaitKind {
 	if i, ok := w.byOp[op]; ok {
 		return w.list[i].Kind
@@ -86,7 +84,7 @@ func (w *openWaits) end(op Op) {
 	}
 }
 
-// open gives the waits that have not ended; nil without.
+// open returns the waits that have not ended; nil if there are none.
 func (w *openWaits) open() []Wait {
 	var out []Wait
 	for i := range w.list {
