@@ -6,6 +6,7 @@ import (
 
 	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/payload"
 	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 )
@@ -60,7 +61,7 @@ func Go[T any](ctx context.Context, name string, fn func(context.Context) (T, er
 		return f
 	}
 	f.op, f.err = kernel.Go(ctx, o.Naming(name), func(ctx context.Context) ([]byte, *journal.Failure) {
-		return call(ctx, "branch", name, fn)
+		return payload.Call(ctx, "branch", name, fn)
 	})
 	return f
 }

@@ -2,7 +2,6 @@ package perdure
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/failure"
@@ -115,86 +114,27 @@ func (p Phase) ApplyToStep(o *sealed.Operation) error {
 }
 
 // Of is the name that a step has in the phase: try:debit.
-func (p Phase) Of(name string) string { return p.named(name) }
-
-func (p Phase) verb() string { return strings.ToLower(string(p)) }
-
-// named gives a name with the phase in front.
-func (p Phase) named(name string) string {
-	if p == "" {
-		return name
-	}
-	return p.verb() + ":" + name
-}
+func (p Phase) Of(name string) string { return sealed.InPhase(string(p), name) }
 
 // stepSpec makes what the kernel runs of a step.
 func stepSpec[T any](name string, fn func(context.Context) (T, error), opts []StepOption) (kernel.Step, error) {
 	if fn == nil {
 		return kernel.Step{}, failure.Invalid("step "+name, "a step needs a function")
 	}
-	s, err := bareStep(name, opts)
+	s, err := sealed.Step(name, opts)
 	s.Body = func(ctx context.Context) ([]byte, *journal.Failure) {
-		return call(ctx, "step", name, fn)
+		return payload.Call(ctx, "step", name, fn)
 	}
 	return s, err
 }
 
-// bareStep is a step without a body.
-func bareStep(name string, opts []StepOption) (kernel.Step, error) {
-	var o sealed.Operation
-	if !journal.ValidName(name) {
-		return kernel.Step{}, failure.BadName("step", name)
-	}
-	for _, opt := range opts {
-		if opt == nil {
-			return kernel.Step{}, failure.Invalid("step "+name, "a nil option")
-		}
-		if err := opt.ApplyToStep(&o); err != nil {
-			return kernel.Step{}, err
-		}
-	}
-	phase := Phase(o.Phase)
-	if name = phase.named(name); !journal.ValidName(name) {
-		return kernel.Step{}, failure.BadName("step", name)
-	}
-	s := kernel.Step{
-		Name: name, Key: o.Key, Change: o.Change,
-		Work: kernel.Work{Announced: o.Announced, Declared: o.Declared, Timeout: o.Timeout, Phase: o.Phase},
-	}
-	if o.Change.Was != "" {
-		s.Was = phase.named(o.Change.Was)
-	}
-	s.Next = o.Next
-	return s, nil
-}
-
-// call runs fn and encodes what it gives.
-func call[T any](ctx context.Context, what, name string, fn func(context.Context) (T, error)) ([]byte, *journal.Failure) {
-	v, err := fn(ctx)
-	if err != nil {
-		return nil, failure.Of(err)
-	}
-	data, err := payload.Encode(v)
-	if err != nil {
-		return nil, payload.Failure(what+" "+name, v, err)
-	}
-	return data, nil
-}
-
-// result gives what an outcome is to workflow code.
+// result returns what an outcome is to workflow code.
 func result[T any](what, name string, out kernel.Outcome, err error) (T, error) {
-	var zero T
 	if err != nil {
+		var zero T
 		return zero, err
 	}
-	if out.Failure != nil {
-		return zero, failure.Err(out.Failure)
-	}
-	v, err := payload.Decode[T](out.Data)
-	if err != nil {
-		return zero, payload.DecodeError(what+" "+name, zero, err)
-	}
-	return v, nil
+	return payload.Result[T](what, name, out.Data, out.Failure)
 }
 
 // Step runs fn as a step of the workflow and waits for its result. The result

@@ -6,6 +6,8 @@ import (
 
 	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/payload"
+	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -97,7 +99,7 @@ func StepTx[Tx, T any](ctx context.Context, name string, db Transactions[Tx], fn
 	if fn == nil || db == nil {
 		return zero, failure.Invalid("step "+name, "a step in a transaction needs a function and transactions")
 	}
-	spec, err := bareStep(name, opts)
+	spec, err := sealed.Step(name, opts)
 	if err != nil {
 		return zero, err
 	}
@@ -107,7 +109,7 @@ func StepTx[Tx, T any](ctx context.Context, name string, db Transactions[Tx], fn
 		if err != nil {
 			return nil, failure.Of(err)
 		}
-		return call(ctx, "step", name, func(ctx context.Context) (T, error) { return fn(ctx, tx) })
+		return payload.Call(ctx, "step", name, func(ctx context.Context) (T, error) { return fn(ctx, tx) })
 	}
 	out, err := kernel.Do(ctx, spec)
 	return result[T]("step", name, out, err)

@@ -138,7 +138,7 @@ func define[I, O any](name string, fn func(context.Context, I) (O, error), opts 
 			return nil, failure.Of(payload.DecodeError("input of "+name, in, err))
 		}
 		ctx = context.WithValue(ctx, inputKey{}, reflect.TypeFor[I]())
-		return call(ctx, "output of", name, func(ctx context.Context) (O, error) { return fn(ctx, in) })
+		return payload.Call(ctx, "output of", name, func(ctx context.Context) (O, error) { return fn(ctx, in) })
 	}
 	w.def.Body = deadLettered(w.def.DeadLetters, body)
 	return w

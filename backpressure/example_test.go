@@ -1,13 +1,17 @@
 package backpressure_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"time"
 
+	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/backpressure"
+	"github.com/perdure/perdure/store/memory"
 )
 
 // errThrottled is what services say that cannot keep up.
@@ -152,4 +156,54 @@ func ExampleConfig() {
 	// {Size:25} <nil>
 	// {Failures:5 Recovery:10s Successes:3} <nil>
 	// <nil> perdure: policy configuration: the strategy batched has no max_concurrency
+}
+
+// Each photo is a step of its own: two at a time, known by their names, and one may fail.
+func ExampleForEach() {
+	album := perdure.Define("album", func(ctx context.Context, photos []string) ([]string, error) {
+		small, err := backpressure.ForEach(ctx, "shrink", photos, backpressure.Each[string]{
+			Policy: backpressure.Limit(2), Key: func(photo string) string { return photo }, Failures: 1,
+		}, func(_ context.Context, photo string) (string, error) {
+			if photo == "cat.png" {
+				return "", errors.New("not a photo")
+			}
+			return "small " + photo, nil
+		}, perdure.Retry{Attempts: 2, NoDelay: true})
+		for _, i := range small.Failed() {
+			fmt.Println(photos[i], "failed:", small[i].Err)
+		}
+		return small.Values(), err
+	})
+
+	engine, err := perdure.New(memory.New(), perdure.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = engine.Register(album)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go engine.Run(ctx)
+	run, err := album.Start(ctx, engine, []string{"sea.jpg", "cat.png", "sun.jpg"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(run.Result(ctx))
+	// Output:
+	// cat.png failed: not a photo
+	// [small sea.jpg  small sun.jpg] <nil>
+}
+
+// The results of a list are in the order of its items, each with its value or its error.
+func ExampleResult() {
+	results := backpressure.Results[int]{{Value: 3}, {Err: errThrottled}}
+	results = append(results, backpressure.Result[int]{Value: 5})
+	fmt.Println(results.Values())
+	for _, i := range results.Failed() {
+		fmt.Println("item", i, "failed:", results[i].Err)
+	}
+	// Output:
+	// [3 0 5]
+	// item 1 failed: too many requests
 }

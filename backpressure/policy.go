@@ -1,5 +1,5 @@
-// Package backpressure limits how many of many things go on at a time: the steps of a graph,
-// the members of a composition.
+// Package backpressure limits how many of many things go on at a time: the items of a list in
+// a code workflow ([ForEach]), the steps of a graph, the members of a composition.
 package backpressure
 
 import (

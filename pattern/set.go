@@ -2,7 +2,6 @@ package pattern
 
 import (
 	"context"
-	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/failure"
@@ -13,16 +12,6 @@ import (
 // An Awaitable is a [perdure.Future] or a [perdure.Child] of any type.
 type Awaitable interface {
 	Operation() (*kernel.Operation, error)
-}
-
-// endedAt is when it ended, as recorded; zero where that is not.
-func endedAt(f Awaitable) time.Time {
-	op, err := f.Operation()
-	if err != nil {
-		return time.Time{}
-	}
-	out, _ := op.State()
-	return out.At
 }
 
 // A Set waits for futures of any types, which are added while it does, and gives them

@@ -2,12 +2,12 @@ package pattern
 
 import (
 	"context"
-	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/paced"
 	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 )
@@ -45,120 +45,21 @@ func (w Walk) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s := strider{Walk: w, ctx: ctx, flow: p.Begin(), now: info.Started, nodes: map[Awaitable]string{}}
-	defer s.close()
+	pace := paced.New(ctx, p.Begin(), info.Started, paced.Things[string]{
+		Begin: func(node string, alone bool) (paced.Awaitable, error) { return w.Begin(node, alone) },
+		Ended: func(node string, f paced.Awaitable, refused error) (paced.Awaitable, error) {
+			return w.Ended(node, f, refused)
+		},
+		Beside: w.Beside,
+	})
+	defer pace.Close()
 	for i, layer := range w.Layers {
 		if i > 0 && w.More != nil && !w.More() {
 			return nil
 		}
-		if err := s.layer(layer); err != nil {
+		if err := pace.All(layer); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// A strider is a walk that goes on.
-type strider struct {
-	Walk
-	ctx     context.Context
-	flow    backpressure.Limiter
-	now     time.Time // of what it knows of last
-	set     *Set      // nil while nothing was waited for
-	nodes   map[Awaitable]string
-	running int // that their layer waits for
-	beside  int // that nobody waits for
-}
-
-func (s *strider) close() {
-	if s.set != nil {
-		s.set.Close()
-	}
-}
-
-func (s *strider) layer(nodes []string) error {
-	alone := len(nodes) == 1
-	for len(nodes) > 0 || s.running > 0 {
-		for len(nodes) > 0 {
-			room, refused := s.flow.Room(s.running, s.now)
-			if refused == nil && room <= 0 && s.running > 0 {
-				break
-			}
-			if err := s.begin(nodes[0], alone, refused); err != nil {
-				return err
-			}
-			nodes = nodes[1:]
-		}
-		if s.running > 0 {
-			if err := s.next(); err != nil {
-				return err
-			}
-		}
-		if err := EndedBy(s.ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// isBeside says whether nobody waits for a node.
-func (s *strider) isBeside(node string) bool { return s.Beside != nil && s.Beside(node) }
-
-// begin begins a node, or tells it that it is refused.
-func (s *strider) begin(node string, alone bool, refused error) error {
-	if refused != nil {
-		_, _ = s.Ended(node, nil, refused)
-		return EndedBy(s.ctx)
-	}
-	beside := s.isBeside(node)
-	f, err := s.Begin(node, alone && !beside && s.beside == 0)
-	if f == nil || beside {
-		s.flow.Ended(err, s.now)
-	}
-	switch {
-	case f == nil:
-		return EndedBy(s.ctx)
-	case beside:
-		s.beside++
-	default:
-		s.running++
-	}
-	return s.wait(node, f)
-}
-
-// wait adds what a node waits for.
-func (s *strider) wait(node string, f Awaitable) error {
-	if s.set == nil {
-		set, err := NewSet(s.ctx)
-		if err != nil {
-			return err
-		}
-		s.set = set
-	}
-	s.nodes[f] = node
-	return s.set.Add(f)
-}
-
-// next waits for the next node that ends.
-func (s *strider) next() error {
-	f, err := s.set.Next()
-	if err != nil {
-		return err
-	}
-	node := s.nodes[f]
-	delete(s.nodes, f)
-	if at := endedAt(f); at.After(s.now) {
-		s.now = at
-	}
-	then, err := s.Ended(node, f, nil)
-	switch {
-	case then != nil:
-		return s.wait(node, then)
-	case s.isBeside(node):
-		s.beside--
-	default:
-		s.running--
-		s.flow.Ended(err, s.now)
 	}
 	return nil
 }

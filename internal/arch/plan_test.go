@@ -48,7 +48,11 @@ var plan = map[string]permit{
 	// what a definition is, and what options are applied to
 	"definition":      {own: "internal/failure journal"},
 	"internal/sealed": {own: "definition internal/failure internal/kernel journal store"},
-	"backpressure":    {own: "definition internal/failure internal/guard internal/sealed journal"},
+	"internal/paced":  {own: "internal/failure internal/kernel"},
+	"backpressure": {
+		own: "definition internal/failure internal/guard internal/kernel internal/paced " +
+			"internal/payload internal/sealed journal",
+	},
 	"report": {
 		own: "internal/failure internal/kernel internal/payload internal/sealed journal",
 	},
@@ -67,7 +71,7 @@ var plan = map[string]permit{
 	},
 	"pattern": {
 		own: "/ backpressure definition internal/failure internal/guard internal/kernel " +
-			"internal/payload internal/sealed journal report",
+			"internal/paced internal/payload internal/sealed journal report",
 	},
 	"saga": {own: "/ backpressure deadletter definition internal/guard pattern report"},
 	"tcc":  {own: "/ backpressure deadletter definition internal/guard pattern report"},

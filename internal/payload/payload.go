@@ -2,6 +2,7 @@
 package payload
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -89,4 +90,30 @@ func DecodeError(what string, v any, err error) error {
 		Code: journal.CodeDecode, Op: what, Message: fmt.Sprintf("its bytes do not decode into %T", v), Err: err,
 		Hint: "keep the type that wrote them readable",
 	}
+}
+
+// Call calls a function of the application and encodes what it returns.
+func Call[T any](ctx context.Context, what, name string, fn func(context.Context) (T, error)) ([]byte, *journal.Failure) {
+	v, err := fn(ctx)
+	if err != nil {
+		return nil, failure.Of(err)
+	}
+	data, err := Encode(v)
+	if err != nil {
+		return nil, Failure(what+" "+name, v, err)
+	}
+	return data, nil
+}
+
+// Result returns what a recorded result or failure is to workflow code.
+func Result[T any](what, name string, data []byte, f *journal.Failure) (T, error) {
+	var zero T
+	if f != nil {
+		return zero, failure.Err(f)
+	}
+	v, err := Decode[T](data)
+	if err != nil {
+		return zero, DecodeError(what+" "+name, zero, err)
+	}
+	return v, nil
 }

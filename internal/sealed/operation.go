@@ -2,6 +2,7 @@ package sealed
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/failure"
@@ -24,6 +25,44 @@ func Branch[O interface{ ApplyToBranch(o *Operation) error }](what, name string,
 		}
 	}
 	return o, nil
+}
+
+// Step returns what the options of a step of that name say. It has no body.
+func Step[O interface{ ApplyToStep(o *Operation) error }](name string, opts []O) (kernel.Step, error) {
+	var o Operation
+	if !journal.ValidName(name) {
+		return kernel.Step{}, failure.BadName("step", name)
+	}
+	for _, opt := range opts {
+		if any(opt) == nil {
+			return kernel.Step{}, failure.Invalid("step "+name, "a nil option")
+		}
+		if err := opt.ApplyToStep(&o); err != nil {
+			return kernel.Step{}, err
+		}
+	}
+	if name = InPhase(o.Phase, name); !journal.ValidName(name) {
+		return kernel.Step{}, failure.BadName("step", name)
+	}
+	s := kernel.Step{
+		Name: name, Key: o.Key, Change: o.Change,
+		Work: kernel.Work{
+			Announced: o.Announced, Declared: o.Declared, Timeout: o.Timeout, Phase: o.Phase, Next: o.Next,
+		},
+	}
+	if o.Change.Was != "" {
+		s.Was = InPhase(o.Phase, o.Change.Was)
+	}
+	return s, nil
+}
+
+// InPhase returns the name that a step has in a phase: debit in TRY is try:debit. Without a
+// phase it is the name.
+func InPhase(phase, name string) string {
+	if phase == "" {
+		return name
+	}
+	return strings.ToLower(phase) + ":" + name
 }
 
 // Naming returns how the kernel knows a branch or scope of that name.

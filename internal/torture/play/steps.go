@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/barrier"
 	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/torture/program"
@@ -135,6 +136,9 @@ func (p *player) caught(ctx context.Context, op *program.Op, err error) error {
 
 // loop has steps of one name, told apart by a key, or by how often they came.
 func (p *player) loop(ctx context.Context, op *program.Op) error {
+	if op.Way == "each" || op.Way == "batched" {
+		return p.each(ctx, op)
+	}
 	var all []*perdure.Future[int64]
 	for i := range op.N {
 		label := p.label(op, fmt.Sprint("do", i))
@@ -162,6 +166,44 @@ func (p *player) loop(ctx context.Context, op *program.Op) error {
 			return err
 		}
 		p.did(p.label(op, fmt.Sprint("do", i)), n)
+	}
+	p.fact(op, "%d", op.N)
+	return nil
+}
+
+// each does the same for the items of a list; in batches there is one more, which fails.
+func (p *player) each(ctx context.Context, op *program.Op) error {
+	how := backpressure.Each[string]{Policy: backpressure.Limit(2)}
+	var items []string
+	for i := range op.N {
+		items = append(items, fmt.Sprint("do", i))
+	}
+	if op.Way == "batched" {
+		items = append([]string{"bad"}, items...)
+		how = backpressure.Each[string]{
+			Policy: backpressure.Batched{Size: 2}, Failures: 1, Key: func(item string) string { return item },
+		}
+	}
+	out, err := backpressure.ForEach(ctx, op.Name(), items, how, func(ctx context.Context, item string) (int64, error) {
+		n, err := p.call(ctx, p.label(op, item), "", 0)
+		if err == nil && item == "bad" {
+			err = perdure.Permanent(codedError{op.ID})
+		}
+		return n, err
+	}, brisk)
+	if err != nil {
+		return err
+	}
+	for i, n := range out.Values() {
+		if items[i] != "bad" {
+			p.did(p.label(op, items[i]), n)
+		}
+	}
+	for _, i := range out.Failed() {
+		var coded codedError
+		if items[i] != "bad" || !errors.As(out[i].Err, &coded) || coded.Number != op.ID {
+			p.fact(op, "%s failed: %v", items[i], out[i].Err)
+		}
 	}
 	p.fact(op, "%d", op.N)
 	return nil

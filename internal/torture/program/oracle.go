@@ -147,6 +147,9 @@ func (o *oracle) op(op *Op, id string) {
 		for i := range op.N {
 			o.must(o.label(op, fmt.Sprint("do", i)))
 		}
+		if op.Kind == Loop && op.Way == "batched" {
+			o.may(o.label(op, "bad"))
+		}
 		o.fact(op, "%d", op.N)
 	case Blocked:
 		for i := range 3 {

@@ -42,7 +42,7 @@ var Ways = map[Kind][]string{
 		"plain", "odd", "caught", "once", "big", "late", "parking", "unencodable", "announced",
 		"around",
 	},
-	Loop:     {"keyed", "counted", "spread"},
+	Loop:     {"keyed", "counted", "spread", "each", "batched"},
 	Async:    {"await", "state", "cancel", "caught"},
 	Tx:       {"plain", "big", "barrier", "start", "send", "fails", "panics", "locks"},
 	Branches: {"await", "all", "any", "none", "completed", "set", "cancel"},
