@@ -146,6 +146,10 @@ func result[T any](what, name string, out kernel.Outcome, err error) (T, error) 
 // as the journal has it, so that errors.Is and errors.As answer the same live
 // and on replay for what is registered. A panic in fn is a failed attempt.
 //
+// With a context that has ended already a step does not begin: it fails with the error of the
+// context, and the journal records that, so a replay comes to the same. It is so with [Async],
+// [Timer], [Sleep], waits for signals, and children too.
+//
 // fn runs on a goroutine of its own with a context that ends with the attempt,
 // the run or the engine. Step is called with the workflow's context, by a
 // goroutine of the workflow.

@@ -40,7 +40,7 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 	if err != nil {
 		return nil, "", err
 	}
-	r := s.run
+	r, over := s.run, s.overBefore(ctx)
 	spill, failure := s.spillOver("the input", &c.Input)
 	if failure != nil {
 		return nil, "", &journal.Error{Code: failure.Code, Op: what.String(), Message: failure.Message}
@@ -60,6 +60,10 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 			o.recorded(rec.ended)
 			return (*Operation)(o), o.child, nil
 		}
+	} else if over != nil {
+		r.operations.track(o)
+		o.endBy(over)
+		return (*Operation)(o), "", nil
 	} else if err := o.create(c, spill); err != nil {
 		return nil, "", err
 	}

@@ -12,7 +12,7 @@ import (
 // replay.
 func (f *Operation) Await(ctx context.Context) (Outcome, error) {
 	o := (*operation)(f)
-	s, err := inside(ctx, call{"await", o.id.Name})
+	s, over, err := asking(ctx, call{"await", o.id.Name})
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -27,7 +27,7 @@ func (f *Operation) Await(ctx context.Context) (Outcome, error) {
 	w := s.wait([]*operation{o})
 	defer w.close()
 	if s.foreign(ctx) {
-		w.until(ctx, s, o.id)
+		w.until(ctx, s, o.id, over)
 	}
 	first, err := w.next(s)
 	if err != nil {
@@ -162,7 +162,7 @@ type Set struct {
 
 // Watch begins to wait for operations. Close ends it.
 func Watch(ctx context.Context, ops []*Operation) (*Set, error) {
-	s, err := inside(ctx, call{verb: "wait"})
+	s, over, err := asking(ctx, call{verb: "wait"})
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func Watch(ctx context.Context, ops []*Operation) (*Set, error) {
 	}
 	w := s.wait(all)
 	if s.foreign(ctx) {
-		w.until(ctx, s, journal.Op{Name: "any"})
+		w.until(ctx, s, journal.Op{Name: "any"}, over)
 	}
 	return &Set{s, w}, nil
 }
@@ -255,7 +255,7 @@ func (s *scope) wait(ops []*operation) *waitset {
 
 // until adds the end of ctx to what is waited for: an operation of its own,
 // recorded only when it happens.
-func (w *waitset) until(ctx context.Context, s *scope, of journal.Op) {
+func (w *waitset) until(ctx context.Context, s *scope, of journal.Op, over *journal.Failure) {
 	op, rec := s.ask(asked{name: "wait:" + of.Name, key: of.Key, class: isWait})
 	o := &operation{run: s.run, scope: s, id: op, class: isWait, watchers: []*waitset{w}}
 	w.end = o
@@ -264,7 +264,7 @@ func (w *waitset) until(ctx context.Context, s *scope, of journal.Op) {
 		return
 	}
 	s.run.operations.track(o)
-	o.heed(ctx)
+	o.heed(ctx, over)
 }
 
 // next parks the branch until one of the set has ended.

@@ -87,32 +87,32 @@ type operation struct {
 
 // Do runs a step and waits for it.
 func Do(ctx context.Context, step Step) (Outcome, error) {
-	s, err := inside(ctx, call{"step", step.Name})
+	s, over, err := asking(ctx, call{"step", step.Name})
 	if err != nil {
 		return Outcome{}, err
 	}
 	r := s.run
 	defer r.mu.Unlock()
-	o := s.begin(ctx, step, isStep)
+	o := s.begin(ctx, step, isStep, over)
 	return s.await(o)
 }
 
 // Async runs a step beside the workflow.
 func Async(ctx context.Context, step Step) (*Operation, error) {
-	s, err := inside(ctx, call{"async", step.Name})
+	s, over, err := asking(ctx, call{"async", step.Name})
 	if err != nil {
 		return nil, err
 	}
 	r := s.run
 	defer r.mu.Unlock()
-	o := s.begin(ctx, step, isAsync)
+	o := s.begin(ctx, step, isAsync, over)
 	r.k.lends.contend(r)
 	return (*Operation)(o), nil
 }
 
-// begin asks for a step: the memo has its outcome, or how far it came, or it
-// begins.
-func (s *scope) begin(ctx context.Context, step Step, c class) *operation {
+// begin asks for a step: the memo has its outcome, or how far it came, or it begins. It does
+// not where over says that ctx has ended already.
+func (s *scope) begin(ctx context.Context, step Step, c class, over *journal.Failure) *operation {
 	r := s.run
 	op, rec := s.ask(asked{step.Name, step.Key, c, step.Change, false})
 	o := &operation{run: r, scope: s, id: op, class: c, work: step.Work, ctx: ctx}
@@ -131,8 +131,9 @@ func (s *scope) begin(ctx context.Context, step Step, c class) *operation {
 			o.remember(key, e.Data, storedAt(e))
 		}
 	}
-	o.heed(ctx)
+	o.heed(ctx, over)
 	switch {
+	case o.settled:
 	case rec == nil || rec.attempt == 0:
 		o.makeFirst()
 	case rec.failed:
@@ -324,16 +325,27 @@ func (o *operation) contextEnded(ctx context.Context) {
 		return
 	}
 	a := o.attempt
+	o.endBy(f)
+	if o.class == isStep || o.class == isAsync {
+		a.abandon(errStepCancelled)
+	}
+}
+
+// endBy settles the operation with the end of the context that the author passed.
+func (o *operation) endBy(f *journal.Failure) {
+	e := journal.Entry{Kind: journal.StepCancelled, Detail: &journal.Detail{Failure: f, ByWait: true}}
 	switch o.class {
 	case isTimer:
-		o.settle(journal.Entry{Kind: journal.TimerCancelled, Detail: &journal.Detail{Failure: f, Reason: f.Message, ByWait: true}})
-		return
+		e.Kind = journal.TimerCancelled
 	case isWait, isSignal, isDecision:
-		o.settle(journal.Entry{Kind: journal.WaitEnded, Detail: &journal.Detail{Failure: f, ByWait: true}})
-		return
+		e.Kind = journal.WaitEnded
+	case isChild:
+		e.Kind, e.Detail.Outcome = journal.ChildCompleted, journal.Cancelled
 	}
-	o.settle(journal.Entry{Kind: journal.StepCancelled, Detail: &journal.Detail{Failure: f, Reason: f.Message, ByWait: true}})
-	a.abandon(errStepCancelled)
+	if e.Kind == journal.StepCancelled || e.Kind == journal.TimerCancelled {
+		e.Detail.Reason = f.Message
+	}
+	o.settle(e)
 }
 
 // contextFailure is the failure that the end of a context is. The context and its

@@ -111,13 +111,38 @@ func Outside(ctx context.Context, op string) error {
 	}
 }
 
-// inside begins a durable operation of the scope that ctx carries: it gives it with
-// the lock of its run, which is the caller's to give back.
+// inside begins a durable operation of the scope that ctx carries. It returns the scope with
+// the lock of its run, which the caller releases.
 func inside(ctx context.Context, what call) (*scope, error) {
 	s, err := scopeOf(ctx, what)
 	if err != nil {
 		return nil, err
 	}
+	return s, s.lock(what)
+}
+
+// asking is inside for an operation that a context of the author's may end. It returns the
+// failure that the end of ctx is, where ctx has ended already; else nil.
+func asking(ctx context.Context, what call) (*scope, *journal.Failure, error) {
+	s, err := scopeOf(ctx, what)
+	if err != nil {
+		return nil, nil, err
+	}
+	over := s.overBefore(ctx)
+	return s, over, s.lock(what)
+}
+
+// overBefore returns the failure that the end of ctx is, where the author made ctx and it has
+// ended; else nil. The context may be the author's own, so the lock is not held.
+func (s *scope) overBefore(ctx context.Context) *journal.Failure {
+	if !s.foreign(ctx) || ctx.Err() == nil {
+		return nil
+	}
+	return contextFailure(ctx)
+}
+
+// lock begins a durable operation. The lock is held where it returns no error.
+func (s *scope) lock(what call) (err error) {
 	entered := false
 	s.run.mu.Lock()
 	defer func() { // also where the goroutine ends
@@ -127,7 +152,7 @@ func inside(ctx context.Context, what call) (*scope, error) {
 	}()
 	err = s.enter(what)
 	entered = err == nil
-	return s, err
+	return err
 }
 
 // enter begins a durable operation. It is called with the lock. It refuses one

@@ -21,26 +21,26 @@ type Timer struct {
 // Sleep waits until the time has come. It is never too early by the clock of the
 // machine, and counts from when it was asked for first, over crashes.
 func Sleep(ctx context.Context, t Timer) (Outcome, error) {
-	s, err := inside(ctx, call{"sleep", t.Name})
+	s, over, err := asking(ctx, call{"sleep", t.Name})
 	if err != nil {
 		return Outcome{}, err
 	}
 	defer s.run.mu.Unlock()
-	return s.await(s.setTimer(ctx, t))
+	return s.await(s.setTimer(ctx, t, over))
 }
 
 // StartTimer sets a timer, does not wait for it, and says when it fires.
 func StartTimer(ctx context.Context, t Timer) (*Operation, time.Time, error) {
-	s, err := inside(ctx, call{"timer", t.Name})
+	s, over, err := asking(ctx, call{"timer", t.Name})
 	if err != nil {
 		return nil, time.Time{}, err
 	}
 	defer s.run.mu.Unlock()
-	o := s.setTimer(ctx, t)
+	o := s.setTimer(ctx, t, over)
 	return (*Operation)(o), o.due, nil
 }
 
-func (s *scope) setTimer(ctx context.Context, t Timer) *operation {
+func (s *scope) setTimer(ctx context.Context, t Timer, over *journal.Failure) *operation {
 	r := s.run
 	op, rec := s.ask(asked{t.Name, t.Key, isTimer, t.Change, false})
 	o := &operation{run: r, scope: s, id: op, class: isTimer}
@@ -53,7 +53,6 @@ func (s *scope) setTimer(ctx context.Context, t Timer) *operation {
 	}
 	r.operations.track(o)
 	o.run.operations.begin(o)
-	o.heed(ctx)
 	switch {
 	case rec != nil:
 	case t.At.IsZero():
@@ -64,7 +63,9 @@ func (s *scope) setTimer(ctx context.Context, t Timer) *operation {
 	if rec == nil {
 		r.append(journal.Entry{Kind: journal.TimerRegistered, Op: op, Detail: &journal.Detail{Due: o.due}})
 	}
-	o.wait()
+	if o.heed(ctx, over); !o.settled {
+		o.wait()
+	}
 	return o
 }
 

@@ -21,24 +21,24 @@ type Wait struct {
 // WaitFor begins to wait for a message. The first one that matches is taken by
 // this wait and no other, also one that came before it.
 func WaitFor(ctx context.Context, w Wait) (*Operation, error) {
-	s, err := inside(ctx, call{"wait for", w.Name})
+	s, over, err := asking(ctx, call{"wait for", w.Name})
 	if err != nil {
 		return nil, err
 	}
 	defer s.run.mu.Unlock()
-	o, err := s.waitFor(ctx, w)
+	o, err := s.waitFor(ctx, w, over)
 	return (*Operation)(o), err
 }
 
 // Receive waits for a message and gives its payload. Where its context or time
 // ends first, the wait has taken nothing.
 func Receive(ctx context.Context, w Wait) (Outcome, error) {
-	s, err := inside(ctx, call{"wait for", w.Name})
+	s, over, err := asking(ctx, call{"wait for", w.Name})
 	if err != nil {
 		return Outcome{}, err
 	}
 	defer s.run.mu.Unlock()
-	o, err := s.waitFor(ctx, w)
+	o, err := s.waitFor(ctx, w, over)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -48,7 +48,7 @@ func Receive(ctx context.Context, w Wait) (Outcome, error) {
 // waitFor begins a wait. What judges payloads is the author's and may last: so a
 // wait that has it is recorded before it is asked, and the run may have ended when
 // it has answered.
-func (s *scope) waitFor(ctx context.Context, w Wait) (*operation, error) {
+func (s *scope) waitFor(ctx context.Context, w Wait, over *journal.Failure) (*operation, error) {
 	r := s.run
 	op, rec := s.ask(asked{w.Name, w.Key, isSignal, w.Change, false})
 	o := &operation{
@@ -60,7 +60,6 @@ func (s *scope) waitFor(ctx context.Context, w Wait) (*operation, error) {
 	}
 	r.operations.track(o)
 	o.run.operations.begin(o)
-	o.heed(ctx)
 	if rec != nil {
 		o.due = rec.due
 	} else {
@@ -73,8 +72,11 @@ func (s *scope) waitFor(ctx context.Context, w Wait) (*operation, error) {
 		}
 		r.append(e)
 	}
-	if rec == nil && o.match != nil {
+	if rec == nil && (o.match != nil || over != nil) {
 		start()
+	}
+	if o.heed(ctx, over); o.settled {
+		return o, nil
 	}
 	o.listen(s.branch)
 	if o.settled {
@@ -117,7 +119,7 @@ type Decided struct {
 
 // Decide parks the run until an operator decides.
 func Decide(ctx context.Context, d Decision) (Decided, error) {
-	s, err := inside(ctx, call{"park", d.Name})
+	s, over, err := asking(ctx, call{"park", d.Name})
 	if err != nil {
 		return Decided{}, err
 	}
@@ -132,11 +134,12 @@ func Decide(ctx context.Context, d Decision) (Decided, error) {
 	} else {
 		r.operations.track(o)
 		o.run.operations.begin(o)
-		o.heed(ctx)
 		if rec == nil {
 			r.append(journal.Entry{Kind: journal.DecisionSought, Op: op, Detail: &journal.Detail{Reason: d.Reason, Choices: d.Choices}})
 		}
-		o.listen(s.branch)
+		if o.heed(ctx, over); !o.settled {
+			o.listen(s.branch)
+		}
 		if !o.settled {
 			o.wait()
 		}
@@ -155,9 +158,14 @@ func Decide(ctx context.Context, d Decision) (Decided, error) {
 	return decided, nil
 }
 
-// heed has the operation end with ctx, where the author made that. A run with
-// such an operation cannot leave memory: the engine does not know when ctx ends.
-func (o *operation) heed(ctx context.Context) {
+// heed has the operation end with ctx, where the author made that: at once where over says
+// that ctx has ended, so that nothing of it begins. A run with such an operation cannot leave
+// memory: the engine does not know when ctx ends.
+func (o *operation) heed(ctx context.Context, over *journal.Failure) {
+	if over != nil {
+		o.endBy(over)
+		return
+	}
 	if o.scope.foreign(ctx) {
 		o.run.operations.pin(1)
 		o.ignore = context.AfterFunc(ctx, func() { o.contextEnded(ctx) })
