@@ -1,8 +1,7 @@
-// Package api has the JSON in which runs are told to the outside. The command line
-// prints it with -o json and -o jsonl.
+// Package api defines the JSON form of runs. The command line prints it with -o json and -o jsonl.
 //
-// Fields may be added; one that is there keeps its name and its meaning. Times are
-// in UTC, durations in milliseconds. What is empty is left out.
+// Later versions may add fields. A field keeps its name and its meaning. Times are in UTC,
+// durations in milliseconds. Empty fields are left out.
 package api
 
 import (
@@ -12,7 +11,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Run is what lists tell of a run.
+// A Run is one row in a list of runs.
 type Run struct {
 	RunID      string    `json:"run_id"`
 	WorkflowID string    `json:"workflow_id"`
@@ -21,14 +20,15 @@ type Run struct {
 	Status     string    `json:"status"`
 	Created    time.Time `json:"created"`
 	Ended      time.Time `json:"ended,omitzero"`
-	Wake       time.Time `json:"wake,omitzero"`    // when it goes on by itself, while nobody has it
-	Engine     int64     `json:"engine,omitempty"` // that has it
-	Cause      string    `json:"cause,omitempty"`  // why it is suspended, or is tried again
-	Crashes    int       `json:"crashes,omitempty"`
-	Messages   int64     `json:"messages,omitempty"` // that were ever sent to it
+	// when the run goes on by itself, while no engine has it
+	Wake     time.Time `json:"wake,omitzero"`
+	Engine   int64     `json:"engine,omitempty"` // the engine that has the run
+	Cause    string    `json:"cause,omitempty"`  // the reason why the run is suspended or retried
+	Crashes  int       `json:"crashes,omitempty"`
+	Messages int64     `json:"messages,omitempty"` // the number of messages ever sent to the run
 }
 
-// RunOf tells of a head.
+// RunOf returns the run of a head.
 func RunOf(h journal.Head) Run {
 	r := Run{
 		RunID: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
@@ -42,20 +42,20 @@ func RunOf(h journal.Head) Run {
 	return r
 }
 
-// An Outcome is a run and how it ended, if it has.
+// An Outcome is a run with its result, if it has ended.
 type Outcome struct {
 	Run
 	Output Data   `json:"output,omitzero"`
 	Error  *Error `json:"error,omitempty"`
 }
 
-// An Error is a failure as it is recorded.
+// An Error is a recorded failure.
 type Error struct {
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message"`
 }
 
-// ErrorOf tells of a failure; nil of nil.
+// ErrorOf returns the error of a failure; nil for nil.
 func ErrorOf(f *journal.Failure) *Error {
 	if f == nil {
 		return nil
@@ -63,11 +63,11 @@ func ErrorOf(f *journal.Failure) *Error {
 	return &Error{string(f.CodeOf()), f.Message}
 }
 
-// Data is a payload. Bytes that are JSON are told as that; others are told as an
-// object with the one field base64.
+// Data is a payload. Bytes that are JSON stay as they are. Others become an object with the one
+// field base64.
 type Data []byte
 
-// IsZero says whether there is none.
+// IsZero reports whether there is no payload.
 func (d Data) IsZero() bool { return len(d) == 0 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -92,9 +92,9 @@ func utc(t time.Time) time.Time {
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// A Started is a run that was asked for.
+// A Started is the answer to a start of a run.
 type Started struct {
 	RunID      string `json:"run_id"`
 	WorkflowID string `json:"workflow_id"`
-	New        bool   `json:"new"` // false where it was there already
+	New        bool   `json:"new"` // false if the run existed already
 }

@@ -7,14 +7,16 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Description is all that is known of a run.
+// A Description is a run with everything that is known about it.
 type Description struct {
 	Outcome
-	Why        string            `json:"why,omitempty"` // why it does not go on by itself now
-	Steps      []Step            `json:"steps,omitempty"`
-	Waits      []Wait            `json:"waits,omitempty"`
-	Unread     []Message         `json:"unread,omitempty"` // messages that it has not taken
-	Payload    Data              `json:"payload,omitzero"` // its input, or what replaced it
+	// the reason why it does not go on by itself
+	Why    string    `json:"why,omitempty"`
+	Steps  []Step    `json:"steps,omitempty"`
+	Waits  []Wait    `json:"waits,omitempty"`
+	Unread []Message `json:"unread,omitempty"` // messages that the run has not taken
+	// the input, or the payload that replaced it
+	Payload    Data              `json:"payload,omitzero"`
 	Published  map[string]Data   `json:"published,omitempty"`
 	Attributes map[string]string `json:"attributes,omitempty"`
 	Headers    map[string]string `json:"headers,omitempty"`
@@ -22,7 +24,7 @@ type Description struct {
 	// paths of recorded operations that this build's code has not asked for
 	Unused      []string `json:"unused,omitempty"`
 	Entries     int64    `json:"entries"`
-	Build       string   `json:"build,omitempty"` // that wrote last
+	Build       string   `json:"build,omitempty"` // the build that wrote last
 	Predecessor string   `json:"predecessor,omitempty"`
 	Successor   string   `json:"successor,omitempty"`
 }
@@ -34,12 +36,12 @@ type Step struct {
 	Attempts int       `json:"attempts"`
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
-	Due      time.Time `json:"due,omitzero"` // of the next attempt
+	Due      time.Time `json:"due,omitzero"` // when the next attempt begins
 	Error    *Error    `json:"error,omitempty"`
 	Reason   string    `json:"reason,omitempty"`
 }
 
-// A Wait is what a run waits for.
+// A Wait is something that a run waits for.
 type Wait struct {
 	Kind    string    `json:"kind"` // signal, timer, child, decision
 	Path    string    `json:"path"`
@@ -50,8 +52,8 @@ type Wait struct {
 	Reason  string    `json:"reason,omitempty"`
 }
 
-// DescriptionOf tells of a run by its head, the fold of its journal, and what it
-// has not taken. The rest is the caller's to fill in.
+// DescriptionOf returns the description of a run by its head and the snapshot of its journal, with
+// the messages that it has not taken. The caller fills in the other fields.
 func DescriptionOf(h journal.Head, s journal.Snapshot) Description {
 	d := Description{
 		Outcome: Outcome{Run: RunOf(h)},

@@ -11,8 +11,8 @@ type Entry struct {
 	Seq       int64     `json:"seq"`
 	At        time.Time `json:"at"`
 	Kind      string    `json:"kind"`
-	Status    string    `json:"status,omitempty"`    // of the run from here on
-	Operation string    `json:"operation,omitempty"` // with the scopes it is in: branch/label
+	Status    string    `json:"status,omitempty"`    // the status of the run from here on
+	Operation string    `json:"operation,omitempty"` // with its scopes: branch/label
 	Attempt   int       `json:"attempt,omitempty"`
 	TookMS    float64   `json:"took_ms,omitempty"`
 	Due       time.Time `json:"due,omitzero"`
@@ -20,19 +20,20 @@ type Entry struct {
 	Error     *Error    `json:"error,omitempty"`
 	Reason    string    `json:"reason,omitempty"`
 	Other     string    `json:"other,omitempty"`   // the child, parent, predecessor or successor
-	Message   int64     `json:"message,omitempty"` // the number of the message that it takes
-	Outcome   string    `json:"outcome,omitempty"` // how a child ended, or the run will
-	Event     string    `json:"event,omitempty"`
-	Choices   []string  `json:"choices,omitempty"`
-	Build     string    `json:"build,omitempty"`
-	Engine    int64     `json:"engine,omitempty"`
+	Message   int64     `json:"message,omitempty"` // the number of the message that the entry takes
+	// the status that a child ended with, or that the run will end with
+	Outcome string   `json:"outcome,omitempty"`
+	Event   string   `json:"event,omitempty"`
+	Choices []string `json:"choices,omitempty"`
+	Build   string   `json:"build,omitempty"`
+	Engine  int64    `json:"engine,omitempty"`
 }
 
 // Scopes has the names of the scopes of one journal, by the entries that opened
 // them.
 type Scopes map[int64]string
 
-// Entry tells of the next entry of the journal.
+// Entry returns the form of the next entry of the journal.
 func (s Scopes) Entry(e journal.Entry) Entry {
 	out := Entry{
 		Seq: e.Seq, At: utc(e.At), Kind: e.Kind.String(), TookMS: millis(e.Took), Data: e.Data,
@@ -60,25 +61,25 @@ func (s Scopes) Entry(e journal.Entry) Entry {
 	return out
 }
 
-// A Message is a signal, as it waits in an inbox or for a run.
+// A Message is a signal in the inbox of a run, or one that is unrouted.
 type Message struct {
 	Number int64     `json:"number"`
 	Name   string    `json:"name"`
-	ID     string    `json:"id,omitempty"` // the sender's
-	To     string    `json:"to,omitempty"` // the workflow ID of one that found no run
+	ID     string    `json:"id,omitempty"` // the sender's ID of the message
+	To     string    `json:"to,omitempty"` // the workflow ID of an unrouted signal
 	Sent   time.Time `json:"sent"`
-	Until  time.Time `json:"until,omitzero"` // when one expires that found no run
+	Until  time.Time `json:"until,omitzero"` // when an unrouted signal expires
 	Data   Data      `json:"data,omitzero"`
 }
 
-// A Delivery is what became of a signal: a run has it, it is unrouted, or it is not
-// delivered.
+// A Delivery is the result of a signal: a run has it, it is unrouted, or it is not delivered.
 type Delivery struct {
-	RunID     string `json:"run_id,omitempty"` // that has it
-	Number    int64  `json:"number,omitempty"` // in its inbox, or among those that found no run
-	Duplicate bool   `json:"duplicate,omitempty"`
-	Unrouted  bool   `json:"unrouted,omitempty"`
+	RunID string `json:"run_id,omitempty"` // the run that has the signal
+	// its number in the inbox, or among the unrouted signals
+	Number    int64 `json:"number,omitempty"`
+	Duplicate bool  `json:"duplicate,omitempty"`
+	Unrouted  bool  `json:"unrouted,omitempty"`
 
 	NotDelivered bool   `json:"not_delivered,omitempty"` // there is no such run, or it has ended
-	Status       string `json:"status,omitempty"`        // of a run that has ended
+	Status       string `json:"status,omitempty"`        // the status of a run that has ended
 }

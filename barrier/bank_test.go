@@ -18,17 +18,16 @@ import (
 	"github.com/perdure/perdure/tcc"
 )
 
-// A bank has two accounts in a database of its own: a with 100 cents, and b with none.
-// Each execution of a function gives another number, which is its result and in the
-// ledger.
+// A bank has two accounts in a database of its own: a with 100 cents, and b with none. Each
+// execution of a function has another number, which is its result and is in the ledger.
 type bank struct {
 	db    *sql.DB
-	calls atomic.Int64     // of bodies
-	n     atomic.Int64     // of functions
-	after func(call int64) // what happens between a body's transaction and its return
+	calls atomic.Int64     // calls of bodies
+	n     atomic.Int64     // calls of functions
+	after func(call int64) // called between a body's transaction and its return
 }
 
-// open begins with a new database.
+// open makes a new database.
 func (b *bank) open(t testing.TB) {
 	t.Helper()
 	b.db = opened(t, "sqlite", dsn(filepath.Join(t.TempDir(), "bank.db"), waiting+quick))
@@ -40,7 +39,7 @@ func (b *bank) open(t testing.TB) {
 	}
 }
 
-// book changes what an account has, and what of it is held.
+// book changes the balance of an account, and the part of it that is held.
 func (b *bank) book(ctx context.Context, id string, cents, held int) (int, error) {
 	call := b.calls.Add(1)
 	n, err := barrier.In(ctx, b.db, func(ctx context.Context, tx *sql.Tx) (int, error) {
@@ -63,13 +62,13 @@ func (b *bank) book(ctx context.Context, id string, cents, held int) (int, error
 	return n, err
 }
 
-// ledger gives what took effect, in its order.
+// ledger returns the effects, in their order.
 func (b *bank) ledger(t testing.TB) []string {
 	t.Helper()
 	return b.rows(t, "select what || ' ' || who || ' ' || n from ledger order by n")
 }
 
-// accounts gives what is in them.
+// accounts returns the balances.
 func (b *bank) accounts(t testing.TB) []string {
 	t.Helper()
 	return b.rows(t, "select id || ' ' || cents || ' ' || held from accounts order by id")
@@ -94,7 +93,7 @@ func (b *bank) rows(t testing.TB, query string) (out []string) {
 
 var errRefused = errors.New("refused")
 
-// transfer is a TCC of 70 cents from a to b. What is refused is what b does not do.
+// transfer returns a TCC that moves 70 cents from a to b. In the refused phase, b fails.
 func (b *bank) transfer(refused perdure.Phase) *tcc.TCC[int] {
 	refuses := func(phase perdure.Phase) error {
 		if phase == refused {
@@ -141,7 +140,7 @@ func TestATransferIsBookedOnceWhereverACrashComes(t *testing.T) {
 	}{
 		{plain, journal.Confirmed, "[a 30 0 b 70 0]", nil, 4},
 		{try, journal.Canceled, "[a 100 0 b 0 0]", errRefused, 2},
-		// the debit has been confirmed, and is taken back
+		// the debit was confirmed and is taken back
 		{confirm, journal.Canceled, "[a 100 0 b 0 0]", errRefused, 5},
 	} {
 		t.Run(fmt.Sprintf("refused: %s", name(c.refused)), func(t *testing.T) {
@@ -230,8 +229,8 @@ func TestASagaIsUndoneOnceWhereverACrashComes(t *testing.T) {
 	}
 }
 
-// A step that has failed may have taken effect all the same: where its run is retried, it
-// finds what it did. What was undone since is done again.
+// A step that failed may have taken effect all the same. A retry of its run finds the effect. What
+// was undone since is done again.
 //
 // spec: F-43, P-4
 func TestARetriedRunFindsWhatWasDone(t *testing.T) {

@@ -163,7 +163,7 @@ func TestParticipantsAreToldApart(t *testing.T) {
 		s := newStage(t)
 		short := cast{Keys: []string{"debit", "debit.2", "credit"}}
 		scoped := cast{[]string{"bank", "main"}, short.Keys}
-		long := cast{nil, short.Keys} // a path that is longer than what a key may have
+		long := cast{nil, short.Keys} // a path that is longer than the limit of a key
 		for range 200 {
 			long.Scopes = append(long.Scopes, rand.Text())
 		}
@@ -191,7 +191,7 @@ func (a *account) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// gives has the function give a value twice, and what comes of it.
+// gives makes the function return a value twice, and returns both results.
 func gives[T any](t *testing.T, p *participant, phase perdure.Phase, v T) (first, second T) {
 	t.Helper()
 	give := func(context.Context, *sql.Tx) (T, error) { return v, nil }

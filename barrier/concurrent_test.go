@@ -18,14 +18,14 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// A meeting is two deliveries at a time: the second comes while the transaction of the
+// A meeting is two deliveries at the same time: the second one comes while the transaction of the
 // first is open.
 type meeting struct {
-	tried         bool // before
+	tried         bool // the try came before
 	first, second perdure.Phase
 }
 
-// meetings are those in which the second must wait for the first.
+// meetings are the meetings in which the second delivery must wait for the first.
 var meetings = []meeting{
 	{false, try, try}, {false, try, cancel}, {false, cancel, try}, {false, cancel, cancel},
 	{true, confirm, confirm}, {true, confirm, cancel}, {true, cancel, confirm},
@@ -37,7 +37,7 @@ var meetings = []meeting{
 type first struct {
 	p     *participant
 	tx    *sql.Tx
-	h     history // before it
+	h     history // what is committed before it
 	event event
 }
 
@@ -57,7 +57,7 @@ func (m meeting) begin(p *participant, o *sql.TxOptions) first {
 	return f
 }
 
-// end commits the first or rolls it back, and gives what the model is then.
+// end commits the first delivery or rolls it back, and returns the model after that.
 func (f first) end(commits bool) history {
 	f.p.t.Helper()
 	end := f.tx.Rollback
@@ -73,7 +73,7 @@ func (f first) end(commits bool) history {
 const whoWaits = `select exists (select from pg_locks join pg_stat_activity using (pid)
 	where datname = current_database() and not granted and locktype = 'transactionid')`
 
-// awaitLock returns when a session of the database waits for another one's transaction.
+// awaitLock returns when a session of the database waits for the transaction of another one.
 func awaitLock(t *testing.T, db *sql.DB) {
 	t.Helper()
 	for waiting := false; !waiting; {
@@ -122,7 +122,8 @@ func (m meeting) waits(p *participant, o *sql.TxOptions, commits bool) {
 	if runs {
 		want = int(p.next.Load())
 	}
-	if commits && o.Isolation != sql.LevelReadCommitted { // it cannot see what it has waited for
+	// the transaction cannot see the result that it has waited for
+	if commits && o.Isolation != sql.LevelReadCommitted {
 		var state interface{ SQLState() string }
 		if !errors.As(err, &state) || state.SQLState() != "40001" || !isRetried(t, err) {
 			t.Errorf("the second gives %d, %v", n, err)
@@ -146,8 +147,8 @@ func (m meeting) waits(p *participant, o *sql.TxOptions, commits bool) {
 	h.agrees(p)
 }
 
-// attempts says how often a step is tried that fails with an error and may be tried
-// twice, and what its workflow gets.
+// attempts returns how often a step is tried that fails with an error and may be tried twice, and
+// the error that its workflow gets.
 func attempts(t *testing.T, err error) (n int, recorded error) {
 	t.Helper()
 	fails := perdure.Define("fails", func(ctx context.Context, _ int) (int, error) {
@@ -215,7 +216,7 @@ func TestWhoCannotWaitOnSQLiteIsToldToTryAgain(t *testing.T) {
 		first.end(true).play(p, m.second, none).agrees(p)
 
 		p = s.participant(db)
-		tx := must[*sql.Tx](t)(other.Begin()) // that reads before the first writes
+		tx := must[*sql.Tx](t)(other.Begin()) // it reads before the first one writes
 		var lines int
 		if err := tx.QueryRow("select count(*) from ledger").Scan(&lines); err != nil {
 			t.Fatal(err)

@@ -67,7 +67,7 @@ func TestACrashBetweenTheCommitAndTheRecord(t *testing.T) {
 	}, acts)
 }
 
-// A connector has connections that lose the answers to commits, while it says so.
+// A connector makes connections that lose the answers to commits, while it is told to.
 type connector struct {
 	driver driver.Driver
 	at     string

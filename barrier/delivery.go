@@ -12,16 +12,16 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// A delivery is one execution of a step that writes to the database: a try, a confirm,
-// a cancel, a plain step or an undo of something.
+// A delivery is one execution of a step that writes to the database: a try, a confirm, a cancel, a
+// plain step or an undo. Its subject is what is tried, confirmed and cancelled, or done and undone.
 //
-// That something has three slots in the table, each for one row, which is inserted before
-// the function runs and never changes hands. The first slot is for the beginning: a try
-// takes it, or its cancel where no try has. So they cannot both be first, and the one
-// that comes second knows it, also where the first one is not committed yet: the key is
-// unique, and the database has the second insert wait. The second slot is for the end:
-// the confirm takes it or the cancel. The third is for the cancel of what is confirmed.
-// A delivery that finds itself in its slot is a duplicate, and the row has the result.
+// A subject has three slots in the table, each for one row, which is inserted before the function
+// runs and never changes its owner. The first slot is for the beginning: the try takes it, or the
+// cancel if no try has. So they cannot both be first, and the one that comes second knows it, even
+// if the first one is not committed yet: the key is unique, and the database makes the second
+// insert wait. The second slot is for the end: the confirm takes it or the cancel. The third slot
+// is for a cancel after a confirm. A delivery that finds itself in its slot is a duplicate, and the
+// row has the result.
 //
 //	try      takes the first slot, or finds a try: duplicate; a cancel: hanging
 //	cancel   takes the first slot: empty; or finds a cancel: empty too; or a try:
@@ -30,25 +30,26 @@ import (
 //	confirm  takes the second slot, or finds a confirm: duplicate; a cancel: refused;
 //	         then it looks into the first: it must have a try
 //
-// Each begins with an insert, not with a look. On SQLite a transaction that has read
-// first may not be allowed to write any more; on PostgreSQL a look would not wait.
+// Each delivery begins with an insert and not with a select. On SQLite, a transaction that has read
+// first may not be allowed to write any more. On PostgreSQL, a select would not wait.
 type delivery struct {
-	name              string // of the step, for people
-	run, of           string // what it is a delivery to
+	name              string // of the step, for messages
+	run, of           string // the subject
 	phase             perdure.Phase
 	first, last, back string // the slots
 }
 
-// maxOf limits what is in the key: an index of PostgreSQL takes some 2,700 bytes.
+// maxOf limits the part of the key that has the subject: an index of PostgreSQL takes about 2,700
+// bytes.
 const maxOf = 255
 
-// deliveryOf gives what the step of ctx delivers.
+// deliveryOf returns the delivery that the step of ctx makes.
 func deliveryOf(ctx context.Context) (delivery, error) {
 	info, ok := perdure.StepOf(ctx)
 	if !ok {
 		return delivery{}, &perdure.Error{
 			Code: "misuse", Op: "barrier", Message: "called outside the body of a step",
-			Hint: "pass on the context that the step's function was given",
+			Hint: "pass the context of the step's function",
 		}
 	}
 	d := delivery{
@@ -65,17 +66,17 @@ func deliveryOf(ctx context.Context) (delivery, error) {
 	return d, nil
 }
 
-// A place is what a delivery has found in a slot or taken.
+// A place is a slot that a delivery has found taken, or has taken.
 type place struct {
 	slot      string
-	phase     perdure.Phase // of who has it
-	mine      bool          // this delivery has taken it: its function is to run
+	phase     perdure.Phase // the phase that has the slot
+	mine      bool          // this delivery has taken it: its function must run
 	empty     bool          // there is nothing to do, and no result
-	confirmed bool          // what is cancelled here has been confirmed
-	result    []byte        // of who has it, where it is not mine
+	confirmed bool          // a confirm of the subject has taken effect
+	result    []byte        // the result in the row, if the slot is not mine
 }
 
-// enter finds out whether the function is to run, and takes its slot.
+// enter takes the slot of the delivery, and decides whether the function must run.
 func (d delivery) enter(ctx context.Context, tx *sql.Tx) (place, error) {
 	switch d.phase {
 	case perdure.PhaseConfirm:
@@ -124,7 +125,7 @@ func (d delivery) confirm(ctx context.Context, tx *sql.Tx) (place, error) {
 	return p, err
 }
 
-// take takes a slot, with a result where that is known, or finds who has it.
+// take takes a slot, with a result if that is known, or finds the delivery that has it.
 func (d delivery) take(ctx context.Context, tx *sql.Tx, slot string, result []byte) (place, error) {
 	done, err := tx.ExecContext(ctx, insertRow, d.run, d.of, slot, string(d.phase), result,
 		time.Now().UnixMilli())
@@ -141,7 +142,7 @@ func (d delivery) take(ctx context.Context, tx *sql.Tx, slot string, result []by
 	return d.look(ctx, tx, slot)
 }
 
-// look finds who has a slot; without one the error is [sql.ErrNoRows].
+// look finds the delivery that has a slot; if none has, the error is [sql.ErrNoRows].
 func (d delivery) look(ctx context.Context, tx *sql.Tx, slot string) (place, error) {
 	p := place{slot: slot}
 	var result sql.Null[[]byte]
@@ -152,7 +153,7 @@ func (d delivery) look(ctx context.Context, tx *sql.Tx, slot string) (place, err
 	if !result.Valid {
 		return p, perdure.Permanent(&perdure.Error{
 			Code: "misuse", Op: "barrier " + d.name,
-			Message: "an earlier one has failed, and is in the table all the same",
+			Message: "an earlier execution failed, and its row is in the table all the same",
 			Hint: "roll the transaction back after an error, and do not call Do in its own " +
 				"function",
 		})

@@ -6,17 +6,17 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The errors of what comes at the wrong time. They are permanent, and registered: they
-// are found in recorded errors too. The function was not called.
+// The errors of deliveries that come at the wrong time. They are permanent and registered, so that
+// recorded errors match them, too. The function was not called.
 var (
-	// ErrCancelled is of a try, a confirm or a step whose cancel or undo was there before.
+	// ErrCancelled is the error of a try, a confirm or a step that comes after its cancel or undo.
 	ErrCancelled = errors.New("it was cancelled or undone before")
 
-	// ErrNotTried is of a confirm without a try.
+	// ErrNotTried is the error of a confirm without a try.
 	ErrNotTried = errors.New("it was not tried")
 )
 
-// They are the first of these names: who could register others imports this package.
+// No other package registers these names first: it would have to import this one.
 var _ = errors.Join(
 	perdure.RegisterError("barrier.cancelled", ErrCancelled),
 	perdure.RegisterError("barrier.not-tried", ErrNotTried),
@@ -26,7 +26,7 @@ func invalid(message string) error {
 	return &perdure.Error{Code: "invalid", Op: "barrier", Message: message}
 }
 
-// refused is a permanent error of a delivery.
+// refused returns a permanent error of a delivery.
 func (d delivery) refused(why error) error {
 	return perdure.Permanent(&perdure.Error{Code: "wrong_state", Op: "barrier " + d.name, Err: why})
 }

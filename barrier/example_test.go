@@ -15,7 +15,7 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// Accounts are participants: money is held, and then spent or released.
+// Accounts are participants of TCCs: they hold money, and then spend or release it.
 type Accounts struct{ db *sql.DB }
 
 // Hold is the try. It returns the amount that is left.
@@ -38,7 +38,7 @@ func (a Accounts) Release(ctx context.Context, id string, cents int) (int, error
 	})
 }
 
-// openAccounts gives accounts in a database of their own, with one that has 100 cents.
+// openAccounts returns accounts in a database of their own, one of which has 100 cents.
 func openAccounts() (Accounts, func()) {
 	dir, err := os.MkdirTemp("", "accounts")
 	if err != nil {
@@ -70,7 +70,7 @@ func (a Accounts) print() {
 	fmt.Println("free", free, "held", held)
 }
 
-// runOnce executes a run of a workflow, and prints what it gives.
+// runOnce executes a run of a workflow, and prints its result.
 func runOnce(w *perdure.Workflow[int, string]) {
 	engine, err := perdure.New(memory.New(), perdure.Options{})
 	if err == nil {
@@ -93,7 +93,8 @@ func runOnce(w *perdure.Workflow[int, string]) {
 	}
 }
 
-// The step is executed twice, since its first answer is lost. The money is held once.
+// The step is executed twice, because the answer of the first attempt is lost. The money is held
+// once.
 func ExampleIn() {
 	accounts, close := openAccounts()
 	defer close()
@@ -133,7 +134,7 @@ func ExampleIn_hanging() {
 	// free 100 held 0
 }
 
-// A transaction of the step's own.
+// Do uses a transaction that the step begins.
 func ExampleDo() {
 	accounts, close := openAccounts()
 	defer close()
@@ -167,7 +168,7 @@ func ExampleCreate() {
 	// Output: <nil>
 }
 
-// What is older than 90 days is removed. No run may last that long.
+// Rows older than 90 days are removed. No run may last that long.
 func ExampleClean() {
 	accounts, close := openAccounts()
 	defer close()

@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/barrier"
 )
 
-// A history is what has been committed of a participant, in order. It is the model: what
-// a delivery must come to is looked up in it, by what the words mean.
+// A history has the commits of a participant, in order. It is the model: tests look up in it
+// what the result of a delivery must be.
 type history []event
 
 type event struct {
@@ -20,7 +20,7 @@ type event struct {
 	n     int  // its result
 }
 
-// ran gives the one execution of a phase that took effect.
+// ran returns the one execution of a phase that took effect.
 func (h history) ran(phase perdure.Phase) (event, bool) {
 	for _, e := range h {
 		if e.phase == phase && e.ran {
@@ -30,7 +30,7 @@ func (h history) ran(phase perdure.Phase) (event, bool) {
 	return event{}, false
 }
 
-// came says whether a phase came through, with or without an effect.
+// came reports whether a phase succeeded, with or without an effect.
 func (h history) came(phase perdure.Phase) bool {
 	for _, e := range h {
 		if e.phase == phase {
@@ -40,8 +40,8 @@ func (h history) came(phase perdure.Phase) bool {
 	return false
 }
 
-// next says what the next delivery of a phase must come to: an effect, a result that
-// was given before, or an error.
+// next returns what the next delivery of a phase must result in: an effect, the result of an
+// earlier delivery, or an error.
 func (h history) next(phase perdure.Phase) (runs bool, n int, err error) {
 	if e, again := h.ran(phase); again {
 		return false, e.n, nil
@@ -60,8 +60,7 @@ func (h history) next(phase perdure.Phase) (runs bool, n int, err error) {
 	return true, 0, nil
 }
 
-// play delivers a phase, compares what comes of it with the model, and gives what the
-// model is then.
+// play delivers a phase, compares the result with the model, and returns the model after that.
 func (h history) play(p *participant, phase perdure.Phase, f fault) history {
 	p.t.Helper()
 	runs, n, wantErr := h.next(phase)
@@ -85,7 +84,7 @@ func (h history) play(p *participant, phase perdure.Phase, f fault) history {
 	return append(h, event{phase, runs, n})
 }
 
-// agrees compares the ledger with what took effect in the model.
+// agrees compares the ledger with the effects in the model.
 func (h history) agrees(p *participant) {
 	p.t.Helper()
 	var want []entry
@@ -101,7 +100,7 @@ func (h history) agrees(p *participant) {
 	p.tookEffect(want...)
 }
 
-// orders calls play with every sequence of so many phases.
+// orders calls play with every sequence of that many phases.
 func orders(of []perdure.Phase, length int, play func([]perdure.Phase)) {
 	at := make([]perdure.Phase, length)
 	var from func(int)

@@ -15,7 +15,7 @@ import (
 	"github.com/perdure/perdure/barrier"
 	"github.com/perdure/perdure/internal/testpg"
 	"github.com/perdure/perdure/store/memory"
-	_ "github.com/perdure/perdure/store/sqlite" // has the driver
+	_ "github.com/perdure/perdure/store/sqlite" // registers the driver
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 	undo    = perdure.PhaseUndo
 )
 
-// back is in the ledger for a cancel of what has been confirmed.
+// back is in the ledger for a cancel after a confirm.
 const back = perdure.Phase("CANCEL after CONFIRM")
 
 var phases = []perdure.Phase{try, confirm, cancel, plain, undo}
@@ -52,7 +52,7 @@ func dsn(path, options string) string {
 	return "file:" + filepath.ToSlash(path) + "?_pragma=journal_mode(wal)&" + options
 }
 
-// opened gives a database with the table and a ledger.
+// opened returns a database with the table and a ledger.
 func opened(t testing.TB, driver, at string) *sql.DB {
 	t.Helper()
 	db := must[*sql.DB](t)(sql.Open(driver, at))
@@ -71,20 +71,20 @@ func openSQLite(t testing.TB) *sql.DB {
 	return opened(t, "sqlite", dsn(filepath.Join(t.TempDir(), "app.db"), waiting+quick))
 }
 
-// onBoth runs a test on SQLite, and on PostgreSQL where there is one.
+// onBoth runs a test on SQLite, and on PostgreSQL if there is one.
 func onBoth(t *testing.T, test func(t *testing.T, db *sql.DB)) {
 	t.Run("SQLite", func(t *testing.T) { test(t, openSQLite(t)) })
 	t.Run("PostgreSQL", func(t *testing.T) { test(t, opened(t, "pgx", testpg.URL(t))) })
 }
 
-// A cast is what a run of a stage executes: a step of each key in each phase.
+// A cast describes the steps that a run of a stage executes: one of each key in each phase.
 type cast struct {
-	Scopes []string // in which they are, the outermost first
+	Scopes []string // the scopes of the steps, the outermost first
 	Keys   []string
 }
 
-// A stage has runs of which every step is being executed until the test ends. So a test
-// has the contexts that bodies have, and does what they do in any order.
+// A stage has runs of which every step is being executed until the test ends. So a test has the
+// contexts of bodies, and can do in any order what bodies do.
 type stage struct {
 	t      *testing.T
 	engine *perdure.Engine
@@ -196,19 +196,19 @@ func (s *stage) participant(db *sql.DB) *participant {
 	return s.participants(db, cast{Keys: []string{"debit"}})[0]
 }
 
-// A fault is what goes wrong with a delivery.
+// A fault is a failure of a delivery.
 type fault int
 
 const (
 	none   fault = iota
-	fails        // the function gives an error
+	fails        // the function returns an error
 	panics       // the function panics
-	lost         // the transaction is rolled back in the end
+	lost         // the transaction is rolled back at its end
 )
 
 var errNo = errors.New("no")
 
-// effect writes a line into the ledger and gives its number, which no other has.
+// effect writes a line into the ledger and returns its number, which is unique.
 func (p *participant) effect(phase perdure.Phase, f fault) func(context.Context, *sql.Tx) (int,
 	error) {
 	return func(ctx context.Context, tx *sql.Tx) (int, error) {
@@ -230,7 +230,7 @@ func (p *participant) effect(phase perdure.Phase, f fault) func(context.Context,
 	}
 }
 
-// errPanic is a panic that came out of a delivery.
+// errPanic stands for a panic that left a delivery.
 var errPanic = errors.New("it panicked")
 
 // deliver executes a phase once.
@@ -257,7 +257,7 @@ type entry struct {
 	n     int
 }
 
-// ledger gives what took effect, in its order.
+// ledger returns the effects, in their order.
 func (p *participant) ledger() (out []entry) {
 	p.t.Helper()
 	rows := must[*sql.Rows](p.t)(p.db.Query("select what, n from ledger where who = $1 order by n",
@@ -276,7 +276,7 @@ func (p *participant) ledger() (out []entry) {
 	return out
 }
 
-// expect delivers a phase and compares what comes of it.
+// expect delivers a phase and compares the result.
 func (p *participant) expect(phase perdure.Phase, want int, wantErr error) {
 	p.t.Helper()
 	if got, err := p.deliver(phase, none); got != want || !errors.Is(err, wantErr) ||
@@ -285,7 +285,7 @@ func (p *participant) expect(phase perdure.Phase, want int, wantErr error) {
 	}
 }
 
-// tookEffect compares the ledger.
+// tookEffect compares the ledger with the wanted effects.
 func (p *participant) tookEffect(want ...entry) {
 	p.t.Helper()
 	if got := p.ledger(); fmt.Sprint(got) != fmt.Sprint(want) {

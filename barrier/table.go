@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// DDL is the statement that makes the table, for PostgreSQL and for SQLite. A row is
-// some 150 bytes and the result. Made is in milliseconds since 1970 by the clock of the
-// process that wrote the row.
+// DDL is the statement that makes the table, for PostgreSQL and for SQLite. A row has about 150
+// bytes and the result. Made is in milliseconds since 1970 by the clock of the process that wrote
+// the row.
 const DDL = `create table if not exists perdure_barrier (
 	run    text   not null,
 	step   text   not null,
@@ -21,8 +21,8 @@ const DDL = `create table if not exists perdure_barrier (
 	primary key (run, step, slot)
 )`
 
-// The statements. Arguments occur in their order first, since some drivers for SQLite
-// count names.
+// The statements. The arguments occur in their order for the first time, because some drivers for
+// SQLite count names.
 const (
 	insertRow    = `insert into perdure_barrier (run, step, slot, phase, result, made) values ($1, $2, $3, $4, $5, $6) on conflict do nothing`
 	selectRow    = `select phase, result from perdure_barrier where run = $1 and step = $2 and slot = $3`
@@ -31,23 +31,23 @@ const (
 	probe        = `select run, step, slot, phase, result, made from perdure_barrier where 1 = 0`
 )
 
-// Create makes the table where it is not there. It may be called at every start, by many
-// processes at a time. Who may not make tables can call it too, where the table is there.
-// It fails where another table has the name.
+// Create makes the table if it does not exist. It may be called at every start, by many processes
+// at a time. A user without the right to make tables can call it, too, if the table exists. It
+// fails if another table has the name.
 func Create(ctx context.Context, db *sql.DB) error {
 	if db == nil {
 		return invalid("a database is needed")
 	}
 	_, err := db.ExecContext(ctx, DDL)
-	// It fails on PostgreSQL for one of two at a time, and for who has no right to make
-	// tables. What counts is whether the table is there.
+	// On PostgreSQL it fails for one of two that call it at the same time, and for users without
+	// the right to make tables. What counts is whether the table exists.
 	if lacks := there(ctx, db); lacks != nil {
 		return fmt.Errorf("barrier: create the table: %w", errors.Join(err, lacks))
 	}
 	return nil
 }
 
-// there gives an error where there is no such table.
+// there returns an error if the table does not exist or is another one.
 func there(ctx context.Context, db *sql.DB) error {
 	rows, err := db.QueryContext(ctx, probe)
 	if err != nil {
@@ -58,11 +58,11 @@ func there(ctx context.Context, db *sql.DB) error {
 	return rows.Err()
 }
 
-// Clean removes the rows that were made before a time, and says how many. A step that is
-// executed after its row is gone does everything again, and a cancel whose try is gone
-// does nothing. So before must be longer ago than any run lasts, with all that it waits
-// and is suspended for, and with the last execution of a step that it has given up. It
-// reads the whole table, in one transaction.
+// Clean removes the rows that were made before a time, and returns how many there were. A step that
+// is executed after its row is gone does everything again, and a cancel whose try is gone does
+// nothing. So before must be further back than any run lasts, including its waits and suspensions,
+// and the last execution of a step that it has given up. Clean reads the whole table, in one
+// transaction.
 func Clean(ctx context.Context, db *sql.DB, before time.Time) (int64, error) {
 	if db == nil {
 		return 0, invalid("a database is needed")

@@ -98,7 +98,7 @@ func TestOldRowsAreRemovedAndOthersStay(t *testing.T) {
 			t.Errorf("%d rows are removed, %v, want 2", n, err)
 		}
 		young.expect(try, 1, nil)
-		old.expect(try, 3, nil) // as nothing is known of it any more
+		old.expect(try, 3, nil) // nothing is known of it any more
 		if n, err := barrier.Clean(t.Context(), db, time.Time{}); n != 0 || err != nil {
 			t.Errorf("%d rows are removed, %v, want none", n, err)
 		}

@@ -15,22 +15,22 @@ import (
 	"github.com/expr-lang/expr/types"
 )
 
-// An op is a part of a text that can be evaluated.
+// An op is a compiled part of a text.
 type op func(*run) (any, error)
 
-// A compiler makes ops of a tree. What it does not know is not in the language: whatever
-// else the parser may accept, now or later, has no meaning here.
+// A compiler makes ops from a syntax tree. A node that it does not know is not part of the
+// language, whatever else the parser accepts, now or later.
 type compiler struct {
 	source []rune
 	needs  wanted
 	nodes  int
 	depth  int
-	path   bool // within a path that is noted already
+	path   bool // inside a path that is noted already
 }
 
-// compile gives what evaluates a text, and what that reads. The tree is judged before its
-// types are checked: a chain of comparisons has a part twice, and the checker would look
-// at one in a chain in a chain more often than there is time.
+// compile returns the op of a text, and the data that it reads. It checks the tree before its
+// types: a chain of comparisons has a part twice, and the type checker would look at a chain within
+// a chain too often.
 func compile(text string) (op, wanted, error) {
 	switch {
 	case len(text) > maxText:
@@ -54,7 +54,7 @@ func compile(text string) (op, wanted, error) {
 	return root, c.needs, err
 }
 
-// names are what a text may name, with their types.
+// names are the names that a text may use, with their types.
 var names = types.Map{
 	"input":     types.Any,
 	"results":   types.Map{types.Extra: types.Any},
@@ -63,8 +63,7 @@ var names = types.Map{
 	"number":    types.TypeOf(func(any) any { return nil }),
 }
 
-// node compiles a node. Whoever evaluates it takes a step, and an error of it gets its
-// place.
+// node compiles a node. Its evaluation takes a step, and its errors get its place.
 func (c *compiler) node(n ast.Node) (op, error) {
 	at := n.Location().From
 	c.nodes++
@@ -131,7 +130,7 @@ func constant(v any) op {
 	return func(*run) (any, error) { return v, nil }
 }
 
-// decimal reads a number as it is written: the parser has rounded it.
+// decimal parses a number as it is written, because the parser has rounded it.
 func (c *compiler) decimal(n *ast.FloatNode) (op, error) {
 	text := string(c.source[n.Location().From:n.Location().To])
 	v, err := parseNumber(text)
@@ -174,7 +173,7 @@ func (c *compiler) all(nodes []ast.Node) ([]op, error) {
 func (c *compiler) identifier(n *ast.IdentifierNode) (op, error) {
 	name := n.Value
 	if _, known := names[name]; !known || name == "number" {
-		return nil, fmt.Errorf("unknown name %s: there are input, results, variables and headers",
+		return nil, fmt.Errorf("unknown name %s: allowed are input, results, variables and headers",
 			name)
 	}
 	if !c.path {
@@ -183,7 +182,7 @@ func (c *compiler) identifier(n *ast.IdentifierNode) (op, error) {
 	return func(r *run) (any, error) { return r.data[name], nil }, nil
 }
 
-// pointer compiles #, and what stands before a leading dot.
+// pointer compiles #, and the value before a leading dot.
 func pointer(n *ast.PointerNode) (op, error) {
 	if n.Name != "" {
 		return nil, errLanguage
@@ -191,11 +190,11 @@ func pointer(n *ast.PointerNode) (op, error) {
 	return item, nil
 }
 
-// item is the element that a function such as all is at.
+// item returns the current element of a function such as all.
 func item(r *run) (any, error) { return r.items[len(r.items)-1], nil }
 
-// pathTo gives the names that lead to a node from one of the four; nil where that is not
-// all that it is.
+// pathTo returns the names on the path from one of the four names to a node; nil if the node is
+// anything else.
 func pathTo(n ast.Node) []string {
 	switch n := n.(type) {
 	case *ast.IdentifierNode:
@@ -253,7 +252,7 @@ func isHeader(n ast.Node) bool {
 	return ok && name.Value == "headers"
 }
 
-// errNothing ends a chain at the nil before its ?.
+// errNothing ends a chain at a nil before ?.
 var errNothing = errors.New("nothing there")
 
 func (c *compiler) chain(n *ast.ChainNode) (op, error) {
@@ -270,7 +269,7 @@ func (c *compiler) chain(n *ast.ChainNode) (op, error) {
 	}, nil
 }
 
-// boolean compiles a node whose value must be one.
+// boolean compiles a node whose value must be a boolean.
 func (c *compiler) boolean(n ast.Node) (op, error) {
 	do, err := c.node(n)
 	if err != nil {
@@ -316,7 +315,7 @@ func (c *compiler) conditional(n *ast.ConditionalNode) (op, error) {
 	}, nil
 }
 
-// kind names the type of a value.
+// kind returns the name of a value's type.
 func kind(v any) string {
 	switch v.(type) {
 	case nil:

@@ -1,11 +1,10 @@
-// Package expr has conditions as text, for steps of declared patterns:
+// Package expr parses conditions, for steps of declared patterns:
 //
 //	expr.When(`input.total > 100 && results.validate.ok && headers["X-Tenant"] != ""`)
 //
-// docs/conditions.md has the language on a page. A condition decides by the run's
-// input, results, variables and headers alone: there is no clock, no randomness and
-// nothing to call outside, so it decides the same on replay. What it may cost is bounded,
-// whatever the text and whatever the data.
+// docs/conditions.md describes the language. A condition depends on the run's input, results,
+// variables and headers alone. There is no clock, no randomness and no call to the outside, so it
+// has the same result on replay. Its cost is limited, whatever the text and the data are.
 package expr
 
 import (
@@ -20,32 +19,32 @@ import (
 	"github.com/perdure/perdure/internal/guard"
 )
 
-// The limits. What is over one is an error of Check, or of Holds.
+// The limits. Check or Holds returns an error if one is exceeded.
 const (
 	maxText    = 4096 // bytes of a text
 	maxNodes   = 1000 // names, values and operators in a text
 	maxDepth   = 200  // of them within each other
-	maxPattern = 1000 // instructions of a regular expression
-	// bytes of JSON that are decoded for one evaluation, and of a string that was joined
+	maxPattern = 1000 // depth of nesting
+	// bytes of JSON that are decoded for one evaluation, and of a joined string
 	maxData = 1 << 20
-	// of one evaluation: one for each node that is evaluated and each element that is compared,
-	// more for large ones
+	// steps of one evaluation: one for each evaluated node and each compared element, more for
+	// large ones
 	maxSteps  = 200_000
-	maxDigits = 400  // of a number, and its largest exponent
-	maxBits   = 4096 // of a number that was calculated
+	maxDigits = 400  // digits of a number, and its largest exponent
+	maxBits   = 4096 // bits of a calculated number
 )
 
-// A condition is a text that was compiled.
+// A condition is a compiled text.
 type condition struct {
 	text  string
 	root  op
 	needs wanted
-	err   error // why it cannot be used
+	err   error // the reason why the text is not valid
 }
 
-// When gives the condition that text is. It is compiled here, once: Check says what is
-// wrong with it, and so does Holds. Many goroutines may use it at a time. Every error of
-// it is a [perdure.Error] of code invalid that shows the place in the text.
+// When compiles a text to a condition. If the text is not valid, Check and Holds return the error.
+// Many goroutines may use a condition at a time. Every error of it is a [perdure.Error] of code
+// invalid that shows the place in the text.
 func When(text string) pattern.Condition {
 	c := &condition{text: text}
 	c.err = c.guarded(func() (err error) {
@@ -55,10 +54,10 @@ func When(text string) pattern.Condition {
 	return c
 }
 
-// Check says what is wrong with the text.
+// Check returns the error of a text that is not valid.
 func (c *condition) Check() error { return c.err }
 
-// Holds evaluates the text. It needs no context: the limits end it soon enough.
+// Holds evaluates the text. It needs no context, because the limits end it soon enough.
 func (c *condition) Holds(_ context.Context, k pattern.View) (bool, error) {
 	if c.err != nil {
 		return false, c.err
@@ -79,7 +78,7 @@ func (c *condition) Holds(_ context.Context, k pattern.View) (bool, error) {
 	return holds, err
 }
 
-// guarded calls do and shows its error in the text. A panic is an error too.
+// guarded calls do and shows the place of its error in the text. It turns a panic into an error.
 func (c *condition) guarded(do func() error) error {
 	err := guard.Try(do)
 	if abort := guard.AbortOf(err); abort != nil {
@@ -93,14 +92,14 @@ func (c *condition) guarded(do func() error) error {
 
 // A fault is an error with its place.
 type fault struct {
-	at  int // the character of the text where it is, from 0
+	at  int // index of the character in the text, from 0
 	err error
 }
 
 func (f *fault) Error() string { return f.err.Error() }
 func (f *fault) Unwrap() error { return f.err }
 
-// placed gives an error its place, unless it has one.
+// placed adds a place to an error, unless it has one.
 func placed(at int, err error) error {
 	var f *fault
 	if err == nil || errors.As(err, &f) {
@@ -109,7 +108,7 @@ func placed(at int, err error) error {
 	return &fault{at, err}
 }
 
-// show gives an error as it leaves the package.
+// show returns an error in the form in which it leaves the package.
 func (c *condition) show(err error) error {
 	at, message := -1, err.Error()
 	var ours *fault

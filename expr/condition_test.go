@@ -15,7 +15,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// known is what the conditions of these tests decide by.
+// known returns the view that the conditions of these tests decide by.
 func known() pattern.View {
 	return pattern.View{
 		Input: json.RawMessage(`{
@@ -35,7 +35,7 @@ func known() pattern.View {
 	}
 }
 
-// variables has those variables.
+// variables returns a function that returns these variables.
 func variables(all map[string]json.RawMessage) func(...string) (map[string]json.RawMessage, error) {
 	return func(names ...string) (map[string]json.RawMessage, error) {
 		if len(names) == 0 {
@@ -60,7 +60,7 @@ func decide(t *testing.T, text string, k pattern.View) (bool, error) {
 	return c.Holds(t.Context(), k)
 }
 
-// decideAll judges texts by known(). Of each pair the first is true and the second false.
+// decideAll decides texts by known(). Of each pair the first is true and the second false.
 func decideAll(t *testing.T, pairs [][2]string) {
 	t.Helper()
 	for _, pair := range pairs {
@@ -160,7 +160,7 @@ func TestKeysThatAreNoNames(t *testing.T) {
 	})
 }
 
-// What is not there is nil, which equals only nil and does nothing else.
+// A missing value is nil, which equals only nil and supports no other operation.
 //
 // spec: F-16
 func TestWhatIsNotThereIsNil(t *testing.T) {
@@ -231,7 +231,7 @@ func TestNumbersAreExact(t *testing.T) {
 	}
 }
 
-// saysInvalid judges an error of the package: its message, its code and that it is one line.
+// saysInvalid checks an error of the package: its message, its code and that it is one line.
 func saysInvalid(t *testing.T, text string, err error, want string) {
 	t.Helper()
 	switch {
@@ -251,12 +251,12 @@ func TestBadTextsAreRefused(t *testing.T) {
 		"":                          `unexpected token EOF at 1:1 in: ▸`,
 		`input.total >`:             `unexpected token EOF at 1:13 in: input.total ▸>`,
 		`input.total = 1`:           `unexpected token Operator("=") at 1:13 in: input.total ▸= 1`,
-		`"Æ🂡" == "" || totl > 3`:    `unknown name totl: there are input, results, variables and headers at 1:15 in: "Æ🂡" == "" || ▸totl > 3`,
-		"true &&\n totl > 3":        `unknown name totl: there are input, results, variables and headers at 2:2 in: true &&  ▸totl > 3`,
-		`results.fraud-check`:       `unknown name check: there are input, results, variables and headers at 1:15 in: results.fraud-▸check`,
-		`number`:                    `unknown name number: there are input, results, variables and headers at 1:1 in: ▸number`,
-		`$env["input"] == 1`:        `unknown name $env: there are input, results, variables and headers at 1:1 in: ▸$env["input"] == 1`,
-		`input.x.y == $env`:         `unknown name $env: there are input, results, variables and headers at 1:14 in: input.x.y == ▸$env`,
+		`"Æ🂡" == "" || totl > 3`:    `unknown name totl: allowed are input, results, variables and headers at 1:15 in: "Æ🂡" == "" || ▸totl > 3`,
+		"true &&\n totl > 3":        `unknown name totl: allowed are input, results, variables and headers at 2:2 in: true &&  ▸totl > 3`,
+		`results.fraud-check`:       `unknown name check: allowed are input, results, variables and headers at 1:15 in: results.fraud-▸check`,
+		`number`:                    `unknown name number: allowed are input, results, variables and headers at 1:1 in: ▸number`,
+		`$env["input"] == 1`:        `unknown name $env: allowed are input, results, variables and headers at 1:1 in: ▸$env["input"] == 1`,
+		`input.x.y == $env`:         `unknown name $env: allowed are input, results, variables and headers at 1:14 in: input.x.y == ▸$env`,
 		`1 + 1`:                     `expected bool, but got int in: 1 + 1`,
 		`"true"`:                    `expected bool, but got string in: "true"`,
 		`nil`:                       `expected bool, but got unknown in: nil`,
@@ -279,7 +279,7 @@ func TestBadTextsAreRefused(t *testing.T) {
 		`len() == 1`:                   `len takes one value, and there are 0 at 1:1 in: ▸len() == 1`,
 		`len(1, 2) == 1`:               `len takes one value, and there are 2 at 1:1 in: ▸len(1, 2) == 1`,
 		`number() == 1`:                `number takes one value, and there are 0 at 1:1 in: ▸number() == 1`,
-		`count(input.x) == 1`:          `count takes an array and a question, as in count(input.items, .price > 100) at 1:1 in: ▸count(input.x) == 1`,
+		`count(input.x) == 1`:          `count takes an array and a predicate, as in count(input.items, .price > 100) at 1:1 in: ▸count(input.x) == 1`,
 		`all("abc", true)`:             `builtin all takes only array (got string) at 1:5 in: all(▸"abc", true)`,
 		`all(input.x, 1)`:              `predicate should return boolean (got int) at 1:14 in: all(input.x, ▸1)`,
 		`all(input.x, #index > 1)`:     alien + ` at 1:14 in: all(input.x, ▸#index > 1)`,
@@ -299,7 +299,7 @@ func TestBadTextsAreRefused(t *testing.T) {
 		"\xff == 1":                    "it is not UTF-8 in: \ufffd == 1",
 		"true \x00":                    `unrecognized character: U+0000 at 1:6 in: true ▸ `,
 		strings.Repeat("true && ", 20) + "totl && " + strings.Repeat("true && ", 20) +
-			"true": `unknown name totl: there are input, results, variables and headers at 1:161 in: …` +
+			"true": `unknown name totl: allowed are input, results, variables and headers at 1:161 in: …` +
 			strings.Repeat("true && ", 5) + "▸totl && " + strings.Repeat("true && ", 4) + "…",
 	} {
 		c := expr.When(text)
@@ -310,7 +310,7 @@ func TestBadTextsAreRefused(t *testing.T) {
 	}
 }
 
-// What the clock, the environment or the order of a map would decide is not there.
+// The clock, the environment and the order of a map are not available.
 //
 // spec: F-16
 func TestNothingOutsideTheDataDecides(t *testing.T) {
@@ -355,8 +355,8 @@ func TestNothingOutsideTheDataDecides(t *testing.T) {
 	}
 }
 
-// A difference that is found first on one day and last on the next would use the steps up
-// on the next only.
+// A comparison that finds a difference first on one day and last on the next would use up the steps
+// on the next day only.
 //
 // spec: F-16
 func TestComparingObjectsTakesTheSameStepsEachTime(t *testing.T) {
@@ -423,7 +423,7 @@ func TestWhatCannotBeEvaluatedIsAnError(t *testing.T) {
 		`number("1/2") == 1`:              `number needs a number in its string, written as in JSON at 1:1 in: ▸number("1/2") == 1`,
 		`number("") == 1`:                 `number needs a number in its string, written as in JSON at 1:1 in: ▸number("") == 1`,
 		`number("0x10") == 16`:            `number needs a number in its string, written as in JSON at 1:1 in: ▸number("0x10") == 16`,
-		`number("1 ") == 1`:               `this is no number at 1:1 in: ▸number("1 ") == 1`,
+		`number("1 ") == 1`:               `this is not a number at 1:1 in: ▸number("1 ") == 1`,
 		`number(input.note) == 1`:         `number needs numbers, and this is nil at 1:1 in: ▸number(input.note) == 1`,
 		`number("1e401") == 1`:            `the exponent of a number is over 400 at 1:1 in: ▸number("1e401") == 1`,
 		`number("1e-9999999999999") == 1`: `the exponent of a number is over 400 at 1:1 in: ▸number("1e-9999999999999") == 1`,
@@ -447,10 +447,10 @@ func TestDataThatCannotBeReadIsAnError(t *testing.T) {
 	for text, want := range map[string]string{
 		`input.a`:                `input: unexpected EOF in: input.a`,
 		`input == 1`:             `input: unexpected EOF in: input == 1`,
-		`results.bad == 1`:       `results: bad: there is more behind the JSON value in: results.bad == 1`,
-		`results.bad2.x == 1`:    `results: bad2: there is more behind the JSON value in: results.bad2.x == 1`,
+		`results.bad == 1`:       `results: bad: something follows the JSON value in: results.bad == 1`,
+		`results.bad2.x == 1`:    `results: bad2: something follows the JSON value in: results.bad2.x == 1`,
 		`results.bad3.x == 1`:    `results: bad3: expected colon after object key in: results.bad3.x == 1`,
-		`results == variables`:   `results: bad: there is more behind the JSON value in: results == variables`,
+		`results == variables`:   `results: bad: something follows the JSON value in: results == variables`,
 		`variables.deep == 1`:    `variables: deep: invalid character '[' exceeded max depth in: variables.deep == 1`,
 		`variables["a\nb"] == 1`: `variables: a b: invalid character 'x' looking for beginning of value in: variables["a\nb"] == 1`,
 	} {
@@ -467,7 +467,7 @@ func TestDataThatCannotBeReadIsAnError(t *testing.T) {
 				"a\nb": json.RawMessage(`x`),
 			}),
 		}
-		for range 10 { // of several that are broken the same one is told
+		for range 10 { // of several invalid values, always the same one is reported
 			_, err := expr.When(text).Holds(t.Context(), k)
 			saysInvalid(t, text, err, want)
 		}
@@ -502,7 +502,7 @@ func TestOnlyWhatATextNamesIsRead(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, holds, err)
 		}
 	}
-	const over = `: a condition reads at most 1048576 bytes: name what is needed of it, or decide in Go in: `
+	const over = `: a condition reads at most 1048576 bytes: name the fields that it needs, or decide in Go in: `
 	for text, want := range map[string]string{
 		`input.scan == ""`: `input: scan` + over, `len(input) == 1`: `input` + over,
 		`input.of == 1`: `input: of` + over, `input.of.scan == 1`: `input: of: scan` + over,
@@ -527,7 +527,7 @@ func TestManyGoroutinesUseOneCondition(t *testing.T) {
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
-			for i := range 8 { // each long enough for the others to come between
+			for i := range 8 { // each is long enough for others to be evaluated in between
 				first, n := 1000*g, 40+i
 				items := strings.Repeat(fmt.Sprintf("%d,", first), n-1) + fmt.Sprint(first+1)
 				k := pattern.View{

@@ -12,10 +12,10 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// wanted says what of an object is read, by key; nil is all of it.
+// wanted has the keys of an object that are read; nil means all of it.
 type wanted map[string]wanted
 
-// add notes that what a path leads to is read, and all that is in it.
+// add notes that the value at a path is read, with everything in it.
 func (w wanted) add(path []string) {
 	for i, key := range path {
 		next, known := w[key]
@@ -32,13 +32,13 @@ func (w wanted) add(path []string) {
 	}
 }
 
-// A reader decodes the data of one evaluation. What the text does not name is passed
-// over, however large it is.
+// A reader decodes the data of one evaluation. It skips what the text does not name, however large
+// it is.
 type reader struct {
 	left int // bytes
 }
 
-// read gives the four names that are needed.
+// read returns those of the four names that are needed.
 func read(k pattern.View, needs wanted) (map[string]any, error) {
 	r := &reader{left: maxData}
 	data := map[string]any{}
@@ -76,7 +76,7 @@ func read(k pattern.View, needs wanted) (map[string]any, error) {
 	return data, nil
 }
 
-// variables reads the variables that are wanted, and no others.
+// variables reads the wanted variables, and no others.
 func variables(k pattern.View, w wanted) (map[string]json.RawMessage, error) {
 	if k.Variables == nil {
 		return nil, nil
@@ -92,7 +92,7 @@ func headers(from map[string]string, w wanted) map[string]any {
 	return data
 }
 
-// keys returns the keys that are wanted of a map and there, in order.
+// keys returns the wanted keys of a map that exist, in order.
 func keys[V any](from map[string]V, w wanted) []string {
 	if w == nil {
 		return slices.Sorted(maps.Keys(from))
@@ -115,7 +115,7 @@ func (r *reader) values(from map[string]json.RawMessage, w wanted) (map[string]a
 	return data, nil
 }
 
-// value decodes what is wanted of a value; nothing is nil.
+// value decodes the wanted part of a value; no bytes decode to nil.
 func (r *reader) value(raw json.RawMessage, w wanted) (any, error) {
 	raw = bytes.TrimLeft(raw, " \t\r\n")
 	switch {
@@ -125,8 +125,9 @@ func (r *reader) value(raw json.RawMessage, w wanted) (any, error) {
 		return r.object(raw, w)
 	}
 	if r.left -= len(raw); r.left < 0 {
-		return nil, fmt.Errorf("a condition reads at most %d bytes: name what is needed of it, "+
-			"or decide in Go", maxData)
+		return nil,
+			fmt.Errorf("a condition reads at most %d bytes: name the fields that it needs, "+
+				"or decide in Go", maxData)
 	}
 	from := json.NewDecoder(bytes.NewReader(raw))
 	from.UseNumber()
@@ -137,7 +138,7 @@ func (r *reader) value(raw json.RawMessage, w wanted) (any, error) {
 	return v, ended(from)
 }
 
-// object decodes the keys that are wanted.
+// object decodes the wanted keys.
 func (r *reader) object(raw json.RawMessage, w wanted) (any, error) {
 	from := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := from.Token(); err != nil {
@@ -171,16 +172,16 @@ func (r *reader) object(raw json.RawMessage, w wanted) (any, error) {
 	return data, ended(from)
 }
 
-// passed is a value that nobody reads.
+// passed is a value that is skipped.
 type passed struct{}
 
-// UnmarshalJSON reads nothing.
+// UnmarshalJSON decodes nothing.
 func (*passed) UnmarshalJSON([]byte) error { return nil }
 
-// ended says that there is more than one value.
+// ended returns an error if there is more than one value.
 func ended(from *json.Decoder) error {
 	if _, err := from.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more behind the JSON value")
+		return errors.New("something follows the JSON value")
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func TestExamplesOfTheDocumentAreTrue(t *testing.T) {
 	}
 }
 
-// outcome says what becomes of a text: true, false, error or refused.
+// outcome returns the result of a text: true, false, error or refused.
 func outcome(t *testing.T, text string, k pattern.View) (what, message string) {
 	c := expr.When(text)
 	if err := c.Check(); err != nil {

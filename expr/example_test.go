@@ -26,5 +26,5 @@ func ExampleWhen() {
 
 	// Output:
 	// true <nil>
-	// perdure: condition: unknown name totl: there are input, results, variables and headers at 1:22 in: input.total > 100 && ▸totl > 3
+	// perdure: condition: unknown name totl: allowed are input, results, variables and headers at 1:22 in: input.total > 100 && ▸totl > 3
 }

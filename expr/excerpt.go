@@ -6,10 +6,10 @@ import (
 	"unicode"
 )
 
-const around = 40 // characters of a text that are shown before and after a place
+const around = 40 // number of characters of a text that are shown before and after a place
 
-// excerpt shows a place of a text on one line, with its line and column; the beginning
-// of the text where there is no place.
+// excerpt returns the text around a place on one line, with its line and column; without a place,
+// the beginning of the text.
 func excerpt(text string, at int) string {
 	runes := []rune(strings.ToValidUTF8(text, "\ufffd"))
 	where, mark := "", ""
@@ -34,7 +34,7 @@ func excerpt(text string, at int) string {
 	return b.String()
 }
 
-// plain has a space for what would break the line.
+// plain replaces characters that would break the line by spaces.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -11,8 +11,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// searches are the functions that put a question to each element of an array. They stop
-// at an answer that settles it.
+// searches are the functions that evaluate a predicate for each element of an array. They stop as
+// soon as the result is clear.
 var searches = map[string]struct {
 	stopAtYes, stopAtNo bool
 	give                func(found []any, stopped bool) any
@@ -31,7 +31,7 @@ var searches = map[string]struct {
 	}},
 }
 
-// functions are those of one value.
+// functions are the functions with one argument.
 var functions = map[string]func(r *run, v any) (any, error){
 	"len":    (*run).length,
 	"lower":  (*run).lower,
@@ -82,7 +82,8 @@ func (c *compiler) function(name string, arguments []ast.Node) (op, error) {
 func (c *compiler) search(n *ast.BuiltinNode) (op, error) {
 	if len(n.Arguments) != 2 {
 		return nil, fmt.Errorf(
-			"%s takes an array and a question, as in %s(input.items, .price > 100)", n.Name, n.Name)
+			"%s takes an array and a predicate, as in %s(input.items, .price > 100)", n.Name,
+			n.Name)
 	}
 	list, err := c.list(n)
 	if err != nil {
@@ -115,7 +116,7 @@ func (c *compiler) search(n *ast.BuiltinNode) (op, error) {
 	}, nil
 }
 
-// each compiles map and sum, which make a value of each element.
+// each compiles map and sum, which compute a value for each element.
 func (c *compiler) each(n *ast.BuiltinNode) (op, error) {
 	list, err := c.list(n)
 	if err != nil {
@@ -152,7 +153,7 @@ func (c *compiler) each(n *ast.BuiltinNode) (op, error) {
 	}, nil
 }
 
-// list compiles the array that a function goes through.
+// list compiles the array that a function iterates over.
 func (c *compiler) list(n *ast.BuiltinNode) (func(*run) ([]any, error), error) {
 	do, err := c.node(n.Arguments[0])
 	if err != nil {
@@ -171,7 +172,7 @@ func (c *compiler) list(n *ast.BuiltinNode) (func(*run) ([]any, error), error) {
 	}, nil
 }
 
-// predicate compiles what is evaluated for each element.
+// predicate compiles the expression that is evaluated for each element.
 func (c *compiler) predicate(n ast.Node, compile func(ast.Node) (op, error)) (op, error) {
 	p, ok := n.(*ast.PredicateNode)
 	if !ok {
@@ -221,7 +222,7 @@ func (r *run) text(name string, v any, do func(string) string) (any, error) {
 	return do(s), nil
 }
 
-// toNumber reads a number in a string, such as a header, as JSON has it.
+// toNumber parses a number in a string, such as a header, in the syntax of JSON.
 func (r *run) toNumber(v any) (any, error) {
 	s, ok := v.(string)
 	if !ok {

@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Whatever the text and whatever the data: an answer, or an error of one line, and the
-// same again.
+// Whatever the text and the data are, the result is an answer or an error of one line, and it is
+// the same again.
 //
 // spec: F-16
 func FuzzWhen(f *testing.F) {

@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/expr"
 )
 
-// nested puts text into itself, so many times, where it has %s.
+// nested replaces %s in text by text itself, that many times.
 func nested(times int, text, innermost string) string {
 	for range times {
 		innermost = strings.ReplaceAll(text, "%s", innermost)
@@ -19,7 +19,7 @@ func nested(times int, text, innermost string) string {
 	return innermost
 }
 
-// Each of these would take all the memory, or all the time there is.
+// Each of these would take all memory, or run for ever.
 //
 // spec: F-16
 func TestHostileTextsAreRefusedSoon(t *testing.T) {

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Numbers are exact: a json.Number as it came, a *big.Rat once it was read. No two of
-// them are equal because a float64 between them is.
+// Numbers are exact: a json.Number as it came, a *big.Rat once it was parsed. Rounding to float64
+// never makes two of them equal.
 
-// parseNumber reads a number of JSON. Its length and exponent are bounded, and so is what
-// calculating with it costs.
+// parseNumber parses a number of JSON. Its length and exponent are limited, and so is the cost of
+// calculating with it.
 func parseNumber(text string) (*big.Rat, error) {
 	digits, exponent, has := strings.Cut(strings.ToLower(text), "e")
 	if has {
@@ -27,12 +27,12 @@ func parseNumber(text string) (*big.Rat, error) {
 	}
 	v, ok := new(big.Rat).SetString(text)
 	if !ok {
-		return nil, errors.New("this is no number")
+		return nil, errors.New("this is not a number")
 	}
 	return v, nil
 }
 
-// number reads a value that must be a number.
+// number returns a value that must be a number.
 func (r *run) number(operator string, v any) (*big.Rat, error) {
 	switch v := v.(type) {
 	case *big.Rat:

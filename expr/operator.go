@@ -38,7 +38,7 @@ func (c *compiler) unary(n *ast.UnaryNode) (op, error) {
 	return nil, errLanguage
 }
 
-// operators are those that take the values of both sides.
+// operators are the operators that evaluate both sides.
 var operators = map[string]func(r *run, a, b any) (any, error){
 	"==": func(r *run, a, b any) (any, error) { return r.equal(a, b) },
 	"!=": func(r *run, a, b any) (any, error) {
@@ -107,7 +107,7 @@ func (c *compiler) binary(n *ast.BinaryNode) (op, error) {
 	}, nil
 }
 
-// asksForNoHeader finds what would decide the same with every header.
+// asksForNoHeader finds comparisons that have the same result with every header.
 func asksForNoHeader(n *ast.BinaryNode) bool {
 	switch n.Operator {
 	case "==", "!=":
@@ -123,8 +123,7 @@ func isNil(n ast.Node) bool {
 	return ok
 }
 
-// logic compiles an operator that does not look at its right side where its left side
-// decides.
+// logic compiles an operator that does not evaluate its right side if its left side decides.
 func (c *compiler) logic(n *ast.BinaryNode, decides bool) (op, error) {
 	left, err := c.boolean(n.Left)
 	if err != nil {
@@ -157,8 +156,8 @@ func (c *compiler) otherwise(n *ast.BinaryNode) (op, error) {
 	}, nil
 }
 
-// matches compiles a regular expression with the text: one that comes with the data could
-// be as large as it likes.
+// matches compiles a regular expression along with the text: one that is part of the data could
+// have any size.
 func (c *compiler) matches(n *ast.BinaryNode) (op, error) {
 	literal, ok := n.Right.(*ast.StringNode)
 	if !ok {
@@ -201,7 +200,7 @@ func (c *compiler) matches(n *ast.BinaryNode) (op, error) {
 	}, nil
 }
 
-// within makes an operator of two strings.
+// within returns an operator for two strings.
 func within(name string, is func(s, part string) bool) func(r *run, a, b any) (any, error) {
 	return func(r *run, a, b any) (any, error) {
 		s, first := a.(string)

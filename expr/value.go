@@ -13,12 +13,12 @@ import (
 // A run is one evaluation. Values are those of JSON: nil, bool, string, numbers, []any
 // and map[string]any.
 type run struct {
-	data  map[string]any // by the four names
-	items []any          // that functions such as all are at, the innermost last
+	data  map[string]any // by the four names that a text may use
+	items []any          // the current elements of functions such as all, the innermost last
 	left  int            // steps
 }
 
-// spend takes steps. All that lasts longer with larger data takes as many more.
+// spend takes steps. Work that takes longer with larger data takes more of them.
 func (r *run) spend(steps int) error {
 	if r.left -= steps; r.left < 0 {
 		return fmt.Errorf("it takes more than %d steps", maxSteps)
@@ -26,11 +26,11 @@ func (r *run) spend(steps int) error {
 	return nil
 }
 
-// look takes the steps for looking at a string.
+// look takes the steps for reading a string.
 func (r *run) look(bytes int) error { return r.spend(bytes / 64) }
 
-// member gives what an object has under a key, or an array at an index. What is not there
-// is nil.
+// member returns the value of an object under a key, or of an array at an index; nil if there is
+// none.
 func (r *run) member(base, key any) (v any, there bool, err error) {
 	switch base := base.(type) {
 	case map[string]any:
@@ -61,8 +61,8 @@ func (r *run) member(base, key any) (v any, there bool, err error) {
 	return nil, false, fmt.Errorf("%s has no members", kind(base))
 }
 
-// equal compares two values of any type, and all that is in them. Those of two types are
-// not equal.
+// equal compares two values of any type, with everything in them. Values of two types are not
+// equal.
 func (r *run) equal(a, b any) (bool, error) {
 	if err := r.spend(1); err != nil {
 		return false, err
@@ -96,7 +96,8 @@ func (r *run) equalArrays(a, b []any) (bool, error) {
 	return true, nil
 }
 
-// equalObjects goes by the order of the keys: it takes the same steps each time.
+// equalObjects compares objects in the order of the keys, so that it takes the same steps each
+// time.
 func (r *run) equalObjects(a, b map[string]any) (bool, error) {
 	if len(a) != len(b) {
 		return false, nil

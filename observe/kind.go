@@ -1,46 +1,47 @@
 package observe
 
-// Kind says what a notice tells. The set is closed.
+// A Kind is the kind of event that a notice reports. The set is closed.
 type Kind string
 
-// The kinds of the lifecycle: what happens to a run, its steps, and what it
-// waits for. [Lifecycle] lists them.
+// The kinds of the lifecycle: events of a run, of its steps and of its waits. [Lifecycle] returns
+// them.
 const (
 	RunStarted Kind = "run started"
-	// an attempt begins; again where an engine has died in it
+	// an attempt begins; sent again if an engine died during the attempt
 	StepStarted   Kind = "step started"
-	StepSucceeded Kind = "step succeeded"            // Took says how long the attempt took
+	StepSucceeded Kind = "step succeeded"            // Took is the duration of the attempt
 	StepFailed    Kind = "step failed"               // after the last attempt
-	StepSkipped   Kind = "step skipped"              // decided not to run
-	StepDuplicate Kind = "step skipped as duplicate" // its effect was there already
-	RunEnded      Kind = "run ended"                 // Status says how
-	// it failed for good, by Err, and is kept for an operator
+	StepSkipped   Kind = "step skipped"              // not executed, on purpose
+	StepDuplicate Kind = "step skipped as duplicate" // its effect existed already
+	RunEnded      Kind = "run ended"                 // Status is the final status
+	// it failed for good, with Err, and is kept for an operator
 	DeadLettered        Kind = "run dead-lettered"
 	CompensationStarted Kind = "compensation started"
 	StepCompensated     Kind = "step compensated"
-	CompensationFailed  Kind = "compensation failed" // of Step; Err says how
-	PhaseStarted        Kind = "phase started"       // of a TCC, as the next two; Phase names it
-	PhaseCompleted      Kind = "phase completed"
-	PhaseFailed         Kind = "phase failed"
-	// of a TCC, as the next two; Step names it, Phase says in which
+	CompensationFailed  Kind = "compensation failed" // compensation of Step; Err is the error
+	// of a TCC, as are the next two; Phase is the phase
+	PhaseStarted   Kind = "phase started"
+	PhaseCompleted Kind = "phase completed"
+	PhaseFailed    Kind = "phase failed"
+	// of a TCC, as are the next two; Step is the participant, Phase the phase
 	ParticipantStarted   Kind = "participant started"
 	ParticipantSucceeded Kind = "participant succeeded"
 	ParticipantFailed    Kind = "participant failed"
-	// suspended; Reason says why: it waits for an operator
+	// suspended until an operator resumes it; Reason is the reason
 	RunParked       Kind = "run parked"
 	RunResumed      Kind = "run resumed"      // by an operator
-	SignalDelivered Kind = "signal delivered" // the run took it; Signal names it
-	TimerFired      Kind = "timer fired"      // Timer names it
+	SignalDelivered Kind = "signal delivered" // the run took it; Signal is its name
+	TimerFired      Kind = "timer fired"      // Timer is its path
 	ChildStarted    Kind = "child started"    // Other is its run
-	// Other is its run; Reason has the status it ended in, Err its failure
+	// Other is its run; Reason is its status, Err its failure
 	ChildEnded Kind = "child ended"
-	// as new, by the run Other; there is no notice that it ended
+	// the run continued as new, in the run Other; there is no notice of its end
 	RunContinued       Kind = "run continued"
-	CompositionStarted Kind = "composition started" // of sagas or TCCs, as the next
+	CompositionStarted Kind = "composition started" // of sagas or TCCs, as is the next one
 	CompositionEnded   Kind = "composition ended"
 )
 
-// Lifecycle lists the kinds of the lifecycle.
+// Lifecycle returns the kinds of the lifecycle.
 func Lifecycle() []Kind {
 	return []Kind{
 		RunStarted, StepStarted, StepSucceeded, StepFailed, StepSkipped, StepDuplicate, RunEnded,
@@ -53,44 +54,45 @@ func Lifecycle() []Kind {
 	}
 }
 
-// The kinds that tell what else an operator should know.
+// The other kinds, for operators.
 const (
 	// Workflow was registered, and Reason is a warning or a remark
 	DefinitionAdvised Kind = "definition advised"
-	// by an engine that had not begun it, or that is another build
+	// by an engine that had not executed it before, or that has another build
 	RunClaimed Kind = "run claimed"
-	// its code panicked; Attempt counts, Due says when it goes on
+	// its code panicked; Attempt is the number of panics, Due the time of the replay
 	RunRetrying Kind = "run retrying"
-	// an attempt failed; Due says when the next begins
+	// an attempt failed; the next one begins at Due
 	StepRetrying  Kind = "step retrying"
 	StepCancelled Kind = "step cancelled"
-	// of an attempt that was given up; it is discarded
-	LateResult     Kind = "late result"
-	StepAbandoned  Kind = "step abandoned"  // its goroutine went on after its context ended
-	StepProgressed Kind = "step progressed" // Reason is what the step said
-	// what was to run before the run ended; Err says how, the run ends all the same
+	// an attempt that was given up returned; its result is discarded
+	LateResult Kind = "late result"
+	// the step's goroutine went on after its context had ended
+	StepAbandoned  Kind = "step abandoned"
+	StepProgressed Kind = "step progressed" // Reason is the text that the step reported
+	// a clean-up before the end of the run failed with Err; the run ends all the same
 	CleanupFailed Kind = "cleanup failed"
-	// a lifecycle listener or subscriber gave an error or panicked; Err says which
+	// a lifecycle listener or subscriber returned an error or panicked; Err names it
 	ListenerFailed Kind = "listener failed"
-	// Reason names where the workflow blocks outside the engine
+	// Reason names the place where the workflow blocks outside the engine
 	TurnLent Kind = "turn lent"
-	// another build: Step is an operation, Reason one of those below
+	// by another build: Step is an operation, Reason one of the reasons below
 	ReplayDiffered Kind = "replay differed"
-	// another build replays an occurrence above 1: give it a key
+	// another build replays an occurrence above 1: the operation should have a key
 	KeyAdvised  Kind = "key advised"
-	StoreFailed Kind = "store failed" // a commit or claim is tried again
-	// what is kept no longer is still there; the next clean-up tries again
+	StoreFailed Kind = "store failed" // a commit or claim is retried
+	// a run whose retention has passed could not be removed; the next clean-up retries that
 	PurgeFailed    Kind = "purge failed"
-	StoreRecovered Kind = "store recovered" // after Attempt tries
-	// a group is durable; Rows and Took say of what size
+	StoreRecovered Kind = "store recovered" // after Attempt retries
+	// a group of entries is durable; Rows is its size, Took the duration
 	Committed Kind = "committed"
-	// the engine stops what it executes, and joins again when it can; Err says why
+	// the engine stops what it executes, and joins again when it can; Err is the reason
 	LeaseLost Kind = "lease lost"
-	// it has joined again, after Took, at the try Attempt
+	// the engine has joined again, after Took, in the try Attempt
 	LeaseRegained Kind = "lease regained"
-	// a call waits for Engine.Run, and nobody has called it; Reason names the call
+	// a call waits for Engine.Run, which nobody has called; Reason names the call
 	EngineNotRunning Kind = "engine not running"
-	// this one has taken over one that died; Rows is how many of its runs are due
+	// this engine has taken over from one that died; Rows is the number of its runs that are due
 	EngineExpired Kind = "engine expired"
 )
 

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Log returns an observer that writes notices of at least a level to a log; nil stands for
-// [slog.Default] at the time of the notice. [slog.LevelWarn] is for what an operator or the
-// author of a workflow should look at, [slog.LevelInfo] also for the progress of runs.
+// Log returns an observer that writes notices of at least a level to a log. Nil means
+// [slog.Default] at the time of the notice. [slog.LevelWarn] selects what an operator or the author
+// of a workflow should look at, and [slog.LevelInfo] adds the progress of runs.
 func Log(to *slog.Logger, from slog.Level) Observer {
 	var kinds []Kind
 	for kind, most := range levels {
@@ -27,7 +27,7 @@ func Log(to *slog.Logger, from slog.Level) Observer {
 	}}
 }
 
-// levels has the kinds that a log has, each with the highest level of its notices.
+// levels has the kinds that are logged, each with the highest level of its notices.
 var levels = map[Kind]slog.Level{
 	CleanupFailed:      slog.LevelWarn,
 	CompensationFailed: slog.LevelWarn,
@@ -60,8 +60,8 @@ var levels = map[Kind]slog.Level{
 	TimerFired:      slog.LevelInfo,
 }
 
-// levelOf returns the level of a notice. What was expected, and remarks on a definition that
-// are no warnings, are of a lower one than others of their kind.
+// levelOf returns the level of a notice. Expected failures, and remarks on a definition that are
+// not warnings, have a lower level than other notices of their kind.
 func levelOf(n Notice) slog.Level {
 	if n.Benign || n.Kind == DefinitionAdvised && !strings.HasPrefix(n.Reason, "WARNING") {
 		return slog.LevelInfo
@@ -69,10 +69,11 @@ func levelOf(n Notice) slog.Level {
 	return levels[n.Kind]
 }
 
-// attributes returns what a notice has beside its kind.
+// attributes returns the fields of a notice as attributes, without its kind.
 func attributes(n Notice) (out []slog.Attr) {
 	for _, a := range []struct{ name, value string }{
-		{"workflow", n.Workflow}, {"workflow_id", n.WorkflowID}, {"run_id", n.Run}, {"status", n.Status},
+		{"workflow", n.Workflow}, {"workflow_id", n.WorkflowID}, {"run_id", n.Run},
+		{"status", n.Status},
 		{"step", n.Step}, {"phase", n.Phase}, {"signal", n.Signal}, {"timer", n.Timer},
 		{"other", n.Other}, {"reason", n.Reason}, {"error", n.Err},
 	} {

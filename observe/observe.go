@@ -1,6 +1,6 @@
-// Package observe has what is told to observers: metrics, traces, logs.
-// Notices are never needed for correctness. One that tells of a journal entry
-// is told after the entry is durable.
+// Package observe defines observers and the notices that they receive, for metrics, traces and
+// logs. Nothing needs notices for its correctness. The notice of a journal entry is sent after the
+// entry is durable.
 package observe
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/internal/guard"
 )
 
-// A Notice tells one thing. Fields that do not apply are zero.
+// A Notice reports one event. Fields that do not apply are zero.
 type Notice struct {
 	Kind       Kind
 	At         time.Time
@@ -18,12 +18,12 @@ type Notice struct {
 	WorkflowID string
 	Workflow   string
 	Pattern    string
-	Status     string // of the run
-	Step       string // path of the step or branch, or the participant
-	Phase      string // of a TCC
-	Signal     string // its name
+	Status     string // status of the run
+	Step       string // path of the step or branch, or name of the participant
+	Phase      string // phase of a TCC
+	Signal     string // name of the signal
 	Timer      string // path of the timer or sleep
-	Other      string // run ID of the child, or of the successor
+	Other      string // run ID of the child or successor
 	Attempt    int
 	Took       time.Duration
 	Due        time.Time
@@ -33,32 +33,29 @@ type Notice struct {
 	Benign     bool // the failure was expected
 }
 
-// A Func receives notices. Those that tell of a run's entries come one at a time
-// and in the order of its journal, and the engine's commits wait for them. So it
-// must return soon: while it does not, no run goes on, and it must not itself ask
-// an engine for what has to be written. Others come from other goroutines at any
-// time: StepStarted of an attempt without a record, before the attempt's body, and
-// the kinds that are not of the lifecycle. Each call has a goroutine of its own: a
-// panic in it, or runtime.Goexit, which t.FailNow of a test calls, ends that and
-// changes nothing.
+// A Func receives notices. Notices of a run's entries come one at a time, in the order of its
+// journal, and the engine's commits wait for them. So a Func must return soon: until it does, no
+// run goes on. It must not call an engine in a way that writes to the store. Other notices come
+// from other goroutines at any time: StepStarted of an attempt without a record, before the
+// attempt's body, and the kinds that are not in the lifecycle. Each call has a goroutine of its
+// own. A panic, or runtime.Goexit, which t.FailNow of a test calls, ends that goroutine and changes
+// nothing else.
 type Func func(Notice)
 
-// An Observer takes only the kinds it wants.
+// An Observer receives the kinds of notices that it lists.
 type Observer struct {
-	Kinds []Kind // none for all of them
+	Kinds []Kind // empty for all kinds
 	See   Func
 }
 
-// A Set has many observers. One that panics does not disturb the others. It is
-// not changed once it is made, and may be used by many goroutines at a time. A
-// nil Set has no observers.
+// A Set is a group of observers. One that panics does not disturb the others. A Set does not change
+// once it is made, and many goroutines may use it at a time. A nil Set has no observers.
 type Set struct {
-	named map[Kind][]Func // by each kind that an observer names, in the order of the observers
-	all   []Func          // those of any other kind
+	named map[Kind][]Func // by kind that an observer lists, in the order of the observers
+	all   []Func          // observers of any other kind
 }
 
-// NewSet gives the set of these observers, nil where there are none. Those without
-// a See are left out.
+// NewSet returns the set of these observers, without those that have no See; nil if none are left.
 func NewSet(observers []Observer) *Set {
 	if !slices.ContainsFunc(observers, func(o Observer) bool { return o.See != nil }) {
 		return nil
@@ -92,12 +89,11 @@ func (s *Set) add(o Observer) {
 	}
 }
 
-// Wants says whether an observer takes notices of this kind. Where none does,
-// the notice need not be made.
+// Wants reports whether an observer receives notices of this kind. If none does, the notice need
+// not be made.
 func (s *Set) Wants(k Kind) bool { return len(s.who(k)) > 0 }
 
-// Tell gives the notice to each observer that takes its kind, one after the
-// other, in their order.
+// Tell calls each observer of the notice's kind, one after the other, in their order.
 func (s *Set) Tell(n Notice) {
 	for _, see := range s.who(n.Kind) {
 		tell(see, n)
@@ -111,7 +107,7 @@ func tell(see Func, n Notice) {
 	})
 }
 
-// who gives the observers that take a kind.
+// who returns the observers of a kind.
 func (s *Set) who(k Kind) []Func {
 	if s == nil {
 		return nil

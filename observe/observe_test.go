@@ -10,7 +10,7 @@ import (
 
 // spec: P-6
 func TestTheLifecycleHas26Kinds(t *testing.T) {
-	// The row of the spec, and the kind that it means.
+	// The row of the spec, and the kind that it corresponds to.
 	row := []struct {
 		name string
 		kind observe.Kind
@@ -81,7 +81,7 @@ func TestWhatIsNotOfTheLifecycleHasNamesOfItsOwn(t *testing.T) {
 	}
 }
 
-// heard collects who was told of what, in order.
+// heard collects which observer received which notice, in order.
 type heard []string
 
 func (h *heard) observer(name string, kinds ...observe.Kind) observe.Observer {
@@ -98,7 +98,7 @@ func TestAnObserverTakesOnlyTheKindsItWants(t *testing.T) {
 		h.observer("ends", kinds...), h.observer("all"), {},
 		{Kinds: []observe.Kind{observe.Committed}}, h.observer("failures", observe.StepFailed),
 	})
-	kinds[0] = observe.StepStarted // what was handed over may be changed afterwards
+	kinds[0] = observe.StepStarted // the caller may change the slice afterwards
 	for _, c := range []struct {
 		kind observe.Kind
 		want []string
@@ -174,7 +174,7 @@ func TestOneObserverThatPanicsDoesNotDisturbTheOthers(t *testing.T) {
 		bad("at once"), h.observer("first"), bad(nil), bad(fmt.Errorf("an error")),
 		h.observer("last", observe.RunEnded),
 	})
-	for range 3 { // one that has panicked is told again, and so are the others
+	for range 3 { // an observer that has panicked is called again, and so are the others
 		s.Tell(observe.Notice{Kind: observe.RunEnded})
 	}
 	want := []string{"first: run ended ", "last: run ended "}

@@ -89,7 +89,8 @@ func languageRules() []rule {
 					strings.Repeat("x", 97) + "\n\t// " + strings.Repeat("ß", 94) + "\n",
 				"b/b.go": "package b\n\n// https://" + strings.Repeat("x", 98) + "\nconst sql = `" +
 					strings.Repeat("x", 99) + "\n`\nvar x = 1 //nolint:unused // " +
-					strings.Repeat("x", 90) + "\n",
+					strings.Repeat("x", 90) + "\n\n// Output:\n// " + strings.Repeat("x", 99) +
+					"\n",
 			},
 			want: []string{"a/a.go:3: 101 columns", "a/a.go:5: 101 columns"},
 			fine: []string{"a/a.go:4", "b/b.go"},
@@ -158,12 +159,13 @@ func settled(h *house) []*room {
 	})
 }
 
-// longLines finds lines that are too long. Raw strings may have them, because a line break would
-// change their value; a URL is one word; and what //nolint is about must be on its line.
+// longLines finds lines that are too long. Raw strings and the outputs of examples may have them,
+// because a line break would change their value; so may a URL, which is one word, and a line with
+// //nolint, which applies to its line.
 func longLines(h *house) (found []string) {
 	for _, r := range settled(h) {
 		for _, f := range r.files {
-			exempt := linesOfRawStrings(h, f.File)
+			exempt := unbreakable(h, f.File)
 			for i, line := range strings.Split(f.source, "\n") {
 				n := utf8.RuneCountInString(line) + (tabColumns-1)*strings.Count(line, "\t")
 				if n <= maxColumns || exempt[i+1] ||
@@ -178,8 +180,18 @@ func longLines(h *house) (found []string) {
 	return found
 }
 
-func linesOfRawStrings(h *house, f *ast.File) map[int]bool {
+// unbreakable returns the lines of raw strings and of the outputs of examples.
+func unbreakable(h *house, f *ast.File) map[int]bool {
 	lines := map[int]bool{}
+	for _, g := range f.Comments {
+		output := false
+		for _, c := range g.List {
+			output = output || strings.HasPrefix(c.Text, "// Output:")
+			if output {
+				lines[h.fset.Position(c.Pos()).Line] = true
+			}
+		}
+	}
 	ast.Inspect(f, func(n ast.Node) bool {
 		if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING && s.Value[0] == '`' {
 			for at := h.fset.Position(s.Pos()).Line; at <= h.fset.Position(s.End()).Line; at++ {

@@ -1,11 +1,11 @@
-// Package guard calls code of the application: step bodies, listeners, observers, the
-// methods of its errors. Such code may return, panic or call [runtime.Goexit]; none of
-// that ends more than the call. [Run] is the one place that knows this; the other
-// functions are Run in the forms that callers need.
+// Package guard calls code of the application: step bodies, listeners, observers, the methods of
+// its errors. Such code may return, panic or call [runtime.Goexit]; none of these ends more than
+// the call. [Run] is the one place that handles this; the other functions are Run in the forms that
+// callers need.
 //
-// Workflow code runs on the goroutine that has its run's turn. There runtime.Goexit
-// cannot be undone: it ends the goroutine, and the goroutine's own Run hears of it.
-// All other code that the engine waits for runs on a goroutine of its own.
+// Workflow code runs on the goroutine that has its run's turn. There, runtime.Goexit cannot be
+// undone: it ends the goroutine, and the goroutine's own Run handles that. All other code that the
+// engine waits for runs on a goroutine of its own.
 package guard
 
 import (
@@ -16,20 +16,20 @@ import (
 
 // An Abort is the end of code that did not return. It is an error.
 type Abort struct {
-	Value  any  // of the panic; nil if the code called runtime.Goexit
+	Value  any  // the value of the panic; nil if the code called runtime.Goexit
 	Exited bool // the code called runtime.Goexit
 	stack  string
 }
 
-// AbortOf returns the Abort that err is, and nil where it is none. It does not look into
-// what err wraps: that would call methods of the application's errors.
+// AbortOf returns err if it is an *Abort, and nil if it is not. It does not unwrap err: that would
+// call methods of the application's errors.
 func AbortOf(err error) *Abort {
 	a, _ := err.(*Abort) //nolint:errorlint // as above
 	return a
 }
 
-// Stack shows where the code ended. Who passes then to [Run] asks in it: later, the
-// stack of runtime.Goexit is gone.
+// Stack returns the stack at which the code ended. The function then of [Run] must call it: later,
+// the stack of runtime.Goexit is gone.
 func (a *Abort) Stack() string {
 	if a.stack == "" {
 		a.stack = string(debug.Stack())
@@ -37,7 +37,7 @@ func (a *Abort) Stack() string {
 	return a.stack
 }
 
-// Error tells how the code ended, without the stack.
+// Error states how the code ended, without the stack.
 func (a *Abort) Error() string {
 	if a.Exited {
 		return "it called runtime.Goexit"
@@ -45,7 +45,7 @@ func (a *Abort) Error() string {
 	return "panic: " + a.Text()
 }
 
-// Text shows the value of the panic.
+// Text returns the value of the panic as text.
 func (a *Abort) Text() string {
 	if err, is := a.Value.(error); is {
 		return Text(err)
@@ -68,7 +68,7 @@ func Run(f func(), then func(*Abort)) {
 			return
 		}
 		a := &Abort{Value: recover()}
-		if a.Exited = a.Value == nil; !a.Exited { // panic(nil) has a value too
+		if a.Exited = a.Value == nil; !a.Exited { // panic(nil) has a value, too
 			_ = a.Stack()
 		}
 		then(a)
@@ -106,8 +106,8 @@ func Try(f func() error) (err error) {
 	return err
 }
 
-// Text is err.Error(), also if that panics. A nil pointer in an error is the usual
-// reason, and then the text says so.
+// Text returns err.Error(), even if that panics. A nil pointer in an error is the usual reason, and
+// then the text states it.
 func Text(err error) string {
 	text := ""
 	if failed := Call(func() error { text = err.Error(); return nil }); failed == nil {

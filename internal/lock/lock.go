@@ -1,19 +1,18 @@
-// Package lock has a mutex that is held while something slow happens: a call of a store,
-// or the wait for another process. In a bubble of [testing/synctest], virtual time passes
-// while a goroutine waits for it, and stands still while one waits for a [sync.Mutex]:
-// where who has it sleeps, everybody would wait for ever.
+// Package lock has a mutex for slow operations: a call of a store, or the wait for another process.
+// In a bubble of [testing/synctest], virtual time passes while a goroutine waits for it, and stands
+// still while one waits for a [sync.Mutex]: if the holder of that sleeps, everybody waits for ever.
 package lock
 
 // A Lock is a mutex. [New] makes one.
 type Lock chan struct{}
 
-// New gives one that nobody holds.
+// New returns an unlocked mutex.
 func New() Lock { return make(Lock, 1) }
 
-// Lock waits until nobody holds it, and takes it.
+// Lock waits until the mutex is unlocked, and locks it.
 func (l Lock) Lock() { l <- struct{}{} }
 
-// LockOr is Lock until one of these is closed; then it returns false.
+// LockOr is Lock until one of these channels is closed; then it returns false.
 func (l Lock) LockOr(over, dead <-chan struct{}) bool {
 	select {
 	case l <- struct{}{}:
@@ -25,7 +24,7 @@ func (l Lock) LockOr(over, dead <-chan struct{}) bool {
 	}
 }
 
-// TryLock takes it where nobody holds it, and says whether it did.
+// TryLock locks the mutex if it is unlocked, and reports whether it did.
 func (l Lock) TryLock() bool {
 	select {
 	case l <- struct{}{}:
@@ -35,5 +34,5 @@ func (l Lock) TryLock() bool {
 	}
 }
 
-// Unlock lets it go. Who calls it holds it.
+// Unlock unlocks the mutex. The caller holds it.
 func (l Lock) Unlock() { <-l }
