@@ -27,7 +27,9 @@ func TestDocuments(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	var files []string
-	for _, pattern := range []string{"../*.md", "../docs/*.md", "../examples/*/*.md"} {
+	for _, pattern := range []string{
+		"../*.md", "../docs/*.md", "../docs/howto/*.md", "../examples/*/*.md",
+	} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

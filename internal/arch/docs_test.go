@@ -10,11 +10,16 @@ import (
 	"testing"
 )
 
-const (
-	maxReadme = 250 // lines
-	snippets  = "examples/hello/readme_test.go"
-	whole     = "examples/orders/main.go"
-)
+const maxReadme = 250 // lines
+
+// quotes are the folders whose Go a document shows, where that is not the folder that has the
+// name of the document.
+var quotes = map[string][]string{
+	"README.md":          {"examples/hello", "examples/orders"},
+	"docs/barrier.md":    {"barrier"},
+	"docs/conditions.md": nil, // package expr compares it with its conditions
+	"docs/concepts.md":   {"examples/hello", "examples/approval"},
+}
 
 func readFile(t *testing.T, name string) string {
 	t.Helper()
@@ -28,25 +33,79 @@ func readFile(t *testing.T, name string) string {
 // goBlock is a block of Go in a document.
 var goBlock = regexp.MustCompile("(?s)\n```go\n(.*?)```\n")
 
-// The README's Go is compiled and run: the first program as it is, and what it
-// shows beside that as lines of a test, or of the example with the whole program.
-func TestReadmeShowsCodeThatIsRun(t *testing.T) {
-	readme := readFile(t, "README.md")
-	program, lines, orders := readFile(t, hello), readFile(t, snippets), readFile(t, whole)
-	first := true
-	for _, m := range goBlock.FindAllStringSubmatch(readme, -1) {
-		indented := "\t" + strings.ReplaceAll(strings.TrimSuffix(m[1], "\n"), "\n", "\n\t") + "\n"
-		switch {
-		case first && m[1] != program:
-			t.Errorf("the first block of Go in README.md is not %s, byte for byte", hello)
-		case !first && !strings.Contains(lines, indented) && !strings.Contains(orders, "\n"+m[1]):
-			t.Errorf("README.md has lines of Go that are neither in %s nor in %s:\n%s", snippets,
-				whole, m[1])
-		}
-		first = false
+// Each block of Go in a document is a part of a file of Go that CI compiles and runs: line by
+// line, and indented by as many tabs as the part is there.
+func TestDocumentsShowCodeThatIsRun(t *testing.T) {
+	h, err := load(root)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if first {
-		t.Error("README.md has no Go")
+	for _, name := range documents(t) {
+		folders, special := quotes[name]
+		if !special {
+			folders = []string{strings.TrimSuffix(name, ".md")}
+		}
+		if folders == nil {
+			continue
+		}
+		for _, m := range goBlock.FindAllStringSubmatch(readFile(t, name), -1) {
+			if !h.has(folders, m[1]) {
+				t.Errorf("%s has lines of Go that no file in %s has:\n%s", name,
+					strings.Join(folders, " or "), m[1])
+			}
+		}
+	}
+}
+
+// has reports whether a file in one of the folders has a block of lines.
+func (h *house) has(folders []string, block string) bool {
+	for _, folder := range folders {
+		if h.rooms[folder] == nil {
+			continue
+		}
+		for _, f := range h.rooms[folder].files {
+			if contains(f.source, block) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// contains reports whether a source has the lines of a block, each indented by as many tabs
+// more as the others.
+func contains(source, block string) bool {
+	for indent := range 4 {
+		var b strings.Builder
+		for line := range strings.Lines("\n" + block) {
+			if line != "\n" {
+				line = strings.Repeat("\t", indent) + line
+			}
+			b.WriteString(line)
+		}
+		if strings.Contains("\n"+source, b.String()) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestLinesOfABlockAreFoundWhereTheyStand(t *testing.T) {
+	source := "package x\n\nfunc f() {\n\tif true {\n\t\tg()\n\n\t\th()\n\t}\n}\n"
+	for block, want := range map[string]bool{
+		"package x\n": true, "if true {\n\tg()\n": true, "g()\n\nh()\n": true,
+		"g()\nh()\n": false, "if true {\ng()\n": false, "() {\n": false,
+	} {
+		if contains(source, block) != want {
+			t.Errorf("%q is found: %v", block, !want)
+		}
+	}
+}
+
+func TestReadmeBeginsWithTheFirstProgramAndIsShort(t *testing.T) {
+	readme := readFile(t, "README.md")
+	if m := goBlock.FindStringSubmatch(readme); m == nil || m[1] != readFile(t, hello) {
+		t.Errorf("the first block of Go in README.md is not %s, byte for byte", hello)
 	}
 	if n := strings.Count(readme, "\n"); n > maxReadme {
 		t.Errorf("README.md has %d lines, at most %d: the rest belongs in docs", n, maxReadme)

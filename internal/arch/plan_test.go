@@ -110,6 +110,17 @@ var plan = map[string]permit{
 	"examples/transfer/bank":     {own: "/ barrier"},
 	"examples/internal/kill":     {},
 	"examples/internal/terminal": {},
+	// beside the house: the code of the how-to pages
+	"docs/howto/retries":      {own: anyPublic},
+	"docs/howto/waiting":      {own: anyPublic},
+	"docs/howto/sagas":        {own: anyPublic},
+	"docs/howto/tcc":          {own: anyPublic},
+	"docs/howto/transactions": {own: anyPublic, others: "github.com/jackc/pgx/v5/stdlib"},
+	"docs/howto/idempotency":  {own: anyPublic},
+	"docs/howto/testing":      {own: anyPublic},
+	"docs/howto/deploying":    {own: anyPublic},
+	"docs/howto/growing":      {own: anyPublic},
+	"docs/howto/embedding":    {own: anyPublic},
 	// beside the house: its plan
 	"internal/arch": {},
 	// beside the house: what tests start
@@ -155,7 +166,7 @@ var plan = map[string]permit{
 
 // street has the packages that wire everything together. They are not counted
 // as depth.
-var street = []string{"app", "cmd/", "examples/", "internal/torture"}
+var street = []string{"app", "cmd/", "docs/", "examples/", "internal/torture"}
 
 // anyPublic stands for every package that users may import, and the internal
 // ones next to the importer.

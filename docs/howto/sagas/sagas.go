@@ -1,0 +1,83 @@
+// Package howto is the code of the page about sagas.
+package howto
+
+import (
+	"context"
+	"errors"
+	"log"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/saga"
+)
+
+// An Order is the order of a customer. Money is in cents.
+type Order struct {
+	ID    string
+	Cents int
+}
+
+// A Charge is a payment that the bank has taken.
+type Charge struct{ Number string }
+
+// A Shop is the outside world of the workflow. Each call has an idempotency key.
+type Shop interface {
+	Reserve(ctx context.Context, key string, o Order) (string, error)
+	Release(ctx context.Context, key, hold string) error
+	Charge(ctx context.Context, key string, o Order) (Charge, error)
+	Refund(ctx context.Context, key string, c Charge) error
+	Ship(ctx context.Context, key string, o Order) (string, error)
+}
+
+// ErrRefused is the answer of a carrier that does not ship to this country.
+var ErrRefused = errors.New("the carrier does not ship there")
+
+func init() {
+	if err := perdure.RegisterError("shop.refused", ErrRefused); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Fulfil declares the saga: what each step comes after, and what undoes it.
+func Fulfil(shop Shop) *saga.Saga[Order] {
+	s := saga.New[Order]("fulfil", perdure.Timeout(24*time.Hour))
+	retry := perdure.Retry{Attempts: 4, First: time.Second}
+
+	reserve := saga.Add(s, "reserve", func(ctx context.Context, o Order) (string, error) {
+		return shop.Reserve(ctx, perdure.IdempotencyKey(ctx), o)
+	}).Retry(retry).Undo(func(ctx context.Context, _ Order, hold string) error {
+		return shop.Release(ctx, perdure.IdempotencyKey(ctx), hold)
+	})
+	charge := saga.Add(s, "charge", func(ctx context.Context, o Order) (Charge, error) {
+		return shop.Charge(ctx, perdure.IdempotencyKey(ctx), o)
+	}).Retry(retry).After(reserve).Undo(func(ctx context.Context, _ Order, c Charge) error {
+		return shop.Refund(ctx, perdure.IdempotencyKey(ctx), c)
+	})
+	ship := saga.Add(s, "ship", func(ctx context.Context, o Order) (string, error) {
+		return shop.Ship(ctx, perdure.IdempotencyKey(ctx), o)
+	}).Retry(retry).After(charge)
+
+	return s.Output(ship).Policy(saga.RetryWithBackoff).ParkOnUndoError()
+}
+
+// ByHand is the same in workflow code: what undoes a step is called when a later one fails.
+func ByHand(shop Shop) *perdure.Workflow[Order, string] {
+	return perdure.Define("by-hand", func(ctx context.Context, o Order) (string, error) {
+		paid, err := perdure.Step(ctx, "charge", func(ctx context.Context) (Charge, error) {
+			return shop.Charge(ctx, perdure.IdempotencyKey(ctx), o)
+		})
+		if err != nil {
+			return "", err
+		}
+		tracking, err := perdure.Step(ctx, "ship", func(ctx context.Context) (string, error) {
+			return shop.Ship(ctx, perdure.IdempotencyKey(ctx), o)
+		})
+		if err == nil {
+			return tracking, nil
+		}
+		_, undone := perdure.Step(ctx, "refund", func(ctx context.Context) (bool, error) {
+			return true, shop.Refund(ctx, perdure.IdempotencyKey(ctx), paid)
+		})
+		return "", errors.Join(err, undone)
+	})
+}

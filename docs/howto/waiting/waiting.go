@@ -1,0 +1,101 @@
+// Package howto is the code of the page about waiting for people and webhooks.
+package howto
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// A Payment is a report of the payment provider. Money is in cents.
+type Payment struct {
+	Event string `json:"event"` // the provider's ID of this report
+	Order string `json:"order"`
+	Cents int    `json:"cents"`
+}
+
+// Paid brings a payment to the run of an order.
+var Paid = perdure.NewSignal[Payment]("paid")
+
+// An Answer is the decision of a person.
+type Answer struct {
+	By       string
+	Approved bool
+}
+
+// Answered brings an answer to a run.
+var Answered = perdure.NewSignal[Answer]("answered")
+
+const day = 24 * time.Hour
+
+// Order waits for its payment, and reminds the customer once.
+var Order = perdure.Define("order", func(ctx context.Context, id string) (string, error) {
+	paid, err := Paid.Wait(ctx, perdure.Within(3*day))
+	if errors.Is(err, context.DeadlineExceeded) {
+		if err := mail(ctx, "remind", id); err != nil {
+			return "", err
+		}
+		paid, err = Paid.Wait(ctx, perdure.Within(4*day))
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "not paid in a week", mail(ctx, "give-up", id)
+	}
+	if err != nil {
+		return "", err
+	}
+	return "paid by " + paid.Event, nil
+})
+
+// Expense waits for an answer of the manager, whatever others send meanwhile.
+var Expense = perdure.Define("expense", func(ctx context.Context, id string) (bool, error) {
+	answer, err := Answered.Wait(ctx, perdure.Where(func(a Answer) bool {
+		return a.By == "manager"
+	}))
+	return answer.Approved, err
+})
+
+// Failed brings the provider's report that a payment has failed.
+var Failed = perdure.NewSignal[Payment]("failed")
+
+// Either waits for whichever report comes first.
+var Either = perdure.Define("either", func(ctx context.Context, id string) (string, error) {
+	paid, failed := Paid.Future(ctx), Failed.Future(ctx)
+	first, err := perdure.Any(ctx, nil, paid, failed)
+	switch {
+	case err != nil:
+		return "", err
+	case first == 1:
+		return "the payment has failed", nil
+	}
+	p, err := paid.Await(ctx)
+	return "paid by " + p.Event, err
+})
+
+func mail(ctx context.Context, name, order string) error {
+	_, err := perdure.Step(ctx, name, func(context.Context) (string, error) {
+		return "a mail about " + order, nil
+	})
+	return err
+}
+
+// Webhook receives the provider's reports. It answers when the payment is durable, so the
+// provider repeats a report that was not acknowledged; the key makes one payment of both.
+func Webhook(engine *perdure.Engine) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var p Payment
+		if err := json.NewDecoder(r.Body).Decode(&p); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		_, err := Paid.Send(r.Context(), engine, p.Order, p, perdure.SendKey(p.Event))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}
+}

@@ -1,0 +1,85 @@
+package howto
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/perduretest"
+)
+
+func TestAPaymentThatComesInTimeEndsTheWait(t *testing.T) {
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, Order, "ord-1", perdure.ID("ord-1"))
+		env.Sleep(2 * day)
+		run.Waits(journal.WaitSignal, "paid")
+		env.Crash()
+		perduretest.Send(env, Paid, "ord-1", Payment{Event: "evt-1"})
+		run.Returns("paid by evt-1")
+		run.Executed("remind", 0)
+	}, Order)
+}
+
+func TestTheCustomerIsRemindedAndTheOrderGivenUp(t *testing.T) {
+	perduretest.Test(t, func(env *perduretest.Env) {
+		began := time.Now()
+		run := perduretest.Start(env, Order, "ord-1")
+		run.Returns("not paid in a week")
+		run.Executed("remind", 1)
+		if took := time.Since(began); took != 7*day {
+			t.Errorf("it took %v", took)
+		}
+	}, Order)
+}
+
+func TestAReportThatComesTwiceIsOnePayment(t *testing.T) {
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, Order, "ord-1", perdure.ID("ord-1"))
+		for range 2 {
+			w := httptest.NewRecorder()
+			Webhook(env.Engine())(w, httptest.NewRequest(http.MethodPost, "/paid",
+				strings.NewReader(`{"event":"evt-1","order":"ord-1","cents":4200}`)))
+			if w.Code != http.StatusNoContent {
+				t.Fatal(w.Code, w.Body)
+			}
+		}
+		run.Returns("paid by evt-1")
+		run.Unread()
+	}, Order)
+}
+
+func TestAPaymentBeforeItsOrderIsKept(t *testing.T) {
+	perduretest.Test(t, func(env *perduretest.Env) {
+		d := perduretest.Send(env, Paid, "ord-1", Payment{Event: "evt-1"})
+		if !d.Unrouted {
+			t.Errorf("%+v", d)
+		}
+		run := perduretest.Start(env, Order, "ord-1", perdure.ID("ord-1"))
+		run.Returns("paid by evt-1")
+	}, Order)
+}
+
+func TestAnswersOfOthersStayInTheInbox(t *testing.T) {
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, Expense, "exp-1")
+		perduretest.Send(env, Answered, run.ID(), Answer{By: "ada", Approved: true})
+		env.Sleep(365 * day)
+		run.Waits(journal.WaitSignal, "answered")
+		perduretest.Send(env, Answered, run.ID(), Answer{By: "manager"})
+		run.Returns(false)
+		run.Unread("answered")
+	}, Expense)
+}
+
+func TestTheFirstOfTwoSignalsDecides(t *testing.T) {
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, Either, "ord-1")
+		env.Sleep(day)
+		perduretest.Send(env, Failed, run.ID(), Payment{Event: "evt-1"})
+		run.Returns("the payment has failed")
+	}, Either)
+}
