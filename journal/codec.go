@@ -34,6 +34,11 @@ func EncodeDetail(d *Detail) ([]byte, error) {
 	if d == nil {
 		return nil, nil
 	}
+	if d.Outcome != 0 {
+		stored := *d
+		stored.Number = uint8(d.Outcome)
+		d = &stored
+	}
 	return json.Marshal(d)
 }
 
@@ -47,6 +52,7 @@ func DecodeDetail(b []byte) (*Detail, error) {
 	if err := strictly(b, d); err != nil {
 		return nil, err
 	}
+	d.Outcome, d.Number = Status(d.Number), 0
 	return d, nil
 }
 

@@ -29,13 +29,19 @@ type Detail struct {
 	Heard bool `json:"heard,omitempty"`
 	MessageDetail
 	// the status that a child ended with; in RunClosing, the status that the run will end with
-	Outcome Status   `json:"outcome,omitempty"`
+	Outcome Status `json:"-"`
+	outcomeNumber
 	Choices []string `json:"choices,omitempty"` // the decisions that an operator may take
 	EventDetail
 	Policy string `json:"policy,omitempty"` // what happens to a child when its parent ends
 	// the entry is in the outbox: it is delivered at least once
 	Tell bool `json:"tell,omitempty"`
 	StartDetail
+}
+
+// An outcomeNumber is Outcome in the stored bytes. It is zero but while these are made or read.
+type outcomeNumber struct {
+	Number uint8 `json:"outcome,omitempty"`
 }
 
 // A CodeDetail is part of RunStarted and RunClaimed: the program that executes the run from here

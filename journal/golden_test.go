@@ -737,6 +737,9 @@ func TestGoldenJournalsHaveEveryKindStatusAndField(t *testing.T) {
 	for _, v := range []any{journal.Entry{}, journal.Op{}, journal.Detail{}, journal.Failure{}} {
 		typ := reflect.TypeOf(v)
 		for i := range typ.NumField() {
+			if !typ.Field(i).IsExported() { // the stored form of another field
+				continue
+			}
 			if name := typ.Name() + "." + typ.Field(i).Name; !fields[name] {
 				t.Errorf("no golden journal has the field %s: add a file", name)
 			}

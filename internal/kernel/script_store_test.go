@@ -2,7 +2,6 @@ package kernel_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -307,7 +306,7 @@ func (w *world) entry(e journal.Entry) string {
 			f := *d.Failure
 			d.Failure, f.Stack = &f, ""
 		}
-		data, _ := json.Marshal(d)
+		data, _ := journal.EncodeDetail(&d)
 		detail := fields.ReplaceAllString(string(data), "$1:")
 		detail = outcomes.ReplaceAllString(detail, "outcome:"+d.Outcome.String())
 		text += strings.TrimSuffix(" "+detail, " {}")
