@@ -3,6 +3,7 @@ package dag
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/internal/jsontype"
 )
 
 // A Registry has what a document names.
@@ -45,6 +47,7 @@ func Handler[A, R any](fn func(context.Context, A) (R, error)) Func {
 // A Child is a workflow without its types: see [ChildOf].
 type Child struct {
 	run    func(ctx context.Context, c *child, async bool, input json.RawMessage) (json.RawMessage, error)
+	input  reflect.Type
 	result reflect.Type
 }
 
@@ -59,7 +62,7 @@ func ChildOf[I, O any](wf *perdure.Workflow[I, O]) Child {
 			return nil, err
 		}
 		return runChild(ctx, c, async, wf, in)
-	}, reflect.TypeFor[ChildResult[O]]()}
+	}, reflect.TypeFor[I](), reflect.TypeFor[ChildResult[O]]()}
 }
 
 // Read makes a graph of a document in JSON:
@@ -269,10 +272,16 @@ func (d *reader) child(at string, v json.RawMessage, s *step) {
 		if from == "" {
 			return nil
 		}
-		if _, known := types.Result(from); known {
+		message := ""
+		switch result, known := types.Result(from); {
+		case !known:
+			message = "there is no step " + from
+		case !jsontype.Fits(result, of.input):
+			message = fmt.Sprintf("the workflow's input is of type %v, and the result of %s of type %v", of.input, from, result)
+		default:
 			return nil
 		}
-		return []definition.Issue{{Severity: definition.SeverityError, Where: "child.input", Message: "there is no step " + from}}
+		return []definition.Issue{{Severity: definition.SeverityError, Where: "child.input", Message: message}}
 	}
 	s.before = func(ctx context.Context, s *step, given pattern.Sources) (json.RawMessage, error) {
 		in := given.Input

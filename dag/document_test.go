@@ -40,8 +40,9 @@ func registry(d *diary) dag.Registry {
 				d.note("check %s", in.Order)
 				return in.Order, nil
 			}),
-			"note": dag.Handler(d.notes("note")),
-			"fail": dag.Handler(does(0, errDown)),
+			"note":  dag.Handler(d.notes("note")),
+			"count": dag.Handler(func(context.Context, struct{}) (int, error) { return 0, nil }),
+			"fail":  dag.Handler(does(0, errDown)),
 			"needs": dag.Handler(func(context.Context, struct {
 				A int `perdure:"step=check"`
 			}) (int, error) {
@@ -153,6 +154,7 @@ func TestWhatIsWrongWithADocumentIsToldAtOnceWithItsPlace(t *testing.T) {
 			{"id": "e", "handler": "needs", "wait": {"all": {"gates": []}, "any": {"gates": [{"signal": "x"}]}}, "when": "nil"},
 			{"id": "f.g", "handler": "nil", "timeout": "25h"},
 			{"id": "h", "child": {"workflow": "nil"}, "after": "a"},
+			{"id": "i", "child": {"workflow": "billing", "input": "b"}, "after": ["b"]}, {"id": "b", "handler": "count"},
 			7
 		]
 	}`
@@ -183,7 +185,8 @@ func TestWhatIsWrongWithADocumentIsToldAtOnceWithItsPlace(t *testing.T) {
 		`steps.5.A: there is no step "check"`, "steps.5.wait: it waits for nothing", "steps.5.wait: it waits for all and for any", "steps.5.when: it gives no condition",
 		`steps.6.handler: there is no "nil" here`, "WARNING: steps.6.timeout: a timeout of 25h0m0s",
 		`steps.7.child.workflow: there is no "nil" here`, "steps.7.after: it must be a list",
-		"steps.8: it is no JSON object", "steps.8: it needs a handler or a child", "steps.8.id: it is needed",
+		"steps.8.child.input: the workflow's input is of type string, and the result of b of type int",
+		"steps.10: it is no JSON object", "steps.10: it needs a handler or a child", "steps.10.id: it is needed",
 	)
 	for _, document := range []string{"", "7", "null", "[]", `{"name": "a"`, `{"name": "a"} {}`, `{"name": "a", "steps": []}`, `{"name": 1e999}`} {
 		if g, err := dag.Read([]byte(document), dag.Registry{}); err == nil || g != nil {

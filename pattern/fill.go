@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/jsontype"
 	"github.com/perdure/perdure/internal/payload"
 	"github.com/perdure/perdure/journal"
 )
@@ -165,7 +166,7 @@ func (f *filling) value(g *part) (v reflect.Value, err error) {
 // holds says whether a field can have a Go value of that type: see put.
 func holds(from, to reflect.Type) bool {
 	if !from.AssignableTo(to) {
-		to = behind(to)
+		to = jsontype.Behind(to)
 	}
 	return from.AssignableTo(to) || from.Kind() == to.Kind() && from.ConvertibleTo(to)
 }

@@ -140,11 +140,7 @@ func (c *composed) check(d *composition, m *member) {
 			m.complain("when", "%v", err)
 		}
 	}
-	for _, mapped := range m.mapped {
-		if message := mapped.from.issue(m); message != "" {
-			m.complain(mapped.key, "%s", message)
-		}
-	}
+	m.checkInput(d.input)
 	c.issues = append(c.issues, m.issues...)
 	if m.compile == nil {
 		return

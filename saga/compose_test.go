@@ -319,7 +319,7 @@ func TestAMemberThatCannotBeginFails(t *testing.T) {
 	}{
 		"a condition that fails":  {func(m *saga.Member) { m.When(condition(func() (bool, error) { return false, errBroken })) }, "broken"},
 		"a condition that panics": {func(m *saga.Member) { m.When(condition(func() (bool, error) { panic("odd") })) }, "panic: odd"},
-		"an input of no use":      {func(m *saga.Member) { m.With(map[string]any{"N": "no number"}) }, "do not decode"},
+		"an input of no use":      {func(m *saga.Member) { m.Map("N", saga.FromVariable("word")) }, "do not decode"},
 	} {
 		for _, optional := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, optional %v", what, optional), func(t *testing.T) {
@@ -330,6 +330,7 @@ func TestAMemberThatCannotBeginFails(t *testing.T) {
 					undone++
 					return nil
 				})
+				saga.Add(before, "say", func(context.Context, input) (string, error) { return "no number", nil }).Variable("word")
 				def := saga.New[input]("def")
 				saga.Add(def, "step", func(context.Context, input) (int, error) { return 1, nil })
 				comp := saga.Compose[input]("composition")

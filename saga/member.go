@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/definition"
@@ -18,6 +19,7 @@ type Member struct{ m *member }
 type member struct {
 	of       *composition
 	alias    string
+	input    reflect.Type // of the saga
 	compile  func() *plan
 	decode   func(json.RawMessage) error // says why that cannot be the saga's input
 	after    []*member
@@ -37,7 +39,7 @@ type mapping struct {
 // Join adds a saga to a composition, under an alias. The same saga may join under
 // several. What is wrong with it is told when the composition is registered.
 func Join[I, M any](c *Composition[I], alias string, s *Saga[M]) *Member {
-	m := &member{of: c.def, alias: alias, decode: func(input json.RawMessage) error {
+	m := &member{of: c.def, alias: alias, input: reflect.TypeFor[M](), decode: func(input json.RawMessage) error {
 		_, err := pattern.Decode[M](input)
 		return err
 	}}

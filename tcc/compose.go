@@ -192,6 +192,17 @@ func (a *assembly) examine(m *Member) []definition.Issue {
 	if m.input == nil {
 		issues = append(issues, wrong("a member needs what makes its input"))
 	}
+	before := a.before(m.alias, map[string]bool{})
+	for _, i := range m.check(pattern.SourceTypes{Input: a.input, Tried: func(key string) (reflect.Type, bool) {
+		alias, id, _ := strings.Cut(key, "/")
+		if !before[alias] || a.byAlias[alias].def == nil {
+			return nil, false
+		}
+		return a.byAlias[alias].def.compile().resultOf(id)
+	}}) {
+		i.Where = within(m.alias+".input", i.Where)
+		issues = append(issues, i)
+	}
 	if m.def == nil {
 		return append(issues, wrong("a member needs a TCC"))
 	}
@@ -203,17 +214,6 @@ func (a *assembly) examine(m *Member) []definition.Issue {
 	}
 	for _, i := range m.plan.all() {
 		i.Where = within(m.alias, i.Where)
-		issues = append(issues, i)
-	}
-	before := a.before(m.alias, map[string]bool{})
-	for _, i := range m.check(pattern.SourceTypes{Input: a.input, Tried: func(key string) (reflect.Type, bool) {
-		alias, id, _ := strings.Cut(key, "/")
-		if !before[alias] || a.byAlias[alias].def == nil {
-			return nil, false
-		}
-		return a.byAlias[alias].def.compile().resultOf(id)
-	}}) {
-		i.Where = within(m.alias+".input", i.Where)
 		issues = append(issues, i)
 	}
 	return issues

@@ -191,7 +191,14 @@ func TestWhatIsWrongWithAComposition(t *testing.T) {
 			}) (order, error) {
 				return order{}, nil
 			}).After(a)
-		}, []string{"ERROR: c.input.Beside: there is no", "ERROR: c.input.None: there is no", "ERROR: c.input.Odd: it is of type int"}},
+			tcc.Include[order, struct {
+				City int `perdure:"input=city"`
+			}, order](c, "d", nil, func(struct {
+				City int `perdure:"input=city"`
+			}) (order, error) {
+				return order{}, nil
+			})
+		}, []string{"ERROR: c.input.Beside: there is no", "ERROR: c.input.None: there is no", "ERROR: c.input.Odd: it is of type int", "ERROR: d.input.City: it is of type int", "ERROR: d: a member needs a TCC"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -21,8 +21,9 @@ type permit struct {
 // who embeds the engine pays for the standard library and one driver.
 var plan = map[string]permit{
 	// ground
-	"internal/guard": {},
-	"internal/lock":  {},
+	"internal/guard":    {},
+	"internal/jsontype": {},
+	"internal/lock":     {},
 	// words
 	"journal": {},
 	"observe": {own: "internal/guard"},
@@ -70,13 +71,16 @@ var plan = map[string]permit{
 			"journal store",
 	},
 	"pattern": {
-		own: "/ backpressure definition internal/failure internal/guard internal/kernel " +
-			"internal/paced internal/payload internal/sealed journal report",
+		own: "/ backpressure definition internal/failure internal/guard internal/jsontype " +
+			"internal/kernel internal/paced internal/payload internal/sealed journal report",
 	},
-	"saga": {own: "/ backpressure deadletter definition internal/guard pattern report"},
-	"tcc":  {own: "/ backpressure deadletter definition internal/guard pattern report"},
+	"saga": {
+		own: "/ backpressure deadletter definition internal/guard internal/jsontype pattern report",
+	},
+	"tcc": {own: "/ backpressure deadletter definition internal/guard pattern report"},
 	"dag": {
-		own: "/ backpressure deadletter definition internal/guard journal pattern report",
+		own: "/ backpressure deadletter definition internal/guard internal/jsontype journal " +
+			"pattern report",
 	},
 	"perduretest": {own: "/ journal observe store store/memory"},
 	// that is for its tests
