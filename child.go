@@ -78,6 +78,9 @@ func (w *Workflow[I, O]) childSpec(in I, opts []ChildOption) (kernel.Child, erro
 	if err != nil {
 		return kernel.Child{}, &Error{Code: journal.CodeEncode, Op: op, Message: "its input does not encode", Err: err}
 	}
+	if err := accepts(&w.def, data); err != nil {
+		return kernel.Child{}, err
+	}
 	return kernel.Child{
 		Name: w.def.Name, Key: o.Operation.Key, Change: o.Operation.Change, Workflow: w.def.Name, Pattern: w.def.Pattern,
 		ID: o.Start.ID, Input: data, Keep: o.Start.Dedup, Policy: o.Policy,

@@ -89,6 +89,9 @@ func (c *Client) start(ctx context.Context, workflow string, def *sealed.Workflo
 		return kernel.Started{}, err
 	}
 	o, err := startOptionsOf(workflow, def, opts)
+	if err == nil {
+		err = accepts(def, input)
+	}
 	if err != nil {
 		return kernel.Started{}, err
 	}

@@ -194,6 +194,14 @@ func startOptionsOf(workflow string, def *sealed.Workflow, opts []StartOption) (
 	return o, admits(def, o.Mode)
 }
 
+// accepts returns an error where the definition, if it is known, refuses the input of a run.
+func accepts(def *sealed.Workflow, input []byte) error {
+	if def == nil || def.Accepts == nil {
+		return nil
+	}
+	return def.Accepts(input)
+}
+
 // dryRuns reports whether a workflow can be walked through without doing anything.
 func dryRuns(w *sealed.Workflow) bool {
 	if w == nil {

@@ -4,6 +4,8 @@
 package pattern
 
 import (
+	"encoding/json"
+
 	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/sealed"
@@ -21,6 +23,19 @@ func (d Declared) ApplyToWorkflow(w *sealed.Workflow) error {
 		return failure.Invalid("define "+w.Name, "a declaration needs a function")
 	}
 	w.Declared = d
+	return nil
+}
+
+// Accepts is an option of a workflow: a start, or a child, is refused with the error that it
+// returns for the encoded input. A start by a program that does not know the workflow does not
+// call it.
+type Accepts func(input json.RawMessage) error
+
+func (a Accepts) ApplyToWorkflow(w *sealed.Workflow) error {
+	if a == nil {
+		return failure.Invalid("define "+w.Name, "a check of the input needs a function")
+	}
+	w.Accepts = func(input []byte) error { return a(input) }
 	return nil
 }
 

@@ -113,6 +113,37 @@ func TestWhatIsAddedAfterRegistrationDoesNotCount(t *testing.T) {
 	}, def)
 }
 
+// An ID that is none of a step's would leave that step without its input.
+//
+// spec: F-28
+func TestInputsOfUnknownStepsAreRefused(t *testing.T) {
+	def := saga.New[saga.Inputs]("order")
+	saga.Add(def, "charge", func(context.Context, int) (int, error) { return 0, nil })
+	saga.Add(def, "ship", func(context.Context, int) (int, error) { return 0, nil })
+	parent := perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
+		_, err := def.Child(ctx, saga.Inputs{"shipp": nil}).Await(ctx)
+		return 0, err
+	})
+	wrong := saga.Inputs{"chrage": json.RawMessage("1"), "charge": json.RawMessage("1"), "sihp": json.RawMessage("2")}
+	perduretest.Test(t, func(env *perduretest.Env) {
+		_, err := def.Execute(env.Context(), env.Engine(), wrong)
+		_, byName := env.Engine().Start(env.Context(), "order", []byte(`{"chrage":1,"sihp":2}`))
+		for how, err := range map[string]error{"by the saga": err, "by name": byName} {
+			want := `the inputs name steps that the saga does not have: "chrage", "sihp" (its steps are charge, ship)`
+			if journal.CodeOf(err) != perdure.CodeInvalid || !strings.Contains(err.Error(), want) {
+				env.Errorf("%s: %v", how, err)
+			}
+		}
+		_, err = perduretest.Start(env, parent, 1).Result()
+		if journal.CodeOf(err) != perdure.CodeInvalid || !strings.Contains(err.Error(), `"shipp"`) {
+			env.Error("as a child:", err)
+		}
+		if r := execute(env, def, saga.Inputs{"ship": json.RawMessage("2")}); r.Status != perdure.StatusCompleted {
+			env.Error("inputs of some of the steps:", r.Err)
+		}
+	}, def, parent)
+}
+
 // spec: F-28
 func TestEachStepCanHaveAnInputOfItsOwn(t *testing.T) {
 	got := map[string]string{}

@@ -29,6 +29,13 @@ func (m *member) checkInput(whole reflect.Type) {
 			m.complain(mapped.key, "%s", message)
 		}
 	}
+	if m.input == reflect.TypeFor[Inputs]() && m.compile != nil {
+		for _, key := range slices.Sorted(maps.Keys(own)) {
+			if m.compile().byID[key] == nil {
+				m.complain(key, "the saga has no step of this ID")
+			}
+		}
+	}
 	if len(own) == 0 && !jsontype.Fits(whole, m.input) {
 		m.complain("", "its input is of type %v, and the composition's of type %v", m.input, whole)
 		return

@@ -47,9 +47,11 @@ func TestMembersAreCheckedByType(t *testing.T) {
 		Map("weight", saga.FromStep(a, receipt).Field("city")).Map("city", saga.FromStep(a, lines)).
 		Map("colour", saga.FromInput("city")).Map("Weight", saga.FromInput("colour")).
 		Map("City", saga.FromStep(a, receipt).Field("colour"))
+	saga.Join(c, "inputs", ship[saga.Inputs]("inputs")).With(map[string]any{"ship": 1, "shipp": 2})
 	want := []string{
 		`inherits.city: the input of the saga, of type saga_test.odd, does not take a value of type string`,
 		`inherits.colour: the input of the saga has no such key`,
+		`inputs.shipp: the saga has no step of this ID`,
 		`mapped.City: there is no key "colour" in a/receipt, a saga_test.parcel`,
 		`mapped.Weight: there is no key "colour" in the composition's input, a saga_test.parcel`,
 		`mapped.city: the input of the saga, of type saga_test.parcel, does not take a value of type []string`,

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/perdure/perdure/pattern"
@@ -57,8 +59,30 @@ func (p *plan) complain(where, format string, args ...any) {
 	p.issues = append(p.issues, definition.Issue{Severity: definition.SeverityError, Where: where, Message: fmt.Sprintf(format, args...)})
 }
 
-// hasInputs says whether each step has an input of its own.
-func (p *plan) hasInputs() bool { return p.input == reflect.TypeFor[Inputs]() }
+// hasInputs reports whether each step has an input of its own.
+func (d *declaration) hasInputs() bool { return d.input == reflect.TypeFor[Inputs]() }
+
+// unknownInputs returns an error for inputs of steps that the saga does not have.
+func (p *plan) unknownInputs(input json.RawMessage) error {
+	in, err := pattern.Decode[Inputs](input)
+	if err != nil {
+		return nil // the run fails with it
+	}
+	var unknown []string
+	for _, id := range slices.Sorted(maps.Keys(in)) {
+		if p.byID[id] == nil {
+			unknown = append(unknown, strconv.Quote(id))
+		}
+	}
+	if unknown == nil {
+		return nil
+	}
+	return &perdure.Error{
+		Code: perdure.CodeInvalid, Op: "start " + p.name,
+		Message: "the inputs name steps that the saga does not have: " + strings.Join(unknown, ", "),
+		Hint:    "its steps are " + strings.Join(slices.Sorted(maps.Keys(p.byID)), ", "),
+	}
+}
 
 // check says what is wrong with a step.
 func (p *plan) check(t *step) {

@@ -28,7 +28,8 @@ type Saga[I any] struct {
 	def *declaration
 }
 
-// Inputs is the input of a saga each of whose steps has an input of its own, by ID.
+// Inputs is the input of a saga each of whose steps has an input of its own, by ID. A start
+// with an ID that is none of a step's is refused.
 type Inputs map[string]json.RawMessage
 
 // A declaration is a saga without its types.
@@ -55,6 +56,11 @@ type declaration struct {
 func New[I any](name string, opts ...perdure.WorkflowOption) *Saga[I] {
 	d := &declaration{name: name, input: reflect.TypeFor[I](), policy: StrictSequential, handler: ContinueHandler}
 	d.key, d.compile = d, sync.OnceValue(d.plan)
+	if d.hasInputs() {
+		opts = append(slices.Clip(opts), pattern.Accepts(func(input json.RawMessage) error {
+			return d.compile().unknownInputs(input)
+		}))
+	}
 	return &Saga[I]{def: d, Workflow: define[I](name, opts, d.declare, d.callbacks, func() runner { return d.compile() })}
 }
 

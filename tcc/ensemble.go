@@ -30,6 +30,9 @@ func (a *assembly) run(ctx context.Context, input json.RawMessage) error {
 	if err := perdure.OnCancel(ctx, "call-off", e.callOff); err != nil {
 		return err
 	}
+	if err := e.tell(ctx, pattern.PhaseStarted, nil); err != nil {
+		return err
+	}
 	err := pattern.Walk{
 		Layers: a.layers, Policy: a.pressure,
 		More: func() bool { return e.why == nil },
@@ -48,10 +51,29 @@ func (a *assembly) run(ctx context.Context, input json.RawMessage) error {
 	case e.why != nil:
 		return perdure.Cancel(ctx, e.why.Error())
 	}
+	return e.finish(ctx, perdure.StatusConfirmed, nil)
+}
+
+// finish ends the run.
+func (e *ensemble) finish(ctx context.Context, status perdure.RunStatus, why error) error {
 	if err := e.calls.Wait(ctx); err != nil {
 		return err
 	}
-	return pattern.End(ctx, perdure.StatusConfirmed, json.RawMessage(nil), nil)
+	fact := pattern.PhaseCompleted
+	if why != nil {
+		fact = pattern.PhaseFailed
+	}
+	if err := e.tell(ctx, fact, why); err != nil {
+		return err
+	}
+	return pattern.End(ctx, status, json.RawMessage(nil), why)
+}
+
+// tell records for observers that the composition has begun, or how it ends.
+func (e *ensemble) tell(ctx context.Context, fact pattern.FactKind, why error) error {
+	return pattern.Record(ctx, pattern.Fact{
+		Kind: fact, Name: "composition", Phase: string(perdure.PhaseComposition), Err: why,
+	})
 }
 
 // play tries and confirms a member. It fails where that cannot begin.
@@ -155,10 +177,7 @@ func (e *ensemble) end(ctx context.Context, why error, failed []pattern.Failing,
 			return err
 		}
 	}
-	if err := e.calls.Wait(ctx); err != nil {
-		return err
-	}
-	return pattern.End(ctx, status, json.RawMessage(nil), why)
+	return e.finish(ctx, status, why)
 }
 
 // undo cancels a member, which carries out first what it has decided.

@@ -215,7 +215,7 @@ func (v *observed) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice 
 	default:
 		n.Step = path
 	}
-	if kind == observe.RunEnded {
+	if kind == observe.RunEnded || kind == observe.CompositionEnded {
 		n.Took = max(e.At.Sub(r.created()), 0) // a successor may begin just after now
 	}
 	d := e.Detail

@@ -16,6 +16,7 @@ type Workflow struct {
 	Declared    func() (definition.Outline, []definition.Issue)                     // nil for one that is not made of a declaration
 	Later       []func(*Workflow)                                                   // what is done when it is examined for the first time
 	Examined    func() (definition.Outline, []definition.Issue)                     // examine, the first time
+	Accepts     func(input []byte) error                                            // an error refuses a start or child; nil accepts any input
 	DeadLetters bool                                                                // a run that fails writes a dead letter
 	Odd         struct{ Definition, Timeouts, Retries, Replays []definition.Issue } // of what its author passed to Define
 }

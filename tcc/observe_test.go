@@ -1,0 +1,100 @@
+package tcc_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/tcc"
+)
+
+// Observers are told of a composition of TCCs as of one of sagas, and of what its participants do.
+//
+// spec: P-6
+func TestObserversHearOfCompositionsOfTCCs(t *testing.T) {
+	for how, want := range map[string]string{
+		"success": "composition ended 4ms COMPOSITION ",
+		"failure": "composition ended 4ms COMPOSITION try of second/pay failed: odd",
+		"cancel":  "composition ended 1ms COMPOSITION workflow cancelled: enough",
+	} {
+		t.Run(how, func(t *testing.T) {
+			var mu sync.Mutex
+			var heard []observe.Notice
+			o := perdure.Options{Observers: []observe.Observer{{See: func(n observe.Notice) {
+				mu.Lock()
+				defer mu.Unlock()
+				heard = append(heard, n)
+			}}}}
+			member := func(name string, fails bool) *tcc.TCC[string] {
+				d := tcc.New[string](name).Retry(perdure.NoRetry)
+				tcc.Add(d, "pay", func(ctx context.Context, _ string) (string, error) {
+					<-time.After(time.Millisecond)
+					if fails {
+						return "", errOdd
+					}
+					return "held", nil
+				}).Confirm(func(context.Context, string, string) error {
+					<-time.After(time.Millisecond)
+					return nil
+				}).Cancel(func(context.Context, string, string) error {
+					<-time.After(time.Millisecond)
+					return nil
+				})
+				return d
+			}
+			same := func(in string) (string, error) { return in, nil }
+			c := tcc.Compose[string]("order")
+			tcc.Include(c, "second", member("second", how == "failure"), same).
+				After(tcc.Include(c, "first", member("first", false), same))
+			perduretest.Setup{Workflows: []perdure.Definition{c}, Options: o}.Test(t, func(env *perduretest.Env) {
+				run := perduretest.Start(env, c.Workflow, "in")
+				if how == "cancel" {
+					if err := env.Engine().Cancel(env.Context(), run.ID(), "enough"); err != nil {
+						env.Fatal(err)
+					}
+				}
+				_, _ = run.Result()
+				env.Settle()
+				mu.Lock()
+				defer mu.Unlock()
+				of := func(kind observe.Kind) []string {
+					var out []string
+					for _, n := range heard {
+						if n.Kind != kind {
+							continue
+						}
+						if n.Run == "" || n.WorkflowID != run.ID() || n.Workflow != "order" || n.Pattern != "TCC" || n.At.IsZero() {
+							env.Errorf("a field is missing: %+v", n)
+						}
+						out = append(out, fmt.Sprintf("%s %s", n.Step, n.Phase))
+						if kind == observe.CompositionEnded {
+							out[len(out)-1] = fmt.Sprintf("%s %v %s %s", kind, n.Took, n.Phase, n.Err)
+						}
+					}
+					return out
+				}
+				if got := of(observe.CompositionStarted); !slices.Equal(got, []string{"composition COMPOSITION"}) {
+					env.Errorf("started: %v", got)
+				}
+				if got := of(observe.CompositionEnded); strings.Join(got, ", ") != want {
+					env.Errorf("ended: %v, want %s", got, want)
+				}
+				if got := of(observe.ParticipantSucceeded); how == "success" && !slices.Equal(got, []string{
+					"first/try:pay TRY", "first/confirm:pay CONFIRM", "second/try:pay TRY", "second/confirm:pay CONFIRM",
+				}) {
+					env.Errorf("participants: %v", got)
+				}
+				if got := of(observe.ParticipantFailed); how == "failure" && !slices.Equal(got, []string{"second/try:pay TRY"}) {
+					env.Errorf("participants that failed: %v", got)
+				}
+			})
+		})
+	}
+}
