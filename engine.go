@@ -56,9 +56,9 @@ type Options struct {
 	// IdleTimeout is how long a run that waits for a message, or for a time that is not
 	// far, stays in memory; 0 is a second, below 0 not at all.
 	IdleTimeout time.Duration
-	// MaxResident limits the journals in memory in bytes; 0 is 256 MiB. Above it
+	// MaxLoaded limits the journals in memory in bytes; 0 is 256 MiB. Above it
 	// no run is taken up, and what waits leaves.
-	MaxResident int
+	MaxLoaded int
 	// Sweep is how often the store is asked for due runs without a reason, from a
 	// second to ten minutes; 0 is 30 seconds, below 0 not at all, which is for a
 	// store that nobody else uses, in a test. SweepOnly has timers wait for it: then
@@ -95,8 +95,8 @@ const (
 	defaultDrain      = 10 * time.Second
 	defaultMaxPayload = 64 << 20
 	defaultSpillOver  = 100_000
-	defaultLinger     = time.Second
-	defaultResident   = 256 << 20
+	defaultIdle       = time.Second
+	defaultLoaded     = 256 << 20
 	defaultSweep      = 30 * time.Second
 	defaultRetention  = 7 * 24 * time.Hour
 	defaultCleanUp    = time.Hour
@@ -131,8 +131,8 @@ func New(s store.Store, o Options) (*Engine, error) {
 		return nil, failure.Invalid("new engine", "MaxPayload is %d", o.MaxPayload)
 	case o.SpillOver < 0:
 		return nil, failure.Invalid("new engine", "SpillOver is %d", o.SpillOver)
-	case o.MaxResident < 0:
-		return nil, failure.Invalid("new engine", "MaxResident is %d", o.MaxResident)
+	case o.MaxLoaded < 0:
+		return nil, failure.Invalid("new engine", "MaxLoaded is %d", o.MaxLoaded)
 	case o.Sweep > 0 && (o.Sweep < time.Second || o.Sweep > 10*time.Minute):
 		return nil, failure.Invalid("new engine", "Sweep is %v: from 1 second to 10 minutes", o.Sweep)
 	case o.Sweep < 0 && o.SweepOnly:
@@ -152,7 +152,7 @@ func New(s store.Store, o Options) (*Engine, error) {
 		Drain:      max(or(o.Drain, defaultDrain), 0),
 		MaxPayload: or(o.MaxPayload, defaultMaxPayload),
 		SpillOver:  or(o.SpillOver, defaultSpillOver), MaxPending: maxPending, MaxCrashes: maxCrashes,
-		IdleTimeout: or(o.IdleTimeout, defaultLinger), MaxResident: or(o.MaxResident, defaultResident),
+		IdleTimeout: or(o.IdleTimeout, defaultIdle), MaxLoaded: or(o.MaxLoaded, defaultLoaded),
 		Sweep: or(o.Sweep, defaultSweep), SweepOnly: o.SweepOnly,
 		KeepPosts: max(or(o.KeepUnrouted, defaultKeep), 0), KeepDeadLettered: or(o.KeepDeadLettered, defaultLettered),
 		Retain: o.Retention.kernel(), CleanUp: or(o.CleanUp, defaultCleanUp),

@@ -226,7 +226,7 @@ func TestCrashInterruptsAStep(t *testing.T) {
 }
 
 // spec: B-13
-func TestRunsLeaveMemoryAtEveryWaitUnlessTheyMayLinger(t *testing.T) {
+func TestRunsLeaveMemoryAtEveryWaitUnlessTheyMayStay(t *testing.T) {
 	calls := 0
 	wf := perdure.Define("calls", func(ctx context.Context, _ int) (int, error) {
 		calls++ // it is replayed, so this is what no workflow should do
@@ -245,6 +245,6 @@ func TestRunsLeaveMemoryAtEveryWaitUnlessTheyMayLinger(t *testing.T) {
 	kept := perduretest.Setup{Workflows: []perdure.Definition{wf}, Options: perdure.Options{IdleTimeout: 24 * time.Hour}}
 	kept.Test(t, func(env *perduretest.Env) { perduretest.Start(env, wf, 0).Returns(0) })
 	if calls != 1 {
-		t.Errorf("the code of a run that may linger was called %d times", calls)
+		t.Errorf("the code of a run that may stay in memory was called %d times", calls)
 	}
 }

@@ -36,8 +36,8 @@ func (c *Change) check(stranger bool) error {
 		return fmt.Errorf("run %d: the head is that of run %d", c.Run, c.Head.Number)
 	case c.Shares != 0 && !c.Create:
 		return fmt.Errorf("run %d: only a new run shares payloads", c.Run)
-	case c.From != 0 && !c.Create || c.Rest && (c.Create || c.Head == nil):
-		return fmt.Errorf("run %d: only a new run continues another, and only one that is there rests", c.Run)
+	case c.From != 0 && !c.Create || c.Unload && (c.Create || c.Head == nil):
+		return fmt.Errorf("run %d: only a new run continues another, and only one that is there is unloaded", c.Run)
 	}
 	last := int64(0)
 	for i := range c.Entries {

@@ -157,7 +157,7 @@ type Parallel interface {
 //  2. creations, but for those of successors (Change.From);
 //  3. entries, with the messages that they take and what they owe;
 //  4. posts, of the change and, of a run that was not created, of Else;
-//  5. heads: rests and ends, which are judged after every post of the group;
+//  5. heads: unloads and ends, which are judged after every post of the group;
 //  6. creations of successors, with their entries.
 type Group struct {
 	Engine  journal.EngineID // whose right to write is checked; zero for a stranger, who may only create and post
@@ -183,16 +183,16 @@ type Change struct {
 	Since   time.Time       // of a new run: one of the same workflow and ID that ended at this time or later counts as the same; zero: open ones only
 	From    journal.Number  // of a new run: the one, ended by this group, that it continues, as no other run does. Its inbox, with the numbers of the messages, and Mail become the new run's: no message is written, however many there are
 	Shares  journal.Number  // of a new run: one whose spilled payloads its entries name. Where that is gone, the group is refused; else they stay
-	Rest    bool            // the run leaves memory: Head's owner and wake are written only if Head.Mail is the number of messages posted, those of this group included; else the verdict is Mail and the rest of Head is written. Where the engine does not own the run any more, it was written before
+	Unload  bool            // the run leaves memory: Head's owner and wake are written only if Head.Mail is the number of messages posted, those of this group included; else the verdict is Mail and the rest of Head is written. Where the engine does not own the run any more, it was written before
 	Entries []journal.Entry // in order, each following the one before it, and the first the last that is there; else the group is refused
 	Posts   []Post          // where the change is of a new run: written only if the verdict is Written or Exists
 	Else    []Post          // written instead of Posts if the verdict is Taken, and with them if it is Exists
 	Told    []int64         // numbers of [OutboxEntry] that have been told
 
-	// Verdict and Found are set by Commit, of a new run and of one that rests.
+	// Verdict and Found are set by Commit, of a new run and of one that is unloaded.
 	// Where a new run's verdict is not Written, it has no entries; where it is,
 	// Found is its head as it was created, and Mail counts the messages that it
-	// found. Of a run that rests, Found is set if the verdict is Mail.
+	// found. Of a run that is unloaded, Found is set if the verdict is Mail.
 	Verdict Verdict
 	Found   journal.Head
 }
@@ -202,7 +202,7 @@ type Change struct {
 // The receiver is the run of that number, or, with Follow, where that has ended, the open
 // run of its chain; without a number, the open run of the workflow ID. The message
 // gets the next number of its inbox, Head.Mail. If nobody owns the run, it is due at
-// Group.Now at the latest, unless it has a cause to rest (Head.Cause) and Force is not
+// Group.Now at the latest, unless it has a cause to stay unloaded (Head.Cause) and Force is not
 // set. If the engine of the group owns it, the verdict counts as having been given the
 // message.
 //
@@ -224,7 +224,7 @@ type Post struct {
 	Until      time.Time     // by workflow ID: without an open run it is kept until then, as unrouted; zero: it is not
 	Unrouted   int64         // moves the unrouted message of this number to Run instead; Message is ignored
 	Message    journal.Entry // Kind, Op.Name, Op.Key, Op.Scope, Op.Occ, At, Data, Spill, Detail
-	Force      bool          // wakes a run that has a cause to rest
+	Force      bool          // wakes a run that has a cause to stay unloaded
 
 	// Verdict, To and Number are set by Commit.
 	Verdict Verdict
@@ -255,7 +255,7 @@ const (
 	Written Verdict = iota // the change is durable
 	Exists                 // Found is the run that the ID stands for
 	Taken                  // Found is another workflow's open run that has the ID
-	Mail                   // a run that was to rest has got messages: it stays the engine's
+	Mail                   // a run that was to be unloaded has got messages: it stays the engine's
 
 	Delivered // the message is in the inbox of To
 	Duplicate // To, or one before it in its chain, has a message of this ID; of an unrouted one, there is one already

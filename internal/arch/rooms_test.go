@@ -34,7 +34,7 @@ var homes = map[string]string{
 	"inbox":       "inbox.go",
 	"freezing":    "freeze.go",
 	"adoption":    "child.go",
-	"residence":   "residence.go",
+	"activation":  "activation.go",
 	"ending":      "closing.go",
 	"values":      "values.go",
 	"deadLetters": "deadletter.go",

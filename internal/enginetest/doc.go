@@ -3,7 +3,7 @@
 //
 //   - steps: starts, steps and their retries, values, variables, transactions, shared commits
 //   - replay: what a run does again after a crash, of the same build and of another one
-//   - waiting: signals and the inbox, timers, rest, crowds of runs that wait
+//   - waiting: signals and the inbox, timers, unload, crowds of runs that wait
 //   - ends: failures, cancels, timeouts, clean-ups, children, chains, decided runs
 //   - operators: dead letters, retries of runs, parked runs, reports, retention
 //   - observers: listeners, events, observers

@@ -11,7 +11,7 @@ import (
 // An activity is what a kernel has in memory and executes, and whether it may go on.
 //
 // Invariants: err is set once, and nothing begins after it; nor does it while the kernel is
-// draining, and no residence begins once it has ended. Residences and the slots reserved for a
+// draining, and no activation begins once it has ended. Activations and the slots reserved for a
 // claim together are at most capacity, but for single runs that were claimed for a command.
 // flying counts the step bodies, and what is told, that are executed and not given up; landed
 // is closed when the kernel is draining and flying is 0. wakeAt is when a run is due, as far
@@ -21,7 +21,7 @@ import (
 type activity struct {
 	capacity int
 	over     chan struct{} // closed when err is set
-	memos    atomic.Int64  // bytes of journals of resident runs
+	memos    atomic.Int64  // bytes of journals of loaded runs
 
 	mu        sync.Mutex
 	err       error
@@ -29,7 +29,7 @@ type activity struct {
 	ended     bool
 	flying    int
 	landed    chan struct{}
-	resident  map[journal.Number]*run
+	loaded    map[journal.Number]*run
 	abandoned map[*attempt]struct{} // given up, and still executed
 	reserved  int                   // slots for what is being claimed
 	queued    bool                  // runs wait for a slot
@@ -39,7 +39,7 @@ type activity struct {
 func newActivity(capacity int, dead chan struct{}) activity {
 	return activity{
 		capacity: capacity, over: dead, landed: make(chan struct{}),
-		resident: map[journal.Number]*run{}, abandoned: map[*attempt]struct{}{},
+		loaded: map[journal.Number]*run{}, abandoned: map[*attempt]struct{}{},
 	}
 }
 
@@ -70,7 +70,7 @@ func (a *activity) state() (err error, draining bool) {
 	return a.err, a.draining
 }
 
-// stops reports whether no residence may begin any more.
+// stops reports whether no activation may begin any more.
 func (a *activity) stops() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,7 +89,7 @@ func (a *activity) drains() <-chan struct{} {
 	return a.landed
 }
 
-// end has no further residence begin.
+// end has no further activation begin.
 func (a *activity) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -148,25 +148,25 @@ func (a *activity) givenUp(n journal.Number) (paths []string) {
 	return paths
 }
 
-// residents returns the runs that are in memory.
-func (a *activity) residents() []*run {
+// loadedRuns returns the runs that are in memory.
+func (a *activity) loadedRuns() []*run {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	all := make([]*run, 0, len(a.resident))
-	for _, r := range a.resident {
+	all := make([]*run, 0, len(a.loaded))
+	for _, r := range a.loaded {
 		all = append(all, r)
 	}
 	return all
 }
 
-// residentRun returns the residence of a run, or nil.
-func (a *activity) residentRun(n journal.Number) *run {
+// loadedRun returns the activation of a run, or nil.
+func (a *activity) loadedRun(n journal.Number) *run {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.resident[n]
+	return a.loaded[n]
 }
 
-// admit makes a run resident that was claimed. It reports false where the engine has stopped
+// admit makes a run loaded that was claimed. It reports false where the engine has stopped
 // meanwhile.
 func (a *activity) admit(r *run) bool {
 	a.mu.Lock()
@@ -174,20 +174,20 @@ func (a *activity) admit(r *run) bool {
 	if a.ended || a.err != nil {
 		return false
 	}
-	a.resident[r.number()] = r
+	a.loaded[r.number()] = r
 	a.reserved = max(a.reserved-1, 0)
 	return true
 }
 
-// room makes a new run resident where there is a slot for it.
-func (a *activity) room(r *run) bool {
+// takeSlot takes a new run into memory and reports true if there is a slot for it.
+func (a *activity) takeSlot(r *run) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.resident)+a.reserved >= a.capacity {
+	if len(a.loaded)+a.reserved >= a.capacity {
 		a.queued = true
 		return false
 	}
-	a.resident[r.number()] = r
+	a.loaded[r.number()] = r
 	return true
 }
 
@@ -195,8 +195,8 @@ func (a *activity) room(r *run) bool {
 func (a *activity) dismiss(r *run) (queued bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.resident[r.number()] == r {
-		delete(a.resident, r.number())
+	if a.loaded[r.number()] == r {
+		delete(a.loaded, r.number())
 	}
 	return a.queued
 }
@@ -207,7 +207,7 @@ func (a *activity) reserve(most int) (slots int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.err == nil && !a.draining {
-		slots = max(min(a.capacity-len(a.resident), most), 0)
+		slots = max(min(a.capacity-len(a.loaded), most), 0)
 	}
 	a.queued, a.wakeAt, a.reserved = slots == 0, time.Time{}, slots
 	return slots
@@ -231,7 +231,7 @@ func (a *activity) isFull() bool {
 func (a *activity) isIdle(known time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.resident) == 0 && a.reserved == 0 &&
+	return len(a.loaded) == 0 && a.reserved == 0 &&
 		(a.wakeAt.IsZero() || time.Until(a.wakeAt) > known)
 }
 

@@ -9,17 +9,17 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// An arrival is a run that was claimed and whose residence begins: its journal is read, and
+// An arrival is a run that was claimed and whose activation begins: its journal is read, and
 // its code is called from the top, unless there is a reason not to.
 type arrival struct {
 	run     *run
 	claimed *store.Run
 }
 
-// adopt begins the residence of a claimed run: its journal is replayed, unless
+// adopt begins the activation of a claimed run: its journal is replayed, unless
 // it has to be parked or is parked already. Forced, its code runs all the same.
 func (k *Kernel) adopt(c *store.Run, forced bool) {
-	if r := k.residentRun(c.Head.Number); r != nil {
+	if r := k.loadedRun(c.Head.Number); r != nil {
 		r.mu.Lock()
 		waits := r.awaits()
 		r.mu.Unlock()
@@ -34,7 +34,7 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 	if def != nil && c.Head.Status == journal.Pending && c.Head.Pattern == journal.PatternWorkflow { // likewise
 		c.Head.Pattern = def.Pattern
 	}
-	r, broken := k.residentOf(c, def)
+	r, broken := k.activationOf(c, def)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !k.admit(r) {
@@ -52,9 +52,9 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 	}
 }
 
-// residentOf returns the residence of a claimed run, and why its journal cannot be replayed,
+// activationOf returns the activation of a claimed run, and why its journal cannot be replayed,
 // if so.
-func (k *Kernel) residentOf(c *store.Run, def *Workflow) (r *run, broken *journal.Failure) {
+func (k *Kernel) activationOf(c *store.Run, def *Workflow) (r *run, broken *journal.Failure) {
 	m := newMemo(c.Entries, k.cfg.Build)
 	m.last = c.Last
 	r = k.newRun(c.Head, def, m)

@@ -15,7 +15,7 @@ import (
 // A claims takes up runs that nobody has. It is the one door for a run that crashed, one that
 // another engine left, and one whose time has come or that has got a message.
 //
-// Invariants: claiming is held from a claim until its runs are resident, so who holds it knows
+// Invariants: claiming is held from a claim until its runs are loaded, so who holds it knows
 // of every run whether it is here. It is taken before any run's lock. unsure is set while the
 // store may have given runs to this engine that it has not got: no claim is made before they
 // are found.
@@ -33,7 +33,7 @@ func newClaims(k *Kernel) claims {
 	return claims{k: k, nudge: make(chan struct{}, 1), claiming: lock.New()}
 }
 
-// claimed calls f when the runs of a claim that is on its way are resident.
+// claimed calls f when the runs of a claim that is on its way are loaded.
 func (q *claims) claimed(f func()) {
 	q.claiming.Lock()
 	defer q.claiming.Unlock()
@@ -142,14 +142,14 @@ func (q *claims) claimDue() (again bool, err error) {
 	k := q.k
 	names := k.names()
 	most := k.batch()
-	if k.isHeavy(k.cfg.MaxResident) || len(names) == 0 {
+	if k.isHeavy(k.cfg.MaxLoaded) || len(names) == 0 {
 		most = 0
 	}
 	room := k.reserve(most)
 	defer k.unreserve()
 	if room == 0 {
-		// all that may rest: others need their places
-		k.lingers.restUntil(time.Now().Add(k.cfg.IdleTimeout))
+		// all that may be unloaded: others need their places
+		k.idle.unloadUntil(time.Now().Add(k.cfg.IdleTimeout))
 	}
 	q.claiming.Lock()
 	defer q.claiming.Unlock()
@@ -172,7 +172,7 @@ func (q *claims) claimDue() (again bool, err error) {
 func (q *claims) handOver(mail []store.Run) {
 	k := q.k
 	for i := range mail {
-		if r := k.residentRun(mail[i].Head.Number); r != nil {
+		if r := k.loadedRun(mail[i].Head.Number); r != nil {
 			r.mu.Lock()
 			r.receive(mail[i].Inbox...)
 			r.learn(mail[i].Head.Mail)
@@ -234,12 +234,12 @@ func (q *claims) sent(cs []store.Change) {
 }
 
 // hand hands a message to the run of this engine that it is for. Where that is
-// being claimed just now, it waits until it is resident.
+// being claimed just now, it waits until it is loaded.
 func (q *claims) hand(p *store.Post) {
 	k := q.k
 	m := p.Message
 	m.Seq = p.Number
-	if r := k.residentRun(p.To.Number); r != nil {
+	if r := k.loadedRun(p.To.Number); r != nil {
 		r.mu.Lock()
 		r.receive(m)
 		r.mu.Unlock()
@@ -247,7 +247,7 @@ func (q *claims) hand(p *store.Post) {
 	}
 	go func() {
 		var r *run
-		q.claimed(func() { r = k.residentRun(p.To.Number) })
+		q.claimed(func() { r = k.loadedRun(p.To.Number) })
 		if r != nil {
 			r.mu.Lock()
 			r.receive(m)
@@ -278,7 +278,7 @@ func (q *claims) claim(c store.Claim) (store.Claimed, error) {
 }
 
 // reclaim finds the runs that a claim of unknown outcome may have given, and
-// begins their residence. Those that are here learn what they were sent.
+// begins their activation. Those that are here learn what they were sent.
 func (q *claims) reclaim() error {
 	k := q.k
 	if !q.unsure {
@@ -291,7 +291,7 @@ func (q *claims) reclaim() error {
 			return err
 		}
 		for _, h := range heads {
-			if r := k.residentRun(h.Number); r != nil {
+			if r := k.loadedRun(h.Number); r != nil {
 				r.mu.Lock()
 				r.learn(h.Mail)
 				if !r.awaits() && r.over() {
@@ -316,23 +316,23 @@ func (q *claims) reclaim() error {
 	}
 }
 
-// residence gives the residence of a run for a command: the one that it has, or
+// activation gives the activation of a run for a command: the one that it has, or
 // one made to write a mark; nil where neither can be had now. open says of the
 // run as it was claimed whether there is still something to do; where there is
 // not, it goes on as any claimed run. One that cleans up before it ends has to go
 // on too where the command ends it (runs).
-func (q *claims) residence(
+func (q *claims) activation(
 	ctx context.Context, n journal.Number, open func(journal.Head) bool, runs bool,
 ) (*run, error) {
 	k := q.k
-	if r := k.residentRun(n); r != nil {
+	if r := k.loadedRun(n); r != nil {
 		return r, nil // which waits for no claim: that may wait for what the run holds
 	}
 	if !q.claiming.LockOr(ctx.Done(), nil) {
 		return nil, unavailable("claim", context.Cause(ctx))
 	}
 	defer q.claiming.Unlock()
-	if r := k.residentRun(n); r != nil {
+	if r := k.loadedRun(n); r != nil {
 		return r, nil
 	}
 	claimed, err := k.claim(store.Claim{Run: n})
@@ -349,12 +349,12 @@ func (q *claims) residence(
 	}
 	c := &claimed.Runs[0]
 	def := k.Lookup(c.Head.Workflow)
-	r, _ := k.residentOf(c, def)
+	r, _ := k.activationOf(c, def)
 	todo := open(c.Head) && (r.values.decided() == 0 || open(r.asked(runs)))
 	if !todo || runs && def != nil && r.ending.cleansUp() {
 		k.weigh(-r.bytes)
 		k.adopt(c, todo && open(r.asked(runs)))
-		return k.residentRun(n), nil
+		return k.loadedRun(n), nil
 	}
 	if !k.admit(r) {
 		r.stop(ErrUnloaded)
@@ -364,7 +364,7 @@ func (q *claims) residence(
 	return r, nil
 }
 
-// takeAfter begins the next residence of a run when the one before is over. By then
+// takeAfter begins the next activation of a run when the one before is over. By then
 // a command may have begun it, and that may be over too: what the store says now
 // counts.
 func (q *claims) takeAfter(r *run) {
@@ -373,13 +373,13 @@ func (q *claims) takeAfter(r *run) {
 	k.takeAgain(r.number())
 }
 
-// takeAgain begins another residence of a run that the store has left to this
+// takeAgain begins another activation of a run that the store has left to this
 // engine although it was given back.
 func (q *claims) takeAgain(n journal.Number) {
 	k := q.k
 	q.claiming.Lock()
 	defer q.claiming.Unlock()
-	if k.stops() || k.residentRun(n) != nil {
+	if k.stops() || k.loadedRun(n) != nil {
 		return
 	}
 	claimed, err := k.claim(store.Claim{Run: n})

@@ -70,8 +70,8 @@ func (r *run) committed(cs []store.Change) {
 	if c.Create {
 		r.inbox.found(c.Found.Mail)
 	}
-	if c.Rest {
-		r.rested(c)
+	if c.Unload {
+		r.unloaded(c)
 	}
 	var few [4]effect
 	effects := r.takeEffects(few[:0])

@@ -11,20 +11,20 @@ import (
 
 // Live is what this engine knows of a run beyond its journal.
 type Live struct {
-	Resident  bool
+	Loaded    bool
 	Running   []string // paths of steps whose attempts are being executed
 	Abandoned []string // paths of steps that were given up and whose goroutines go on
 }
 
 // live tells what the engine has of a run in memory.
 func (k *Kernel) live(n journal.Number) Live {
-	l, r := Live{Abandoned: k.givenUp(n)}, k.residentRun(n)
+	l, r := Live{Abandoned: k.givenUp(n)}, k.loadedRun(n)
 	if r == nil {
 		return l
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l.Resident = true
+	l.Loaded = true
 	for _, o := range r.operations.running() {
 		if o.attempt != nil && !o.attempt.began.IsZero() {
 			l.Running = append(l.Running, o.path())
@@ -85,7 +85,7 @@ type order struct {
 	op, id string
 	judge  judge
 	ends   bool         // it ends the run, which may clean up first
-	do     func(*run)   // appends to the run, whose lock is held, and ends the residence
+	do     func(*run)   // appends to the run, whose lock is held, and ends the activation
 	kind   journal.Kind // of the message that asks for it, where another engine has the run
 	reason string
 }
@@ -153,7 +153,7 @@ func wrongState(op string, h journal.Head, why string) error {
 	}
 }
 
-// order carries out an order: on the residence that the run has here, or on one made
+// order carries out an order: on the activation that the run has here, or on one made
 // for it. A run that another engine has is sent a message.
 func (k *Kernel) order(ctx context.Context, o order) error {
 	for {
@@ -170,7 +170,7 @@ func (k *Kernel) order(ctx context.Context, o order) error {
 		if head.Owner != 0 && head.Owner != k.engine {
 			return k.ask(ctx, o.op, o.kind, head, o.reason)
 		}
-		r, err := k.residence(ctx, head.Number, func(h journal.Head) bool { return errors.Is(o.judge(o.op, h), errOpen) }, o.ends)
+		r, err := k.activation(ctx, head.Number, func(h journal.Head) bool { return errors.Is(o.judge(o.op, h), errOpen) }, o.ends)
 		if err != nil {
 			return err
 		}

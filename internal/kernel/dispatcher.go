@@ -88,7 +88,7 @@ func (x *prompt) owe() { signal(x.fresh) }
 // untold may have any number.
 func (x *prompt) inherit() { signal(x.stale) }
 
-// signal makes sure that a channel with room for one value has one.
+// signal makes sure that a channel with buffer for one value has one.
 func signal(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -106,7 +106,7 @@ type dispatcher struct {
 	calls context.Context // of listeners; ends when the engine does not wait for them any more
 	after int64           // what is owed up to this number was read, of the workflows known
 	known map[string]bool
-	most  int // held in a room
+	most  int // held in a buffer
 	page  int // read at a time
 	skips int // runs of which something waits for a place
 
@@ -114,7 +114,7 @@ type dispatcher struct {
 	lines   map[journal.Number]*follow // of each run that is being told of
 	mine    map[int64]bool             // what is held, and what was told while it is being read
 	told    []int64                    // those of them that were told
-	rooms   map[*Listener]*room        // of those that have something to hear
+	buffers map[*Listener]*buffer      // of those that have something to hear
 	behind  map[journal.Number]gap     // of runs of which something found no place
 	reading int64                      // how many readings there were, this one included
 	parts   map[int64]*part            // of ends that some have no place for, or had none
@@ -123,7 +123,7 @@ type dispatcher struct {
 
 func newDispatcher(k *Kernel, stop, calls context.Context) *dispatcher {
 	return &dispatcher{
-		k: k, stop: stop, calls: calls, known: map[string]bool{}, most: maxHeld, page: owedPage, skips: maxSkipped, rooms: map[*Listener]*room{},
+		k: k, stop: stop, calls: calls, known: map[string]bool{}, most: maxHeld, page: owedPage, skips: maxSkipped, buffers: map[*Listener]*buffer{},
 		lines: map[journal.Number]*follow{}, mine: map[int64]bool{}, behind: map[journal.Number]gap{}, parts: map[int64]*part{},
 	}
 }
@@ -326,7 +326,7 @@ func (a *dispatcher) enter(slots chan struct{}) bool {
 func (a *dispatcher) slotsOf(l *Listener) chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.roomOf(l).slots
+	return a.bufferOf(l).slots
 }
 
 // tellEnd calls the listeners. What they make of it changes nothing.

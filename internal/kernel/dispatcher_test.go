@@ -108,7 +108,7 @@ func (u *audience) letSomeGo() {
 	}
 }
 
-// Rooms are small, readings short, and who hears takes any time. All is told once to each who
+// Buffers are small, readings short, and who hears takes any time. All is told once to each who
 // is to hear of it, of one run in order, and nothing is left in the end.
 //
 // spec: L-18, R-29
@@ -187,9 +187,9 @@ func tellAtRandom(t *testing.T, seed uint64) {
 	if left := len(u.owed) + len(a.mine) + len(a.lines) + len(a.parts) + len(a.behind); left > 0 {
 		t.Errorf("seed %d: %d entries are owed, %d held, %d in line, %d in part, %d wait", seed, len(u.owed), len(a.mine), len(a.lines), len(a.parts), len(a.behind))
 	}
-	for _, r := range a.rooms {
+	for _, r := range a.buffers {
 		if r.held != 0 || r.behind != 0 {
-			t.Errorf("seed %d: a room holds %d, and is read again from %d on", seed, r.held, r.behind)
+			t.Errorf("seed %d: a buffer holds %d, and is read again from %d on", seed, r.held, r.behind)
 		}
 	}
 }

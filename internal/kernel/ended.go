@@ -11,7 +11,7 @@ import (
 )
 
 // Who waits for the end of a run waits for the engine to say so, wherever the run is:
-// in memory here, resting, or with another engine. Of one that ends here the kernel
+// in memory here, unloaded, or with another engine. Of one that ends here the kernel
 // says so. Where others have the store too, one goroutine asks for all whose end is
 // waited for: when the store's watcher has heard something, and now and then.
 
@@ -122,7 +122,7 @@ func waited(ctx context.Context, h journal.Head) error {
 	}
 }
 
-// howEnded tells how a run has ended in this residence, if it has.
+// howEnded tells how a run has ended in this activation, if it has.
 func (r *run) howEnded() (journal.Head, Outcome, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -209,7 +209,7 @@ func (e *Engine) watchEnds(ctx context.Context) {
 // askEnds asks the store which of the runs have ended that are waited for. What it
 // does not answer is asked again.
 func (e *Engine) askEnds(ctx context.Context) {
-	runs := slices.DeleteFunc(e.awaitedRuns(), func(n journal.Number) bool { return e.Live(n).Resident })
+	runs := slices.DeleteFunc(e.awaitedRuns(), func(n journal.Number) bool { return e.Live(n).Loaded })
 	for page := range slices.Chunk(runs, store.MaxLimit) {
 		f := store.Filter{Limit: len(page)}
 		for _, n := range page {

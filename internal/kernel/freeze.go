@@ -73,7 +73,7 @@ func (r *run) stayFrozen() {
 	}
 	r.leaveHead(journal.Suspended, r.head().Cause, r.due())
 	r.append(journal.Entry{Kind: journal.StatusChanged, Status: journal.Suspended})
-	r.restHead(r.inbox.known())
+	r.unloadHead(r.inbox.known())
 	r.leave()
 	r.seal()
 }

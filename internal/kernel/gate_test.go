@@ -33,7 +33,7 @@ func TestWhatIsNotDurableIsBounded(t *testing.T) {
 		const starts, size, bound = 50, 10_000, 100_000
 		s := &slowStore{memory.New(), make(chan struct{})}
 		e := New(s, Config{
-			MaxPending: bound, MaxPayload: 1 << 20, SpillOver: 1 << 20, Capacity: 2 * starts, MaxResident: 1 << 30, MaxCrashes: 20, Sweep: -1,
+			MaxPending: bound, MaxPayload: 1 << 20, SpillOver: 1 << 20, Capacity: 2 * starts, MaxLoaded: 1 << 30, MaxCrashes: 20, Sweep: -1,
 		})
 		var begun atomic.Int64
 		w := &Workflow{Name: "w", Body: func(ctx context.Context, _ []byte) ([]byte, *journal.Failure) {

@@ -17,11 +17,11 @@ import (
 // It is guarded by its run's mu, but for what never changes: number, id, created and
 // identity may be asked for without.
 type standing struct {
-	now    journal.Head
-	seqOf  int64     // the entry that changed it; 0 when the store has it
-	create bool      // it is not in the store yet
-	since  time.Time // see store.Change
-	rests  bool      // what waits to be written ends the residence
+	now     journal.Head
+	seqOf   int64     // the entry that changed it; 0 when the store has it
+	create  bool      // it is not in the store yet
+	since   time.Time // see store.Change
+	unloads bool      // what waits to be written ends the activation
 }
 
 // standingAs returns the head as the store has it.
@@ -72,11 +72,11 @@ func (s *standing) own(e journal.EngineID) { s.now.Owner = e }
 // because sets the cause of the status.
 func (s *standing) because(cause string) { s.now.Cause = cause }
 
-// restHead has the head that is to be written leave memory only if the run has seen all
+// unloadHead has the head that is to be written leave memory only if the run has seen all
 // messages up to that one, which are all that there are.
-func (s *standing) restHead(seen int64) {
+func (s *standing) unloadHead(seen int64) {
 	s.now.Mail = seen
-	s.rests = !s.create // nobody has sent anything to a run that is not there yet
+	s.unloads = !s.create // nobody has sent anything to a run that is not there yet
 }
 
 // become notes that an entry has changed the status.
@@ -89,9 +89,9 @@ func (s *standing) reopen() { s.now.Ended, s.now.Last = time.Time{}, 0 }
 // written with these.
 func (s *standing) into(c *store.Change, sealed int64) {
 	c.Run, c.Create, c.Since = s.now.Number, s.create, s.since
-	if s.seqOf != 0 && s.seqOf <= sealed || s.create || s.rests {
+	if s.seqOf != 0 && s.seqOf <= sealed || s.create || s.unloads {
 		head := s.now
-		c.Head, c.Rest, s.seqOf, s.create, s.rests = &head, s.rests, 0, false, false
+		c.Head, c.Unload, s.seqOf, s.create, s.unloads = &head, s.unloads, 0, false, false
 	}
 }
 
@@ -99,7 +99,7 @@ func (s *standing) into(c *store.Change, sealed int64) {
 // sequence changed it.
 func (s *standing) takeBack(c *store.Change, seq int64) {
 	if c.Head != nil {
-		s.seqOf, s.rests = max(s.seqOf, seq), s.rests || c.Rest
+		s.seqOf, s.unloads = max(s.seqOf, seq), s.unloads || c.Unload
 	}
 }
 

@@ -9,7 +9,7 @@
 //   - pipeline, the only writer: makes what happens next durable;
 //   - run, the execution between the two: one lock around value types, each of which has a
 //     file and says what it promises (log, turns, operations, waits, inbox, values, ending,
-//     residence and a few more);
+//     activation and a few more);
 //   - Kernel, which starts runs, takes over those that others left, and stops.
 //
 // Around them is an Engine: where a kernel loses its right to write, it has another
@@ -45,7 +45,7 @@ type Config struct {
 	MaxCrashes int           // engines that die in a row while executing a run before it is parked
 
 	IdleTimeout time.Duration // how long a run that waits stays in memory; at most 0: it leaves at once
-	MaxResident int           // bytes of journals in memory; above it nothing is claimed, and what waits leaves
+	MaxLoaded   int           // bytes of journals in memory; above it nothing is claimed, and what waits leaves
 	Sweep       time.Duration // how often the store is asked for due runs without a reason; below 0 never
 	SweepOnly   bool          // and only then
 	KeepPosts   time.Duration // how long a message is kept that found no run
@@ -109,7 +109,7 @@ type Kernel struct {
 	buffers buffers
 	late    lateness
 	lends   lending
-	lingers lingers
+	idle    idleRuns
 	trials  trials
 }
 
@@ -171,7 +171,7 @@ func (k *Kernel) serve(ctx context.Context) error {
 	given.Stop()
 	k.end()
 	k.leaveAll()
-	for _, r := range k.residents() {
+	for _, r := range k.loadedRuns() {
 		r.depart()
 	}
 	letGo()
@@ -214,10 +214,10 @@ func (k *Kernel) drain() {
 	}
 }
 
-// leaveAll ends the residence of every run; what they have recorded stays in
+// leaveAll ends the activation of every run; what they have recorded stays in
 // the pipeline.
 func (k *Kernel) leaveAll() {
-	for _, r := range k.residents() {
+	for _, r := range k.loadedRuns() {
 		r.mu.Lock()
 		if !r.over() {
 			r.acquit()

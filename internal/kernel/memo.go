@@ -39,7 +39,7 @@ func (c class) String() string { return classNames[c] }
 // it for each operation and gets what is recorded.
 //
 // It is built once, when a run is claimed, and never added to: what happens
-// later is not asked for again in this residence.
+// later is not asked for again in this activation.
 type memo struct {
 	ops      map[journal.Op]*record
 	scopes   map[int64]*scopeMemo

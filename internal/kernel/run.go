@@ -12,8 +12,8 @@ import (
 // memory without having ended.
 var ErrUnloaded = errors.New("perdure: the run left this engine's memory")
 
-// A run is one residence of a run in this engine: from its start or claim until
-// it ends or leaves; see residence.
+// A run is one activation of a run in this engine: from its start or claim until
+// it ends or leaves; see activation.
 //
 // Everything in it is guarded by mu, except what never changes after newRun. The lock
 // is taken before the kernel's and the pipeline's, never after. What it knows is in
@@ -27,7 +27,7 @@ type run struct {
 	stop  context.CancelCauseFunc
 	root  *branch
 	begun chan struct{}   // closed when a new run is durable
-	done  chan struct{}   // closed when the residence is over
+	done  chan struct{}   // closed when the activation is over
 	start *journal.Detail // of the run's first entry
 	bytes int64           // of the journal that it was claimed with
 
@@ -35,7 +35,7 @@ type run struct {
 	log                     // what it records, on its way to the store
 	kept        keeping     // results of it that others may join
 	turns                   // who may run workflow code
-	residence               // from when to when it is here
+	activation              // from when to when it is here
 	freezing                // it is suspended, and steps in flight go on
 	operations  operations  // that have begun and are not over
 	waits       waits       // those of them that wait
@@ -49,7 +49,7 @@ type run struct {
 	observed    observed    // what observers hear of it
 }
 
-// newRun gives the residence of the run with that head.
+// newRun gives the activation of the run with that head.
 func (k *Kernel) newRun(head journal.Head, def *Workflow, m *memo) *run {
 	r := &run{k: k, def: def, memo: m, begun: make(chan struct{}), done: make(chan struct{})}
 	r.log = newLog(head, m.reaches(), &k.gate, &k.buffers)
@@ -93,7 +93,7 @@ func (r *run) suspendAt(op journal.Op, d *journal.Detail) {
 	}
 	r.leaveHead(journal.Suspended, suspended(d.Reason), wake)
 	r.append(journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Op: op, Detail: d})
-	r.restHead(r.inbox.known())
+	r.unloadHead(r.inbox.known())
 	r.leave()
 	r.seal()
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A code is workflow code in one residence of a run. It goes through the lines of its workflow,
+// A code is workflow code in one activation of a run. It goes through the lines of its workflow,
 // and calls the kernel as the root package does. What it has seen is its output, so replays show.
 // An operation that fails ends it, unless its line begins with try.
 type code struct {

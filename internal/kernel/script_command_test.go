@@ -243,8 +243,8 @@ func (w *world) begin(l line) {
 		Observers: observe.NewSet([]observe.Observer{{See: see}}),
 		Capacity:  l.number("capacity", 100), Drain: max(l.time("drain"), time.Second),
 		MaxPayload: l.number("payload", 1<<20), SpillOver: l.number("spill", 1000),
-		MaxPending: l.number("pending", 1<<20), MaxCrashes: l.number("crashes", 8), MaxResident: 1 << 20,
-		IdleTimeout: l.time("linger"), Sweep: max(l.time("sweep"), -1), KeepPosts: l.time("keep"),
+		MaxPending: l.number("pending", 1<<20), MaxCrashes: l.number("crashes", 8), MaxLoaded: 1 << 20,
+		IdleTimeout: l.time("idle"), Sweep: max(l.time("sweep"), -1), KeepPosts: l.time("keep"),
 	})
 	for _, def := range w.defined {
 		_ = e.Register(define(w, e, def))

@@ -194,7 +194,7 @@ func (w *world) prints(title string, g *store.Group, written bool) {
 			show(run, w.entry(e))
 		}
 		if c.Head != nil {
-			show(run, w.head(*c.Head, c.Rest))
+			show(run, w.head(*c.Head, c.Unload))
 		} else {
 			w.lines = append(w.lines, head...)
 		}
@@ -321,7 +321,7 @@ func shortened(data []byte) string {
 	return string(data)
 }
 
-func (w *world) head(h journal.Head, rests bool) string {
+func (w *world) head(h journal.Head, unloads bool) string {
 	text := "head " + h.Status.String()
 	switch {
 	case h.Status.IsTerminal():
@@ -332,8 +332,8 @@ func (w *world) head(h journal.Head, rests bool) string {
 	default:
 		text += ", nobody's, due " + w.offset(h.Wake)
 	}
-	if rests {
-		text += fmt.Sprintf(", rests knowing mail %d", h.Mail)
+	if unloads {
+		text += fmt.Sprintf(", unloads knowing mail %d", h.Mail)
 	}
 	if h.Cause != "" {
 		text += ", cause: " + h.Cause

@@ -24,7 +24,7 @@ type Start struct {
 type Started struct {
 	Head journal.Head
 	New  bool
-	run  *run // its residence here; nil without
+	run  *run // its activation here; nil without
 }
 
 const (
@@ -95,7 +95,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	r.beginNew(since)
 	r.values.begin(s.Input, 0, s.Attributes)
 	r.start = &journal.Detail{CodeDetail: journal.CodeDetail{Build: k.cfg.Build}, StartDetail: journal.StartDetail{Headers: s.Headers, Attributes: s.Attributes}}
-	if def == nil || !k.room(r) {
+	if def == nil || !k.takeSlot(r) {
 		r.leaveHead(journal.Pending, "", now)
 		r.leave()
 	} else {
@@ -144,7 +144,7 @@ func (k *Kernel) started(op string, s Start, r *run) (Started, error) {
 	case verdict == store.Taken:
 		return Started{}, taken(op, s.ID, found)
 	case verdict == store.Exists:
-		return Started{Head: found, run: k.residentRun(found.Number)}, nil
+		return Started{Head: found, run: k.loadedRun(found.Number)}, nil
 	}
 	return Started{Head: r.head(), New: true, run: r}, nil
 }

@@ -267,7 +267,7 @@ func (a *attempt) withdraw(w *proposal, failure *journal.Failure, again bool, ne
 	}
 	switch over := r.gone() || o.scope.cancelled() != nil || o.ctx.Err() != nil; {
 	case !over && again, r.hasLeft() && r.ended() == nil:
-		// it is made again, here or in the next residence
+		// it is made again, here or in the next activation
 		r.replace(w.seq, journal.Entry{Kind: journal.StatusChanged})
 		r.dispatch()
 		return false

@@ -323,7 +323,7 @@ func (r *run) idle() {
 		r.seal()
 	}
 	r.seek()
-	r.considerRest()
+	r.considerUnload()
 }
 
 // tellStatus records where the run is, that goes on or waits: in the phase of its pattern,

@@ -184,7 +184,7 @@ func (tx *transaction) recallChange(c *store.Change) {
 	case r == nil:
 	case c.Create:
 		c.Found = r.head
-	case c.Rest && r.head.Owner == tx.group.Engine:
+	case c.Unload && r.head.Owner == tx.group.Engine:
 		c.Verdict, c.Found = store.Mail, r.head
 	}
 }
@@ -310,14 +310,14 @@ func (tx *transaction) take(r *run, e *journal.Entry) error {
 	return nil
 }
 
-// head changes the head of a run that is there. One that is to rest does so
+// head changes the head of a run that is there. One that is to be unloaded does so
 // only if it has no message that its engine does not know of.
 func (tx *transaction) head(i int, c *store.Change) error {
 	if c.Create || c.Head == nil || tx.isOld(i) {
 		return nil
 	}
 	r := tx.data.runs[c.Run]
-	if c.Rest && r.head.Owner != tx.group.Engine {
+	if c.Unload && r.head.Owner != tx.group.Engine {
 		return nil // it was written before: only its engine lets a run go
 	}
 	tx.touch(r)
@@ -325,7 +325,7 @@ func (tx *transaction) head(i int, c *store.Change) error {
 	r.claimed = false
 	r.head.Status, r.head.Ended, r.head.Last, r.head.Cause = h.Status, h.Ended, h.Last, h.Cause
 	r.head.Keep, r.head.Retain, r.head.Pattern = h.Keep, h.Retain, h.Pattern
-	if c.Rest && c.Head.Mail != r.head.Mail {
+	if c.Unload && c.Head.Mail != r.head.Mail {
 		c.Verdict, c.Found = store.Mail, r.head
 		return nil
 	}

@@ -109,7 +109,7 @@ func (s *Store) recall(ctx context.Context, g *store.Group) (there known, done b
 			if there.changes[c], err = s.had(ctx, m, c); err != nil {
 				return known{}, false, err
 			}
-		case c.Rest && m.heads[c.Run].Owner != g.Engine: // only its engine lets a run go
+		case c.Unload && m.heads[c.Run].Owner != g.Engine: // only its engine lets a run go
 			there.changes[c] = true
 			c.Verdict, c.Found = store.Written, journal.Head{}
 		}
@@ -154,7 +154,7 @@ func (s *Store) settle(ctx context.Context, b *batch, engine journal.EngineID) e
 // known is what is there of a group nothing else of which is proved to be.
 type known struct {
 	posts   map[*store.Post]bool
-	changes map[*store.Change]bool // a start that had found a run, a rest
+	changes map[*store.Change]bool // a start that had found a run, an unload
 }
 
 // unsay takes back the verdicts on messages that were not sent after all, by what has
@@ -190,7 +190,7 @@ func (m *memories) look(s *Store) *batch {
 		if c.Create {
 			ids = append(ids, c.Head.WorkflowID)
 		}
-		if c.Create || c.Rest {
+		if c.Create || c.Unload {
 			runs = append(runs, int64(c.Run))
 		}
 		if len(c.Entries) > 0 && !c.Create {
@@ -315,7 +315,7 @@ func (s *Store) retell(ctx context.Context, m *memories) error {
 			if err := s.findAgain(ctx, m, c); err != nil {
 				return err
 			}
-		case c.Rest && h.Owner == m.group.Engine:
+		case c.Unload && h.Owner == m.group.Engine:
 			c.Verdict, c.Found = store.Mail, h
 		}
 		if err := s.retellPosts(ctx, m, c); err != nil {

@@ -32,7 +32,7 @@ func TestSuiteFailsBrokenVariants(t *testing.T) {
 		},
 		"no counter of messages": {
 			&updateHeads, strings.ReplaceAll(updateHeads, "h.mail <> u.mail", "h.mail < 0"),
-			"among/between posts of other engines and rests no message is stranded",
+			"among/between posts of other engines and unloads no message is stranded",
 		},
 		"no reservation of workflow IDs": {
 			&reserveIDs, `select $1::text[]`,

@@ -76,7 +76,7 @@ func (r *headRows) args() []any {
 	}
 }
 
-// updateRows are heads that change, and rests.
+// updateRows are heads that change, and unloads.
 type updateRows struct {
 	number, owner, last, mail []int64
 	wake, ended, keep         []int64
@@ -84,19 +84,19 @@ type updateRows struct {
 	retain                    []string
 	cause                     []pgtype.Text
 	status, pattern           []int16
-	rest                      []bool
+	unload                    []bool
 }
 
-func (r *updateRows) add(h *journal.Head, rest bool) {
+func (r *updateRows) add(h *journal.Head, unload bool) {
 	r.number, r.status, r.owner = append(r.number, int64(h.Number)), append(r.status, int16(h.Status)), append(r.owner, int64(h.Owner))
 	r.wake, r.ended, r.last = append(r.wake, instant(h.Wake)), append(r.ended, instant(h.Ended)), append(r.last, h.Last)
-	r.cause, r.rest, r.mail = append(r.cause, text(h.Cause)), append(r.rest, rest), append(r.mail, h.Mail)
+	r.cause, r.unload, r.mail = append(r.cause, text(h.Cause)), append(r.unload, unload), append(r.mail, h.Mail)
 	r.keep, r.retain, r.expires = append(r.keep, int64(h.Keep)), append(r.retain, string(h.Retain)), append(r.expires, instant(h.Expires()))
 	r.pattern = append(r.pattern, int16(h.Pattern))
 }
 
 func (r *updateRows) args() []any {
-	return []any{r.number, r.status, r.owner, r.wake, r.ended, r.last, textsOrNull(r.cause), r.rest, r.mail, r.keep, r.retain, r.expires, r.pattern}
+	return []any{r.number, r.status, r.owner, r.wake, r.ended, r.last, textsOrNull(r.cause), r.unload, r.mail, r.keep, r.retain, r.expires, r.pattern}
 }
 
 // entryRows are entries, with what follows from them.

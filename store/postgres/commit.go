@@ -42,7 +42,7 @@ on conflict (workflow_id) where ended is null do nothing`
 	// hurry bounds how long a group waits for each lock.
 	hurry = `select set_config('lock_timeout', '50ms', true)`
 
-	// lockHeads locks the runs that a group posts to, rests and ends, by number, before
+	// lockHeads locks the runs that a group posts to, unloads and ends, by number, before
 	// the statements that read them begin: those see what is there now.
 	lockHeads = `select from perdure.heads where number = any (array(
     select unnest($1::bigint[])
@@ -80,19 +80,19 @@ update perdure.meta m set value = $1::bigint::text
 from (select key from perdure.meta where key = 'clock' and value::bigint < $1 for update skip locked) k where m.key = k.key`
 )
 
-// updateHeads writes heads. A run that is to rest stays its engine's where it was
+// updateHeads writes heads. A run that is to be unloaded stays its engine's where it was
 // sent more messages than that has seen.
 var updateHeads = `with written as (
     update perdure.heads h set
         status = u.status, ended = nullif(u.ended, -9223372036854775808), last = u.last, cause = coalesce(u.cause, ''), keep = u.keep, retain = u.retain, pattern = u.pattern,
         expires = nullif(u.expires, -9223372036854775808), claimed = false,
-        owner = case when u.rest and h.mail <> u.mail then h.owner else u.owner end,
-        wake = case when u.rest and h.mail <> u.mail then h.wake else nullif(u.wake, -9223372036854775808) end
+        owner = case when u.unload and h.mail <> u.mail then h.owner else u.owner end,
+        wake = case when u.unload and h.mail <> u.mail then h.wake else nullif(u.wake, -9223372036854775808) end
     from (select * from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::boolean[], $9::bigint[], $10::bigint[],
             $11::text[], $12::bigint[], $13::smallint[])
-        as u (number, status, owner, wake, ended, last, cause, rest, mail, keep, retain, expires, pattern) order by number) u
-    where h.number = u.number and (not u.rest or h.owner = $15)
-    returning u.rest and h.mail <> u.mail as stays, h.*)
+        as u (number, status, owner, wake, ended, last, cause, unload, mail, keep, retain, expires, pattern) order by number) u
+    where h.number = u.number and (not u.unload or h.owner = $15)
+    returning u.unload and h.mail <> u.mail as stays, h.*)
 select coalesce(w.stays, false), ` + of("w", headColumns) + `, 1 / (n.count = $14)::int
 from (select count(*) from perdure.heads where number = any($1::bigint[])) n left join written w on w.stays`
 
@@ -214,7 +214,7 @@ type transaction struct {
 	entries   entryRows
 	posts     postRows
 	updates   updateRows
-	rests     map[journal.Number]*store.Change
+	unloads   map[journal.Number]*store.Change
 	told      []int64
 	shared    []int64 // runs whose payloads new ones are to have, each once
 	continued []*store.Change
@@ -282,12 +282,12 @@ func (t *transaction) add(c *store.Change) error {
 		t.created[c.Run] = c
 		t.starts.add(&c.Found, c.Since)
 	case c.Head != nil:
-		t.updates.add(c.Head, c.Rest)
-		if c.Rest {
-			if t.rests == nil {
-				t.rests = map[journal.Number]*store.Change{}
+		t.updates.add(c.Head, c.Unload)
+		if c.Unload {
+			if t.unloads == nil {
+				t.unloads = map[journal.Number]*store.Change{}
 			}
-			t.rests[c.Run] = c
+			t.unloads[c.Run] = c
 		}
 	}
 	if c.From == 0 {
@@ -397,7 +397,7 @@ func found(c *store.Change, h journal.Head) {
 	}
 }
 
-// update writes heads, and lets runs rest.
+// update writes heads, and unloads runs.
 func (t *transaction) update() {
 	u := &t.updates
 	if len(u.number) == 0 {
@@ -409,7 +409,7 @@ func (t *transaction) update() {
 		if err := rows.Scan(append(append([]any{&stays}, r.into()...), nil)...); err != nil || !stays {
 			return err
 		}
-		if c := t.rests[journal.Number(r.number.Int64)]; c != nil {
+		if c := t.unloads[journal.Number(r.number.Int64)]; c != nil {
 			c.Verdict, c.Found = store.Mail, t.store.head(&r)
 		}
 		return nil

@@ -39,11 +39,11 @@ func named(g *store.Group, id string) *store.Group {
 	return g
 }
 
-// rests has a run that a group has started leave memory.
-func rests(g *store.Group, wake time.Time) *store.Group {
+// unloads has a run that a group has started leave memory.
+func unloads(g *store.Group, wake time.Time) *store.Group {
 	h := *g.Changes[0].Head
 	h.Owner, h.Wake, h.Status = 0, wake, journal.Waiting
-	return &store.Group{Engine: g.Engine, Now: time.Now(), Changes: []store.Change{{Run: h.Number, Head: &h, Rest: true}}}
+	return &store.Group{Engine: g.Engine, Now: time.Now(), Changes: []store.Change{{Run: h.Number, Head: &h, Unload: true}}}
 }
 
 // done commits a group.
@@ -162,7 +162,7 @@ func TestAStartWhoseRivalEndsMeanwhileIsWritten(t *testing.T) {
 	}
 }
 
-// A rest that arrives when its run has moved on takes it from nobody; and a session that
+// An unload that arrives when its run has moved on takes it from nobody; and a session that
 // may still get one is ended before the rest is sent again.
 //
 // spec: B-5
@@ -180,7 +180,7 @@ func TestARestThatArrivesLateTakesARunFromNobody(t *testing.T) {
 	g := started(t, slow, engine, 1)
 	done(t, slow, g)
 	proxy.Stall(faultproxy.ToServer)
-	r := rests(g, time.Now().Add(-time.Second))
+	r := unloads(g, time.Now().Add(-time.Second))
 	if err := slow.Commit(t.Context(), r); err == nil || len(slow.lost) != 1 {
 		t.Fatalf("a commit that is swallowed gives %v, and %d sessions are lost", err, len(slow.lost))
 	}

@@ -143,15 +143,15 @@ func (tx *transaction) foundAgain(c *store.Change, run journal.Number) error {
 }
 
 // recall gives the verdict of a change that was written before, as far as it can
-// still be told: a run that was to rest has stayed if the engine owns it.
+// still be told: a run that was to be unloaded has stayed if the engine owns it.
 func (tx *transaction) recall(c *store.Change) error {
 	c.Verdict, c.Found = store.Written, journal.Head{}
-	if !c.Create && !c.Rest {
+	if !c.Create && !c.Unload {
 		return nil
 	}
 	return tx.query(func(row []driver.Value) error {
 		h := tx.store.head(row)
-		if c.Rest && h.Owner == tx.group.Engine {
+		if c.Unload && h.Owner == tx.group.Engine {
 			c.Verdict, c.Found = store.Mail, h
 		}
 		if c.Create {

@@ -18,9 +18,9 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?) on conflict (workf
 
 	updateHead = `update perdure_heads set status = ?, owner = ?, wake = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, pattern = ?, claimed = 0 where number = ?`
 
-	// restHead is updateHead where the run is the engine's and no message has come that
+	// unloadHead is updateHead where the run is the engine's and no message has come that
 	// it has not seen, and stayHead what is written where one has.
-	restHead = updateHead + ` and mail = ? and owner = ?`
+	unloadHead = updateHead + ` and mail = ? and owner = ?`
 
 	selectOwner = `select owner from perdure_heads where number = ?`
 	stayHead    = `update perdure_heads set status = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, pattern = ?, claimed = 0 where number = ? returning ` + headColumns
@@ -230,7 +230,7 @@ func (tx *transaction) settle(c *store.Change) error {
 	switch {
 	case c.Create || c.Head == nil:
 		return nil
-	case c.Rest:
+	case c.Unload:
 		return tx.rest(c)
 	}
 	return tx.update(c.Head)
@@ -345,7 +345,7 @@ func (tx *transaction) update(h *journal.Head) error {
 // rest lets a run leave memory, or tells that it has messages.
 func (tx *transaction) rest(c *store.Change) error {
 	h := c.Head
-	s, err := tx.prepare(restHead)
+	s, err := tx.prepare(unloadHead)
 	if err != nil {
 		return err
 	}

@@ -176,7 +176,7 @@ func TestPlans(t *testing.T) {
 	statements := map[string]int{
 		selectDue: 3, selectNext: 1, selectHead: 1, selectOpen: 1, selectEnded: 4,
 		releaseAll: 1, releaseOwn: 2, countCrashes: 1, takeOne: 3,
-		updateHead: 10, restHead: 12, stayHead: 8, selectPast: 1, inheritInbox: 3, leaveInbox: 1, mayContinue: 2, deleteOwed: 1,
+		updateHead: 10, unloadHead: 12, stayHead: 8, selectPast: 1, inheritInbox: 3, leaveInbox: 1, mayContinue: 2, deleteOwed: 1,
 		insertMessage: 13, countMail: 3, countAndWake: 4, selectReceiver: 1, selectOpenReceiver: 1, selectNewest: 1, selectKnown: 2, moveUnrouted: 4,
 		selectWaiting: 3, selectUnrouted: 1, selectWaitingFor: 2, deleteUnrouted: 1, selectExpired: 2,
 		selectUnseen: 1, seeMail: 1, selectInbox: 3, selectOne: 2,

@@ -55,7 +55,7 @@ func (w *written) has(run journal.Number, seq int64) bool {
 	return w.last[run] == seq
 }
 
-// note remembers a group that is committed, but for runs that end or rest.
+// note remembers a group that is committed, but for runs that end or unload.
 func (w *written) note(g *store.Group) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,7 +65,7 @@ func (w *written) note(g *store.Group) {
 	for i := range g.Changes {
 		c := &g.Changes[i]
 		switch n := len(c.Entries); {
-		case c.Head != nil && (c.Rest || !c.Head.Ended.IsZero()):
+		case c.Head != nil && (c.Unload || !c.Head.Ended.IsZero()):
 			delete(w.last, c.Run)
 		case n > 0 && c.Verdict == store.Written:
 			w.last[c.Run] = c.Entries[n-1].Seq

@@ -15,7 +15,7 @@ func againChecks() []check {
 		{"again/a start beside a group that was written is judged", againHalf},
 		{"again/a start that had found a run finds it although the group has ended it", againEnded},
 		{"again/a run that was released and claimed meanwhile stays claimed", againReleased},
-		{"again/a rest without an entry that was written is not written once more", againRested},
+		{"again/an unload without an entry that was written is not written once more", againUnloaded},
 	}
 }
 
@@ -102,19 +102,19 @@ func againReleased(w *world) {
 }
 
 // spec: B-6
-func againRested(w *world) {
+func againUnloaded(w *world) {
 	w.join(0)
 	head := w.filled("", 1)
-	rest := resting(head, 1, 2)
-	rest.Head.Cause, rest.Entries = "", nil
-	w.verdict(w.commit(rest)[0], store.Written)
+	unload := unloading(head, 1, 2)
+	unload.Head.Cause, unload.Entries = "", nil
+	w.verdict(w.commit(unload)[0], store.Written)
 	w.stranger(7, toRun(head.Number, signal("y", "y")))
-	w.verdict(w.again(rest)[0], store.Written) // and not Mail: the run is nobody's
-	rested := w.head(head.Number)
-	w.same("owner, mail", []int64{int64(rested.Owner), rested.Mail}, []int64{0, 2})
-	w.same("wake", rested.Wake, at(7))
+	w.verdict(w.again(unload)[0], store.Written) // and not Mail: the run is nobody's
+	unloaded := w.head(head.Number)
+	w.same("owner, mail", []int64{int64(unloaded.Owner), unloaded.Mail}, []int64{0, 2})
+	w.same("wake", unloaded.Wake, at(7))
 	w.same("claimed", numbers(w.take(7, 5)), []journal.Number{head.Number})
-	lost := resting(head, 2, 2)
+	lost := unloading(head, 2, 2)
 	lost.Entries = nil
 	w.verdict(w.again(lost)[0], store.Written) // it had not been written
 	w.same("wake", w.head(head.Number).Wake, at(90))

@@ -5,7 +5,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// againPostChecks are about posts and rests of groups that are sent again.
+// againPostChecks are about posts and unloads of groups that are sent again.
 func againPostChecks() []check {
 	return []check{
 		{"again/messages of a group that was written are not delivered twice", againPosts},
@@ -18,7 +18,7 @@ func againPostChecks() []check {
 		{"again/an unrouted message is kept once", againUnrouted},
 		{"again/a message is moved once", againMoved},
 		{"again/a message that an entry took stays taken", againTaken},
-		{"again/a rest that was written has its verdict again", againRest},
+		{"again/an unload that was written has its verdict again", againUnload},
 		{"again/an entry is owed once", againOwed},
 	}
 }
@@ -178,19 +178,19 @@ func againTaken(w *world) {
 	w.same("inbox", labels(w.inbox(head.Number)), []string{"2:x2"})
 }
 
-func againRest(w *world) {
+func againUnload(w *world) {
 	w.join(0)
 	a, b := w.filled("", 0), w.filled("", 0)
 	w.stranger(1, toRun(b.Number, signal("x", "1")))
-	rests := w.commit(resting(a, 0, 2), resting(b, 0, 2))
+	unloads := w.commit(unloading(a, 0, 2), unloading(b, 0, 2))
 	for range 2 {
-		w.verdict(rests[0], store.Written)
-		w.verdict(rests[1], store.Mail)
-		w.same("found", rests[1].Found.Mail, int64(1))
-		w.again(rests...)
+		w.verdict(unloads[0], store.Written)
+		w.verdict(unloads[1], store.Mail)
+		w.same("found", unloads[1].Found.Mail, int64(1))
+		w.again(unloads...)
 	}
 	w.same("owners", []journal.EngineID{w.head(a.Number).Owner, w.head(b.Number).Owner}, []journal.EngineID{0, w.engine})
-	w.verdict(w.again(resting(b, 0, 3))[0], store.Mail) // it had not been written
+	w.verdict(w.again(unloading(b, 0, 3))[0], store.Mail) // it had not been written
 	w.rows(b.Number, 3)
 }
 

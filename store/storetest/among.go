@@ -20,7 +20,7 @@ func amongChecks() []check {
 		{"among/between the end of a run and signals to its workflow ID no signal is lost", amongEnds},
 		{"among/between successions and signals to their workflow ID each signal has a number of its own", amongSuccessions},
 		{"among/posts of two engines in both orders are numbered without a gap", amongPosts},
-		{"among/between posts of other engines and rests no message is stranded", amongRests},
+		{"among/between posts of other engines and unloads no message is stranded", amongUnloads},
 		{"among/nothing of an engine appears after its take-over", amongTakeOver},
 		{"among/several engines that look at once take over once", amongTakers},
 	})
@@ -242,7 +242,7 @@ func amongPosts(w *world) {
 	}
 }
 
-func amongRests(w *world) {
+func amongUnloads(w *world) {
 	const each = 4
 	all, seed := w.several(2), rand.Uint64()
 	for round := range uint64(rounds) {

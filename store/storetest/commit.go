@@ -148,11 +148,11 @@ func refuseMalformed(w *world) {
 	mixed.Entries = append(mixed.Entries, step(old.Number, 2).Entries...)
 	backwards.Entries = append(backwards.Entries, step(backwards.Run, 1).Entries...)
 	nobody.Run, nobody.Head.Number, nobody.Entries[0].Run = 0, 0, 0
-	rests := update(old, func(*journal.Head) {})
-	rests.Rest, rests.Create = true, true
+	unloads := update(old, func(*journal.Head) {})
+	unloads.Unload, unloads.Create = true, true
 	continues := update(old, func(*journal.Head) {})
 	continues.From = old.Number
-	for _, bad := range []store.Change{headless, foreign, borrowed, mixed, backwards, nobody, rests, continues} {
+	for _, bad := range []store.Change{headless, foreign, borrowed, mixed, backwards, nobody, unloads, continues} {
 		fresh := w.start("")
 		w.refused(w.group(fresh, bad))
 		w.absent(fresh.Run)

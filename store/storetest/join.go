@@ -249,7 +249,7 @@ func crashWritten(w *world) {
 	waits := update(*a.Head, func(h *journal.Head) { h.Status, h.Owner = journal.Waiting, w.engine })
 	runs := update(*b.Head, func(h *journal.Head) { h.Status, h.Owner = journal.Running, w.engine })
 	w.stranger(6, toRun(c.Run, signal("x", "1")))
-	mail := resting(*c.Head, 0, 2)
+	mail := unloading(*c.Head, 0, 2)
 	w.commit(waits, runs, mail)
 	w.die(10)
 	w.crashes(a.Run, 0)

@@ -21,8 +21,8 @@ func leaseChecks() []check {
 		{"lease/payloads of a living engine are not swept", leaseSpilled},
 		{"lease/a start finds the run that another engine has", leaseFound},
 		{"lease/a message to another engine's run comes with its claim, once", leaseMail},
-		{"lease/a run that another engine has posted to does not rest", leaseRest},
-		{"lease/a rest that is sent again takes no run from an engine that has claimed it since", leaseRestAgain},
+		{"lease/a run that another engine has posted to is not unloaded", leaseUnload},
+		{"lease/an unload that is sent again takes no run from an engine that has claimed it since", leaseUnloadAgain},
 		{"lease/what an engine is to tell no other engine gets", leaseOwed},
 		{"lease/what an engine has left untold another one gets", leaseOwedLeft},
 	})
@@ -269,7 +269,7 @@ func leaseIdle(w *world) {
 		w.Errorf("an idle engine has claimed %d runs, for %v, and its lease passes in %v", len(got.Runs), got.Lease, left())
 	}
 	c := w.beside(1)
-	w.verdict(w.commit(resting(head, 1, 2))[0], store.Written)
+	w.verdict(w.commit(unloading(head, 1, 2))[0], store.Written)
 	w.same("the lease of another idle engine", idle(c), store.IdleLeases*lease)
 	one := c.claim(store.Claim{Engine: c.engine, Run: head.Number, Now: at(90)})
 	if len(one.Runs) != 1 || one.Lease != lease {
@@ -278,29 +278,29 @@ func leaseIdle(w *world) {
 }
 
 // spec: B-6
-func leaseRest(w *world) {
+func leaseUnload(w *world) {
 	head := w.filled("", 1)
 	b := w.beside(1)
 	b.posted(2, toRun(head.Number, signal("y", "y")))
-	c := w.commit(resting(head, 1, 2))[0]
+	c := w.commit(unloading(head, 1, 2))[0]
 	w.verdict(c, store.Mail)
 	w.same("owner", c.Found.Owner, w.engine)
 	w.same("mail", labels(w.mail()[0].Inbox), []string{"2:y"})
-	w.verdict(w.commit(resting(head, 2, 3))[0], store.Written)
+	w.verdict(w.commit(unloading(head, 2, 3))[0], store.Written)
 	w.same("claimed by the other", numbers(b.take(90, 5)), []journal.Number{head.Number})
 }
 
 // spec: B-6, R-13
-func leaseRestAgain(w *world) {
+func leaseUnloadAgain(w *world) {
 	head := w.filled("", 0)
-	rest := resting(head, 0, 2)
-	rest.Entries = nil
-	w.verdict(w.commit(rest)[0], store.Written)
+	unload := unloading(head, 0, 2)
+	unload.Entries = nil
+	w.verdict(w.commit(unload)[0], store.Written)
 	b := w.beside(1)
 	w.same("claimed", numbers(b.take(90, 5)), []journal.Number{head.Number})
-	w.verdict(w.again(rest)[0], store.Written)
+	w.verdict(w.again(unload)[0], store.Written)
 	b.posted(91, toRun(head.Number, signal("x", "1")))
-	w.verdict(w.again(rest)[0], store.Written)
+	w.verdict(w.again(unload)[0], store.Written)
 	w.same("owner", b.head(head.Number).Owner, b.engine)
 }
 

@@ -16,7 +16,7 @@ func (p *player) chance(n int) bool { return p.random.IntN(n) == 0 }
 func (p *player) id() string { return fmt.Sprint("order-", p.random.IntN(12)) }
 
 // changes is a start, or what happens to a run that is there: results, a head, a
-// rest, the end, a successor, or an entry that it has already. A run that has
+// unload, the end, a successor, or an entry that it has already. A run that has
 // ended gets results only, which no store looks at.
 func (p *player) changes() []store.Change {
 	h, ok := p.some()
@@ -40,7 +40,7 @@ func (p *player) changes() []store.Change {
 			h.Status, h.Owner, h.Wake = journal.Waiting, 0, at(p.now+p.random.IntN(20))
 		})
 	case n <= 8 && !over:
-		c = resting(h, p.seen[h.Number]-int64(p.random.IntN(8)/7), seq)
+		c = unloading(h, p.seen[h.Number]-int64(p.random.IntN(8)/7), seq)
 		c.Head.Cause = []string{"", "an operator"}[p.random.IntN(2)]
 		c.Head.Wake = at(p.now + p.random.IntN(40))
 	case n <= 12:

@@ -17,7 +17,7 @@ func postChecks() []check {
 		{"post/a message by workflow ID goes to the open run", postByID},
 		{"post/a message to a run of the same group is delivered", postToNew},
 		{"post/a run that nobody owns is due when the message comes", postWakes},
-		{"post/a run with a cause to rest wakes by force only", postForce},
+		{"post/a run with a cause to stay unloaded wakes by force only", postForce},
 		{"post/a message of a known ID is a duplicate", postDuplicate},
 		{"post/the same ID to two runs is delivered twice", postTwice},
 		{"post/without an ID nothing is a duplicate", postWithoutID},

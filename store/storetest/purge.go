@@ -153,12 +153,12 @@ func purgeRetained(w *world) {
 	w.commit(update(head, func(h *journal.Head) { h.Status = journal.Waiting }))
 	w.same("retention", w.head(head.Number).Retain, head.Retain)
 	head.Retain = "2m0s"
-	w.verdict(w.commit(resting(head, 0, 2))[0], store.Written)
-	w.same("retention of one that rests", w.head(head.Number).Retain, head.Retain)
+	w.verdict(w.commit(unloading(head, 0, 2))[0], store.Written)
+	w.same("retention of one that is unloaded", w.head(head.Number).Retain, head.Retain)
 	w.claim(store.Claim{Engine: w.engine, Run: head.Number, Now: at(10)})
 	w.posted(11, toRun(head.Number, signal("x", "1")))
 	head.Retain = "3m0s"
-	w.verdict(w.commit(resting(head, 0, 3))[0], store.Mail)
+	w.verdict(w.commit(unloading(head, 0, 3))[0], store.Mail)
 	w.same("retention of one that stays", w.head(head.Number).Retain, head.Retain)
 	w.commit(ended(w.head(head.Number), 4, 10))
 	w.same("purged", w.purge(189, 0), store.Purged{})
@@ -245,16 +245,16 @@ func purgeKept(w *world) {
 	head.Keep = time.Minute
 	w.commit(ended(head, 2, 10))
 	w.same("keep", w.head(head.Number).Keep, time.Minute)
-	rests := w.written(w.free("order-2", 0))[0]
+	unloads := w.written(w.free("order-2", 0))[0]
 	w.take(1, 10)
-	head = w.head(rests.Number)
+	head = w.head(unloads.Number)
 	head.Keep, head.Mail = time.Hour, 1
 	w.posted(2, toRun(head.Number, signal("x", "1")), toRun(head.Number, signal("y", "2")))
-	w.verdict(w.commit(resting(head, 1, 2))[0], store.Mail) // it stays, and what else its head says is written
+	w.verdict(w.commit(unloading(head, 1, 2))[0], store.Mail) // it stays, and what else its head says is written
 	w.same("keep of one that stays", w.head(head.Number).Keep, time.Hour)
 	head.Keep = 2 * time.Hour
-	w.verdict(w.commit(resting(head, 2, 3))[0], store.Written)
-	w.same("keep of one that rests", w.head(head.Number).Keep, 2*time.Hour)
+	w.verdict(w.commit(unloading(head, 2, 3))[0], store.Written)
+	w.same("keep of one that is unloaded", w.head(head.Number).Keep, 2*time.Hour)
 	w.same("purged", w.purge(69, 0), store.Purged{})
 	w.same("purged", w.purge(71, 0), store.Purged{Runs: 1})
 }

@@ -76,7 +76,7 @@ func checks() []check {
 
 func commits() []check {
 	return slices.Concat(startChecks(), commitChecks(), entryChecks(), payloadChecks(), postChecks(), inboxChecks(),
-		mailChecks(), restChecks(), unroutedChecks(), elseChecks(), successorChecks(), owedChecks(), attributeChecks())
+		mailChecks(), unloadChecks(), unroutedChecks(), elseChecks(), successorChecks(), owedChecks(), attributeChecks())
 }
 
 // try runs a check on an empty database. A check may panic where a driver gives

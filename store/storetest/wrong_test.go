@@ -10,9 +10,9 @@ import (
 
 // What follows does wrong what is about messages and what is kept.
 
-func alwaysRests(s store.Store, g *store.Group) error {
+func alwaysUnloads(s store.Store, g *store.Group) error {
 	for i := range g.Changes {
-		g.Changes[i].Rest = false
+		g.Changes[i].Unload = false
 	}
 	return s.Commit(context.Background(), g)
 }

@@ -157,14 +157,14 @@ func TestCommandsReachARunWhicheverEngineHasIt(t *testing.T) {
 			return soon, "", ""
 		},
 	} {
-		for _, linger := range []time.Duration{time.Hour, -1} { // it stays in memory, or rests
-			t.Run(fmt.Sprint(name, ", linger ", linger), func(t *testing.T) {
+		for _, idle := range []time.Duration{time.Hour, -1} { // it stays in memory, or is unloaded
+			t.Run(fmt.Sprint(name, ", idle ", idle), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c := world.NewCluster(t, 0)
 					defer c.End()
 					a, b := c.Node(listens), c.Node()
 					for _, w := range c.Nodes {
-						w.Options.IdleTimeout = linger
+						w.Options.IdleTimeout = idle
 						w.Begin()
 					}
 					if _, err := listens.Start(ctx, a.Engine, 1, perdure.ID("run")); err != nil {

@@ -433,7 +433,7 @@ func TestAClientsFirstCallTellsThatTheStoreDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// A run that may rest does, where another one waits for its slot.
+// A run that may be unloaded is, where another one waits for its slot.
 //
 // spec: R-13
 func TestARunDoesNotLingerInTheSlotOfAnother(t *testing.T) {

@@ -97,7 +97,7 @@ func TestOverallTimeout(t *testing.T) {
 		for name, m := range meanwhile {
 			for _, cleanup := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%s/cleanup=%v", stall, name, cleanup), func(t *testing.T) {
-					world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+					world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 						wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 							if cleanup {
 								err := perdure.OnCancel(ctx, "undo",
@@ -150,7 +150,7 @@ func TestOverallTimeout(t *testing.T) {
 //
 // spec: L-19
 func TestTimeoutOfARunThatWaitsForASlot(t *testing.T) {
-	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 		o.Capacity = 1
 		busy := perdure.Define("busy", func(ctx context.Context, _ int) (int, error) {
 			return perdure.Step(ctx, "s", world.Work("s", 5*time.Hour, nil))
@@ -172,7 +172,7 @@ func TestTimeoutOfARunThatWaitsForASlot(t *testing.T) {
 //
 // spec: L-19
 func TestRunInTimeIsNotTimedOut(t *testing.T) {
-	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 		sleep := func(ctx context.Context) error { return perdure.Sleep(ctx, 10*24*time.Hour) }
 		none, zero := world.Timed("none", sleep), world.Timed("zero", sleep, perdure.Timeout(0))
 		just := world.Timed("just", sleep, perdure.Timeout(10*24*time.Hour+1))
@@ -197,7 +197,7 @@ func TestRunInTimeIsNotTimedOut(t *testing.T) {
 // spec: L-19, R-25
 func TestTimeoutOfASuccessorIsAnew(t *testing.T) {
 	for _, down := range []bool{false, true} {
-		world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+		world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 			wf := perdure.Define("w", func(ctx context.Context, n int) (int, error) {
 				if n == 3 {
 					return n, perdure.Sleep(ctx, 5*time.Hour)
@@ -293,7 +293,7 @@ func TestTimeoutOfAnAttemptHoldsOverACrash(t *testing.T) {
 	} {
 		for _, async := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/async=%v", name, async), func(t *testing.T) {
-				world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+				world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 					var mu sync.Mutex
 					var got []string
 					body := func(ctx context.Context) (int, error) {
@@ -376,7 +376,7 @@ func journalled(ctx context.Context) bool {
 // spec: L-19, L-1
 func TestTimeoutAndTimerAtOneInstant(t *testing.T) {
 	for _, down := range []bool{false, true} {
-		world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+		world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 			var undone atomic.Int32
 			wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 				err := perdure.OnCancel(ctx, "undo", func(context.Context) error {

@@ -56,7 +56,7 @@ func TestARunWithAHoleInItsJournalIsParked(t *testing.T) {
 		d, err := w.Engine.Describe(ctx, run.ID())
 		world.CodeIs(t, err, journal.CodeCorrupt)
 		if !strings.Contains(err.Error(), "entry 2 ") || !strings.Contains(d.Why, "damaged") {
-			t.Errorf("of one that rests it says %v, and %q", err, d.Why)
+			t.Errorf("of one that is unloaded it says %v, and %q", err, d.Why)
 		}
 		time.Sleep(2 * time.Hour)
 		d, err = w.Engine.Describe(ctx, run.ID())

@@ -52,7 +52,7 @@ func kindsOf(entries []journal.Entry) []string {
 
 // spec: R-29
 func TestEventsAreRecordedWithTheResultOfTheirStepAndTold(t *testing.T) {
-	for _, linger := range world.Lingers {
+	for _, idle := range world.IdleTimeouts {
 		synctest.Test(t, func(t *testing.T) {
 			var w *world.World
 			var s world.Subscriber
@@ -101,7 +101,7 @@ func TestEventsAreRecordedWithTheResultOfTheirStepAndTold(t *testing.T) {
 				return err
 			}}
 			w = world.Hooked(t, h, perdure.Options{
-				IdleTimeout: linger, Publisher: s.Take,
+				IdleTimeout: idle, Publisher: s.Take,
 			}, wf)
 			defer w.End()
 			run, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x"))
@@ -206,7 +206,7 @@ func TestAnAttemptThatDidNotCompletePublishesNothing(t *testing.T) {
 
 // spec: R-29
 func TestACompletedStepNeverPublishesAgain(t *testing.T) {
-	for _, linger := range world.Lingers {
+	for _, idle := range world.IdleTimeouts {
 		synctest.Test(t, func(t *testing.T) {
 			var s world.Subscriber
 			wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
@@ -220,7 +220,7 @@ func TestACompletedStepNeverPublishesAgain(t *testing.T) {
 				}
 				return "", nil
 			})
-			w := world.With(t, perdure.Options{IdleTimeout: linger, Publisher: s.Take}, wf)
+			w := world.With(t, perdure.Options{IdleTimeout: idle, Publisher: s.Take}, wf)
 			world.Start(w, wf, 0, perdure.ID("x"))
 			for i := range 12 {
 				time.Sleep(30*time.Minute + time.Second)

@@ -117,14 +117,14 @@ func startEach(t *testing.T, w *world.World, wf *perdure.Workflow[string, string
 
 // spec: L-18
 func TestEveryEndIsToldToTheListenersOfItsStatus(t *testing.T) {
-	for _, linger := range world.Lingers {
+	for _, idle := range world.IdleTimeouts {
 		synctest.Test(t, func(t *testing.T) {
 			var success, failure, cancellation, timeout, all, some ears
 			wf := endings(
 				perdure.Listener{Statuses: []journal.Status{journal.Completed, journal.Confirmed}, Call: success.hear}, perdure.Listener{Statuses: []journal.Status{journal.Failed, journal.Compensated}, Call: failure.hear},
 				perdure.Listener{Statuses: []journal.Status{journal.Cancelled, journal.Canceled}, Call: cancellation.hear}, perdure.Listener{Statuses: []journal.Status{journal.TimedOut}, Call: timeout.hear}, perdure.Listener{Call: all.hear},
 				perdure.Listener{Statuses: []journal.Status{journal.TimedOut, journal.Confirmed}, Call: some.hear})
-			w := world.With(t, perdure.Options{IdleTimeout: linger}, wf)
+			w := world.With(t, perdure.Options{IdleTimeout: idle}, wf)
 			defer w.End()
 			startEach(t, w, wf)
 			time.Sleep(5 * time.Hour)
@@ -142,7 +142,7 @@ func TestEveryEndIsToldToTheListenersOfItsStatus(t *testing.T) {
 				{"some", &some, []journal.Status{journal.Confirmed, journal.TimedOut}},
 			} {
 				if got := c.ears.statuses(); !slices.Equal(got, slices.Sorted(slices.Values(c.want))) {
-					t.Errorf("linger %v: %s heard %v, want %v", linger, c.by, got, c.want)
+					t.Errorf("idle %v: %s heard %v, want %v", idle, c.by, got, c.want)
 				}
 			}
 			for _, end := range all.heard {
@@ -296,7 +296,7 @@ func TestAListenerHearsThoughTheStoreDoesNotAnswerWhenItIsAsked(t *testing.T) {
 
 // spec: L-18
 func TestNobodyIsToldThatARunContinuesAsNew(t *testing.T) {
-	for _, linger := range world.Lingers {
+	for _, idle := range world.IdleTimeouts {
 		synctest.Test(t, func(t *testing.T) {
 			var e, program ears
 			wf := perdure.Define("w", func(ctx context.Context, n int) (int, error) {
@@ -305,7 +305,7 @@ func TestNobodyIsToldThatARunContinuesAsNew(t *testing.T) {
 				}
 				return 0, perdure.ContinueAsNew(ctx, n+1)
 			}, perdure.Listener{Call: e.hear})
-			w := world.With(t, perdure.Options{IdleTimeout: linger}, wf)
+			w := world.With(t, perdure.Options{IdleTimeout: idle}, wf)
 			defer w.End()
 			if _, err := w.Engine.Listen(perdure.Listener{Call: program.hear}); err != nil {
 				t.Fatal(err)
@@ -685,7 +685,7 @@ func TestManyEndsThatADeadEngineLeftAreToldOnce(t *testing.T) {
 
 // spec: L-18
 func TestAListenerMayUseItsEngine(t *testing.T) {
-	for _, linger := range world.Lingers {
+	for _, idle := range world.IdleTimeouts {
 		synctest.Test(t, func(t *testing.T) {
 			var w *world.World
 			greet := perdure.NewSignal[string]("greet")
@@ -711,7 +711,7 @@ func TestAListenerMayUseItsEngine(t *testing.T) {
 					}
 					return err
 				}})
-			w = world.With(t, perdure.Options{IdleTimeout: linger}, first, follow, waits)
+			w = world.With(t, perdure.Options{IdleTimeout: idle}, first, follow, waits)
 			defer w.End()
 			stop, _ = w.Engine.Listen(perdure.Listener{Workflow: "none", Call: (&ears{}).hear})
 			for _, id := range []string{"signalled", "cancelled"} {

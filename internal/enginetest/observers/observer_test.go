@@ -202,10 +202,10 @@ var later = map[observe.Kind]string{
 
 // spec: P-6
 func TestObserversHearOfEverythingThatHappens(t *testing.T) {
-	for _, linger := range world.Lingers {
-		t.Run(fmt.Sprint("linger ", linger), func(t *testing.T) {
+	for _, idle := range world.IdleTimeouts {
+		t.Run(fmt.Sprint("idle ", idle), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, runs := haveEverythingHappen(t, linger)
+				w, runs := haveEverythingHappen(t, idle)
 				for _, kind := range append(observe.Lifecycle(), observe.StepRetrying, observe.StepCancelled) {
 					var got []string
 					for _, n := range w.Seen(kind) {
@@ -229,7 +229,7 @@ func TestObserversHearOfEverythingThatHappens(t *testing.T) {
 }
 
 // haveEverythingHappen gives the world where it did, and how runs are shown.
-func haveEverythingHappen(t *testing.T, linger time.Duration) (*world.World, map[string]string) {
+func haveEverythingHappen(t *testing.T, idle time.Duration) (*world.World, map[string]string) {
 	kid := perdure.Define("kid", func(context.Context, int) (int, error) { return 1, nil })
 	fails := perdure.Define("fails", func(context.Context, int) (int, error) {
 		return 0, world.ErrOdd
@@ -248,7 +248,7 @@ func haveEverythingHappen(t *testing.T, linger time.Duration) (*world.World, map
 		_, err := approve.Wait(ctx)
 		return 0, err
 	}, perdure.Timeout(9*time.Hour))
-	w := world.With(t, perdure.Options{IdleTimeout: linger}, kid, fails, all, chain, late)
+	w := world.With(t, perdure.Options{IdleTimeout: idle}, kid, fails, all, chain, late)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -347,7 +347,7 @@ func (c *clerk) see(n observe.Notice) {
 
 // spec: P-6
 func TestNoticesComeAfterTheCommitAndInTheOrderOfTheJournal(t *testing.T) {
-	for _, linger := range world.Lingers {
+	for _, idle := range world.IdleTimeouts {
 		synctest.Test(t, func(t *testing.T) {
 			kid := perdure.Define("kid", func(ctx context.Context, n int) (int, error) { return n, perdure.Sleep(ctx, time.Minute) })
 			busy := perdure.Define("busy", func(ctx context.Context, left int) (int, error) {
@@ -386,7 +386,7 @@ func TestNoticesComeAfterTheCommitAndInTheOrderOfTheJournal(t *testing.T) {
 			})
 			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{kid, busy}}
 			c := &clerk{w: w, at: map[string]int{}, n: map[string]map[observe.Kind]int{}}
-			w.Options = perdure.Options{Build: "test", IdleTimeout: linger,
+			w.Options = perdure.Options{Build: "test", IdleTimeout: idle,
 				Observers: []observe.Observer{{See: c.see}}}
 			w.Begin()
 			for i := range 10 {

@@ -38,7 +38,7 @@ func staleOf(t *testing.T, c *perdure.Client, after time.Duration) map[string]st
 //
 // spec: P-5
 func TestStaleRunsAreListed(t *testing.T) {
-	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 		waits := map[string]func(context.Context) error{
 			"sleeps": func(ctx context.Context) error { return perdure.Sleep(ctx, 1000*time.Hour) },
 			"sleeps-in-memory": func(ctx context.Context) error {
@@ -179,7 +179,7 @@ func TestRunThatWaitsForASlotIsNotStale(t *testing.T) {
 //
 // spec: P-5, L-16, R-12
 func TestParkedRunsAreListed(t *testing.T) {
-	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 		wf := perdure.Define("w", func(ctx context.Context, what string) (string, error) {
 			switch what {
 			case "asks":
@@ -276,7 +276,7 @@ func TestParkedRunsAreListed(t *testing.T) {
 //
 // spec: B-2
 func TestVersionsThatOpenRunsNeed(t *testing.T) {
-	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 		code := func(max int) func(context.Context, bool) (int, error) {
 			return func(ctx context.Context, stay bool) (int, error) {
 				if _, err := perdure.Version(ctx, "carrier", max); err != nil {

@@ -55,11 +55,11 @@ func TestRetentionIsOfWhoKnowsTheWorkflow(t *testing.T) {
 }
 
 // A run is kept as long as was said at its start, whatever is said later, also where it
-// rests and goes on with another build.
+// is unloaded and goes on with another build.
 //
 // spec: P-3
 func TestRetentionIsThatOfTheStart(t *testing.T) {
-	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 		o.CleanUp, o.Retention = -1, perdure.Retention{Period: time.Hour}
 		open := endingAs("open")
 		w := world.With(t, o, open)

@@ -184,7 +184,7 @@ func TestRunsAreKeptAsLongAsIsSaid(t *testing.T) {
 //
 // spec: P-3, R-37, R-27
 func TestPurgeByHand(t *testing.T) {
-	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 		o.CleanUp, o.Retention = -1, perdure.Retention{Period: time.Hour}
 		wf, open := endingAs("w"), endingAs("open")
 		w := world.With(t, o, wf, open)
@@ -323,7 +323,7 @@ func TestCleanUpOverFailures(t *testing.T) {
 //
 // spec: P-3
 func TestRemovedRunIsSaidToBeRemoved(t *testing.T) {
-	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 		o.Retention = perdure.Retention{Period: time.Hour}
 		child := endingAs("child")
 		parent := perdure.Define("parent", func(ctx context.Context, _ int) (string, error) {
@@ -409,7 +409,7 @@ func TestLargePayloads(t *testing.T) {
 	large := strings.Repeat("x", 5*over)
 	for _, driver := range []string{"memory", "sqlite"} {
 		t.Run(driver, func(t *testing.T) {
-			world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+			world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 				letter := perdure.NewSignal[string]("letter")
 				child := perdure.Define("child", func(ctx context.Context, in string) (string,
 					error) {

@@ -113,7 +113,7 @@ func TestKillsFromOutsideParkNobody(t *testing.T) {
 	})
 }
 
-// A suspect that rests, or whose engine stops in good order, has not killed it.
+// A suspect that is unloaded, or whose engine stops in good order, has not killed it.
 //
 // spec: B-1
 func TestASuspectIsAcquittedWhenItWaitsOrItsEngineStops(t *testing.T) {

@@ -42,7 +42,7 @@ func TestRacesCatchWhatIsBroken(t *testing.T) {
 		t.Skip("it takes a while")
 	}
 	racesCatch(t, 1, map[string]wrongStore{
-		"a run rests whatever it was sent":         {commit: restsAnyway},
+		"a run is unloaded whatever it was sent":   {commit: unloadsAnyway},
 		"a message is sent and then a run started": {commit: startsApart},
 		"a run is looked for and then sent to":     {commit: findsFirst},
 		"a message is consumed and stays":          {commit: keepsConsumed},
@@ -64,9 +64,9 @@ func TestRacesOfEnginesCatchWhatIsBroken(t *testing.T) {
 		t.Skip("it takes a while")
 	}
 	racesCatch(t, 3, map[string]wrongStore{
-		"a claim gives what others have":   {claim: givesWhatIsOwned},
-		"a run rests whatever it was sent": {commit: restsAnyway},
-		"a claim forgets the mail":         {claim: forgetsMail},
+		"a claim gives what others have":         {claim: givesWhatIsOwned},
+		"a run is unloaded whatever it was sent": {commit: unloadsAnyway},
+		"a claim forgets the mail":               {claim: forgetsMail},
 	})
 }
 
@@ -133,14 +133,14 @@ func givesWhatIsOwned(s store.Store, c store.Claim) (store.Claimed, error) {
 	return got, err
 }
 
-func restsAnyway(s store.Store, g *store.Group) error {
-	rests := make([]bool, len(g.Changes))
+func unloadsAnyway(s store.Store, g *store.Group) error {
+	unloads := make([]bool, len(g.Changes))
 	for i := range g.Changes {
-		rests[i], g.Changes[i].Rest = g.Changes[i].Rest, false
+		unloads[i], g.Changes[i].Unload = g.Changes[i].Unload, false
 	}
 	err := s.Commit(context.Background(), g)
 	for i := range g.Changes {
-		g.Changes[i].Rest = rests[i]
+		g.Changes[i].Unload = unloads[i]
 	}
 	return err
 }

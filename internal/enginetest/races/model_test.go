@@ -322,7 +322,7 @@ func (j *judgement) chapter(c *chapter) {
 			j.fail("run %s: %v of %v came %v early", id, e.Kind, e.Op, due[e.Op].Sub(e.At))
 		}
 		if c.head.Owner != 0 || e.Kind == journal.StatusChanged && e.Status == journal.Waiting {
-			j.sum.Rests++
+			j.sum.Unloads++
 		}
 	}
 	for _, r := range c.saw {

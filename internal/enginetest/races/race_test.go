@@ -80,7 +80,7 @@ func raceOf(t *testing.T, engines int) {
 
 // A tally counts what happened, so that histories in which nothing does are seen.
 type tally struct {
-	Histories, Calls, Unknown, Runs, Consumed, Unread, Unrouted, Rests, Deaths, Fallen, Lost int
+	Histories, Calls, Unknown, Runs, Consumed, Unread, Unrouted, Unloads, Deaths, Fallen, Lost int
 }
 
 func (a *tally) add(b tally) {
@@ -91,7 +91,7 @@ func (a *tally) add(b tally) {
 	a.Consumed += b.Consumed
 	a.Unread += b.Unread
 	a.Unrouted += b.Unrouted
-	a.Rests += b.Rests
+	a.Unloads += b.Unloads
 	a.Deaths += b.Deaths
 	a.Fallen += b.Fallen
 	a.Lost += b.Lost
@@ -99,7 +99,7 @@ func (a *tally) add(b tally) {
 
 // proves says whether enough of what may go wrong has happened.
 func (a *tally) proves(engines int) bool {
-	return a.Consumed > 0 && a.Unread > 0 && a.Rests > 0 && a.Deaths > 0 &&
+	return a.Consumed > 0 && a.Unread > 0 && a.Unloads > 0 && a.Deaths > 0 &&
 		(engines == 1 || a.Fallen > 0 && a.Lost > 0)
 }
 
@@ -193,10 +193,10 @@ func newHistory(t *testing.T, seed uint64, engines int,
 		IdleTimeout: []time.Duration{
 			-1, -1, 0, 5 * time.Millisecond, 300 * time.Millisecond,
 		}[rng.IntN(5)],
-		MaxResident: []int{0, 0, 1}[rng.IntN(3)],
-		Capacity:    []int{0, 0, 3}[rng.IntN(3)],
-		Sweep:       []time.Duration{time.Second, 0}[rng.IntN(2)],
-		SweepOnly:   rng.IntN(8) == 0,
+		MaxLoaded: []int{0, 0, 1}[rng.IntN(3)],
+		Capacity:  []int{0, 0, 3}[rng.IntN(3)],
+		Sweep:     []time.Duration{time.Second, 0}[rng.IntN(2)],
+		SweepOnly: rng.IntN(8) == 0,
 	}
 	if h.watched != nil && !opts.SweepOnly { // nothing may depend on a sweep
 		opts.Sweep = -1

@@ -54,10 +54,10 @@ func (w *registrar) Commit(ctx context.Context, g *store.Group) error {
 	err := w.Store.Commit(ctx, g)
 	for i := range g.Changes {
 		c := &g.Changes[i]
-		if c.Head != nil && (c.Rest || c.Create || c.Head.Owner != g.Engine) {
+		if c.Head != nil && (c.Unload || c.Create || c.Head.Owner != g.Engine) {
 			w.history.note(c.Run, fmt.Sprintf("engine %d writes it as of owner %d, %v, mail %d, "+
 				"rest %v, again %v: verdict %d, %v",
-				g.Engine, c.Head.Owner, c.Head.Status, c.Head.Mail, c.Rest, g.Again, c.Verdict,
+				g.Engine, c.Head.Owner, c.Head.Status, c.Head.Mail, c.Unload, g.Again, c.Verdict,
 				err))
 		}
 	}

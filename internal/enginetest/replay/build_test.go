@@ -161,14 +161,14 @@ func TestAnotherBuildIsToldOfWhileTheRunWaits(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 	}
-	for _, linger := range []time.Duration{-1, 0} {
+	for _, idle := range []time.Duration{-1, 0} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &world.World{
 				T:         t,
 				DB:        memory.New(),
 				Workflows: []perdure.Definition{code("a", "b")},
 			}
-			w.Options = perdure.Options{Build: "test", IdleTimeout: linger}
+			w.Options = perdure.Options{Build: "test", IdleTimeout: idle}
 			w.Begin()
 			defer func() { w.End() }()
 			if _, err := w.Engine.Start(context.Background(), "w", []byte("0"),

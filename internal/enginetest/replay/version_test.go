@@ -78,7 +78,7 @@ func TestVersionIsDecidedOncePerRun(t *testing.T) {
 		for _, m := range markers {
 			got = append(got, fmt.Sprintf("%s=%d:%d", m.Change, m.Version, len(m.Runs)))
 		}
-		// What rests has met later code, which has decided for it.
+		// What is unloaded has met later code, which has decided for it.
 		if s := strings.Join(got, " "); !strings.Contains(
 			s, "early=1:1 early=3:1 middle=1:1 middle=3:1") {
 			t.Errorf("markers %s", s)

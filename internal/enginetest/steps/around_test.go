@@ -157,7 +157,7 @@ func TestWhatGoesAroundAStepGivesItsError(t *testing.T) {
 				}}, wf)
 				defer w.End()
 				world.Start(w, wf, 0)
-				time.Sleep(2 * time.Hour) // the run rests and is replayed: the error is the same
+				time.Sleep(2 * time.Hour) // the run is unloaded and is replayed: the error is the same
 				synctest.Wait()
 				if attempts != c.attempts || seen != 2 {
 					t.Errorf("%d attempts, want %d; workflow code saw the outcome %d times", attempts, c.attempts, seen)

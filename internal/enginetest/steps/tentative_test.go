@@ -57,7 +57,7 @@ func TestARunDoesNotRestBeforeATransactionsResultIsAFact(t *testing.T) {
 			Observers: []observe.Observer{{
 				See: func(n observe.Notice) {
 					if n.Kind == observe.StepSucceeded {
-						time.Sleep(2 * time.Second) // 4 s to 6 s: the run lingers until 5 s
+						time.Sleep(2 * time.Second) // 4 s to 6 s: the run stays until 5 s
 					}
 				}}}}
 		w.Begin()

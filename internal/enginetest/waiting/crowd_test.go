@@ -274,11 +274,11 @@ func lateness(t *testing.T, opts perdure.Options) (first, last time.Duration) {
 //
 // spec: R-13
 func TestTimersArePunctualOrLateByOneSweep(t *testing.T) {
-	for _, linger := range []time.Duration{0, -1} {
+	for _, idle := range []time.Duration{0, -1} {
 		synctest.Test(t, func(t *testing.T) {
-			if first, last := lateness(t, perdure.Options{IdleTimeout: linger}); first < 0 ||
+			if first, last := lateness(t, perdure.Options{IdleTimeout: idle}); first < 0 ||
 				last > 50*time.Millisecond {
-				t.Errorf("linger %v: from %v to %v late", linger, first, last)
+				t.Errorf("idle %v: from %v to %v late", idle, first, last)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
-// While the journals in memory are larger than MaxResident, nothing more is claimed.
+// While the journals in memory are larger than MaxLoaded, nothing more is claimed.
 //
 // spec: L-7
 func TestRunsAreClaimedWhileTheirJournalsFitInMemory(t *testing.T) {
@@ -36,7 +36,7 @@ func TestRunsAreClaimedWhileTheirJournalsFitInMemory(t *testing.T) {
 				return minutes, nil
 			})
 		})
-		w := world.With(t, perdure.Options{MaxResident: 120_000, IdleTimeout: -1}, def)
+		w := world.With(t, perdure.Options{MaxLoaded: 120_000, IdleTimeout: -1}, def)
 		defer func() { w.End() }()
 		var runs []*perdure.Run[int]
 		for i := range 10 {

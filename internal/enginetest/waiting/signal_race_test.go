@@ -209,7 +209,7 @@ func (s *storm) audit(seed uint64) {
 	}
 }
 
-// Signals race with starts, suspends, resumes, ends, successors, rests, crashes,
+// Signals race with starts, suspends, resumes, ends, successors, unloads, crashes,
 // and answers of the store that are lost. None that was acknowledged is lost, and
 // none is taken twice.
 //

@@ -39,15 +39,15 @@ var sleeps = map[string]struct {
 		func(ctx context.Context) error { return perdure.Sleep(ctx, math.MinInt64) },
 	},
 	"a nanosecond": {1, func(ctx context.Context) error { return perdure.Sleep(ctx, 1) }},
-	"less than linger": {
+	"less than the idle timeout": {
 		time.Second - 1,
 		func(ctx context.Context) error { return perdure.Sleep(ctx, time.Second-1) },
 	},
-	"linger": {
+	"idle": {
 		time.Second,
 		func(ctx context.Context) error { return perdure.Sleep(ctx, time.Second) },
 	},
-	"more than linger": {
+	"more than the idle timeout": {
 		time.Second + 1,
 		func(ctx context.Context) error { return perdure.Sleep(ctx, time.Second+1) },
 	},
@@ -106,7 +106,7 @@ func TestSleepTakesAsLongAsItSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// below 0: no crash
 			for _, down := range []time.Duration{-1, 0, s.takes / 4, 2 * s.takes} {
-				world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+				world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 					wf := world.Timed("w", s.code)
 					w := world.With(t, o, wf)
 					defer func() { w.End() }()
@@ -155,13 +155,13 @@ func TestSleepIsNeverEarlyWhateverFails(t *testing.T) {
 	for _, fault := range []storetest.Fault{
 		storetest.FailBefore, storetest.FailAfter, storetest.CrashBefore, storetest.CrashAfter,
 	} {
-		for _, linger := range []time.Duration{-1, 0} {
-			t.Run(fmt.Sprintf("fault %d/linger %v", fault, linger), func(t *testing.T) {
+		for _, idle := range []time.Duration{-1, 0} {
+			t.Run(fmt.Sprintf("fault %d/idle %v", fault, idle), func(t *testing.T) {
 				t.Parallel()
 				reached := 0
 				for more := true; more && !t.Failed(); {
 					synctest.Test(t, func(t *testing.T) {
-						more = sleepThrough(t, world.Timed("w", code), linger,
+						more = sleepThrough(t, world.Timed("w", code), idle,
 							storetest.Plan{Call: reached + 1, Fault: fault})
 					})
 					if more {
@@ -179,12 +179,12 @@ func TestSleepIsNeverEarlyWhateverFails(t *testing.T) {
 // sleepThrough has a run of 90 minutes live through a fault. It gives false where
 // the plan was not reached.
 func sleepThrough(
-	t *testing.T, wf *perdure.Workflow[int, world.Span], linger time.Duration, plan storetest.Plan,
+	t *testing.T, wf *perdure.Workflow[int, world.Span], idle time.Duration, plan storetest.Plan,
 ) bool {
 	t.Helper()
 	var faulty *storetest.Faulty
 	w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf},
-		Options: perdure.Options{IdleTimeout: linger, Build: "test", Sweep: 10 * time.Minute}}
+		Options: perdure.Options{IdleTimeout: idle, Build: "test", Sweep: 10 * time.Minute}}
 	w.Wrap = func(below store.Store) store.Store {
 		faulty = storetest.NewFaulty(below, plan)
 		return faulty
@@ -256,7 +256,7 @@ func TestTimersFireInTheOrderOfTheirTimes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, crash := range []bool{false, true} {
-				world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+				world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 					wf := perdure.Define("w", func(ctx context.Context, _ int) ([]int, error) {
 						var order []int
 						var fs []*perdure.Future[int]
@@ -315,7 +315,7 @@ func TestFarFuture(t *testing.T) {
 	for name, wait := range waits {
 		for _, driver := range []string{"memory", "sqlite"} {
 			t.Run(name+"/"+driver, func(t *testing.T) {
-				world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+				world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 					wf := world.Timed("w", wait, perdure.Timeout(math.MaxInt64))
 					o.Build = "test"
 					w := &world.World{
@@ -396,7 +396,7 @@ func TestTimeThatCannotBeIsRefused(t *testing.T) {
 
 // What a timer gives is the time for which it was set, in UTC, live as on replay.
 func TestTimerGivesItsTime(t *testing.T) {
-	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 		zone := time.FixedZone("far east", 9*3600)
 		at := time.Date(2000, 1, 1, 12, 0, 0, 5, zone)
 		var mu sync.Mutex
@@ -480,7 +480,7 @@ func TestTimerIsCancelledFromOutside(t *testing.T) {
 	} {
 		for _, down := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/down=%v", name, down), func(t *testing.T) {
-				world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+				world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 					wf := perdure.Define("w", cancelling)
 					w := world.With(t, o, wf)
 					defer func() { w.End() }()
@@ -538,7 +538,7 @@ func TestTimerIsCancelledFromOutside(t *testing.T) {
 // spec: L-11
 func TestCancelAndFireAgree(t *testing.T) {
 	for early := -1; early <= 1; early++ {
-		world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+		world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 			wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 				f := perdure.Timer(ctx, "t", time.Hour)
 				if err := perdure.Sleep(ctx, time.Hour-time.Duration(early)); err != nil {
@@ -583,7 +583,7 @@ func TestCancelAndFireAgree(t *testing.T) {
 
 // spec: B-7, R-12
 func TestOpenTimersAreListed(t *testing.T) {
-	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			f := perdure.Timer(ctx, "limit", 3*time.Hour)
 			if err := perdure.Sleep(ctx, time.Hour); err != nil {
@@ -633,7 +633,7 @@ func TestOpenTimersAreListed(t *testing.T) {
 //
 // spec: L-7
 func TestContextOfTheAuthorEndsASleep(t *testing.T) {
-	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 		var begun atomic.Int32
 		wf := world.Timed("w", func(ctx context.Context) error {
 			begun.Add(1)
@@ -672,7 +672,7 @@ func TestContextOfTheAuthorEndsASleep(t *testing.T) {
 // spec: L-10, L-7
 func TestSleepEndsWithItsRun(t *testing.T) {
 	for _, pinned := range []bool{false, true} {
-		world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+		world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 			var got atomic.Value
 			wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 				asked := ctx
@@ -716,7 +716,7 @@ func TestSleepEndsWithItsRun(t *testing.T) {
 func TestRunRestsUntilTheNextAttempt(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		for _, crash := range []bool{false, true} {
-			world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+			world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 				var begun atomic.Int32
 				var mu sync.Mutex
 				var attempts []string

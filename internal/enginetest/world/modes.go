@@ -8,23 +8,23 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Lingers are how long runs that wait stay in memory: not at all, and for a while. What
+// IdleTimeouts are how long runs that wait stay in memory: not at all, and for a while. What
 // comes of them must not depend on it.
-var Lingers = map[string]time.Duration{"rests": -1, "lingers": 0}
+var IdleTimeouts = map[string]time.Duration{"at once": -1, "after a while": 0}
 
-// EachLinger calls f in a bubble with the options for runs that rest at every wait, and in
-// one with those for runs that linger.
-func EachLinger(t *testing.T, f func(t *testing.T, o perdure.Options)) {
+// EachIdleTimeout calls f in a bubble with the options for runs that are unloaded at every wait, and in
+// one with those for runs that stay for a while.
+func EachIdleTimeout(t *testing.T, f func(t *testing.T, o perdure.Options)) {
 	t.Helper()
-	for name, linger := range Lingers {
+	for name, idle := range IdleTimeouts {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { f(t, perdure.Options{IdleTimeout: linger}) })
+			synctest.Test(t, func(t *testing.T) { f(t, perdure.Options{IdleTimeout: idle}) })
 		})
 	}
 }
 
-// InBothModes runs a test in a world whose runs rest at every wait, and in one whose runs
-// linger.
+// InBothModes runs a test in a world whose runs are unloaded at every wait, and in one whose runs
+// stay for a while.
 func InBothModes(t *testing.T, test func(*testing.T, *World), workflows ...perdure.Definition) {
 	t.Helper()
 	InBothModesWith(t, perdure.Options{}, test, workflows...)
@@ -36,7 +36,7 @@ func InBothModesWith(
 	workflows ...perdure.Definition,
 ) {
 	t.Helper()
-	EachLinger(t, func(t *testing.T, o perdure.Options) {
+	EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 		opts := opts
 		opts.IdleTimeout = o.IdleTimeout
 		w := With(t, opts, workflows...)

@@ -29,12 +29,12 @@ type Scenario struct {
 // than least commits.
 func OverCrashes(t *testing.T, least int, make func() Scenario) {
 	t.Helper()
-	for name, linger := range Lingers {
+	for name, idle := range IdleTimeouts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := 0
 			for reached := true; reached && !t.Failed(); n++ {
-				synctest.Test(t, func(t *testing.T) { reached = play(t, make(), linger, n+1) })
+				synctest.Test(t, func(t *testing.T) { reached = play(t, make(), idle, n+1) })
 			}
 			if n-1 < least {
 				t.Errorf("it crashed after %d commits, which is less than %d", n-1, least)
@@ -44,11 +44,11 @@ func OverCrashes(t *testing.T, least int, make func() Scenario) {
 }
 
 // play plays a scenario with a crash after a commit, and reports whether it came to that.
-func play(t *testing.T, s Scenario, linger time.Duration, commit int) (reached bool) {
+func play(t *testing.T, s Scenario, idle time.Duration, commit int) (reached bool) {
 	t.Helper()
 	var faulty *storetest.Faulty
 	w := &World{T: t, DB: memory.New(), Workflows: s.Workflows}
-	w.Options.Build, w.Options.IdleTimeout = "test", linger
+	w.Options.Build, w.Options.IdleTimeout = "test", idle
 	w.Wrap = func(below store.Store) store.Store {
 		faulty = storetest.NewFaulty(below, storetest.Plan{
 			Method: storetest.Commit, Call: commit, Fault: storetest.CrashAfter,

@@ -51,14 +51,14 @@ func announcing(t *testing.T, o owing, listeners ...*Listener) *dispatcher {
 	return a
 }
 
-// hold sets how much a room holds.
+// hold sets how much a buffer holds.
 func (a *dispatcher) hold(l *Listener, held int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.roomOf(l).held = held
+	a.bufferOf(l).held = held
 }
 
-// While a room is caught up on, an end that is further on finds no place in it: it was in
+// While a buffer is caught up on, an end that is further on finds no place in it: it was in
 // line behind an event until now. What lies between is read again then.
 //
 // spec: L-18
@@ -82,8 +82,8 @@ func TestCatchingUpPassesOverNothing(t *testing.T) {
 	a.miss([]*Listener{l}, 1)
 	a.catchUp(a.k.names())
 	for n := range int64(runs) {
-		if r := a.rooms[l]; !a.mine[n+1] && (r.behind == 0 || n+1 < r.behind) {
-			t.Fatalf("number %d has no place, and the room is read again from %d on", n+1, r.behind)
+		if r := a.buffers[l]; !a.mine[n+1] && (r.behind == 0 || n+1 < r.behind) {
+			t.Fatalf("number %d has no place, and the buffer is read again from %d on", n+1, r.behind)
 		}
 	}
 }

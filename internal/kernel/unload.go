@@ -10,23 +10,23 @@ import (
 
 // A run that only waits need not be in memory: its journal says how it came to
 // where it is, its head says when it goes on by itself, and a message wakes it.
-// So it rests: in one commit it gets nobody as owner and the time of its next
-// timer. It rests only where it has seen every message that was ever posted to
+// So it is unloaded: in one commit it gets nobody as owner and the time of its next
+// timer. It is unloaded only where it has seen every message that was ever posted to
 // it; the store compares the numbers in that commit, after every post in it. Two
-// things follow: a message that is posted before is seen, by this residence, and
+// things follow: a message that is posted before is seen, by this activation, and
 // one that is posted after finds a run that nobody owns and makes it due.
 //
 // While the commit is on its way, nothing may be appended: whatever happens
-// meanwhile waits for the verdict. See resting and rested.
+// meanwhile waits for the verdict. See unloading and unloaded.
 //
 // A run that is parked leaves in the same way, since a message may wake it too: a
-// command. Its residence is over whatever the verdict, so one that has been sent
-// something it has not seen gets another residence, which looks at that.
+// command. Its activation is over whatever the verdict, so one that has been sent
+// something it has not seen gets another activation, which looks at that.
 
-// mayRest says whether the run only waits for what the store and the clock
+// mayUnload says whether the run only waits for what the store and the clock
 // know: no goroutine of it can go on, no step is in flight, nothing is being
 // read, and no wait can be ended by a context that the author made.
-func (r *run) mayRest() bool {
+func (r *run) mayUnload() bool {
 	if r.gone() || r.holder() != nil || r.isTentative() || r.canGoOn() ||
 		!r.operations.mayLeave() || r.inbox.isHeld() || r.isReading() || !r.waits.any() {
 		return false
@@ -34,38 +34,38 @@ func (r *run) mayRest() bool {
 	return r.allParked()
 }
 
-// considerRest lets a run rest that may: at once where it will wait long, else
+// considerUnload unloads a run that may be: at once where it will wait long, else
 // after a while.
-func (r *run) considerRest() {
-	if !r.mayRest() {
+func (r *run) considerUnload() {
+	if !r.mayUnload() {
 		return
 	}
-	linger, due := r.k.cfg.IdleTimeout, earlier(r.due(), r.waits.next())
+	idle, due := r.k.cfg.IdleTimeout, earlier(r.due(), r.waits.next())
 	switch {
 	case !due.IsZero() && time.Until(due) <= 0: // it goes on now
-	case linger <= 0, r.waits.anyDecision(), r.k.isFull():
-		r.rest()
-	case !r.waits.anyForMessage() && time.Until(due) > linger:
-		r.rest()
+	case idle <= 0, r.waits.anyDecision(), r.k.isFull():
+		r.unload()
+	case !r.waits.anyForMessage() && time.Until(due) > idle:
+		r.unload()
 	default:
-		r.k.lingers.add(r, time.Now().Add(linger))
+		r.k.idle.add(r, time.Now().Add(idle))
 	}
 }
 
-// rest asks the store to let the run leave memory.
-func (r *run) rest() {
-	r.startRest()
+// unload asks the store to let the run leave memory.
+func (r *run) unload() {
+	r.startUnload()
 	r.operations.stopTimers()
 	r.deadline.stop()
 	r.leaveHead(r.status(), r.head().Cause, earlier(r.due(), r.waits.next()))
-	r.restHead(r.inbox.known())
+	r.unloadHead(r.inbox.known())
 	r.enlist()
 }
 
-// rested takes the store's verdict on a rest. It is called with the lock.
-func (r *run) rested(c *store.Change) {
+// unloaded takes the store's verdict on an unload. It is called with the lock.
+func (r *run) unloaded(c *store.Change) {
 	refused := c.Verdict == store.Mail
-	stays, taken := r.residence.rested(refused, r.k.lease.period > 0)
+	stays, taken := r.activation.unloaded(refused, r.k.lease.period > 0)
 	if taken {
 		r.whenDurable(effect{do: func() { go r.k.takeAfter(r) }})
 	}
@@ -97,11 +97,11 @@ func (r *run) release() {
 	}
 	r.leaveHead(r.status(), r.head().Cause, wake)
 	r.append(journal.Entry{Kind: journal.StatusChanged})
-	r.restHead(r.inbox.known())
+	r.unloadHead(r.inbox.known())
 	r.yield()
 }
 
-// yield ends the residence with the head that it has now.
+// yield ends the activation with the head that it has now.
 func (r *run) yield() {
 	r.writeHead()
 	r.leave()
@@ -109,28 +109,28 @@ func (r *run) yield() {
 	r.whenDurable(effect{do: r.k.look})
 }
 
-// lingers has the runs that will rest when they have waited for a while. One
-// timer serves all of them.
-type lingers struct {
+// idleRuns has the runs that are unloaded when their idle timeout has passed. One timer serves
+// all of them.
+type idleRuns struct {
 	mu    sync.Mutex
-	queue []lingering // by time
+	queue []idleRun // by time
 	timer *time.Timer
 }
 
-type lingering struct {
+type idleRun struct {
 	run *run
 	at  time.Time
 }
 
 // add has a run looked at later; one that is in the queue already is looked at
 // then. It is called with the run's lock.
-func (l *lingers) add(r *run, at time.Time) {
-	if !r.linger(at) {
+func (l *idleRuns) add(r *run, at time.Time) {
+	if !r.awaitIdle(at) {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queue = append(l.queue, lingering{r, at})
+	l.queue = append(l.queue, idleRun{r, at})
 	if len(l.queue) > 1 {
 		return
 	}
@@ -141,17 +141,17 @@ func (l *lingers) add(r *run, at time.Time) {
 	}
 }
 
-// look lets the runs rest whose time has come.
-func (l *lingers) look() { l.restUntil(time.Now()) }
+// look unloads the runs whose time has come.
+func (l *idleRuns) look() { l.unloadUntil(time.Now()) }
 
-// restUntil lets the runs rest that were to rest by then.
-func (l *lingers) restUntil(t time.Time) {
+// unloadUntil unloads the runs that were to be by then.
+func (l *idleRuns) unloadUntil(t time.Time) {
 	l.mu.Lock()
 	n := 0
 	for n < len(l.queue) && !l.queue[n].at.After(t) {
 		n++
 	}
-	due := append([]lingering(nil), l.queue[:n]...)
+	due := append([]idleRun(nil), l.queue[:n]...)
 	l.queue = l.queue[:copy(l.queue, l.queue[n:])]
 	if len(l.queue) > 0 {
 		l.timer.Reset(max(time.Until(l.queue[0].at), time.Microsecond))
@@ -159,13 +159,13 @@ func (l *lingers) restUntil(t time.Time) {
 	l.mu.Unlock()
 	for _, d := range due {
 		d.run.mu.Lock()
-		until := d.run.endLinger()
+		until := d.run.endIdle()
 		switch {
-		case !d.run.mayRest():
+		case !d.run.mayUnload():
 		case until.After(t):
 			l.add(d.run, until)
 		default:
-			d.run.rest()
+			d.run.unload()
 		}
 		d.run.mu.Unlock()
 	}

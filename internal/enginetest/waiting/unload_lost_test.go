@@ -15,22 +15,22 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// A deafStore writes the first group in which a run rests and says nothing of it
+// A deafStore writes the first group in which a run is unloaded and says nothing of it
 // for a while.
 type deafStore struct {
 	store.Store
-	until time.Time
-	rests bool
+	until   time.Time
+	unloads bool
 }
 
 func (s *deafStore) Commit(ctx context.Context, g *store.Group) error {
 	switch {
-	case s.rests && time.Now().Before(s.until):
+	case s.unloads && time.Now().Before(s.until):
 		return storetest.ErrInjected
-	case s.rests || !g.Changes[0].Rest:
+	case s.unloads || !g.Changes[0].Unload:
 		return s.Store.Commit(ctx, g)
 	}
-	s.rests, s.until = true, time.Now().Add(2*time.Minute)
+	s.unloads, s.until = true, time.Now().Add(2*time.Minute)
 	if err := s.Store.Commit(ctx, g); err != nil {
 		return err
 	}
@@ -59,8 +59,8 @@ func TestRunThatHasNotHeardOfItsRestIsExecutedOnce(t *testing.T) {
 		defer w.End()
 		began := time.Now()
 		run, _, err := world.Result(w, wf, 0)
-		if err != nil || !deaf.rests {
-			t.Fatalf("%v, a rest was committed: %v", err, deaf.rests)
+		if err != nil || !deaf.unloads {
+			t.Fatalf("%v, an unload was committed: %v", err, deaf.unloads)
 		}
 		if n := begun.Load(); n != 1 {
 			t.Errorf("the code began %d times: it was executed twice at a time", n)
@@ -72,7 +72,7 @@ func TestRunThatHasNotHeardOfItsRestIsExecutedOnce(t *testing.T) {
 	})
 }
 
-// The store is slow to say that a run rests, and meanwhile gives it to the same
+// The store is slow to say that a run is unloaded, and meanwhile gives it to the same
 // engine in an answer that gets lost.
 //
 // spec: L-7, L-23
@@ -82,11 +82,11 @@ func TestRunThatIsClaimedBeforeItHasHeardOfItsRestGoesOn(t *testing.T) {
 			wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 				return 1, perdure.Sleep(ctx, 10*time.Second)
 			})
-			var rested, claimed atomic.Bool
+			var unloaded, claimed atomic.Bool
 			h := &world.Hook{
 				OnCommit: func(g *store.Group, do func() error) error {
 					err := do()
-					if g.Changes[0].Rest && rested.CompareAndSwap(false, true) {
+					if g.Changes[0].Unload && unloaded.CompareAndSwap(false, true) {
 						time.Sleep(time.Minute)
 					}
 					return err
@@ -94,7 +94,7 @@ func TestRunThatIsClaimedBeforeItHasHeardOfItsRestGoesOn(t *testing.T) {
 				OnClaim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed,
 					error) {
 					got, err := do()
-					if rested.Load() && len(got.Runs) > 0 && claimed.CompareAndSwap(false, true) &&
+					if unloaded.Load() && len(got.Runs) > 0 && claimed.CompareAndSwap(false, true) &&
 						lost {
 						return store.Claimed{}, storetest.ErrInjected
 					}
@@ -186,7 +186,7 @@ func TestRunThatAnotherEngineHadBeforeARestWasHeardOfBeginsAnew(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
 		var first, second *world.World
-		var rested atomic.Bool
+		var unloaded atomic.Bool
 		var claims atomic.Pointer[world.World] // the one that may claim
 		claimed, stop := context.WithCancel(ctx)
 		defer stop()
@@ -207,7 +207,7 @@ func TestRunThatAnotherEngineHadBeforeARestWasHeardOfBeginsAnew(t *testing.T) {
 					},
 					OnCommit: func(g *store.Group, do func() error) error {
 						err := do()
-						if w == first && g.Changes[0].Rest && rested.CompareAndSwap(false, true) {
+						if w == first && g.Changes[0].Unload && unloaded.CompareAndSwap(false, true) {
 							<-claimed.Done()
 							time.Sleep(time.Second)
 							return storetest.ErrInjected
@@ -238,17 +238,17 @@ func TestRunThatAnotherEngineHadBeforeARestWasHeardOfBeginsAnew(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if v, err := run.Result(ctx); v != 12 || err != nil || !rested.Load() {
-			t.Errorf("rested: %v: got %d, %v", rested.Load(), v, err)
+		if v, err := run.Result(ctx); v != 12 || err != nil || !unloaded.Load() {
+			t.Errorf("unloaded: %v: got %d, %v", unloaded.Load(), v, err)
 		}
 		first.History(run.ID())
 		c.End()
 	})
 }
 
-// While a run waits to hear of its rest, the answer that brings a request for its end
+// While a run waits to hear of its unload, the answer that brings a request for its end
 // is lost: the run learns no more than that there is one. It goes on, since it was sent
-// something, and reads that before it rests.
+// something, and reads that before it is unloaded.
 //
 // spec: L-7, L-10
 func TestRequestOfWhichARestingRunKnowsTheNumberIsCarriedOut(t *testing.T) {
@@ -258,10 +258,10 @@ func TestRequestOfWhichARestingRunKnowsTheNumberIsCarriedOut(t *testing.T) {
 		})
 		ctx := context.Background()
 		var other *perdure.Client
-		var rested, lost atomic.Bool
+		var unloaded, lost atomic.Bool
 		h := &world.Hook{
 			OnCommit: func(g *store.Group, do func() error) error {
-				if g.Changes[0].Rest && rested.CompareAndSwap(false, true) {
+				if g.Changes[0].Unload && unloaded.CompareAndSwap(false, true) {
 					if err := other.Cancel(ctx, "x", "at once"); err != nil {
 						t.Error(err)
 					}

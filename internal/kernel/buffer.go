@@ -7,18 +7,18 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A room has what was read for one listener, or for the subscriber, and was not told. It
-// is bounded, and each has its own: a broker that does not answer fills the room of the
+// A buffer has what was read for one listener, or for the subscriber, and was not told. It
+// is bounded, and each has its own: a broker that does not answer fills the buffer of the
 // subscriber, and listeners hear on. What finds no place stays in the store. The dispatcher
 // reads on past it, keeps in mind where it began, and reads it again once half of the
-// room is free. An end that some listeners have a place for is told to these at once, and to
+// buffer is free. An end that some listeners have a place for is told to these at once, and to
 // each other one when that has a place, whether the first ones have returned or not. A
 // listener that has heard of an end has its place back while others are still called.
 //
 // Of one run all is told in order. So what follows something that found no place waits
 // with it, and what is in line behind something that is being told takes a place in the
-// room of that.
-type room struct {
+// buffer of that.
+type buffer struct {
 	slots  chan struct{}
 	held   int   // read for it and not told
 	behind int64 // the first that found no place; 0 for none
@@ -26,7 +26,7 @@ type room struct {
 
 const (
 	owedPage   = 200     // read at a time
-	maxHeld    = 1000    // held in a room
+	maxHeld    = 1000    // held in a buffer
 	maxSkipped = 100_000 // runs of which something waits for a place; above it nothing is read
 	tellers    = 16      // calls of one listener, or of the subscriber, at a time
 )
@@ -35,7 +35,7 @@ const (
 type telling struct {
 	store.OutboxEntry
 	who    []*Listener // that it is told to; nil is the subscriber
-	lanes  []*Listener // in whose rooms it has a place
+	placed []*Listener // in whose buffers it has a place
 	inPart bool        // others are told of it by another one
 	isLast bool        // of these: all have heard
 }
@@ -60,54 +60,54 @@ type gap struct {
 	missed     int64 // the reading that has found no place for from
 }
 
-// roomOf returns the room of a listener; nil is the subscriber. It is called with the lock.
-func (a *dispatcher) roomOf(l *Listener) *room {
-	r := a.rooms[l]
+// bufferOf returns the buffer of a listener; nil is the subscriber. It is called with the lock.
+func (a *dispatcher) bufferOf(l *Listener) *buffer {
+	r := a.buffers[l]
 	if r == nil {
-		r = &room{slots: make(chan struct{}, tellers)}
-		a.rooms[l] = r
+		r = &buffer{slots: make(chan struct{}, tellers)}
+		a.buffers[l] = r
 	}
 	return r
 }
 
-// full returns those of the listeners whose rooms are.
-func (a *dispatcher) full(lanes []*Listener) (out []*Listener) {
-	for _, l := range lanes {
-		if a.roomOf(l).held >= a.most {
+// full returns those of the listeners whose buffers are.
+func (a *dispatcher) full(placed []*Listener) (out []*Listener) {
+	for _, l := range placed {
+		if a.bufferOf(l).held >= a.most {
 			out = append(out, l)
 		}
 	}
 	return out
 }
 
-// take takes a place in each of the rooms.
-func (a *dispatcher) take(lanes []*Listener) {
-	for _, l := range lanes {
-		a.roomOf(l).held++
+// take takes a place in each of the buffers.
+func (a *dispatcher) take(placed []*Listener) {
+	for _, l := range placed {
+		a.bufferOf(l).held++
 	}
 }
 
-// free gives the places back, and asks the dispatcher to look where there is room again.
-func (a *dispatcher) free(lanes []*Listener) {
-	for _, l := range lanes {
-		r := a.roomOf(l)
+// free gives the places back, and asks the dispatcher to look where there is buffer again.
+func (a *dispatcher) free(placed []*Listener) {
+	for _, l := range placed {
+		r := a.bufferOf(l)
 		r.held--
 		switch {
 		case r.behind != 0 && r.held <= a.most/2:
 			a.k.owe()
 		case r.behind == 0 && r.held == 0:
-			delete(a.rooms, l)
+			delete(a.buffers, l)
 		}
 	}
 }
 
-// miss keeps in mind that an entry found no place in some rooms.
-func (a *dispatcher) miss(lanes []*Listener, number int64) {
-	for _, l := range lanes {
-		if r := a.roomOf(l); r.behind == 0 || number < r.behind {
+// miss keeps in mind that an entry found no place in some buffers.
+func (a *dispatcher) miss(placed []*Listener, number int64) {
+	for _, l := range placed {
+		if r := a.bufferOf(l); r.behind == 0 || number < r.behind {
 			r.behind = number
 		}
-		if a.roomOf(l).held <= a.most/2 { // it has become free meanwhile
+		if a.bufferOf(l).held <= a.most/2 { // it has become free meanwhile
 			a.k.owe()
 		}
 	}
@@ -138,12 +138,12 @@ func (a *dispatcher) admit(o store.OutboxEntry, all []*Listener, since int64) *t
 			return nil
 		}
 	}
-	t := &telling{OutboxEntry: o, who: who, lanes: who}
+	t := &telling{OutboxEntry: o, who: who, placed: who}
 	in := a.lines[run]
 	if in != nil {
-		t.lanes = in.now.lanes
+		t.placed = in.now.placed
 	}
-	missing := a.full(t.lanes)
+	missing := a.full(t.placed)
 	a.miss(missing, o.Number)
 	if len(missing) > 0 {
 		a.behind[run] = gap{from: o.Number, last: max(o.Number, g.last), missed: a.reading}
@@ -151,11 +151,11 @@ func (a *dispatcher) admit(o store.OutboxEntry, all []*Listener, since int64) *t
 			return nil
 		}
 		t.who = without(who, missing...)
-		t.lanes = t.who
+		t.placed = t.who
 	} else {
 		a.closeGap(run, o.Number)
 	}
-	a.take(t.lanes)
+	a.take(t.placed)
 	switch {
 	case len(t.who) < len(all):
 		a.begin(t, all)
@@ -219,7 +219,7 @@ func without(all []*Listener, some ...*Listener) []*Listener {
 func (a *dispatcher) hasHeard(t *telling, l *Listener) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	t.lanes = without(t.lanes, l)
+	t.placed = without(t.placed, l)
 	a.free([]*Listener{l})
 }
 
@@ -241,7 +241,7 @@ func (a *dispatcher) isTold(t *telling) bool {
 func (a *dispatcher) done(t *telling) *telling {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.free(t.lanes)
+	a.free(t.placed)
 	if t.inPart {
 		if t.isLast {
 			delete(a.parts, t.Number)
@@ -270,7 +270,7 @@ func (a *dispatcher) forget(number int64) {
 	}
 }
 
-// advance gives the first in line its turn, if there is a place for it in the rooms of those
+// advance gives the first in line its turn, if there is a place for it in the buffers of those
 // who are to hear of it. If there is none, all that are in line wait in the store.
 func (a *dispatcher) advance(run journal.Number, line []*telling) *telling {
 	next, last, rest := line[0], line[len(line)-1], line[1:]
@@ -292,20 +292,20 @@ func (a *dispatcher) advance(run journal.Number, line []*telling) *telling {
 // leave takes an entry out of the line.
 func (a *dispatcher) leave(t *telling) {
 	delete(a.mine, t.Number)
-	a.free(t.lanes)
+	a.free(t.placed)
 }
 
-// catchUp reads again what found no place in rooms that have some now.
+// catchUp reads again what found no place in buffers that have some now.
 func (a *dispatcher) catchUp(names []string) bool {
 	a.mu.Lock()
-	var rooms []*room
-	for _, r := range a.rooms {
+	var buffers []*buffer
+	for _, r := range a.buffers {
 		if r.behind != 0 && r.held <= a.most/2 {
-			rooms = append(rooms, r)
+			buffers = append(buffers, r)
 		}
 	}
 	a.mu.Unlock()
-	for _, r := range rooms {
+	for _, r := range buffers {
 		a.mu.Lock()
 		from, upTo := r.behind-1, a.after+1
 		r.behind = 0
@@ -324,7 +324,7 @@ func (a *dispatcher) catchUp(names []string) bool {
 		}
 		a.passed(from, upTo)
 	}
-	if len(rooms) > 0 && !a.crowded() {
+	if len(buffers) > 0 && !a.crowded() {
 		a.k.owe() // what is beyond may not have been read
 	}
 	return true

@@ -10,34 +10,34 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// restChecks are about runs that leave memory.
-func restChecks() []check {
+// unloadChecks are about runs that leave memory.
+func unloadChecks() []check {
 	return []check{
-		{"rest/a run whose messages are all known rests", restWritten},
-		{"rest/a run that was sent a message stays its engine's", restMail},
-		{"rest/a message of the same group counts, wherever it is in the group", restSameGroup},
-		{"rest/a run that was told of its mail rests", restAfterMail},
-		{"rest/a run that rests is due when a message comes", restWakes},
-		{"rest/between posts and rests no message is stranded", restRace},
+		{"unload/a run whose messages are all known is unloaded", unloadWritten},
+		{"unload/a run that was sent a message stays its engine's", unloadMail},
+		{"unload/a message of the same group counts, wherever it is in the group", unloadSameGroup},
+		{"unload/a run that was told of its mail is unloaded", unloadAfterMail},
+		{"unload/a run that is unloaded is due when a message comes", unloadWakes},
+		{"unload/between posts and unloads no message is stranded", unloadRace},
 	}
 }
 
-// resting is a run that goes to rest having seen so much mail.
-func resting(h journal.Head, seen int64, seq int64) store.Change {
+// unloading is the change of a run that is unloaded having seen so much mail.
+func unloading(h journal.Head, seen int64, seq int64) store.Change {
 	c := update(h, func(h *journal.Head) {
 		h.Status, h.Owner, h.Wake, h.Cause, h.Mail = journal.Waiting, 0, at(90), "a timer", seen
 	})
-	c.Rest = true
+	c.Unload = true
 	c.Entries = step(h.Number, seq).Entries
 	return c
 }
 
 // spec: B-6
-func restWritten(w *world) {
+func unloadWritten(w *world) {
 	w.join(0)
 	for _, n := range []int{0, 2} {
 		head := w.filled("", n)
-		c := w.commit(resting(head, int64(n), 2))[0]
+		c := w.commit(unloading(head, int64(n), 2))[0]
 		w.verdict(c, store.Written)
 		head.Status, head.Owner, head.Wake, head.Cause = journal.Waiting, 0, at(90), "a timer"
 		w.same("head", w.head(head.Number), head)
@@ -46,11 +46,11 @@ func restWritten(w *world) {
 	w.same("claimed", len(w.take(90, 5).Runs), 2)
 }
 
-func restMail(w *world) {
+func unloadMail(w *world) {
 	w.join(0)
 	head := w.filled("", 1)
 	w.stranger(1, toRun(head.Number, signal("y", "y")))
-	c := w.commit(resting(head, 1, 2))[0]
+	c := w.commit(unloading(head, 1, 2))[0]
 	w.verdict(c, store.Mail)
 	head.Status, head.Cause, head.Mail = journal.Waiting, "a timer", 2
 	w.same("head", w.head(head.Number), head)
@@ -59,39 +59,39 @@ func restMail(w *world) {
 	w.same("mail", labels(w.mail()[0].Inbox), []string{"2:y"})
 }
 
-func restSameGroup(w *world) {
+func unloadSameGroup(w *world) {
 	w.join(0)
 	for _, order := range [][2]int{{0, 1}, {1, 0}} {
 		head := w.filled("", 1)
 		both := make([]store.Change, 2)
-		both[order[0]] = resting(head, 1, 2)
+		both[order[0]] = unloading(head, 1, 2)
 		both[order[1]] = store.Change{Posts: []store.Post{toRun(head.Number, signal("y", "y"))}}
 		w.commit(both...)
 		w.verdict(both[order[0]], store.Mail)
 		w.judged(both[order[1]].Posts[0], store.Delivered, head.Number, 2)
 		w.same("owner before the group's heads", both[order[1]].Posts[0].To.Owner, w.engine)
 		w.same("owner", w.head(head.Number).Owner, w.engine)
-		knows := resting(head, 3, 3) // it reckons with its own message
+		knows := unloading(head, 3, 3) // it reckons with its own message
 		knows.Posts = []store.Post{toRun(head.Number, signal("z", "z"))}
 		w.verdict(w.commit(knows)[0], store.Written)
 		w.same("owner", w.head(head.Number).Owner, journal.EngineID(0))
 	}
 }
 
-func restAfterMail(w *world) {
+func unloadAfterMail(w *world) {
 	w.join(0)
 	head := w.written(w.start(""))[0]
 	w.stranger(1, toRun(head.Number, signal("y", "y")))
-	w.verdict(w.commit(resting(head, 0, 2))[0], store.Mail)
+	w.verdict(w.commit(unloading(head, 0, 2))[0], store.Mail)
 	seen := w.mail()[0].Head.Mail
-	w.verdict(w.commit(resting(head, seen, 3))[0], store.Written)
+	w.verdict(w.commit(unloading(head, seen, 3))[0], store.Written)
 	w.same("owner", w.head(head.Number).Owner, journal.EngineID(0))
 }
 
-func restWakes(w *world) {
+func unloadWakes(w *world) {
 	w.join(0)
 	head := w.written(w.start("order-1"))[0]
-	c := resting(head, 0, 2)
+	c := unloading(head, 0, 2)
 	c.Head.Cause, c.Head.Wake = "", time.Time{}
 	w.commit(c)
 	w.same("claimed", numbers(w.take(1<<20, 5)), []journal.Number{})
@@ -101,9 +101,9 @@ func restWakes(w *world) {
 	w.same("inbox", labels(got.Runs[0].Inbox), []string{"1:x"})
 }
 
-// restRace posts from several goroutines to a run that its engine sends to rest
+// unloadRace posts from several goroutines to a run that its engine unloads
 // whenever it has seen all mail. In the end every message must have been given.
-func restRace(w *world) {
+func unloadRace(w *world) {
 	const posters, each = 3, 15
 	w.join(0)
 	run := w.written(w.start(""))[0]
@@ -130,7 +130,7 @@ func restRace(w *world) {
 	w.same("inbox", len(w.inbox(run.Number)), 0)
 }
 
-// A racer is the engine of a run that goes to rest again and again.
+// A racer is the engine of a run that is unloaded again and again.
 type racer struct {
 	*world
 	run   journal.Head
@@ -139,13 +139,13 @@ type racer struct {
 	given int
 }
 
-// round sends the run to rest and takes what has come.
+// round unloads the run and takes what has come.
 func (r *racer) round() {
 	r.Helper()
 	r.seq++
-	rest := resting(r.run, r.seen, r.seq)
-	rest.Head.Cause = ""
-	r.commit(rest)
+	unload := unloading(r.run, r.seen, r.seq)
+	unload.Head.Cause = ""
+	r.commit(unload)
 	got := r.take(10, 1)
 	for _, has := range slices.Concat(got.Mail, got.Runs) {
 		r.seen, r.given = has.Head.Mail, r.given+len(has.Inbox)

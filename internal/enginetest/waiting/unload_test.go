@@ -143,7 +143,7 @@ func TestManyTimersAtOneInstant(t *testing.T) {
 //
 // spec: L-7, L-23
 func TestRestingRunsHoldNothing(t *testing.T) {
-	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 		var slept, waited atomic.Int64
 		sleeps, waits := sleeper(&slept), waiter(&waited)
 		w := world.With(t, o, sleeps, waits)
@@ -260,14 +260,14 @@ func TestIdleEngineAsksNextToNothing(t *testing.T) {
 	if testing.Short() {
 		n = 2_000
 	}
-	for _, linger := range []time.Duration{-1, 0} {
+	for _, idle := range []time.Duration{-1, 0} {
 		synctest.Test(t, func(t *testing.T) {
 			var begun atomic.Int64
 			sleeps, waits := sleeper(&begun), waiter(&begun)
 			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{
 				sleeps, waits,
 			},
-				Options: perdure.Options{IdleTimeout: linger, Build: "test"}}
+				Options: perdure.Options{IdleTimeout: idle, Build: "test"}}
 			var calls *storetest.Faulty // counts them
 			w.Wrap = func(s store.Store) store.Store {
 				calls = storetest.NewFaulty(s)
@@ -368,7 +368,7 @@ func TestSweepAlone(t *testing.T) {
 //
 // spec: L-7, R-13
 func TestClockJumps(t *testing.T) {
-	for _, linger := range []time.Duration{-1, 0} {
+	for _, idle := range []time.Duration{-1, 0} {
 		for _, crash := range []bool{false, true} {
 			for _, forward := range []bool{false, true} {
 				var begun atomic.Int64
@@ -378,7 +378,7 @@ func TestClockJumps(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						wf := sleeper(&begun)
 						w := &world.World{T: t, DB: db, Workflows: []perdure.Definition{wf},
-							Options: perdure.Options{IdleTimeout: linger, Build: "test"}}
+							Options: perdure.Options{IdleTimeout: idle, Build: "test"}}
 						if db == nil {
 							w.DB = memory.New()
 						}
@@ -422,14 +422,14 @@ func TestClockJumps(t *testing.T) {
 }
 
 // Slots and memory are given to those that can go on: runs that wait leave for
-// them, before they have lingered.
+// them, before they have waited for their idle timeout.
 //
 // spec: L-7, L-23
 func TestWaitingRunsGiveTheirSlotsUp(t *testing.T) {
 	for name, o := range map[string]perdure.Options{
-		"slots": {Capacity: 3}, "slots, a long linger": {Capacity: 3, IdleTimeout: time.Hour},
-		"memory": {MaxResident: 1, IdleTimeout: time.Hour}, "memory, resting": {
-			MaxResident: 1, IdleTimeout: -1,
+		"slots": {Capacity: 3}, "slots, a long idle timeout": {Capacity: 3, IdleTimeout: time.Hour},
+		"memory": {MaxLoaded: 1, IdleTimeout: time.Hour}, "memory, unloaded at once": {
+			MaxLoaded: 1, IdleTimeout: -1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -461,7 +461,7 @@ func TestWaitingRunsGiveTheirSlotsUp(t *testing.T) {
 	}
 }
 
-// A run that rests is suspended, resumed and cancelled as any other; while it is
+// A run that is unloaded is suspended, resumed and cancelled as any other; while it is
 // parked its time passes and it does not go on.
 //
 // spec: L-2, L-7, L-10
@@ -505,7 +505,7 @@ func TestOperatorsReachRestingRuns(t *testing.T) {
 	for name, c := range cases {
 		for _, outside := range []bool{false, true} { // by a client of its own
 			t.Run(fmt.Sprintf("%s/outside=%v", name, outside), func(t *testing.T) {
-				world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+				world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 					var begun atomic.Int64
 					wf := sleeper(&begun)
 					w := world.With(t, o, wf)
@@ -538,11 +538,11 @@ func TestOperatorsReachRestingRuns(t *testing.T) {
 	}
 }
 
-// A start that finds a run which rests gives that run, and does not wake it.
+// A start that finds a run which is unloaded gives that run, and does not wake it.
 //
 // spec: R-27
 func TestStartFindsARestingRun(t *testing.T) {
-	world.EachLinger(t, func(t *testing.T, o perdure.Options) {
+	world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 		var begun atomic.Int64
 		wf := sleeper(&begun)
 		w := world.With(t, o, wf)
@@ -562,7 +562,7 @@ func TestStartFindsARestingRun(t *testing.T) {
 }
 
 // Engines come and go in good order and in bad at any moment of the lives of runs
-// that sleep, wait, are about to rest and wake: none is lost, none is early, none
+// that sleep, wait, are about to be unloaded and wake: none is lost, none is early, none
 // does anything twice.
 //
 // spec: P-5, L-7
@@ -576,7 +576,7 @@ func TestEnginesComeAndGoWhileRunsRest(t *testing.T) {
 	for round := range rounds {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(round)))
-			linger := []time.Duration{-1, 0, time.Minute}[rng.IntN(3)]
+			idle := []time.Duration{-1, 0, time.Minute}[rng.IntN(3)]
 			wf := perdure.Define("w", func(ctx context.Context, n int) (int, error) {
 				rng := rand.New(rand.NewPCG(seed, uint64(n)))
 				for range 5 {
@@ -607,7 +607,7 @@ func TestEnginesComeAndGoWhileRunsRest(t *testing.T) {
 				}
 				return n, nil
 			})
-			w := world.With(t, perdure.Options{IdleTimeout: linger, Capacity: 1 + rng.IntN(60)}, wf)
+			w := world.With(t, perdure.Options{IdleTimeout: idle, Capacity: 1 + rng.IntN(60)}, wf)
 			defer func() { w.End() }()
 			const n = 50
 			for i := range n {
@@ -681,7 +681,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 	for what, o := range map[string]perdure.Options{
 		"Sweep": {Sweep: time.Second - 1}, "Sweep is 10m0.": {Sweep: 10*time.Minute + 1},
 		"Sweep is -": {Sweep: -1, SweepOnly: true},
-		"Capacity":   {Capacity: -1}, "MaxResident": {MaxResident: -1},
+		"Capacity":   {Capacity: -1}, "MaxLoaded": {MaxLoaded: -1},
 		"MaxPayload": {MaxPayload: -1}, "SpillOver": {SpillOver: -1},
 		"RUNNING": {
 			Retention: perdure.Retention{
