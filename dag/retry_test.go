@@ -48,7 +48,11 @@ func TestAGraphIsRetriedFromTheFailedSteps(t *testing.T) {
 					env.Errorf("took effect: %s, want %s", got, c.failed)
 				}
 				l.Break()
-				r := patterntest.Retry(env, patterntest.Letters(env, 2)[0])
+				letter := patterntest.Letters(env, 2)[0]
+				if letter.Status != perdure.StatusRunning {
+					env.Errorf("the letter is about a step that failed %v", letter.Status)
+				}
+				r := patterntest.Retry(env, letter)
 				if r.Status != perdure.StatusCompleted {
 					env.Errorf("retried, it is %v: %v", r.Status, r.Err)
 				}

@@ -35,8 +35,9 @@ type future = *perdure.Future[json.RawMessage]
 
 // A failure is a step that has failed.
 type failure struct {
-	s   *step
-	err error
+	s      *step
+	err    error
+	status perdure.RunStatus // of the run when it failed
 }
 
 // run is the workflow.
@@ -210,7 +211,11 @@ func (x *execution) settle(s *step, out json.RawMessage, err error) error {
 	}
 	if err != nil {
 		if !s.async {
-			x.failed = append(x.failed, failure{s, err})
+			info, e := perdure.InfoOf(x.ctx)
+			if e != nil {
+				return e
+			}
+			x.failed = append(x.failed, failure{s, err, info.Status})
 		}
 		if e := x.events.StepFailed(x.ctx, s.id, err); e != nil {
 			return e

@@ -33,7 +33,7 @@ func (x *execution) fail() error {
 		return nil
 	}
 	for _, f := range x.failed {
-		if e := deadletter.Add(x.ctx, f.s.id, f.err); e != nil {
+		if e := deadletter.Add(x.ctx, f.s.id, f.err, deadletter.At(f.status)); e != nil {
 			return e
 		}
 	}

@@ -25,7 +25,7 @@ type Letter struct {
 	RunID      journal.RunID   `json:"run_id"` // the last one that has failed
 	Pattern    journal.Pattern `json:"pattern,omitempty"`
 	Step       string          `json:"step,omitempty"` // its path, with its key; empty where the code failed without a step
-	Status     journal.Status  `json:"status"`         // of the run when the step was given up, or that it ended with
+	Status     journal.Status  `json:"status"`         // of the run when the step failed, or that it ended with
 	Error      string          `json:"error"`
 	Code       journal.Code    `json:"code,omitempty"`      // of a [journal.Error] in its chain
 	Type       string          `json:"type,omitempty"`      // of the error: its registered name, else its Go type
@@ -39,6 +39,15 @@ type Letter struct {
 // An Option is one of a branch, such as a perdure.Key.
 type Option interface {
 	ApplyToBranch(o *sealed.Operation) error
+}
+
+// At is an option of [Add]: the status of the run when the step failed, for a pattern that has
+// set another one since.
+type At journal.Status
+
+func (a At) ApplyToBranch(o *sealed.Operation) error {
+	o.Status = journal.Status(a)
+	return nil
 }
 
 // Add keeps for an operator that a step of the run of ctx has failed for good
@@ -56,18 +65,21 @@ func Add(ctx context.Context, step string, err error, opts ...Option) error {
 	case err == nil:
 		return failure.Invalid("dead-letter "+step, "an error is needed")
 	}
-	return add(ctx, step, o.Key, step, failure.Of(err))
+	return add(ctx, step, o.Key, step, o.Status, failure.Of(err))
 }
 
-// add writes a letter that is found as about that step.
-func add(ctx context.Context, step, key, shown string, f *journal.Failure) error {
+// add writes a letter that is found as about that step. A status that is zero is the present
+// one of the run.
+func add(
+	ctx context.Context, step, key, shown string, status journal.Status, f *journal.Failure,
+) error {
 	head, input, err := kernel.About(ctx)
 	if err != nil {
 		return err
 	}
 	l := Letter{
-		Workflow: head.Workflow, WorkflowID: head.WorkflowID, RunID: head.ID, Pattern: head.Pattern, Status: head.Status,
-		Input: input,
+		Workflow: head.Workflow, WorkflowID: head.WorkflowID, RunID: head.ID, Pattern: head.Pattern,
+		Status: cmp.Or(status, head.Status), Input: input,
 	}
 	if shown != "" {
 		l.Step = kernel.Within(ctx) + journal.Op{Name: shown, Key: key}.String()
@@ -113,13 +125,13 @@ func (l *Letter) fail(f *journal.Failure) {
 func ForFailure(ctx context.Context, f *journal.Failure) error {
 	name, key := kernel.FailedBy(ctx, f)
 	if name != "" {
-		return add(ctx, name, key, name, f)
+		return add(ctx, name, key, name, 0, f)
 	}
 	head, _, err := kernel.About(ctx)
 	if err != nil {
 		return err
 	}
-	return add(ctx, head.Workflow, "", "", f)
+	return add(ctx, head.Workflow, "", "", 0, f)
 }
 
 // Hear takes in what has become of what the letter is about. It reports whether that is

@@ -262,3 +262,17 @@ func ExampleDecode() {
 	// ord-1 <nil>
 	// true
 }
+
+// A function without a result is a step of any pattern:
+// dag.Add(order, "mail", pattern.NoResult(mail)).
+func ExampleNoResult() {
+	mail := pattern.NoResult(func(_ context.Context, to string) error {
+		fmt.Println("mail to", to)
+		return nil
+	})
+	_, err := mail(context.Background(), "ada")
+	fmt.Println(err)
+	// Output:
+	// mail to ada
+	// <nil>
+}

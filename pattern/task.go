@@ -51,6 +51,17 @@ func TaskOf[A, R any](args *Arguments[A], fn func(context.Context, A) (R, error)
 	}
 }
 
+// NoResult makes the function of a step, a participant or a compensation of one that has no
+// result:
+//
+//	mail := dag.Add(order, "mail", pattern.NoResult(post.Mail))
+func NoResult[A any](fn func(context.Context, A) error) func(context.Context, A) (struct{}, error) {
+	if fn == nil {
+		return nil
+	}
+	return func(ctx context.Context, in A) (struct{}, error) { return struct{}{}, fn(ctx, in) }
+}
+
 // Run does a task as a step of the workflow, and gives its result.
 func (t Task) Run(ctx context.Context, given Sources) (json.RawMessage, error) {
 	return perdure.Step(ctx, t.Name, t.body(given), t.options()...)

@@ -39,8 +39,8 @@ func TestASagaIsRetriedFromTheFailedStep(t *testing.T) {
 			env.Errorf("took effect: %s, want %s", got, want)
 		}
 		letter := patterntest.Letters(env, 1)[0]
-		if letter.Step != "pack[1]" {
-			env.Errorf("the letter is about %q", letter.Step)
+		if letter.Step != "pack[1]" || letter.Status != perdure.StatusRunning {
+			env.Errorf("the letter is about %q, which failed %v", letter.Step, letter.Status)
 		}
 		l.Break()
 		if r := patterntest.Retry(env, letter); r.Status != perdure.StatusCompleted {

@@ -55,7 +55,8 @@ type unit struct {
 type failure struct {
 	step string // ID, without what tells clones apart
 	clone
-	err error
+	err    error
+	status perdure.RunStatus // of the run when it failed
 }
 
 func (p *plan) begin(input json.RawMessage) *execution {
@@ -221,7 +222,11 @@ func (x *execution) settle(ctx context.Context, u *unit, out json.RawMessage, er
 		return over
 	}
 	if err != nil {
-		x.failed = append(x.failed, failure{u.step.id, u.clone, err})
+		info, e := perdure.InfoOf(ctx)
+		if e != nil {
+			return e
+		}
+		x.failed = append(x.failed, failure{u.step.id, u.clone, err, info.Status})
 		if e := x.events.StepFailed(ctx, u.clone.id, err); e != nil {
 			return e
 		}

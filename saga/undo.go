@@ -31,7 +31,8 @@ func (x *execution) backward(ctx context.Context) (why, over error) {
 		return nil, err
 	}
 	for _, f := range x.failed {
-		if err := deadletter.Add(ctx, f.step, f.err, f.keys()...); err != nil {
+		opts := append(f.keys(), deadletter.At(f.status))
+		if err := deadletter.Add(ctx, f.step, f.err, opts...); err != nil {
 			return nil, err
 		}
 	}

@@ -81,4 +81,5 @@ type Operation struct {
 	Phase     string
 	StandsFor context.Context // of a branch or scope
 	ForStep   string          // of a branch: the step
+	Status    journal.Status  // of a dead letter: of the run when the step failed; 0 for the present one
 }
