@@ -101,7 +101,8 @@ func add(
 		Step: step, Key: key, Failure: f, Data: data, Again: again,
 		Attributes: map[string]string{AttributeWorkflow: l.Workflow, AttributeID: l.WorkflowID},
 	}
-	if err = kernel.AddDeadLetter(ctx, letter); errors.Is(err, &journal.Error{Code: journal.CodeTooLarge}) {
+	err = kernel.AddDeadLetter(ctx, letter)
+	if errors.Is(err, &journal.Error{Code: journal.CodeTooLarge}) {
 		letter.Data = again // better without its input than not at all
 		err = kernel.AddDeadLetter(ctx, letter)
 	}
@@ -114,7 +115,7 @@ const (
 	AttributeID       = "perdure.workflow-id"
 )
 
-// fail says what the error was.
+// fail sets the fields that describe the error.
 func (l *Letter) fail(f *journal.Failure) {
 	if f != nil {
 		l.Error, l.Code, l.Type = f.Message, f.CodeOf(), cmp.Or(f.Name, f.Type)
@@ -150,7 +151,8 @@ func (l *Letter) Hear(n kernel.News) bool {
 	case n.Failed != nil:
 		again := Letter{}
 		if json.Unmarshal(n.Failed, &again) == nil {
-			l.RunID, l.Status, l.Error, l.Code, l.Type = again.RunID, again.Status, again.Error, again.Code, again.Type
+			l.RunID, l.Status, l.Error = again.RunID, again.Status, again.Error
+			l.Code, l.Type = again.Code, again.Type
 		}
 	}
 	return false

@@ -18,7 +18,9 @@ func ExampleAdd() {
 	taken := make(chan deadletter.Letter, 1)
 	nightly := perdure.Define("nightly", func(ctx context.Context, files []string) (int, error) {
 		for _, file := range files {
-			_, err := perdure.Step(ctx, "import", func(context.Context) (int, error) { return 0, fmt.Errorf("%s is empty", file) },
+			_, err := perdure.Step(ctx, "import", func(context.Context) (int, error) {
+				return 0, fmt.Errorf("%s is empty", file)
+			},
 				perdure.Key(file), perdure.NoRetry)
 			if err != nil {
 				return 0, errors.Join(err, deadletter.Add(ctx, "import", err, perdure.Key(file)))

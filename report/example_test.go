@@ -8,7 +8,10 @@ import (
 
 // The parts of a report that only declared patterns have.
 func ExampleUndo() {
-	r := report.Run{Undo: &report.Undo{Policy: "STRICT_SEQUENTIAL", Steps: []report.Undone{{ID: "charge", Undone: true}}, All: true}}
+	r := report.Run{Undo: &report.Undo{
+		Policy: "STRICT_SEQUENTIAL", All: true,
+		Steps: []report.Undone{{ID: "charge", Undone: true}},
+	}}
 	fmt.Println(r.Undo.Policy, r.Undo.Steps[0].ID, r.Undo.All)
 	p := report.Phase{Phase: "CONFIRM", Attempts: 2}
 	fmt.Println(p.Phase, p.Attempts)

@@ -18,9 +18,8 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Run tells how a run went, or how far it has come. It is made of the run's
-// journal, so there is one of every run as long as that is kept. It is a copy: it never
-// changes.
+// A Run is the report of a run: how it went, or how far it has come. It is made from the run's
+// journal and is available as long as that is kept. It is a copy and never changes.
 type Run struct {
 	Name        string // of the workflow
 	RunID       journal.RunID
@@ -32,7 +31,7 @@ type Run struct {
 	Started     time.Time
 	Ended       time.Time     // zero while it is open
 	Duration    time.Duration // from start to end; of an open run to its last entry
-	Layers      [][]string    // the IDs of the steps of its declaration, layer by layer, as it was when the run began; nil without one
+	Layers      [][]string    // step IDs of the declaration when the run began; nil without one
 	Steps       []Step        // in the order of their starts
 	Headers     map[string]string
 	Variables   map[string]json.RawMessage
@@ -44,11 +43,11 @@ type Run struct {
 	Successor   journal.RunID // that it has continued as; empty where it has not
 }
 
-// A Step tells of one step or participant.
+// A Step is the report of one step or participant.
 type Step struct {
 	ID       string // its path
 	Status   journal.StepStatus
-	Attempts int // that were made, also after an operator had asked for more; of a participant in its last phase
+	Attempts int // also those that an operator asked for; of a participant in its last phase
 	Latency  time.Duration
 	Result   json.RawMessage // of a participant that of its try
 	Err      error
@@ -59,7 +58,7 @@ type Step struct {
 	failed   int64 // the entry that says that it has failed, or its compensation
 }
 
-// A Phase tells what a participant did in one phase.
+// A Phase is the report of one phase of a participant.
 type Phase struct {
 	Phase    string // TRY, CONFIRM or CANCEL
 	Status   journal.StepStatus
@@ -68,7 +67,7 @@ type Phase struct {
 	Err      error
 }
 
-// An Undo tells of compensations.
+// An Undo is the report of the compensations of a run.
 type Undo struct {
 	Policy   string
 	Steps    []Undone // in the order of their verdicts
@@ -76,7 +75,7 @@ type Undo struct {
 	All      bool // every compensation succeeded
 }
 
-// An Undone tells of the compensation of one step.
+// An Undone is the report of the compensation of one step.
 type Undone struct {
 	ID       string
 	Undone   bool
@@ -168,10 +167,12 @@ func New(h journal.Head, entries []journal.Entry) (Run, error) {
 	}
 	s := a.Snapshot()
 	r := Run{
-		Name: h.Workflow, RunID: h.ID, WorkflowID: h.WorkflowID, Pattern: h.Pattern, Status: s.Status,
-		TriggeredBy: s.Headers[sealed.HeaderTriggered], DryRun: s.Headers[sealed.HeaderDryRun] == "true",
-		Started: s.Started, Ended: s.Ended, Duration: s.Last.Sub(s.Started),
-		Layers: s.Layers, Headers: maps.Clone(s.Headers), Keys: s.Keys, Phase: f.phase, Suppressed: f.suppressed, Successor: s.Successor,
+		Name: h.Workflow, RunID: h.ID, WorkflowID: h.WorkflowID, Pattern: h.Pattern,
+		Status: s.Status, Started: s.Started, Ended: s.Ended, Duration: s.Last.Sub(s.Started),
+		TriggeredBy: s.Headers[sealed.HeaderTriggered],
+		DryRun:      s.Headers[sealed.HeaderDryRun] == "true",
+		Layers:      s.Layers, Headers: maps.Clone(s.Headers), Keys: s.Keys, Phase: f.phase,
+		Suppressed: f.suppressed, Successor: s.Successor,
 	}
 	if r.Pattern == journal.PatternTCC {
 		r.Phase = cmp.Or(r.Phase, journal.PhaseTry)
@@ -242,7 +243,8 @@ func (f *reporter) add(e *journal.Entry) {
 	case journal.StepCompensated, journal.CompensationFailure:
 		f.verdict(f.of.Path(f.of.About(e.Op)), e)
 	case journal.ValueRecorded:
-		if e.Op.Name == sealed.SuppressedError && f.of.About(e.Op).Scope == 0 && e.Failure() != nil { // of the run as a whole
+		ofRun := e.Op.Name == sealed.SuppressedError && f.of.About(e.Op).Scope == 0
+		if ofRun && e.Failure() != nil {
 			f.suppressed = failure.Err(e.Failure())
 		}
 	}
@@ -320,7 +322,10 @@ func (f *reporter) step(id string, s journal.Step) {
 		r.Err = errors.New(s.Reason)
 	}
 	if s.Phase != "" {
-		r.add(Phase{Phase: s.Phase, Status: s.Status, Attempts: s.Attempts, Latency: f.took[s.Op], Err: r.Err})
+		r.add(Phase{
+			Phase: s.Phase, Status: s.Status, Attempts: s.Attempts, Latency: f.took[s.Op],
+			Err: r.Err,
+		})
 	}
 }
 

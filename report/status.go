@@ -2,7 +2,7 @@ package report
 
 import "github.com/perdure/perdure/journal"
 
-// A StepStatus says where a step is. See [journal.StepStatus] for all of them.
+// A StepStatus is the status of a step. See [journal.StepStatus] for all of them.
 type StepStatus = journal.StepStatus
 
 // The statuses of steps that a program asks for most.

@@ -76,6 +76,16 @@ func TestWhatIsNilHidesNoOtherIssue(t *testing.T) {
 		for _, i := range perdure.Check(c.def) {
 			lines = append(lines, i.String())
 		}
+		eng, err := perdure.New(memory.New(), perdure.Options{Build: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := eng.Register(c.def)
+		for _, line := range lines {
+			if refused == nil || !strings.Contains(refused.Error(), line) {
+				t.Errorf("Check says %q, and Register %v", line, refused)
+			}
+		}
 		all := strings.Join(lines, "\n")
 		for _, want := range c.want {
 			if !strings.Contains(all, want) {
