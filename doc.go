@@ -18,6 +18,14 @@
 // that store calls the function again from the top: what is recorded comes back
 // at once, and the function goes on where nothing is recorded yet.
 //
+// # Stores
+//
+// Packages store/memory, store/sqlite and store/postgres open stores, and open.Store of package
+// store/open the one that a text names, as the option --store of the command line does:
+//
+//	db, err := open.Store(ctx, "postgres://shop@db.internal/shop") // or sqlite:orders.db, or memory:
+//	engine, err := perdure.New(db, perdure.Options{})
+//
 // # Waiting
 //
 // A run waits for a time ([Sleep], [Timer]), a message ([Signal]), another run

@@ -119,8 +119,9 @@ type Engine struct {
 	known map[string]*sealed.Workflow // by name
 }
 
-// New gives an engine on a store. It executes nothing before [Engine.Run]. The
-// store stays the caller's, who closes it after Run has returned.
+// New returns an engine on a store. It executes nothing before [Engine.Run]. The caller opens
+// the store (sqlite.Open, postgres.Open, memory.New, or by a name from the configuration
+// open.Store of package store/open), and closes it after Run has returned.
 func New(s store.Store, o Options) (*Engine, error) {
 	switch {
 	case s == nil:

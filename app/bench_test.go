@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/perdure/perdure/app/internal/place"
+	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/internal/testpg"
 )
 

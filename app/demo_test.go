@@ -19,7 +19,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/app/internal/demo"
-	"github.com/perdure/perdure/app/internal/place"
+	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/internal/testpg"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/sqlite"

@@ -23,7 +23,7 @@ var notYet = []string{
 	"app",
 	"app/internal/bench",
 	"app/internal/demo",
-	"app/internal/place",
+	"internal/place",
 	"backpressure",
 	"dag",
 	"definition",

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/app/internal/place"
+	"github.com/perdure/perdure/internal/place"
 )
 
 // fanoutRepeats is how often the fanout workload is repeated; the median of few

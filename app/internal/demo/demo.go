@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/app/internal/place"
+	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/journal"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/perdure/perdure/app/internal/place"
+	"github.com/perdure/perdure/internal/place"
 )
 
 // lease is that of the workers, on PostgreSQL: short, since every kill waits for its end.

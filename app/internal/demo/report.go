@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/app/internal/place"
+	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/journal"
 )
 

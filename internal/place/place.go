@@ -5,6 +5,7 @@
 package place
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -13,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/postgres"
 )
@@ -27,6 +27,14 @@ const (
 
 // Names says how a database is named, for hints and help.
 const Names = "--store or " + Env + " names the database"
+
+// names says how the database is named, for hints.
+func (p Place) names() string {
+	if p.Program == "" {
+		return "name another one"
+	}
+	return Names
+}
 
 // A Kind is what sort of database is in a place.
 type Kind int
@@ -42,7 +50,7 @@ const (
 type Place struct {
 	Kind    Kind
 	File    string // of SQLite; empty where only "sqlite:" was said
-	Program string // what people type to run this program
+	Program string // what people type to run this program; empty for one that embeds the engine
 	FromEnv bool   // the variable names it: a command needs no option
 
 	text    string // as it was given
@@ -195,7 +203,9 @@ func (p Place) Words() string {
 }
 
 // Command is what people type to have a command of this program on the place.
-func (p Place) Command(words string) string { return p.Program + " " + words + p.Words() }
+func (p Place) Command(words string) string {
+	return cmp.Or(p.Program, "perdure") + " " + words + p.Words()
+}
 
 // Secret is what [Parse] makes the same place of, with the password, for a process that
 // gets it on its standard input; nobody is shown it.
@@ -227,7 +237,7 @@ func (p Place) Check() error {
 	}
 	info, err := os.Stat(p.File)
 	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return p.problem(journal.CodeUnavailable, "it is not a file", nil, Names)
+		return p.problem(journal.CodeUnavailable, "it is not a file", nil, p.names())
 	}
 	return nil
 }
@@ -242,7 +252,7 @@ func (p Place) IsThere() bool {
 }
 
 func (p Place) invalid(message string) error {
-	return p.problem(journal.CodeInvalid, message, nil, Names+": postgres://USER@HOST/DATABASE, or an SQLite file")
+	return p.problem(journal.CodeInvalid, message, nil, p.names()+": postgres://USER@HOST/DATABASE, or an SQLite file")
 }
 
 func (p Place) problem(code journal.Code, message string, err error, hint string) error {
@@ -250,7 +260,7 @@ func (p Place) problem(code journal.Code, message string, err error, hint string
 	if what == "" {
 		what = "the database"
 	}
-	return &perdure.Error{Code: code, Op: "open " + what, Message: message, Err: err, Hint: hint}
+	return &journal.Error{Code: code, Op: "open " + what, Message: message, Err: err, Hint: hint}
 }
 
 // Quoted gives a word as a shell takes it for one.

@@ -75,7 +75,7 @@ func (p Place) explain(err error) error {
 	var risk *store.UnsafeError
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && p.Kind == SQLite:
-		return unavailable("there is no such file", nil, Names+"; "+migrate+" makes it, and so does serve")
+		return unavailable("there is no such file", nil, p.names()+"; "+migrate+" makes it, and so does serve")
 	case errors.As(err, &schema) && schema.Has > schema.Knows:
 		return unavailable("", schema, "use the version of the program that wrote it, or a newer one")
 	case schema != nil && schema.Has == 0 && p.Kind == Postgres:
@@ -91,7 +91,7 @@ func (p Place) explain(err error) error {
 	case p.Kind == Postgres:
 		return p.explainServer(err)
 	}
-	return unavailable("", err, Names)
+	return unavailable("", err, p.names())
 }
 
 // A stated error is one that PostgreSQL has a code for.
@@ -105,10 +105,10 @@ func (p Place) explainServer(err error) error {
 	var e stated
 	var address *pgconn.ParseConfigError
 	if errors.As(err, &address) {
-		return p.problem(journal.CodeInvalid, "", address, Names)
+		return p.problem(journal.CodeInvalid, "", address, p.names())
 	}
 	if !errors.As(err, &e) {
-		message, hint := unreached(err)
+		message, hint := p.unreached(err)
 		return p.problem(journal.CodeUnavailable, message, nil, hint)
 	}
 	said := errors.New(message(e))
@@ -124,7 +124,7 @@ func (p Place) explainServer(err error) error {
 		}
 		return forbidden("the user needs all rights to the schema perdure and its tables; who runs db migrate owns them")
 	case "3D000":
-		return p.problem(journal.CodeUnavailable, "", said, "createdb makes a database; "+Names)
+		return p.problem(journal.CodeUnavailable, "", said, "createdb makes a database; "+p.names())
 	case "25006":
 		return p.problem(journal.CodeUnavailable, "", said, "it is a standby, or default_transaction_read_only is on: name the primary, or both, as HOST,HOST, with target_session_attrs=read-write among the settings of the URL")
 	case "08P01":
@@ -160,15 +160,15 @@ func message(e stated) string {
 }
 
 // unreached says why a server was not reached.
-func unreached(err error) (message, hint string) {
-	hint = "does PostgreSQL run there? " + Names
+func (p Place) unreached(err error) (message, hint string) {
+	hint = "does PostgreSQL run there? " + p.names()
 	var name *net.DNSError
 	var dial *net.OpError
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "it was interrupted", hint
 	case errors.As(err, &name):
-		return "there is no host " + name.Name, Names
+		return "there is no host " + name.Name, p.names()
 	case errors.Is(err, context.DeadlineExceeded):
 		return "the server does not answer", hint
 	case errors.As(err, &dial) && dial.Addr != nil:
