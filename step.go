@@ -15,8 +15,9 @@ import (
 // and pattern.Announced.
 type StepOption interface{ ApplyToStep(*sealed.Operation) error }
 
-// A BranchOption says how a branch, scope, timer or clean-up is known: [Key], [RenamedFrom],
-// [Added], pattern.StandsFor and pattern.ForStep.
+// A BranchOption is how a branch, scope, timer, side effect or clean-up is known: [Key],
+// [RenamedFrom], [Added], pattern.StandsFor and pattern.ForStep; backpressure.Named is one of an
+// inline saga only.
 type BranchOption interface{ ApplyToBranch(*sealed.Operation) error }
 
 func (r Retry) ApplyToStep(o *sealed.Operation) error {

@@ -27,10 +27,12 @@ type Workflow[I, O any] struct {
 	err error // what is wrong with the definition, told by Register
 }
 
-// A WorkflowOption says how a workflow is run: [Retry] is the policy of its steps that have none,
-// [Timeout] limits the whole run, and there are [Replays], [Retention], [Listener], [About],
-// [ByName], deadletter.Automatic, and those of package pattern. Registration warns of what is
-// negative or longer than a day, see [Retry.Check].
+// A WorkflowOption is how the runs of a workflow go on: [Retry] is the policy of its steps that
+// have none, [Timeout] limits the whole run, [Replays] is the policy of its code. [Retention],
+// [Listener], [About], [ByName] and deadletter.Automatic are others. For authors of patterns
+// there are pattern.Accepts, pattern.Calling, pattern.CleansUp, pattern.Declared and
+// pattern.Kind. Registration warns of times that are negative or longer than a day, see
+// [Retry.Check].
 type WorkflowOption interface{ ApplyToWorkflow(*sealed.Workflow) error }
 
 func (r Retry) ApplyToWorkflow(w *sealed.Workflow) error {
@@ -165,8 +167,8 @@ func (w *Workflow[I, O]) definition() (*sealed.Workflow, error) {
 	return &w.def, nil
 }
 
-// A StartOption says how a run is started: [ID], [Dedup], [Headers], [Attributes], [TriggeredBy],
-// [SendKey] with [SendWithStart], backpressure.Named, pattern.DryRun, and the modes of pattern.
+// A StartOption is how a run is started: [ID], [Dedup], [Headers], [Attributes], [TriggeredBy],
+// [SendKey] with [SendWithStart], backpressure.Named, pattern.DryRun and pattern.Mode.
 type StartOption interface{ ApplyToStart(*sealed.Start) error }
 
 // startOptionsOf returns how a run of a workflow is started, whose definition is nil where

@@ -176,7 +176,8 @@ type rule struct {
 
 func rules() []rule {
 	return slices.Concat(
-		planRules(), doorRules(), budgetRules(), wordRules(), languageRules(), roomRules(),
+		planRules(), doorRules(), optionRules(), budgetRules(), wordRules(), languageRules(),
+		roomRules(),
 	)
 }
 
