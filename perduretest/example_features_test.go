@@ -258,7 +258,8 @@ func TestExamplesHold(real *testing.T) {
 		"ExampleTest": ExampleTest, "ExampleCrashEverywhere": ExampleCrashEverywhere, "ExampleSetup": ExampleSetup,
 		"ExampleEnv_Crash": ExampleEnv_Crash, "ExampleEnv_Restart": ExampleEnv_Restart, "ExampleEnv_Deploy": ExampleEnv_Deploy,
 		"ExampleEnv_Do": ExampleEnv_Do, "ExampleEnv_Step": ExampleEnv_Step, "ExampleStep_Before": ExampleStep_Before,
-		"ExampleRun": ExampleRun, "ExampleReplay": ExampleReplay, "ExampleReplayFile": ExampleReplayFile,
+		"ExampleRun": ExampleRun, "ExampleRun_Report": ExampleRun_Report,
+		"ExampleReplay": ExampleReplay, "ExampleReplayFile": ExampleReplayFile,
 		"ExampleReplayed_Fits": ExampleReplayed_Fits, "ExampleDifference": ExampleDifference,
 	}
 	files, err := filepath.Glob("example_*_test.go")
@@ -282,4 +283,21 @@ func TestExamplesHold(real *testing.T) {
 			example()
 		})
 	}
+}
+
+// The report of a run has its steps, while it goes on and afterwards.
+func ExampleRun_Report() {
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, Parcel, "p-1")
+		if s, _ := run.Report().Step("ship"); s.Status != journal.StepIsPending {
+			env.Errorf("it is %s before the postage has come", s.Status)
+		}
+		env.Step("ship").Fail(1, errors.New("no carrier"))
+		perduretest.Send(env, Postage, run.ID(), 145)
+		run.Returns("p-1 shipped for 145 cents")
+		rep := run.Report()
+		if s, _ := rep.Step("ship"); !rep.Success() || s.Attempts != 2 {
+			env.Errorf("the run is %s after %d attempts to ship", rep.Status, s.Attempts)
+		}
+	}, Parcel)
 }

@@ -155,7 +155,7 @@ func TestHistoriesThatCannotBeReplayedAreRefused(t *testing.T) {
 	spilled := journal.Entry{Run: 1, Seq: 2, Kind: journal.StepCompleted, Op: journal.Op{Name: "a", Occ: 1}, Spill: 7}
 	for says, entries := range map[string][]journal.Entry{
 		"it has no entry":       nil,
-		"not the entry that":    {start, {Run: 1, Seq: 3, Kind: journal.StatusChanged}},
+		"does not follow entry": {start, {Run: 1, Seq: 3, Kind: journal.StatusChanged}},
 		"a run begins with":     {{Run: 1, Seq: 1, Kind: journal.StatusChanged, Status: journal.Running}},
 		"payload of entry 2 is": {start, spilled},
 	} {

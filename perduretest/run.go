@@ -12,6 +12,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/report"
 )
 
 // A Run is a run under test. It outlives crashes: what it asks, it asks the engine
@@ -185,6 +186,22 @@ func (r *Run[O]) Executed(step string, n int) {
 	if got != n {
 		r.fail("executed step %s %d times, want %d", step, got, n)
 	}
+}
+
+// Report returns the report of the newest run of the chain as it is now, and fails the test at
+// once if it cannot be read. The steps in it have their statuses, attempts and errors.
+func (r *Run[O]) Report() report.Run {
+	r.env.Helper()
+	id := string(r.describe().Head.ID)
+	var rep report.Run
+	err := r.env.Do(func(eng *perdure.Engine) (err error) {
+		rep, err = eng.Report(r.env.Context(), id)
+		return err
+	})
+	if err != nil {
+		r.env.Fatalf("report of %s: %v", r.known, err)
+	}
+	return rep
 }
 
 // Unread fails the test unless these are the names of the signals that have come

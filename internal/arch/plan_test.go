@@ -87,7 +87,7 @@ var plan = map[string]permit{
 		own: "/ backpressure deadletter definition internal/guard internal/jsontype journal " +
 			"pattern report",
 	},
-	"perduretest": {own: "/ journal observe store store/memory"},
+	"perduretest": {own: "/ journal observe report store store/memory"},
 	// that is for its tests
 	"barrier": {own: "/ pattern", others: "github.com/jackc/pgx/v5/stdlib"},
 	"expr": {
