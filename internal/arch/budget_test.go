@@ -13,12 +13,12 @@ import (
 
 const (
 	maxMethods  = 8   // of an interface
-	maxFields   = 30  // of a type, its own: what it embeds counts as one
+	maxFields   = 30  // of a type, its own; an embedded type counts as one
 	maxOwn      = 45  // methods of a type, its own
-	maxLines    = 800 // of a file that is no test
+	maxLines    = 800 // of a file that is not a test
 	maxFunction = 70  // lines of all functions but the longest hundredth
 	maxHello    = 45  // lines of the first program
-	maxExample  = 149 // lines of the files of an example that are no tests
+	maxExample  = 149 // lines of the files of an example that are not tests
 	hello       = "examples/hello/main.go"
 )
 
@@ -111,8 +111,8 @@ func wideInterfaces(h *house) (found []string) {
 	return found
 }
 
-// methods counts the methods of an interface, with those of interfaces of the
-// same package that it embeds; one of another package counts as one.
+// methods counts the methods of an interface, with those of embedded interfaces of the same
+// package; an embedded one of another package counts as one.
 func methods(i *ast.InterfaceType, types map[string]*ast.InterfaceType) int {
 	n := 0
 	for _, m := range i.Methods.List {
@@ -132,12 +132,12 @@ func methods(i *ast.InterfaceType, types map[string]*ast.InterfaceType) int {
 	return n
 }
 
-// A width is how many fields and methods of its own a type may have.
+// A width is the maximum number of fields and methods of a type.
 type width struct{ fields, methods int }
 
-// wide has the types that are wider than the budget: the words of a record with many kinds,
-// and drivers and players with a method for each thing that they can do. None may grow, and
-// none may be added: find the parts of a type that promise something by themselves.
+// wide has the types that exceed the budget: records with many kinds, and drivers and test players
+// with a method for each operation. None may grow, and none may be added: find the parts of a type
+// that promise something by themselves.
 var wide = map[string]width{
 	"journal.Snapshot":      {34, maxOwn},
 	"store/memory.data":     {maxFields, 46},
@@ -183,8 +183,7 @@ func wideTypes(h *house) (found []string) {
 	return found
 }
 
-// countOwn adds the types of a declaration to types, and what fields and methods it gives them
-// to own.
+// countOwn adds the types of a declaration to types, and their fields and methods to own.
 func countOwn(d ast.Decl, types map[string]ast.Node, own map[string]width) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:

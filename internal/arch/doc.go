@@ -1,7 +1,7 @@
-// Package arch holds the plan of the house as tests: which package may import
-// which, and the budgets that keep files, functions and interfaces small. It
+// Package arch has the rules of this module as tests: which package may import which, the budgets
+// that keep packages, files, functions and types small, and the language of comments and errors. It
 // has no code of its own.
 //
-// A rule that fails names the place and what to do instead. Each rule is also
-// run over a small bad house, to see it fail there.
+// A rule that fails names the place and the mend. Each rule is also run over a small module that
+// breaks it, so that its failure is tested.
 package arch

@@ -112,7 +112,7 @@ func TestReadmeBeginsWithTheFirstProgramAndIsShort(t *testing.T) {
 	}
 }
 
-// code is what a document quotes: no link is in it.
+// code is a quotation of code in a document: it contains no links.
 var code = regexp.MustCompile("(?s)\n```.*?\n```\n|`[^`\n]+`")
 
 // markdownLink is [text](to), of which to is kept without the part after #.
@@ -134,7 +134,7 @@ func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
 	}
 }
 
-// testName is the name of a test as documents quote it.
+// testName is the name of a test in the form in which documents quote it.
 var testName = regexp.MustCompile("`((?:Test|Fuzz|Example|Benchmark)[A-Z]\\w*)`")
 
 func TestTestsNamedInDocumentsAreThere(t *testing.T) {
@@ -159,7 +159,7 @@ func TestTestsNamedInDocumentsAreThere(t *testing.T) {
 	}
 }
 
-// documents gives every Markdown file of the module.
+// documents returns every Markdown file of the module.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var out []string

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// The budget of the root package: what a reader of its page has to look through.
+// The budget of the root package, whose page readers have to look through.
 const (
 	maxNames   = 110 // exported; the constants of one enumeration count as one
 	maxAliases = 10
@@ -110,13 +110,13 @@ func exports(d ast.Decl) (names, aliases int) {
 	return names, aliases
 }
 
-// patterns are the packages that are made with package pattern, and it itself.
+// patterns are the packages that are made with package pattern, and package pattern.
 var patterns = []string{
 	"dag", "saga", "tcc", "pattern", "internal/patterntest", "internal/enginetest/patterns",
 }
 
-// forPatternsOnly finds what the root exports and nobody but patterns uses: no other package,
-// its tests included, and no other declaration of the root.
+// forPatternsOnly finds names of the root that only patterns use: no other package, its tests
+// included, and no other declaration of the root.
 func forPatternsOnly(h *house) (found []string) {
 	r := h.rooms[door]
 	if r == nil {
@@ -159,7 +159,7 @@ func forPatternsOnly(h *house) (found []string) {
 	return found
 }
 
-// usesOfDoor adds what a file uses of the root package.
+// usesOfDoor adds the names of the root that a file uses.
 func usesOfDoor(f *ast.File, used map[string]bool) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		if sel, ok := n.(*ast.SelectorExpr); ok {

@@ -13,14 +13,14 @@ import (
 	"testing"
 )
 
-// A showcase is what a package exports, and what its examples use of that.
+// A showcase has the exported names of a package, and the names that its examples use.
 type showcase struct {
 	pkg      string
 	exported []string       // Name, or Type.Method
-	owners   map[string]int // how many exported functions and methods have a name
-	// types of what functions, methods and constants give: who shows those shows these
+	owners   map[string]int // number of exported functions and methods with a name
+	// types that functions, methods and constants return: an example of these shows the types, too
 	given  map[string]bool
-	groups map[string][]string // constants by name: all of their group, of which one is enough
+	groups map[string][]string // constants by name: all of their group, one of which is enough
 	uses   map[string][]string // examples by what they use: pkg.Name, or .Method
 }
 
@@ -44,7 +44,7 @@ func showcaseOf(pkg string, files []*ast.File) *showcase {
 			case *ast.GenDecl:
 				if f.Name.Name == pkg {
 					s.declared(d)
-				} else { // what an example has beside it
+				} else { // declarations beside an example
 					s.example("Example", d)
 				}
 			}
@@ -53,10 +53,10 @@ func showcaseOf(pkg string, files []*ast.File) *showcase {
 	return s
 }
 
-// glue is what is exported for other packages of this module only.
+// glue has names that are exported for other packages of this module only.
 var glue = []string{"Future.Operation", "Client.Sealed"}
 
-// function notes an exported function or method, and the types that it gives.
+// function notes an exported function or method, and the types that it returns.
 func (s *showcase) function(d *ast.FuncDecl) {
 	if !d.Name.IsExported() {
 		return
@@ -86,8 +86,8 @@ func (s *showcase) function(d *ast.FuncDecl) {
 	}
 }
 
-// declared notes exported types, variables and constants. An interface of the door
-// has no name in a program: what is one has.
+// declared notes exported types, variables and constants. An interface of the root does not occur
+// in programs by its name, but its implementations do.
 func (s *showcase) declared(d *ast.GenDecl) {
 	for _, spec := range d.Specs {
 		switch spec := spec.(type) {
@@ -113,7 +113,7 @@ func (s *showcase) declared(d *ast.GenDecl) {
 	}
 }
 
-// constants lists the names of a group of constants.
+// constants returns the names of a group of constants.
 func constants(d *ast.GenDecl) (names []string) {
 	for _, spec := range d.Specs {
 		for _, n := range spec.(*ast.ValueSpec).Names {
@@ -123,7 +123,7 @@ func constants(d *ast.GenDecl) (names []string) {
 	return names
 }
 
-// example notes what an example uses.
+// example notes the names that an example uses.
 func (s *showcase) example(name string, in ast.Node) {
 	ast.Inspect(in, func(n ast.Node) bool {
 		if sel, ok := n.(*ast.SelectorExpr); ok {
@@ -137,12 +137,12 @@ func (s *showcase) example(name string, in ast.Node) {
 	})
 }
 
-// byPatterns is the name of what the patterns of this module use: for what is there for
-// authors of patterns they are the examples.
+// byPatterns stands for the patterns of this module: they are the examples of what is exported for
+// authors of patterns.
 const byPatterns = "patterns"
 
-// unshown gives what no example shows. A method whose name others have too is shown
-// by an example of its type: no program says which one it means.
+// unshown returns the names that no example uses. If several types have a method of one name, an
+// example of the type is enough: no program shows which of them it calls.
 func (s *showcase) unshown() (found []string) {
 	slices.Sort(s.exported)
 	for _, name := range s.exported {
@@ -166,7 +166,7 @@ func (s *showcase) unshown() (found []string) {
 	return found
 }
 
-// pattern notes what a pattern uses.
+// pattern notes the names that a pattern uses.
 func (s *showcase) pattern(t *testing.T, dir string) {
 	names, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 	if err != nil {

@@ -15,11 +15,11 @@ var update = flag.Bool("update", false, "write the names of the tests that prove
 
 const features = "docs/features.md"
 
-// featureRow is a row of the table: what comes before the tests, the row's ID,
-// its status, and the tests.
+// featureRow is a row of the table: the part before the tests, the row's ID, its status, and the
+// tests.
 var featureRow = regexp.MustCompile(`(?m)^(\| ([A-Z]-\d+) \|[^|\n]*\| ([^|\n]*) \|) ([^|\n]*) \|$`)
 
-// proofs gives the tests that name each row in their comments.
+// proofs returns the tests whose comments name each row.
 func proofs(h *house) map[string][]string {
 	out := map[string][]string{}
 	for _, f := range h.files() {

@@ -74,7 +74,7 @@ func (h *house) add(name string, source []byte) error {
 	return nil
 }
 
-// load reads every Go file of the module, whatever system it is for.
+// load reads every Go file of the module, for whatever system.
 func load(dir string) (*house, error) {
 	h := newHouse()
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -104,13 +104,13 @@ func load(dir string) (*house, error) {
 	return h, err
 }
 
-// at shows where something stands.
+// at returns the file and line of a node.
 func (h *house) at(n ast.Node) string {
 	p := h.fset.Position(n.Pos())
 	return fmt.Sprintf("%s:%d", p.Filename, p.Line)
 }
 
-// sorted gives the rooms in the order of their paths.
+// sorted returns the packages in the order of their paths.
 func (h *house) sorted() []*room {
 	var out []*room
 	for _, r := range h.rooms {
@@ -120,7 +120,7 @@ func (h *house) sorted() []*room {
 	return out
 }
 
-// files gives every file, those of tests too.
+// files returns every file, including tests.
 func (h *house) files() []*file {
 	var out []*file
 	for _, r := range h.sorted() {
@@ -129,13 +129,13 @@ func (h *house) files() []*file {
 	return out
 }
 
-// code gives the files that are no tests.
+// code returns the files that are not tests.
 func (r *room) code() []*file {
 	return slices.DeleteFunc(slices.Clone(r.files), func(f *file) bool { return f.test })
 }
 
-// imports gives what some files import: packages of the module by their path in
-// the plan, and the others as they are written.
+// imports returns the imports of some files: packages of the module by their path in the plan, and
+// others as they are written.
 func imports(files []*file) (own, others []string) {
 	for _, f := range files {
 		for _, spec := range f.Imports {
@@ -159,19 +159,19 @@ func imports(files []*file) (own, others []string) {
 	return slices.Compact(own), slices.Compact(others)
 }
 
-// isStandard says whether a package is one of the standard library.
+// isStandard reports whether a package belongs to the standard library.
 func isStandard(importPath string) bool {
 	first, _, _ := strings.Cut(importPath, "/")
 	return !strings.Contains(first, ".")
 }
 
-// A rule finds what is wrong with a house.
+// A rule finds the places that break it.
 type rule struct {
 	name  string
 	check func(*house) []string
-	bad   map[string]string // a house that breaks it, by file
-	want  []string          // what it says of that house
-	fine  []string          // what it does not say of it
+	bad   map[string]string // a small module that breaks the rule, by file
+	want  []string          // texts that its findings must contain
+	fine  []string          // texts that they must not contain
 }
 
 func rules() []rule {
@@ -196,7 +196,7 @@ func TestHouse(t *testing.T) {
 	}
 }
 
-// TestRulesBite runs every rule over a house that breaks it.
+// TestRulesBite runs every rule over the small module that breaks it.
 func TestRulesBite(t *testing.T) {
 	for _, r := range rules() {
 		t.Run(r.name, func(t *testing.T) {

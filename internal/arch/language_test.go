@@ -198,7 +198,7 @@ func unbreakable(h *house, f *ast.File) map[int]bool {
 var stiff = regexp.MustCompile(
 	`^(?:(?:A|An|The) )?(\S+) (gives|says whether|says|tells|is what|is who)\b`)
 
-// mends has what to write instead of a stiff opener.
+// mends has the replacement of each stiff opener.
 var mends = map[string]string{
 	"gives":        `"%s returns …" or "%[1]s is …"`,
 	"says whether": `"%s reports whether …", and of a field "%[1]s is set if …"`,

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A permit says what a package may import beside the standard library.
+// A permit lists what a package may import beside the standard library.
 type permit struct {
 	own    string // packages of this module; anyPublic for all that are not internal
 	others string // packages of others
@@ -65,12 +65,12 @@ var plan = map[string]permit{
 	"deadletter": {
 		own: "internal/failure internal/kernel internal/payload internal/sealed journal",
 	},
-	// door
+	// the root
 	door: {
 		own: "backpressure deadletter definition internal/failure internal/kernel " +
 			"internal/payload internal/sealed journal observe report store",
 	},
-	// garden
+	// patterns and operators
 	"admin": {
 		own: "/ deadletter internal/failure internal/kernel internal/payload internal/sealed " +
 			"journal store",
@@ -96,7 +96,7 @@ var plan = map[string]permit{
 			"github.com/expr-lang/expr/conf github.com/expr-lang/expr/file " +
 			"github.com/expr-lang/expr/parser github.com/expr-lang/expr/types",
 	},
-	// street
+	// programs
 	"app": {
 		own: anyPublic + " internal/place", others: "github.com/spf13/cobra golang.org/x/term",
 	},
@@ -128,11 +128,11 @@ var plan = map[string]permit{
 	"docs/howto/embedding":    {own: anyPublic},
 	// beside the house: its plan
 	"internal/arch": {},
-	// beside the house: what tests start
+	// helpers of tests
 	"internal/faultproxy":  {},
 	"internal/testpg":      {},
 	"internal/patterntest": {own: "/ admin deadletter perduretest report"},
-	// beside the house: the tests of the engine through the door, and what they share
+	// the external tests of the engine, and what they share
 	"internal/enginetest":           {},
 	"internal/enginetest/steps":     {},
 	"internal/enginetest/replay":    {},
@@ -147,7 +147,7 @@ var plan = map[string]permit{
 	"internal/enginetest/world": {
 		own: "/ journal observe store store/memory store/sqlite store/storetest",
 	},
-	// beside the house: programs that nobody chose, and the outside that judges them
+	// generated programs, and the judge of their runs
 	"internal/torture/program": {},
 	"internal/torture/play": {
 		own: "/ backpressure barrier dag deadletter internal/torture/program journal pattern " +
@@ -250,8 +250,8 @@ func unplanned(h *house) (found []string) {
 	return found
 }
 
-// forbidden judges what packages import. Tests may import every package of the
-// module, and of others what their package may.
+// forbidden finds imports that the plan does not allow. Tests may import every package of the
+// module, and those of others that their package may import.
 func forbidden(h *house) (found []string) {
 	for _, r := range h.sorted() {
 		p := plan[r.path]
@@ -277,7 +277,7 @@ func forbidden(h *house) (found []string) {
 	return found
 }
 
-// allows says whether the package at path may import another one of this module.
+// allows reports whether the package at path may import another one of this module.
 func (p permit) allows(path, in string) bool {
 	own := strings.Fields(p.own)
 	if slices.Contains(own, in) || !slices.Contains(own, anyPublic) {
@@ -309,7 +309,7 @@ func deep(h *house) (found []string) {
 		if chain, ok := chains[p]; ok || h.rooms[p] == nil {
 			return chain
 		}
-		chains[p] = []string{p} // ends a circle, which the compiler refuses anyhow
+		chains[p] = []string{p} // ends a cycle, which the compiler refuses anyhow
 		own, _ := imports(h.rooms[p].code())
 		var below []string
 		for _, in := range own {

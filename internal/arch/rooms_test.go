@@ -14,9 +14,8 @@ import (
 // kernel is the package whose value types are listed below.
 const kernel = "internal/kernel"
 
-// homes has the value types of the kernel, each with the one file that touches its fields.
-// What such a type promises is written beside its fields, and can be checked by reading
-// that file.
+// homes has the value types of the kernel, each with the one file that touches its fields. The
+// promise of such a type stands beside its fields, and can be checked by reading that file.
 var homes = map[string]string{
 	"log":         "log.go",
 	"standing":    "head.go",
@@ -102,7 +101,7 @@ func strayFields(h *house) (found []string) {
 	return found
 }
 
-// A checker finds the types of packages of a house. It bears what does not compile.
+// A checker finds the types of packages. It tolerates code that does not compile.
 type checker struct {
 	house *house
 	std   types.Importer

@@ -140,7 +140,7 @@ func undocumented(h *house) (found []string) {
 		for _, f := range r.code() {
 			for _, d := range f.Decls {
 				for _, n := range bare(d) {
-					// the type's comment says what it does
+					// the comment of the type describes it
 					if strings.Contains(n.name, ".ApplyTo") {
 						continue
 					}
@@ -154,8 +154,8 @@ func undocumented(h *house) (found []string) {
 	return found
 }
 
-// functionName is the name of a declared function; empty for a method and for
-// what is none.
+// functionName returns the name of a declared function; empty for a method and any other
+// declaration.
 func functionName(d ast.Decl) string {
 	if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil {
 		return fn.Name.Name
@@ -168,7 +168,7 @@ type named struct {
 	name string
 }
 
-// bare gives the exported names of a declaration that no comment is about.
+// bare returns the exported names of a declaration that have no comment.
 func bare(d ast.Decl) (out []named) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -208,8 +208,8 @@ func bare(d ast.Decl) (out []named) {
 	return out
 }
 
-// bareMethods gives the methods of an interface that no comment is about, unless
-// that of the type speaks for all of them.
+// bareMethods returns the methods of an interface that have no comment, unless the comment of the
+// type describes all of them.
 func bareMethods(name string, i *ast.InterfaceType) (out []named) {
 	documented := false
 	for _, m := range i.Methods.List {
@@ -226,7 +226,7 @@ func bareMethods(name string, i *ast.InterfaceType) (out []named) {
 	return out
 }
 
-// receiver is the name of a method's type.
+// receiver returns the name of a method's type.
 func receiver(d *ast.FuncDecl) string {
 	t := d.Recv.List[0].Type
 	for {
@@ -245,7 +245,7 @@ func receiver(d *ast.FuncDecl) string {
 	}
 }
 
-// names gives what can be linked to in some files: Name and Type.Member.
+// names returns the possible targets of links in some files: Name and Type.Member.
 func names(files []*ast.File) map[string]bool {
 	out := map[string]bool{}
 	for _, f := range files {
@@ -295,8 +295,8 @@ func members(t ast.Expr) (out []string) {
 	return out
 }
 
-// link is what go doc takes for a link to a name: [Name], [Type.Member] or
-// [package.Name], not right behind a word.
+// link is a link to a name by the rules of go doc: [Name], [Type.Member] or [package.Name], not
+// right behind a word.
 var link = regexp.MustCompile(`(?:^|[^\w\]])\[\*?((?:\w+\.)*[A-Z]\w*(?:\.[A-Z]\w*)?)\]`)
 
 func brokenLinks(h *house) (found []string) {
@@ -323,7 +323,7 @@ func brokenLinks(h *house) (found []string) {
 	return found
 }
 
-// resolves says whether a link in a file of a package leads somewhere.
+// resolves reports whether a link in a file of a package leads somewhere.
 func resolves(to string, known map[string]map[string]bool, r *room, f *file) bool {
 	if known[r.path][to] {
 		return true
@@ -349,7 +349,7 @@ func resolves(to string, known map[string]map[string]bool, r *room, f *file) boo
 	return false
 }
 
-// standard gives the names of a package of the standard library.
+// standard returns the names of a package of the standard library.
 func standard(importPath string) map[string]bool {
 	parsed, err := filepath.Glob(filepath.Join(build.Default.GOROOT, "src",
 		filepath.FromSlash(importPath), "*.go"))
@@ -366,7 +366,7 @@ func standard(importPath string) map[string]bool {
 	return names(files)
 }
 
-// docs gives the comments that go doc shows, and those of what it does not show.
+// docs returns the comments of declarations, whether go doc shows them or not.
 func docs(f *ast.File) (out []*ast.CommentGroup) {
 	add := func(groups ...*ast.CommentGroup) {
 		for _, g := range groups {
@@ -395,10 +395,10 @@ func docs(f *ast.File) (out []*ast.CommentGroup) {
 	return out
 }
 
-// bubbles are the packages that have code run in a bubble, where time is virtual.
+// bubbles are the packages that run code in a bubble, where time is virtual.
 var bubbles = []string{"testing/synctest", "perduretest", "internal/enginetest/world"}
 
-// sleepingTests lets tests sleep only if they use a package that has bubbles.
+// sleepingTests lets tests sleep only if they use a package with bubbles.
 func sleepingTests(h *house) (found []string) {
 	for _, f := range h.files() {
 		own, others := imports([]*file{f})
@@ -489,7 +489,7 @@ var (
 	tag          = regexp.MustCompile(`^// spec: [ABFLPR]-[1-9]\d*(, [ABFLPR]-[1-9]\d*)*$`)
 )
 
-// rowsAbove gives the rows that are named in the comment of a declaration.
+// rowsAbove returns the rows of the spec that the comment of a declaration names.
 func rowsAbove(d ast.Decl) (rows []string) {
 	fn, ok := d.(*ast.FuncDecl)
 	if !ok || fn.Doc == nil {

@@ -14,15 +14,15 @@ import (
 	"github.com/perdure/perdure/internal/testpg"
 )
 
-// A fault is one thing that goes wrong around the programs. Strike returns when it is
-// over, and whether it took effect.
+// A fault is one thing that goes wrong around the programs. Strike returns when it is over, and
+// whether it took effect.
 type fault struct {
 	name   string
 	weight int
 	strike func(ctx context.Context, s *supervisor, rng *rand.Rand) (bool, error)
 }
 
-// faults are those that can strike this store.
+// faults returns the faults that can strike this store.
 func (s *supervisor) faults() []fault {
 	all := []fault{
 		{"kill", 8, killNode}, {"pause", 3, pauseNode}, {"stop", 1, stopNode},
@@ -80,13 +80,13 @@ func killNode(_ context.Context, s *supervisor, rng *rand.Rand) (bool, error) {
 	n := s.anyNode(rng)
 	_, gone := n.process()
 	if err := n.signal(os.Kill, true); err != nil {
-		return false, nil // it is on its way already
+		return false, nil // it has ended already
 	}
 	<-gone
 	return true, nil
 }
 
-// stopNode has a process leave in good order.
+// stopNode makes a process leave in good order.
 func stopNode(_ context.Context, s *supervisor, rng *rand.Rand) (bool, error) {
 	n := s.anyNode(rng)
 	_, gone := n.process()
@@ -103,7 +103,7 @@ func stopNode(_ context.Context, s *supervisor, rng *rand.Rand) (bool, error) {
 	}
 }
 
-// pauseNode stops a process, mostly for longer than its lease, and has it go on.
+// pauseNode stops a process, mostly for longer than its lease, and lets it go on.
 func pauseNode(ctx context.Context, s *supervisor, rng *rand.Rand) (bool, error) {
 	n := s.anyNode(rng)
 	p, gone := n.process()
@@ -125,8 +125,8 @@ func pauseNode(ctx context.Context, s *supervisor, rng *rand.Rand) (bool, error)
 	return false, p.Signal(syscall.SIGCONT)
 }
 
-// state is what the system says of a process: T where it is stopped; T also where the
-// system does not tell.
+// state returns the state of a process: T if it is stopped, and also if the system does not report
+// it.
 func state(pid int) byte {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -140,7 +140,7 @@ func state(pid int) byte {
 	return 'T'
 }
 
-// burnCores has other processes keep every core busy.
+// burnCores makes other processes keep every core busy.
 func burnCores(ctx context.Context, _ *supervisor, rng *rand.Rand) (bool, error) {
 	for range 3 {
 		cmd, err := command("burner")
@@ -164,7 +164,7 @@ func holdLock(ctx context.Context, s *supervisor, rng *rand.Rand) (bool, error) 
 	}
 	defer c.Close()
 	if _, err := c.ExecContext(context.Background(), `begin immediate`); err != nil {
-		return false, nil // somebody else has it
+		return false, nil // somebody else holds it
 	}
 	nap(ctx, time.Duration(50+rng.IntN(1000))*time.Millisecond)
 	_, err = c.ExecContext(context.Background(), `rollback`)
@@ -180,7 +180,7 @@ func terminateBackends(_ context.Context, s *supervisor, _ *rand.Rand) (bool, er
 	return n > 0, err
 }
 
-// felt strikes by the proxy, and reports whether a byte met that.
+// felt strikes by the proxy, and reports whether a byte was affected.
 func felt(ctx context.Context, s *supervisor, rng *rand.Rand, strike func(*faultproxy.Proxy)) (bool,
 	error) {
 	before := s.proxy.Hits()

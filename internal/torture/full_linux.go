@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// fullDisk lets no file of a node grow for a while.
+// fullDisk prevents the files of a node from growing for a while.
 func fullDisk(ctx context.Context, s *supervisor, rng *rand.Rand) (bool, error) {
 	n := s.anyNode(rng)
 	p, _ := n.process()
@@ -21,11 +21,11 @@ func fullDisk(ctx context.Context, s *supervisor, rng *rand.Rand) (bool, error) 
 		return false, nil
 	}
 	nap(ctx, time.Duration(100+rng.IntN(800))*time.Millisecond)
-	limit(p.Pid, &was, nil) // where it fails, the process has ended
+	limit(p.Pid, &was, nil) // if that fails, the process has ended
 	return true, nil
 }
 
-// limit sets and gets how large a file of a process may become.
+// limit sets and gets the maximum size of a process's files.
 func limit(pid int, set, get *syscall.Rlimit) bool {
 	_, _, e := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), syscall.RLIMIT_FSIZE,
 		uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(get)), 0, 0)

@@ -25,14 +25,14 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// registered has the errors of programs named once.
+// registered registers the errors of programs once.
 var registered = sync.OnceValue(play.Register)
 
 // A lab is a store in this process, and the engine that runs on it now.
 type lab struct {
 	t        *testing.T
 	open     func() store.Store // another handle on the same data
-	play     func() *play.Env   // what another process has
+	play     func() *play.Env   // the parts of another process
 	ledger   *world.Ledger
 	db       *sql.DB
 	patience time.Duration // until everything must have ended
@@ -107,8 +107,8 @@ func (l *lab) end(crash bool) {
 	}
 }
 
-// torture has programs run while the engine dies and comes back, and returns what is
-// wrong in the end.
+// torture executes programs while the engine dies and comes back, and returns the errors at the
+// end.
 func (l *lab) torture(seed uint64, programs []*program.Program, deaths int,
 	every time.Duration) []string {
 	l.t.Helper()
@@ -215,13 +215,13 @@ func onSQLite(t *testing.T) *lab {
 	return l
 }
 
-// unreal are the ways in which virtual time does not pass.
+// unreal reports whether virtual time does not pass in this way of doing things.
 func unreal(k program.Kind, what string) bool {
 	return k == program.Blocked && what == "mutex"
 }
 
-// Every declared flow comes to what the oracle says, on SQLite, so that it has
-// transactions, while the engine ends and comes back.
+// Every declared flow ends as the oracle foresees, on SQLite, so that it has transactions, while
+// the engine ends and comes back.
 func TestEveryFlowOnSQLite(t *testing.T) {
 	for seed := range seeds(t, 1) {
 		var programs []*program.Program
@@ -237,8 +237,8 @@ func TestEveryFlowOnSQLite(t *testing.T) {
 	}
 }
 
-// Random programs of every kind come to what the oracle says, on the store in memory and
-// in virtual time, while the engine dies and comes back.
+// Random programs of every kind end as the oracle foresees, on the store in memory and in virtual
+// time, while the engine dies and comes back.
 //
 // spec: B-27
 func TestProgramsInMemory(t *testing.T) {
@@ -278,7 +278,7 @@ func TestProgramsOnSQLite(t *testing.T) {
 	}
 }
 
-// Code that goes wrong comes to what its journal records in whichever process replays it.
+// Code that goes wrong ends as its journal records, in whichever process replays it.
 //
 // spec: B-27
 func TestCodeThatGoesWrongIsReplayedInAnotherProcess(t *testing.T) {

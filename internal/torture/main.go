@@ -20,7 +20,7 @@ import (
 	"github.com/perdure/perdure/internal/torture/program"
 )
 
-// options are what is asked for on the command line.
+// options are the options of the command line.
 type options struct {
 	Store   string
 	Nodes   int
@@ -32,7 +32,7 @@ type options struct {
 	Batch   int    // how many programs run at a time
 }
 
-// role names the variable that says what a process of a torture is.
+// role names the variable with the role of a process of a torture.
 const role = "PERDURE_TORTURE_ROLE"
 
 func main() {
@@ -79,7 +79,7 @@ func parse() (options, error) {
 	return o, play.Register()
 }
 
-// limits are what generated programs may have.
+// limits returns the limits of generated programs.
 func (o options) limits() program.Limits {
 	return program.Limits{Tx: true, Avoid: func(k program.Kind, what string) bool {
 		for _, a := range o.Avoid {
@@ -91,9 +91,8 @@ func (o options) limits() program.Limits {
 	}}
 }
 
-// torture runs as a test, since what starts servers, makes networks fail and replays
-// journals is made for tests. It returns only before that; then the process ends as a test
-// does.
+// torture runs as a test, because the helpers that start servers, disturb networks and replay
+// journals are made for tests. It returns only before that; then the process ends as a test does.
 func torture() error {
 	testing.Init()
 	o, err := parse()
@@ -101,7 +100,7 @@ func torture() error {
 		return err
 	}
 	out := os.Stdout
-	os.Stdout = os.Stderr // where a test tells of itself
+	os.Stdout = os.Stderr // a test prints there
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	all := func(string, string) (bool, error) { return true, nil }
@@ -140,7 +139,7 @@ type report struct {
 	Repeated int // calls that were made more than once
 	Kills    int // of nodes
 	Faults   map[string]*strikes
-	Effects  map[string]int // what processes told of faults
+	Effects  map[string]int // faults that processes noticed
 	Seen     int            // pairs of an operation's way and a fault beside it
 	Fresh    int            // of these, first seen in the last third of the time
 	Acts     map[string]int
@@ -150,7 +149,7 @@ type report struct {
 	Shrunk   *program.Program `json:",omitempty"`
 }
 
-// strikes count how often a fault struck, and how often it was seen to take effect.
+// strikes count how often a fault struck, and how often it took effect.
 type strikes struct{ Struck, Took int }
 
 func (s *strikes) String() string { return fmt.Sprintf("%d/%d", s.Took, s.Struck) }

@@ -15,7 +15,7 @@ import (
 // tables.
 func openMoney(ctx context.Context, driver, at string) (*sql.DB, error) {
 	if driver == "sqlite" {
-		at += "?_pragma=busy_timeout(20000)" // whoever writes beside the nodes waits for them
+		at += "?_pragma=busy_timeout(20000)" // writers beside the nodes wait for them
 	}
 	db, err := sql.Open(driver, at)
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// lease is that of nodes on PostgreSQL: short, so that a node that is stopped loses it.
+// lease is the lease of nodes on PostgreSQL: short, so that a stopped node loses it.
 const lease = 2 * time.Second
 
 // openStore opens a store by its name on the command line.
@@ -83,7 +83,7 @@ func serveNode(args []string) error {
 	if err != nil {
 		return err
 	}
-	if *kept < 0 { // else it is another service, which knows none of the programs
+	if *kept < 0 { // otherwise it is another service, which has none of the programs
 		if err := eng.Register(env.Definitions()...); err != nil {
 			return err
 		}
@@ -99,15 +99,15 @@ func serveNode(args []string) error {
 	return eng.Run(ctx)
 }
 
-// listen does what the process is told: each line has the engine remove what is kept no
-// longer.
+// listen carries out the commands on stdin: for each line the engine removes runs whose retention
+// has passed.
 func listen(ctx context.Context, eng *perdure.Engine) {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		_, _, _ = eng.Purge(ctx) // it fails while the store does
 	}
 }
 
-// moodyPublisher is a publisher that fails now and then, in an odd way.
+// moodyPublisher returns a publisher that fails now and then, in an odd way.
 func moodyPublisher() func(context.Context, perdure.Event) error {
 	var n atomic.Int64
 	return func(context.Context, perdure.Event) error {
@@ -118,7 +118,7 @@ func moodyPublisher() func(context.Context, perdure.Event) error {
 	}
 }
 
-// noticed counts what shows that a fault was felt, and tells it on stdout.
+// noticed counts signs that a fault took effect, and prints them on stdout.
 type noticed struct {
 	failed, lost, lent, fallen atomic.Int64
 }
@@ -143,7 +143,7 @@ func (n *noticed) observer() observe.Observer {
 	}
 }
 
-// tell writes what was counted since the last line, as long as the process lives.
+// tell prints the counts since the last line, as long as the process lives.
 func (n *noticed) tell(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {

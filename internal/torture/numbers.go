@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// struck counts a fault, and whether it was seen to take effect.
+// struck counts a fault, and whether it took effect.
 func (s *supervisor) struck(name string, took bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -23,7 +23,7 @@ func (s *supervisor) struck(name string, took bool) {
 	}
 }
 
-// took returns how often each fault was seen to take effect.
+// took returns how often each fault took effect.
 func (s *supervisor) took() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *supervisor) count(r *round, calls, repeated int) {
 	}
 }
 
-// resident is how much memory a process has; 0 where the system does not tell.
+// resident returns the memory of a process; 0 if the system does not report it.
 func resident(pid int) int64 {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/perdure/perdure/internal/torture/world"
 )
 
-// serveWorld is the outside world: it writes every call down before it answers, and
-// ends with its input.
+// serveWorld is the outside world: it records every call before it answers, and ends with its
+// input.
 func serveWorld(args []string) error {
 	f := flag.NewFlagSet("world", flag.ContinueOnError)
 	socket := f.String("socket", "", "")
@@ -41,13 +41,13 @@ func serveWorld(args []string) error {
 	return http.Serve(listener, l.Handler())
 }
 
-// A ledger is what the world has written down, as far as it was read.
+// A ledger has the calls of the world's record, as far as it was read.
 type ledger struct {
 	path string
 	read int64
 }
 
-// more reads what was written since the last time.
+// more reads the calls since the last time.
 func (l *ledger) more() (out []world.Entry, err error) {
 	file, err := os.Open(l.path)
 	if err != nil {

@@ -25,16 +25,16 @@ import (
 	"github.com/perdure/perdure/perduretest"
 )
 
-// patience is how long programs may take to end once no fault strikes any more. On a busy
+// patience is the maximum time in which programs must end once no fault strikes any more. On a busy
 // machine they go on for minutes.
 const patience = 5 * time.Minute
 
-// tormented is how long faults strike in one round.
+// tormented is the time in which faults strike in one round.
 const tormented = 12 * time.Second
 
 func (s *supervisor) isSQLite() bool { return strings.HasPrefix(s.Store, "sqlite:") }
 
-// run has programs run, round after round, until the time is over or something is wrong.
+// run executes programs, round after round, until the time is over or something is wrong.
 func (s *supervisor) run(ctx context.Context) (*report, error) {
 	began := time.Now()
 	until := began.Add(time.Duration(s.Minutes * float64(time.Minute)))
@@ -78,7 +78,7 @@ func (s *supervisor) run(ctx context.Context) (*report, error) {
 	return &s.report, ctx.Err()
 }
 
-// gates judges the torture itself: that it did what proves something.
+// gates judges the torture itself: whether it did enough to prove something.
 func (s *supervisor) gates() {
 	if s.report.Minutes < 0.5 || len(s.report.Wrong) > 0 {
 		return
@@ -101,7 +101,7 @@ func (s *supervisor) gates() {
 	}
 }
 
-// A round is what came of some programs that ran at one time.
+// A round is the result of some programs that ran at one time.
 type round struct {
 	cases    []*desk.Case
 	runs     []*judge.Run
@@ -110,7 +110,7 @@ type round struct {
 	faults   []string
 }
 
-// round has programs run while faults strike, and judges them when all have ended.
+// round executes programs while faults strike, and judges them when all have ended.
 func (s *supervisor) round(ctx context.Context, programs []*program.Program) (*round, error) {
 	s.report.Rounds++
 	r := &round{}
@@ -150,7 +150,7 @@ func (s *supervisor) round(ctx context.Context, programs []*program.Program) (*r
 	return r, s.judge(ctx, r)
 }
 
-// purge tells every node to remove what is kept no longer.
+// purge makes every node remove the runs whose retention has passed.
 func (s *supervisor) purge(context.Context) error {
 	var errs []error
 	for _, n := range s.nodes {
@@ -159,7 +159,7 @@ func (s *supervisor) purge(context.Context) error {
 	return errors.Join(errs...)
 }
 
-// storm has faults strike for a while, and returns which did.
+// storm makes faults strike for a while, and returns which did.
 func (s *supervisor) storm(ctx context.Context, over chan struct{}) []string {
 	ctx, stop := context.WithTimeout(ctx, tormented)
 	defer stop()
@@ -181,7 +181,7 @@ func (s *supervisor) storm(ctx context.Context, over chan struct{}) []string {
 	return out
 }
 
-// acted counts what the desk did.
+// acted counts the operations of the desk.
 func (s *supervisor) acted(verb string) {
 	verb, _, _ = strings.Cut(verb, " ")
 	s.mu.Lock()
@@ -189,7 +189,7 @@ func (s *supervisor) acted(verb string) {
 	s.report.Acts[verb]++
 }
 
-// judge judges a round when everything of it has ended.
+// judge judges a round when all of its runs have ended.
 func (s *supervisor) judge(ctx context.Context, r *round) error {
 	s.mu.Lock()
 	r.wrong = append(r.wrong, s.wrong...)
@@ -243,8 +243,8 @@ func (s *supervisor) judge(ctx context.Context, r *round) error {
 	return nil
 }
 
-// anew reads from the store, again for a while where that fails: the handle may have
-// connections of before the server was killed.
+// anew reads from the store, and again for a while if that fails: the handle may have connections
+// from before the server was killed.
 func anew(ctx context.Context, read func() error) error {
 	for tries := 0; ; tries++ {
 		err := read()
@@ -254,8 +254,7 @@ func anew(ctx context.Context, read func() error) error {
 	}
 }
 
-// owed waits until everybody was told what he is to be told, and reads what the world
-// heard of that.
+// owed waits until the outbox is empty, and reads what the world heard of it.
 func (s *supervisor) owed(ctx context.Context, calls []judge.Call) ([]judge.Call, error) {
 	for range 300 {
 		info, err := s.store.Info(ctx)
@@ -271,7 +270,7 @@ func (s *supervisor) owed(ctx context.Context, calls []judge.Call) ([]judge.Call
 	return calls, errors.New("what is owed is not told within 30 s")
 }
 
-// orphans are the open runs that nothing wakes, as it seems twice.
+// orphans returns the open runs that nothing wakes, if two looks agree.
 func (s *supervisor) orphans(ctx context.Context) ([]string, error) {
 	first, err := judge.Orphans(ctx, s.store)
 	if err != nil || len(first) == 0 {
@@ -282,7 +281,7 @@ func (s *supervisor) orphans(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(first, func(o string) bool { return !slices.Contains(again, o) }), err
 }
 
-// replay has the code of every program replay its journal.
+// replay replays the journal of every program with its code.
 func (s *supervisor) replay(r *round) (wrong []string) {
 	flows := map[string]perdure.Definition{s.env.Workflow().Name(): s.env.Workflow()}
 	for _, f := range program.Flows {
@@ -310,8 +309,7 @@ func (s *supervisor) replay(r *round) (wrong []string) {
 		for _, d := range differs {
 			if run.Head.Status == journal.Cancelled && d.Kind != perduretest.DifferenceMismatch ||
 				strings.Contains(d.Path, "cancel:") {
-				// it was cancelled from outside; what is recorded after the end of the code is the
-				// engine's
+				// it was cancelled from outside; entries after the end of the code are the engine's
 				continue
 			}
 			wrong = append(wrong, fmt.Sprintf("run %s of %s does not replay: %v", run.Head.ID,
@@ -347,7 +345,7 @@ func (s *supervisor) explain(ctx context.Context, r *round) {
 	s.report.Shrunk = small
 }
 
-// shrinking is how long a program is shrunk at most.
+// shrinking is the maximum time for which a program is shrunk.
 const shrinking = 4 * time.Minute
 
 // fails reports whether a program goes wrong in one run, in which some copies of it run.

@@ -17,8 +17,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A slow store takes its time for each commit, so that many changes are in the next one.
-// Largest is how many were in one.
+// A slow store takes its time for each commit, so that many changes are in the next one. Largest is
+// the largest number of changes in one.
 type slow struct {
 	store.Store
 	takes   time.Duration
@@ -32,12 +32,12 @@ func (s slow) Commit(ctx context.Context, g *store.Group) error {
 	return s.Store.Commit(ctx, g)
 }
 
-// added are facts of what a variant of a program has more.
+// added are facts that only a variant of a program has.
 var added = regexp.MustCompile(`(^|; )(nap\d+ woke|child\d+ child )`)
 
-// comesTo returns how a program ends that runs in a bubble of its own, on a store that is
-// that slow and with others beside it, what it says, and what took effect. A child says
-// what its steps say.
+// comesTo returns how a program ends that runs in a bubble of its own, on a store that is that slow
+// and with others beside it, its facts, and its effects. The facts of a child include those of its
+// steps.
 func comesTo(t *testing.T, p *program.Program, s slow, beside ...*program.Program) (out []string) {
 	t.Helper()
 	id := fmt.Sprintf("p%d-0", p.Seed)
@@ -81,8 +81,8 @@ func comesTo(t *testing.T, p *program.Program, s slow, beside ...*program.Progra
 	return out
 }
 
-// The same program comes to the same whatever is in one commit, with a sleep between its
-// operations, and with its steps as children.
+// A program has the same result whatever is in one commit, with a sleep between its operations, and
+// with its steps as children.
 //
 // spec: B-27
 func TestTheSameProgramComesToTheSame(t *testing.T) {

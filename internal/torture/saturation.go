@@ -8,12 +8,12 @@ import (
 	"github.com/perdure/perdure/internal/torture/program"
 )
 
-// A saturation is the set of pairs that were seen: an operation in a way, and a fault that
-// struck beside it. A torture has seen enough when it no longer grows.
+// A saturation is the set of pairs that were seen: an operation in a way, and a fault that struck
+// at the same time. A torture has seen enough when the set no longer grows.
 type saturation struct {
 	all   map[[2]string]bool
-	late  time.Time // the last third begins
-	fresh int       // first seen in it
+	late  time.Time // the begin of the last third
+	fresh int       // pairs first seen in it
 }
 
 func newSaturation(began, until time.Time) *saturation {

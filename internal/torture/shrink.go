@@ -9,9 +9,9 @@ import (
 	"github.com/perdure/perdure/internal/torture/program"
 )
 
-// shrink removes operations from a program, and what operators do to it, as long as it
-// still fails in three of five runs, until nothing more can be removed or ctx ends. A run
-// that is interrupted by that is no failure.
+// shrink removes operations from a program, and acts of operators, as long as it still fails in
+// three of five runs, until nothing more can be removed or ctx ends. An interrupted run is not a
+// failure.
 func shrink(ctx context.Context, p *program.Program,
 	fails func(*program.Program) bool) *program.Program {
 	still := func(p *program.Program) bool {
@@ -42,7 +42,7 @@ func shrink(ctx context.Context, p *program.Program,
 	return p
 }
 
-// candidates are the programs with a bit less, the largest bits first.
+// candidates returns the programs with a bit less, the largest bits first.
 func candidates(p *program.Program) (out []*program.Program) {
 	var ids []int
 	size := map[int]int{}

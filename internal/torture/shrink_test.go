@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/internal/torture/program"
 )
 
-// A program that fails because of one operation is shrunk to that one, with what it is in,
-// though it fails in three of five runs only.
+// A program that fails because of one operation is shrunk to that one, with the operations around
+// it, though it fails in three of five runs only.
 func TestShrinkLeavesWhatFails(t *testing.T) {
 	for seed := range uint64(200) {
 		p := program.Generate(seed, program.Limits{Flow: "code", Tx: true})
@@ -35,8 +35,8 @@ func TestShrinkLeavesWhatFails(t *testing.T) {
 	}
 }
 
-// A run that is interrupted may look like a failure, since its programs have not ended. It
-// is none.
+// A run that is interrupted may look like a failure, because its programs have not ended. It is not
+// one.
 func TestShrinkTakesNoInterruptedRunForAFailure(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	p := program.Generate(1, program.Limits{Flow: "code", Tx: true})

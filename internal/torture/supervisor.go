@@ -27,8 +27,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A supervisor starts the world and the nodes, has programs run, sees to the faults and
-// judges.
+// A supervisor starts the world and the nodes, runs programs, makes faults strike and judges the
+// result.
 type supervisor struct {
 	options
 	t      *testing.T
@@ -36,7 +36,7 @@ type supervisor struct {
 	rng    *rand.Rand
 	server *testpg.Server    // of its own; nil for none
 	proxy  *faultproxy.Proxy // in front of it
-	direct string            // the store, as the supervisor opens it
+	direct string            // the address of the store for the supervisor
 	store  store.Store
 	client *perdure.Client
 	db     *sql.DB
@@ -48,7 +48,7 @@ type supervisor struct {
 
 	mu     sync.Mutex
 	report report
-	wrong  []string // that processes did
+	wrong  []string // errors of processes
 }
 
 func newSupervisor(t *testing.T, o options) (*supervisor, error) {
@@ -81,7 +81,7 @@ func newSupervisor(t *testing.T, o options) (*supervisor, error) {
 	if s.db, money, err = openDB(ctx, s.direct); err != nil {
 		return nil, err
 	}
-	s.db.SetMaxIdleConns(0) // what is kept over a kill of the server is of no use
+	s.db.SetMaxIdleConns(0) // connections are of no use after the server was killed
 	socket := filepath.Join(s.dir, "world")
 	s.world, s.ledger = world.Dial(socket), &ledger{path: filepath.Join(s.dir, "ledger")}
 	if err := s.startWorld(socket); err != nil {
@@ -132,7 +132,7 @@ func (s *supervisor) startWorld(socket string) error {
 	return errors.New("the world does not listen")
 }
 
-// command is this program in another role.
+// command returns the command that runs this program in another role.
 func command(as string, args ...string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -161,14 +161,14 @@ func (s *supervisor) end() {
 	}
 }
 
-// effect counts what a fault was seen to do.
+// effect counts an effect of a fault.
 func (s *supervisor) effect(what string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.report.Effects[what] += n
 }
 
-// blame notes what a process did that it must not do.
+// blame records an error of a process.
 func (s *supervisor) blame(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,8 +183,8 @@ type node struct {
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd
-	in      io.Writer     // what it is told
-	gone    chan struct{} // closed when the process of now has ended
+	in      io.Writer     // its commands
+	gone    chan struct{} // closed when the current process has ended
 	killed  bool          // by the supervisor
 	leaving bool
 }
@@ -217,7 +217,7 @@ func (n *node) begin() error {
 	return nil
 }
 
-// watch reads what the process tells, and starts the next one when it has ended.
+// watch reads the output of the process, and starts the next one when it has ended.
 func (n *node) watch(cmd *exec.Cmd, out io.Reader, gone chan struct{}, last *lastLines) {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		var k int
@@ -248,14 +248,14 @@ func (n *node) watch(cmd *exec.Cmd, out io.Reader, gone chan struct{}, last *las
 	}
 }
 
-// process returns the process of now.
+// process returns the current process.
 func (n *node) process() (*os.Process, chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.cmd.Process, n.gone
 }
 
-// signal sends a signal to the process; it ends by it where that says so.
+// signal sends a signal to the process; ends states that the process ends by it.
 func (n *node) signal(sig os.Signal, ends bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -263,7 +263,7 @@ func (n *node) signal(sig os.Signal, ends bool) error {
 	return n.cmd.Process.Signal(sig)
 }
 
-// tell tells the process to do something.
+// tell sends a command to the process.
 func (n *node) tell(what string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -299,7 +299,7 @@ func (l *lastLines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was kept.
+// String returns the kept text.
 func (l *lastLines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 
 const module = "github.com/perdure/perdure"
 
-// listed is what go list says of a package.
+// listed is the output of go list for a package.
 type listed struct {
 	Dir, ImportPath, Export string
 	GoFiles                 []string
@@ -81,7 +81,7 @@ func (s *source) uses(t *testing.T, path string, used map[string]bool) {
 	}
 }
 
-// nameOf is the name of a function or method, with that of its package.
+// nameOf returns the name of a function or method, with that of its package.
 func nameOf(o types.Object) string {
 	f, ok := o.(*types.Func)
 	if !ok || f.Pkg() == nil {
@@ -102,7 +102,7 @@ func nameOf(o types.Object) string {
 	return name + f.Name()
 }
 
-// verbs are the exported functions and methods of a package.
+// verbs returns the exported functions and methods of a package.
 func (s *source) verbs(t *testing.T, path string) (out []string) {
 	t.Helper()
 	pkg, err := s.importer.Import(path)
@@ -133,8 +133,8 @@ func (s *source) verbs(t *testing.T, path string) (out []string) {
 	return out
 }
 
-// none are the exported functions and methods that are no verbs of programs: what they
-// are for stands before them. What a program could do belongs into one instead.
+// none are the exported functions and methods that are not verbs of programs, each behind its
+// purpose. A function that a program could call belongs in a program instead.
 var none = map[string]string{
 	"names and values of Go": "perdure.*.Error perdure.*.Unwrap perdure.*.Unwrap " +
 		"perdure.*.String pattern.Kind.String definition.Issue.String pattern.Encode " +
@@ -179,8 +179,8 @@ func isNone(name string) bool {
 	return false
 }
 
-// Every exported function and method of what programs are written with is in the code that
-// plays them, or in the list of those that are no verbs.
+// Every exported function and method of the packages that programs are written with is in the code
+// that plays them, or in the list of those that are not verbs.
 func TestEveryVerbIsPlayed(t *testing.T) {
 	s := newSource(t)
 	used := map[string]bool{}

@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// soon is how long what one engine does may take to reach another one.
+// soon is the time in which one engine may react to another one.
 const soon = 50 * time.Millisecond
 
 // spec: L-19
@@ -77,7 +77,7 @@ func TestAStartFindsTheRunThatAnotherEngineHas(t *testing.T) {
 	})
 }
 
-// listens is a workflow that tells what becomes of it.
+// listens is a workflow that returns what happens to it.
 var listens = perdure.Define("listens", func(ctx context.Context, _ int) (string, error) {
 	word, err := perdure.NewSignal[string]("word").Wait(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ var listens = perdure.Define("listens", func(ctx context.Context, _ int) (string
 	return word, nil
 })
 
-// say sends a run of listens a word from a node.
+// say sends a word to a run of listens, from a node.
 func say(t *testing.T, w *world.World, id, word string) {
 	t.Helper()
 	if _, err := perdure.NewSignal[string]("word").Send(t.Context(), w.Engine, id,
@@ -474,7 +474,7 @@ func TestEnginesWithRoomShareWhatIsDue(t *testing.T) {
 	})
 }
 
-// slowClaims has a claim take a while.
+// slowClaims makes claims take a while.
 type slowClaims struct{ store.Store }
 
 func (s *slowClaims) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {

@@ -55,8 +55,8 @@ func (l *logbook) times(key string) []time.Time {
 	return l.began[key]
 }
 
-// works is a workflow with a quick step and one that takes that long, or until its
-// context ends, which the logbook notes.
+// works returns a workflow with a quick step and one that takes that long, or until its context
+// ends, which the logbook notes.
 func works(l *logbook, takes time.Duration) *perdure.Workflow[int, int] {
 	return perdure.Define("works", func(ctx context.Context, n int) (int, error) {
 		quick, err := perdure.Step(ctx, "quick", func(context.Context) (int, error) {
@@ -81,8 +81,7 @@ func works(l *logbook, takes time.Duration) *perdure.Workflow[int, int] {
 	})
 }
 
-// launched starts runs 1 to n of a workflow on a node and waits until they are in their
-// long steps.
+// launched starts runs 1 to n of a workflow on a node and waits until they are in their long steps.
 func launched(
 	t *testing.T, w *world.World, wf *perdure.Workflow[int, int], n int,
 ) []*perdure.Run[int] {
@@ -99,7 +98,7 @@ func launched(
 	return runs
 }
 
-// outputs waits for runs, as that engine hears of them, and demands that run i gives i + 1.
+// outputs waits for runs on that engine, and demands that the result of run i is i + 1.
 func outputs(t *testing.T, w *world.World, runs []*perdure.Run[int]) {
 	t.Helper()
 	for i := range runs {
@@ -197,8 +196,7 @@ func TestAStopHandsRunsOverAtOnce(t *testing.T) {
 	})
 }
 
-// An unsteady store holds up all calls while it hangs, and fails them while it is
-// down.
+// An unsteady store delays all calls while it hangs, and fails them while it is down.
 type unsteady struct {
 	*memory.Store
 
@@ -221,7 +219,7 @@ func (u *unsteady) set(hangs, down bool) {
 	}
 }
 
-// call counts a call and makes it. One that hangs is made when the store goes on.
+// call counts a call and makes it. A delayed call is made when the store goes on.
 func (u *unsteady) call(what string, do func() error) error {
 	u.mu.Lock()
 	if u.calls == nil {
@@ -239,7 +237,7 @@ func (u *unsteady) call(what string, do func() error) error {
 	return do()
 }
 
-// count gives how many calls there were, but for those of a kind.
+// count returns the number of calls, except those of one kind.
 func (u *unsteady) count(but string) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -294,7 +292,7 @@ func (u *unsteady) Info(ctx context.Context) (info store.Info, err error) {
 	return info, err
 }
 
-// unsteadily puts an unsteady store under a node, which has not begun.
+// unsteadily puts an unsteady store under a node that has not begun.
 func unsteadily(w *world.World) *unsteady {
 	u := &unsteady{Store: w.DB}
 	w.Wrap = func(store.Store) store.Store { return u }
@@ -577,8 +575,8 @@ func TestAnEngineWhoseFirstJoinFailsTriesAgain(t *testing.T) {
 	})
 }
 
-// Anything may come between the begin of an attempt and its body; here an observer
-// takes as long as the lease.
+// Anything may happen between the begin of an attempt and its body. In this test, an observer takes
+// as long as the lease.
 //
 // spec: B-5, L-12
 func TestNoBodyBeginsOnceTheLeaseIsLost(t *testing.T) {

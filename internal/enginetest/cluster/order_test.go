@@ -19,10 +19,9 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// Commands and calls in the moments in which an engine does not know, or has not what it
-// needs.
+// Commands and calls while an engine does not know its state, or lacks what it needs.
 
-// A lossy store fails what it is told to.
+// A lossy store fails on demand.
 type lossy struct {
 	*memory.Store
 	commits, renews atomic.Bool
@@ -50,7 +49,7 @@ func (l *lossy) Find(ctx context.Context, f store.Filter) ([]journal.Head, journ
 	return l.Store.Find(ctx, f)
 }
 
-// losing gives a cluster with a node on a lossy store.
+// losing returns a cluster with a node on a lossy store.
 func losing(t *testing.T, wf perdure.Definition) (*world.Cluster, *world.World, *lossy) {
 	c := world.NewCluster(t, 0)
 	a := c.Node(wf)
@@ -60,7 +59,7 @@ func losing(t *testing.T, wf perdure.Definition) (*world.Cluster, *world.World, 
 	return c, a, l
 }
 
-// An unheard store commits, and its answers are lost where the lossy one would fail.
+// An unheard store commits and loses the answer where the lossy one would fail.
 type unheard struct{ *lossy }
 
 func (l unheard) Commit(ctx context.Context, g *store.Group) error {
@@ -73,7 +72,7 @@ func (l unheard) Commit(ctx context.Context, g *store.Group) error {
 	return nil
 }
 
-// A command that went with the lease is carried out by the engine's next one.
+// A command that was lost with the lease is carried out by the next engine that has it.
 //
 // spec: L-2, B-5
 func TestAResumeThatWasLostWithTheLeaseIsMadeAgain(t *testing.T) {
@@ -100,7 +99,7 @@ func TestAResumeThatWasLostWithTheLeaseIsMadeAgain(t *testing.T) {
 	})
 }
 
-// So is one that finds the lease lost while it claims the run.
+// A command that finds the lease lost while it claims the run is carried out, too.
 //
 // spec: L-10, B-5
 func TestACancelThatMeetsTheLossOfTheLeaseIsMadeAgain(t *testing.T) {
@@ -121,7 +120,7 @@ func TestACancelThatMeetsTheLossOfTheLeaseIsMadeAgain(t *testing.T) {
 	})
 }
 
-// Where the engine does not know, it does not say that nothing was done.
+// If the engine does not know whether the command was carried out, its error does not deny it.
 //
 // spec: L-10
 func TestACommandThatMayHaveBeenCarriedOutSaysSo(t *testing.T) {
@@ -154,7 +153,7 @@ func TestACommandThatMayHaveBeenCarriedOutSaysSo(t *testing.T) {
 	})
 }
 
-// What the run says in memory, ahead of the store, is the answer.
+// The state of the run in memory, ahead of the store, decides.
 //
 // spec: L-2
 func TestACommandThatIsRefusedInMemoryIsNotAskedForAgain(t *testing.T) {
@@ -181,7 +180,7 @@ func TestACommandThatIsRefusedInMemoryIsNotAskedForAgain(t *testing.T) {
 	})
 }
 
-// A cancel that the store refuses says so.
+// A cancel that the store refuses returns an error.
 //
 // spec: L-10
 func TestACancelThatTheStoreRefusesReturns(t *testing.T) {
@@ -224,7 +223,7 @@ func TestACancelThatTheStoreRefusesReturns(t *testing.T) {
 	}
 }
 
-// A run whose end the store refuses is parked, has not ended, and goes on when it is told to.
+// A run whose end the store refuses is parked, has not ended, and goes on when it is resumed.
 //
 // spec: L-2, P-1
 func TestARunWhoseEndIsRefusedGoesOn(t *testing.T) {
@@ -262,7 +261,7 @@ func TestARunWhoseEndIsRefusedGoesOn(t *testing.T) {
 	})
 }
 
-// A command waits for a claim of others no longer than its context lasts.
+// A command waits for the claim of another engine no longer than its context lasts.
 //
 // spec: L-10
 func TestACancelWaitsForAClaimNoLongerThanItsContext(t *testing.T) {
@@ -375,7 +374,7 @@ func TestAStoreClosedWhileTheLeaseIsLostEndsRun(t *testing.T) {
 	})
 }
 
-// A result that is there is given, whatever has become of the engine.
+// An existing result is returned, whatever has happened to the engine.
 //
 // spec: L-1
 func TestAResultIsGivenAfterTheEngineHasStopped(t *testing.T) {
@@ -393,7 +392,7 @@ func TestAResultIsGivenAfterTheEngineHasStopped(t *testing.T) {
 	})
 }
 
-// A context that has ended is no engine that does not run.
+// The error of a context that has ended does not state that the engine is not running.
 //
 // spec: P-5
 func TestACallWhoseContextHasEndedIsNotToldThatTheEngineStands(t *testing.T) {
@@ -412,7 +411,7 @@ func TestACallWhoseContextHasEndedIsNotToldThatTheEngineStands(t *testing.T) {
 	})
 }
 
-// A client whose store does not answer is not told that something has stopped.
+// The error of a client whose store does not answer does not state that something has stopped.
 //
 // spec: P-1
 func TestAClientsFirstCallTellsThatTheStoreDoesNotAnswer(t *testing.T) {

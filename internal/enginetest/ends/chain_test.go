@@ -19,8 +19,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// checkChain says whether the runs of a workflow ID are one chain, linked both
-// ways, whose times fit and of which only the last may be open.
+// checkChain checks that the runs of a workflow ID are one chain, linked both ways, whose times
+// match and of which only the last may be open.
 func checkChain(w *world.World, id string, n int) []journal.Head {
 	w.T.Helper()
 	heads := w.Chain(id)
@@ -57,7 +57,7 @@ func checkChain(w *world.World, id string, n int) []journal.Head {
 	return heads
 }
 
-// A link is what a run of a chain tells of itself.
+// A link is the output of a run of a chain.
 type link struct {
 	N       int
 	Info    perdure.Info
@@ -186,8 +186,8 @@ func TestMessagesThatNobodyTookMoveAlong(t *testing.T) {
 	}, wf)
 }
 
-// Signals wait for whichever run of a chain takes them, also where engines die and runs
-// are removed meanwhile; large ones have their payload all the time.
+// Signals wait for the run of a chain that takes them, also if engines die and runs are removed
+// meanwhile. The payload of large ones is always available.
 //
 // spec: R-25, P-3
 func TestSignalsOutliveTheRunsThatDidNotTakeThem(t *testing.T) {
@@ -594,8 +594,8 @@ func TestRunContinuesFromWhereverItsCodeSaysSo(t *testing.T) {
 	}, wf)
 }
 
-// Signals, and then a cancel, that are sent while a run continues as new reach the
-// chain, each once and in the order in which they were sent.
+// Signals, and then a cancel, that are sent while a run continues as new reach the chain, each once
+// and in the order in which they were sent.
 //
 // spec, L-10
 func TestWhatComesWhileARunContinuesIsNotLost(t *testing.T) {
@@ -668,8 +668,8 @@ func TestWhatComesWhileARunContinuesIsNotLost(t *testing.T) {
 	}, wf)
 }
 
-// A successor ends later than its predecessor, by which the workflow ID stands for it, also
-// where the predecessor was started on a node whose clock is ahead.
+// A successor ends later than its predecessor, so that the workflow ID stands for the successor,
+// also if the predecessor was started on a node whose clock is ahead.
 //
 // spec: R-25
 func TestASuccessorIsNewerThanItsPredecessorWhateverTheClocksSay(t *testing.T) {

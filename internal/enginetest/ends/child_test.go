@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// A told is an outcome as a parent puts it.
+// A told is an outcome in the form in which a parent returns it.
 type told struct {
 	Status journal.Status
 	Output int
@@ -31,7 +31,7 @@ func toldOf(o perdure.Outcome[int], err error) (told, error) {
 	return out, err
 }
 
-// ender is a workflow that ends as it is told to.
+// ender is a workflow that ends in the way that its input names.
 func ender() *perdure.Workflow[string, int] {
 	return perdure.Define("ender", func(ctx context.Context, how string) (int, error) {
 		if _, err := perdure.Step(ctx, "s", world.Work("s", time.Second, nil)); err != nil {
@@ -143,8 +143,8 @@ func TestOutcomeOfAChildIsAValue(t *testing.T) {
 	}
 }
 
-// family is a parent that starts children in a loop, with keys, in a scope and in
-// branches, and adds up what they give.
+// family is a parent that starts children in a loop, with keys, in a scope and in branches, and
+// adds up their results.
 func family(
 	l *world.Ledger,
 ) (parent *perdure.Workflow[int, int], child *perdure.Workflow[int, int]) {

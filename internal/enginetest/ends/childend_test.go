@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// How parents in these tests end.
+// parentEnds are the ways in which parents in these tests end.
 var parentEnds = map[string]journal.Status{
 	"returns": journal.Completed, "fails": journal.Failed, "cancels": journal.Cancelled,
 	"is cancelled": journal.Cancelled,
@@ -25,8 +25,8 @@ var parentEnds = map[string]journal.Status{
 	"canceled": journal.Canceled,
 }
 
-// ending gives a workflow that starts a child in each policy and ends later, with
-// its children started in a branch and with clean-ups as asked.
+// ending returns a workflow that starts a child with each policy and ends later, with the children
+// started in a branch and with clean-ups on request.
 func ending(how string, branch, cleansUp bool,
 	child *perdure.Workflow[int, int]) *perdure.Workflow[int, int] {
 	start := func(ctx context.Context) (int, error) {
@@ -126,7 +126,7 @@ func TestPolicySaysWhatBecomesOfAChildWhenItsParentEnds(t *testing.T) {
 	}
 }
 
-// checkChildren says whether the children stand as their policies say, soon after
+// checkChildren checks that the children have the states that their policies prescribe, soon after
 // their parent's end.
 func checkChildren(w *world.World, end journal.Status, ended bool) {
 	w.T.Helper()

@@ -719,8 +719,8 @@ func TestCleanUpMayDoWhatWorkflowCodeMay(t *testing.T) {
 	}, wf, child)
 }
 
-// What a branch encloses that was begun in a context of the author's ends with that
-// branch, and not with the run.
+// A branch that was begun inside another one, in a context made by the author, ends with that one
+// and not with the run.
 //
 // spec: L-11
 func TestWhatABoundedBranchEnclosesEndsWithIt(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// decides is a workflow that tries, decides to confirm, confirms, has an operator look at
-// it and confirms again. Whatever is called off is undone.
+// decides is a workflow that tries, decides to confirm, confirms, waits for an operator's decision
+// and confirms again. Whatever is called off is undone.
 func decides(l *world.Ledger, opts ...perdure.WorkflowOption) *perdure.Workflow[int, string] {
 	return perdure.Define("decides", func(ctx context.Context, _ int) (string, error) {
 		if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error {
@@ -45,7 +45,7 @@ func decides(l *world.Ledger, opts ...perdure.WorkflowOption) *perdure.Workflow[
 
 var confirmed = []string{"tried", "first", "second"}
 
-// The moments at which a run of decides can be told to end, from its start.
+// moments are the moments at which a run of decides can be told to end, from its start.
 var moments = map[string]time.Duration{
 	"confirming": 90 * time.Second, "looked at": 10 * time.Minute, "confirming again": time.Hour +
 		30*time.Second,
@@ -177,7 +177,7 @@ func TestParentDoesNotEndAChildThatHasDecided(t *testing.T) {
 	}
 }
 
-// What is decided is so after a crash too: whoever asks then, and whatever has passed.
+// A decision holds after a crash, too, whoever cancels then, and whatever has passed.
 //
 // spec: F-38, L-12
 func TestDecisionOutlastsEveryCrash(t *testing.T) {

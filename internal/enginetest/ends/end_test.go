@@ -17,8 +17,8 @@ import (
 	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
-// busy begins three steps that last, in an order that names do not tell, and a
-// branch, and calls end when they run.
+// busy begins three steps that last, in an order that their names do not show, and a branch, and
+// calls end while they run.
 func busy(end func(context.Context) (int, error)) func(context.Context, int) (int, error) {
 	return func(ctx context.Context, _ int) (int, error) {
 		perdure.Async(ctx, "c", world.Work("c", time.Hour, nil))
@@ -426,8 +426,7 @@ func TestEngineStopsAtItsDrainDeadline(t *testing.T) {
 	})
 }
 
-// A run that nobody executes can be cancelled too: its started steps get their
-// records.
+// A run that no engine executes can be cancelled, too: its started steps get their records.
 //
 // spec: L-10, L-13
 func TestCancelOfARunThatIsNotInMemory(t *testing.T) {
@@ -476,7 +475,7 @@ func TestCancelOfARunThatIsNotInMemory(t *testing.T) {
 	}
 }
 
-// The overall timeout passes while the run waits for its code to be replayed.
+// The overall timeout passes while the run waits for the replay of its code.
 func TestTimeoutEndsAWaitingRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { panic("odd") },

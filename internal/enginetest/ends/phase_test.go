@@ -18,8 +18,7 @@ import (
 
 var errWrongState = &perdure.Error{Code: journal.CodeWrongState}
 
-// A decision that no clean-up goes with leaves the run where it is when somebody asks it
-// to end: its operator still reaches it.
+// A cancel of a decided run without clean-ups changes nothing: the run still reaches its operator.
 //
 // spec: F-38
 func TestRunThatIsAskedInVainGoesOn(t *testing.T) {
@@ -49,8 +48,7 @@ func TestRunThatIsAskedInVainGoesOn(t *testing.T) {
 	}, wf)
 }
 
-// A run that is parked stays so when somebody asks it in vain to end, and is resumed into
-// the phase that it was in.
+// A parked run stays parked after such a cancel, and is resumed into the phase that it was in.
 //
 // spec: F-38
 func TestCancelDoesNotUnparkWhatHasDecided(t *testing.T) {
@@ -119,8 +117,8 @@ func TestCancelDoesNotUnparkWhatHasDecided(t *testing.T) {
 	}
 }
 
-// A run that is told to end while its code is about to decide has not decided: nothing
-// that would follow the decision begins.
+// A run that is cancelled while its code is about to decide has not decided: nothing that follows
+// the decision begins.
 //
 // spec: F-38
 func TestDecisionComesTooLateForARunThatEnds(t *testing.T) {
@@ -236,8 +234,7 @@ func TestRunCanBeEndedWhenItsDecisionIsCarriedOut(t *testing.T) {
 	}
 }
 
-// What a run waits for beside does not hide the phase that its code has set, from the
-// store either.
+// A wait does not hide the phase that the run's code has set, in the store either.
 //
 // spec: F-1, F-38
 func TestPhaseIsKeptWhileAnOperatorIsWaitedFor(t *testing.T) {
@@ -278,7 +275,7 @@ func TestPhaseIsKeptWhileAnOperatorIsWaitedFor(t *testing.T) {
 	}, wf)
 }
 
-// trying is a TCC by hand: its clean-up is not recorded.
+// trying is a TCC written by hand: its clean-up is not recorded.
 func trying(l *world.Ledger) *perdure.Workflow[int, int] {
 	return perdure.Define("trying", func(ctx context.Context, _ int) (int, error) {
 		if err := perdure.OnCancel(ctx, "undo", func(ctx context.Context) error {
@@ -298,8 +295,8 @@ func trying(l *world.Ledger) *perdure.Workflow[int, int] {
 	}, pattern.TCC, pattern.CleansUp, perdure.Timeout(10*time.Hour))
 }
 
-// A run whose clean-up has no record is cleaned up whichever engine is told to end it, and
-// however it began.
+// A run whose clean-up has no record is cleaned up whichever engine is told to end it, and however
+// it began.
 //
 // spec: F-38, L-10
 func TestCleanUpWithoutARecordIsDone(t *testing.T) {
@@ -361,7 +358,7 @@ func TestCleanUpWithoutARecordIsDone(t *testing.T) {
 	}
 }
 
-// An option that came with another build changes nothing for the runs that there are.
+// An option that is new in another build changes nothing for existing runs.
 //
 // spec: L-10
 func TestCleanUpOutlivesItsOption(t *testing.T) {
@@ -398,7 +395,7 @@ func TestCleanUpOutlivesItsOption(t *testing.T) {
 	}
 }
 
-// A clean-up may end the run otherwise; to continue as new it cannot.
+// A clean-up may change how the run ends, except to ContinueAsNew.
 //
 // spec: L-10
 func TestCleanUpMakesAnotherEnd(t *testing.T) {
@@ -485,9 +482,8 @@ func TestCleanUpMakesAnotherEnd(t *testing.T) {
 	}
 }
 
-// What is a phase of one thing has one idempotency key, and one name for who asks what it
-// is of, in the code, when it is asked for again, and in a clean-up, where a scope says what it
-// stands for.
+// The phases of one step have one idempotency key, and one name of that step: in the code, on
+// replay, and in a clean-up, whose scope stands for the step's.
 //
 // spec: F-38, F-43
 func TestPhaseIsOneThingAlsoInACleanUp(t *testing.T) {

@@ -16,14 +16,14 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// endOf gives how long after its start a run ended, and how.
+// endOf returns how long after its start a run ended, and its status.
 func endOf(t *testing.T, w *world.World, id string) (time.Duration, journal.Status) {
 	t.Helper()
 	d := w.Describe(id)
 	return d.Head.Ended.Sub(d.Head.Created), d.Head.Status
 }
 
-// stalls are ways for a run to do nothing for longer than its timeout.
+// stalls are ways in which a run does nothing for longer than its timeout.
 var stalls = map[string]func(context.Context) error{
 	"asleep": func(ctx context.Context) error {
 		return perdure.Sleep(ctx, 5*time.Hour)
@@ -58,9 +58,9 @@ func asleepInBranch(ctx context.Context) error {
 	return err
 }
 
-// The overall timeout of a run passes whatever it does and whatever is done to it;
-// it counts from the start and comes at its instant, or when an engine is there
-// again; and what it has planned is done first.
+// The overall timeout of a run applies whatever the run does and whatever is done to it. It counts
+// from the start and comes at its instant, or when an engine is there again; and planned clean-ups
+// are done first.
 //
 // spec: L-19, R-12
 func TestOverallTimeout(t *testing.T) {
@@ -146,7 +146,7 @@ func TestOverallTimeout(t *testing.T) {
 	}
 }
 
-// A run that is PENDING times out, since its timeout counts from the start.
+// A run that is PENDING times out, because its timeout counts from the start.
 //
 // spec: L-19
 func TestTimeoutOfARunThatWaitsForASlot(t *testing.T) {
@@ -168,7 +168,7 @@ func TestTimeoutOfARunThatWaitsForASlot(t *testing.T) {
 	})
 }
 
-// Without a timeout a run is never timed out, and one that ends in time neither.
+// A run without a timeout is never timed out, and neither is one that ends in time.
 //
 // spec: L-19
 func TestRunInTimeIsNotTimedOut(t *testing.T) {
@@ -225,8 +225,8 @@ func TestTimeoutOfASuccessorIsAnew(t *testing.T) {
 	}
 }
 
-// The timeout of an attempt counts from its start, over a crash as well; one that
-// passes it is a failed attempt, and the next has all its time.
+// The timeout of an attempt counts from its start, also over a crash. An attempt that passes it has
+// failed, and the next one has all its time.
 //
 // spec: L-19, R-12, L-4
 func TestTimeoutOfAnAttemptHoldsOverACrash(t *testing.T) {
@@ -362,16 +362,14 @@ func TestTimeoutOfAnAttemptHoldsOverACrash(t *testing.T) {
 	}
 }
 
-// journalled says whether an attempt ended because of its timeout, and not with its
-// engine.
+// journalled reports whether an attempt ended because of its timeout, and not with its engine.
 func journalled(ctx context.Context) bool {
 	cause := context.Cause(ctx)
 	return cause != nil && cause != kernel.ErrUnloaded && ctx.Err() == context.DeadlineExceeded
 }
 
-// Where the time of a sleep and the timeout of its run come at one instant, or
-// have both passed while nobody was there, the run ends once, and the journal says
-// how.
+// If the time of a sleep and the timeout of its run come at one instant, or have both passed while
+// no engine was there, the run ends once, and the journal records how.
 //
 // spec: L-19, L-1
 func TestTimeoutAndTimerAtOneInstant(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// clientDir makes the test binary a process that does what clientOrders says on
-// the database in that directory.
+// clientDir makes the test binary a process that carries out clientOrders on the database in that
+// directory.
 const (
 	clientDir    = "PERDURE_TEST_CLIENT"
 	clientOrders = "PERDURE_TEST_ORDERS"

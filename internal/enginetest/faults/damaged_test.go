@@ -40,8 +40,8 @@ func naps(late *atomic.Int32) *perdure.Workflow[int, int] {
 	})
 }
 
-// A journal with a hole is never run past. What is known of its run can be read still,
-// and it can be cancelled.
+// A run is not executed past a hole in its journal. Its known part is readable still, and it can be
+// cancelled.
 //
 // spec: B-4
 func TestARunWithAHoleInItsJournalIsParked(t *testing.T) {
@@ -87,8 +87,7 @@ func TestARunWithAHoleInItsJournalIsParked(t *testing.T) {
 	})
 }
 
-// A run whose journal is damaged is cancelled from another process, whatever it is parked
-// for.
+// A run whose journal is damaged is cancelled from another process, whatever it is parked for.
 //
 // spec: B-4, L-16
 func TestADamagedRunIsCancelledByAnotherProcess(t *testing.T) {
@@ -117,8 +116,8 @@ func TestADamagedRunIsCancelledByAnotherProcess(t *testing.T) {
 	})
 }
 
-// A dead letter that is damaged is listed as such, beside the others, with what can be
-// read of it, and can be deleted.
+// A damaged dead letter is listed as damaged, beside the others, with its readable part, and can be
+// deleted.
 //
 // spec: P-4, B-4
 func TestADamagedDeadLetterIsListedAsSuch(t *testing.T) {
@@ -169,8 +168,8 @@ func TestADamagedDeadLetterIsListedAsSuch(t *testing.T) {
 	}
 }
 
-// A letter whose first entry is lost names no run. To retry it is refused as corrupt, and
-// it can still be deleted.
+// A dead letter whose first entry is lost names no run. A retry of it is refused as corrupt, and it
+// can still be deleted.
 //
 // spec: B-4
 func TestARetryOfADamagedDeadLetterSaysSo(t *testing.T) {
@@ -199,7 +198,7 @@ func TestARetryOfADamagedDeadLetterSaysSo(t *testing.T) {
 	})
 }
 
-// The engine does not rely on the driver to see it.
+// The engine does not rely on the driver to notice it.
 //
 // spec: B-4
 func TestAHoleThatADriverOverlooksParksTheRun(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// An engine whose database is removed under it ends by itself, also while it has nothing
-// to do: Run says why, and nothing is acknowledged any more.
+// An engine whose database is removed ends by itself, also while it is idle: Run returns the
+// reason, and nothing is acknowledged any more.
 //
 // spec: P-2
 func TestEngineEndsWhenItsDatabaseIsRemoved(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// A trap is an error some method of which does not return.
+// A trap is an error with a method that does not return.
 type trap struct{ in, how string }
 
 func (e *trap) spring(method string) {
@@ -61,7 +61,7 @@ var _ = errors.Join(perdure.RegisterErrorType[*trap]("test.trap"),
 
 var errListed = errors.New("other")
 
-// traps are all of them, and what panics without an error being at fault.
+// traps are all traps, and functions that panic without an error.
 func traps() map[string]func() error {
 	var none *trap
 	out := map[string]func() error{
@@ -84,7 +84,7 @@ type nilText struct{ text string }
 
 func (e *nilText) Error() string { return e.text }
 
-// places has user code that the engine calls, with an error of the trap in it.
+// places are user functions that the engine calls, with a trap in each of them.
 func places(bad func() error) map[string]func() (perdure.Definition, perdure.Options) {
 	var published atomic.Int64
 	policy := perdure.Retry{Attempts: 2, First: time.Second, On: []error{errListed}}
@@ -185,7 +185,7 @@ func catch(f func()) bool {
 	return <-done
 }
 
-// noTransactions has transactions of nothing.
+// noTransactions are transactions without a database.
 type noTransactions struct{ begin func() error }
 
 func (n noTransactions) Begin(context.Context) (*sql.Tx, error) {
@@ -197,8 +197,8 @@ func (n noTransactions) Begin(context.Context) (*sql.Tx, error) {
 func (noTransactions) Commit(context.Context, *sql.Tx) error   { return nil }
 func (noTransactions) Rollback(context.Context, *sql.Tx) error { return nil }
 
-// Whatever the application's code does where the engine calls it, the engine goes on,
-// and so does what a later engine owes of it.
+// Whatever the application's code does where the engine calls it, the engine goes on, and so does
+// the outbox of a later engine.
 //
 // spec: F-18, L-18
 func TestCodeThatDoesNotReturnEndsNothingElse(t *testing.T) {
@@ -251,7 +251,7 @@ func TestCodeThatDoesNotReturnEndsNothingElse(t *testing.T) {
 	}
 }
 
-// What Go exits a workflow with is its code's failure, not its end.
+// runtime.Goexit in a workflow is a failure of its code, not an end of the engine.
 //
 // spec: L-16
 func TestGoexitInWorkflowCode(t *testing.T) {

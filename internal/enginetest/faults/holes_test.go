@@ -45,7 +45,7 @@ func TestStartTellsOnlyWhatIsDurableWhileTheEngineStops(t *testing.T) {
 	})
 }
 
-// An end that a stopping engine could not make durable is not told.
+// An end that a stopping engine could not make durable is not reported.
 func TestResultTellsOnlyWhatIsDurableWhileTheEngineStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
@@ -215,7 +215,7 @@ func TestLostClaimOfAParkedRunExecutesNothing(t *testing.T) {
 	})
 }
 
-// Nor does a run of an unknown workflow harm the engine.
+// A run of an unknown workflow does not harm the engine either.
 func TestLostClaimOfAnUnknownWorkflowIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 1, nil })
@@ -241,7 +241,7 @@ func TestLostClaimOfAnUnknownWorkflowIsGivenBack(t *testing.T) {
 	})
 }
 
-// The second of two resumes is told that it came late, and disturbs nothing.
+// The second of two resumes is answered that it came late, and disturbs nothing.
 func TestSecondResumeLetsTheRunGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs, bodies atomic.Int32
@@ -319,7 +319,7 @@ func TestCrashesAreCountedAfterAPanic(t *testing.T) {
 	}
 }
 
-// What made the code be replayed is no reason to wait once it is.
+// The reason for a replay is not a reason to wait any more once the replay has begun.
 //
 // spec: L-16
 func TestCauseOfAReplayIsForgottenWhenItBegan(t *testing.T) {
@@ -348,7 +348,7 @@ func TestCauseOfAReplayIsForgottenWhenItBegan(t *testing.T) {
 	})
 }
 
-// Nor do many of them, again and again.
+// Many such starts, again and again, hold nothing either.
 func TestStartsThatWereGivenUpAddNothingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ string) (int, error) {
@@ -386,7 +386,6 @@ func TestStartsThatWereGivenUpAddNothingUp(t *testing.T) {
 	})
 }
 
-// A nil workflow is refused.
 func TestNilWorkflowIsRefused(t *testing.T) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -41,8 +41,8 @@ func init() {
 	processes[unsyncableDir] = workUnsyncable
 }
 
-// A witness has an engine at work on a store that fails, sees what comes of it,
-// and holds it to its word: what is told is durable by then.
+// A witness runs an engine on a store that fails, and checks that everything the engine reports is
+// durable by then.
 type witness struct {
 	eng    *perdure.Engine
 	wf     *perdure.Workflow[int, int]
@@ -56,17 +56,16 @@ type witness struct {
 	enough    bool
 	calls     map[string]int // of bodies of steps, by idempotency key
 	started   []string       // starts that were acknowledged
-	ended     int            // results that were given
-	failed    int            // the last try that failed, of those in a row
+	ended     int            // results that were returned
+	failed    int            // the last retry that failed, of those in a row
 	recovered int
 	wrong     []error
 }
 
-// The workflow has so many steps in order and one beside them.
+// inOrder is the number of steps that the workflow does in order; one more runs beside them.
 const inOrder = 4
 
-// witnessOf gives the witness of a new engine whose steps have results of so many
-// bytes.
+// witnessOf returns the witness of a new engine whose steps have results of that many bytes.
 func witnessOf(s store.Store, size int) (*witness, error) {
 	w := &witness{calls: map[string]int{}, ran: make(chan error, 1)}
 	w.news = sync.NewCond(&w.mu)
@@ -106,7 +105,7 @@ func witnessOf(s store.Store, size int) (*witness, error) {
 	return w, nil
 }
 
-// note changes what the witness has seen.
+// note changes the record of the witness.
 func (w *witness) note(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +113,7 @@ func (w *witness) note(change func()) {
 	w.news.Broadcast()
 }
 
-// await waits until the witness has seen something, or what is wrong.
+// await waits until the witness has seen something, or an error.
 func (w *witness) await(seen func() bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,8 +122,7 @@ func (w *witness) await(seen func() bool) {
 	}
 }
 
-// blame keeps what is wrong, after which nobody waits for anything more; nil is
-// nothing.
+// blame records an error, after which nobody waits any more; nil is ignored.
 func (w *witness) blame(err error) {
 	if err != nil {
 		w.note(func() { w.wrong = append(w.wrong, err) })
@@ -132,7 +130,7 @@ func (w *witness) blame(err error) {
 	}
 }
 
-// hear checks that an entry is durable which somebody was told of.
+// hear checks that an entry is durable that somebody was told of.
 func (w *witness) hear(run string, kind journal.Kind, step string) {
 	entries, err := w.eng.History(context.Background(), run, 0, 0)
 	there := slices.ContainsFunc(entries, func(e journal.Entry) bool {
@@ -219,15 +217,14 @@ func (w *witness) finish() {
 	w.blame(<-w.ran)
 }
 
-// verdict gives what was wrong, and how often each step was executed.
+// verdict returns the errors, and how often each step was executed.
 func (w *witness) verdict() (wrong []error, calls map[string]int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.wrong), maps.Clone(w.calls)
 }
 
-// judge checks on a database that the starts which were acknowledged have ended as
-// they should.
+// judge checks in a database that the acknowledged starts have ended as they should.
 func judge(path string, started []string) error {
 	s, err := sqlite.OpenWith(path, sqlite.Options{ReadOnly: true})
 	if err != nil {
@@ -259,9 +256,8 @@ func judge(path string, started []string) error {
 	return errors.Join(wrong...)
 }
 
-// workThrough has an engine work on the database in dir while something goes
-// wrong, and says what was wrong in the end. No process died, so no step may have
-// been executed twice.
+// workThrough runs an engine on the database in dir while something goes wrong, and returns the
+// errors at the end. No process died, so no step may have been executed twice.
 func workThrough(dir string, size int, trouble func(path string, w *witness) error) error {
 	debug.SetTraceback("all")
 	hung := time.AfterFunc(2*time.Minute, func() { panic("the engine hangs") })
@@ -280,7 +276,7 @@ func workThrough(dir string, size int, trouble func(path string, w *witness) err
 		return err
 	}
 	w.finish()
-	s.Close() // which fails where the last sync does; the log is there then
+	s.Close() // it fails if the last sync does; the log exists then
 	wrong, calls := w.verdict()
 	if len(wrong) > 0 {
 		return errors.Join(wrong...)
@@ -294,8 +290,8 @@ func workThrough(dir string, size int, trouble func(path string, w *witness) err
 	return judge(path, w.started)
 }
 
-// workUnwritable has writes fail once the log has grown by so many bytes, which is
-// at once, or in the middle of what a transaction writes.
+// workUnwritable makes writes fail once the log has grown by that many bytes, which is at once, or
+// in the middle of a transaction.
 func workUnwritable(dir string) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	return workThrough(dir, 20<<10, func(path string, w *witness) error {
@@ -320,7 +316,7 @@ func workUnwritable(dir string) error {
 	})
 }
 
-// limitFiles sets how large this process may make a file, within what it may set.
+// limitFiles limits the size of the files that this process may write.
 func limitFiles(size uint64) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
@@ -330,7 +326,7 @@ func limitFiles(size uint64) error {
 	return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit)
 }
 
-// workUnsyncable works while another process has syncs fail.
+// workUnsyncable works while another process makes syncs fail.
 func workUnsyncable(dir string) error {
 	return workThrough(dir, 100, func(_ string, w *witness) error {
 		w.await(func() bool { return w.recovered > 0 })
@@ -364,8 +360,8 @@ func TestWritesFail(t *testing.T) {
 	runProcess(t, unwritableDir)
 }
 
-// The disk does not take what was written. It is not known then what became of a
-// commit, and nobody is told before it is.
+// The disk does not take what was written. The state of a commit is unknown then, and nobody is
+// told before it is known.
 func TestSyncsFail(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
@@ -449,8 +445,7 @@ func TestDiskIsFull(t *testing.T) {
 	t.Logf("%d acknowledged starts of %d, %d results", len(first.started), len(runs), len(done))
 }
 
-// recorded gives the runs of a store and the idempotency keys of those steps that
-// have a result.
+// recorded returns the runs of a store and the idempotency keys of the steps that have a result.
 func recorded(t *testing.T, s store.Store) (runs, done []string) {
 	t.Helper()
 	heads, _, err := s.Find(t.Context(), store.Filter{Limit: store.MaxLimit})

@@ -22,12 +22,10 @@ import (
 	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
-// workerDir names the directory of a worker process; the test binary is one
-// where it is set.
+// workerDir names the directory of a worker process; the test binary is one if it is set.
 const workerDir = "PERDURE_TEST_WORKER"
 
-// processes has what else the test binary is, by the variable that names the
-// directory for it.
+// processes are the other roles of the test binary, by the variable that names their directory.
 var processes = map[string]func(dir string) error{
 	workerDir: workUntilKilled, listenerDir: listenUntilKilled,
 }
@@ -49,9 +47,8 @@ func TestMain(m *testing.M) {
 
 const items = 4
 
-// booking is what the workers execute: branches ask for prices and collect what
-// they found in a slice that they share, the first of two quotes wins, and each
-// item is booked once.
+// booking is the workflow of the workers: branches ask for prices and collect the results in a
+// slice that they share, the first of two quotes wins, and each item is booked once.
 func booking(call func(context.Context, string) error) *perdure.Workflow[int, int] {
 	effect := func(what string) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) { return what, call(ctx, what) }
@@ -89,9 +86,8 @@ func booking(call func(context.Context, string) error) *perdure.Workflow[int, in
 	}, perdure.Retry{Attempts: 100, First: time.Millisecond})
 }
 
-// workUntilKilled executes runs on the database in dir: those that are there, and new
-// ones as long as nobody says that it is enough. It tells on stdout which starts
-// are durable, and in the end that all runs have ended.
+// workUntilKilled executes runs on the database in dir: existing ones, and new ones until it is
+// told to stop. It prints which starts are durable, and at the end that all runs have ended.
 func workUntilKilled(dir string) error {
 	ledger, err := os.OpenFile(filepath.Join(dir, "ledger"), os.O_APPEND|os.O_CREATE|os.O_WRONLY,
 		0o600)
@@ -164,8 +160,8 @@ func finish(ctx context.Context, s store.Store, eng *perdure.Engine,
 	}
 }
 
-// killedWorker starts a worker and kills it a while after its first start is
-// durable. It gives the starts that the worker said are durable.
+// killedWorker starts a worker and kills it a while after its first start is durable. It returns
+// the starts that the worker reported as durable.
 func killedWorker(t *testing.T, dir string, after time.Duration) []string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -220,10 +216,10 @@ func readLedger(t *testing.T, dir string) map[string][]call {
 	return calls
 }
 
-// A worker is killed 300 times at any moment, while it has runs with branches, a
-// shared slice and a race in flight. An independent ledger of calls tells what
-// came of it: every start that was acknowledged has ended, every item was booked
-// under one key, nothing was called again after its result was recorded.
+// A worker is killed 300 times at any moment, while it has runs with branches, a shared slice and a
+// race in flight. An independent ledger of calls shows the result: every acknowledged start has
+// ended, every item was booked under one key, and nothing was called again after its result was
+// recorded.
 //
 // spec: L-15, R-15
 func TestThreeHundredKills(t *testing.T) {
@@ -264,7 +260,7 @@ func TestThreeHundredKills(t *testing.T) {
 	}
 }
 
-// judgeRuns holds journals against the calls that the outside world got.
+// judgeRuns compares journals with the calls that the outside world got.
 func judgeRuns(t *testing.T, dir string, acknowledged []string, calls map[string][]call) {
 	t.Helper()
 	s, err := sqlite.Open(filepath.Join(dir, "runs.db"))

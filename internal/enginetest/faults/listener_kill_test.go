@@ -17,12 +17,11 @@ import (
 // listenerDir names the directory of a process whose listener kills it.
 const listenerDir = "PERDURE_TEST_LISTENER"
 
-// listened is how many runs such processes have.
+// listened is the number of runs of such a process.
 const listened = 6
 
-// listenUntilKilled has runs end, one after the other. Their listener writes down
-// what it hears. Of each run it kills its process once: not at all, before it has
-// written, or afterwards.
+// listenUntilKilled executes runs, one after the other, whose listener records their ends. For each
+// run it kills its process once: not at all, before it has recorded the end, or afterwards.
 func listenUntilKilled(dir string) error {
 	s, err := sqlite.Open(filepath.Join(dir, "runs.db"))
 	if err != nil {
@@ -38,7 +37,7 @@ func listenUntilKilled(dir string) error {
 		}
 		mark, err := os.OpenFile(filepath.Join(dir, fmt.Sprint("killed-", n)), os.O_CREATE|
 			os.O_EXCL, 0o600)
-		if err != nil { // it was before
+		if err != nil { // the listener had failed before
 			return nil
 		}
 		_ = mark.Close()
@@ -47,7 +46,7 @@ func listenUntilKilled(dir string) error {
 			err = self.Kill()
 		}
 		if err == nil {
-			select {} // until it is dead
+			select {} // until the process is dead
 		}
 		return err
 	}
@@ -98,7 +97,7 @@ func listenUntilKilled(dir string) error {
 				break
 			}
 		}
-		for owed := true; owed; { // that it was told is durable, before the process may die again
+		for owed := true; owed; { // the delivery must be durable before the process may die again
 			info, err := s.Info(ctx)
 			if err != nil {
 				return err
@@ -119,8 +118,8 @@ func appendLine(file, line string) error {
 	return errors.Join(err, f.Close())
 }
 
-// A process dies in a listener, before or after that has done its work. The next
-// process tells that end again, and no other.
+// A process dies in a listener, before or after the listener has done its work. The next process
+// reports that end again, and no other.
 //
 // spec: L-18
 func TestAListenerThatKillsItsProcessHearsOfThatRunAgain(t *testing.T) {

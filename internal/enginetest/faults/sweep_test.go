@@ -19,12 +19,12 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// A scenario is a workflow and what must come of it, whatever fails.
+// A scenario is a workflow and the result that it must have, whatever fails.
 type scenario struct {
 	name    string
 	code    func(l *world.Ledger) func(context.Context, int) (string, error)
 	out     string
-	is      error    // that the run ends with
+	is      error    // the error of the run
 	effects []string // in any order
 	cancel  bool     // from outside, after a while
 }
@@ -137,9 +137,8 @@ var scenarios = []scenario{
 		}},
 }
 
-// play runs a scenario against a store that fails once as planned, and starts
-// engines until the run has ended. It gives false where the plan was not
-// reached.
+// play runs a scenario against a store that fails once as planned, and starts engines until the run
+// has ended. It returns false if the plan was not reached.
 func play(t *testing.T, s scenario, plan storetest.Plan) (reached bool) {
 	t.Helper()
 	l := world.NewLedger()
@@ -186,7 +185,7 @@ func play(t *testing.T, s scenario, plan storetest.Plan) (reached bool) {
 	return len(first.Injected()) > 0
 }
 
-// A wakeful store holds after each commit that something wakes every open run.
+// A wakeful store checks after each commit that something wakes every open run.
 type wakeful struct {
 	store.Store
 	t *testing.T
@@ -209,7 +208,7 @@ func ended(w *world.World, run *perdure.Run[string]) bool {
 	return err == nil && d.Head.Status.IsTerminal()
 }
 
-// checkEffects judges by the calls that the outside world got.
+// checkEffects checks the calls that the outside world got.
 func checkEffects(t *testing.T, l *world.Ledger, s scenario, plan storetest.Plan, crashes int) {
 	t.Helper()
 	got := slices.Sorted(slices.Values(l.Order()))
@@ -223,10 +222,9 @@ func checkEffects(t *testing.T, l *world.Ledger, s scenario, plan storetest.Plan
 	}
 }
 
-// Each store call of each scenario fails before it is done, fails after, and is
-// the last thing that its process lives to do or to ask for. What comes of the
-// run is the same, nothing is recorded twice, and an attempt is made again only
-// where a process died. After each commit every open run has something that wakes it.
+// Each store call of each scenario fails before it is done, fails after, and is the last call of
+// its process. The result of the run is the same, nothing is recorded twice, and an attempt is made
+// again only if a process died. After each commit, something wakes every open run.
 //
 // spec: B-27
 func TestFaultSweep(t *testing.T) {

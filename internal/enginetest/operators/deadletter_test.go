@@ -24,7 +24,7 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// letters gives the open dead letters.
+// letters returns the open dead letters.
 func letters(w *world.World, q admin.DeadLetterQuery) []deadletter.Letter {
 	w.T.Helper()
 	synctest.Wait()
@@ -53,7 +53,7 @@ func letter(w *world.World) deadletter.Letter {
 	return l
 }
 
-// retryLetter retries a letter and waits for the run to end.
+// retryLetter retries a dead letter and waits for the run to end.
 func retryLetter(w *world.World, id, text string) *perdure.Run[json.RawMessage] {
 	w.T.Helper()
 	run, err := admin.New(w.Engine).RetryDeadLetter(w.T.Context(), id)
@@ -121,8 +121,8 @@ func TestADeadLetterIsKeptUntilItIsSettled(t *testing.T) {
 	})
 }
 
-// A run that was retried by itself settles its letter too; one that is cancelled or times
-// out has not come past the step.
+// A run that was retried by itself settles its dead letter, too; one that is cancelled or times out
+// has not come past the step.
 //
 // spec: P-4
 func TestALetterHearsHowTheRetriedRunEnds(t *testing.T) {
@@ -272,7 +272,7 @@ func TestLettersAreListedCountedAndDeleted(t *testing.T) {
 	})
 }
 
-// What nobody has executed yet is read all the same.
+// Runs that no engine has executed yet are read all the same.
 //
 // spec: P-4
 func TestLettersWithoutAnEngine(t *testing.T) {
@@ -312,7 +312,7 @@ func TestLettersWithoutAnEngine(t *testing.T) {
 	})
 }
 
-// However often and by whomever a letter is retried at once, there is one run, and the
+// However often and by whomever a dead letter is retried at once, there is one run, and the dead
 // letter has counted one retry.
 //
 // spec: P-4
@@ -354,8 +354,8 @@ func TestALetterIsRetriedOnceAtATime(t *testing.T) {
 	})
 }
 
-// The process dies after every commit, while a letter is written, retried, fails again,
-// is retried and settled: it is never lost, never twice, and has counted each retry.
+// The process dies after every commit, while a dead letter is written, retried, fails again, is
+// retried and settled: it is never lost, never twice, and has counted each retry.
 //
 // spec: P-4, L-15
 func TestDeadLettersOverCrashes(t *testing.T) {
@@ -470,8 +470,8 @@ func TestARunWithADeadLetterIsKept(t *testing.T) {
 	}
 }
 
-// A run that was retried and cancelled is kept for its letter too, and one that came past
-// the step no longer than others.
+// A run that was retried and cancelled is kept for its dead letter, too, and one that came past the
+// step no longer than others.
 //
 // spec: P-3
 func TestARetriedRunIsKeptForItsLetter(t *testing.T) {
@@ -580,7 +580,7 @@ func TestDeadLetterFromCode(t *testing.T) {
 	})
 }
 
-// A letter is for runs that FAIL, by whatever way, and for no others.
+// A dead letter is for runs that FAIL, in whatever way, and for no others.
 //
 // spec: P-4
 func TestWhichRunsWriteLetters(t *testing.T) {
@@ -653,7 +653,7 @@ func TestWhichRunsWriteLetters(t *testing.T) {
 	}
 }
 
-// A letter that would be too large goes without the input.
+// A dead letter that would be too large has no input.
 //
 // spec: P-4
 func TestALetterWithoutItsInput(t *testing.T) {
@@ -679,7 +679,7 @@ func TestALetterWithoutItsInput(t *testing.T) {
 	})
 }
 
-// The engine's own workflows are nobody's else.
+// The engine's own workflows cannot be registered by anybody else.
 //
 // spec: P-4
 func TestOwnWorkflows(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A run that is suspended while steps are in flight is SUSPENDED at once; the steps end
-// and are not repeated, nothing new begins, and what came due meanwhile acts when it is
-// resumed: also while steps are still in flight, and after a restart.
+// A run that is suspended while steps are in flight is SUSPENDED at once. The steps end and are not
+// repeated, and nothing new begins. What came due meanwhile takes effect when the run is resumed,
+// also while steps are still in flight, and after a restart.
 //
 // spec: F-21
 func TestStepsInFlightEndWhenARunIsSuspended(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// staleOf gives what is stale by workflow ID, with the reasons.
+// staleOf returns the stale runs by workflow ID, with the reasons.
 func staleOf(t *testing.T, c *perdure.Client, after time.Duration) map[string]string {
 	t.Helper()
 	all, err := admin.New(c).Stale(context.Background(), after)
@@ -33,8 +33,8 @@ func staleOf(t *testing.T, c *perdure.Client, after time.Duration) map[string]st
 	return out
 }
 
-// Runs that should have gone on and did not are listed with the reason; those that
-// wait for something never are, however long.
+// Runs that should have gone on and did not are listed with the reason; those that wait for
+// something never are, however long.
 //
 // spec: P-5
 func TestStaleRunsAreListed(t *testing.T) {
@@ -271,8 +271,8 @@ func TestParkedRunsAreListed(t *testing.T) {
 	})
 }
 
-// The markers that open runs need are told, by change and version, with the runs;
-// of those that have ended none.
+// The markers that open runs need are returned, by change and version, with the runs; markers of
+// ended runs are not.
 //
 // spec: B-2
 func TestVersionsThatOpenRunsNeed(t *testing.T) {
@@ -336,8 +336,8 @@ func TestVersionsThatOpenRunsNeed(t *testing.T) {
 	})
 }
 
-// Whatever the engine died in, its runs go on by themselves from what is durable,
-// as soon as another one is there.
+// Whatever the engine was doing when it died, its runs go on by themselves from what is durable, as
+// soon as another engine is there.
 //
 // spec: P-5, L-7
 func TestUnfinishedRunsGoOnByThemselves(t *testing.T) {

@@ -31,7 +31,7 @@ func keeping(d time.Duration) perdure.Options {
 	return perdure.Options{Retention: perdure.Retention{Period: d}, CleanUp: -1}
 }
 
-// An engine leaves runs alone whose workflow it does not know: their retention is another
+// An engine leaves runs alone whose workflow it does not have: their retention is another
 // program's.
 //
 // spec: P-3
@@ -91,8 +91,8 @@ func TestRetentionIsThatOfTheStart(t *testing.T) {
 	})
 }
 
-// A run that somebody has started who does not know its workflow gets the retention of
-// the first engine that takes it up and does.
+// A run that was started by a client that does not have its workflow gets the retention of the
+// first engine that claims it and has the workflow.
 //
 // spec: P-3
 func TestRetentionOfWhatStrangersStart(t *testing.T) {
@@ -122,7 +122,7 @@ func TestRetentionOfWhatStrangersStart(t *testing.T) {
 	})
 }
 
-// A clean-up that fails is told, and tried again at its next time.
+// A clean-up that fails is reported, and tried again at its next time.
 //
 // spec: P-3
 func TestFailedCleanUpIsTold(t *testing.T) {

@@ -26,7 +26,7 @@ import (
 
 const day = 24 * time.Hour
 
-// endingAs is a workflow that ends as its input says.
+// endingAs is a workflow that ends in the way that its input names.
 func endingAs(name string, opts ...perdure.WorkflowOption) *perdure.Workflow[string, string] {
 	return perdure.Define(name, func(ctx context.Context, how string) (string, error) {
 		switch how {
@@ -56,7 +56,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// left gives the workflow IDs of runs that are there.
+// left returns the workflow IDs of the runs in the store.
 func left(t *testing.T, w *world.World) []string {
 	t.Helper()
 	heads, _, err := w.Engine.List(context.Background(), perdure.Query{Limit: 1000})
@@ -73,8 +73,8 @@ func left(t *testing.T, w *world.World) []string {
 
 var hows = []string{"cancel", "compensate", "complete", "fail", "time-out"}
 
-// Runs are kept for as long as the retention of their outcome and workflow says,
-// and removed at the next clean-up after that, each in its time.
+// Runs are kept for the retention of their outcome and workflow, and removed at the next clean-up
+// after that.
 //
 // spec: P-3, R-37
 func TestRunsAreKeptAsLongAsIsSaid(t *testing.T) {
@@ -179,8 +179,8 @@ func TestRunsAreKeptAsLongAsIsSaid(t *testing.T) {
 	}
 }
 
-// By hand as many are removed as is said, in one call however many there are, and
-// never one that is open, or that stands for its workflow ID.
+// Purge removes as many runs as asked for, in one call however many there are, and never one that
+// is open, or that keeps its workflow ID.
 //
 // spec: P-3, R-37, R-27
 func TestPurgeByHand(t *testing.T) {
@@ -237,7 +237,7 @@ func TestPurgeByHand(t *testing.T) {
 	})
 }
 
-// The clean-up comes as often as is said, or never.
+// The clean-up comes at its interval, or never.
 //
 // spec: P-3
 func TestCleanUpInterval(t *testing.T) {
@@ -318,8 +318,8 @@ func TestCleanUpOverFailures(t *testing.T) {
 	}
 }
 
-// Whoever has the ID of a run that was removed is told that it is not here any
-// more; one of a run that never was is told that.
+// The error for the ID of a removed run states that it was removed; that for an ID that never
+// existed states that.
 //
 // spec: P-3
 func TestRemovedRunIsSaidToBeRemoved(t *testing.T) {
@@ -399,9 +399,8 @@ func TestRemovedRunIsSaidToBeRemoved(t *testing.T) {
 	})
 }
 
-// A payload above the threshold is in rows of its own, which workflow code and
-// readers do not notice, and which are gone with the run; what another run has of
-// it stays.
+// A payload above the threshold is in rows of its own, which workflow code and readers do not
+// notice, and which are removed with the run; payloads that another run shares stay.
 //
 // spec: R-14
 func TestLargePayloads(t *testing.T) {
@@ -505,7 +504,7 @@ func TestLargePayloads(t *testing.T) {
 	}
 }
 
-// A spilling store sees what goes into rows of the journal, and what beside them.
+// A spilling store observes what goes into rows of the journal, and what beside them.
 type spilling struct {
 	store.Store
 	largest, spilled atomic.Int64
@@ -528,7 +527,7 @@ func (s *spilling) Spill(ctx context.Context, e journal.EngineID, id journal.Num
 	return s.Store.Spill(ctx, e, id, data)
 }
 
-// What was removed leaves nothing in the file: its pages are used again.
+// Removed rows leave nothing in the file: its pages are used again.
 //
 // spec: R-14, P-3
 func TestRemovedPayloadsGiveTheirRoomBack(t *testing.T) {

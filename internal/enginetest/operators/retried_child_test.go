@@ -57,8 +57,8 @@ func sendGo(w *world.World, child journal.Head) {
 	}
 }
 
-// A child that is open when its parent is retried goes on, and the retry hears of its end:
-// also where that came in between, and however it was.
+// A child that is open when its parent is retried goes on, and the retry learns of its end, also if
+// the child ended in between, and however it ended.
 //
 // spec: F-18, P-4
 func TestARetryAdoptsAChildThatIsOpen(t *testing.T) {
@@ -119,8 +119,8 @@ func TestARetryAdoptsAChildThatIsOpen(t *testing.T) {
 	}
 }
 
-// The steps of a child that is retried with its parent keep their keys, and its letter is
-// settled with its parent's. One more retry, of either letter, starts nothing.
+// The steps of a child that is retried with its parent keep their keys, and its dead letter is
+// settled with its parent's. One more retry, of either dead letter, starts nothing.
 //
 // spec: F-18, P-4
 func TestARetryOfALetterRetriesTheChildOnce(t *testing.T) {
@@ -169,8 +169,8 @@ func TestARetryOfALetterRetriesTheChildOnce(t *testing.T) {
 	})
 }
 
-// A child that was cancelled with its parent goes on with it, and while it is still to be
-// cancelled its parent is not retried.
+// A child that was cancelled with its parent goes on with it. While the cancel of the child is
+// still to come, its parent is not retried.
 //
 // spec: F-18, P-4
 func TestARetryOfACancelledRunRetriesTheChildThatWasCancelledWithIt(t *testing.T) {
@@ -232,8 +232,8 @@ func TestAParentIsNotRetriedWhileItsChildIsBeingCancelled(t *testing.T) {
 	})
 }
 
-// A child that began in a branch beside the one that failed is not begun again, also where
-// it did so after that.
+// A child that began in a branch beside the failed one is not begun again, also if it began after
+// the failure.
 //
 // spec: F-18, P-4
 func TestARetryKeepsTheChildrenOfOtherBranches(t *testing.T) {
@@ -270,9 +270,9 @@ func TestARetryKeepsTheChildrenOfOtherBranches(t *testing.T) {
 	}, parent, child)
 }
 
-// A child that began in a branch after this had heard of something is not begun again, as
-// that would be another run with keys of its own: one that has completed, one that is open,
-// and one that has failed. A step that was done there is done again, under its key.
+// A child that began in a branch after this had heard of something is not begun again, because that
+// would be another run with keys of its own: one that has completed, one that is open, and one that
+// has failed. A step that was done there is done again, under its key.
 //
 // spec: F-18, P-4
 func TestARetryKeepsTheChildrenOfABranchThatHasHeard(t *testing.T) {
@@ -343,8 +343,8 @@ func TestARetryKeepsTheChildrenOfABranchThatHasHeard(t *testing.T) {
 	}
 }
 
-// What the end of a run has given up, or the cancellation of a branch, goes on in the retry:
-// a child that was open, which ends with its parent or does not, and a step.
+// What was given up at the end of a run, or at the cancellation of a branch, goes on in the retry:
+// an open child, which ends with its parent or does not, and a step.
 //
 // spec: F-18, P-4
 func TestARetryGoesOnWithWhatWasGivenUp(t *testing.T) {
@@ -365,7 +365,7 @@ func TestARetryGoesOnWithWhatWasGivenUp(t *testing.T) {
 		}
 		return c.Await(ctx)
 	}
-	// A branch that the code cancels, and then makes good for, when its own step has failed.
+	// The code cancels a branch when its own step has failed, and then compensates for that.
 	cancels := func(ctx context.Context, do func(ctx context.Context) (int, error)) (int, error) {
 		b := perdure.Go(ctx, "branch", do)
 		if err := perdure.Sleep(ctx, time.Minute); err != nil {
@@ -435,7 +435,7 @@ func TestARetryGoesOnWithWhatWasGivenUp(t *testing.T) {
 	}
 }
 
-// A child that is not there any more cannot be gone on with; one that never began is begun.
+// A retry fails if a child is not in the store any more; a child that never began is begun.
 //
 // spec: F-18, P-4
 func TestARetryNeedsItsChildren(t *testing.T) {

@@ -26,7 +26,7 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// Hands have steps that tell what they have done, and that fail while they are broken.
+// Hands have steps that record their success, and that fail while they are broken.
 type hands struct {
 	mu     sync.Mutex
 	done   []string          // the names of the steps that succeeded, in order
@@ -40,7 +40,7 @@ func newHands(broken ...string) *hands {
 	return s
 }
 
-// breaks has those steps fail, and no others.
+// breaks makes those steps fail, and no others.
 func (s *hands) breaks(names ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *hands) step(name string) func(context.Context) (string, error) {
 	}
 }
 
-// did gives the steps that succeeded since it was asked last.
+// did returns the steps that succeeded since its last call.
 func (s *hands) did() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *hands) did() []string {
 	return done
 }
 
-// order runs those steps in a row.
+// order is a workflow that executes those steps in a row.
 func (s *hands) order(opts ...perdure.WorkflowOption) *perdure.Workflow[int, string] {
 	return perdure.Define("order", func(ctx context.Context, n int) (string, error) {
 		out := fmt.Sprint(n)
@@ -98,7 +98,7 @@ func ends[O any](t testing.TB, run *perdure.Run[O], text string) O {
 	return out
 }
 
-// retry retries a run and gives the new one, typed.
+// retry retries a run and returns the new one, typed.
 func retry[I, O any](w *world.World, wf *perdure.Workflow[I, O], id string) *perdure.Run[O] {
 	w.T.Helper()
 	raw, err := w.Engine.Retry(w.T.Context(), id)
@@ -266,8 +266,8 @@ func TestARunIsRetriedByOneRun(t *testing.T) {
 	})
 }
 
-// An intruder is a store in which something else happens after a run was found, or its
-// journal read.
+// An intruder is a store in which something else happens after a run was found, or after its
+// journal was read.
 type intruder struct {
 	store.Store
 	found, read func()
@@ -293,8 +293,8 @@ func (m *intruder) Load(ctx context.Context, run journal.Number, r store.Range) 
 	return entries, err
 }
 
-// Two retries that have both seen the failed run as the last one make one run, also where
-// that has ended by then, at the same time perhaps, and the letter counts one.
+// Two retries that have both seen the failed run as the last one make one run, also if that has
+// ended by then, or ends at the same time, and the dead letter counts one retry.
 //
 // spec: P-4
 func TestRetriesThatMeetMakeOneRun(t *testing.T) {
@@ -335,7 +335,7 @@ func TestRetriesThatMeetMakeOneRun(t *testing.T) {
 	}
 }
 
-// A run that is removed while it is retried is not here any more.
+// A run that is removed while it is retried is not found any more.
 //
 // spec: P-3, P-4
 func TestRetryOfARunThatGoes(t *testing.T) {
@@ -358,8 +358,7 @@ func TestRetryOfARunThatGoes(t *testing.T) {
 	})
 }
 
-// A run of a chain is retried: what the code learns of its predecessor stays, and the
-// chain goes on.
+// A run of a chain is retried: the information on its predecessor stays, and the chain goes on.
 //
 // spec: P-4, R-25
 func TestRetryWithinAChain(t *testing.T) {
@@ -414,8 +413,8 @@ func TestRetryWithinAChain(t *testing.T) {
 	})
 }
 
-// Everything that a journal may have recorded before the failed step is replayed in the
-// retried run: it gives the code the same as before, and nothing of it happens again.
+// Everything that a journal may have recorded before the failed step is replayed in the retried
+// run: the code gets the same as before, and nothing of it happens again.
 //
 // spec: P-4, R-16
 func TestRetryReplaysWhatEndedWell(t *testing.T) {
@@ -575,8 +574,8 @@ func TestRetryOfACancelledRunBeginsItsWaitsAnew(t *testing.T) {
 	})
 }
 
-// Steps that were undone are done anew, under new keys: the outside world knows the old
-// ones as undone. All others keep theirs: what failed may have happened all the same.
+// Steps that were undone are done again, under new keys: the outside world knows the old ones as
+// undone. All other steps keep their keys: a failed step may have taken effect all the same.
 //
 // spec: P-4
 func TestRetryOfWhatWasUndone(t *testing.T) {
@@ -675,7 +674,7 @@ func TestRetrySharesLargePayloads(t *testing.T) {
 	})
 }
 
-// A client of its own retries as well; the run waits for an engine.
+// A client of its own can retry, too; the run waits for an engine.
 //
 // spec: P-4
 func TestAClientRetries(t *testing.T) {
@@ -711,10 +710,9 @@ func TestAClientRetries(t *testing.T) {
 	})
 }
 
-// Random programs of branches, scopes, async and sequential steps fail at a step, are
-// retried, fail at another, until nothing is broken. In the end each gives what it gives
-// where nothing ever fails, and no step that had succeeded was executed again but those
-// that began after the failure.
+// Random programs of branches, scopes, async and sequential steps fail at a step, are retried, fail
+// at another, until nothing is broken. In the end, each has the same result as without failures,
+// and no step that had succeeded was executed again, except those that began after the failure.
 //
 // spec: P-4
 func TestRandomProgramsAreRetried(t *testing.T) {
@@ -772,7 +770,7 @@ func TestRandomProgramsAreRetried(t *testing.T) {
 	}
 }
 
-// run gives what a plan gives where nothing fails.
+// run returns the result of a plan without failures.
 func run(t *testing.T, s *hands, p plan) []string {
 	t.Helper()
 	wf := p.workflow(s)
@@ -781,8 +779,8 @@ func run(t *testing.T, s *hands, p plan) []string {
 	return ends(t, world.Start(w, wf, 0), "")
 }
 
-// A plan is a list of things done one after the other, each by its kind: a step, or
-// an async one that is awaited at the end of the list; a branch or a scope of others.
+// A plan is a list of operations done one after the other, each of a kind: a step, or an async one
+// that is awaited at the end of the list; a branch or a scope of others.
 type plan []piece
 
 type piece struct {
@@ -808,7 +806,7 @@ func randomSteps(rng *rand.Rand, depth int) plan {
 	return p
 }
 
-// names gives the names of all steps.
+// names returns the names of all steps.
 func (p plan) names(in string) []string {
 	var out []string
 	for i, x := range p {
@@ -871,10 +869,10 @@ func (p plan) do(ctx context.Context, s *hands, in string) ([]string, error) {
 	return out, failed
 }
 
-// What a branch does after another one has failed, and that ends well before the run
-// fails, is not done again by a retry, a signal that it took is not waited for again, and
-// its variables hold. What the code that awaited the failure did then is done again, but
-// for a step in a transaction.
+// What a branch does after another one has failed, and that completes before the run fails, is not
+// done again by a retry. A signal that it took is not waited for again, and its variables hold.
+// What the code that awaited the failure did after it is done again, except a step in a
+// transaction.
 //
 // spec: F-18, P-4
 func TestRetryKeepsWhatBeganBesideTheFailure(t *testing.T) {
@@ -963,8 +961,8 @@ func TestRetryKeepsWhatBeganBesideTheFailure(t *testing.T) {
 	})
 }
 
-// A branch that has heard of what failed beside it does again what it did since, and one
-// that has heard of something else before does not.
+// A branch that has heard of a failure beside it repeats what it did since, and one that has heard
+// of something else before does not.
 //
 // spec: F-18, P-4
 func TestARetryRedoesWhatABranchDidThatHasHeard(t *testing.T) {

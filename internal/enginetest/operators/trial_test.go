@@ -34,7 +34,7 @@ func (p *poison) workflow(name string) *perdure.Workflow[int, int] {
 	})
 }
 
-// reign lets engines die until none has for a while, and gives how many have.
+// reign lets engines die until none has for a while, and returns how many have.
 func (p *poison) reign(w *world.World) (deaths int) {
 	for deaths = 0; deaths < 200; deaths++ {
 		select {
@@ -47,8 +47,8 @@ func (p *poison) reign(w *world.World) (deaths int) {
 	return deaths
 }
 
-// A run that kills its engines is parked, and takes along none of those that are in a
-// step whenever it does.
+// A run that kills its engines is parked, and no run that is in a step at that time is parked with
+// it.
 //
 // spec: B-1
 func TestARunThatKillsItsEnginesTakesNobodyAlong(t *testing.T) {
@@ -86,7 +86,7 @@ func TestARunThatKillsItsEnginesTakesNobodyAlong(t *testing.T) {
 	}
 }
 
-// Kills from outside park nobody, also where for a while no engine lives as long as a step.
+// Kills from outside park no run, also if for a while no engine lives as long as a step.
 //
 // spec: B-1
 func TestKillsFromOutsideParkNobody(t *testing.T) {
@@ -162,7 +162,7 @@ func TestASuspectIsAcquittedWhenItWaitsOrItsEngineStops(t *testing.T) {
 	})
 }
 
-// commands are the ways in which a run is resumed or cancelled, of an engine and from outside.
+// commands are the ways in which a run is resumed or cancelled, by an engine and from outside.
 func commands(w *world.World) map[string]func(id, what string) error {
 	from := func(c interface {
 		Resume(context.Context, string) error
@@ -182,8 +182,8 @@ func commands(w *world.World) map[string]func(id, what string) error {
 	return map[string]func(id, what string) error{"engine": from(w.Engine), "client": from(c)}
 }
 
-// A run that is parked, whatever for, does what operators ask, and its journal does not grow
-// by itself.
+// A parked run, whatever the reason, does what operators ask, and its journal does not grow by
+// itself.
 //
 // spec: L-16
 func TestParkedRunsAreResumedAndCancelled(t *testing.T) {
@@ -292,8 +292,8 @@ func entriesOf(w *world.World, id string) int {
 	return len(entries)
 }
 
-// A run whose journal cannot be read, and is not mended, is parked again each time that
-// it is resumed, and once.
+// A run whose journal is not readable, and is not mended, is parked again each time that it is
+// resumed, once.
 //
 // spec: L-16
 func TestARunWithARottenJournalIsParkedAgain(t *testing.T) {

@@ -13,8 +13,7 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// A wrongStore does one thing wrong about messages, in ways that a kernel or a
-// driver could.
+// A wrongStore makes one mistake about messages, in a way that a kernel or a driver could.
 type wrongStore struct {
 	store.Store
 	commit func(s store.Store, g *store.Group) error
@@ -35,8 +34,7 @@ func (b *wrongStore) Claim(ctx context.Context, c store.Claim) (store.Claimed, e
 	return b.claim(b.Store, c)
 }
 
-// TestRacesCatchWhatIsBroken proves that the judge can find something: with each
-// of these stores it does, mostly within a hundred histories.
+// The judge finds mistakes: with each of these stores it does, mostly within a hundred histories.
 func TestRacesCatchWhatIsBroken(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a while")
@@ -70,7 +68,7 @@ func TestRacesOfEnginesCatchWhatIsBroken(t *testing.T) {
 	})
 }
 
-// racesCatch demands that with each of these stores something is found.
+// racesCatch demands that a mistake is found with each of these stores.
 func racesCatch(t *testing.T, engines int, stores map[string]wrongStore) {
 	const enough = 4000
 	for name, broken := range stores {
@@ -87,8 +85,8 @@ func racesCatch(t *testing.T, engines int, stores map[string]wrongStore) {
 	}
 }
 
-// playWrong plays the history of a seed on a store that is wrong. One in which what the
-// engine has begun never ends, so that its bubble cannot, is wrong too.
+// playWrong plays the history of a seed on a store that makes a mistake. A history whose engine
+// never ends what it has begun, so that its bubble cannot end, counts as a mistake, too.
 func playWrong(t *testing.T, seed uint64, engines int, broken wrongStore) (bad []string) {
 	defer func() {
 		switch p := recover(); {
@@ -109,8 +107,8 @@ func playWrong(t *testing.T, seed uint64, engines int, broken wrongStore) (bad [
 	return bad
 }
 
-// givesWhatIsOwned gives an engine runs that another one has, while they are young: else
-// engines take them from each other until the history ends, which takes for ever.
+// givesWhatIsOwned lets an engine claim runs that another one has, while they are young: otherwise
+// engines would take them from each other until the history ends, which takes for ever.
 func givesWhatIsOwned(s store.Store, c store.Claim) (store.Claimed, error) {
 	got, err := s.Claim(context.Background(), c)
 	if c.Max == 0 || err != nil {
@@ -148,7 +146,7 @@ func unloadsAnyway(s store.Store, g *store.Group) error {
 // aWhile lets others go first, as two calls of a database would.
 func aWhile() { <-time.After(time.Duration(1 + rand.Int64N(int64(20*time.Millisecond)))) }
 
-// opened gives the open run of a workflow ID.
+// opened returns the open run of a workflow ID.
 func opened(s store.Store, id string) (journal.Head, bool) {
 	heads, _, err := s.Find(context.Background(), store.Filter{
 		WorkflowID: id, Open: true, Limit: 1,
@@ -250,8 +248,7 @@ func firesEarly(s store.Store, g *store.Group) error {
 	})
 }
 
-// tellsEarly tells a stranger that his message is in an inbox, and writes it a
-// while later.
+// tellsEarly reports to a caller that a message is in an inbox, and writes it a while later.
 func tellsEarly(s store.Store, g *store.Group) error {
 	c := &g.Changes[0]
 	if g.Engine != 0 || c.Create || len(c.Posts) != 1 || c.Posts[0].WorkflowID == "" {

@@ -15,13 +15,13 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// What random histories have found, each as a case of its own.
+// Mistakes that random histories have found, each as a case of its own.
 
 var caseSignal = perdure.NewSignal[int]("a")
 
-// spec: R-17
+// A message that is posted right after the request to resume a run is not taken in its place.
 //
-// What is posted right after the request to resume a run is not taken in its place.
+// spec: R-17
 func TestAMessageAfterTheRequestToResumeIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sum := perdure.Define("sum", func(ctx context.Context, _ int) (int, error) {
@@ -78,10 +78,10 @@ func (m *meddler) Commit(ctx context.Context, g *store.Group) error {
 	return m.Store.Commit(ctx, g)
 }
 
-// spec: L-10
+// A run is parked while another process asks for its end: the request does not stay in the inbox of
+// a run that nothing wakes.
 //
-// A run is parked while another process asks for its end: the request is not left
-// lying in the inbox of a run that nothing wakes.
+// spec: L-10
 func TestARequestThatMeetsParkingIsCarriedOut(t *testing.T) {
 	// with again it is claimed once more, and given back
 	for _, again := range []bool{false, true} {
@@ -127,10 +127,10 @@ func TestARequestThatMeetsParkingIsCarriedOut(t *testing.T) {
 	}
 }
 
-// spec: L-10
+// A run is parked while its engine reads a request for its end, of which it knows only that it was
+// posted. That counts as not seen.
 //
-// A run is parked while its engine reads a request for its end, of which it knows no
-// more than that it was posted. That counts as not seen.
+// spec: L-10
 func TestARequestThatIsReadWhileARunIsParkedIsCarriedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		waits := perdure.Define("waits", func(ctx context.Context, _ int) (int, error) {
@@ -224,10 +224,10 @@ func (f *forgetful) Claim(ctx context.Context, c store.Claim) (store.Claimed, er
 	return got, err
 }
 
-// spec: L-6, R-17
+// The answer that brought a message is lost, and the store counts it as delivered: the wait takes
+// it all the same, in time, and before later messages.
 //
-// The answer that brought a message is lost, and the store counts it as given: the
-// wait takes it all the same, in time, and before what came later.
+// spec: L-6, R-17
 func TestAMessageWhoseAnswerWasLostIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		waits := perdure.Define("waits", func(ctx context.Context, _ int) (int, error) {
@@ -309,7 +309,7 @@ func TestAWaitThatIsOverAsksASilentStoreInPeace(t *testing.T) {
 	})
 }
 
-// A parent does not wait for a child that it has detached, and is not said to.
+// A parent does not wait for a detached child, and does not show such a wait.
 //
 // spec: R-17
 func TestADetachedChildIsWaitedForByNobody(t *testing.T) {
@@ -335,7 +335,7 @@ func TestADetachedChildIsWaitedForByNobody(t *testing.T) {
 	})
 }
 
-// newWorldOfTwo gives a world whose database another process uses too.
+// newWorldOfTwo returns a world whose database another process uses, too.
 func newWorldOfTwo(t *testing.T, workflows ...perdure.Definition) (*world.World, *perdure.Client) {
 	t.Helper()
 	first := memory.New()

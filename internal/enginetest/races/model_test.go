@@ -38,7 +38,7 @@ type launch struct {
 	err   error
 }
 
-// An order is a call that asked for something of a run.
+// An order is a call of an operator on a run.
 type order struct {
 	what, to     string
 	atOnce       bool // on an engine
@@ -57,7 +57,7 @@ type chapter struct {
 	err     error
 }
 
-// chapters gives all runs by number.
+// chapters returns all runs by number.
 func (h *history) chapters() []*chapter {
 	ctx := context.Background()
 	heads, _, err := h.other.Find(ctx, store.Filter{Limit: store.MaxLimit})
@@ -93,8 +93,8 @@ func (h *history) chapters() []*chapter {
 	return out
 }
 
-// stuck says which runs do not wait for something that is still to come, at a time
-// at which nothing goes on by itself (G3, T1, T6, D4).
+// stuck returns the runs that do not wait for something that is still to come, at a time at which
+// nothing goes on by itself (G3, T1, T6, D4).
 func (h *history) stuck() []string {
 	var bad []string
 	all := h.chapters()
@@ -166,7 +166,7 @@ func (c *chapter) stuck(byID map[journal.RunID]*chapter) []string {
 	return bad
 }
 
-// fitting gives an unread message that a wait should have taken; nil for none.
+// fitting returns an unread message that a wait should have taken; nil for none.
 func (c *chapter) fitting(w journal.Wait) *journal.Entry {
 	for i := range c.unread {
 		m := &c.unread[i]
@@ -182,7 +182,7 @@ func (c *chapter) fitting(w journal.Wait) *journal.Entry {
 	return nil
 }
 
-// last gives the last run of the chain.
+// last returns the last run of the chain.
 func (c *chapter) last(byID map[journal.RunID]*chapter) *chapter {
 	for c.state.Successor != "" && byID[c.state.Successor] != nil {
 		c = byID[c.state.Successor]
@@ -190,8 +190,7 @@ func (c *chapter) last(byID map[journal.RunID]*chapter) *chapter {
 	return c
 }
 
-// orphans gives the children of a run that has ended that should have been
-// cancelled with it.
+// orphans returns the children of an ended run that should have been cancelled with it.
 func (c *chapter) orphans(byID map[journal.RunID]*chapter) []string {
 	var bad []string
 	for _, e := range c.entries {
@@ -217,7 +216,7 @@ func (h *history) unrouted() []journal.Entry {
 	return all
 }
 
-// idOf gives the number that a payload is; 0 for none.
+// idOf returns the number in a payload; 0 for none.
 func idOf(data []byte) int {
 	var n int
 	if json.Unmarshal(data, &n) != nil {
@@ -233,7 +232,7 @@ type found struct {
 	consumed bool
 }
 
-// A judgement holds what callers were told against what the store has at the end.
+// A judgement compares the answers to callers with the final state of the store.
 type judgement struct {
 	*history
 	all    []*chapter
@@ -248,8 +247,8 @@ func (j *judgement) fail(format string, args ...any) {
 	j.bad = append(j.bad, fmt.Sprintf(format, args...))
 }
 
-// judge gives what is wrong at the end. It knows only what callers were told, and
-// the journals and inboxes that are left.
+// judge returns the errors at the end. It knows only the answers to callers, and the journals and
+// inboxes that are left.
 func (h *history) judge() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -432,8 +431,7 @@ func (j *judgement) waits(cs []*chapter, inbox map[int64]journal.Entry, takers m
 	}
 }
 
-// seen judges what code was given: what was consumed, and of a run that completed
-// all of it.
+// seen judges what code got: messages that were consumed, and in a completed run all of them.
 func (j *judgement) seen(cs []*chapter, saw map[int]int) {
 	for _, c := range cs {
 		consumed := map[int]bool{}
@@ -485,7 +483,7 @@ func (j *judgement) place(id int, at found) {
 	}
 }
 
-// sent judges what became of one message.
+// sent judges the fate of one message.
 func (j *judgement) sent(s *sent) {
 	places, told := j.places[s.id], s.fate()
 	what := fmt.Sprintf("message %d to %s, %s (%+v, %v)", s.id, s.to, told, s.got, s.err)
@@ -532,12 +530,12 @@ func (j *judgement) sent(s *sent) {
 	}
 }
 
-// loses says whether answers of the store may have got lost.
+// loses reports whether answers of the store may have got lost.
 func (h *history) loses() bool { return h.lossy || h.chaos > 0 }
 
-// hasKey says whether another message of the key got to where this one went to,
-// which was dropped for it: an unrouted one when it was delivered, or one whose
-// first answer was lost.
+// hasKey reports whether another message with the key reached the receiver of this one, which was
+// dropped for that reason: an unrouted one when it was delivered, or one whose first answer was
+// lost.
 func (j *judgement) hasKey(s *sent) bool {
 	if c := j.byID[s.got.Run]; c != nil {
 		return len(j.keyed[c.head.Chain][s.key]) > 0 && j.loses()
@@ -550,8 +548,8 @@ func (j *judgement) hasKey(s *sent) bool {
 	return false
 }
 
-// begun judges the starts: each made at most one run, where it was told so exactly
-// that one, and one that came with a message has it (G5).
+// begun judges the starts: each made at most one run, exactly the one that the answer named, and
+// one that came with a message has it (G5).
 func (j *judgement) begun() {
 	made := map[int]*chapter{}
 	for _, c := range j.all {
@@ -619,7 +617,7 @@ func (j *judgement) children() {
 	}
 }
 
-// orders judges what operators were told.
+// orders judges the answers to operators.
 func (j *judgement) orders() {
 	for _, o := range j.history.orders {
 		c := j.byID[journal.RunID(o.to)]
@@ -639,7 +637,7 @@ func dueOf(e *journal.Entry) time.Time {
 	return e.Detail.Due
 }
 
-// dump tells the history as the store and the callers have it.
+// dump returns the history as the store and the callers have it.
 func (h *history) dump() string {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "lossy %v, chaos %d, watched %v, %+v\n", h.lossy, h.chaos, h.watched != nil,

@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
-// What runs of a race wait for. A message is a number that no other message has.
+// raceSignals are the signals that runs of a race wait for. A message is a unique number.
 var raceSignals = []perdure.Signal[int]{perdure.NewSignal[int]("a"), perdure.NewSignal[int]("b")}
 
 // A racing is the input of a run of a race: a random program, which does what
@@ -26,8 +26,8 @@ type racing struct {
 	Depth int // of a child, from 1
 }
 
-// A report is what the code of a run saw of one operation. A run publishes each of
-// them and returns all of them.
+// A report has what the code of a run saw of one operation. A run publishes each of them and
+// returns all of them.
 type report struct {
 	What   string // wait, take, decision, child, time
 	ID     int    // of the message
@@ -62,7 +62,7 @@ func race(ctx context.Context, in racing) ([]report, error) {
 	return p.saw, nil
 }
 
-// see records what an operation gave.
+// see records the result of an operation.
 func (p *racer) see(ctx context.Context, r report) error {
 	p.saw = append(p.saw, r)
 	return perdure.Publish(ctx, "saw", r)
@@ -131,8 +131,8 @@ func (p *racer) operation(ctx context.Context, rng *rand.Rand, depth, i int) (*p
 	return nil, err
 }
 
-// which draws a signal and what of it is waited for. The key of the wait tells the
-// judge.
+// which draws a signal, and the messages of it that a wait takes. The key of the wait shows the
+// judge which these are.
 func (p *racer) which(rng *rand.Rand, class string, i int) (perdure.Signal[int],
 	[]perdure.WaitOption) {
 	s := raceSignals[rng.IntN(len(raceSignals))]
@@ -143,7 +143,7 @@ func (p *racer) which(rng *rand.Rand, class string, i int) (perdure.Signal[int],
 	return s, opts
 }
 
-// fits says whether a wait whose key begins so takes a message.
+// fits reports whether a wait whose key begins like that takes a message.
 func fits(key string, v int) bool {
 	switch class, _, _ := strings.Cut(key, "-"); class {
 	case "odd":
@@ -170,8 +170,7 @@ func (p *racer) wait(ctx context.Context, rng *rand.Rand, i int) error {
 	})
 }
 
-// timed has the report of an operation say how long it took by the recorded
-// clock.
+// timed adds to the report of an operation how long it took by the recorded clock.
 func (p *racer) timed(ctx context.Context, asked time.Duration, do func() (report, error)) error {
 	began, err := perdure.Now(ctx)
 	if err != nil {
@@ -189,7 +188,7 @@ func (p *racer) timed(ctx context.Context, asked time.Duration, do func() (repor
 	return p.see(ctx, r)
 }
 
-// hurry waits in a context of the author's that ends.
+// hurry waits in a context of the author that ends.
 func (p *racer) hurry(ctx context.Context, rng *rand.Rand, i int) error {
 	s, opts := p.which(rng, "any", i)
 	hurried, cancel := context.WithTimeout(ctx, time.Duration(1+rng.Int64N(int64(time.Second))))
@@ -252,7 +251,7 @@ func (p *racer) park(ctx context.Context, i int) error {
 	return p.see(ctx, r)
 }
 
-// take takes what is in the inbox; what it is about to take, it says before.
+// take takes messages that are in the inbox; it announces each of them before.
 func (p *racer) take(ctx context.Context, rng *rand.Rand) error {
 	messages, err := perdure.Inbox(ctx, raceSignals[rng.IntN(len(raceSignals))].Name())
 	if err != nil {

@@ -28,13 +28,12 @@ import (
 // their own.
 const raceSeed = "PERDURE_RACE_SEED"
 
-// spec, L-6
+// Random runs wait, sleep, branch, park, continue as new and have children, while callers on the
+// engine and in another process send, start, cancel, suspend, resume and decide, the store is slow
+// and loses answers, and the engine dies. The answers to callers are then compared with what the
+// runs consumed and what is left in inboxes: see history.judge.
 //
-// Random runs wait, sleep, branch, park, continue as new and have children, while
-// callers on the engine and in another process send, start, cancel, suspend,
-// resume and decide, and the store is slow and loses answers, and the engine dies.
-// What callers were told is then held against what the runs consumed and what is left
-// in inboxes: see race.judge.
+// spec, L-6
 func TestRaceOfMessagesLosesNothingAndRepeatsNothing(t *testing.T) { raceOf(t, 1) }
 
 // spec: B-5, R-12, R-13, R-17, L-19
@@ -97,14 +96,14 @@ func (a *tally) add(b tally) {
 	a.Lost += b.Lost
 }
 
-// proves says whether enough of what may go wrong has happened.
+// proves reports whether enough things went wrong.
 func (a *tally) proves(engines int) bool {
 	return a.Consumed > 0 && a.Unread > 0 && a.Unloads > 0 && a.Deaths > 0 &&
 		(engines == 1 || a.Fallen > 0 && a.Lost > 0)
 }
 
-// playRace plays the history of a seed and says what was wrong; a broken store is
-// put below everything.
+// playRace plays the history of a seed and returns the errors; a broken store is put below
+// everything.
 func playRace(t *testing.T, seed uint64, engines int,
 	broken func(*history) func(store.Store) store.Store) (bad []string, sum tally) {
 	t.Helper()
@@ -151,7 +150,7 @@ type racingNode struct {
 	slow   atomic.Pointer[slow]
 }
 
-// ledgerOfCalls is what the callers did and were told.
+// ledgerOfCalls has the calls and the answers to them.
 type ledgerOfCalls struct {
 	mu       sync.Mutex
 	last     int // number of a call or a message
@@ -236,7 +235,7 @@ func (h *history) slowed(s store.Store, seed uint64) *slow {
 	}
 }
 
-// plans gives faults among the first calls of an engine or client.
+// plans returns faults among the first calls of an engine or client.
 func (h *history) plans(first int) []storetest.Plan {
 	if !h.lossy || h.calm.Load() {
 		return nil
@@ -278,7 +277,7 @@ func (h *history) begin(n *racingNode) {
 	n.engine.Store(n.world.Engine)
 }
 
-// revive has a new engine take the place of the one that is there, dead or not.
+// revive starts a new engine in the place of the current one, dead or not.
 func (h *history) revive(n *racingNode, orderly bool) {
 	if orderly {
 		n.world.Stop()
@@ -293,10 +292,10 @@ func (h *history) revive(n *racingNode, orderly bool) {
 	h.begin(n)
 }
 
-// nodes gives all places for engines.
+// nodes returns all places for engines.
 func (h *history) nodes() []*racingNode { return append([]*racingNode{h.racingNode}, h.peers...) }
 
-// one gives the engine of one of them.
+// one returns the engine of one of them.
 func (c *caller) one() *perdure.Engine {
 	if len(c.peers) == 0 {
 		return c.engine.Load()
@@ -305,7 +304,7 @@ func (c *caller) one() *perdure.Engine {
 	return all[c.random.IntN(len(all))].engine.Load()
 }
 
-// play plays the history to its end and gives what was wrong.
+// play plays the history to its end and returns the errors.
 func (h *history) play() []string {
 	var callers sync.WaitGroup
 	for range 3 {
@@ -346,8 +345,8 @@ func (h *history) play() []string {
 	return bad
 }
 
-// keepEvidence tells the history as it is where something is wrong, the first time:
-// what goroutines do in turn is not all drawn from the seed, so it may not come again.
+// keepEvidence dumps the history when the first error is found: the order of goroutines does not
+// follow from the seed alone, so the error may not come again.
 func (h *history) keepEvidence(bad []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -356,7 +355,7 @@ func (h *history) keepEvidence(bad []string) {
 	}
 }
 
-// disturb has the engine die or leave, or the store be down for a while.
+// disturb makes the engine die or leave, or the store be down for a while.
 func (h *history) disturb() {
 	n := h.racingNode
 	if len(h.peers) > 0 {
@@ -375,7 +374,7 @@ func (h *history) disturb() {
 	}
 }
 
-// heal ends what goes wrong.
+// heal ends all disturbances.
 func (h *history) heal() {
 	h.calm.Store(true)
 	h.farOff.setDown(false)
@@ -405,7 +404,7 @@ func (h *history) settle() {
 	}
 }
 
-// gap does what another process may do while a claim is being made.
+// gap makes calls of another process while a claim is being made.
 func (h *history) gap() {
 	h.mu.Lock()
 	h.gaps--
@@ -455,7 +454,7 @@ func (c *caller) act() {
 	}
 }
 
-// id gives whom a call is for: a workflow ID, or a run that is known.
+// id returns the target of a call: a workflow ID, or a run that is known.
 func (c *caller) id() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -473,7 +472,7 @@ func (c *caller) learn(run journal.RunID) {
 	}
 }
 
-// number gives one that no other call or message has.
+// number returns a number that no other call or message has.
 func (h *history) number() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -485,7 +484,7 @@ func (h *history) context() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), patience)
 }
 
-// raw gives the client of a caller.
+// raw returns the client of a caller.
 func raw(by perdure.Caller) *perdure.Client {
 	if e, ok := by.(*perdure.Engine); ok {
 		return e.Client
@@ -564,8 +563,8 @@ func (c *caller) start(by perdure.Caller) {
 	}
 }
 
-// await waits for the end of a run. Who asks the store hears of it in any case;
-// who asks an engine, as long as that is there.
+// await waits for the end of a run. A caller that asks the store learns of it in any case; one that
+// asks an engine, as long as that is there.
 func (c *caller) await(by perdure.Caller, run *perdure.Run[[]report]) {
 	_, err := run.Result(c.open)
 	if by == perdure.Caller(c.far) && c.open.Err() != nil {
@@ -586,7 +585,7 @@ func (c *caller) route(by perdure.Caller) {
 	}
 }
 
-// order asks for something of a run as an operator does.
+// order makes a call as an operator does.
 func (c *caller) order(by perdure.Caller) {
 	ctx, cancel := c.context()
 	defer cancel()
@@ -623,7 +622,7 @@ func (c *caller) decide(by perdure.Caller, id, at string) {
 	})
 }
 
-// feed gives the runs that are left what they wait for, until all have ended.
+// feed sends the remaining runs what they wait for, until all have ended.
 func (h *history) feed() {
 	c := &caller{history: h, random: h.random}
 	for range 60 {
@@ -664,7 +663,7 @@ func (c *caller) feed(r *chapter) {
 	}
 }
 
-// fate says what a caller was told.
+// fate returns the answer to a caller.
 func fate(err error) string {
 	var e *perdure.Error
 	switch {
@@ -679,7 +678,7 @@ func fate(err error) string {
 	return unknown
 }
 
-// fate is what the sender of a message was told: one that is not delivered is refused.
+// fate returns the answer to the sender of a message: one that is not delivered is refused.
 func (s *sent) fate() string {
 	if s.got.NotDelivered {
 		return refused

@@ -13,17 +13,15 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// A slow store takes a random while of virtual time before and after each call,
-// so that what others do falls in between. It may be down: then calls fail, some
-// of them after they were done.
+// A slow store takes a random while of virtual time before and after each call, so that other calls
+// happen in between. It may be down: then calls fail, some of them after they were done.
 //
-// A claim is made while the engine holds a mutex, which in a bubble stops the
-// clock for who waits for it. So a claim takes no time; what others do in between
-// is done by gap instead.
+// A claim is made while the engine holds a mutex, which in a bubble stops the clock for everyone
+// who waits for it. So a claim takes no time; gap makes the calls of others happen in between.
 type slow struct {
 	store.Store
 	most time.Duration // of one pause
-	gap  func()        // what others do before and after a claim; nil for nothing
+	gap  func()        // calls of others before and after a claim; nil for none
 
 	mu     sync.Mutex
 	random *rand.Rand
@@ -34,8 +32,8 @@ type slow struct {
 	watcher store.Watcher // instead, where there is one
 }
 
-// A registrar notes who had which run when: what the store did, whether or not the
-// engine was told.
+// A registrar notes which engine had which run at what time: what the store did, whether or not the
+// engine learned of it.
 type registrar struct {
 	store.Store
 	history *history
@@ -64,14 +62,14 @@ func (w *registrar) Commit(ctx context.Context, g *store.Group) error {
 	return err
 }
 
-// note keeps what a registrar saw.
+// note keeps an observation of a registrar.
 func (h *history) note(run journal.Number, what string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.owners[run] = append(h.owners[run], clock(time.Now())+" "+what)
 }
 
-// watchers are those who want to hear that another process has written.
+// watchers are the functions to call when another process has written.
 type watchers struct {
 	mu    sync.Mutex
 	calls map[int]func()
@@ -102,7 +100,7 @@ func (w *watchers) written() {
 	}
 }
 
-// Lanes is [store.Parallel.Lanes].
+// Lanes implements [store.Parallel].
 func (s *slow) Lanes() int {
 	if p, ok := s.Store.(store.Parallel); ok {
 		return p.Lanes()
@@ -110,8 +108,8 @@ func (s *slow) Lanes() int {
 	return 1
 }
 
-// Watch is [store.Watcher.Watch]. Without watchers it hears nothing, and the
-// engine's sweep has to do.
+// Watch implements [store.Watcher]. Without watchers it is never notified, and the engine's sweep
+// has to do.
 func (s *slow) Watch(ctx context.Context, f func()) {
 	if s.watcher != nil {
 		s.watcher.Watch(ctx, f)
@@ -124,8 +122,7 @@ func (s *slow) Watch(ctx context.Context, f func()) {
 	<-ctx.Done()
 }
 
-// A stranger is the store as another process has it: engines that watch hear of
-// what it writes.
+// A stranger is the store as another process has it: engines that watch are notified of its writes.
 type stranger struct {
 	store.Store
 	watched *watchers

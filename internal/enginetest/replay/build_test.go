@@ -30,8 +30,8 @@ func (l *list) add(name string) {
 	l.names = append(l.names, name)
 }
 
-// steps is a workflow of steps that take a minute each. It gives the names of
-// those whose bodies were executed.
+// steps is a workflow of steps that take a minute each. It returns the names of those whose bodies
+// were executed.
 func steps(executed *list, names ...string) perdure.Definition {
 	return perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		var out []string
@@ -120,8 +120,8 @@ func TestAnotherBuildIsReplayedByName(t *testing.T) {
 	}
 }
 
-// A difference is told when the new build takes the run up, not when it ends, and
-// to wait with a context of one's own is none.
+// A difference is reported when the new build claims the run, not when the run ends. A wait with a
+// context of one's own is not a difference.
 //
 // spec: B-1
 func TestAnotherBuildIsToldOfWhileTheRunWaits(t *testing.T) {
@@ -311,8 +311,8 @@ func TestKeyIsAdvisedWhereAnotherBuildReplaysOccurrences(t *testing.T) {
 	})
 }
 
-// A workflow whose path depends on the clock is caught every time that it
-// matters, and one that does not is never blamed.
+// A workflow whose path depends on the clock is caught every time that it matters, and one that
+// does not depend on it is never blamed.
 //
 // spec: B-1
 func TestStrictReplayBlamesTheRightCode(t *testing.T) {
@@ -379,7 +379,7 @@ func TestStrictReplayBlamesTheRightCode(t *testing.T) {
 	})
 }
 
-// parkedOn says whether the replay of a journal parks the run.
+// parkedOn reports whether the replay of a journal parks the run.
 func parkedOn(t *testing.T, wf perdure.Definition, name string, entries []journal.Entry) bool {
 	w := &world.World{T: t, DB: plant(t, name, entries), Workflows: []perdure.Definition{wf}}
 	w.Options.Build = "test"
@@ -512,7 +512,7 @@ func TestClassesAreFoundInTheChain(t *testing.T) {
 	})
 }
 
-// A run whose rows cannot be read is parked, the rest go on.
+// A run whose rows are not readable is parked, and the others go on.
 //
 // spec: B-1
 func TestRunThatCannotBeReadIsParked(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 var update = flag.Bool("update", false, "write golden journals that are missing; those that are "+
 	"there are kept for ever")
 
-// golden has one of everything that a journal of this version can have. It is
-// never changed: what it does is recorded in testdata/journals.
+// golden has one of everything that a journal of this version can have. It is never changed:
+// testdata/journals has its journal.
 func golden(ctx context.Context, in string) (string, error) {
 	out := in
 	note := func(s string, err error) {
@@ -101,8 +101,8 @@ func golden(ctx context.Context, in string) (string, error) {
 	return out, nil
 }
 
-// Journals of every version are replayed by this one, from every prefix in which
-// nothing is decided any more, and give what they gave.
+// Journals of every version are replayed by this one, from every prefix without an undecided
+// operation, and have the same results.
 //
 // spec: B-1, P-14
 func TestGoldenJournalsReplay(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// A meter has what the process had allocated each time that workflow code passed
-// it, which is every stride steps.
+// A meter records the bytes that the process had allocated each time that workflow code passed it,
+// which is every stride steps.
 type meter []uint64
 
 const stride = 20
@@ -32,9 +32,8 @@ func (m *meter) pass() {
 	*m = append(*m, s.TotalAlloc)
 }
 
-// atEnd gives how many bytes were allocated from one passing to the next, the
-// median of the last 40: what grows now and then, by doubling, does not show, and
-// what is copied each time does.
+// atEnd returns how many bytes were allocated from one passing to the next, the median of the last
+// 40: occasional growth, by doubling, does not show, and a copy in each step does.
 func (m meter) atEnd() uint64 {
 	m = m[len(m)-41:]
 	var between []uint64
@@ -45,9 +44,9 @@ func (m meter) atEnd() uint64 {
 	return between[len(between)/2]
 }
 
-// A step costs at the end of a long run what it costs at the end of a short one,
-// when it is executed and when it is replayed: as much memory, one commit, and no
-// reading of the store, which gives a journal once when it gives the run.
+// A step costs at the end of a long run what it costs at the end of a short one, when it is
+// executed and when it is replayed: as much memory, one commit, and no read of the store, which
+// returns a journal once along with the run.
 //
 // spec: B-3
 func TestCostOfAStepDoesNotGrow(t *testing.T) {
@@ -69,8 +68,8 @@ func TestCostOfAStepDoesNotGrow(t *testing.T) {
 	}
 }
 
-// liveTwice has a run of so many steps executed and then replayed, and gives what
-// its last steps allocate in either life.
+// liveTwice executes a run of that many steps and then replays it, and returns what its last steps
+// allocate each time.
 func liveTwice(t *testing.T, steps int, nameOf func(int) string) (allocated [2]uint64) {
 	var passed meter
 	lives := 0
@@ -135,8 +134,8 @@ func liveTwice(t *testing.T, steps int, nameOf func(int) string) (allocated [2]u
 	return allocated
 }
 
-// A condition costs what it reads: however many variables the run has, one that reads
-// none or one of them allocates as much.
+// A condition costs what it reads: however many variables the run has, one that reads none or one
+// of them allocates as much.
 //
 // spec: B-3, F-16
 func TestConditionCostsWhatItReads(t *testing.T) {

@@ -110,8 +110,8 @@ func TestTurnIsLentByBranchesThatWaitForAMutex(t *testing.T) {
 	}
 }
 
-// A command to cancel a timer waits for replayed code that blocks outside the engine
-// before it has come to that timer.
+// A command to cancel a timer waits for replayed code that blocks outside the engine before it has
+// reached that timer.
 //
 // spec: F-22
 func TestATimerIsCancelledThatBlockedCodeHasNotComeTo(t *testing.T) {
@@ -162,7 +162,7 @@ func TestATimerIsCancelledThatBlockedCodeHasNotComeTo(t *testing.T) {
 	})
 }
 
-// A client's call in workflow code is no durable operation: who waits in one blocks.
+// A client's call in workflow code is not a durable operation: it blocks.
 func TestTurnIsLentWhereWorkflowCodeWaitsForAnotherRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w *world.World
@@ -191,7 +191,7 @@ func TestTurnIsLentWhereWorkflowCodeWaitsForAnotherRun(t *testing.T) {
 	})
 }
 
-// What a holder computes, and for how long, is no reason to lend its turn.
+// A holder that computes, for however long, keeps its turn.
 func TestTurnOfAHolderThatComputesIsKept(t *testing.T) {
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		var order []string

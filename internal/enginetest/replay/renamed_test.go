@@ -17,13 +17,13 @@ import (
 
 var onward = perdure.NewSignal[int]("onward")
 
-// A doer does one operation of a name and writes down that it was performed.
+// A doer does one operation of a name and records that it was performed.
 type doer struct {
 	do    func(ctx context.Context, l *list, name string, was perdure.RenamedFrom, added bool) error
-	plain bool // it has no options that tell of a change
+	plain bool // it has no options that declare a change
 }
 
-// changed returns the options that tell of a change.
+// changed returns the options that declare a change.
 func changed[O any](was perdure.RenamedFrom, added bool, renamed func(perdure.RenamedFrom) O,
 	isAdded O) []O {
 	var opts []O
@@ -124,8 +124,8 @@ var doers = map[string]doer{
 	}},
 }
 
-// renaming is a workflow whose code does some of these operations, each with what it was
-// called before behind "<", or "+" where it was added. At "." it waits to be sent onward.
+// renaming is a workflow whose code does some of these operations, each with its former name behind
+// "<", or "+" if it was added. At "." it waits to be sent onward.
 func renaming(l *list, d doer, ops []string, opts ...perdure.WorkflowOption) perdure.Definition {
 	return perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		for _, op := range ops {
@@ -242,7 +242,7 @@ func TestOperationThatIsNewBeforeRecordedOnesIsDecided(t *testing.T) {
 	}
 }
 
-// What was added late has no place in the order of the code, so what comes after it is
+// An operation that was added late has no place in the order of the code, so that later ones are
 // seen as well. A resume decides for the build that the run has then.
 //
 // spec: B-1
@@ -293,7 +293,7 @@ func TestResumeDecidesForABuild(t *testing.T) {
 	})
 }
 
-// What changes nothing outside the run may be added anywhere.
+// An operation without an effect outside the run may be added anywhere.
 //
 // spec: B-1
 func TestWhatIsOnlyShownMayBeAddedAnywhere(t *testing.T) {

@@ -19,23 +19,23 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// A program is a random workflow: what it does follows from its seed and from
-// what durable operations gave it, and from nothing else.
+// A program is a random workflow: it depends on its seed and on the results of durable operations,
+// and on nothing else.
 type program struct {
 	trace []string       // all that its code has seen, in order
 	items []string       // shared by its branches
 	sums  map[string]int // what came of each step, whatever the order
 }
 
-// A place is where in a program its code is: what it decides by is the same
-// whatever the order in which things end.
+// A place is where in a program its code is: its decisions are the same whatever the order in which
+// operations end.
 type place struct {
 	rng   *rand.Rand
 	depth int
 	loose []*perdure.Future[int] // begun here
 }
 
-// outcome is what a program returns.
+// An outcome is the output of a program.
 type outcome struct {
 	Trace  []string       // depends on the order in which things ended
 	Sums   map[string]int // does not
@@ -243,7 +243,7 @@ func plant(t *testing.T, workflow string, entries []journal.Entry) *memory.Store
 	return db.Reopen()
 }
 
-// replayed gives the output and journal of the planted run.
+// replayed returns the output and journal of the planted run.
 func replayed(t *testing.T, workflow perdure.Definition, name string,
 	entries []journal.Entry) (json.RawMessage, []journal.Entry) {
 	t.Helper()
@@ -268,12 +268,12 @@ func replayed(t *testing.T, workflow perdure.Definition, name string,
 	return out, w.History("planted")
 }
 
-// spec: L-15, B-1, L-13
+// A random workflow with branches, a shared slice, futures and contexts of its own is cut off at
+// every prefix of its journal and replayed. Nothing is parked; what does not depend on the order of
+// results is the same; everything is booked once; and a journal that is complete except for its end
+// has the very same output.
 //
-// A random workflow with branches, a shared slice, futures and contexts of its
-// own is cut off at every prefix of its journal and replayed. Nothing is parked;
-// what does not depend on the order of results is the same; everything is booked
-// once; and a journal that is whole but for its end gives the very same output.
+// spec: L-15, B-1, L-13
 func TestEveryPrefixReplays(t *testing.T) {
 	seeds := 60
 	if testing.Short() {

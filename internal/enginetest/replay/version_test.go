@@ -16,9 +16,8 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// versioned is a workflow as builds have it: one without a change, where max is 0,
-// and later ones. It gives the versions that it met before its first step, after
-// it, and at its end.
+// versioned is a workflow as builds have it: one without a change, if max is 0, and later ones. It
+// returns the versions that it met before its first step, after it, and at its end.
 func versioned(max int) *perdure.Workflow[int, [3]int] {
 	version := func(ctx context.Context, change string) (int, error) {
 		if max == 0 {
@@ -105,7 +104,7 @@ func TestVersionIsDecidedOncePerRun(t *testing.T) {
 	}, versioned(0))
 }
 
-// The error is why the run is suspended: it does not end by it.
+// The error is the reason for the suspension: the run does not end with it.
 //
 // spec: B-2, R-38, L-2
 func TestVersionThatTheCodeNoLongerKnowsIsAnError(t *testing.T) {

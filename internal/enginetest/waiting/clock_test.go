@@ -71,7 +71,7 @@ func TestWhatIsDueDoesNotWaitForAClockThatWasPutBack(t *testing.T) {
 	}
 }
 
-// visitor gives a client as another process has one.
+// visitor returns a client in another process.
 func visitor(t *testing.T, w *world.World) *perdure.Client {
 	t.Helper()
 	c, err := perdure.NewClient(context.Background(), w.DB)

@@ -24,8 +24,8 @@ import (
 
 var wakeUp = perdure.NewSignal[int]("wake-up")
 
-// patient is a workflow whose runs wait: those with an input for so long, the
-// others for a signal. They give how late they go on.
+// patient is a workflow whose runs wait: those with an input for that long, the others for a
+// signal. They return how late they go on.
 func patient() *perdure.Workflow[time.Duration, time.Duration] {
 	return perdure.Define("patient", func(ctx context.Context, wait time.Duration) (time.Duration,
 		error) {
@@ -44,7 +44,7 @@ func patient() *perdure.Workflow[time.Duration, time.Duration] {
 	})
 }
 
-// crowd starts n runs of a workflow, of which input gives each its input.
+// crowd starts n runs of a workflow; input returns the input of each.
 func crowd[I, O any](t *testing.T, eng *perdure.Engine, wf *perdure.Workflow[I, O], n int,
 	input func(int) I) []*perdure.Run[O] {
 	t.Helper()
@@ -75,7 +75,7 @@ func crowd[I, O any](t *testing.T, eng *perdure.Engine, wf *perdure.Workflow[I, 
 	return runs
 }
 
-// owned tells how many runs the engine of a store has at least.
+// owned returns how many runs the engine of a store has at least.
 func owned(t *testing.T, s store.Store) int {
 	t.Helper()
 	info, err := s.Info(context.Background())
@@ -98,9 +98,8 @@ func bubbled() int {
 	return strings.Count(string(dump[:runtime.Stack(dump, true)]), ", synctest bubble ")
 }
 
-// Runs that sleep or wait are nowhere but in the store: no goroutine is theirs, the
-// engine owns none of them, and it asks the store for nothing on their behalf. Then
-// all go on.
+// Runs that sleep or wait exist in the store only: they have no goroutine, the engine owns none of
+// them, and it makes no calls to the store for them. Then all go on.
 //
 // spec: L-23, B-6
 func TestASleepingCrowdCostsNothingWhileNothingIsDue(t *testing.T) {
@@ -150,8 +149,7 @@ func TestASleepingCrowdCostsNothingWhileNothingIsDue(t *testing.T) {
 	})
 }
 
-// What a run that is asleep leaves in the memory of its engine is less than 200
-// bytes, of which 100,000 make 20 MB.
+// A sleeping run takes less than 200 bytes in the memory of its engine: 100,000 of them take 20 MB.
 //
 // spec: L-23
 func TestASleepingRunLeavesNothingInMemory(t *testing.T) {
@@ -192,10 +190,10 @@ func TestASleepingRunLeavesNothingInMemory(t *testing.T) {
 	})
 }
 
-// heap gives how much is in use when everything that can be is given back.
+// heap returns the memory in use after everything unused was released.
 func heap() int64 {
 	synctest.Wait()
-	for range 3 { // what pools have kept goes with the second
+	for range 3 { // the second time frees what pools have kept
 		runtime.GC()
 	}
 	var m runtime.MemStats
@@ -245,8 +243,8 @@ func TestTenThousandRunsInFlightAllEnd(t *testing.T) {
 	})
 }
 
-// lateness starts runs that are due one after the other and gives the earliest and
-// the latest by how much after its time it went on.
+// lateness starts runs that are due one after the other and returns the smallest and the largest
+// delay.
 func lateness(t *testing.T, opts perdure.Options) (first, last time.Duration) {
 	t.Helper()
 	const n = 2_000
@@ -269,8 +267,8 @@ func lateness(t *testing.T, opts perdure.Options) (first, last time.Duration) {
 	return first, last
 }
 
-// Timers that come due at a thousand a second are never early, and as punctual
-// as may be: by the sweep alone they are late by one sweep at most.
+// Timers that come due at a thousand a second are never early, and as punctual as possible: by the
+// sweep alone they are late by one sweep at most.
 //
 // spec: R-13
 func TestTimersArePunctualOrLateByOneSweep(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
-// An operator decides for one of several parts that ask under one name, by the path that
-// the run's description shows. He is told of a name that nobody asks under, of a name that
-// several do, and of a choice that there is not; none of these decides anything.
+// An operator decides for one of several parts that ask under one name, by the path that the run's
+// description shows. The answer is an error for a name that nobody asks under, for a name that
+// several ask under, and for a choice that does not exist; none of these decides anything.
 //
 // spec: R-9, F-31
 func TestDecideReachesOneWaitByItsPath(t *testing.T) {
@@ -64,7 +64,7 @@ func TestDecideReachesOneWaitByItsPath(t *testing.T) {
 	}, wf)
 }
 
-// Two answers to one question: the second does not answer the next one.
+// Two answers to one question: the second one is not taken for the answer to the next question.
 //
 // spec: R-9
 func TestASecondAnswerDecidesNothing(t *testing.T) {
@@ -91,8 +91,8 @@ func TestASecondAnswerDecidesNothing(t *testing.T) {
 	}, wf)
 }
 
-// A decision is repeated by who has not heard of its answer. Another one is refused, even
-// where it chooses the same.
+// A decision is repeated by a caller that has not got the answer. Another decision is refused, even
+// with the same choice.
 //
 // spec: R-9
 func TestOnlyTheSameDecisionMayBeRepeated(t *testing.T) {

@@ -39,7 +39,7 @@ func flood(w *world.World, number journal.Number, n int, name func(i int) string
 	}
 }
 
-// A look is what can be asked of an inbox.
+// A look is a function that reads an inbox.
 type look struct {
 	Has    bool
 	All    []int
@@ -196,7 +196,8 @@ func TestTakenMessagesAreGoneForWaits(t *testing.T) {
 	}, wf)
 }
 
-// What the code has taken in this turn is not shown by the store yet.
+// Messages that the code has taken in this turn are not shown, although the store still has them as
+// unread.
 //
 // spec: L-6, R-17
 func TestLargeInboxIsTakenAsAWhole(t *testing.T) {
@@ -328,8 +329,7 @@ func dbOf(w *world.World) string {
 	return info.Database
 }
 
-// Commands and decisions are heard although they come behind what may be in
-// memory.
+// Commands and decisions take effect although they come behind the messages that may be in memory.
 //
 // spec: L-6
 func TestCommandsAreHeardBehindManyMessages(t *testing.T) {
@@ -371,7 +371,7 @@ func TestCommandsAreHeardBehindManyMessages(t *testing.T) {
 	}, wf)
 }
 
-// given counts the messages that the engine has been given and has not taken.
+// given counts the messages that the engine has received and has not taken.
 type given struct {
 	store.Store
 	mu   sync.Mutex
@@ -478,8 +478,8 @@ func TestManySignalsToOneRun(t *testing.T) {
 	})
 }
 
-// What comes while the store is asked is given with its answer, and told once more
-// by a claim that was answered late.
+// Messages that arrive during a call of the store come with its answer, and once more with a claim
+// that is answered late.
 //
 // spec: L-6, R-17
 func TestMessagesThatCameWithAnAnswerAreTakenOnce(t *testing.T) {
@@ -576,7 +576,7 @@ func TestMessagesThatCameWithAnAnswerAreTakenOnce(t *testing.T) {
 	}
 }
 
-// A run may wait for many things at a time; none of them costs a look at all the others.
+// A run may wait for many things at a time; none of these costs a look at all the others.
 //
 // spec: B-3, L-6, L-7, R-23
 func TestManyWaitsInOneRun(t *testing.T) {

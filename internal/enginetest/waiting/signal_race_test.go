@@ -18,7 +18,7 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// sink takes messages in many ways; what a message says decides what comes next.
+// sink takes messages in many ways; each message determines what comes next.
 var sink = perdure.Define("sink", func(ctx context.Context, _ int) (int, error) {
 	second := paid.Future(ctx, perdure.Where(func(v int) bool { return v%5 == 3 }))
 	for n := 0; ; n++ {
@@ -70,14 +70,14 @@ func (s *storm) pick(n int) int {
 	return s.rand.IntN(n)
 }
 
-// engine gives the engine of now.
+// engine returns the current engine.
 func (s *storm) engine() *perdure.Engine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Engine
 }
 
-// target gives a workflow ID or a run ID.
+// target returns a workflow ID or a run ID.
 func (s *storm) target() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +87,8 @@ func (s *storm) target() string {
 	return []string{"a", "b"}[s.rand.IntN(2)]
 }
 
-// deliver sends one message. What is for a run and not for whatever run has the
-// workflow ID then, it sends again and again under the same key.
+// deliver sends one message. If it is for one run, and not for whichever run has the workflow ID,
+// it is sent again and again under the same key.
 func (s *storm) deliver(start bool) {
 	s.mu.Lock()
 	v := s.next
@@ -161,7 +161,7 @@ func (s *storm) faults(db store.Store) store.Store {
 	return storetest.NewFaulty(db, plans...)
 }
 
-// audit wants each acknowledged message in one place, and no message in two.
+// audit demands that each acknowledged message is in one place, and no message in two.
 func (s *storm) audit(seed uint64) {
 	bg := context.Background()
 	where := map[int][]string{}

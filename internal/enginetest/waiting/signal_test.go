@@ -34,7 +34,7 @@ func send[T any](
 	return d
 }
 
-// gives wants the output of the run of that ID, and no error.
+// gives demands the output of the run with that ID, and no error.
 func gives[I, O any](w *world.World, wf *perdure.Workflow[I, O], id string, want O) {
 	w.T.Helper()
 	run, err := wf.Get(context.Background(), w.Engine, id)
@@ -84,7 +84,7 @@ func TestWhatIsSentBeforeTheEngineHasJoinedIsDelivered(t *testing.T) {
 	}, wf)
 }
 
-// collect gives what the futures come to.
+// collect returns the results of the futures.
 func collect[T any](ctx context.Context, futures ...*perdure.Future[T]) ([]T, error) {
 	var out []T
 	for _, f := range futures {
@@ -461,7 +461,7 @@ func TestPredicateThatPanicsIsAPanicOfTheCode(t *testing.T) {
 	}, wf, value)
 }
 
-// What happens to a run while the author's code judges a message comes first.
+// What happens to a run while the author's code judges a message takes precedence.
 //
 // spec: L-6
 func TestMessageThatIsBeingJudgedIsNotTakenByAWaitThatHasEnded(t *testing.T) {

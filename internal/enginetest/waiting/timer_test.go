@@ -87,7 +87,7 @@ var sleeps = map[string]struct {
 	}},
 }
 
-// until waits until so long after the run came here first.
+// until waits until that long after the run came here first.
 func until(ctx context.Context, d time.Duration) error {
 	now, err := perdure.Now(ctx)
 	if err != nil {
@@ -96,9 +96,8 @@ func until(ctx context.Context, d time.Duration) error {
 	return perdure.SleepUntil(ctx, now.Add(d))
 }
 
-// A sleep takes exactly as long as it says, and over a crash in the middle of it
-// too; where the time passes while nobody is there, it ends as soon as somebody
-// is.
+// A sleep takes exactly as long as asked for, also over a crash in the middle; if the time passes
+// while no engine is there, it ends as soon as one is.
 //
 // spec: L-7, R-13, R-12
 func TestSleepTakesAsLongAsItSays(t *testing.T) {
@@ -136,8 +135,8 @@ func TestSleepTakesAsLongAsItSays(t *testing.T) {
 	}
 }
 
-// Each store call of a run that sleeps meets a fault; it is never early, and what
-// it recorded is consistent.
+// Each store call of a run that sleeps meets a fault; it is never early, and its journal is
+// consistent.
 //
 // spec: L-7
 func TestSleepIsNeverEarlyWhateverFails(t *testing.T) {
@@ -176,8 +175,8 @@ func TestSleepIsNeverEarlyWhateverFails(t *testing.T) {
 	}
 }
 
-// sleepThrough has a run of 90 minutes live through a fault. It gives false where
-// the plan was not reached.
+// sleepThrough executes a run of 90 minutes with a fault. It returns false if the plan was not
+// reached.
 func sleepThrough(
 	t *testing.T, wf *perdure.Workflow[int, world.Span], idle time.Duration, plan storetest.Plan,
 ) bool {
@@ -228,9 +227,8 @@ func sleepThrough(
 	return len(first.Injected()) > 0
 }
 
-// Timers that are due at one instant fire in the order in which they were set,
-// and those that were due while nobody was there by their times; the journal and
-// every replay have that order.
+// Timers that are due at one instant fire in the order in which they were set, and those that came
+// due while no engine was there by their times; the journal and every replay have that order.
 //
 // spec: L-15
 func TestTimersFireInTheOrderOfTheirTimes(t *testing.T) {
@@ -298,8 +296,8 @@ func TestTimersFireInTheOrderOfTheirTimes(t *testing.T) {
 	}
 }
 
-// A time that no calendar of the store can tell is far away, not near: the run
-// waits, its engine does not turn in circles, and an operator can end it.
+// A time that no calendar of the store can express is far away, not near: the run waits, its engine
+// does not spin, and an operator can end it.
 //
 // spec: L-7, B-6
 func TestFarFuture(t *testing.T) {
@@ -362,7 +360,7 @@ func TestFarFuture(t *testing.T) {
 	}
 }
 
-// A time that a journal cannot keep is refused where it is asked for.
+// A time that a journal cannot express is refused by the call.
 func TestTimeThatCannotBeIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
@@ -394,7 +392,7 @@ func TestTimeThatCannotBeIsRefused(t *testing.T) {
 	})
 }
 
-// What a timer gives is the time for which it was set, in UTC, live as on replay.
+// The result of a timer is the time for which it was set, in UTC, live and on replay.
 func TestTimerGivesItsTime(t *testing.T) {
 	world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 		zone := time.FixedZone("far east", 9*3600)
@@ -429,8 +427,8 @@ func TestTimerGivesItsTime(t *testing.T) {
 	})
 }
 
-// cancelling is a workflow with a timer in a scope and one of its own, which tells
-// what became of them.
+// cancelling is a workflow with a timer in a scope and one of its own, which returns what happened
+// to them.
 func cancelling(ctx context.Context, _ int) (string, error) {
 	inner, err := perdure.Scope(ctx, "order", perdure.Key("k"))
 	if err != nil {
@@ -455,8 +453,8 @@ func cancelling(ctx context.Context, _ int) (string, error) {
 	return strings.Join(out, ", "), perdure.Sleep(ctx, time.Hour)
 }
 
-// A timer is cancelled from outside by its path, whether the run is in memory or
-// not; of one that is not there nothing comes.
+// A timer is cancelled from outside by its path, whether the run is in memory or not; a cancel of
+// one that does not exist has no effect.
 //
 // spec: L-11
 func TestTimerIsCancelledFromOutside(t *testing.T) {
@@ -628,8 +626,8 @@ func TestOpenTimersAreListed(t *testing.T) {
 	})
 }
 
-// A context that the workflow has made ends a sleep early, which is recorded; such
-// a run stays in memory, since only here that end is heard.
+// A context that the workflow has made ends a sleep early, which is recorded. Such a run stays in
+// memory, because only there the end of the context is noticed.
 //
 // spec: L-7
 func TestContextOfTheAuthorEndsASleep(t *testing.T) {

@@ -117,7 +117,7 @@ func TestRunThatIsClaimedBeforeItHasHeardOfItsRestGoesOn(t *testing.T) {
 	}
 }
 
-// The same, of a run that is parked, which leaves whatever the store says.
+// The same with a parked run, which leaves memory whatever the store answers.
 //
 // spec: L-7, L-23
 func TestRunThatIsClaimedBeforeItHasHeardThatItIsParkedGoesOn(t *testing.T) {
@@ -169,8 +169,8 @@ func TestRunThatIsClaimedBeforeItHasHeardThatItIsParkedGoesOn(t *testing.T) {
 	})
 }
 
-// The store lets a run go and does not say so. Another engine has it then, and lets it
-// go too, and the first one claims it: only then it hears that the run is its own.
+// The store releases a run and the answer is lost. Another engine claims and releases it, too, and
+// the first one claims it again: only then it learns that it has the run.
 //
 // spec: L-7, R-12
 func TestRunThatAnotherEngineHadBeforeARestWasHeardOfBeginsAnew(t *testing.T) {

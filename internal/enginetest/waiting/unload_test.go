@@ -24,8 +24,8 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// sleeper is a workflow that sleeps for so many milliseconds, and counts how often
-// its code was begun.
+// sleeper is a workflow that sleeps for that many milliseconds, and counts how often its code was
+// begun.
 func sleeper(begun *atomic.Int64) *perdure.Workflow[int, world.Span] {
 	return perdure.Define("sleeper", func(ctx context.Context, ms int) (world.Span, error) {
 		begun.Add(1)
@@ -251,8 +251,8 @@ func TestRestingRunsTakeNoMemory(t *testing.T) {
 	})
 }
 
-// While nothing is due, an engine with many runs that wait asks its store at most
-// ten times a minute.
+// While nothing is due, an engine with many waiting runs makes at most ten calls a minute to its
+// store.
 //
 // spec: B-6, L-23
 func TestIdleEngineAsksNextToNothing(t *testing.T) {
@@ -303,8 +303,8 @@ func TestIdleEngineAsksNextToNothing(t *testing.T) {
 	}
 }
 
-// With precise scheduling a timer is heard at its instant; without it, at the next
-// sweep, and the store is not asked for each.
+// With precise scheduling a timer fires at its instant; without it, at the next sweep, and the
+// engine does not query the store for each of them.
 //
 // spec: R-13
 func TestSweepAlone(t *testing.T) {
@@ -363,8 +363,8 @@ func TestSweepAlone(t *testing.T) {
 	}
 }
 
-// The clock of the machine is another one in the next life of the process: a day
-// behind, no timer is early by it; a day ahead, each is heard at once.
+// The clock of the machine is set differently in the next life of the process: if it is a day
+// behind, no timer is early by it; if it is a day ahead, each fires at once.
 //
 // spec: L-7, R-13
 func TestClockJumps(t *testing.T) {
@@ -639,8 +639,8 @@ func TestEnginesComeAndGoWhileRunsRest(t *testing.T) {
 	}
 }
 
-// A run that code keeps in memory by a context of its own stays there, and leaves
-// when that context no longer matters.
+// A run that code keeps in memory by a context of its own stays there, and leaves when that context
+// no longer matters.
 //
 // spec: L-7
 func TestRunLeavesMemoryWhenItsContextIsOver(t *testing.T) {

@@ -468,7 +468,7 @@ func TestSendWithStartIsAtomicWhateverFails(t *testing.T) {
 	}
 }
 
-// A signal has one of three answers, and what has become of the run is no error.
+// A signal has one of three answers, and the state of the run is not an error.
 //
 // spec: F-22
 func TestASignalIsDeliveredUnroutedOrNotDelivered(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// A Ledger is the outside world: it writes down every call it gets.
+// A Ledger is the outside world: it records every call.
 type Ledger struct {
 	mu    sync.Mutex
 	made  map[string]int // calls, by idempotency key and attempt
@@ -23,7 +23,7 @@ type Ledger struct {
 // NewLedger returns an empty ledger.
 func NewLedger() *Ledger { return &Ledger{made: map[string]int{}, keys: map[string]bool{}} }
 
-// Effect returns the body of a step that takes a while and is written down.
+// Effect returns the body of a step that takes a while and is recorded.
 func (l *Ledger) Effect(what string, d time.Duration) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		key := perdure.IdempotencyKey(ctx)

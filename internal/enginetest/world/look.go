@@ -132,8 +132,8 @@ func (w *World) Purged(want int) {
 	}
 }
 
-// Audit returns what is wrong with a run as the store has it. It checks what must hold of
-// every journal at every time.
+// Audit returns the faults of a run in the store, by rules that hold for every journal at every
+// time.
 func Audit(d perdure.Description, entries []journal.Entry) []string {
 	var bad []string
 	for i, e := range entries {

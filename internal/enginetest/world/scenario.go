@@ -11,14 +11,15 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// A Scenario is what is done to a world, whatever crashes, and what must come of it.
+// A Scenario is a series of operations on a world, with the result that it must have whatever
+// crashes.
 type Scenario struct {
 	Workflows []perdure.Definition
-	// Begin asks for what is to be done. It is called again until it returns nil.
+	// Begin starts the operations. It is called again until it returns nil.
 	Begin func(w *World) error
-	// Over reports whether nothing more is to happen.
+	// Over reports whether nothing more will happen.
 	Over func(w *World) bool
-	// Check judges what has come of it.
+	// Check judges the result.
 	Check func(t *testing.T, w *World, crashes int)
 	// Crashed is called before the engine that follows a crash; it may be nil.
 	Crashed func(w *World)

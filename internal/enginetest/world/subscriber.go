@@ -7,15 +7,15 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// A Subscriber keeps the events that it is told, and makes of each what it wants.
+// A Subscriber keeps the events that it receives.
 type Subscriber struct {
 	mu   sync.Mutex
 	Told []perdure.Event
-	// Do is the n-th call, from 1. If it is nil, every event is taken.
+	// Do handles the n-th call, from 1. If it is nil, every event is accepted.
 	Do func(ctx context.Context, n int, e perdure.Event) error
 }
 
-// Take is told of an event; it is for Options.Publisher.
+// Take receives an event; it is for Options.Publisher.
 func (s *Subscriber) Take(ctx context.Context, e perdure.Event) error {
 	s.mu.Lock()
 	s.Told = append(s.Told, e)

@@ -1,6 +1,6 @@
-// Package world is what the tests of the engine share: a database in memory with an engine
-// that lives, crashes and lives again, stores and subscribers that fail, the outside world
-// that the steps write to, and questions about runs.
+// Package world is shared by the tests of the engine: a database in memory with an engine that
+// lives, crashes and lives again, stores and subscribers that fail, the outside world that the
+// steps write to, and functions that look at runs.
 package world
 
 import (
@@ -26,7 +26,7 @@ type World struct {
 	Options   perdure.Options               // of the next engine
 	Workflows []perdure.Definition          // of the next engine
 
-	Engine *perdure.Engine    // the one that was begun last
+	Engine *perdure.Engine    // the current one, or the last one
 	Stop   context.CancelFunc // ends it
 	Done   chan error         // has what its Run returned
 

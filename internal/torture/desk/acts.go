@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// answer decides what a run asks for, or cancels its timer, if it waits for that now.
+// answer decides for a run, or cancels its timer, if it waits for that now.
 func (x *dealing) answer(ctx context.Context, c *perdure.Client, m program.Message) error {
 	d, err := c.Describe(ctx, m.To)
 	if err != nil {
@@ -32,8 +32,8 @@ func (x *dealing) answer(ctx context.Context, c *perdure.Client, m program.Messa
 	return nil
 }
 
-// decide answers a run that asks for a decision: under the name or at the path. Before
-// that it tries what nobody asks for, which must be refused.
+// decide makes a decision for a run, under its name or at its path. Before that it tries a name
+// that nobody asks under, which must be refused.
 func (x *dealing) decide(ctx context.Context, c *perdure.Client, m program.Message,
 	w journal.Wait) error {
 	data, err := json.Marshal(m.Value)
@@ -58,7 +58,7 @@ func (x *dealing) decide(ctx context.Context, c *perdure.Client, m program.Messa
 	return c.Decide(ctx, m.To, []string{m.Name, w.Path}[x.rng.IntN(2)], d)
 }
 
-// meddle does what operators do at any time.
+// meddle makes a call of an operator at any time.
 func (x *dealing) meddle(ctx context.Context) error {
 	if len(x.acts) == 0 || x.rng.IntN(3) > 0 {
 		return nil
@@ -91,7 +91,7 @@ func (x *dealing) act(ctx context.Context, c *perdure.Client, act string) error 
 	return nil
 }
 
-// read reads all that can be read of the run.
+// read reads everything of the run that can be read.
 func (x *dealing) read(ctx context.Context, c *perdure.Client) error {
 	_, e1 := c.Describe(ctx, x.ID)
 	_, e2 := c.History(ctx, x.ID, 0, 0)
@@ -112,7 +112,7 @@ func (x *dealing) read(ctx context.Context, c *perdure.Client) error {
 	return errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12)
 }
 
-// wrong is an error of what came to something that it must not: trying again does not help.
+// wrong returns the error of a wrong result: a retry does not help.
 func wrong(message string) error {
 	return &perdure.Error{Code: journal.CodeMisuse, Message: message}
 }
@@ -127,7 +127,7 @@ func (x *dealing) deliver(ctx context.Context, c *perdure.Client) error {
 	return err
 }
 
-// settle deletes the dead letters of a case that has ended, where operators do that.
+// settle deletes the dead letters of a case that has ended, in cases in which operators do that.
 func (x *dealing) settle(ctx context.Context) error {
 	if !slices.Contains(x.Program.Acts, "letters") {
 		return nil
@@ -150,8 +150,7 @@ func (x *dealing) settle(ctx context.Context) error {
 	return err
 }
 
-// leave starts a run that is kept for no time. The case has ended when a purge has removed
-// it.
+// leave starts a run with a retention of zero. The case has ended when a purge has removed it.
 func (x *dealing) leave(ctx context.Context) error {
 	env, c := x.Now()
 	id := x.ID + ".fleeting"

@@ -1,6 +1,6 @@
-// Package desk is who stands outside of the programs of a torture and deals with them:
-// it starts them, sends what they wait for, decides, mends, resumes and retries, and
-// meddles in between as operators do.
+// Package desk makes the calls of clients and operators on the programs of a torture: it starts
+// them, sends what they wait for, decides, mends, resumes and retries, and makes other calls in
+// between.
 package desk
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Reason is why operators suspend and cancel.
+// Reason is the reason of suspensions and cancels.
 const Reason = "as torture does"
 
-// A Mender mends what is broken in the outside world.
+// A Mender repairs broken things in the outside world.
 type Mender interface{ Mend(labels ...string) error }
 
 // A Case is one program under one workflow ID.
@@ -31,7 +31,7 @@ type Case struct {
 	Program *program.Program
 	ID      string
 	Want    program.Expect
-	Acked   []program.Message // signals that were acknowledged, each under a key of its own
+	Acked   []program.Message // acknowledged signals, each under a key of its own
 }
 
 // NewCase makes a case.
@@ -39,21 +39,22 @@ func NewCase(p *program.Program, id string) *Case {
 	return &Case{Program: p, ID: id, Want: program.Foresee(p, id)}
 }
 
-// String shows the program and what it must come to.
+// String returns the program and its required result.
 func (c *Case) String() string {
 	p, _ := json.Marshal(c.Program)
 	w, _ := json.Marshal(c.Want)
 	return fmt.Sprintf("%s: %s\nmust come to %s", c.ID, p, w)
 }
 
-// A Desk deals with cases.
+// A Desk makes calls for cases.
 type Desk struct {
-	Now   func() (*play.Env, *perdure.Client) // with which programs are started, and who answers
+	// what programs are started with, and the client for calls
+	Now   func() (*play.Env, *perdure.Client)
 	World Mender
-	Pace  time.Duration // how often it looks
+	Pace  time.Duration // the interval of its looks at the runs
 	Seed  uint64
-	Purge func(context.Context) error // has an engine remove what is kept no longer
-	Count func(verb string)           // is told of what was done; may be nil
+	Purge func(context.Context) error // makes an engine remove runs whose retention has passed
+	Count func(verb string)           // is called for each operation; may be nil
 }
 
 func (d *Desk) client() *perdure.Client {
@@ -68,19 +69,19 @@ type dealing struct {
 	rng     *rand.Rand
 	retried int
 	acts    []string
-	beside  []string // workflow IDs of what operators have started
+	beside  []string // workflow IDs of runs that operators have started
 	sent    int
-	stuck   int64 // the last entry of a run that is suspended for no reason
-	looks   int   // how often it was seen so
+	stuck   int64 // the last entry of a run that is suspended without a known reason
+	looks   int   // how often it was seen like that
 }
 
-// Deal deals with a case until everything of it has ended. It fails if something comes to
-// what it must not, and if ctx ends first.
+// Deal makes calls for a case until all of its runs have ended. It fails if the result is wrong,
+// and if ctx ends first.
 func (d *Desk) Deal(ctx context.Context, c *Case) error {
 	x := &dealing{
 		Desk: d, Case: c, rng: rand.New(rand.NewPCG(d.Seed, c.Program.Seed)), acts: c.Program.Acts,
 	}
-	// some messages come before the run is there
+	// some messages come before the run exists
 	if x.rng.IntN(2) == 0 && !strings.HasPrefix(c.Program.Flow, "graph") {
 		if err := x.some(ctx); err != nil {
 			return err
@@ -106,8 +107,8 @@ func (d *Desk) Deal(ctx context.Context, c *Case) error {
 	}
 }
 
-// start starts the program. One that is started with a signal would be started again after
-// its end, so a start of unknown outcome is repeated only if the program is not there.
+// start starts the program. A program that is started with a signal would be started again after
+// its end, so a start of unknown outcome is repeated only if the program does not exist.
 func (x *dealing) start(ctx context.Context) error {
 	tried := false
 	return x.insist(ctx, "start", func(*perdure.Client) error {
@@ -122,7 +123,7 @@ func (x *dealing) start(ctx context.Context) error {
 	})
 }
 
-// some sends some of the messages that were not sent.
+// some sends some of the remaining messages.
 func (x *dealing) some(ctx context.Context) error {
 	for n := x.rng.IntN(4); n > 0 && x.sent < len(x.Want.Messages); n-- {
 		m := x.Want.Messages[x.sent]
@@ -152,7 +153,7 @@ func (x *dealing) count(verb string) {
 	}
 }
 
-// insist does something again as long as nobody knows whether it was done.
+// insist repeats an operation as long as its outcome is unknown.
 func (x *dealing) insist(ctx context.Context, what string, do func(*perdure.Client) error) error {
 	for {
 		err := do(x.client())
@@ -169,7 +170,7 @@ func (x *dealing) insist(ctx context.Context, what string, do func(*perdure.Clie
 	}
 }
 
-// passing reports whether an error is one that may be gone the next time.
+// passing reports whether an error may be gone the next time.
 func passing(err error) bool {
 	var e *perdure.Error
 	if !errors.As(err, &e) {
@@ -191,12 +192,12 @@ func (x *dealing) tell(ctx context.Context, c *perdure.Client, m program.Message
 		err = x.answer(ctx, c, m)
 	}
 	if is(err, journal.CodeWrongState) || is(err, journal.CodeNotFound) {
-		return nil // it has ended, or is not there yet
+		return nil // it has ended, or does not exist yet
 	}
 	return err
 }
 
-// send sends a signal, and notes it where it is acknowledged.
+// send sends a signal, and notes it if it is acknowledged.
 func (x *dealing) send(ctx context.Context, m program.Message) error {
 	env, c := x.Now()
 	d, err := env.Send(ctx, c, m, fmt.Sprintf("%s.%d", m.Key, x.retried))
@@ -208,7 +209,7 @@ func (x *dealing) send(ctx context.Context, m program.Message) error {
 
 func is(err error, code journal.Code) bool { return errors.Is(err, &perdure.Error{Code: code}) }
 
-// look looks at the runs of the case, and does what they need. It reports whether all
+// look looks at the runs of the case, and makes the calls that they need. It reports whether all
 // have ended.
 func (x *dealing) look(ctx context.Context) (over bool, err error) {
 	ids := slices.Concat([]string{x.ID}, x.Want.Children, x.beside)
@@ -248,8 +249,8 @@ func (x *dealing) look(ctx context.Context) (over bool, err error) {
 	return over && !x.hasChildren(ctx, all[0]), nil
 }
 
-// hasChildren reports whether a declared flow has children that go on, which have no
-// workflow ID, or may have.
+// hasChildren reports whether a declared flow has, or may have, children that go on, which have no
+// workflow ID.
 func (x *dealing) hasChildren(ctx context.Context, s perdure.Status) bool {
 	if x.Program.Flow == "code" {
 		return false
@@ -258,13 +259,13 @@ func (x *dealing) hasChildren(ctx context.Context, s perdure.Status) bool {
 	return err != nil || len(heads) > 0
 }
 
-// open deals with a run that is open.
+// open makes the calls for an open run.
 func (x *dealing) open(ctx context.Context, id string, s perdure.Status) error {
 	if err := x.some(ctx); err != nil {
 		return err
 	}
 	if x.sent == len(x.Want.Messages) && x.rng.IntN(10) == 0 {
-		for _, m := range x.Want.Messages { // decisions and timers of what was not there yet
+		for _, m := range x.Want.Messages { // decisions and timers that did not exist before
 			if m.What != "signal" {
 				if err := x.tell(ctx, x.client(), m); err != nil && !passing(err) {
 					return err
@@ -307,7 +308,7 @@ func (x *dealing) open(ctx context.Context, id string, s perdure.Status) error {
 	case asked || why.State.Seq != x.stuck:
 		x.stuck, x.looks = why.State.Seq, 0
 		return nil
-	case x.looks < 300: // what it was suspended for is over, and it has not said so
+	case x.looks < 300: // the reason for its suspension has gone, and it has not noticed yet
 		x.looks++
 		return nil
 	}

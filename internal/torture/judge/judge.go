@@ -1,5 +1,5 @@
-// Package judge holds what a torture has left in a store against what the outside world
-// was asked for and what the programs must come to. It gives what is wrong, in words.
+// Package judge compares the state of a store after a torture with the calls to the outside world
+// and the required results of the programs. It returns the errors, in words.
 package judge
 
 import (
@@ -21,12 +21,12 @@ import (
 type Run struct {
 	Head    journal.Head
 	Entries []journal.Entry
-	Inbox   []journal.Entry // what nobody took
+	Inbox   []journal.Entry // messages that nobody took
 	State   journal.Snapshot
-	Bad     []string // what is wrong with the journal by itself
+	Bad     []string // errors of the journal by itself
 }
 
-// A Call is a call as the world has written it down.
+// A Call is a call that the world has recorded.
 type Call = world.Entry
 
 // Repeated counts the calls whose effect had taken place before.
@@ -41,8 +41,8 @@ func Repeated(calls []Call) (n int) {
 	return n
 }
 
-// Read reads the runs of some workflow IDs, with their children; without any, every run of
-// the store.
+// Read reads the runs of some workflow IDs, with their children; without IDs, every run of the
+// store.
 func Read(ctx context.Context, s store.Store, ids ...string) ([]*Run, error) {
 	if len(ids) == 0 {
 		return readAll(ctx, s, store.Filter{Limit: store.MaxLimit})
@@ -73,7 +73,7 @@ func Read(ctx context.Context, s store.Store, ids ...string) ([]*Run, error) {
 	}
 }
 
-// strangers are children of some runs that are not among them.
+// strangers returns the children of some runs that are not among them.
 func strangers(runs []*Run) (out []journal.RunID) {
 	known := map[journal.RunID]bool{}
 	for _, r := range runs {
@@ -124,7 +124,7 @@ func read(ctx context.Context, s store.Store, h journal.Head) (*Run, error) {
 	return r, nil
 }
 
-// Audit folds a journal, and says what is wrong with it by itself.
+// Audit folds a journal, and returns the errors of it by itself.
 func Audit(h journal.Head, entries []journal.Entry) (s journal.Snapshot, bad []string) {
 	a := journal.NewAggregate(h.ID, h.WorkflowID, h.Workflow, h.Pattern)
 	results, taken := map[journal.Op]journal.Kind{}, map[int64]bool{}
@@ -165,7 +165,7 @@ func Audit(h journal.Head, entries []journal.Entry) (s journal.Snapshot, bad []s
 	return s, bad
 }
 
-// Evidence is what a torture is judged by.
+// Evidence is the input of a judgement.
 type Evidence struct {
 	Cases []*desk.Case
 	Calls []Call
@@ -173,7 +173,7 @@ type Evidence struct {
 	// Unrouted are the signals that no run has.
 	Unrouted []journal.Entry
 	Money    []Money
-	Told     bool // listeners tell the world how runs have ended
+	Told     bool // listeners report to the world how runs have ended
 }
 
 // Money is a row of the table that steps in transactions write.
@@ -183,28 +183,28 @@ type Money struct {
 	Amount int64
 }
 
-// A bench has the evidence by what it is asked for.
+// A bench has the evidence in the form in which it is searched.
 type bench struct {
 	Evidence
 	runs  map[journal.RunID]*Run
 	byID  map[string][]*Run // newest first
 	calls map[string][]Call
 	told  map[string]bool  // by run ID: the world heard of its end
-	held  map[string]int64 // by label: what participants of a TCC have booked
-	// retried are the instances that an operator has retried. What code did there that may
-	// have known of the failure is done anew, under its key; what a transaction has is not.
+	held  map[string]int64 // by label: bookings of the participants of a TCC
+	// retried are the instances that an operator has retried. Operations whose code may have known
+	// of the failure are done again, under their keys; those in a transaction are not.
 	retried map[string]bool
 	bad     []string
 }
 
-// told is in front of the run ID, in the label of a call of a listener.
+// told precedes the run ID in the label of a call of a listener.
 const told = "told/"
 
-// refused is in the message of a failure for which the store refused what the engine gave
-// it. No program asks for that, and another attempt must not hide it.
+// refused is part of the message of a failure because the store refused a group of the engine. No
+// program causes that, and a retry must not hide it.
 const refused = "store: refused: "
 
-// Judge says what is wrong.
+// Judge returns the errors.
 func Judge(e Evidence) []string {
 	b := &bench{
 		Evidence: e,
@@ -219,7 +219,7 @@ func Judge(e Evidence) []string {
 		b.runs[r.Head.ID] = r
 		b.byID[r.Head.WorkflowID] = append(b.byID[r.Head.WorkflowID], r)
 	}
-	for _, runs := range b.byID { // several engines give out numbers: those tell no order
+	for _, runs := range b.byID { // several engines number runs: numbers do not show the order
 		slices.SortStableFunc(runs, func(r, s *Run) int {
 			return s.Head.Created.Compare(r.Head.Created)
 		})
@@ -312,7 +312,7 @@ func (b *bench) again(c Call) {
 	}
 }
 
-// seen has what numbers the code of each instance has seen of each effect.
+// seen returns the numbers that the code of each instance has seen of each effect.
 func (b *bench) seen() map[string]map[int64]bool {
 	out := map[string]map[int64]bool{}
 	see := func(label string, n int64) {
@@ -346,7 +346,7 @@ func (b *bench) seen() map[string]map[int64]bool {
 	return out
 }
 
-// output is what a run of code gave; empty of others.
+// output returns the output of a run of code; empty for others.
 func output(r *Run) (out play.Output) {
 	if r.Head.Workflow != "program" || r.Head.Status != journal.Completed || len(r.Entries) == 0 {
 		return out

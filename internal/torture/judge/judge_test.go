@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// good is evidence of one program with one step, as it should be.
+// good returns correct evidence of one program with one step.
 func good(t *testing.T) Evidence {
 	t.Helper()
 	p := &program.Program{
@@ -67,7 +67,7 @@ func good(t *testing.T) Evidence {
 	}
 }
 
-// What is wrong is seen, each by itself, and what is right is not.
+// Each error is found by itself, and correct evidence has none.
 //
 // spec: B-27
 func TestJudgeSeesWhatIsWrong(t *testing.T) {
@@ -156,8 +156,7 @@ func TestJudgeSeesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// What a program has come to is what its last run has come to, and that is the one that
-// began last.
+// The result of a program is that of the run that began last.
 //
 // spec: B-27
 func TestTheLastRunIsTheOneThatBeganLast(t *testing.T) {
@@ -173,7 +172,7 @@ func TestTheLastRunIsTheOneThatBeganLast(t *testing.T) {
 	}
 }
 
-// An open run is an orphan exactly where no row wakes it.
+// An open run is an orphan exactly if no row wakes it.
 //
 // spec: B-27
 func TestOrphansAreThoseThatNothingWakes(t *testing.T) {
@@ -251,7 +250,7 @@ func timer(due time.Time) journal.Entry {
 	}
 }
 
-// A try that is lost, and a confirm that is repeated, are told from one of each.
+// A lost try and a repeated confirm are distinguished from one of each.
 func TestJudgeTellsTriesFromConfirms(t *testing.T) {
 	for _, amounts := range [][]int64{{1, 1}, {10, 10}, {1}, {1, 10, 10}} {
 		b := &bench{

@@ -15,11 +15,11 @@ func ReadUnrouted(ctx context.Context, s store.Store) ([]journal.Entry, error) {
 	return s.Load(ctx, 0, store.Range{Inbox: true, Payloads: true})
 }
 
-// messages judges that each signal that was acknowledged was taken once, or is listed: in
-// the inbox of a run, or among those that no run has. A run that is retried may take again
-// what was taken after its failure.
+// messages checks that each acknowledged signal was taken once, or is listed: in the inbox of a
+// run, or among the unrouted ones. A run that is retried may take again what was taken after its
+// failure.
 func (b *bench) messages(c *desk.Case) {
-	// names of signals that the code takes by their number, which say no more
+	// names of signals that the code takes by their number, whose entries do not have the name
 	byNumber := map[string]bool{}
 	c.Program.Body.All(func(o *program.Op) {
 		for round := range c.Program.Rounds + 1 {

@@ -30,7 +30,7 @@ func ReadMoney(ctx context.Context, db *sql.DB) (out []Money, err error) {
 	return out, rows.Err()
 }
 
-// money judges that it is conserved, and that each transaction counts once.
+// money checks that money is conserved, and that each transaction counts once.
 func (b *bench) money(seen map[string]map[int64]bool) {
 	sum := int64(0)
 	rows := map[string][]Money{}
@@ -74,10 +74,10 @@ func (b *bench) isTx(label string) bool {
 	return len(b.calls[label]) > 0 && strings.Contains("/"+b.calls[label][0].Step, "/tx")
 }
 
-// held ends the labels of what participants of a TCC have booked.
+// held is the end of the labels of bookings of TCC participants.
 const held = "/held"
 
-// holds judges that a TCC has booked with all of its participants, or with none.
+// holds checks that a TCC has booked with all of its participants, or with none.
 func (b *bench) holds() {
 	for _, c := range b.Cases {
 		f, _ := program.FlowOf(c.Program.Flow)

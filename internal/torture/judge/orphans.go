@@ -52,7 +52,7 @@ func Orphans(ctx context.Context, s store.Store) ([]string, error) {
 	}
 }
 
-// orphan says why nothing wakes a run; empty where something does.
+// orphan returns why nothing wakes a run; empty if something does.
 func orphan(ctx context.Context, s store.Store, h journal.Head,
 	alive map[journal.EngineID]bool) (string, error) {
 	if h.Owner != 0 {
@@ -84,7 +84,7 @@ func orphan(ctx context.Context, s store.Store, h journal.Head,
 	return unheard(ctx, s, h, state)
 }
 
-// earliest is when the first of what a run waits for is due; zero for never.
+// earliest returns when the first of a run's waits is due; zero for never.
 func earliest(s journal.Snapshot) time.Time {
 	due := s.Due
 	for _, w := range s.Waits {
@@ -95,7 +95,7 @@ func earliest(s journal.Snapshot) time.Time {
 	return due
 }
 
-// unheard says that a run waits for nothing but what has come, or never will.
+// unheard returns the reason if a run waits only for things that have come, or never will.
 func unheard(ctx context.Context, s store.Store, h journal.Head, state journal.Snapshot) (string,
 	error) {
 	inbox, err := s.Load(ctx, h.Number, store.Range{Inbox: true})

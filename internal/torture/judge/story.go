@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// most is how many entries of a run a story has.
+// most is the maximum number of entries of a run in a story.
 const most = 60
 
-// Facts are what a run of a program's code says in its output.
+// Facts returns the facts in the output of a run of a program's code.
 func Facts(r *Run) []string { return output(r).Facts }
 
-// Story shows the journals of an instance and its children, for people.
+// Story returns the journals of an instance and its children, for readers.
 func Story(runs []*Run, instance string) string {
 	var b strings.Builder
 	for _, r := range runs {

@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/internal/torture/program"
 )
 
-// hold is the try of a participant that holds money: a row, in a transaction of its own.
+// hold returns the try of a participant that holds money: a row, in a transaction of its own.
 func (e *Env) hold(i int) func(context.Context, Deeds) (int64, error) {
 	return func(ctx context.Context, in Deeds) (int64, error) {
 		n, err := e.do(i)(ctx, in)
@@ -25,7 +25,7 @@ func (e *Env) hold(i int) func(context.Context, Deeds) (int64, error) {
 // and a confirm books the rest, so two tries add up to something else.
 const Confirmed = 11
 
-// settle confirms or cancels what was held: it books the rest, or takes back what was
+// settle returns the confirm or cancel of the held money: it books the rest, or takes back what was
 // booked so far.
 func (e *Env) settle(i int, what string) func(context.Context, Deeds, int64) error {
 	return func(ctx context.Context, in Deeds, n int64) error {
@@ -46,7 +46,7 @@ func (e *Env) settle(i int, what string) func(context.Context, Deeds, int64) err
 	}
 }
 
-// book writes what a phase of a participant books, behind a barrier.
+// book writes the booking of a participant's phase, behind a barrier.
 func (e *Env) book(ctx context.Context, label string, n int64,
 	amount func(context.Context) int) (int64, error) {
 	if e.db == nil {

@@ -91,8 +91,8 @@ func join(ctx context.Context, all []*perdure.Future[int]) error {
 	return nil
 }
 
-// sharedCount has branches that count in one variable after a wait. What each of them
-// counted is recorded, and must be what it counts again on replay.
+// sharedCount runs branches that count in one variable after a wait. Each count is recorded, and
+// must be the same on replay.
 func (p *player) sharedCount(ctx context.Context, op *program.Op) error {
 	type counted struct {
 		Number int64
@@ -141,7 +141,7 @@ func (p *player) sharedCount(ctx context.Context, op *program.Op) error {
 	return nil
 }
 
-// spin is what code does that takes a while and waits for nothing.
+// spin takes a while and waits for nothing.
 func spin() {
 	sum := sha256.Sum256(nil)
 	for range 400_000 {
@@ -149,7 +149,7 @@ func spin() {
 	}
 }
 
-// blocked has branches that wait for one another outside of the engine.
+// blocked runs branches that wait for one another outside of the engine.
 func (p *player) blocked(ctx context.Context, op *program.Op) error {
 	var all []*perdure.Future[int64]
 	var mu sync.Mutex
@@ -209,7 +209,7 @@ func (p *player) scope(ctx context.Context, op *program.Op) error {
 	return p.block(within, op.Bodies[0])
 }
 
-// walk has tasks done under a pressure.
+// walk executes tasks under a backpressure policy.
 func (p *player) walk(ctx context.Context, op *program.Op) error {
 	type argument struct {
 		N int `perdure:"input"`

@@ -20,18 +20,18 @@ type Deeds struct {
 	Deeds    []program.Deed
 	Round    int
 	Extra    map[string]string
-	// What a member of a composition gets besides.
+	// Inputs of a member of a composition.
 	From, Shared int64
 	Who, Static  string
 }
 
-// brisk has more attempts than a program lets fail: on a busy machine some pass their
-// timeout, and servers die.
+// brisk has more attempts than a program lets fail: on a busy machine some pass their timeout, and
+// servers die.
 var brisk = perdure.Retry{Attempts: 12, First: time.Millisecond, Factor: 1}
 
 const attemptTime = 2 * time.Second
 
-// do is the function of the i-th step of a flow.
+// do returns the function of the i-th step of a flow.
 func (e *Env) do(i int) func(context.Context, Deeds) (int64, error) {
 	return func(ctx context.Context, in Deeds) (int64, error) {
 		d := in.Deeds[i]
@@ -52,7 +52,7 @@ func (e *Env) do(i int) func(context.Context, Deeds) (int64, error) {
 	}
 }
 
-// then is what undoes, confirms or cancels the i-th step.
+// then returns the function that undoes, confirms or cancels the i-th step.
 func (e *Env) then(i int, what string) func(context.Context, Deeds, int64) error {
 	return func(ctx context.Context, in Deeds, n int64) error {
 		if in.Deeds[i].UndoBad && what == "undo" {
@@ -67,7 +67,7 @@ func (e *Env) then(i int, what string) func(context.Context, Deeds, int64) error
 	}
 }
 
-// reluctant is a compensation, confirm or cancel that panics in its first attempt, when it
+// reluctant returns a compensation, confirm or cancel that panics in its first attempt, after it
 // has done its work.
 func reluctant(do func(context.Context, Deeds, int64) error) func(context.Context, Deeds,
 	int64) error {
@@ -110,7 +110,7 @@ var keep = perdure.Retention{Period: -1}
 
 func stepID(i int) string { return fmt.Sprint("step", i) }
 
-// calm are callbacks, of which one panics: that changes nothing.
+// calm returns callbacks, one of which panics: that changes nothing.
 func calm() pattern.Callback {
 	return pattern.Callback{Step: func(_ context.Context, step string) error {
 		odd(step)
@@ -148,7 +148,7 @@ func (e *Env) participant(t *tcc.TCC[Deeds], i int, way string) {
 	p.Confirm(reluctant(e.then(i, "confirm"))).Cancel(reluctant(e.then(i, "cancel")))
 }
 
-// A tried is what a function gets that confirms or cancels the first participant.
+// A tried is the input of a function that confirms or cancels the first participant.
 type tried struct {
 	In  Deeds `perdure:"input"`
 	Got int64 `perdure:"try=step0"`
@@ -160,7 +160,7 @@ func (e *Env) tried(what string) func(context.Context, tried) (int64, error) {
 	}
 }
 
-// tccs is a composition of TCCs of one participant each.
+// tccs returns a composition of TCCs of one participant each.
 func (e *Env) tccs(f program.Flow) {
 	c := tcc.Compose[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Publish("torture").On(calm()).
 		Pressure(backpressure.Limit(2))
@@ -180,7 +180,7 @@ func (e *Env) tccs(f program.Flow) {
 	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start)
 }
 
-// Flow is the definition of a declared flow.
+// Flow returns the definition of a declared flow.
 func (e *Env) Flow(name string) perdure.Definition {
 	if i := slices.IndexFunc(program.Flows, func(f program.Flow) bool {
 		return f.Name == name
@@ -190,8 +190,8 @@ func (e *Env) Flow(name string) perdure.Definition {
 	return e.flows[name]
 }
 
-// Listeners hear how runs end, and tell the world. Each panics the first time, when
-// it has told that.
+// Listeners returns listeners that report the ends of runs to the world. Each panics the first
+// time, after it has reported.
 func (e *Env) Listeners() []perdure.Listener {
 	hear := func(ctx context.Context, end perdure.Ended) error {
 		_, err := e.world.Call(ctx, Call{

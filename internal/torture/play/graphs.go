@@ -40,7 +40,7 @@ func (e *Env) graph(f program.Flow) {
 	e.flows[f.Name], e.start[f.Name] = g, startOf(g.Start)
 }
 
-// again has a graph continue as new once.
+// again makes a graph continue as new once.
 func again(k pattern.View) (Deeds, bool) {
 	in, err := pattern.Decode[Deeds](k.Input)
 	in.Round++
@@ -117,13 +117,13 @@ func (e *Env) node(g *dag.Graph[Deeds], i int, n program.Node,
 	return s
 }
 
-// An undoing is what a function gets that undoes a step of a graph.
+// An undoing is the input of a function that undoes a step of a graph.
 type undoing struct {
 	In  Deeds `perdure:"input"`
 	Got int64 `perdure:"step=result"`
 }
 
-// having is the function of a step that reads the result of the one before it.
+// having returns the function of a step that reads the result of the one before it.
 func (e *Env) having(i, dep int, before *dag.Step[Deeds, int64]) func(context.Context,
 	Deeds) (int64, error) {
 	return func(ctx context.Context, in Deeds) (int64, error) {

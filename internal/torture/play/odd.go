@@ -13,19 +13,19 @@ import (
 
 // Errors of programs.
 var (
-	// ErrMeant is what a program fails with that is to fail.
+	// ErrMeant is the error of a program that is meant to fail.
 	ErrMeant = errors.New("it is meant to fail")
-	// ErrBroken is what fails until an operator has mended it.
+	// ErrBroken is the error of everything broken that no operator has mended.
 	ErrBroken = errors.New("it is broken")
 )
 
 // An OddError is an error whose methods panic. A nil one is an error as well.
 type OddError struct {
-	What string // which method
+	What string // the method that panics
 	Err  error
 }
 
-// Error panics where it is told to, and of a nil error.
+// Error panics if What names it, and for a nil error.
 func (e *OddError) Error() string {
 	if e.What == "panicking" {
 		odd("Error")
@@ -33,7 +33,7 @@ func (e *OddError) Error() string {
 	return "odd: " + e.What
 }
 
-// Is panics where it is told to.
+// Is panics if What names it.
 func (e *OddError) Is(error) bool {
 	if e.What == "is" {
 		odd("Is")
@@ -41,7 +41,7 @@ func (e *OddError) Is(error) bool {
 	return false
 }
 
-// Unwrap panics where it is told to.
+// Unwrap panics if What names it.
 func (e *OddError) Unwrap() error {
 	if e.What == "unwrap" {
 		odd("Unwrap")
@@ -54,7 +54,7 @@ type codedError struct{ Number int }
 
 func (e codedError) Error() string { return fmt.Sprint("coded ", e.Number) }
 
-// Register gives the errors their names in journals. It is called once.
+// Register registers the names of the errors in journals. It is called once.
 func Register() error {
 	return errors.Join(
 		perdure.RegisterError("torture.meant", ErrMeant), perdure.RegisterError("torture.broken",
@@ -69,7 +69,7 @@ func odd(what string) {
 	nobody[what]++ //nolint:staticcheck // the panic is wanted
 }
 
-// goWrong is what a body does in an attempt that is to go wrong.
+// goWrong makes an attempt of a body go wrong.
 func goWrong(ctx context.Context, how string) error {
 	plain := errors.New("odd: " + how)
 	switch how {
@@ -95,7 +95,7 @@ func goWrong(ctx context.Context, how string) error {
 	return plain
 }
 
-// hemmed ends the names of steps around which it panics.
+// hemmed is the end of the names of steps around which Around panics.
 const hemmed = ".around"
 
 // Around is called around the body of every step. Of some it panics before the body in the
@@ -112,10 +112,10 @@ func Around(ctx context.Context, step perdure.StepInfo, body func(context.Contex
 	return err
 }
 
-// Panic is for other user code of a node, which panics as that of programs does.
+// Panic panics in other user code of a node, as the code of programs does.
 func Panic(what string) { odd(what) }
 
-// A Mute is a value that cannot be encoded.
+// A Mute is a value that does not encode.
 type Mute struct{ N int }
 
 // MarshalJSON panics.

@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/tcc"
 )
 
-// A PartInput is what a saga or a TCC gets that is a part of a program's code.
+// A PartInput is the input of a saga or a TCC that is part of a program's code.
 type PartInput struct {
 	Instance string
 	ID       int
@@ -27,7 +27,7 @@ func (in PartInput) label(what string) string {
 	return program.Label(in.Instance, in.ID, in.Round, in.Part+what)
 }
 
-// parts are the definitions of what programs have as parts of their code.
+// parts are the sagas and TCCs that are part of programs' code.
 type parts struct {
 	plain, keyed *saga.Saga[PartInput]
 	tcc          *tcc.TCC[PartInput]
@@ -42,7 +42,7 @@ func (e *Env) partStep(what string, mayFail bool) func(context.Context, PartInpu
 	}
 }
 
-// back is what undoes, confirms or cancels a step.
+// back undoes, confirms or cancels a step.
 func (e *Env) back(what string) func(context.Context, PartInput, int64) error {
 	return func(ctx context.Context, in PartInput, n int64) error {
 		if n == 0 {
@@ -53,7 +53,7 @@ func (e *Env) back(what string) func(context.Context, PartInput, int64) error {
 	}
 }
 
-// first is the name of the step that first-undo, say, is about.
+// first returns the name of the step that first-undo, for example, is about.
 func first(what string) string {
 	for i := range what {
 		if what[i] == '-' {
@@ -83,7 +83,7 @@ func (e *Env) declareParts() *parts {
 	return &parts{plain: one("part", ""), keyed: one("part-keyed", "pay"), tcc: t}
 }
 
-// part has sagas and TCCs as parts of the code.
+// part runs sagas and TCCs as parts of the code.
 func (p *player) part(ctx context.Context, op *program.Op) error {
 	in := PartInput{
 		Instance: p.in.Instance, ID: op.ID, Round: p.in.Round, Part: "a",
@@ -111,7 +111,7 @@ func (p *player) part(ctx context.Context, op *program.Op) error {
 	return err
 }
 
-// sequence has a saga after another one, in a context of the author's own that does not end.
+// sequence runs a saga after another one, in a context of the author's own that does not end.
 func (p *player) sequence(ctx context.Context, all ...PartInput) error {
 	bounded, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
@@ -129,7 +129,7 @@ func (p *player) sequence(ctx context.Context, all ...PartInput) error {
 	})
 }
 
-// beside has a saga with an idempotency key in each of two branches.
+// beside runs a saga with an idempotency key in each of two branches.
 func (p *player) beside(ctx context.Context, all ...PartInput) error {
 	var branches []*perdure.Future[int]
 	for _, in := range all {

@@ -1,5 +1,5 @@
-// Package play runs programs as workflows: it interprets a program with the verbs of
-// package perdure, and has the declared flows that programs name.
+// Package play runs programs as workflows: it interprets a program with the verbs of package
+// perdure, and declares the flows that programs name.
 package play
 
 import (
@@ -18,29 +18,29 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// A Call is what a step asks of the outside world.
+// A Call is a call of a step to the outside world.
 type Call struct {
-	Label string    // which effect it is
+	Label string    // the effect
 	Key   string    // the idempotency key
 	Run   string    // the run ID
 	Step  string    // its path
 	Owner int64     // the engine that executes it
-	Tries int       // which attempt
+	Tries int       // the attempt
 	Began time.Time // when the body began
-	// What the code has seen before: an effect, and the number that it had from it.
+	// What the code has seen before: an effect, and the number that the world returned for it.
 	After  string
 	Number int64
 }
 
-// A World is the outside. It writes down every call.
+// A World is the outside. It records every call.
 type World interface {
 	// Call takes effect and returns a number that no other call gets.
 	Call(ctx context.Context, c Call) (int64, error)
-	// Mended reports whether an operator has mended what has that label.
+	// Mended reports whether an operator has mended what a label stands for.
 	Mended(ctx context.Context, label string) (bool, error)
 }
 
-// An Input is what a run of a program gets.
+// An Input is the input of a run of a program.
 type Input struct {
 	Instance string // the workflow ID of the whole program
 	ID       string // that of the run
@@ -48,32 +48,32 @@ type Input struct {
 	Program  *program.Program
 }
 
-// An Output is what it gives.
+// An Output is the output of such a run.
 type Output struct {
 	Facts   []string
-	Numbers map[string]int64 // what the world gave, by label
+	Numbers map[string]int64 // the numbers that the world returned, by label
 }
 
-// An Env is what programs are played with.
+// An Env has what programs are played with.
 type Env struct {
 	world World
 	money perdure.Transactions[*sql.Tx] // on the store's database; nil where steps have none
-	db    *sql.DB                       // the same
+	db    *sql.DB                       // the same database
 
 	code     *perdure.Workflow[Input, Output]
 	brief    *perdure.Workflow[string, string]
 	failing  *perdure.Workflow[string, string] // fails when it has done its step
-	fleeting *perdure.Workflow[string, string] // whose runs are kept for no time
+	fleeting *perdure.Workflow[string, string] // its runs have a retention of zero
 	flows    map[string]perdure.Definition
 	start    map[string]starter[Deeds]
 	parts    *parts
 
 	mu   sync.Mutex
 	eng  perdure.Caller
-	once map[string]bool // what listeners do once in a process
+	once map[string]bool // actions of listeners that happen once in a process
 }
 
-// New makes the workflows. Without transactions programs have no steps in any.
+// New makes the workflows. Without transactions, programs have no steps in any.
 func New(w World, money perdure.Transactions[*sql.Tx], db *sql.DB) *Env {
 	out := &Env{world: w, money: money, db: db, once: map[string]bool{}}
 	out.code = perdure.Define("program", out.run,
@@ -97,7 +97,7 @@ func New(w World, money perdure.Transactions[*sql.Tx], db *sql.DB) *Env {
 	return out
 }
 
-// Use says which engine plays the programs now. Steps start runs through it.
+// Use sets the engine that plays the programs now. Steps start runs through it.
 func (e *Env) Use(c perdure.Caller) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -110,7 +110,7 @@ func (e *Env) caller() perdure.Caller {
 	return e.eng
 }
 
-// Definitions are what an engine is to know.
+// Definitions returns the workflows that an engine must have.
 func (e *Env) Definitions() []perdure.Definition {
 	out := []perdure.Definition{e.code, e.brief, e.failing, e.fleeting}
 	for _, name := range slices.Sorted(maps.Keys(e.flows)) {
@@ -119,7 +119,7 @@ func (e *Env) Definitions() []perdure.Definition {
 	return out
 }
 
-// Workflow is the definition of code.
+// Workflow returns the workflow of programs.
 func (e *Env) Workflow() *perdure.Workflow[Input, Output] { return e.code }
 
 // first reports whether something happens for the first time in this process.
@@ -168,7 +168,7 @@ func (e *Env) run(ctx context.Context, in Input) (Output, error) {
 	return out, nil
 }
 
-// leave frees what the player has, where the run leaves the memory of its engine.
+// leave frees the resources of the player when the run leaves memory.
 func (p *player) leave(ctx context.Context) {
 	if pattern.Leaving(ctx) {
 		p.facts, p.numbers, p.shared = nil, nil, nil
@@ -236,10 +236,10 @@ func (p *player) label(op *program.Op, what string) string {
 	return program.Label(p.in.Instance, op.ID, p.in.Round, what)
 }
 
-// did notes what an effect gave.
+// did records the number of an effect.
 func (p *player) did(label string, n int64) { p.numbers[label] = n }
 
-// effect is the body of a step that calls the world.
+// effect returns the body of a step that calls the world.
 func (e *Env) effect(label string) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (int64, error) { return e.call(ctx, label, "", 0) }
 }
@@ -258,8 +258,8 @@ func (e *Env) call(ctx context.Context, label, after string, number int64) (int6
 	})
 }
 
-// after returns what the code has seen of an effect: of them all, the one of the
-// greatest label, so that it is the same on replay.
+// after returns one effect that the code has seen: the one with the greatest label, so that it is
+// the same on replay.
 func (p *player) after() (string, int64) {
 	if len(p.numbers) == 0 {
 		return "", 0

@@ -54,16 +54,16 @@ func (e *Env) saga(f program.Flow) *saga.Saga[Deeds] {
 	return s.OnUndoError(handlers[f.Name])
 }
 
-// handlers are those of sagas that have one which does not simply continue.
+// handlers are those of sagas with a handler that does not simply continue.
 var handlers = map[string]saga.Handler{
 	"saga-robust": saga.OneOf(saga.ContinueHandler, saga.Robust), "saga-fast": saga.FailFast,
 	"saga-insistent": saga.RetryThenFail,
-	// a panic is to continue
+	// a panic means to continue
 	"saga-chain": func(u saga.UndoError) saga.Action { odd(u.Step); return saga.FailSaga },
 	"saga-wide":  saga.ContinueHandler,
 }
 
-// An undoneStep is what a function gets that undoes the first step of a saga.
+// An undoneStep is the input of a function that undoes the first step of a saga.
 type undoneStep struct {
 	In  Deeds `perdure:"input"`
 	Got int64 `perdure:"step=step0"`
@@ -73,7 +73,7 @@ func (e *Env) undone(ctx context.Context, u undoneStep) (int64, error) {
 	return u.Got, e.then(0, "undo")(ctx, u.In, u.Got)
 }
 
-// knowing is the function of a step that reads the result of the one before it.
+// knowing returns the function of a step that reads the result of the one before it.
 func (e *Env) knowing(i int, before *saga.Step[Deeds, int64]) func(context.Context, Deeds) (int64,
 	error) {
 	return func(ctx context.Context, in Deeds) (int64, error) {
@@ -84,7 +84,7 @@ func (e *Env) knowing(i int, before *saga.Step[Deeds, int64]) func(context.Conte
 	}
 }
 
-// An item is one of the list that a step of a saga is done over.
+// An item is an element of the list that a step of a saga is done for.
 type item struct {
 	Instance string
 	Number   int
@@ -94,7 +94,7 @@ func (it item) label(what string) string {
 	return program.Label(it.Instance, 0, 0, fmt.Sprint(what, it.Number))
 }
 
-// each is a saga whose first step is done over a list.
+// each returns a saga whose first step is done for each item of a list.
 func (e *Env) each(f program.Flow) *saga.Saga[Deeds] {
 	s := newSaga(f)
 	items := func(in Deeds) []item { return []item{{in.Instance, 0}, {in.Instance, 1}} }
@@ -116,7 +116,7 @@ func (e *Env) each(f program.Flow) *saga.Saga[Deeds] {
 	return s.Output(last)
 }
 
-// sagas is a composition of sagas of one step each.
+// sagas returns a composition of sagas of one step each.
 func (e *Env) sagas(f program.Flow) {
 	c := saga.Compose[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Publish("torture").
 		On(calm()).Policy(saga.GroupedParallel)
@@ -153,7 +153,7 @@ func (e *Env) sagas(f program.Flow) {
 	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start)
 }
 
-// mapped is the function of a step whose input other members have a part in.
+// mapped returns the function of a step whose input comes from other members in part.
 func (e *Env) mapped(i int) func(context.Context, Deeds) (int64, error) {
 	return func(ctx context.Context, in Deeds) (int64, error) {
 		if in.From == 0 || in.From != in.Shared || in.Who != in.Instance || in.Static != "yes" {

@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/internal/torture/program"
 )
 
-// A starter starts a workflow by its type, in a transaction if there is one, and reports
-// whether there was none under that workflow ID.
+// A starter starts a workflow by its type, in a transaction if there is one, and reports whether it
+// made a run.
 type starter[I any] func(ctx context.Context, c perdure.Caller, tx any, in I, id string) (bool,
 	error)
 
@@ -28,8 +28,8 @@ func startOf[I, O any](begin start[I, O]) starter[I] {
 	}
 }
 
-// Start starts a program under a workflow ID. It may be called again with the same: a
-// program that is started with a signal only if it is not there.
+// Start starts a program under a workflow ID. It may be called again with the same arguments: a
+// program that is started with a signal only if it does not exist.
 func (e *Env) Start(ctx context.Context, c *perdure.Client, p *program.Program, id string) error {
 	if !p.StartsInTx() {
 		_, err := e.begin(ctx, c, nil, p, id)
@@ -49,10 +49,10 @@ func (e *Env) Start(ctx context.Context, c *perdure.Client, p *program.Program, 
 	return e.money.Commit(ctx, tx)
 }
 
-// StartLabel is that of the money that moves in the transaction that starts a program.
+// StartLabel returns the label of the money that moves in the transaction that starts a program.
 func StartLabel(id string) string { return program.Label(id, 0, 0, "start") }
 
-// begin starts a program in the way that it says.
+// begin starts a program in the way that it defines.
 func (e *Env) begin(ctx context.Context, c *perdure.Client, tx any, p *program.Program,
 	id string) (bool, error) {
 	if p.Flow != "code" {

@@ -67,7 +67,7 @@ func (p *player) step(ctx context.Context, op *program.Op) error {
 	return nil
 }
 
-// within is what else the body of a step does.
+// within does the special part of a step's body.
 func (p *player) within(ctx context.Context, op *program.Op, label string, n int64) error {
 	switch op.Way {
 	case "odd":
@@ -88,7 +88,7 @@ func (p *player) within(ctx context.Context, op *program.Op, label string, n int
 	return nil
 }
 
-// once does in the body of a step what only bodies do.
+// once calls in the body of a step what only bodies may call.
 func once(ctx context.Context, op *program.Op, n int64) error {
 	kept, err := perdure.Once(ctx, "kept", func() (int64, error) {
 		if tries, _, _ := perdure.Attempt(ctx); tries == 1 {
@@ -115,7 +115,7 @@ func once(ctx context.Context, op *program.Op, n int64) error {
 	return err
 }
 
-// caught takes in a failure that is meant, and goes on.
+// caught records an expected failure, and goes on.
 func (p *player) caught(ctx context.Context, op *program.Op, err error) error {
 	if over := pattern.EndedBy(ctx); over != nil {
 		return over
@@ -134,7 +134,7 @@ func (p *player) caught(ctx context.Context, op *program.Op, err error) error {
 	return nil
 }
 
-// loop has steps of one name, told apart by a key, or by how often they came.
+// loop runs steps of one name, which differ by a key or by their occurrence.
 func (p *player) loop(ctx context.Context, op *program.Op) error {
 	if op.Way == "each" || op.Way == "batched" {
 		return p.each(ctx, op)
@@ -248,14 +248,14 @@ func (p *player) async(ctx context.Context, op *program.Op) error {
 	return nil
 }
 
-// tx has a step in a transaction, which moves money: what it takes it gives.
+// tx runs a step in a transaction that moves money between accounts.
 func (p *player) tx(ctx context.Context, op *program.Op) error {
 	label := p.label(op, "do")
 	after, number := p.after()
 	child := op.ChildID(p.in.ID, p.in.Round)
 	n, err := perdure.StepTx(ctx, op.Name(), p.money, func(ctx context.Context, tx *sql.Tx) (int64,
 		error) {
-		if op.Way == "locks" { // from the beginning what SQLite has one lock for
+		if op.Way == "locks" { // takes SQLite's only lock from the beginning
 			if _, err := tx.ExecContext(
 				ctx, `delete from torture_money where label = ''`); err != nil {
 				return 0, err
@@ -315,7 +315,7 @@ func (p *player) outbox(ctx context.Context, op *program.Op, child string) error
 	return err
 }
 
-// DDL makes the table of money.
+// DDL makes the table of accounts.
 const DDL = `create table if not exists torture_money (label text not null, number bigint not null, amount bigint not null)`
 
 // move takes from one account and gives to another one.
@@ -371,9 +371,9 @@ func (p *player) broken(ctx context.Context, op *program.Op) error {
 	return nil
 }
 
-// code has the code of the workflow itself go wrong, in each execution that did the step
-// before it. One that finds its result in the journal goes on: in whichever process it is,
-// it comes to what the journal records.
+// code makes the code of the workflow itself go wrong, in each execution that did the step before
+// it. One that finds the step's result in the journal goes on: in whichever process it is, its
+// result is the recorded one.
 func (p *player) code(ctx context.Context, op *program.Op) error {
 	label := p.label(op, "do")
 	n, did, err := p.live(ctx, op.Name(), label)
@@ -391,7 +391,7 @@ func (p *player) code(ctx context.Context, op *program.Op) error {
 	return nil
 }
 
-// live does a step, and reports whether this execution did it. One that finds its result
+// live does a step, and reports whether this execution did it. An execution that finds its result
 // in the journal did not.
 func (p *player) live(ctx context.Context, name, label string) (n int64, did bool, err error) {
 	var here atomic.Bool
@@ -402,7 +402,7 @@ func (p *player) live(ctx context.Context, name, label string) (n int64, did boo
 	return n, here.Load(), err
 }
 
-// state sets what is shown outside, and reads it back.
+// state sets values that the run shows, and reads them back.
 func (p *player) state(ctx context.Context, op *program.Op) error {
 	name := op.Name()
 	var err error

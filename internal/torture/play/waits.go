@@ -183,7 +183,7 @@ func (p *player) latest(ctx context.Context, s perdure.Signal[int]) (int, error)
 	return v, err
 }
 
-// gather has several branches wait for messages of one signal.
+// gather runs several branches that wait for messages of one signal.
 func (p *player) gather(ctx context.Context, op *program.Op) error {
 	s := perdure.NewSignal[int](op.Signal(p.in.Round))
 	sum := 0
@@ -245,7 +245,7 @@ func (p *player) child(ctx context.Context, op *program.Op) error {
 	return nil
 }
 
-// grown takes in what a child gave.
+// grown records the result of a child.
 func (p *player) grown(op *program.Op, out Output) error {
 	slices.Sort(out.Facts)
 	mine := ""
@@ -279,13 +279,13 @@ func (p *player) park(ctx context.Context, op *program.Op) error {
 	return nil
 }
 
-// read reads what is recorded when it is read.
+// read reads values that are recorded when they are read.
 func (p *player) read(ctx context.Context, op *program.Op) error {
 	var err error
 	switch op.Way {
 	case "value", "value-odd":
 		_, err = perdure.SideEffect(ctx, op.Name(), func() (int64, error) {
-			// nothing is recorded of that
+			// that records nothing
 			if op.Way == "value-odd" && p.first(p.label(op, "value")) {
 				odd("value")
 			}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// A Flow is a declared flow: the shape of a graph, a saga or a TCC. Programs of it say
+// A Flow is a declared flow: the shape of a graph, a saga or a TCC. Programs with the flow define
 // how its steps go.
 type Flow struct {
 	Name    string
@@ -17,12 +17,12 @@ type Flow struct {
 type Node struct {
 	After []int // by index
 	Undo  bool
-	Way   string // what else it is
+	Way   string // special features
 }
 
-// A Deed says how a step of a declared flow goes.
+// A Deed defines how a step of a declared flow goes.
 type Deed struct {
-	Fails   int    `json:"fails,omitempty"` // attempts, before it succeeds
+	Fails   int    `json:"fails,omitempty"` // number of failed attempts before it succeeds
 	Odd     string `json:"odd,omitempty"`   // how these fail
 	Bad     bool   `json:"bad,omitempty"`   // it fails for good
 	UndoBad bool   `json:"undo_bad,omitempty"`
@@ -131,13 +131,13 @@ func (f Flow) NeedsTx() bool {
 	return slices.ContainsFunc(f.Steps, func(n Node) bool { return n.Way == "money" })
 }
 
-// GivesUp reports whether a compensation that fails keeps others from being done.
+// GivesUp reports whether a failed compensation prevents others.
 func (f Flow) GivesUp() bool { return f.Name == "saga-fast" || f.Name == "saga-insistent" }
 
-// Parks reports whether an operator decides about a compensation that fails.
+// Parks reports whether an operator decides about a failed compensation.
 func (f Flow) Parks() bool { return f.Name == "saga-park" }
 
-// FlowOf returns the flow of a name.
+// FlowOf returns the flow with that name.
 func FlowOf(name string) (Flow, bool) {
 	i := slices.IndexFunc(Flows, func(f Flow) bool { return f.Name == name })
 	if i < 0 {
@@ -146,7 +146,7 @@ func FlowOf(name string) (Flow, bool) {
 	return Flows[i], true
 }
 
-// Layers are the indexes of the steps, layer by layer.
+// Layers returns the indexes of the steps, layer by layer.
 func (f Flow) Layers() (out [][]int) {
 	depth := make([]int, len(f.Steps))
 	for i, n := range f.Steps {
@@ -161,7 +161,7 @@ func (f Flow) Layers() (out [][]int) {
 	return out
 }
 
-// deeds says how each step of a flow goes. At most one fails for good.
+// deeds returns how each step of a flow goes. At most one fails for good.
 func (m *maker) deeds(name string) []Deed {
 	f, _ := FlowOf(name)
 	out := make([]Deed, len(f.Steps))
@@ -183,7 +183,8 @@ func (m *maker) deeds(name string) []Deed {
 // settled are the ways of steps that do not fail.
 var settled = []string{"child", "branch", "async", "detached", "failing", "each"}
 
-// clones are what a step does under that name: a step over a list once for each item.
+// clones returns the labels of a step's effects of one name: a step over a list has one for each
+// item.
 func clones(n Node, what string) []string {
 	if n.Way == "each" {
 		return []string{what + "0", what + "1"}
@@ -191,7 +192,7 @@ func clones(n Node, what string) []string {
 	return []string{what}
 }
 
-// flow is what the oracle says of a declared flow.
+// flow foresees the result of a declared flow.
 func (o *oracle) flow(p *Program) {
 	f, _ := FlowOf(p.Flow)
 	if o.flowRound(p, f) && f.IsAgain() {
@@ -200,7 +201,7 @@ func (o *oracle) flow(p *Program) {
 	}
 }
 
-// flowRound is what it says of one run of a flow. It reports whether that succeeds.
+// flowRound foresees one run of a flow. It reports whether the run succeeds.
 func (o *oracle) flowRound(p *Program, f Flow) bool {
 	do := func(i int, what string) {
 		for _, w := range clones(f.Steps[i], what) {
@@ -286,8 +287,8 @@ func (o *oracle) flowRound(p *Program, f Flow) bool {
 	return !bad
 }
 
-// givenUp lets those steps of a chain stay as they are that would be undone after the first
-// one of which the compensation fails.
+// givenUp leaves those steps of a chain alone that would be undone after the first one whose
+// compensation fails.
 func (o *oracle) givenUp(p *Program, done []int) {
 	fails := -1
 	for _, i := range done {

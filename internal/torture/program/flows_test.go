@@ -2,7 +2,7 @@ package program
 
 import "testing"
 
-// What a saga that gives up may undo, and what it must.
+// The steps that a saga may undo when it gives up, and those that it must.
 func TestASagaThatGivesUpUndoesUpToTheFailure(t *testing.T) {
 	undo := func(deeds ...Deed) (allowed, must bool) {
 		want := Foresee(&Program{Flow: "saga-fast", Deeds: deeds}, "x")

@@ -5,14 +5,15 @@ import (
 	"slices"
 )
 
-// Limits say what a generated program may have.
+// Limits restrict generated programs.
 type Limits struct {
-	Tx    bool                           // the store takes part in transactions of the user
-	Flow  string                         // of this flow only; empty for all
-	Avoid func(k Kind, what string) bool // ways and odds that are left out; nil for none
+	Tx   bool   // the store takes part in transactions of the user
+	Flow string // only programs with this flow; empty for all
+	// reports which ways and odd errors are left out; nil for none
+	Avoid func(k Kind, what string) bool
 }
 
-// weights say how often a kind comes, out of their sum.
+// weights are the frequencies of the kinds.
 var weights = []struct {
 	kind Kind
 	n    int
@@ -40,7 +41,7 @@ type maker struct {
 	within  int // what is made is in something that may not fail
 }
 
-// Generate makes the program of a seed.
+// Generate returns the program of a seed.
 func Generate(seed uint64, l Limits) *Program {
 	m := &maker{Rand: rand.New(rand.NewPCG(seed, 7)), limits: l}
 	p := &Program{Seed: seed, Flow: "code", End: "returns"}
@@ -56,7 +57,7 @@ func Generate(seed uint64, l Limits) *Program {
 		p.Body = append(p.Body, m.rush())
 	}
 	if m.broken {
-		return p // it is retried: what an operator does beside that is in other programs
+		return p // it is retried: other programs have the acts of operators beside that
 	}
 	switch m.IntN(8) {
 	case 0:
@@ -145,9 +146,9 @@ func (m *maker) op(depth int) *Op {
 	return o
 }
 
-// rush makes children that do steps at one time, so that groups are large and runs are told
-// of one while the next one is committed; and beside these, steps in transactions, which
-// begin between the two.
+// rush makes children that do steps at one time, so that groups are large and runs learn of one
+// while the next one is committed; and beside these, steps in transactions, which begin between the
+// two.
 func (m *maker) rush() *Op {
 	one := func(kind Kind, way string, n int, bodies ...Block) *Op {
 		m.next++

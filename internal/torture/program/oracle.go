@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// An Expect is what a program must come to.
+// An Expect is the required result of a program.
 type Expect struct {
 	Ends     []string        // the statuses that its last run may end with
-	Facts    []string        // what its output says, sorted; of a run that COMPLETED
+	Facts    []string        // the facts in its output, sorted; of a run that COMPLETED
 	Effects  map[string]bool // by label: whether it must take place; others must not
-	Messages []Message       // what it waits for
-	Mends    []string        // labels that an operator mends before he resumes or retries
+	Messages []Message       // the messages that it waits for
+	Mends    []string        // labels that an operator mends before resuming or retrying
 	Children []string        // workflow IDs
 	Retried  bool            // it FAILS first, and an operator mends and retries it
 }
 
-// A Message is what the outside sends to a run of a program.
+// A Message is a signal, a decision or the cancel of a timer from outside.
 type Message struct {
 	To    string // a workflow ID
 	Name  string
@@ -33,11 +33,11 @@ type oracle struct {
 	Expect
 	instance string
 	round    int
-	maybe    bool // what follows may take place, or not
+	maybe    bool // the operations that follow may take place, or not
 	upset    bool // the program does not simply return
 }
 
-// Foresee says what a program must come to that is started under a workflow ID.
+// Foresee returns the required result of a program that is started under a workflow ID.
 func Foresee(p *Program, instance string) Expect {
 	o := &oracle{instance: instance, Expect: Expect{Effects: map[string]bool{}}}
 	cancelled := slices.Contains(p.Acts, "cancel")
@@ -109,7 +109,7 @@ func (o *oracle) send(to, name string, values ...int) {
 	}
 }
 
-// label is that of an effect of an operation.
+// label returns the label of an effect of an operation.
 func (o *oracle) label(op *Op, what string) string {
 	return Label(o.instance, op.ID, o.round, what)
 }
@@ -121,8 +121,8 @@ func (o *oracle) block(b Block, id string) {
 	}
 }
 
-// Does reports whether an operation makes a call under its plain label once, and has
-// nothing more to foresee than that its fact says so.
+// Does reports whether an operation makes a call under its plain label once, and nothing but its
+// fact follows from it.
 func (o *Op) Does() bool {
 	switch o.Kind {
 	case Step:
@@ -240,7 +240,7 @@ func (o *oracle) wait(op *Op, id string) {
 		var all []int
 		for i := range op.N + 1 {
 			if o.Retried {
-				i = 0 // a run that is retried gets what nobody took once more
+				i = 0 // a retried run gets what nobody took once more
 			}
 			all = append(all, op.Payload(o.round, i))
 		}
@@ -303,7 +303,8 @@ func (o *oracle) part(op *Op) {
 	if !o.upset && !o.maybe {
 		return
 	}
-	for _, part := range []string{"a", "b"} { // what surrounds it ends otherwise, and so may it
+	// the operation around it ends otherwise, and so may this one
+	for _, part := range []string{"a", "b"} {
 		for _, what := range []string{"first", "second"} {
 			for _, then := range []string{"", "-undo", "-confirm", "-cancel"} {
 				o.may(o.label(op, part+what+then))

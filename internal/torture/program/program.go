@@ -1,6 +1,6 @@
-// Package program has programs of workflows: trees of operations that a seed makes, that
-// are written as JSON, and that can be shrunk; and the oracle, which is an interpreter
-// without an engine and tells what each program must come to.
+// Package program has programs of workflows: trees of operations that are generated from a seed,
+// written as JSON, and can be shrunk; and the oracle, an interpreter without an engine that returns
+// the required result of each program.
 package program
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A Kind is what an operation does. Its ways are in [Ways].
+// A Kind is the kind of an operation. Its ways are in [Ways].
 type Kind string
 
 // The kinds of operations.
@@ -78,15 +78,15 @@ type Op struct {
 	ID     int     `json:"id"`
 	Kind   Kind    `json:"kind"`
 	Way    string  `json:"way"`
-	N      int     `json:"n,omitempty"` // how many
+	N      int     `json:"n,omitempty"` // a number, depending on the kind
 	Odd    string  `json:"odd,omitempty"`
 	Bodies []Block `json:"bodies,omitempty"`
 }
 
-// A Block is operations one after the other.
+// A Block is a list of operations, done one after the other.
 type Block []*Op
 
-// A Program is what one run does, with its children and those that it continues as.
+// A Program is the work of one run, of its children and of the runs that it continues as.
 type Program struct {
 	Seed   uint64   `json:"seed"`
 	Flow   string   `json:"flow"` // code, or a declared flow: see [Flows]
@@ -96,7 +96,7 @@ type Program struct {
 	Clean  string   `json:"clean,omitempty"`  // finally, odd, cancel, or empty
 	Start  string   `json:"start,omitempty"`  // see [Starts]
 	End    string   `json:"end"`              // see [Ends]
-	Acts   []string `json:"acts,omitempty"`   // what operators do meanwhile: see [Acts]
+	Acts   []string `json:"acts,omitempty"`   // acts of operators meanwhile: see [Acts]
 }
 
 // Ends are the ways in which code ends.
@@ -109,29 +109,28 @@ var Starts = []string{"", "tx", "name", "name-tx", "signal", "signal-tx"}
 // StartsInTx reports whether the program is started in a transaction.
 func (p *Program) StartsInTx() bool { return p.Start == "tx" || strings.HasSuffix(p.Start, "-tx") }
 
-// Acts are what operators do to a run at any time. None but a cancel changes what it
-// comes to.
+// Acts are calls of operators on a run at any time. Only a cancel changes its result.
 var Acts = []string{"suspend", "cancel", "look", "purge", "signal", "deliver", "letters"}
 
-// Name is the name of an operation in journals.
+// Name returns the name of an operation in journals.
 func (o *Op) Name() string { return string(o.Kind) + strconv.Itoa(o.ID) }
 
-// Signal is the name of the signal that an operation waits for in a round.
+// Signal returns the name of the signal that an operation waits for in a round.
 func (o *Op) Signal(round int) string { return fmt.Sprintf("s%d.%d", o.ID, round) }
 
-// Asks is the name under which an operation asks for a decision in a round.
+// Asks returns the name under which an operation asks for a decision in a round.
 func (o *Op) Asks(round int) string { return fmt.Sprintf("%s.%d", o.Name(), round) }
 
-// Payload is what the i-th message of that signal says.
+// Payload returns the payload of the i-th message of that signal.
 func (o *Op) Payload(round, i int) int { return o.ID*10_000 + round*100 + i }
 
-// ChildID is the workflow ID of the child that an operation starts.
+// ChildID returns the workflow ID of the child that an operation starts.
 func (o *Op) ChildID(parent string, round int) string {
 	return fmt.Sprintf("%s.%d.%d", parent, o.ID, round)
 }
 
-// Label names an effect in the outside world: which program, operation and round, and
-// what of it.
+// Label returns the name of an effect in the outside world: the program, operation and round, and
+// which effect of these.
 func Label(instance string, id, round int, what string) string {
 	return fmt.Sprintf("%s/%d.%d/%s", instance, id, round, what)
 }
@@ -146,8 +145,8 @@ func (b Block) All(f func(*Op)) {
 	}
 }
 
-// Has reports whether a kind is in the program, done in that way; every way where it is
-// empty.
+// Has reports whether an operation of a kind is in the program, done in that way; in any way if it
+// is empty.
 func (p *Program) Has(k Kind, way string) (found bool) {
 	p.Body.All(func(o *Op) { found = found || o.Kind == k && (way == "" || o.Way == way) })
 	return found

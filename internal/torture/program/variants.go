@@ -2,7 +2,7 @@ package program
 
 import "slices"
 
-// Variants returns programs that must come to the same as this one, by the change that was
+// Variants returns programs that must have the same result as this one, by the change that was
 // made: a sleep between its operations, and its plain steps each as a child.
 func (p *Program) Variants() map[string]*Program {
 	next := 0
@@ -26,8 +26,8 @@ func (p *Program) Variants() map[string]*Program {
 // alone are the ways of steps that can be those of a child.
 var alone = []string{"plain", "odd", "big", "late", "announced", "around"}
 
-// Calm reports whether the program comes to one thing only: nothing of it is cut off at
-// any time.
+// Calm reports whether the program has one possible result only: nothing of it is cut off at any
+// time.
 func (p *Program) Calm() bool {
 	cut := slices.Contains(p.Acts, "cancel") || p.Flow != "code"
 	for _, k := range []Kind{Async, Branches, Child} {

@@ -1,5 +1,5 @@
-// Package world is the outside of a torture: it writes down every call that steps make,
-// and knows what an operator has mended. It may be a process of its own.
+// Package world is the outside of a torture: it records every call of the steps, and knows what an
+// operator has mended. It may be a process of its own.
 package world
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/internal/torture/play"
 )
 
-// An Entry is one call, as the world has written it down.
+// An Entry is one recorded call.
 type Entry struct {
 	play.Call
 	Gave int64 // the number that the call got
@@ -21,7 +21,7 @@ type Entry struct {
 // A Ledger is a world in this process. The zero value is empty; it is safe for
 // concurrent use.
 type Ledger struct {
-	Write func(Entry) error // writes an entry down elsewhere; nil keeps it here
+	Write func(Entry) error // writes an entry elsewhere; nil keeps it here
 
 	mu      sync.Mutex
 	last    int64
@@ -29,7 +29,7 @@ type Ledger struct {
 	mended  map[string]bool
 }
 
-// Call writes down a call.
+// Call records a call.
 func (l *Ledger) Call(_ context.Context, c play.Call) (int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +49,7 @@ func (l *Ledger) Mended(_ context.Context, label string) (bool, error) {
 	return l.mended[label], nil
 }
 
-// Mend has what has one of the labels succeed from now on.
+// Mend makes the calls with one of the labels succeed from now on.
 func (l *Ledger) Mend(labels ...string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +62,7 @@ func (l *Ledger) Mend(labels ...string) error {
 	return nil
 }
 
-// Entries are all calls so far, in their order.
+// Entries returns all calls so far, in their order.
 func (l *Ledger) Entries() []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -56,8 +56,7 @@ type Client struct {
 	http *http.Client
 }
 
-// Dial returns a client of the world that listens at a socket. It connects when it is
-// asked for something.
+// Dial returns a client of the world that listens at a socket. It connects at the first call.
 func Dial(socket string) *Client {
 	var d net.Dialer
 	return &Client{&http.Client{Transport: &http.Transport{
@@ -68,17 +67,17 @@ func Dial(socket string) *Client {
 	}}}
 }
 
-// Call has the world write down a call.
+// Call records a call in the world.
 func (c *Client) Call(ctx context.Context, call play.Call) (n int64, err error) {
 	return n, c.ask(ctx, "call", call, &n)
 }
 
-// Mended asks whether a label was mended.
+// Mended reports whether a label was mended.
 func (c *Client) Mended(ctx context.Context, label string) (mended bool, err error) {
 	return mended, c.ask(ctx, "mended", label, &mended)
 }
 
-// Mend has what has one of the labels succeed from now on.
+// Mend makes the calls with one of the labels succeed from now on.
 func (c *Client) Mend(labels ...string) error {
 	var ok bool
 	return c.ask(context.Background(), "mend", labels, &ok)
