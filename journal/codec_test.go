@@ -70,7 +70,7 @@ func TestTheCodecRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// Only a message may have no run: it found none.
+// Only a message may have no run: it is unrouted.
 func TestOnlyAMessageMayHaveNoRun(t *testing.T) {
 	for _, kind := range journal.Kinds() {
 		for run, want := range map[journal.Number]bool{1: true, 0: kind.IsMessage(), -1: false} {

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// at gives an instant that is easy to tell from others.
+// at returns an instant that is easy to distinguish from others.
 func at(seconds int) time.Time {
 	return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).Add(time.Duration(seconds) * time.Second)
 }
@@ -22,7 +22,7 @@ func newAggregate() *journal.Aggregate {
 	return journal.NewAggregate("db-1-1", "ord-42", "order", journal.PatternSaga)
 }
 
-// fold gives the aggregate of entries whose sequence and time it sets.
+// fold returns the aggregate of entries whose sequence and time it sets.
 func fold(t *testing.T, entries ...journal.Entry) *journal.Aggregate {
 	t.Helper()
 	a := newAggregate()
@@ -43,7 +43,7 @@ func start() journal.Entry {
 	}
 }
 
-// end gives the entry that ends a run in a terminal status.
+// end returns the entry that ends a run with a terminal status.
 func end(s journal.Status) journal.Entry {
 	kind := map[journal.Status]journal.Kind{
 		journal.Failed: journal.RunFailed, journal.Compensated: journal.RunFailed,
@@ -96,8 +96,8 @@ func onItsWay() []journal.Entry {
 	}
 }
 
-// afterStart says, for each kind, what an entry of it changes in the snapshot of
-// the run onItsWay. What it does not change must stay as it was.
+// afterStart has, for each kind, the changes that an entry of it makes in the snapshot of the run
+// onItsWay. Everything else must stay as it was.
 var afterStart = map[journal.Kind]struct {
 	entry  journal.Entry
 	change func(*journal.Snapshot)
@@ -268,7 +268,7 @@ var afterStart = map[journal.Kind]struct {
 			s.Steps[0].Failure = &journal.Failure{Message: "stuck"}
 		},
 	},
-	// These change the status alone, where they carry one.
+	// These change the status alone, if they have one.
 	journal.CompensationStarted: {
 		journal.Entry{Op: charge, Status: journal.Compensating},
 		func(s *journal.Snapshot) { s.Status = journal.Compensating },
@@ -450,13 +450,13 @@ var (
 	review   = journal.Op{Name: "review", Occ: 1}
 )
 
-// onlyMessages are the kinds that inboxes have and journals never.
+// onlyMessages are the kinds that only inboxes have.
 var onlyMessages = []journal.Kind{
 	journal.SignalReceived, journal.CancelAsked, journal.SuspendAsked, journal.ResumeAsked,
 	journal.DecisionMade,
 }
 
-// entryKinds gives the kinds that may follow in a journal.
+// entryKinds returns the kinds that may follow in a journal.
 func entryKinds() []journal.Kind {
 	return slices.DeleteFunc(journal.Kinds()[1:], func(k journal.Kind) bool {
 		return slices.Contains(onlyMessages, k)
@@ -774,7 +774,7 @@ func TestASnapshotIsAnImmutableCopy(t *testing.T) {
 	}
 }
 
-// randomJournal gives the journal of a run that did all sorts of things.
+// randomJournal returns the journal of a run with all sorts of operations.
 func randomJournal(rnd *rand.Rand) []journal.Entry {
 	entries := []journal.Entry{start()}
 	var scopes []int64

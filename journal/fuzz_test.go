@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// goldenLines gives each line of the golden journals to a fuzz target.
+// goldenLines adds each line of the golden journals to a fuzz target.
 func goldenLines(f *testing.F) {
 	f.Helper()
 	for name := range golden {
@@ -25,8 +25,8 @@ func goldenLines(f *testing.F) {
 	}
 }
 
-// FuzzRead demands that whatever can be read is written in a form that reads as
-// the same, and can be measured and folded without a panic.
+// FuzzRead demands that whatever is readable is written in a form that reads as the same, and can
+// be measured and folded without a panic.
 func FuzzRead(f *testing.F) {
 	goldenLines(f)
 	f.Add([]byte(line + line))
@@ -132,8 +132,8 @@ func FuzzRunID(f *testing.F) {
 	})
 }
 
-// FuzzNames demands that a name that can be read is that of what it is read as,
-// and that a valid name has only bytes that need no quoting anywhere.
+// FuzzNames demands that a name that is readable is the name of the result, and that a valid name
+// has only bytes that need no quoting anywhere.
 func FuzzNames(f *testing.F) {
 	for _, k := range journal.Kinds() {
 		f.Add(k.String())
@@ -158,7 +158,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// odd says whether a character may not be in a name.
+// odd reports whether a character is not allowed in a name.
 func odd(r rune) bool {
 	return !bytes.ContainsRune(
 		[]byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-"), r)

@@ -19,9 +19,8 @@ import (
 var update = flag.Bool("update", false, "write the golden journals that are not there yet; those "+
 	"that are there are never changed")
 
-// golden has what the files in testdata/golden say. What is written in a file
-// stays readable for ever, and means what it means here: files are added, never
-// changed. A new kind, status or field needs a new file.
+// golden has the entries of the files in testdata/golden. A file stays readable for ever, and means
+// what it means here: files are added, never changed. A new kind, status or field needs a new file.
 var golden = map[string][]journal.Entry{
 	"v1-kinds.jsonl":    goldenKinds(firstKinds...),
 	"v1-statuses.jsonl": goldenStatuses(),
@@ -68,7 +67,7 @@ var golden = map[string][]journal.Entry{
 	}, 1),
 }
 
-// The kinds in the order in which they came.
+// The kinds in the order in which versions of the package added them.
 var (
 	firstKinds = []journal.Kind{
 		journal.RunStarted, journal.RunClaimed, journal.RunCompleted, journal.RunFailed,
@@ -237,7 +236,7 @@ func goldenRetried() []journal.Entry {
 	})
 }
 
-// goldenLayers is a run of a graph that a stranger has started.
+// goldenLayers is a run of a graph that was started by a client without its workflow.
 func goldenLayers() []journal.Entry {
 	return numbered([]journal.Entry{
 		{
@@ -252,7 +251,7 @@ func goldenLayers() []journal.Entry {
 	})
 }
 
-// goldenDoes is a run of which a branch does what a step is, and another one is given up.
+// goldenDoes is a run with a branch that performs a step, and one that is given up.
 func goldenDoes() []journal.Entry {
 	op := func(name string) journal.Op { return journal.Op{Name: name, Occ: 1} }
 	return numbered([]journal.Entry{
@@ -357,7 +356,7 @@ func goldenUndone() []journal.Entry {
 	})
 }
 
-// goldenTCC is a TCC that is told to end while it tries. Its clean-up has no record.
+// goldenTCC is a TCC that is cancelled while it tries. Its clean-up has no record.
 func goldenTCC() []journal.Entry {
 	op := func(scope int64, name string) journal.Op {
 		return journal.Op{Scope: scope, Name: name, Occ: 1}
@@ -402,7 +401,7 @@ func goldenTCC() []journal.Entry {
 	})
 }
 
-// goldenSettled has a failure that came from a journal.
+// goldenSettled has a failure that was read from a journal.
 func goldenSettled() []journal.Entry {
 	settled := &journal.Failure{Message: "declined", Class: journal.ClassPermanent, Settled: true}
 	return []journal.Entry{
@@ -474,8 +473,7 @@ func goldenOrder() []journal.Entry {
 	})
 }
 
-// goldenMessages is what inboxes have: a message of each kind, and one that
-// found no run.
+// goldenMessages are the entries of inboxes: a message of each kind, and an unrouted one.
 func goldenMessages() []journal.Entry {
 	entries := []journal.Entry{
 		{
@@ -527,7 +525,7 @@ func goldenMessages() []journal.Entry {
 	})
 }
 
-// goldenChain is a run that waits for all there is, and continues as new.
+// goldenChain is a run that waits for one thing of each kind, and continues as new.
 func goldenChain() []journal.Entry {
 	op := func(name string) journal.Op { return journal.Op{Name: name, Occ: 1} }
 	return numbered([]journal.Entry{
@@ -650,7 +648,7 @@ func goldenSuccessor() []journal.Entry {
 	})
 }
 
-// numbered gives the entries their run, sequences and times.
+// numbered sets the runs, sequences and times of the entries.
 func numbered(entries []journal.Entry) []journal.Entry {
 	for i := range entries {
 		entries[i].Run, entries[i].Seq, entries[i].At = 137438953473, int64(i+1), at(i)
@@ -747,7 +745,7 @@ func TestGoldenJournalsHaveEveryKindStatusAndField(t *testing.T) {
 	}
 }
 
-// present notes which fields of a struct are set.
+// present notes the fields of a struct that are set.
 func present(fields map[string]bool, v any) {
 	val := reflect.ValueOf(v)
 	for i := range val.NumField() {

@@ -8,8 +8,8 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A retention tells for each status what it was made of, also after it was kept as text;
-// what nobody said or can read keeps the run.
+// A retention returns for each status the period that it was made with, also after it was kept as
+// text; a status without a period, or with one that is not readable, keeps the run.
 //
 // spec: P-3
 func TestRetentionTellsThePeriodOfEachStatus(t *testing.T) {
@@ -47,7 +47,7 @@ func TestRetentionTellsThePeriodOfEachStatus(t *testing.T) {
 	}
 }
 
-// A run expires when its period has passed and it does not stand for its ID any more.
+// A run expires when its period has passed and it does not keep its ID any more.
 //
 // spec: P-3, R-27
 func TestHeadExpires(t *testing.T) {

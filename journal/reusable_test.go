@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A row of a journal in the tests below, and how it is shown afterwards.
+// row returns an entry of a journal in the tests below.
 func row(kind journal.Kind, op string, change ...func(*journal.Entry)) journal.Entry {
 	e := journal.Entry{Kind: kind}
 	if op != "" {
@@ -39,7 +39,7 @@ func in(scope int64) func(*journal.Entry) { return func(e *journal.Entry) { e.Op
 
 func keyed(e *journal.Entry) { e.Op.Key = "k" }
 
-// fact is of an operation that has come before under the same name.
+// fact makes an entry that of an operation that has come before under the same name.
 func fact(e *journal.Entry) { e.Op.Occ = 2 }
 
 func took(d time.Duration) func(*journal.Entry) { return func(e *journal.Entry) { e.Took = d } }
@@ -48,7 +48,7 @@ func failing(message string) func(*journal.Entry) {
 	return with(func(d *journal.Detail) { d.Failure = &journal.Failure{Message: message} })
 }
 
-// by is a failure that comes from the recorded ones of those messages.
+// by sets a failure that wraps the recorded ones with those messages.
 func by(messages ...string) func(*journal.Entry) {
 	return with(func(d *journal.Detail) {
 		d.Failure = &journal.Failure{Message: "it failed"}
@@ -66,8 +66,8 @@ func heard(d *journal.Detail)    { d.Heard = true }
 func declared(d *journal.Detail) { d.Declared = true }
 func tx(d *journal.Detail)       { d.Tx = true }
 
-// shown gives the entries of a journal in words: kind and operation, with the scope
-// that it is in.
+// shown returns the entries of a journal in words: kind and operation, with the scope that it is
+// in.
 func shown(entries []journal.Entry) []string {
 	var out []string
 	for _, e := range entries {
@@ -88,10 +88,10 @@ const (
 	ss, sc, sf = journal.StepStarted, journal.StepCompleted, journal.StepFailed
 )
 
-// What Salvage keeps, rule by rule. Each entry is a second after the one before it.
+// The reusable history, rule by rule. Each entry is a second after the one before it.
 //
 // spec: P-4
-func TestSalvage(t *testing.T) {
+func TestReusable(t *testing.T) {
 	cancelled := with(func(d *journal.Detail) { d.Reason = "it ends" })
 	detached := with(func(d *journal.Detail) { d.Policy = journal.ChildDetached })
 	for name, c := range map[string]struct {
@@ -562,7 +562,7 @@ func TestSalvage(t *testing.T) {
 				row(sf, "cancel:a", in(3), phase("CANCEL"), failing("no")),
 				row(journal.DeadLettered, "a", in(3)), row(rf, "", by("no")),
 			},
-			// a is as it was
+			// a is unchanged
 			want: []string{"StepCompleted before", "ScopeOpened tcc"}, redone: []string{"tcc/b"},
 		},
 		"a TCC that was confirming goes on, beside one that was cancelled before": {
@@ -693,14 +693,14 @@ func TestSalvage(t *testing.T) {
 	}
 }
 
-// What a transaction has is not kept where what is done anew may be taken for it.
+// A step in a transaction is not kept if an operation that is done again may be taken for it.
 //
 // spec: P-4
-func TestSalvageRefusesTransactionsThatMayBeMistaken(t *testing.T) {
+func TestReusableRefusesTransactionsThatMayBeMistaken(t *testing.T) {
 	second := func(e *journal.Entry) { e.Op.Occ = 2 }
 	for name, c := range map[string]struct {
 		was  []journal.Entry
-		want string // in the message; empty where it is not refused
+		want string // in the message; empty if it is not refused
 	}{
 		"the first of two": {
 			[]journal.Entry{
@@ -792,11 +792,11 @@ func TestSalvageRefusesTransactionsThatMayBeMistaken(t *testing.T) {
 	}
 }
 
-// What would be kept is returned with the refusal, so that the caller sees which children
-// there are. If these are begun anew, nothing is refused.
+// The history is returned along with the refusal, so that the caller sees its children. If these
+// are begun again, nothing is refused.
 //
 // spec: P-4, F-18
-func TestSalvageShowsTheChildrenOfWhatItRefuses(t *testing.T) {
+func TestReusableReturnsTheChildrenOfWhatItRefuses(t *testing.T) {
 	other := func(id journal.RunID) func(*journal.Entry) {
 		return with(func(d *journal.Detail) { d.Other = id })
 	}
@@ -818,7 +818,7 @@ func TestSalvageShowsTheChildrenOfWhatItRefuses(t *testing.T) {
 	}
 }
 
-// clones gives copies that share nothing.
+// clones returns deep copies.
 func clones(t *testing.T, entries []journal.Entry) []journal.Entry {
 	t.Helper()
 	var buf bytes.Buffer
@@ -832,7 +832,7 @@ func clones(t *testing.T, entries []journal.Entry) []journal.Entry {
 	return out
 }
 
-// sound demands what holds of every journal that a run may begin with.
+// sound demands what holds for every journal that a run may begin with.
 func sound(t *testing.T, entries []journal.Entry) {
 	t.Helper()
 	a := newAggregate()
@@ -856,7 +856,7 @@ func sound(t *testing.T, entries []journal.Entry) {
 }
 
 // spec: P-4
-func TestSalvageKeepsWhatAnEntrySays(t *testing.T) {
+func TestReusableKeepsTheFieldsOfEntries(t *testing.T) {
 	if kept, redone, err := journal.Reusable(nil); kept != nil || redone != nil || err != nil {
 		t.Error("of nothing it keeps", kept)
 	}
@@ -886,12 +886,12 @@ func TestSalvageKeepsWhatAnEntrySays(t *testing.T) {
 	}
 }
 
-// A random journal of a run that failed keeps, whatever is in it, every result from
-// before the cut of its branch and none of what failed; and reused again, as the journal of a run
-// that failed at once, it is as it was.
+// Whatever is in the random journal of a failed run, every result from before the cut of its branch
+// is reusable, and nothing that failed. The result, reused again as the journal of a run that
+// failed at once, does not change.
 //
 // spec: P-4
-func TestSalvageOfRandomJournals(t *testing.T) {
+func TestReusableHistoryOfRandomJournals(t *testing.T) {
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		was, cause := randomFailure(rng)
@@ -940,9 +940,9 @@ func TestSalvageOfRandomJournals(t *testing.T) {
 	}
 }
 
-// cutsOf returns from where on each branch of a random journal is done anew: the run and
-// those around the cause from there, those that were opened later by them from the start,
-// and any other one from the first failure in it or in what it has opened since.
+// cutsOf returns the entry from which on each branch of a random journal is done again: the run and
+// the branches around the cause from the cause on, those that were opened later by these from the
+// start, and any other one from the first failure in it or in what it has opened since.
 func cutsOf(was []journal.Entry, cause int) map[int64]int {
 	cuts := map[int64]int{0: cause}
 	for i, e := range was {
@@ -962,15 +962,15 @@ func cutsOf(was []journal.Entry, cause int) map[int64]int {
 	return cuts
 }
 
-// within reports whether a scope is one, or in it.
+// within reports whether a scope is the scope in, or inside it.
 func within(was []journal.Entry, scope, in int64) bool {
 	for ; scope != 0 && scope != in; scope = was[scope-1].Op.Scope {
 	}
 	return scope == in
 }
 
-// randomFailure gives the journal of a run that failed, and where: of steps in a few
-// scopes, some beside each other.
+// randomFailure returns the journal of a failed run, and the place of the failure: of steps in a
+// few scopes, some beside each other.
 func randomFailure(rng *rand.Rand) (entries []journal.Entry, cause int) {
 	entries = []journal.Entry{start()}
 	scopes, open := []int64{0}, []journal.Entry{}
@@ -1017,11 +1017,10 @@ func randomFailure(rng *rand.Rand) (entries []journal.Entry, cause int) {
 	return numbered(entries), cause
 }
 
-// A scope that stands for another one does so after a retry too, whatever numbers they
-// have then.
+// A scope that stands for another one does so after a retry too, whatever numbers they have then.
 //
 // spec: F-18
-func TestSalvageKeepsWhatAScopeStandsFor(t *testing.T) {
+func TestReusableKeepsWhatAScopeStandsFor(t *testing.T) {
 	rows := []journal.Entry{
 		row(journal.RunStarted, ""), row(journal.RunClaimed, ""), row(journal.ScopeOpened, "a"),
 		row(journal.ScopeOpened, "b", with(func(d *journal.Detail) { d.StandsFor = 3 })),

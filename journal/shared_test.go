@@ -6,8 +6,8 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// The fold says of a participant where it is in its phase, of variables and keys what
-// is there, and of a step that was done again and undone one thing.
+// The fold has the phase of a participant, the current variables and keys, and one step for a step
+// that was done again and undone.
 //
 // spec: F-1, F-3
 func TestTheFoldOfWhatPatternsShare(t *testing.T) {
@@ -33,7 +33,7 @@ func TestTheFoldOfWhatPatternsShare(t *testing.T) {
 	}
 }
 
-// What is told of a step several times is told of one.
+// Several facts about a step belong to one step.
 //
 // spec: F-1, F-7
 func TestFactsAreOfTheirStep(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// apply gives the entry the sequence and time that follow, and applies it.
+// apply sets the next sequence and time of the entry, and applies it.
 func apply(t *testing.T, a *journal.Aggregate, e journal.Entry) journal.Snapshot {
 	t.Helper()
 	n := int(a.Snapshot().Seq) + 1
@@ -154,8 +154,8 @@ func TestAttributesAreSetAndRemoved(t *testing.T) {
 	}
 }
 
-// Only the start of a run has attributes and headers that count: what a message
-// brought in the detail of another entry is not the run's.
+// Only the start of a run has attributes and headers that count: those that a message brought in
+// the detail of another entry are not the run's.
 func TestOnlyTheStartHasAttributesAndHeaders(t *testing.T) {
 	d := &journal.Detail{
 		StartDetail: journal.StartDetail{
@@ -226,7 +226,7 @@ func TestAMarkerIsTheLowestThatWasDecided(t *testing.T) {
 	}
 }
 
-// A tell changes nothing in the fold, whatever entry has it.
+// An entry in the outbox changes nothing in the fold because of that, whatever its kind.
 func TestATellChangesNothing(t *testing.T) {
 	for _, kind := range entryKinds() {
 		c := afterStart[kind]
@@ -371,8 +371,7 @@ func TestWaitsAreInTheOrderInWhichTheyBegan(t *testing.T) {
 	}
 }
 
-// A run that has started many children hears of each without looking at the
-// others.
+// A run that has started many children learns of the end of each without looking at the others.
 func TestManyWaitsBeginAndEnd(t *testing.T) {
 	const many = 50_000
 	a := fold(t, start())

@@ -12,7 +12,7 @@ func TestStatusPredicates(t *testing.T) {
 	table := []struct {
 		status journal.Status
 		name   string
-		number uint8 // stored, and so kept for ever
+		number uint8 // stored, and so never changed
 		answers
 	}{
 		{journal.Pending, "PENDING", 1, answers{open: true, active: true, suspend: true}},
@@ -132,7 +132,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// The numbers are in databases, and so kept for ever.
+// The numbers are in databases, and so never change.
 func TestKindsKeepTheirNumbersAndNames(t *testing.T) {
 	stored := map[journal.Kind]string{
 		1: "RunStarted", 2: "RunClaimed", 3: "RunCompleted", 4: "RunFailed", 5: "RunCancelled",

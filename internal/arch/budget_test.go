@@ -17,6 +17,7 @@ const (
 	maxOwn      = 45  // methods of a type, its own
 	maxLines    = 800 // of a file that is not a test
 	maxFunction = 70  // lines of all functions but the longest hundredth
+	maxFolder   = 80  // files of Go in a folder, tests included
 	maxHello    = 45  // lines of the first program
 	maxExample  = 149 // lines of the files of an example that are not tests
 	hello       = "examples/hello/main.go"
@@ -50,6 +51,18 @@ type Narrow interface { G(); H() }`},
 				"journal.Snapshot is in the list of wide types and is not wide",
 			},
 			fine: []string{"a/a.go:3", "a/a.go:4"},
+		},
+		{
+			name:  "budget/a package has at most 80 files and exports at most 110 names",
+			check: widePackages,
+			bad: numberedFiles(81, map[string]string{
+				"a/a.go": "package a\n" + numbered(111, "type T%d int\n"),
+				"b/b.go": "package b\n" + numbered(109, "type T%d int\n") +
+					"const (\n\tB = 1\n\tC = 2\n)\n",
+				"c/c.go": "package main\n" + numbered(111, "type T%d int\n"),
+			}),
+			want: []string{"a exports 111 names, at most 110", "d has 81 files, at most 80"},
+			fine: []string{"b exports", "c exports"},
 		},
 		{
 			name: "budget/files have at most 800 lines", check: longFiles,
@@ -88,7 +101,7 @@ type Narrow interface { G(); H() }`},
 	}
 }
 
-func wideInterfaces(h *house) (found []string) {
+func wideInterfaces(h *module) (found []string) {
 	for _, r := range h.sorted() {
 		types := map[string]*ast.InterfaceType{}
 		for _, f := range r.code() {
@@ -146,7 +159,7 @@ var wide = map[string]width{
 	"store/storetest.world": {maxFields, 67},
 }
 
-func wideTypes(h *house) (found []string) {
+func wideTypes(h *module) (found []string) {
 	narrow := maps.Clone(wide)
 	for _, r := range h.sorted() {
 		types, own := map[string]ast.Node{}, map[string]width{}
@@ -208,7 +221,39 @@ func countOwn(d ast.Decl, types map[string]ast.Node, own map[string]width) {
 	}
 }
 
-func longFiles(h *house) (found []string) {
+// numberedFiles adds n files in folder d.
+func numberedFiles(n int, to map[string]string) map[string]string {
+	for i := range n {
+		to[fmt.Sprintf("d/d%d.go", i)] = "package d"
+	}
+	return to
+}
+
+// widePackages finds packages that are too large to look through. Those of the root are counted
+// by wideRoot.
+func widePackages(h *module) (found []string) {
+	for _, r := range h.sorted() {
+		if n := len(r.files); n > maxFolder {
+			found = append(
+				found, fmt.Sprintf("%s has %d files, at most %d: find the second package "+
+					"in it", r.path, n, maxFolder))
+		}
+		names := 0
+		for _, f := range r.code() {
+			for _, d := range f.Decls {
+				n, _ := exports(d)
+				names += n
+			}
+		}
+		if names > maxNames && r.path != rootPackage && r.name != "main" {
+			found = append(found, fmt.Sprintf("%s exports %d names, at most %d: find the second "+
+				"package in it", r.path, names, maxNames))
+		}
+	}
+	return found
+}
+
+func longFiles(h *module) (found []string) {
 	for _, r := range h.sorted() {
 		for _, f := range r.code() {
 			if f.lines > maxLines {
@@ -220,7 +265,7 @@ func longFiles(h *house) (found []string) {
 	return found
 }
 
-func longFunctions(h *house) (found []string) {
+func longFunctions(h *module) (found []string) {
 	type function struct {
 		where, name string
 		lines       int
@@ -255,7 +300,7 @@ func longFunctions(h *house) (found []string) {
 	return found
 }
 
-func longHello(h *house) (found []string) {
+func longHello(h *module) (found []string) {
 	for _, f := range h.files() {
 		if f.path == hello && f.lines <= maxHello {
 			return nil
@@ -271,7 +316,7 @@ func longHello(h *house) (found []string) {
 }
 
 // longExamples judges the programs that people read and copy.
-func longExamples(h *house) (found []string) {
+func longExamples(h *module) (found []string) {
 	for _, r := range h.sorted() {
 		if !strings.HasPrefix(r.path, "examples/") || r.name != "main" ||
 			r.path == path.Dir(hello) {

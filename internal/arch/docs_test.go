@@ -58,12 +58,12 @@ func TestDocumentsShowCodeThatIsRun(t *testing.T) {
 }
 
 // has reports whether a file in one of the folders has a block of lines.
-func (h *house) has(folders []string, block string) bool {
+func (h *module) has(folders []string, block string) bool {
 	for _, folder := range folders {
-		if h.rooms[folder] == nil {
+		if h.packages[folder] == nil {
 			continue
 		}
-		for _, f := range h.rooms[folder].files {
+		for _, f := range h.packages[folder].files {
 			if contains(f.source, block) {
 				return true
 			}

@@ -20,7 +20,7 @@ const features = "docs/features.md"
 var featureRow = regexp.MustCompile(`(?m)^(\| ([A-Z]-\d+) \|[^|\n]*\| ([^|\n]*) \|) ([^|\n]*) \|$`)
 
 // proofs returns the tests whose comments name each row.
-func proofs(h *house) map[string][]string {
+func proofs(h *module) map[string][]string {
 	out := map[string][]string{}
 	for _, f := range h.files() {
 		if !f.test {

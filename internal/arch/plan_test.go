@@ -13,11 +13,11 @@ type permit struct {
 	others string // packages of others
 }
 
-// plan has every package, from the ground floor up. A package imports only what
+// plan has every package, from the bottom up. A package imports only what
 // is below it. What is not listed here is not allowed; what is listed and not
 // used is taken off the list.
 //
-// The core (everything but drivers and the street) has no entry under others:
+// The core (everything but drivers and the programs) has no entry under others:
 // who embeds the engine pays for the standard library and one driver.
 var plan = map[string]permit{
 	// ground
@@ -66,7 +66,7 @@ var plan = map[string]permit{
 		own: "internal/failure internal/kernel internal/payload internal/sealed journal",
 	},
 	// the root
-	door: {
+	rootPackage: {
 		own: "backpressure deadletter definition internal/failure internal/kernel " +
 			"internal/payload internal/sealed journal observe report store",
 	},
@@ -115,7 +115,7 @@ var plan = map[string]permit{
 	"examples/transfer/bank":     {own: "/ barrier"},
 	"examples/internal/kill":     {},
 	"examples/internal/terminal": {},
-	// beside the house: the code of the how-to pages
+	// the code of the how-to pages
 	"docs/howto/retries":      {own: anyPublic},
 	"docs/howto/waiting":      {own: anyPublic},
 	"docs/howto/sagas":        {own: anyPublic},
@@ -126,7 +126,7 @@ var plan = map[string]permit{
 	"docs/howto/deploying":    {own: anyPublic},
 	"docs/howto/growing":      {own: anyPublic},
 	"docs/howto/embedding":    {own: anyPublic},
-	// beside the house: its plan
+	// this package
 	"internal/arch": {},
 	// helpers of tests
 	"internal/faultproxy":  {},
@@ -169,18 +169,18 @@ var plan = map[string]permit{
 	},
 }
 
-// street has the packages that wire everything together. They are not counted
+// programs wire everything together. They are not counted
 // as depth.
-var street = []string{"app", "cmd/", "docs/", "examples/", "internal/torture"}
+var programs = []string{"app", "cmd/", "docs/", "examples/", "internal/torture"}
 
 // anyPublic stands for every package that users may import, and the internal
 // ones next to the importer.
 const anyPublic = "*"
 
-const maxDepth = 7 // of imports below the street
+const maxDepth = 7 // of imports below the programs
 
-func onStreet(path string) bool {
-	return slices.ContainsFunc(street, func(s string) bool {
+func isProgram(path string) bool {
+	return slices.ContainsFunc(programs, func(s string) bool {
 		return path == strings.TrimSuffix(s, "/") ||
 			strings.HasPrefix(path, strings.TrimSuffix(s, "/")+"/")
 	})
@@ -192,7 +192,7 @@ func planRules() []rule {
 			name: "plan/every package is in the plan, and the plan has no other", check: unplanned,
 			bad: map[string]string{"util/util.go": "package util"},
 			want: []string{
-				"util is not in the plan", "journal is in the plan and not in the house",
+				"util is not in the plan", "journal is in the plan and not in the module",
 			},
 		},
 		{
@@ -218,7 +218,7 @@ func planRules() []rule {
 			},
 		},
 		{
-			name: "plan/imports are at most 7 deep below the street", check: deep,
+			name: "plan/imports are at most 7 deep below the programs", check: deep,
 			bad: map[string]string{
 				"a/a.go": `package a; import _ "github.com/perdure/perdure/b"`,
 				"b/b.go": `package b; import _ "github.com/perdure/perdure/c"`,
@@ -235,7 +235,7 @@ func planRules() []rule {
 	}
 }
 
-func unplanned(h *house) (found []string) {
+func unplanned(h *module) (found []string) {
 	for _, r := range h.sorted() {
 		if _, ok := plan[r.path]; !ok {
 			found = append(found, fmt.Sprintf("%s is not in the plan: give it its floor there, "+
@@ -243,8 +243,8 @@ func unplanned(h *house) (found []string) {
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(plan)) {
-		if h.rooms[p] == nil {
-			found = append(found, p+" is in the plan and not in the house: take it off")
+		if h.packages[p] == nil {
+			found = append(found, p+" is in the plan and not in the module: take it off")
 		}
 	}
 	return found
@@ -252,7 +252,7 @@ func unplanned(h *house) (found []string) {
 
 // forbidden finds imports that the plan does not allow. Tests may import every package of the
 // module, and those of others that their package may import.
-func forbidden(h *house) (found []string) {
+func forbidden(h *module) (found []string) {
 	for _, r := range h.sorted() {
 		p := plan[r.path]
 		own, _ := imports(r.code())
@@ -269,7 +269,8 @@ func forbidden(h *house) (found []string) {
 				found = append(
 					found,
 					fmt.Sprintf("%s imports %s: the core stays on the standard library; others "+
-						"are drivers' and the street's, and are argued for in docs/dependencies.md",
+						"are for drivers and programs only, with the reason in "+
+						"docs/dependencies.md",
 						r.path, in))
 			}
 		}
@@ -287,14 +288,14 @@ func (p permit) allows(path, in string) bool {
 	return !internal || next != "" && strings.HasPrefix(path+"/", next)
 }
 
-func unusedPermits(h *house) (found []string) {
+func unusedPermits(h *module) (found []string) {
 	for _, r := range h.sorted() {
 		p := plan[r.path]
 		own, _ := imports(r.code())
 		_, others := imports(r.files)
 		for _, in := range append(strings.Fields(p.own), strings.Fields(p.others)...) {
 			if in != anyPublic && !slices.Contains(own, in) && !slices.Contains(others, in) {
-				found = append(found, fmt.Sprintf("%s may import %s and does not: wall the door up",
+				found = append(found, fmt.Sprintf("%s may import %s and does not: take it off",
 					r.path, in))
 			}
 		}
@@ -302,15 +303,15 @@ func unusedPermits(h *house) (found []string) {
 	return found
 }
 
-func deep(h *house) (found []string) {
+func deep(h *module) (found []string) {
 	chains := map[string][]string{}
 	var longest func(string) []string
 	longest = func(p string) []string {
-		if chain, ok := chains[p]; ok || h.rooms[p] == nil {
+		if chain, ok := chains[p]; ok || h.packages[p] == nil {
 			return chain
 		}
 		chains[p] = []string{p} // ends a cycle, which the compiler refuses anyhow
-		own, _ := imports(h.rooms[p].code())
+		own, _ := imports(h.packages[p].code())
 		var below []string
 		for _, in := range own {
 			if c := longest(in); len(c) > len(below) {
@@ -321,7 +322,7 @@ func deep(h *house) (found []string) {
 		return chains[p]
 	}
 	for _, r := range h.sorted() {
-		if chain := longest(r.path); !onStreet(r.path) && len(chain)-1 > maxDepth {
+		if chain := longest(r.path); !isProgram(r.path) && len(chain)-1 > maxDepth {
 			found = append(found, fmt.Sprintf("imports are %d deep, at most %d: %s", len(chain)-1,
 				maxDepth, strings.Join(chain, " → ")))
 		}

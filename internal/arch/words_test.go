@@ -56,7 +56,7 @@ import "context"
 type T struct { Here int }
 // M is linked to [b.There], [perdure.Door] and [perdure.Gone].
 func (T) M(context.Context) {}`, "b/b.go": `package b
-const There = 1`, "door.go": `package perdure
+const There = 1`, "root.go": `package perdure
 const Door = 1`},
 			want: []string{"[Gone]", "[T.Gone]", "[context.Gone]", "[b.Gone]", "[perdure.Gone]"},
 			fine: []string{
@@ -79,7 +79,7 @@ const Door = 1`},
 			want: []string{"a/a.go:3"},
 		},
 		{
-			name: "words/nothing panics, but an init on the street", check: panics,
+			name: "words/nothing panics, but an init of a program", check: panics,
 			bad: map[string]string{
 				"a/a.go":     "package a\nfunc f() { panic(1) }\nfunc init() { panic(1) }",
 				"app/app.go": "package app\nfunc init() { panic(1) }\nfunc f() { panic(1) }",
@@ -109,7 +109,7 @@ const Door = 1`},
 	}
 }
 
-func silentPackages(h *house) (found []string) {
+func silentPackages(h *module) (found []string) {
 	for _, r := range h.sorted() {
 		text := ""
 		for _, f := range r.code() {
@@ -132,7 +132,7 @@ func silentPackages(h *house) (found []string) {
 	return found
 }
 
-func undocumented(h *house) (found []string) {
+func undocumented(h *module) (found []string) {
 	for _, r := range h.sorted() {
 		if r.name == "main" {
 			continue
@@ -299,7 +299,7 @@ func members(t ast.Expr) (out []string) {
 // right behind a word.
 var link = regexp.MustCompile(`(?:^|[^\w\]])\[\*?((?:\w+\.)*[A-Z]\w*(?:\.[A-Z]\w*)?)\]`)
 
-func brokenLinks(h *house) (found []string) {
+func brokenLinks(h *module) (found []string) {
 	known := map[string]map[string]bool{} // by the last part of a package's path
 	for _, r := range h.sorted() {
 		var files []*ast.File
@@ -324,7 +324,7 @@ func brokenLinks(h *house) (found []string) {
 }
 
 // resolves reports whether a link in a file of a package leads somewhere.
-func resolves(to string, known map[string]map[string]bool, r *room, f *file) bool {
+func resolves(to string, known map[string]map[string]bool, r *goPackage, f *file) bool {
 	if known[r.path][to] {
 		return true
 	}
@@ -333,8 +333,8 @@ func resolves(to string, known map[string]map[string]bool, r *room, f *file) boo
 		return false
 	}
 	for p, names := range known {
-		if p == door {
-			p = module
+		if p == rootPackage {
+			p = modulePath
 		}
 		if path.Base(p) == pkg && names[name] {
 			return true
@@ -399,7 +399,7 @@ func docs(f *ast.File) (out []*ast.CommentGroup) {
 var bubbles = []string{"testing/synctest", "perduretest", "internal/enginetest/world"}
 
 // sleepingTests lets tests sleep only if they use a package with bubbles.
-func sleepingTests(h *house) (found []string) {
+func sleepingTests(h *module) (found []string) {
 	for _, f := range h.files() {
 		own, others := imports([]*file{f})
 		inBubble := slices.ContainsFunc(slices.Concat(own, others), func(p string) bool {
@@ -423,7 +423,7 @@ func sleepingTests(h *house) (found []string) {
 
 var openWords = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|X` + `XX|HA` + `CK)\b`)
 
-func leftOpen(h *house) (found []string) {
+func leftOpen(h *module) (found []string) {
 	for _, f := range h.files() {
 		for _, g := range f.Comments {
 			for _, c := range g.List {
@@ -437,11 +437,11 @@ func leftOpen(h *house) (found []string) {
 	return found
 }
 
-func panics(h *house) (found []string) {
+func panics(h *module) (found []string) {
 	for _, r := range h.sorted() {
 		for _, f := range r.code() {
 			for _, d := range f.Decls {
-				if functionName(d) == "init" && onStreet(r.path) {
+				if functionName(d) == "init" && isProgram(r.path) {
 					continue
 				}
 				for _, c := range callsOf(d, "panic") {
@@ -456,7 +456,7 @@ func panics(h *house) (found []string) {
 
 // recovers finds code that catches panics by itself. The conformance suite may: it
 // imports no engine.
-func recovers(h *house) (found []string) {
+func recovers(h *module) (found []string) {
 	for _, r := range h.sorted() {
 		if r.path == "internal/guard" || r.path == "store/storetest" {
 			continue
@@ -503,7 +503,7 @@ func rowsAbove(d ast.Decl) (rows []string) {
 	return rows
 }
 
-func oddTags(h *house) (found []string) {
+func oddTags(h *module) (found []string) {
 	for _, f := range h.files() {
 		for _, g := range f.Comments {
 			for _, c := range g.List {

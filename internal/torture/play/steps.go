@@ -181,16 +181,19 @@ func (p *player) each(ctx context.Context, op *program.Op) error {
 	if op.Way == "batched" {
 		items = append([]string{"bad"}, items...)
 		how = backpressure.Each[string]{
-			Policy: backpressure.Batched{Size: 2}, Failures: 1, Key: func(item string) string { return item },
+			Policy: backpressure.Batched{Size: 2}, Failures: 1, Key: func(item string) string {
+				return item
+			},
 		}
 	}
-	out, err := backpressure.ForEach(ctx, op.Name(), items, how, func(ctx context.Context, item string) (int64, error) {
-		n, err := p.call(ctx, p.label(op, item), "", 0)
-		if err == nil && item == "bad" {
-			err = perdure.Permanent(codedError{op.ID})
-		}
-		return n, err
-	}, brisk)
+	out, err := backpressure.ForEach(ctx, op.Name(), items, how,
+		func(ctx context.Context, item string) (int64, error) {
+			n, err := p.call(ctx, p.label(op, item), "", 0)
+			if err == nil && item == "bad" {
+				err = perdure.Permanent(codedError{op.ID})
+			}
+			return n, err
+		}, brisk)
 	if err != nil {
 		return err
 	}

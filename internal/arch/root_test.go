@@ -15,10 +15,10 @@ const (
 	maxFiles   = 70 // of Go, tests included
 )
 
-func doorRules() []rule {
+func rootRules() []rule {
 	return []rule{
 		{
-			name: "door/the root has at most 110 names, 10 aliases and 70 files", check: wideDoor,
+			name: "root/the root has at most 110 names, 10 aliases and 70 files", check: wideRoot,
 			bad: map[string]string{
 				"many.go": "package perdure\n" + numbered(111, "type T%d int\n"),
 				"alias.go": "package perdure\n" + numbered(11, "type A%d = int\n") +
@@ -29,7 +29,7 @@ func doorRules() []rule {
 			},
 		},
 		{
-			name: "door/nothing in the root is used by patterns only", check: forPatternsOnly,
+			name: "root/nothing in the root is used by patterns only", check: forPatternsOnly,
 			bad: map[string]string{
 				"a.go": "package perdure\ntype Both int\ntype Alone int\ntype Given int\n" +
 					"func Make() Given { return 0 }\nconst (\n\tOne = 1\n\tTwo = 2\n)",
@@ -52,8 +52,8 @@ func numbered(n int, line string) (s string) {
 	return s
 }
 
-func wideDoor(h *house) (found []string) {
-	r := h.rooms[door]
+func wideRoot(h *module) (found []string) {
+	r := h.packages[rootPackage]
 	if r == nil {
 		return nil
 	}
@@ -117,20 +117,20 @@ var patterns = []string{
 
 // forPatternsOnly finds names of the root that only patterns use: no other package, its tests
 // included, and no other declaration of the root.
-func forPatternsOnly(h *house) (found []string) {
-	r := h.rooms[door]
+func forPatternsOnly(h *module) (found []string) {
+	r := h.packages[rootPackage]
 	if r == nil {
 		return nil
 	}
 	byPatterns, byOthers := map[string]bool{}, map[string]bool{}
-	for path, other := range h.rooms {
+	for path, other := range h.packages {
 		used := byOthers
 		if slices.Contains(patterns, path) {
 			used = byPatterns
 		}
 		for _, f := range other.files {
-			if path != door {
-				usesOfDoor(f.File, used)
+			if path != rootPackage {
+				usesOfRoot(f.File, used)
 			}
 		}
 	}
@@ -159,8 +159,8 @@ func forPatternsOnly(h *house) (found []string) {
 	return found
 }
 
-// usesOfDoor adds the names of the root that a file uses.
-func usesOfDoor(f *ast.File, used map[string]bool) {
+// usesOfRoot adds the names of the root that a file uses.
+func usesOfRoot(f *ast.File, used map[string]bool) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		if sel, ok := n.(*ast.SelectorExpr); ok {
 			if x, ok := sel.X.(*ast.Ident); ok && x.Name == "perdure" {

@@ -40,10 +40,10 @@ var homes = map[string]string{
 	"waits":       "waits.go",
 }
 
-func roomRules() []rule {
+func kernelRules() []rule {
 	return []rule{
 		{
-			name:  "rooms/fields of the kernel's value types are touched in their own file",
+			name:  "kernel/fields of the kernel's value types are touched in their own file",
 			check: strayFields,
 			bad: map[string]string{
 				kernel + "/log.go": `package kernel
@@ -67,13 +67,13 @@ func (r *run) d() bool { return r.log.at.IsZero() }`,
 }
 
 // strayFields finds fields of the value types that another file touches.
-func strayFields(h *house) (found []string) {
-	r := h.rooms[kernel]
+func strayFields(h *module) (found []string) {
+	r := h.packages[kernel]
 	if r == nil {
 		return nil
 	}
 	uses := map[*ast.Ident]types.Object{}
-	c := &checker{house: h, std: importer.Default(), done: map[string]*types.Package{}}
+	c := &checker{module: h, std: importer.Default(), done: map[string]*types.Package{}}
 	pkg := c.check(r, &types.Info{Uses: uses})
 	owner := map[types.Object]string{}
 	for _, name := range slices.Sorted(maps.Keys(homes)) {
@@ -103,25 +103,25 @@ func strayFields(h *house) (found []string) {
 
 // A checker finds the types of packages. It tolerates code that does not compile.
 type checker struct {
-	house *house
-	std   types.Importer
-	done  map[string]*types.Package
+	module *module
+	std    types.Importer
+	done   map[string]*types.Package
 }
 
-func (c *checker) check(r *room, info *types.Info) *types.Package {
+func (c *checker) check(r *goPackage, info *types.Info) *types.Package {
 	var files []*ast.File
 	for _, f := range r.code() {
 		files = append(files, f.File)
 	}
 	conf := types.Config{Importer: c, Error: func(error) {}}
-	pkg, _ := conf.Check(r.path, c.house.fset, files, info)
+	pkg, _ := conf.Check(r.path, c.module.fset, files, info)
 	return pkg
 }
 
 // Import implements types.Importer.
 func (c *checker) Import(p string) (*types.Package, error) {
-	in, own := strings.CutPrefix(p, module+"/")
-	r := c.house.rooms[in]
+	in, own := strings.CutPrefix(p, modulePath+"/")
+	r := c.module.packages[in]
 	if !own || r == nil {
 		return c.std.Import(p)
 	}

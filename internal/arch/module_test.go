@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	module = "github.com/perdure/perdure"
-	root   = "../.."
-	door   = "/" // the root package in the plan
+	modulePath  = "github.com/perdure/perdure"
+	root        = "../.."
+	rootPackage = "/" // the root package in the plan
 )
 
-// A house is the Go code of a module, read and not yet judged.
-type house struct {
-	fset  *token.FileSet
-	rooms map[string]*room // by path below the module; door for the root package
+// A module has the parsed Go files of this module, or of a small one that breaks a rule.
+type module struct {
+	fset     *token.FileSet
+	packages map[string]*goPackage // by path below the module; rootPackage for the root package
 }
 
-// A room is a package with its tests.
-type room struct {
+// A goPackage is a package with its tests.
+type goPackage struct {
 	path  string
 	name  string
 	files []*file
@@ -43,12 +43,12 @@ type file struct {
 	test   bool
 }
 
-func newHouse() *house {
-	return &house{fset: token.NewFileSet(), rooms: map[string]*room{}}
+func newModule() *module {
+	return &module{fset: token.NewFileSet(), packages: map[string]*goPackage{}}
 }
 
 // add reads a file of the module.
-func (h *house) add(name string, source []byte) error {
+func (h *module) add(name string, source []byte) error {
 	parsed, err := parser.ParseFile(h.fset, name, source, parser.ParseComments|
 		parser.SkipObjectResolution)
 	if err != nil {
@@ -56,12 +56,12 @@ func (h *house) add(name string, source []byte) error {
 	}
 	dir := path.Dir(name)
 	if dir == "." {
-		dir = door
+		dir = rootPackage
 	}
-	r := h.rooms[dir]
+	r := h.packages[dir]
 	if r == nil {
-		r = &room{path: dir}
-		h.rooms[dir] = r
+		r = &goPackage{path: dir}
+		h.packages[dir] = r
 	}
 	f := &file{
 		File: parsed, path: name, source: string(source), test: strings.HasSuffix(name, "_test.go"),
@@ -75,8 +75,8 @@ func (h *house) add(name string, source []byte) error {
 }
 
 // load reads every Go file of the module, for whatever system.
-func load(dir string) (*house, error) {
-	h := newHouse()
+func load(dir string) (*module, error) {
+	h := newModule()
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -105,23 +105,23 @@ func load(dir string) (*house, error) {
 }
 
 // at returns the file and line of a node.
-func (h *house) at(n ast.Node) string {
+func (h *module) at(n ast.Node) string {
 	p := h.fset.Position(n.Pos())
 	return fmt.Sprintf("%s:%d", p.Filename, p.Line)
 }
 
 // sorted returns the packages in the order of their paths.
-func (h *house) sorted() []*room {
-	var out []*room
-	for _, r := range h.rooms {
+func (h *module) sorted() []*goPackage {
+	var out []*goPackage
+	for _, r := range h.packages {
 		out = append(out, r)
 	}
-	slices.SortFunc(out, func(a, b *room) int { return strings.Compare(a.path, b.path) })
+	slices.SortFunc(out, func(a, b *goPackage) int { return strings.Compare(a.path, b.path) })
 	return out
 }
 
 // files returns every file, including tests.
-func (h *house) files() []*file {
+func (h *module) files() []*file {
 	var out []*file
 	for _, r := range h.sorted() {
 		out = append(out, r.files...)
@@ -130,7 +130,7 @@ func (h *house) files() []*file {
 }
 
 // code returns the files that are not tests.
-func (r *room) code() []*file {
+func (r *goPackage) code() []*file {
 	return slices.DeleteFunc(slices.Clone(r.files), func(f *file) bool { return f.test })
 }
 
@@ -143,10 +143,10 @@ func imports(files []*file) (own, others []string) {
 			if err != nil {
 				continue
 			}
-			in, inside := strings.CutPrefix(p, module)
+			in, inside := strings.CutPrefix(p, modulePath)
 			switch {
 			case inside && in == "":
-				own = append(own, door)
+				own = append(own, rootPackage)
 			case inside && in[0] == '/':
 				own = append(own, in[1:])
 			default:
@@ -168,7 +168,7 @@ func isStandard(importPath string) bool {
 // A rule finds the places that break it.
 type rule struct {
 	name  string
-	check func(*house) []string
+	check func(*module) []string
 	bad   map[string]string // a small module that breaks the rule, by file
 	want  []string          // texts that its findings must contain
 	fine  []string          // texts that they must not contain
@@ -176,13 +176,13 @@ type rule struct {
 
 func rules() []rule {
 	return slices.Concat(
-		planRules(), doorRules(), optionRules(), budgetRules(), wordRules(), languageRules(),
-		roomRules(),
+		planRules(), rootRules(), optionRules(), budgetRules(), wordRules(), languageRules(),
+		kernelRules(),
 	)
 }
 
-// TestHouse runs every rule over this module.
-func TestHouse(t *testing.T) {
+// TestRules runs every rule over this module.
+func TestRules(t *testing.T) {
 	h, err := load(root)
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func TestHouse(t *testing.T) {
 func TestRulesBite(t *testing.T) {
 	for _, r := range rules() {
 		t.Run(r.name, func(t *testing.T) {
-			h := newHouse()
+			h := newModule()
 			for name, source := range r.bad {
 				if err := h.add(name, []byte(source)); err != nil {
 					t.Fatal(err)
@@ -222,7 +222,7 @@ func TestRulesBite(t *testing.T) {
 				}
 			}
 			if len(r.want) == 0 {
-				t.Error("there is no bad house for it")
+				t.Error("there is no bad module for it")
 			}
 		})
 	}
