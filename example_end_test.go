@@ -238,14 +238,14 @@ func ExampleRecord_compensation() {
 				failed = pattern.Record(ctx, f)
 			}
 		}
-		note(pattern.Fact{Kind: pattern.StepSkipped, Name: "thank", Reason: pattern.Duplicate})
+		note(pattern.Fact{Kind: pattern.StepSkipped, Name: "thank", Reason: pattern.ReasonDuplicate})
 		if err := pattern.SetStatus(ctx, perdure.StatusCompensating); err != nil {
 			return 0, err
 		}
 		note(pattern.Fact{Kind: pattern.CompensationStarted, Name: "charge"})
 		undo := func(context.Context) (int, error) { return -42, nil }
 		if _, err := perdure.Step(ctx, "charge", undo, perdure.PhaseUndo); err != nil {
-			note(pattern.Fact{Kind: pattern.CompensationFailed, Name: "charge", Err: err})
+			note(pattern.Fact{Kind: pattern.StepCompensationFailed, Name: "charge", Err: err})
 		} else {
 			note(pattern.Fact{Kind: pattern.StepCompensated, Name: "charge"})
 		}

@@ -270,7 +270,7 @@ func (w *world) observe(env *perduretest.Env) observation {
 			if e.Op.Scope == 0 && !strings.Contains(e.Op.Name, ":") {
 				o.ended = append(o.ended, e.Op.Name)
 			}
-		case journal.StepCompensated, journal.CompensationFailure:
+		case journal.StepCompensated, journal.StepCompensationFailed:
 			o.undone = append(o.undone, e.Op.Name)
 		case journal.DeadLettered:
 			o.letters = append(o.letters, e.Op.Name)

@@ -93,7 +93,7 @@ func (x *execution) undo(s *step) error {
 	x.mu.Unlock()
 	fact := pattern.Fact{Kind: pattern.StepCompensated, Name: s.id}
 	if err != nil {
-		fact.Kind, fact.Err = pattern.CompensationFailed, err
+		fact.Kind, fact.Err = pattern.StepCompensationFailed, err
 	}
 	return pattern.Record(x.ctx, fact)
 }

@@ -243,7 +243,7 @@ var stepStatus = map[Kind]StepStatus{
 	StepStarted: StepIsRunning, StepCompleted: StepIsDone, StepFailed: StepIsFailed,
 	StepTimedOut: StepIsTimedOut, StepCancelled: StepIsCancelled, StepSkipped: StepIsSkipped,
 	StepRetrying: StepIsRetrying, StepCompensated: StepIsCompensated,
-	CompensationFailure: StepIsCompensationFailed,
+	StepCompensationFailed: StepIsCompensationFailed,
 }
 
 // inPhase maps these statuses to those of a TCC's participants.
@@ -261,14 +261,14 @@ var inPhase = map[string]map[StepStatus]StepStatus{
 	},
 }
 
-// Duplicate is the reason of a StepSkipped whose effect existed already: the step is done.
-const Duplicate = "duplicate"
+// ReasonDuplicate is the reason of a StepSkipped whose effect existed already: the step is done.
+const ReasonDuplicate = "duplicate"
 
 // IsFact reports whether entries of this kind record a fact about a step, which an operation of
 // another name found, or none. A step may have several.
 func (k Kind) IsFact() bool {
 	switch k {
-	case StepSkipped, CompensationStarted, StepCompensated, CompensationFailure, PhaseStarted,
+	case StepSkipped, CompensationStarted, StepCompensated, StepCompensationFailed, PhaseStarted,
 		PhaseCompleted, PhaseFailed, DeadLettered:
 		return true
 	}
@@ -283,7 +283,7 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	if s := inPhase[d.Phase][status]; s != "" {
 		status = s
 	}
-	if e.Kind == StepSkipped && d.Reason == Duplicate {
+	if e.Kind == StepSkipped && d.Reason == ReasonDuplicate {
 		status = StepIsDone
 	}
 	op := e.Op

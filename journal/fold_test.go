@@ -258,7 +258,7 @@ var afterStart = map[journal.Kind]struct {
 			s.Steps[0].Status, s.Steps[0].Ended = journal.StepIsCompensated, at(next)
 		},
 	},
-	journal.CompensationFailure: {
+	journal.StepCompensationFailed: {
 		journal.Entry{Op: charge, Status: journal.CompensationFailed, Detail: &journal.Detail{
 			Failure: &journal.Failure{Message: "stuck"},
 		}},

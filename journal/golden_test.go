@@ -80,7 +80,7 @@ var (
 		journal.StepStarted, journal.StepCompleted, journal.StepFailed, journal.StepTimedOut,
 		journal.StepCancelled,
 		journal.StepSkipped, journal.StepRetrying, journal.CheckpointSaved,
-		journal.CompensationStarted, journal.StepCompensated, journal.CompensationFailure,
+		journal.CompensationStarted, journal.StepCompensated, journal.StepCompensationFailed,
 		journal.PhaseStarted, journal.PhaseCompleted, journal.PhaseFailed,
 		journal.SignalReceived, journal.SignalConsumed, journal.TimerRegistered, journal.TimerFired,
 		journal.ChildStarted, journal.ChildCompleted,
@@ -347,7 +347,7 @@ func goldenUndone() []journal.Entry {
 		{Kind: journal.StepCompensated, Op: in(3, "reserve")},
 		{Kind: journal.StepCompleted, Op: in(journal.ImpliedCleanup, "undo:mail"), Detail: undo},
 		{
-			Kind: journal.CompensationFailure, Op: in(journal.ImpliedCleanup, "mail"),
+			Kind: journal.StepCompensationFailed, Op: in(journal.ImpliedCleanup, "mail"),
 			Detail: &journal.Detail{Failure: &journal.Failure{Message: "read"}},
 		},
 		{Kind: journal.RunCancelled, Status: journal.Cancelled, Detail: &journal.Detail{

@@ -57,12 +57,12 @@ const (
 	StepRetrying    Kind = 36 // an attempt failed; the next one begins at Detail.Due
 	CheckpointSaved Kind = 37 // a value that a step's body keeps from attempt to attempt
 
-	CompensationStarted Kind = 40
-	StepCompensated     Kind = 41
-	CompensationFailure Kind = 42
-	PhaseStarted        Kind = 43
-	PhaseCompleted      Kind = 44
-	PhaseFailed         Kind = 45
+	CompensationStarted    Kind = 40
+	StepCompensated        Kind = 41
+	StepCompensationFailed Kind = 42
+	PhaseStarted           Kind = 43
+	PhaseCompleted         Kind = 44
+	PhaseFailed            Kind = 45
 	// the step failed for good, and the run Detail.Other is its dead letter
 	DeadLettered Kind = 46
 
@@ -104,7 +104,7 @@ var kindNames = map[Kind]string{
 	StepTimedOut: "StepTimedOut", StepCancelled: "StepCancelled", StepSkipped: "StepSkipped",
 	StepRetrying: "StepRetrying", CheckpointSaved: "CheckpointSaved",
 	CompensationStarted: "CompensationStarted", StepCompensated: "StepCompensated",
-	CompensationFailure: "CompensationFailed", DeadLettered: "DeadLettered",
+	StepCompensationFailed: "CompensationFailed", DeadLettered: "DeadLettered",
 	PhaseStarted:   "PhaseStarted",
 	PhaseCompleted: "PhaseCompleted", PhaseFailed: "PhaseFailed",
 	SignalReceived: "SignalReceived", SignalConsumed: "SignalConsumed",

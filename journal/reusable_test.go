@@ -545,7 +545,7 @@ func TestReusable(t *testing.T) {
 				row(sc, "offer"), row(sc, "undo:offer", phase("UNDO")),
 				row(journal.StepCompensated, "offer", fact), row(sc, "reserve"),
 				row(sf, "charge", failing("no")), row(sf, "undo:reserve", phase("UNDO"),
-					failing("no")), row(journal.CompensationFailure, "reserve", fact),
+					failing("no")), row(journal.StepCompensationFailed, "reserve", fact),
 				row(rf, "", by("no")),
 			},
 			want: []string{

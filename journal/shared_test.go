@@ -42,7 +42,7 @@ func TestFactsAreOfTheirStep(t *testing.T) {
 		{Kind: journal.RunStarted, Status: journal.Running},
 		{Kind: journal.StepCompleted, Op: op(1)},
 		{
-			Kind: journal.CompensationFailure, Op: op(2), Detail: &journal.Detail{
+			Kind: journal.StepCompensationFailed, Op: op(2), Detail: &journal.Detail{
 				Failure: &journal.Failure{Message: "no"},
 			},
 		},

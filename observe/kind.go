@@ -15,10 +15,10 @@ const (
 	StepDuplicate Kind = "step skipped as duplicate" // its effect existed already
 	RunEnded      Kind = "run ended"                 // Status is the final status
 	// it failed for good, with Err, and is kept for an operator
-	DeadLettered        Kind = "run dead-lettered"
-	CompensationStarted Kind = "compensation started"
-	StepCompensated     Kind = "step compensated"
-	CompensationFailed  Kind = "compensation failed" // compensation of Step; Err is the error
+	DeadLettered           Kind = "run dead-lettered"
+	CompensationStarted    Kind = "compensation started"
+	StepCompensated        Kind = "step compensated"
+	StepCompensationFailed Kind = "compensation failed" // compensation of Step; Err is the error
 	// of a TCC, as are the next two; Phase is the phase
 	PhaseStarted   Kind = "phase started"
 	PhaseCompleted Kind = "phase completed"
@@ -46,7 +46,7 @@ func Lifecycle() []Kind {
 	return []Kind{
 		RunStarted, StepStarted, StepSucceeded, StepFailed, StepSkipped, StepDuplicate, RunEnded,
 		DeadLettered,
-		CompensationStarted, StepCompensated, CompensationFailed, PhaseStarted, PhaseCompleted,
+		CompensationStarted, StepCompensated, StepCompensationFailed, PhaseStarted, PhaseCompleted,
 		PhaseFailed,
 		ParticipantStarted, ParticipantSucceeded, ParticipantFailed, RunParked, RunResumed,
 		SignalDelivered, TimerFired,

@@ -25,7 +25,7 @@ func TestTheLifecycleHas26Kinds(t *testing.T) {
 		{"dead-lettered", observe.DeadLettered},
 		{"compensation started", observe.CompensationStarted},
 		{"step compensated", observe.StepCompensated},
-		{"compensation failed", observe.CompensationFailed},
+		{"compensation failed", observe.StepCompensationFailed},
 		{"phase started", observe.PhaseStarted},
 		{"phase completed", observe.PhaseCompleted},
 		{"phase failed", observe.PhaseFailed},

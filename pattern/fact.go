@@ -12,7 +12,7 @@ import (
 // journal: that a step was skipped or compensated, that a phase began. It changes
 // nothing by itself.
 type Fact struct {
-	Kind    journal.Kind // StepSkipped, CompensationStarted, StepCompensated, CompensationFailure, or one of a phase
+	Kind    journal.Kind // StepSkipped, CompensationStarted, StepCompensated, StepCompensationFailed, or one of a phase
 	Name    string       // of the step, participant or phase
 	Key     string
 	Phase   string
@@ -24,7 +24,7 @@ type Fact struct {
 // Record records a fact in the commit of the turn.
 func Record(ctx context.Context, f Fact) error {
 	switch f.Kind {
-	case journal.StepSkipped, journal.CompensationStarted, journal.StepCompensated, journal.CompensationFailure,
+	case journal.StepSkipped, journal.CompensationStarted, journal.StepCompensated, journal.StepCompensationFailed,
 		journal.PhaseStarted, journal.PhaseCompleted, journal.PhaseFailed:
 	default:
 		return failure.Invalid("record", "%v is not a fact of a pattern", f.Kind)
@@ -48,14 +48,14 @@ type FactKind = journal.Kind
 
 // The facts that [Record] records.
 const (
-	StepSkipped         = journal.StepSkipped
-	CompensationStarted = journal.CompensationStarted
-	StepCompensated     = journal.StepCompensated
-	CompensationFailed  = journal.CompensationFailure
-	PhaseStarted        = journal.PhaseStarted
-	PhaseCompleted      = journal.PhaseCompleted
-	PhaseFailed         = journal.PhaseFailed
+	StepSkipped            = journal.StepSkipped
+	CompensationStarted    = journal.CompensationStarted
+	StepCompensated        = journal.StepCompensated
+	StepCompensationFailed = journal.StepCompensationFailed
+	PhaseStarted           = journal.PhaseStarted
+	PhaseCompleted         = journal.PhaseCompleted
+	PhaseFailed            = journal.PhaseFailed
 )
 
-// Duplicate is the reason of a [StepSkipped] whose effect was there already.
-const Duplicate = journal.Duplicate
+// ReasonDuplicate is the reason of a [StepSkipped] whose effect was there already.
+const ReasonDuplicate = journal.ReasonDuplicate

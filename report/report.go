@@ -240,7 +240,7 @@ func (f *reporter) add(e *journal.Entry) {
 			f.policy = e.Detail.Reason
 		}
 		f.last = e.At
-	case journal.StepCompensated, journal.CompensationFailure:
+	case journal.StepCompensated, journal.StepCompensationFailed:
 		f.verdict(f.of.Path(f.of.About(e.Op)), e)
 	case journal.ValueRecorded:
 		ofRun := e.Op.Name == sealed.SuppressedError && f.of.About(e.Op).Scope == 0

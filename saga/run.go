@@ -192,7 +192,7 @@ func (x *execution) beginStep(ctx context.Context, u *unit, alone bool) (pattern
 
 // repeat takes in a unit whose effect is there already: there is nothing to undo.
 func (x *execution) repeat(ctx context.Context, u *unit) error {
-	err := pattern.Record(ctx, pattern.Fact{Kind: pattern.StepSkipped, Name: u.step.id, Key: u.clone.key, Reason: pattern.Duplicate})
+	err := pattern.Record(ctx, pattern.Fact{Kind: pattern.StepSkipped, Name: u.step.id, Key: u.clone.key, Reason: pattern.ReasonDuplicate})
 	if err != nil {
 		return err
 	}

@@ -274,7 +274,7 @@ func (x *execution) giveUp(ctx context.Context, u *unit, err error, reason strin
 func (x *execution) isNot(ctx context.Context, u *unit, err error, reason string) error {
 	x.judged[u.clone.id] = true
 	x.keepError(u, err)
-	return pattern.Record(ctx, pattern.Fact{Kind: pattern.CompensationFailed, Name: u.step.id, Key: u.clone.key, Err: err, Reason: reason})
+	return pattern.Record(ctx, pattern.Fact{Kind: pattern.StepCompensationFailed, Name: u.step.id, Key: u.clone.key, Err: err, Reason: reason})
 }
 
 func (x *execution) keepError(u *unit, err error) {

@@ -320,7 +320,7 @@ func (w *world) repeated(r report.Run, entries []journal.Entry) {
 		if err := a.Apply(e); err != nil {
 			w.complain("%v", err)
 		}
-		if op := a.About(e.Op); e.Kind == journal.StepCompensated || e.Kind == journal.CompensationFailure {
+		if op := a.About(e.Op); e.Kind == journal.StepCompensated || e.Kind == journal.StepCompensationFailed {
 			if seen[op] {
 				w.complain("%s was undone twice", a.Path(op))
 			}

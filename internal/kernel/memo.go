@@ -226,7 +226,7 @@ func classOf(e *journal.Entry) class {
 	case journal.ValueRecorded, journal.PayloadSet, journal.StatePublished, journal.AttributeSet,
 		journal.VariableSet, journal.KeyAdded:
 		return isNote
-	case journal.CompensationStarted, journal.StepCompensated, journal.CompensationFailure,
+	case journal.CompensationStarted, journal.StepCompensated, journal.StepCompensationFailed,
 		journal.PhaseStarted, journal.PhaseCompleted, journal.PhaseFailed, journal.StepSkipped, journal.DeadLettered:
 		return isNote
 	case journal.EventEmitted:

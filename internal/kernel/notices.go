@@ -106,8 +106,8 @@ var noticeOf = map[journal.Kind]observe.Kind{
 	journal.ChildStarted: observe.ChildStarted, journal.ChildCompleted: observe.ChildEnded,
 	journal.DecisionSought:      observe.RunParked,
 	journal.CompensationStarted: observe.CompensationStarted, journal.StepCompensated: observe.StepCompensated,
-	journal.CompensationFailure: observe.CompensationFailed,
-	journal.PhaseStarted:        observe.PhaseStarted, journal.PhaseCompleted: observe.PhaseCompleted,
+	journal.StepCompensationFailed: observe.StepCompensationFailed,
+	journal.PhaseStarted:           observe.PhaseStarted, journal.PhaseCompleted: observe.PhaseCompleted,
 	journal.PhaseFailed: observe.PhaseFailed, journal.DeadLettered: observe.DeadLettered,
 }
 
@@ -141,7 +141,7 @@ func kindOf(e *journal.Entry) observe.Kind {
 	kind, d := noticeOf[e.Kind], e.Detail
 	switch {
 	case d == nil:
-	case e.Kind == journal.StepSkipped && d.Reason == journal.Duplicate:
+	case e.Kind == journal.StepSkipped && d.Reason == journal.ReasonDuplicate:
 		return observe.StepDuplicate
 	case e.Kind == journal.PhaseStarted && d.Phase == journal.PhaseComposition:
 		return observe.CompositionStarted

@@ -384,7 +384,7 @@ func TestApplicationWrapsTheContext(t *testing.T) {
 func TestFactsOfAPatternAreSeen(t *testing.T) {
 	kinds := map[journal.Kind]observe.Kind{
 		journal.StepSkipped: observe.StepSkipped, journal.CompensationStarted: observe.CompensationStarted,
-		journal.StepCompensated: observe.StepCompensated, journal.CompensationFailure: observe.CompensationFailed,
+		journal.StepCompensated: observe.StepCompensated, journal.StepCompensationFailed: observe.StepCompensationFailed,
 		journal.PhaseStarted: observe.PhaseStarted, journal.PhaseCompleted: observe.PhaseCompleted, journal.PhaseFailed: observe.PhaseFailed,
 	}
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {

@@ -435,7 +435,7 @@ func (p *player) state(ctx context.Context, op *program.Op) error {
 		}
 	case "record":
 		err = pattern.Record(ctx, pattern.Fact{
-			Kind: pattern.StepSkipped, Name: name, Reason: pattern.Duplicate,
+			Kind: pattern.StepSkipped, Name: name, Reason: pattern.ReasonDuplicate,
 		})
 	case "emit":
 		err = errors.Join(perdure.Emit(ctx, "told", op.ID), pattern.EmitEvent(
