@@ -64,6 +64,16 @@ const Door = 1`},
 			},
 		},
 		{
+			name: "words/constants of one name have types of one name", check: ambiguousConstants,
+			bad: map[string]string{
+				"a/a.go": "package a\nconst (\nFailed Kind = iota\nDone\n)\nconst Same = b.Same",
+				"b/b.go": "package b\nconst Failed Status = 1\nconst Done Kind = 2\n" +
+					"const Same Status = 3",
+			},
+			want: []string{"b/b.go:2: Failed is a Status here, and a Kind in a"},
+			fine: []string{"Done", "Same"},
+		},
+		{
 			name: "words/tests do not sleep", check: sleepingTests,
 			bad: map[string]string{
 				"a/a_test.go": "package a\nimport \"time\"\nfunc wait() { time.Sleep(1) }",
@@ -393,6 +403,45 @@ func docs(f *ast.File) (out []*ast.CommentGroup) {
 		return true
 	})
 	return out
+}
+
+// ambiguousConstants finds exported constants of one name that have types of different names. One
+// without a type, or that is another constant, is what that is.
+func ambiguousConstants(h *module) (found []string) {
+	type constant struct{ in, of string }
+	first := map[string]constant{}
+	for _, r := range h.sorted() {
+		if isProgram(r.path) || strings.HasPrefix(r.path, "internal/") {
+			continue
+		}
+		for _, f := range r.code() {
+			for _, d := range f.Decls {
+				g, ok := d.(*ast.GenDecl)
+				if !ok || g.Tok != token.CONST {
+					continue
+				}
+				of := ""
+				for _, s := range g.Specs {
+					v := s.(*ast.ValueSpec)
+					if id, ok := v.Type.(*ast.Ident); ok {
+						of = id.Name
+					} else if v.Values != nil {
+						of = ""
+					}
+					was, known := first[v.Names[0].Name]
+					switch {
+					case of == "" || !v.Names[0].IsExported():
+					case !known:
+						first[v.Names[0].Name] = constant{r.path, of}
+					case was.of != of:
+						found = append(found, fmt.Sprintf("%s: %s is a %s here, and a %s in %s: "+
+							"name what differs", h.at(v), v.Names[0].Name, of, was.of, was.in))
+					}
+				}
+			}
+		}
+	}
+	return found
 }
 
 // bubbles are the packages that run code in a bubble, where time is virtual.
