@@ -20,7 +20,7 @@ type words struct {
 
 func TestStatusesKindsAndPatternsAreWrittenByTheirNames(t *testing.T) {
 	in := words{
-		journal.TimedOut, journal.CompensationFailure, journal.PatternTCC,
+		journal.TimedOut, journal.StepCompensationFailed, journal.PatternTCC,
 		map[journal.Status]int{journal.Failed: 1}, map[journal.Kind]int{journal.StepFailed: 2},
 		map[journal.Pattern]int{journal.PatternWorkflow: 3},
 	}
@@ -31,23 +31,28 @@ func TestStatusesKindsAndPatternsAreWrittenByTheirNames(t *testing.T) {
 		t.Fatalf("%s: %v, want %s", data, err, want)
 	}
 	var out words
-	if err := json.Unmarshal(data, &out); err != nil || out.Status != in.Status || out.Kind != in.Kind ||
-		out.Pattern != in.Pattern || !maps.Equal(out.By, in.By) || !maps.Equal(out.Of, in.Of) || !maps.Equal(out.In, in.In) {
+	if err := json.Unmarshal(data, &out); err != nil || out.Status != in.Status ||
+		out.Kind != in.Kind ||
+		out.Pattern != in.Pattern || !maps.Equal(out.By, in.By) || !maps.Equal(out.Of, in.Of) ||
+		!maps.Equal(out.In, in.In) {
 		t.Errorf("%+v: %v", out, err)
 	}
 	for _, s := range journal.Statuses() {
 		var back journal.Status
-		if text, err := s.MarshalText(); err != nil || back.UnmarshalText(text) != nil || back != s {
+		if text, err := s.MarshalText(); err != nil || back.UnmarshalText(text) != nil ||
+			back != s {
 			t.Errorf("%v comes back as %v: %v", s, back, err)
 		}
 	}
 	for _, k := range journal.Kinds() {
 		var back journal.Kind
-		if text, err := k.MarshalText(); err != nil || back.UnmarshalText(text) != nil || back != k {
+		if text, err := k.MarshalText(); err != nil || back.UnmarshalText(text) != nil ||
+			back != k {
 			t.Errorf("%v comes back as %v: %v", k, back, err)
 		}
 	}
-	if data, err := json.Marshal(words{}); err != nil || json.Unmarshal(data, &out) != nil || out.Status != 0 || out.Kind != 0 {
+	if data, err := json.Marshal(words{}); err != nil || json.Unmarshal(data, &out) != nil ||
+		out.Status != 0 || out.Kind != 0 {
 		t.Errorf("zero is written as %s: %v", data, err)
 	}
 }
@@ -55,11 +60,13 @@ func TestStatusesKindsAndPatternsAreWrittenByTheirNames(t *testing.T) {
 func TestNumbersOfOlderVersionsAreRead(t *testing.T) {
 	var out words
 	err := json.Unmarshal([]byte(`{"Status":23,"Kind":42,"Pattern":2}`), &out)
-	if err != nil || out.Status != journal.TimedOut || out.Kind != journal.CompensationFailure || out.Pattern != journal.PatternTCC {
+	if err != nil || out.Status != journal.TimedOut || out.Kind != journal.StepCompensationFailed ||
+		out.Pattern != journal.PatternTCC {
 		t.Errorf("%+v: %v", out, err)
 	}
 	for _, bad := range []string{
-		`{"Status":99}`, `{"Status":"NOPE"}`, `{"Status":-1}`, `{"Status":true}`, `{"Kind":99}`, `{"Pattern":4}`,
+		`{"Status":99}`, `{"Status":"NOPE"}`, `{"Status":-1}`, `{"Status":true}`, `{"Kind":99}`,
+		`{"Pattern":4}`,
 		`{"Pattern":"NOPE"}`,
 	} {
 		if err := json.Unmarshal([]byte(bad), &out); journal.CodeOf(err) != journal.CodeDecode {
