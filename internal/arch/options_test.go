@@ -9,7 +9,7 @@ import (
 
 func optionRules() []rule {
 	return []rule{{
-		name: "door/the comment of an option type lists its members", check: unlistedOptions,
+		name: "root/the comment of an option type lists its members", check: unlistedOptions,
 		bad: map[string]string{
 			"o.go": "package perdure\n// A CallOption is one: [Key].\n" +
 				"type CallOption interface{ ApplyToCall(int) error }\n" +
@@ -26,8 +26,8 @@ func optionRules() []rule {
 }
 
 // unlistedOptions finds the members of the option types of the root that go doc does not show.
-func unlistedOptions(h *house) (found []string) {
-	r := h.rooms[door]
+func unlistedOptions(h *module) (found []string) {
+	r := h.packages[rootPackage]
 	if r == nil {
 		return nil
 	}
@@ -68,7 +68,7 @@ func optionType(d ast.Decl) (name, method string) {
 
 // appliedBy lists the exported types with a method, and the exported functions and variables
 // that have the name of one that is not exported, as a comment of the root names them.
-func (h *house) appliedBy(method string) (members []string) {
+func (h *module) appliedBy(method string) (members []string) {
 	for _, r := range h.sorted() {
 		if strings.Contains(r.path, "internal/") {
 			continue
@@ -95,7 +95,7 @@ func (h *house) appliedBy(method string) (members []string) {
 			open := string(unicode.ToUpper(rune(name[0]))) + name[1:]
 			switch {
 			case name != open && !values[open]:
-			case r.path == door:
+			case r.path == rootPackage:
 				members = append(members, "["+open+"]")
 			default:
 				members = append(members, r.name+"."+open)
