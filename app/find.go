@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -92,53 +91,23 @@ func (c *client) ids(ctx context.Context) []string {
 	return slices.Compact(out)
 }
 
-// nearest gives at most three of the words that a mistyped one may mean, the most
-// alike first.
+// nearest returns at most three of the words that a mistyped one may mean: those with the
+// fewest letters to change, as cobra counts them for mistyped commands. It passes over
+// words with a space, where the name of a command ends.
 func nearest(typed string, words []string) []string {
-	typed = strings.ToLower(typed)
-	limit := max(1, min(len(typed)/3, 4))
-	type near struct {
-		word string
-		far  int
-	}
-	var all []near
+	commands := &cobra.Command{}
 	for _, word := range words {
-		far := distance(typed, strings.ToLower(word))
-		if len(typed) > 2 && strings.HasPrefix(strings.ToLower(word), typed) {
-			far = 1
-		}
-		if far <= limit {
-			all = append(all, near{word, far})
+		if !strings.Contains(word, " ") {
+			commands.AddCommand(&cobra.Command{Use: word, Run: func(*cobra.Command, []string) {}})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b near) int { return cmp.Compare(a.far, b.far) })
-	var out []string
-	for _, n := range all[:min(len(all), 3)] {
-		out = append(out, n.word)
-	}
-	return out
-}
-
-// distance counts the letters to change, add or drop to make b of a
-// (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost++
-			}
-			before = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+	for letters := range max(1, min(len(typed)/3, 4)) {
+		commands.SuggestionsMinimumDistance = letters + 1
+		if near := commands.SuggestionsFor(typed); len(near) > 0 {
+			return near[:min(len(near), 3)]
 		}
 	}
-	return row[len(b)]
+	return nil
 }
 
 // aboutRun makes a command that is about one run, which its argument names. Before
