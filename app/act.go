@@ -140,8 +140,8 @@ func newRunsSignal(db *database) *cobra.Command {
 		Short: "Send a signal to a run, or to a workflow ID",
 		Long: `Sends a signal. It is durable when the command ends. One to a workflow ID that no
 open run has is kept for one that will have it; unrouted list shows those.`,
-		Example: `  perdure runs signal exp-9 approve -i '{"by":"ada","ok":true}'
-  perdure runs signal sub-5 change-plan -f plan.json --key change-17`,
+		Example: `  perdure runs signal exp-9 answer -i '{"by":"manager","approved":true}'
+  perdure runs signal sub-5 change -f plan.json --key change-17`,
 		Args: exactly("ID", "NAME"),
 	}
 	in := newInput(cmd, "the payload")

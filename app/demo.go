@@ -22,22 +22,23 @@ func (p *program) newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Kill a worker again and again, and prove that nothing is lost or done twice",
-		Long: `Executes six workflows (orders, transfers, an approval, labels, an agent and a
-subscription) in a worker process on the SQLite file DIR/perdure.db. The worker
-is killed with SIGKILL after an effect on the outside world began and before its
-result was stored, and started again. The outside world is a process of its own
-that writes every call it gets into DIR/ledger.jsonl, repeated ones too. The
-checks at the end are judged from that ledger.
+		Long: `Executes the workflows of the examples (orders, transfers, an approval, a report,
+an agent and a subscription) in a worker process on the SQLite file
+DIR/perdure.db. The demo kills the worker with SIGKILL when an effect on the
+outside world has begun and its result is not stored yet, and starts another
+one. The outside world is a process of its own. It writes every call that it
+gets into DIR/ledger.jsonl, repeated calls too. The checks at the end are judged
+from that ledger.
 
-With --cluster several workers share the runs on a PostgreSQL, one in five of those that
-are hit is held up for longer than its lease instead of killed, and others take over
-what it had. On a PostgreSQL the demo makes a database perdure_demo_… beside the one that
---store names, and touches nothing else; the next demo in DIR drops it.
+With --cluster, several workers share the runs on a PostgreSQL. One of five is
+paused for longer than its lease instead of killed. Other workers take over its
+runs. On a PostgreSQL the demo makes a database perdure_demo_… beside the one
+that --store names, and touches nothing else. The next demo in DIR drops it.
 
-What an earlier demo left in DIR is removed at the start. Without --once the last
-worker goes on until it is interrupted, for you to use the command line on its
-file; on a terminal, keys approve and fast-forward what waits.`,
-		Example: `  perdure demo                             then press a, f, q
+The demo removes the files of an earlier demo in DIR. Without --once the last
+worker goes on until it is interrupted: use the command line on its file
+meanwhile. On a terminal, keys approve the expense and stop the subscription.`,
+		Example: `  perdure demo                             then press a, s, q
   perdure demo --once --kills 3
   perdure demo --once --kills 30 --seed 2 --dir /tmp/demo
   perdure demo --once --cluster 3 --kills 10 --store postgres://shop@db.internal/shop`,
@@ -71,16 +72,16 @@ file; on a terminal, keys approve and fast-forward what waits.`,
 	db = p.databaseOr(cmd, "sqlite:", "DIR/perdure.db")
 	flags := cmd.Flags()
 	flags.BoolVar(&o.Once, "once", false, "end after the checks")
-	flags.IntVar(&o.Kills, "kills", 3, "how often a worker is killed")
-	flags.IntVar(&o.Cluster, "cluster", 1, "how many workers there are at a time; several need a PostgreSQL")
-	flags.IntVar(&o.Orders, "orders", 0, "how many orders there are (default as many as fit the kills)")
-	flags.Uint64Var(&o.Seed, "seed", 0, "chooses orders, refusals and kills (default random, and shown)")
+	flags.IntVar(&o.Kills, "kills", 3, "number of kills")
+	flags.IntVar(&o.Cluster, "cluster", 1, "number of workers at a time; several need a PostgreSQL")
+	flags.IntVar(&o.Orders, "orders", 0, "number of orders (default as many as fit the kills)")
+	flags.Uint64Var(&o.Seed, "seed", 0, "seed of orders, refusals and kills (default random, and shown)")
 	flags.StringVar(&o.Dir, "dir", "perdure-demo", "directory of the database and the ledger")
 	return cmd
 }
 
-// typed is what to type for the program that runs: its name where that is on the
-// path, else what started it.
+// typed returns the command that starts this program: its name if that is on the path, else
+// the command that started it.
 func typed(executable, name string) string {
 	if found, err := exec.LookPath(name); err == nil && sameFile(found, executable) {
 		return name

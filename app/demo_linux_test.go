@@ -87,12 +87,11 @@ func TestDemoOnATerminal(t *testing.T) {
 		deeds []deed
 		code  int
 	}{
-		{"approve, fast-forward twice, quit", []deed{
+		{"approve, stop, quit", []deed{
 			{"keys ", press("a")},
-			{"exp-9     expense-approval  mail 2× ✓  COMPLETED", press("axf")},
-			{"exp-9 is decided", nil},
-			{"sub-5     subscription      mail ✓  bill ✓  WAITING", press("f")},
-			{"bill 2× ✓  WAITING", press("q")},
+			{"exp-9     expense-approval  ask ✓  pay ✓  result ✓  COMPLETED", press("axs")},
+			{"exp-9 has ended", nil},
+			{"sub-5     subscription      charge 3× ✓  COMPLETED", press("q")},
 		}, exitOK},
 		{"Ctrl-C", []deed{{"keys ", press("\x03")}}, exitInterrupted},
 		{"an interrupt", []deed{{"keys ", func(_ *os.File, interrupt func()) { interrupt() }}}, exitInterrupted},

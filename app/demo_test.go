@@ -44,11 +44,11 @@ func TestDemo(t *testing.T) {
 			t.Errorf("%v: %d lines:\n%s", args, len(lines), r.stdout)
 		}
 		for words, want := range map[string]bool{
-			"while nothing runs: perdure runs get ": args[1] != "0",
-			"▶ exp-9     expense-approval  mail ✓":  true,
-			"▶ sub-5     subscription      mail ✓":  true,
-			"  WAITING until ":                      true,
-			`runs signal exp-9 approve -i '{"by":"you","ok":true}' --store ` + filepath.Join(dir, "perdure.db"): true,
+			"while nothing runs: perdure runs get ":     args[1] != "0",
+			"▶ exp-9     expense-approval  ask ✓":       true,
+			"▶ sub-5     subscription      charge 3× ✓": true,
+			"  WAITING until ":                          true,
+			`runs signal exp-9 answer -i '{"by":"manager","approved":true}' --store ` + filepath.Join(dir, "perdure.db"): true,
 		} {
 			if strings.Contains(r.stdout, words) != want {
 				t.Errorf("%v: that it says %q is not %t:\n%s", args, words, want, r.stdout)
@@ -211,13 +211,13 @@ func TestDemoGoesOn(t *testing.T) {
 			}
 		}
 		elsewhere(t, dir, func(_ *sqlite.Store, c *perdure.Client) error {
-			_, err := c.Send(t.Context(), "exp-9", "approve", []byte(`{"by":"you","ok":true}`))
+			_, err := c.Send(t.Context(), "exp-9", "answer", []byte(`{"by":"manager","approved":true}`))
 			return err
 		})
 	}
 	stderr := &bytes.Buffer{}
 	stdout := &onLine{word: "Ctrl-C ends", do: approve}
-	after := &onLine{word: "mail 2× ✓  COMPLETED", do: cancel}
+	after := &onLine{word: "ask ✓  pay ✓  result ✓  COMPLETED", do: cancel}
 	args := []string{"demo", "--seed", "1", "--kills", "0", "--dir", dir}
 	code := run(ctx, "perdure", args, strings.NewReader(""), io.MultiWriter(stdout, after), stderr)
 	if code != exitInterrupted || stderr.String() != "error: interrupted\n" || after.do != nil {

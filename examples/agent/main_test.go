@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/examples/agent/assistant"
 	"github.com/perdure/perdure/examples/internal/terminal"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
@@ -44,13 +45,13 @@ func paid(t *testing.T) (out []string, tokens int) {
 	return out, tokens
 }
 
-var question = Question{Text: "how many teapots?", Budget: 1000}
+var question = assistant.Question{Text: "how many teapots?", Budget: 1000}
 
 func TestEachCallIsPaidOnceThoughAnswersAreLost(t *testing.T) {
 	begin(t)
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, Agent, question)
-		run.Returns(Answer{Text: "42 teapots", Spent: 400})
+		run.Returns(assistant.Answer{Text: "42 teapots", Spent: 400})
 		run.Executed("think", 7) // five turns, two answers lost
 	}, Agent, Research)
 	want := []string{
@@ -66,7 +67,7 @@ func TestTheBudgetHolds(t *testing.T) {
 	for budget := 120; budget <= 420; budget += 20 {
 		begin(t)
 		perduretest.Test(t, func(env *perduretest.Env) {
-			answer, err := perduretest.Start(env, Agent, Question{Budget: budget}).Result()
+			answer, err := perduretest.Start(env, Agent, assistant.Question{Budget: budget}).Result()
 			if err != nil || answer.Spent > budget || (answer.Text == "42 teapots") != (budget >= 400) {
 				t.Errorf("with %d: %+v %v", budget, answer, err)
 			}
@@ -83,8 +84,8 @@ func TestAVetoKeepsTheMailFromBeingSent(t *testing.T) {
 		run := perduretest.Start(env, Agent, question)
 		env.Sleep(30 * time.Second)
 		run.Waits(journal.WaitSignal, "veto")
-		perduretest.Send(env, Veto, run.ID(), "we have tea")
-		run.Returns(Answer{Text: "42 teapots", Spent: 400})
+		perduretest.Send(env, assistant.Veto, run.ID(), "we have tea")
+		run.Returns(assistant.Answer{Text: "42 teapots", Spent: 400})
 		run.Executed("mail", 0)
 	}, Agent, Research)
 }
@@ -92,7 +93,7 @@ func TestAVetoKeepsTheMailFromBeingSent(t *testing.T) {
 func TestAgentsBearCrashesEverywhere(t *testing.T) {
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		begin(t)
-		perduretest.Start(env, Agent, question).Returns(Answer{Text: "42 teapots", Spent: 400})
+		perduretest.Start(env, Agent, question).Returns(assistant.Answer{Text: "42 teapots", Spent: 400})
 		all, tokens := paid(t)
 		return []any{all, tokens}
 	}, Agent, Research)

@@ -12,38 +12,48 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/examples/agent/assistant"
 )
 
-// A Say is what the model says: use a tool, or, without one, an answer.
-type Say struct {
-	Tool, Text string
-	Tokens     int
+// script has the replies of the fake model, turn by turn.
+var script = []assistant.Reply{
+	{Tool: "research", Text: "teapots", Tokens: 120},
+	{Tool: "math", Text: "6*7", Tokens: 40},
+	{Tool: "search", Text: "tea", Tokens: 60},
+	{Tool: "mail", Text: "buy tea", Tokens: 80},
+	{Text: "42 teapots", Tokens: 100},
 }
 
-// script is what the fake model says, turn by turn.
-var script = []Say{{"research", "teapots", 120}, {"math", "6*7", 40}, {"search", "tea", 60}, {"mail", "buy tea", 80}, {"", "42 teapots", 100}}
-
 var (
-	bill = "bill.txt"             // has a line for each call that was paid for, and outlives this program
+	bill = "bill.txt"             // has a line for each paid call, and outlives this program
 	pace = 500 * time.Millisecond // of an answer
 	mu   sync.Mutex
 )
 
-// think asks the model, whose first answer to each turn with an even number is lost.
-func think(ctx context.Context, talk []string, budget int) (Say, error) {
-	say := script[len(talk)-1]
-	if say.Tokens > budget {
-		return Say{Text: "the budget is spent"}, nil
+// provider is a fake model with its tools.
+type provider struct{}
+
+// Think asks the model, whose first answer to each turn with an even number is lost.
+func (provider) Think(_ context.Context, key string, talk []string, budget int) (assistant.Reply, error) {
+	reply := script[len(talk)-1]
+	if reply.Tokens > budget {
+		return assistant.Reply{Text: "the budget is spent"}, nil
 	}
-	fresh, err := pay(ctx, fmt.Sprint(say.Tokens, " tokens"))
-	if err == nil && fresh && len(talk)%2 == 0 {
+	paid, err := pay(key, fmt.Sprint(reply.Tokens, " tokens"))
+	if err == nil && paid && len(talk)%2 == 0 {
 		err = perdure.RetryAfter(200*time.Millisecond, errors.New("the model's answer was lost"))
 	}
-	return say, err
+	return reply, err
 }
 
-// pay pays for a call, once for each key, and says whether this was the time.
-func pay(ctx context.Context, what string) (fresh bool, err error) {
+// Use uses a tool.
+func (provider) Use(_ context.Context, key, tool, text string) (string, error) {
+	_, err := pay(key, tool+" "+text)
+	return "done", err
+}
+
+// pay pays for a call, once for each key, and reports whether it has paid now.
+func pay(key, call string) (paid bool, err error) {
 	time.Sleep(pace)
 	mu.Lock()
 	defer mu.Unlock()
@@ -52,12 +62,12 @@ func pay(ctx context.Context, what string) (fresh bool, err error) {
 		return false, err
 	}
 	defer f.Close()
-	line := what + " " + perdure.IdempotencyKey(ctx) + "\n"
-	paid, err := io.ReadAll(f)
-	if err != nil || strings.Contains(string(paid), line) {
+	line := call + " " + key + "\n"
+	before, err := io.ReadAll(f)
+	if err != nil || strings.Contains(string(before), line) {
 		return false, err
 	}
-	log.Println("paid", what)
+	log.Println("paid", call)
 	_, err = f.WriteString(line)
 	return true, err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/examples/approval/expense"
 	"github.com/perdure/perdure/examples/internal/terminal"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
@@ -19,7 +20,7 @@ func TestMain(m *testing.M) {
 	terminal.Main(m, main)
 }
 
-var taxi = Expense{By: "ada", For: "a taxi", Cents: 4200}
+var taxi = expense.Expense{By: "ada", For: "a taxi", Cents: 4200}
 
 // begin empties the world outside.
 func begin() { outside.done, outside.log, outside.busy = map[string]bool{}, nil, false }
@@ -30,7 +31,7 @@ func TestAnApprovedExpenseIsPaidOnce(t *testing.T) {
 		run := perduretest.Start(env, Approve, taxi)
 		env.Sleep(3 * time.Hour)
 		run.Published("waiting-for", "manager")
-		perduretest.Send(env, Answered, run.ID(), Answer{By: "manager", Approved: true})
+		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{By: "manager", Approved: true})
 		run.Returns("approved by manager")
 		run.Executed("pay", 2) // the bank does not answer at first
 	}, Approve)
@@ -49,14 +50,14 @@ func TestWhoDoesNotAnswerIsRemindedAndThenTheNextOneUpIsAsked(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		began := time.Now()
 		run := perduretest.Start(env, Approve, taxi)
-		run.WaitsUntil(began.Add(day))
-		env.Sleep(day)
-		run.WaitsUntil(began.Add(3 * day))
+		run.WaitsUntil(began.Add(expense.Day))
+		env.Sleep(expense.Day)
+		run.WaitsUntil(began.Add(3 * expense.Day))
 		run.Published("waiting-for", "manager")
-		env.Sleep(2 * day)
-		run.WaitsUntil(began.Add(7 * day))
+		env.Sleep(2 * expense.Day)
+		run.WaitsUntil(began.Add(7 * expense.Day))
 		run.Published("waiting-for", "director")
-		perduretest.Send(env, Answered, run.ID(), Answer{By: "director", Why: "walk"})
+		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{By: "director", Why: "walk"})
 		run.Returns("refused by director: walk")
 		run.Executed("ask", 3)
 		run.Executed("pay", 0)
@@ -69,7 +70,7 @@ func TestNobodyAnswersForAWeek(t *testing.T) {
 		began := time.Now()
 		run := perduretest.Start(env, Approve, taxi)
 		run.Returns("refused by nobody: no answer in a week")
-		if took := time.Since(began); took != 7*day {
+		if took := time.Since(began); took != 7*expense.Day {
 			t.Errorf("it took %v", took)
 		}
 	}, Approve)
@@ -79,22 +80,22 @@ func TestAnswersThatDoNotCountAreLeftAlone(t *testing.T) {
 	begin()
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, Approve, taxi)
-		perduretest.Send(env, Answered, run.ID(), Answer{By: "ada", Approved: true})      // her own
-		perduretest.Send(env, Answered, run.ID(), Answer{By: "director", Approved: true}) // not asked yet
+		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{By: "ada", Approved: true})      // her own
+		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{By: "director", Approved: true}) // not asked yet
 		env.Settle()
 		run.Waits(journal.WaitSignal, "answer")
-		perduretest.Send(env, Answered, run.ID(), Answer{By: "manager", Why: "no receipt"}, perdure.SendKey("click"))
-		if d := perduretest.Send(env, Answered, run.ID(), Answer{By: "manager", Why: "no receipt"}, perdure.SendKey("click")); !d.Duplicate {
+		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{By: "manager", Why: "no receipt"}, perdure.SendKey("click"))
+		if d := perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{By: "manager", Why: "no receipt"}, perdure.SendKey("click")); !d.Duplicate {
 			t.Error("a second click counts")
 		}
 		run.Returns("refused by manager: no receipt")
 		run.Unread("answer", "answer")
 
-		late := Answer{By: "manager", Approved: true}
-		if d, err := Answered.Send(env.Context(), env.Engine(), string(run.RunID()), late); err != nil || !d.NotDelivered {
+		late := expense.Answer{By: "manager", Approved: true}
+		if d, err := expense.Answered.Send(env.Context(), env.Engine(), string(run.RunID()), late); err != nil || !d.NotDelivered {
 			t.Errorf("a late answer to the run gives %+v, %v", d, err)
 		}
-		if d := perduretest.Send(env, Answered, run.ID(), late); !d.Unrouted {
+		if d := perduretest.Send(env, expense.Answered, run.ID(), late); !d.Unrouted {
 			t.Errorf("a late answer by the ID gives %+v", d)
 		}
 		run.Returns("refused by manager: no receipt")
@@ -105,8 +106,8 @@ func TestApprovalsBearCrashesEverywhere(t *testing.T) {
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		begin()
 		run := perduretest.Start(env, Approve, taxi)
-		env.Sleep(4 * day)
-		perduretest.Send(env, Answered, run.ID(), Answer{By: "director", Approved: true})
+		env.Sleep(4 * expense.Day)
+		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{By: "director", Approved: true})
 		run.Returns("approved by director")
 		return outside.log
 	}, Approve)

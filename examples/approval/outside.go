@@ -1,31 +1,36 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log"
 	"sync"
+
+	"github.com/perdure/perdure/examples/approval/expense"
 )
 
-// outside is the mail and the bank. Each thing is done once for each key, and the
-// bank does not answer at first.
-var outside = world{done: map[string]bool{}}
+// outside is the mail and the bank. Each thing is done once for each key, and the bank does
+// not answer at first.
+var outside = &world{done: map[string]bool{}}
 
 type world struct {
 	mu   sync.Mutex
 	done map[string]bool // by key
 	log  []string
-	busy bool // the bank has been asked, and did not answer
+	busy bool // the bank was asked, and did not answer
 }
 
-func (w *world) mail(key, to, text string) error {
+// Mail sends a mail.
+func (w *world) Mail(_ context.Context, key, to, text string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.do(key, fmt.Sprintf("mail to %s: %s", to, text))
 	return nil
 }
 
-func (w *world) pay(key string, e Expense) error {
+// Pay pays an expense back.
+func (w *world) Pay(_ context.Context, key string, e expense.Expense) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.busy = !w.busy; w.busy {

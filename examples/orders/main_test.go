@@ -15,6 +15,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/examples/internal/terminal"
+	"github.com/perdure/perdure/examples/orders/order"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 )
@@ -42,14 +43,14 @@ func done(t *testing.T) (out []string) {
 	return out
 }
 
-func order(country string) Order {
-	return Order{ID: "ord-1", Item: "teapot", Cents: 4200, Country: country}
+func teapot(country string) order.Order {
+	return order.Order{ID: "ord-1", Item: "teapot", Cents: 4200, Country: country}
 }
 
 func TestAnOrderIsChargedOnceThoughTheAnswerIsLost(t *testing.T) {
 	begin(t)
 	perduretest.Test(t, func(env *perduretest.Env) {
-		run := perduretest.Start(env, Fulfil.Workflow, order("IS"))
+		run := perduretest.Start(env, Fulfil.Workflow, teapot("IS"))
 		run.Returns(json.RawMessage(`{"hold":"reserve-ord-1","charge":"charge-ord-1","tracking":"ship-ord-1"}`))
 		run.Executed("charge", 2)
 	}, Fulfil)
@@ -61,7 +62,7 @@ func TestAnOrderIsChargedOnceThoughTheAnswerIsLost(t *testing.T) {
 func TestARefusedOrderIsUndone(t *testing.T) {
 	begin(t)
 	perduretest.Test(t, func(env *perduretest.Env) {
-		run := perduretest.Start(env, Fulfil.Workflow, order("AQ"))
+		run := perduretest.Start(env, Fulfil.Workflow, teapot("AQ"))
 		run.Fails(errRefused)
 		run.Is(perdure.StatusFailed)
 		run.Executed("ship", 1) // to ask again would not help
@@ -79,7 +80,7 @@ func TestARefundThatFailsWaitsForAnOperator(t *testing.T) {
 			outside = t.TempDir() // which is no file: nothing can be done
 			return nil
 		})
-		run := perduretest.Start(env, Fulfil.Workflow, order("AQ"))
+		run := perduretest.Start(env, Fulfil.Workflow, teapot("AQ"))
 		env.Sleep(24 * time.Hour)
 		run.Is(journal.CompensationFailed)
 		outside = good
@@ -99,7 +100,7 @@ func TestOrdersBearCrashesEverywhere(t *testing.T) {
 		t.Run(country, func(t *testing.T) {
 			perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 				begin(t)
-				run := perduretest.Start(env, Fulfil.Workflow, order(country))
+				run := perduretest.Start(env, Fulfil.Workflow, teapot(country))
 				receipt, err := run.Result()
 				return []any{receipt, errors.Is(err, errRefused), done(t)}
 			}, Fulfil)

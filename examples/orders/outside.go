@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +12,10 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/examples/orders/order"
 )
 
-// errRefused is registered, so that it is itself after a crash too.
+// errRefused is registered: errors.Is finds it in the error of a run after a crash too.
 var errRefused = errors.New("the carrier does not go to Antarctica")
 
 func init() {
@@ -22,19 +24,19 @@ func init() {
 	}
 }
 
-// The warehouse, the bank and the carrier are a file with a line for each thing
-// that they did. It outlives this program, as they do.
+// The warehouse, the bank and the carrier are a file with a line for each thing that they
+// did. It outlives this program, as they do.
 var (
 	outside = "outside.txt"
 	pace    = time.Second // of an answer
 	mu      sync.Mutex
 )
 
-// do has one thing done for an order, once for each key. The carrier refuses
-// Antarctica, and the first answer to each charge is lost on its way.
-func do(key, what string, o Order) (string, error) {
+// shop does one thing for an order, once for each key. The carrier refuses Antarctica, and
+// the first answer to each charge is lost on its way.
+func shop(_ context.Context, key, action string, o order.Order) (string, error) {
 	time.Sleep(pace)
-	if what == "ship" && o.Country == "AQ" {
+	if action == "ship" && o.Country == "AQ" {
 		return "", perdure.Permanent(errRefused)
 	}
 	mu.Lock()
@@ -44,14 +46,14 @@ func do(key, what string, o Order) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	line := fmt.Sprintln(what, o.ID, o.Cents, "cents", key)
+	line := fmt.Sprintln(action, o.ID, o.Cents, "cents", key)
 	done, err := io.ReadAll(f)
 	if err != nil || strings.Contains(string(done), line) {
-		return what + "-" + o.ID, err
+		return action + "-" + o.ID, err
 	}
-	log.Println(what, o.ID)
-	if _, err = f.WriteString(line); err == nil && what == "charge" {
+	log.Println(action, o.ID)
+	if _, err = f.WriteString(line); err == nil && action == "charge" {
 		err = errors.New("the bank's answer was lost")
 	}
-	return what + "-" + o.ID, err
+	return action + "-" + o.ID, err
 }

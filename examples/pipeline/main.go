@@ -1,6 +1,6 @@
 // Command pipeline makes a report of three files by a graph: it reads them side by side,
-// joins them, and writes the report. Where a file has not been delivered yet, the graph
-// fails, a dead letter waits for an operator, and a retry does what is left.
+// joins them, and writes the report. While a file is missing, the graph fails, and a dead
+// letter waits for an operator. A retry runs the failed step and the steps after it.
 package main
 
 import (
@@ -14,78 +14,41 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/admin"
-	"github.com/perdure/perdure/dag"
+	"github.com/perdure/perdure/examples/pipeline/daily"
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// Units are how many there are of each item.
-type Units map[string]int
+// A folder has the files of all days.
+type folder string
 
-// report is the graph. Its input is the day.
-func report(dir string) *dag.Graph[string] {
-	g := dag.New[string]("daily-report", perdure.Retry{Attempts: 2, First: 100 * time.Millisecond})
-	var sources []dag.Dependency
-	for _, name := range []string{"sales", "returns", "stock"} {
-		sources = append(sources, dag.Add(g, "read-"+name, read(dir, name)))
+// Read reads a file whose lines have an item and a number of pieces.
+func (dir folder) Read(_ context.Context, name, day string) (daily.Units, error) {
+	f, err := os.Open(filepath.Join(string(dir), name+"-"+day+".csv"))
+	if err != nil {
+		return nil, err
 	}
-	joined := dag.Add(g, "join", join).After(sources...)
-	dag.Add(g, "write", func(_ context.Context, in written) (string, error) {
-		fmt.Println("writing the report")
-		return in.Day + ".json", replace(filepath.Join(dir, in.Day+".json"), in.Left)
-	}).After(joined)
-	return g.Output(joined)
-}
-
-// read reads a file of lines with an item and how many there are.
-func read(dir, name string) func(context.Context, string) (Units, error) {
-	return func(_ context.Context, day string) (Units, error) {
-		f, err := os.Open(filepath.Join(dir, name+"-"+day+".csv"))
-		if err != nil {
-			return nil, err
+	defer f.Close()
+	fmt.Println("reading", name)
+	lines, err := csv.NewReader(f).ReadAll()
+	all := daily.Units{}
+	for _, line := range lines {
+		n, e := strconv.Atoi(line[len(line)-1])
+		if e != nil {
+			return nil, perdure.Permanent(e) // to read it again would not help
 		}
-		defer f.Close()
-		fmt.Println("reading", name)
-		lines, err := csv.NewReader(f).ReadAll()
-		all := Units{}
-		for _, line := range lines {
-			n, e := strconv.Atoi(line[len(line)-1])
-			if e != nil {
-				return nil, perdure.Permanent(e) // to read it again would not help
-			}
-			all[line[0]] += n
-		}
-		return all, err
+		all[line[0]] += n
 	}
+	return all, err
 }
 
-// joining is what join is given: results of the steps before it.
-type joining struct {
-	Sales   Units `perdure:"step=read-sales,required"`
-	Returns Units `perdure:"step=read-returns,required"`
-	Stock   Units `perdure:"step=read-stock,required"`
-}
-
-func join(_ context.Context, in joining) (Units, error) {
-	left := Units{}
-	for item, n := range in.Stock {
-		left[item] = n - in.Sales[item] + in.Returns[item]
-	}
-	return left, nil
-}
-
-// written is what the last step is given.
-type written struct {
-	Day  string `perdure:"input"`
-	Left Units  `perdure:"step=join,required"`
-}
-
-// replace writes a file at once: who reads it meanwhile has the old one or the new one.
-func replace(name string, v any) error {
-	data, err := json.Marshal(v)
+// Write replaces the report of a day in one go: readers have the old one or the new one.
+func (dir folder) Write(_ context.Context, day string, left daily.Units) error {
+	fmt.Println("writing the report")
+	name := filepath.Join(string(dir), day+".json")
+	data, err := json.Marshal(left)
 	if err == nil {
 		err = os.WriteFile(name+".new", data, 0o644)
 	}
@@ -96,9 +59,9 @@ func replace(name string, v any) error {
 }
 
 func main() {
-	dir := flag.String("dir", ".", "where the files are, the report will be, and runs.db is")
-	day := flag.String("day", "2026-01-31", "which one; with -retry the report of this day goes on")
-	again := flag.Bool("retry", false, "retry what has failed")
+	dir := flag.String("dir", ".", "folder of the files, the report and runs.db")
+	day := flag.String("day", "2026-01-31", "day of the report")
+	again := flag.Bool("retry", false, "retry the failed report of that day")
 	flag.Parse()
 	if err := run(*dir, *day, *again); err != nil {
 		log.Fatalln(err)
@@ -114,8 +77,8 @@ func run(dir, day string, again bool) error {
 	if err != nil {
 		return err
 	}
-	daily := report(dir)
-	if err := engine.Register(daily); err != nil {
+	report := daily.Report(folder(dir))
+	if err := engine.Register(report); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -127,7 +90,7 @@ func run(dir, day string, again bool) error {
 			return err
 		}
 	}
-	result, err := daily.Execute(ctx, engine, day, perdure.ID(day)) // or finds the run of that day
+	result, err := report.Execute(ctx, engine, day, perdure.ID(day)) // or finds the run of that day
 	if err != nil {
 		return err
 	}
@@ -137,10 +100,10 @@ func run(dir, day string, again bool) error {
 	return result.Err
 }
 
-// retry has the run of a day go on from the steps that dead letters are about.
+// retry continues the failed run of a day at the failed steps.
 func retry(ctx context.Context, engine *perdure.Engine, day string) error {
 	letters, _, err := admin.New(engine).DeadLetters(ctx, admin.DeadLetterQuery{WorkflowID: day})
-	if err == nil && len(letters) > 0 { // they are about one run
+	if err == nil && len(letters) > 0 { // all are of one run
 		fmt.Println("dead letter:", letters[0].Step, "failed:", letters[0].Error)
 		_, err = admin.New(engine).RetryDeadLetter(ctx, letters[0].ID)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/examples/internal/terminal"
+	"github.com/perdure/perdure/examples/pipeline/daily"
 	"github.com/perdure/perdure/perduretest"
 )
 
@@ -54,12 +55,12 @@ func TestTheReportBearsCrashesEverywhere(t *testing.T) {
 	for _, name := range []string{"sales", "returns", "stock"} {
 		deliver(t, dir, name, "cup,3\n")
 	}
-	daily := report(dir)
+	report := daily.Report(folder(dir))
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
-		run := perduretest.Start(env, daily.Workflow, day)
+		run := perduretest.Start(env, report.Workflow, day)
 		left, err := run.Result()
 		return []any{string(left), err}
-	}, daily)
+	}, report)
 }
 
 func TestALineWithoutANumberIsNotReadAgain(t *testing.T) {
@@ -67,13 +68,13 @@ func TestALineWithoutANumberIsNotReadAgain(t *testing.T) {
 	for _, name := range []string{"sales", "returns", "stock"} {
 		deliver(t, dir, name, "cup,many\n")
 	}
-	daily := report(dir)
+	report := daily.Report(folder(dir))
 	perduretest.Test(t, func(env *perduretest.Env) {
 		ctx, stop := context.WithTimeout(env.Context(), time.Hour)
 		defer stop()
-		r, err := daily.Execute(ctx, env.Engine(), day, perdure.ID(day))
+		r, err := report.Execute(ctx, env.Engine(), day, perdure.ID(day))
 		if err != nil || r.Status != perdure.StatusFailed || r.Retries() != 0 {
 			t.Errorf("it is %v after %d retries, %v", r.Status, r.Retries(), err)
 		}
-	}, daily)
+	}, report)
 }

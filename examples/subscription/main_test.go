@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/examples/internal/terminal"
+	"github.com/perdure/perdure/examples/subscription/billing"
 	"github.com/perdure/perdure/perduretest"
 )
 
@@ -23,7 +24,7 @@ func begin() { charged, books = map[string]bool{}, nil }
 
 const week = 7 * 24 * time.Hour
 
-var ada = Subscription{Customer: "ada", Plan: "basic", Card: "tok_1"}
+var ada = billing.Subscription{Customer: "ada", Plan: "basic", Card: "tok_1"}
 
 func TestThreeYearsOfASubscription(t *testing.T) {
 	begin()
@@ -31,7 +32,7 @@ func TestThreeYearsOfASubscription(t *testing.T) {
 		env.Sleep(24 * time.Hour) // it is the 2nd of January 2000: the trial ends on the 1st of February
 		run := perduretest.Start(env, Subscribe, ada)
 		env.Sleep(3 * 366 * 24 * time.Hour)
-		perduretest.Send(env, Changed, run.ID(), Change{Stop: true})
+		perduretest.Send(env, billing.Changed, run.ID(), billing.Change{Stop: true})
 		s, err := run.Result()
 		if err != nil || s.Months != 36 || s.Ended != "the customer left" {
 			t.Errorf("%+v %v", s, err)
@@ -79,11 +80,11 @@ func TestANewCardSavesASubscription(t *testing.T) {
 		empty := ada
 		empty.Card = "tok_empty"
 		run := perduretest.Start(env, Subscribe, empty)
-		env.Sleep(trial + week + time.Hour) // it was refused twice
-		perduretest.Send(env, Changed, run.ID(), Change{Card: "tok_2", Plan: "pro"})
+		env.Sleep(billing.Trial + week + time.Hour) // it was refused twice
+		perduretest.Send(env, billing.Changed, run.ID(), billing.Change{Card: "tok_2", Plan: "pro"})
 		env.Sleep(week)
 		run.Executed("charge", 3)
-		perduretest.Send(env, Changed, run.ID(), Change{Stop: true})
+		perduretest.Send(env, billing.Changed, run.ID(), billing.Change{Stop: true})
 		if s, err := run.Result(); err != nil || s.Months != 1 || s.Plan != "pro" {
 			t.Errorf("%+v %v", s, err)
 		}
@@ -103,7 +104,7 @@ func TestACardThatIsRefusedThreeTimesEndsASubscription(t *testing.T) {
 		if err != nil || s.Ended != "the card was refused" || s.Months != 0 {
 			t.Errorf("%+v %v", s, err)
 		}
-		if took := time.Since(began); took != trial+2*week {
+		if took := time.Since(began); took != billing.Trial+2*week {
 			t.Errorf("it took %v", took)
 		}
 	}, Subscribe)
@@ -115,9 +116,9 @@ func TestSubscriptionsBearCrashesEverywhere(t *testing.T) {
 		begin()
 		run := perduretest.Start(env, Subscribe, ada)
 		env.Sleep(4 * 31 * 24 * time.Hour)
-		perduretest.Send(env, Changed, run.ID(), Change{Plan: "pro"})
+		perduretest.Send(env, billing.Changed, run.ID(), billing.Change{Plan: "pro"})
 		env.Sleep(12 * 31 * 24 * time.Hour) // over the end of a year
-		perduretest.Send(env, Changed, run.ID(), Change{Stop: true})
+		perduretest.Send(env, billing.Changed, run.ID(), billing.Change{Stop: true})
 		s, err := run.Result()
 		s.First = s.First.Truncate(time.Hour) // a crash takes its time
 		return []any{s, err, books}

@@ -9,35 +9,26 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/examples/internal/kill"
 	"github.com/perdure/perdure/examples/transfer/bank"
+	"github.com/perdure/perdure/examples/transfer/money"
 	"github.com/perdure/perdure/store/sqlite"
-	"github.com/perdure/perdure/tcc"
 )
 
-// transfer is the TCC: one account sets the money aside, the other says that it would
-// take it; then both do, or neither.
-func transfer(b *bank.Bank) *tcc.TCC[bank.Transfer] {
-	t := tcc.New[bank.Transfer]("transfer", perdure.Timeout(time.Hour))
-	tcc.Add(t, "debit", b.Try(bank.Hold, bank.From)).Confirm(b.Confirm(bank.Take, bank.From)).Cancel(b.Cancel(bank.Release, bank.Book, bank.From))
-	tcc.Add(t, "credit", b.Try(bank.Announce, bank.To)).Confirm(b.Confirm(bank.Book, bank.To)).Cancel(b.Cancel(bank.Announce, bank.Unbook, bank.To))
-	return t
-}
-
 var (
-	transfers = flag.Int("transfers", 2000, "how many transfers")
-	kills     = flag.Int("kills", 20, "how often the engine is killed")
-	seed      = flag.Uint64("seed", 1, "of what is transferred, and when the engine is killed")
-	worker    = flag.String("worker", "", "be the engine, in this directory")
+	transfers = flag.Int("transfers", 2000, "number of transfers")
+	kills     = flag.Int("kills", 20, "number of kills")
+	seed      = flag.Uint64("seed", 1, "of the transfers and the kills")
+	worker    = flag.String("worker", "", "run the engine, in this directory")
 )
 
 func main() {
@@ -51,7 +42,7 @@ func main() {
 	}
 }
 
-// supervise has one worker after the other do the transfers, and compares.
+// supervise runs one worker after the other, and compares the sums before and after.
 func supervise() error {
 	dir, err := os.MkdirTemp("", "transfer")
 	if err != nil {
@@ -82,14 +73,15 @@ func supervise() error {
 		return len(ended)
 	})
 	sum, held, e := b.Sum()
-	fmt.Printf("%d kills, transfers %v\nafter:  %d accounts have %d cents, %d set aside\n", *kills, counts, bank.Accounts, sum, held)
+	fmt.Printf("%d kills, transfers %v\n", *kills, counts)
+	fmt.Printf("after:  %d accounts have %d cents, %d set aside\n", bank.Accounts, sum, held)
 	if sum != before || held != 0 || counts["CONFIRMED"]+counts["CANCELED"] != *transfers {
-		e = errors.Join(e, errors.New("that is not as it should be"))
+		e = errors.Join(e, errors.New("money is lost, set aside for ever, or a transfer has another end"))
 	}
 	return errors.Join(err, e)
 }
 
-// work is the worker: it starts every transfer, or finds it, and tells how each ends.
+// work is the worker: it starts every transfer, or finds its run, and prints its end.
 func work() error {
 	b, err := bank.Open(*worker)
 	if err != nil {
@@ -99,11 +91,12 @@ func work() error {
 	if err != nil {
 		return err
 	}
-	engine, err := perdure.New(store, perdure.Options{})
+	// Each refused transfer would be a warning.
+	engine, err := perdure.New(store, perdure.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
-	move := transfer(b)
+	move := money.Move(b.Do)
 	if err := engine.Register(move); err != nil {
 		return err
 	}
@@ -111,7 +104,10 @@ func work() error {
 	random, slots := rand.New(rand.NewPCG(*seed, 1)), make(chan struct{}, 200)
 	var all sync.WaitGroup
 	for i := range *transfers {
-		t := bank.Transfer{From: random.IntN(bank.Accounts), To: random.IntN(bank.Accounts + 2), Cents: random.Int64N(50_000)} // two are closed
+		t := money.Transfer{
+			From: fmt.Sprint(random.IntN(bank.Accounts)), To: fmt.Sprint(random.IntN(bank.Accounts + 2)), // two do not exist
+			Cents: random.Int64N(50_000),
+		}
 		slots <- struct{}{}
 		all.Go(func() {
 			result, err := move.Execute(context.Background(), engine, t, perdure.ID(fmt.Sprint("t-", i)))

@@ -15,10 +15,10 @@ const maxReadme = 250 // lines
 // quotes are the folders whose Go a document shows, where that is not the folder that has the
 // name of the document.
 var quotes = map[string][]string{
-	"README.md":          {"examples/hello", "examples/orders"},
+	"README.md":          {"examples/hello", "examples/orders", "examples/orders/order"},
 	"docs/barrier.md":    {"barrier"},
 	"docs/conditions.md": nil, // package expr compares it with its conditions
-	"docs/concepts.md":   {"examples/hello", "examples/approval"},
+	"docs/concepts.md":   {"examples/hello", "examples/approval/expense"},
 }
 
 func readFile(t *testing.T, name string) string {

@@ -12,7 +12,7 @@ type Account struct {
 // A bank has accounts.
 type bank map[string]*Account
 
-// newBank gives a bank with its own copy of the accounts.
+// newBank returns a bank with its own copy of the accounts.
 func newBank(accounts []Account) *bank {
 	b := bank{}
 	for _, a := range accounts {
@@ -26,13 +26,13 @@ func (b bank) do(c Call) (any, string) {
 	switch {
 	case a == nil:
 		return nil, "there is no account " + c.Account
-	case c.Action == Hold && a.Cents < c.Amount:
+	case c.Action() == Hold && a.Cents < c.Amount:
 		return nil, "too little money"
-	case c.Action == Hold:
+	case c.Action() == Hold:
 		a.Cents -= c.Amount
-	case c.Action == Announce && a.Closed:
+	case c.Action() == Announce && a.Closed:
 		return nil, "the account is closed"
-	case c.Action == Give, c.Action == GiveBack:
+	case c.Action() == Give, c.Action() == GiveBack:
 		a.Cents += c.Amount
 	}
 	return reference(c), ""
@@ -45,8 +45,8 @@ func (b bank) left(c Call) int64 {
 	return 0
 }
 
-// money gives cents as people write them: 10,000.00.
-func money(cents int64) string {
+// amount formats cents as people write them: 10,000.00.
+func amount(cents int64) string {
 	whole := fmt.Sprint(cents / 100)
 	for i := len(whole) - 3; i > 0; i -= 3 {
 		whole = whole[:i] + "," + whole[i:]

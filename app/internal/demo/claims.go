@@ -149,7 +149,7 @@ func onceEach(e Evidence) func(claim string, actions ...Action) Check {
 			if planned[t] {
 				want = 1
 			}
-			if slices.Contains(actions, t.Action) && keys[t] != want {
+			if slices.Contains(actions, t.Action()) && keys[t] != want {
 				c.wrong("%s under %s, want %d", t, counted(keys[t], "key"), want)
 			}
 		}
@@ -162,9 +162,9 @@ func amounts(calls []Call, out Action, in ...Action) (moved int64) {
 	for _, l := range effects(calls) {
 		switch {
 		case l.Refused != "":
-		case l.Action == out:
+		case l.Action() == out:
 			moved -= l.Amount
-		case slices.Contains(in, l.Action):
+		case slices.Contains(in, l.Action()):
 			moved += l.Amount
 		}
 	}
@@ -187,7 +187,7 @@ func stockRight(e Evidence, once func(string, ...Action) Check) Check {
 	if left := e.Plan.Stock + amounts(e.Calls, Reserve, Release); left != want {
 		c.wrong("the calls leave %d", left)
 	}
-	shelf := last(e.Calls, func(l Call) bool { return l.Action == Reserve || l.Action == Release }, e.Plan.Stock)
+	shelf := last(e.Calls, func(l Call) bool { return l.Action() == Reserve || l.Action() == Release }, e.Plan.Stock)
 	if shelf != want {
 		c.wrong("the shelf has %d", shelf)
 	}
@@ -202,19 +202,19 @@ func moneyConserved(e Evidence) Check {
 		had += a.Cents
 		has += last(e.Calls, func(l Call) bool { return l.Account == a.Name }, a.Cents)
 	}
-	c := Check{Claim: "money conserved " + money(had)}
+	c := Check{Claim: "money conserved " + amount(had)}
 	if has != had {
-		c.wrong("the bank has %s", money(has))
+		c.wrong("the bank has %s", amount(has))
 	}
 	if moved := amounts(e.Calls, Hold, Give, GiveBack); moved != 0 {
-		c.wrong("the calls leave %s", money(had+moved))
+		c.wrong("the calls leave %s", amount(had+moved))
 	}
 	return c
 }
 
 func modelPaid(e Evidence, once func(string, ...Action) Check) Check {
-	c := once(fmt.Sprintf("each model call paid once, %d tokens", e.Plan.Tokens), Ask, Search, Track, Weather)
-	if paid := last(e.Calls, func(l Call) bool { return l.Action == Ask }, 0); paid != e.Plan.Tokens {
+	c := once(fmt.Sprintf("each model call paid once, %d tokens", e.Plan.Tokens), Think, Search, Track, Weather)
+	if paid := last(e.Calls, func(l Call) bool { return l.Action() == Think }, 0); paid != e.Plan.Tokens {
 		c.wrong("%d were paid", paid)
 	}
 	return c
@@ -239,8 +239,8 @@ func noRunLost(e Evidence) Check {
 			c.wrong("%s was never accepted", j.ID)
 		case s.Status != j.Status:
 			c.wrong("%s is %s, want %s", j.ID, s.Status, j.Status)
-		case j.Waits != 0 && (s.Due.Before(s.Began.Add(j.Waits)) || s.Due.After(e.Judged.Add(j.Waits))):
-			c.wrong("%s goes on in %s, want %s", j.ID, s.Due.Sub(s.Began).Round(time.Second), j.Waits)
+		case j.Waits != 0 && (s.Due.Before(e.Plan.Made.Add(j.Waits)) || s.Due.After(e.Judged.Add(j.Waits))):
+			c.wrong("%s goes on in %s, want %s", j.ID, s.Due.Sub(e.Plan.Made).Round(time.Second), j.Waits)
 		}
 	}
 	c.Claim = fmt.Sprintf("no run lost: %d ended, %d wait", len(e.Plan.Jobs)-waiting, waiting)

@@ -9,13 +9,18 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/examples/agent/assistant"
+	"github.com/perdure/perdure/examples/approval/expense"
+	"github.com/perdure/perdure/examples/orders/order"
+	"github.com/perdure/perdure/examples/pipeline/daily"
+	"github.com/perdure/perdure/examples/subscription/billing"
+	"github.com/perdure/perdure/examples/transfer/money"
 )
 
-// errRefused says that the world will not do what it was asked for, however
-// often. Its name in journals lets errors.Is find it there after a crash too.
+// errRefused is the error of a call that the world refuses for good. Its name in journals
+// lets errors.Is find it there after a crash too.
 var errRefused = errors.New("refused")
 
 func init() {
@@ -24,10 +29,17 @@ func init() {
 	}
 }
 
-// patience is how often the workflows ask the world.
-var patience = perdure.Retry{Attempts: 5, First: 50 * time.Millisecond}
+// workflows are those of the examples, with the outside world of the demo.
+func workflows(c *client) []perdure.Definition {
+	agent, research := assistant.New(c)
+	return []perdure.Definition{
+		order.Fulfil(c.shop), money.Move(c.bank), expense.Approve(c), daily.Report(c), agent, research,
+		billing.Subscribe(c.charge),
+	}
+}
 
-// A client calls the outside world on behalf of a worker.
+// A client calls the outside world on behalf of a worker. Its methods are called in the
+// bodies of steps.
 type client struct {
 	web http.Client
 	url string
@@ -38,99 +50,69 @@ func newClient(address string) *client {
 	return &client{url: "http://" + address + callPath, pid: os.Getpid()}
 }
 
-// Reserve takes goods out of stock.
-func (c *client) Reserve(ctx context.Context, key string, quantity int64) (string, error) {
-	return call[string](ctx, c, Reserve, Call{Key: key, Amount: quantity})
+func (c *client) shop(ctx context.Context, _, action string, o order.Order) (string, error) {
+	amount := int64(o.Cents)
+	if action == "reserve" || action == "release" {
+		amount = 1
+	}
+	return call[string](ctx, c, Call{Amount: amount, Text: o.Country})
 }
 
-// Charge takes the money.
-func (c *client) Charge(ctx context.Context, key string, cents int64) (string, error) {
-	return call[string](ctx, c, Charge, Call{Key: key, Amount: cents})
+func (c *client) charge(ctx context.Context, _ string, s billing.Subscription) (bool, error) {
+	_, err := call[string](ctx, c, Call{Text: s.Plan})
+	return err == nil, err
 }
 
-// Ship sends the goods.
-func (c *client) Ship(ctx context.Context, key string) (string, error) {
-	return call[string](ctx, c, Ship, Call{Key: key})
-}
-
-// Refund gives the money back.
-func (c *client) Refund(ctx context.Context, key string, cents int64) (string, error) {
-	return call[string](ctx, c, Refund, Call{Key: key, Amount: cents})
-}
-
-// Release puts the goods back.
-func (c *client) Release(ctx context.Context, key string, quantity int64) (string, error) {
-	return call[string](ctx, c, Release, Call{Key: key, Amount: quantity})
-}
-
-// Hold sets money of an account aside.
-func (c *client) Hold(ctx context.Context, key, account string, cents int64) (string, error) {
-	return call[string](ctx, c, Hold, Call{Key: key, Account: account, Amount: cents})
-}
-
-// Announce asks an account to take money.
-func (c *client) Announce(ctx context.Context, key, account string, cents int64) (string, error) {
-	return call[string](ctx, c, Announce, Call{Key: key, Account: account, Amount: cents})
-}
-
-// Take takes money that was set aside.
-func (c *client) Take(ctx context.Context, key, account string, cents int64) (string, error) {
-	return call[string](ctx, c, Take, Call{Key: key, Account: account, Amount: cents})
-}
-
-// Give puts money into an account.
-func (c *client) Give(ctx context.Context, key, account string, cents int64) (string, error) {
-	return call[string](ctx, c, Give, Call{Key: key, Account: account, Amount: cents})
-}
-
-// GiveBack puts money into the account that it came from.
-func (c *client) GiveBack(ctx context.Context, key, account string, cents int64) (string, error) {
-	return call[string](ctx, c, GiveBack, Call{Key: key, Account: account, Amount: cents})
+func (c *client) bank(ctx context.Context, _ money.Action, account string, cents int64) error {
+	_, err := call[string](ctx, c, Call{Account: account, Amount: cents})
+	return err
 }
 
 // Mail sends a mail.
-func (c *client) Mail(ctx context.Context, key, to, text string) (string, error) {
-	return call[string](ctx, c, Mail, Call{Key: key, Target: Target{Of: to}, Text: text})
+func (c *client) Mail(ctx context.Context, _, to, text string) error {
+	_, err := call[string](ctx, c, Call{Text: to + ": " + text})
+	return err
 }
 
-// Print prints the label of a parcel.
-func (c *client) Print(ctx context.Context, key, parcel string) (string, error) {
-	return call[string](ctx, c, Print, Call{Key: key, Target: Target{Of: parcel}})
+// Pay pays an expense.
+func (c *client) Pay(ctx context.Context, _ string, e expense.Expense) error {
+	_, err := call[string](ctx, c, Call{Amount: int64(e.Cents), Text: e.By})
+	return err
 }
 
-// Bill has a subscriber pay for a month.
-func (c *client) Bill(ctx context.Context, key, month string, cents int64) (string, error) {
-	return call[string](ctx, c, Bill, Call{Key: key, Target: Target{Of: month}, Amount: cents})
+// Read reads a file of the archive.
+func (c *client) Read(ctx context.Context, name, day string) (daily.Units, error) {
+	return call[daily.Units](ctx, c, Call{Text: name + " " + day})
 }
 
-// Ask asks the model what to do next, given what is known.
-func (c *client) Ask(ctx context.Context, key, turn string, notes []string) (Reply, error) {
-	return call[Reply](ctx, c, Ask, Call{Key: key, Target: Target{Of: turn}, Text: strings.Join(notes, "\n")})
+// Write keeps a report.
+func (c *client) Write(ctx context.Context, day string, left daily.Units) error {
+	_, err := call[string](ctx, c, Call{Text: fmt.Sprint(day, " ", left)})
+	return err
+}
+
+// Think asks the model.
+func (c *client) Think(ctx context.Context, _ string, talk []string, _ int) (assistant.Reply, error) {
+	return call[assistant.Reply](ctx, c, Call{Text: strings.Join(talk, "\n")})
 }
 
 // Use uses a tool.
-func (c *client) Use(ctx context.Context, key, turn, tool, argument string) (string, error) {
-	return call[string](ctx, c, Action(tool), Call{Key: key, Target: Target{Of: turn}, Text: argument})
+func (c *client) Use(ctx context.Context, _, _, text string) (string, error) {
+	return call[string](ctx, c, Call{Text: text})
 }
 
-// call asks for one effect and gives the world's answer. It is called in the body
-// of a step.
-func call[T any](ctx context.Context, c *client, do Action, l Call) (T, error) {
+// call calls the world, and returns its answer. The step of ctx is the target.
+func call[T any](ctx context.Context, c *client, l Call) (T, error) {
 	var value T
-	run, err := perdure.InfoOf(ctx)
+	step, _ := perdure.StepOf(ctx)
+	l.Target, l.Attempt = Target{Run: step.Run.WorkflowID, Step: step.Step}, step.Attempt
+	l.Key, l.Worker = perdure.IdempotencyKey(ctx), c.pid
+	a, err := c.post(ctx, l)
 	if err != nil {
 		return value, err
 	}
-	if l.Attempt, _, err = perdure.Attempt(ctx); err != nil {
-		return value, err
-	}
-	l.Run, l.Action, l.Worker = run.WorkflowID, do, c.pid
-	a, err := c.post(ctx, l)
-	switch {
-	case err != nil:
-		return value, fmt.Errorf("%s: %w", do, err)
-	case a.Refused != "":
-		return value, perdure.Permanent(fmt.Errorf("%s %w: %s", do, errRefused, a.Refused))
+	if a.Refused != "" {
+		return value, perdure.Permanent(fmt.Errorf("%w: %s", errRefused, a.Refused))
 	}
 	return value, json.Unmarshal(a.Value, &value)
 }
@@ -151,8 +133,12 @@ func (c *client) post(ctx context.Context, l Call) (answer, error) {
 		return a, err
 	}
 	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil || a.Error != "" {
-		return a, fmt.Errorf("the world answered %s: %s: %w", resp.Status, a.Error, err)
+	err = json.NewDecoder(resp.Body).Decode(&a)
+	if err == nil && a.Error != "" {
+		err = errors.New(a.Error)
+	}
+	if err != nil {
+		return a, fmt.Errorf("the outside world answered %s: %w", resp.Status, err)
 	}
 	return a, nil
 }

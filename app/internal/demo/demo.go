@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/place"
@@ -38,7 +39,7 @@ func Run(ctx context.Context, o Options, in io.Reader, out io.Writer) (err error
 	if err := o.validate(); err != nil {
 		return err
 	}
-	plan, err := NewPlan(o.Seed, o.Orders, o.Kills+o.pauses())
+	plan, err := NewPlan(o.Seed, o.Orders, o.Kills+o.pauses(), time.Now())
 	plan.split(o.Kills)
 	if err != nil {
 		return invalid(err.Error(), "raise --orders, or leave it out")

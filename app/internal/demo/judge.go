@@ -50,8 +50,9 @@ func Judge(e Evidence) []Check {
 	checks := []Check{
 		killsHappened(e), killedCallsRepeated(e), finishedNotRepeated(e),
 		keysOwned(e), once("each card charged once, refunded if not shipped", Charge, Refund), stockRight(e, once),
-		moneyConserved(e), once("each transfer once", Hold, Announce, Take, Give, GiveBack), once("each label printed once", Print),
-		modelPaid(e, once), once("each mail sent once", Mail, Bill), noRunLost(e),
+		moneyConserved(e), once("each transfer once", Hold, Announce, Take, Give, GiveBack, Recall),
+		once("each file read once", Sales, Returns, Stock, Write),
+		modelPaid(e, once), once("each mail sent once", Ask, Tell, Pay), noRunLost(e),
 	}
 	if e.Cluster {
 		checks = append(checks, deadTakenOver(e))

@@ -13,29 +13,26 @@ import (
 // goodEvidence is that of a demo of several workers as it should be, with three kills and
 // a pause.
 func goodEvidence() Evidence {
-	order, refused := each(Reserve, Charge, Ship), each(Reserve, Charge, Ship, Refund, Release)
-	ask := []Target{{Action: Ask, Of: "1"}, {Action: Search, Of: "1"}, {Action: Ask, Of: "2"}}
 	p := Plan{
-		Stock: 10, Left: 8, Refused: []string{"b"}, Tokens: script[0].Tokens + script[1].Tokens,
+		Made: time.Now().Add(-time.Minute), Stock: 10, Left: 8, Tokens: int64(script[0].Tokens + script[1].Tokens),
 		Accounts: []Account{{Name: "x", Cents: 1000}, {Name: "y", Closed: true}},
 		Jobs: []Job{
-			{ID: "a", Calls: of("a", order), Status: journal.Completed},
-			{ID: "b", Calls: of("b", refused), Status: journal.Failed},
-			{ID: "t", Calls: of("t", each(Hold, Announce, GiveBack)), Status: journal.Canceled},
-			{ID: "l", Calls: of("l", []Target{{Action: Print, Of: "1"}, {Action: Print, Of: "2"}}), Status: journal.Completed},
-			{ID: "q", Calls: of("q", ask), Status: journal.Completed},
-			{ID: "s", Calls: of("s", []Target{{Action: Mail, Of: "x"}}), Status: journal.Waiting, Waits: month},
+			{ID: "a", Calls: callsOf("a", Reserve, Charge, Ship), Status: journal.Completed},
+			{ID: "b", Calls: callsOf("b", Reserve, Charge, Ship, Refund, Release), Status: journal.Failed},
+			{ID: "t", Calls: callsOf("t", Hold, Announce, GiveBack), Status: journal.Canceled},
+			{ID: "l", Calls: callsOf("l", Sales, Write), Status: journal.Completed},
+			{ID: "q", Calls: callsOf("q", Think, Search, "think[2]"), Status: journal.Completed},
+			{ID: "s", Calls: callsOf("s", Ask), Status: journal.Waiting, Waits: month},
 		},
-		Kills: []Target{{"a", Charge, ""}, {"b", Refund, ""}, {"l", Print, "2"}, {"q", Ask, "2"}},
+		Kills: []Target{chargeA, refundB, writeL, thinkQ},
 	}
 	p.split(3)
 	e := Evidence{Plan: p, Cluster: true, Accepted: map[string]bool{}, Runs: map[string]State{}, Judged: time.Now()}
-	who := services(worldSetup{Stock: p.Stock, Refused: p.Refused, Accounts: p.Accounts})
+	who := services(worldSetup{Stock: p.Stock, Accounts: p.Accounts})
 	for _, j := range p.Jobs {
 		e.work(j, who)
-		began := e.Judged.Add(-time.Minute)
 		e.Accepted[j.ID] = true
-		e.Runs[j.ID] = State{Status: j.Status, Began: began, Due: began.Add(j.Waits + time.Second)}
+		e.Runs[j.ID] = State{Status: j.Status, Due: p.Made.Add(j.Waits + time.Second)}
 	}
 	return e
 }
@@ -45,13 +42,15 @@ func (e *Evidence) work(j Job, who map[Action]service) {
 	account := map[Action]string{Hold: "x", Announce: "y", GiveBack: "x"}
 	var done []Target
 	for _, t := range j.Calls {
-		t.Run = j.ID
-		c := Call{Target: t, Key: t.String(), Worker: len(e.Kills), Amount: 2, Account: account[t.Action], Text: "one note"}
-		if t.Of == "2" {
+		c := Call{Target: t, Key: t.String(), Worker: len(e.Kills), Amount: 2, Account: account[t.Action()]}
+		switch t {
+		case thinkQ:
 			c.Text = "two\nnotes"
+		case Target{"b", "ship"}:
+			c.Text = antarctica
 		}
-		_, c.Refused = who[t.Action].do(c)
-		c.Left = who[t.Action].left(c)
+		_, c.Refused = who[t.Action()].do(c)
+		c.Left = who[t.Action()].left(c)
 		e.add(c)
 		if pause := slices.Contains(e.Plan.Pauses, t); pause || slices.Contains(e.Plan.Kills, t) {
 			e.Kills = append(e.Kills, Kill{
@@ -114,7 +113,10 @@ func TestGoodEvidence(t *testing.T) {
 	}
 }
 
-// The places of the claims in what Judge gives.
+// month is how long s waits.
+const month = 30 * 24 * time.Hour
+
+// The indexes of the claims in the result of Judge.
 const (
 	killed = iota
 	repeated
@@ -124,7 +126,7 @@ const (
 	stock
 	conserved
 	transferred
-	printed
+	filed
 	paid
 	mailed
 	lost
@@ -133,11 +135,12 @@ const (
 
 // The calls that are spoilt.
 var (
-	chargeA, shipA            = Target{"a", Charge, ""}, Target{"a", Ship, ""}
-	chargeB, refundB          = Target{"b", Charge, ""}, Target{"b", Refund, ""}
-	holdT, askT, backT        = Target{"t", Hold, ""}, Target{"t", Announce, ""}, Target{"t", GiveBack, ""}
-	printL, askQ, searchQ     = Target{"l", Print, "2"}, Target{"q", Ask, "2"}, Target{"q", Search, "1"}
-	mailS, reserveB, releaseB = Target{"s", Mail, "x"}, Target{"b", Reserve, ""}, Target{"b", Release, ""}
+	chargeA, shipA            = Target{"a", "charge"}, Target{"a", "ship"}
+	chargeB, refundB          = Target{"b", "charge"}, Target{"b", "undo:charge"}
+	holdT, askT, backT        = Target{"t", "try:debit"}, Target{"t", "try:credit"}, Target{"t", "cancel:debit"}
+	readL, writeL             = Target{"l", "read-sales"}, Target{"l", "write"}
+	thinkQ, searchQ           = Target{"q", "think[2]"}, Target{"q", "search"}
+	mailS, reserveB, releaseB = Target{"s", "ask"}, Target{"b", "reserve"}, Target{"b", "undo:reserve"}
 )
 
 // never has no call for t.
@@ -157,7 +160,7 @@ var badEvidence = []struct {
 }{
 	{"a kill that did not happen", func(e *Evidence) { e.Kills = e.Kills[:3] }, []int{killed}, "4 were planned and 3 happened"},
 	{"a kill elsewhere", func(e *Evidence) { e.Kills[1] = e.Kills[0] }, []int{killed}, "undo:charge of b was hit 0 times"},
-	{"a pause that was a kill", func(e *Evidence) { e.Kills[3].Paused = false }, []int{killed}, "ask 2 of q was hit otherwise than planned"},
+	{"a pause that was a kill", func(e *Evidence) { e.Kills[3].Paused = false }, []int{killed}, "think[2] of q was hit otherwise than planned"},
 	{"a dead worker whose engine stays", func(e *Evidence) { e.Kills[2].Taken = false }, []int{taken}, "engine 3 of worker 2 was not"},
 	{"a dead worker that had no engine", func(e *Evidence) { e.Kills[2].Engine = 0 }, []int{taken}, "worker 2 had no engine"},
 	{"a killed call that nobody repeated", func(e *Evidence) {
@@ -167,10 +170,10 @@ var badEvidence = []struct {
 		[]int{repeated}, "charge of a was not"},
 	{"a killed call repeated under another key", func(e *Evidence) { e.change(chargeA, key("new")) },
 		[]int{repeated, charged}, "charge of a under 2 keys, want 1"},
-	{"a finished step that is run again", func(e *Evidence) { e.extra(Target{"l", Print, "1"}, func(*Call) {}) },
-		[]int{notAgain}, "print 1 of l was"},
+	{"a finished step that is run again", func(e *Evidence) { e.extra(readL, func(*Call) {}) },
+		[]int{notAgain}, "read-sales of l was"},
 	{"a finished step that the dead had asked for", func(e *Evidence) {
-		e.extra(Target{"l", Print, "1"}, func(c *Call) { c.Worker = 2 })
+		e.extra(readL, func(c *Call) { c.Worker = 2 })
 	}, nil, ""},
 	{"a key of two orders", func(e *Evidence) { e.extra(shipA, func(c *Call) { c.Run = "l" }) },
 		[]int{owned}, "ship of l used the key of ship of a"},
@@ -190,20 +193,20 @@ var badEvidence = []struct {
 		e.change(askT, func(c *Call) { c.Refused, c.Left = "", 2 })
 	}, []int{conserved}, "the bank has 10.02"},
 	{"too little given back", func(e *Evidence) { e.change(backT, func(c *Call) { c.Amount = 1 }) }, []int{conserved}, "the calls leave 9.99"},
-	{"a transfer that was not tried", never(askT), []int{transferred}, "try:to of t under 0 keys, want 1"},
-	{"a label printed twice", again(printL), []int{printed}, "print 2 of l under 2 keys, want 1"},
-	{"a label that nobody wants", func(e *Evidence) {
-		e.extra(printL, func(c *Call) { c.Of, c.Key = "3", "new" })
-	}, []int{printed}, "print 3 of l under 1 key, want 0"},
+	{"a transfer that was not tried", never(askT), []int{transferred}, "try:credit of t under 0 keys, want 1"},
+	{"a report written twice", again(writeL), []int{filed}, "write of l under 2 keys, want 1"},
+	{"a file that nobody wants", func(e *Evidence) {
+		e.extra(readL, func(c *Call) { c.Step, c.Key = "read-stock", "new" })
+	}, []int{filed}, "read-stock of l under 1 key, want 0"},
 	{"a model paid twice", func(e *Evidence) {
-		e.extra(askQ, func(c *Call) { c.Key, c.Left = "new", c.Left+5 })
-	}, []int{paid}, "ask 2 of q under 2 keys, want 1; 565 were paid"},
+		e.extra(thinkQ, func(c *Call) { c.Key, c.Left = "new", c.Left+5 })
+	}, []int{paid}, "think[2] of q under 2 keys, want 1; 565 were paid"},
 	{"a tool used twice", func(e *Evidence) { e.Kills[3].Finished = nil; again(searchQ)(e) },
-		[]int{paid}, "search 1 of q under 2 keys, want 1"},
-	{"a mail sent twice", again(mailS), []int{mailed}, "mail x of s under 2 keys, want 1"},
-	{"a bill before its time", func(e *Evidence) {
-		e.extra(mailS, func(c *Call) { c.Target, c.Key = Target{"s", Bill, "month-1"}, "new" })
-	}, []int{mailed}, "bill month-1 of s under 1 key, want 0"},
+		[]int{paid}, "search of q under 2 keys, want 1"},
+	{"a mail sent twice", again(mailS), []int{mailed}, "ask of s under 2 keys, want 1"},
+	{"a reminder before its time", func(e *Evidence) {
+		e.extra(mailS, func(c *Call) { c.Step, c.Key = "ask#2", "new" })
+	}, []int{mailed}, "ask#2 of s under 1 key, want 0"},
 	{"an accepted run that is gone", func(e *Evidence) { delete(e.Runs, "a") }, []int{lost}, "a was accepted and is gone"},
 	{"a run that nobody accepted", func(e *Evidence) {
 		delete(e.Runs, "a")

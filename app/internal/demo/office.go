@@ -1,16 +1,28 @@
 package demo
 
-// An office sends what is written, prints what is to be stuck on parcels, and
-// bills who subscribes. It never refuses.
+import "github.com/perdure/perdure/examples/pipeline/daily"
+
+// An office sends mails, pays expenses and keeps reports. It never refuses.
 type office struct{}
 
-func (office) do(c Call) (any, string) { return reference(c) + "-" + c.Of, "" }
+func (office) do(c Call) (any, string) { return reference(c), "" }
 
 func (office) left(Call) int64 { return 0 }
 
-// nobody is the service that does what nobody else does.
+// An archive has the same files for every day.
+type archive struct{}
+
+func (archive) do(c Call) (any, string) {
+	return map[Action]daily.Units{
+		Sales: {"cup": 3, "pot": 1}, Returns: {"cup": 1}, Stock: {"cup": 10, "pot": 5},
+	}[c.Action()], ""
+}
+
+func (archive) left(Call) int64 { return 0 }
+
+// nobody is the service for all other actions.
 type nobody struct{}
 
-func (nobody) do(c Call) (any, string) { return nil, "nobody does that" }
+func (nobody) do(Call) (any, string) { return nil, "nobody does that" }
 
 func (nobody) left(Call) int64 { return 0 }

@@ -7,60 +7,64 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/examples/agent/assistant"
+	"github.com/perdure/perdure/examples/approval/expense"
+	"github.com/perdure/perdure/examples/orders/order"
+	"github.com/perdure/perdure/examples/subscription/billing"
+	"github.com/perdure/perdure/examples/transfer/money"
 	"github.com/perdure/perdure/journal"
 )
 
-// A Plan is what a seed foretells.
+// A Plan follows from a seed, and from the day for the subscription.
 type Plan struct {
 	Seed     uint64
+	Made     time.Time
 	Jobs     []Job
-	Stock    int64     // what the shop has in the beginning
-	Left     int64     // and when every order has ended
-	Refused  []string  // orders that the carrier will not take
+	Stock    int64     // of the shop in the beginning
+	Left     int64     // of the shop when every order has ended
 	Accounts []Account // of the bank in the beginning
 	Tokens   int64     // that the model is paid
-	Kills    []Target  // where a worker is killed
-	Pauses   []Target  // where one is held up for longer than its lease
+	Kills    []Target  // calls in which a worker is killed
+	Pauses   []Target  // calls in which a worker is paused for longer than its lease
 }
 
-// A Job is a run that a demo asks for, and what becomes of it.
+// A Job is a run of the demo, with the calls and the status that are expected of it.
 type Job struct {
 	ID       string          `json:"id"` // the workflow ID of its run
 	Workflow string          `json:"workflow"`
 	Input    json.RawMessage `json:"input"`
 	Calls    []Target        `json:"calls"`
-	Status   journal.Status  `json:"status"` // that it ends with, or waits with
-	Waits    time.Duration   `json:"waits"`  // how long it waits by itself for something that does not come; 0 if it ends
+	Status   journal.Status  `json:"status"`
+	Waits    time.Duration   `json:"waits"` // from the making of the plan, for something that does not come; 0 if it ends
 }
 
-// spare is what the shop has beyond what is ordered.
+// spare is the stock beyond the orders.
 const spare = 10
 
-// fewestOrders is enough to see one that is shipped and one that is not.
+// fewestOrders is enough for one that is shipped and one that is not.
 const fewestOrders = 3
 
-// DefaultOrders is how many orders a demo with that many kills has.
+// DefaultOrders returns the number of orders for that many kills.
 func DefaultOrders(kills int) int { return max(fewestOrders, kills-fewestOrders) }
 
-// NewPlan gives the plan of a seed: so many orders, and a few runs of each other
-// workflow. It fails where there are fewer calls than kills.
-func NewPlan(seed uint64, orders, kills int) (Plan, error) {
+// NewPlan returns the plan of a seed: so many orders, and a few runs of each other workflow.
+// It fails if there are fewer calls than kills.
+func NewPlan(seed uint64, orders, kills int, now time.Time) (Plan, error) {
 	p := &planner{
-		Plan:   Plan{Seed: seed, Stock: spare, Left: spare},
+		Plan:   Plan{Seed: seed, Made: now, Stock: spare, Left: spare},
 		random: rand.New(rand.NewPCG(seed, 0)),
 	}
 	p.orders(orders)
 	p.transfers()
 	p.approval()
-	p.labels()
+	p.report()
 	p.agent()
 	p.subscription()
 	p.kills(kills)
 	return p.Plan, p.err
 }
 
-// split leaves so many of the kills, and makes pauses of the rest.
+// split keeps so many of the kills, and turns the others into pauses.
 func (p *Plan) split(kills int) {
 	if len(p.Kills) > kills {
 		p.Kills, p.Pauses = p.Kills[:kills], p.Kills[kills:]
@@ -74,67 +78,63 @@ type planner struct {
 	err    error
 }
 
-// plan adds a run of a workflow, with the calls that it makes.
-func plan[I, O any](p *planner, w *perdure.Workflow[I, O], id string, in I, calls ...Target) *Job {
+// plan adds a run of a workflow, which calls the world in these steps.
+func (p *planner) plan(workflow, id string, in any, steps ...Action) *Job {
 	input, err := json.Marshal(in)
 	p.err = errors.Join(p.err, err)
-	p.Jobs = append(p.Jobs, Job{ID: id, Workflow: w.Name(), Input: input, Calls: of(id, calls), Status: journal.Completed})
+	p.Jobs = append(p.Jobs, Job{
+		ID: id, Workflow: workflow, Input: input, Calls: callsOf(id, steps...), Status: journal.Completed,
+	})
 	return &p.Jobs[len(p.Jobs)-1]
 }
 
-// of gives the calls as those of a run.
-func of(run string, calls []Target) []Target {
-	for i := range calls {
-		calls[i].Run = run
+// callsOf returns the steps of a run as targets.
+func callsOf(run string, steps ...Action) []Target {
+	calls := make([]Target, len(steps))
+	for i, step := range steps {
+		calls[i] = Target{run, string(step)}
 	}
 	return calls
 }
 
-// each gives a call for each action.
-func each(actions ...Action) []Target {
-	calls := make([]Target, len(actions))
-	for i, a := range actions {
-		calls[i].Action = a
-	}
-	return calls
-}
+// keyed returns the path of a step with a key.
+func keyed(step Action, key string) Action { return Action(fmt.Sprintf("%s[%s]", step, key)) }
 
-// firstOrder is the number of the first order: customers trust a shop that has
-// sold something.
+// firstOrder is the number of the first order: customers trust a shop that has sold
+// something.
 const firstOrder = 1001
 
-// orders has every fourth order or so refused by the carrier, always one at
-// least, and never all of several.
+// orders has about every fourth order refused by the carrier: at least one, and never all of
+// several.
 func (p *planner) orders(orders int) {
 	never := p.random.IntN(orders)
 	surely := (never + 1) % orders
 	for i := range orders {
 		id := fmt.Sprintf("ord-%d", firstOrder+i)
-		o := Order{Quantity: 1 + p.random.Int64N(3), Cents: p.cents()}
-		p.Stock += o.Quantity
-		calls, refused := each(Reserve, Charge, Ship), i == never || i != surely && p.random.IntN(4) == 0
-		if refused {
-			calls = append(calls, each(Refund, Release)...)
-		}
-		j := plan(p, fulfilment(nil).Workflow, id, o, calls...)
-		if refused {
-			j.Status = journal.Failed
-			p.Refused = append(p.Refused, id)
-			p.Left += o.Quantity
+		o := order.Order{ID: id, Item: "teapot", Card: "tok_1", Country: "IS", Cents: p.cents()}
+		p.Stock++
+		if i == never || i != surely && p.random.IntN(4) == 0 {
+			o.Country = antarctica
+			p.plan("order-fulfilment", id, o, Reserve, Charge, Ship, Refund, Release).Status = journal.Failed
+			p.Left++
+		} else {
+			p.plan("order-fulfilment", id, o, Reserve, Charge, Ship)
 		}
 	}
 }
 
 // transfers has one that is confirmed and one that is cancelled.
 func (p *planner) transfers() {
-	p.Accounts = []Account{{Name: "ada", Cents: 600_000}, {Name: "bob", Cents: 400_000}, {Name: "cleo", Closed: true}}
-	j := plan(p, transfer(nil).Workflow, "tx-7", Transfer{From: "ada", To: "bob", Cents: p.cents()}, each(Hold, Announce, Take, Give)...)
-	j.Status = journal.Confirmed
-	j = plan(p, transfer(nil).Workflow, "tx-8", Transfer{From: "bob", To: "cleo", Cents: p.cents()}, each(Hold, Announce, GiveBack)...)
-	j.Status = journal.Canceled
+	p.Accounts = []Account{
+		{Name: "ada", Cents: 600_000}, {Name: "bob", Cents: 400_000}, {Name: "cleo", Closed: true},
+	}
+	good := money.Transfer{From: "ada", To: "bob", Cents: int64(p.cents())}
+	p.plan("transfer", "tx-7", good, Hold, Announce, Take, Give).Status = journal.Confirmed
+	bad := money.Transfer{From: "bob", To: "cleo", Cents: int64(p.cents())}
+	p.plan("transfer", "tx-8", bad, Hold, Announce, GiveBack).Status = journal.Canceled
 }
 
-// The runs that somebody waits for.
+// The runs that wait when the others have ended.
 const (
 	approvalID     = "exp-9"
 	subscriptionID = "sub-5"
@@ -143,44 +143,46 @@ const (
 var waiting = []string{approvalID, subscriptionID}
 
 func (p *planner) approval() {
-	e := Expense{By: "ada", For: "a train ticket", Cents: p.cents()}
-	j := plan(p, approval(nil), approvalID, e, Target{Action: Mail, Of: "manager"})
-	j.Status, j.Waits = journal.Waiting, timeToDecide
+	e := expense.Expense{By: "ada", For: "a train ticket", Cents: p.cents()}
+	j := p.plan("expense-approval", approvalID, e, Ask)
+	j.Status, j.Waits = journal.Waiting, expense.Day
 }
 
-func (p *planner) labels() {
-	var parcels []string
-	var calls []Target
-	for i := range 5 + p.random.IntN(4) {
-		parcels = append(parcels, fmt.Sprintf("parcel-%d", i+1))
-		calls = append(calls, Target{Action: Print, Of: parcels[i]})
-	}
-	plan(p, labels(nil), "lbl-3", parcels, calls...)
+func (p *planner) report() {
+	p.plan("daily-report", "rep-3", p.Made.Format(time.DateOnly), Sales, Returns, Stock, Write)
 }
 
 func (p *planner) agent() {
-	var calls []Target
-	for i, r := range script {
+	var steps []Action
+	for i, reply := range script {
 		turn := fmt.Sprint("turn-", i+1)
-		calls = append(calls, Target{Action: Ask, Of: turn})
-		if r.Tool != "" {
-			calls = append(calls, Target{Action: Action(r.Tool), Of: turn})
+		steps = append(steps, keyed(Think, turn))
+		if reply.Tool != "" {
+			steps = append(steps, keyed(Action(reply.Tool), turn))
 		}
-		p.Tokens += r.Tokens
+		p.Tokens += int64(reply.Tokens)
 	}
-	plan(p, agent(nil), "q-3", "Where is parcel 4711?", calls...)
+	q := assistant.Question{Text: "Where is parcel 4711?", Budget: int(p.Tokens)}
+	p.plan("agent", "q-3", q, steps...)
 }
 
+// subscription has one that began ten weeks ago: each month since then is charged at once.
 func (p *planner) subscription() {
-	j := plan(p, subscription(nil), subscriptionID, Subscription{Mail: "bob", Cents: 900}, Target{Action: Mail, Of: "bob"})
-	j.Status, j.Waits = journal.Waiting, month
+	s := billing.Subscription{Customer: "bob", Plan: "basic", Card: "tok_2"}
+	s.First = p.Made.UTC().Truncate(24*time.Hour).AddDate(0, 0, -70)
+	first, steps := s, []Action{}
+	for ; s.Due().Before(p.Made); s.Months++ {
+		steps = append(steps, keyed(Charge, s.Due().Format(time.DateOnly)))
+	}
+	j := p.plan("subscription", subscriptionID, first, steps...)
+	j.Status, j.Waits = journal.Waiting, s.Due().Sub(p.Made)
 }
 
-// cents gives a price.
-func (p *planner) cents() int64 { return 500 + p.random.Int64N(9500) }
+// cents returns a price.
+func (p *planner) cents() int { return 500 + p.random.IntN(9500) }
 
-// kills spreads the kills over the workflows, in turn, as long as each has
-// calls left, and over the calls of a workflow at random.
+// kills spreads the kills over the workflows, in turn, as long as each has calls left, and
+// over the calls of a workflow at random.
 func (p *planner) kills(kills int) {
 	calls := map[string][]Target{}
 	var workflows []string

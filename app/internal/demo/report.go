@@ -53,7 +53,7 @@ func (r *report) begin(nodes int) {
 
 // paused tells of a worker that is held up, and resumed that it goes on.
 func (r *report) paused(k Kill) {
-	r.line("‖ %-8s  worker %d held up (SIGSTOP) in the middle of %q, for longer than its lease", k.Call.Run, k.Call.Worker, k.Call.step())
+	r.line("‖ %-8s  worker %d held up (SIGSTOP) in the middle of %q, for longer than its lease", k.Call.Run, k.Call.Worker, k.Call.Step)
 }
 
 func (r *report) resumed(k Kill) {
@@ -77,9 +77,9 @@ func (r *report) killed(k Kill) {
 	switch every := (total + fewKills - 1) / fewKills; {
 	case r.details:
 		r.line("✂ %-8s  worker %d killed (SIGKILL) in the middle of %q: the world has the call, the journal has no result",
-			k.Call.Run, k.Call.Worker, k.Call.step())
+			k.Call.Run, k.Call.Worker, k.Call.Step)
 	case r.kills%every == 0 || r.kills == 1 || r.kills == total:
-		r.line("✂ kill %d of %d: worker %d in the middle of %q of %s", r.kills, total, k.Call.Worker, k.Call.step(), k.Call.Run)
+		r.line("✂ kill %d of %d: worker %d in the middle of %q of %s", r.kills, total, k.Call.Worker, k.Call.Step, k.Call.Run)
 	}
 	if r.kills == 1 {
 		while := "while nothing runs"
@@ -96,7 +96,7 @@ func finished(done []Target) string {
 	}
 	names := make([]string, len(done))
 	for i, t := range done {
-		names[i] = t.step()
+		names[i] = t.Step
 	}
 	return strings.Join(names, ", ") + " done"
 }
@@ -125,13 +125,13 @@ func asked(run string, calls []Call) string {
 		if c.Run != run {
 			continue
 		}
-		if effects[c.Action] == nil {
-			effects[c.Action] = map[string]bool{}
-			actions = append(actions, c.Action)
+		if effects[c.Action()] == nil {
+			effects[c.Action()] = map[string]bool{}
+			actions = append(actions, c.Action())
 		}
-		effects[c.Action][c.Key] = true
-		total[c.Action]++
-		refused[c.Action] = c.Refused
+		effects[c.Action()][c.Key] = true
+		total[c.Action()]++
+		refused[c.Action()] = c.Refused
 	}
 	var b strings.Builder
 	for _, a := range actions {
@@ -169,7 +169,7 @@ func (r *report) end(checks []Check) error {
 	}
 	if wrong == 0 {
 		r.line("next    %s", r.command("runs list"))
-		r.line("        %s", r.command(`runs signal exp-9 approve -i '{"by":"you","ok":true}'`))
+		r.line("        %s", r.command(`runs signal exp-9 answer -i '{"by":"manager","approved":true}'`))
 		return nil
 	}
 	return &perdure.Error{

@@ -4,7 +4,7 @@ import "testing"
 
 func TestMoneyIsWrittenAsPeopleDo(t *testing.T) {
 	for cents, want := range map[int64]string{0: "0.00", 5: "0.05", 99_999: "999.99", 100_000: "1,000.00", 123_456_789: "1,234,567.89"} {
-		if got := money(cents); got != want {
+		if got := amount(cents); got != want {
 			t.Errorf("%d: %s, want %s", cents, got, want)
 		}
 	}
@@ -12,14 +12,14 @@ func TestMoneyIsWrittenAsPeopleDo(t *testing.T) {
 
 func TestARunIsToldByItsActions(t *testing.T) {
 	calls := []Call{
-		{Target: Target{"a", Print, "1"}, Key: "1"},
-		{Target: Target{"a", Print, "2"}, Key: "2"},
-		{Target: Target{"b", Ship, ""}, Key: "3"},
-		{Target: Target{"a", Print, "2"}, Key: "2"},
-		{Target: Target{"a", Give, ""}, Key: "4", Refused: "no"},
-		{Target: Target{"a", Mail, ""}, Key: "5"},
+		{Target: Target{"a", "think[1]"}, Key: "1"},
+		{Target: Target{"a", "think[2]"}, Key: "2"},
+		{Target: Target{"b", "ship"}, Key: "3"},
+		{Target: Target{"a", "think[2]"}, Key: "2"},
+		{Target: Target{"a", "confirm:credit"}, Key: "4", Refused: "no"},
+		{Target: Target{"a", "ask"}, Key: "5"},
 	}
-	if got, want := asked("a", calls), "print 2× ✓ (called 3×)  confirm:to ✗ no  mail ✓  "; got != want {
+	if got, want := asked("a", calls), "think 2× ✓ (called 3×)  confirm:credit ✗ no  ask ✓  "; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -15,17 +15,15 @@ import (
 // A State is what the store says of a run.
 type State struct {
 	Status journal.Status
-	Owned  bool // an engine has it in memory, or had when it died
-	Began  time.Time
+	Owned  bool      // an engine has it in memory, or had when it died
 	Due    time.Time // when it goes on by itself, where it waits for something
-	Timer  string    // what CancelTimer calls the timer that it waits for
 	Done   []Target  // its steps that have a result
 }
 
 // rests says whether nothing more comes of the run by itself: it has ended, or
 // waits and is nowhere but in the store.
 func (s State) rests() bool {
-	return s.Status.IsTerminal() || s.Status == journal.Waiting && !s.Owned
+	return s.Status.IsTerminal() || s.Status == journal.Waiting && !s.Owned && s.Due.After(time.Now())
 }
 
 // runs reads runs from the file, and sends them what people send them, as the
@@ -55,17 +53,14 @@ func (r *runs) state(ctx context.Context, id string) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	s := State{Status: d.Head.Status, Owned: d.Head.Owner != 0, Began: d.Head.Created}
+	s := State{Status: d.Head.Status, Owned: d.Head.Owner != 0}
 	for _, step := range d.State.Steps {
 		if !step.Ended.IsZero() {
-			s.Done = append(s.Done, Target{id, Action(step.Op.Name), step.Op.Key})
+			s.Done = append(s.Done, Target{id, step.Op.String()})
 		}
 	}
 	for _, w := range d.State.Waits {
 		s.Due = w.Due
-		if w.Kind == journal.WaitTimer {
-			s.Timer = w.Path
-		}
 	}
 	return s, nil
 }

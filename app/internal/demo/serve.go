@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/examples/approval/expense"
+	"github.com/perdure/perdure/examples/subscription/billing"
 )
 
 // serve lets the worker go on until somebody ends it, and tells what becomes of
@@ -21,7 +23,7 @@ func (s *supervisor) serve(ctx context.Context, in io.Reader, out io.Writer) err
 		cooked := s.report.out
 		s.report.out = rawScreen{cooked}
 		defer func() { s.report.out = cooked }()
-		s.report.line("keys    a approves exp-9   f fast-forwards sub-5 to its next bill   q ends")
+		s.report.line("keys    a approves exp-9   s stops sub-5   q ends")
 		return s.follow(ctx, keys)
 	})
 }
@@ -69,37 +71,23 @@ func (s *supervisor) press(ctx context.Context, key byte) error {
 	case interruptKey:
 		return ErrInterrupted
 	case 'a':
-		return s.approve(ctx)
-	case 'f':
-		return s.fastForward(ctx)
+		return send(ctx, s, expense.Answered, approvalID, expense.Answer{By: "manager", Approved: true})
+	case 's':
+		return send(ctx, s, billing.Changed, subscriptionID, billing.Change{Stop: true})
 	}
 	return nil
 }
 
-// approve sends what the manager would send. A second one has the same key: it is
-// the same message.
-func (s *supervisor) approve(ctx context.Context) error {
-	state, err := s.runs.state(ctx, approvalID)
+// send sends a signal to an open run. A second one has the same key: it is the same message.
+func send[T any](ctx context.Context, s *supervisor, signal perdure.Signal[T], id string, v T) error {
+	state, err := s.runs.state(ctx, id)
 	if err != nil {
 		return err
 	}
 	if state.Status.IsTerminal() {
-		s.report.line("  %s is decided", approvalID)
+		s.report.line("  %s has ended", id)
 		return nil
 	}
-	_, err = approve.Send(ctx, s.runs, approvalID, Decision{By: "you", OK: true}, perdure.SendKey("demo"))
+	_, err = signal.Send(ctx, s.runs, id, v, perdure.SendKey("demo"))
 	return err
-}
-
-// fastForward ends the timer that the subscription waits for.
-func (s *supervisor) fastForward(ctx context.Context) error {
-	state, err := s.runs.state(ctx, subscriptionID)
-	if err != nil {
-		return err
-	}
-	if state.Timer == "" {
-		s.report.line("  %s waits for no timer now", subscriptionID)
-		return nil
-	}
-	return s.runs.CancelTimer(ctx, subscriptionID, state.Timer, "fast-forward")
 }

@@ -94,7 +94,7 @@ func (s *supervisor) leave() error {
 
 func (s *supervisor) startWorld() error {
 	w, err := start[worldEvent](s.options.Executable, WorldCommand, worldSetup{
-		Ledger: s.files.ledger, Stock: s.plan.Stock, Refused: s.plan.Refused, Accounts: s.plan.Accounts,
+		Ledger: s.files.ledger, Stock: s.plan.Stock, Accounts: s.plan.Accounts,
 		Holds: slices.Concat(s.plan.Kills, s.plan.Pauses),
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 )
 
 // inFlight is how many runs a worker waits for at a time.
@@ -37,11 +38,6 @@ type worker struct {
 
 	mu  sync.Mutex
 	out *json.Encoder
-}
-
-// workflows are those of the demo, in a world.
-func workflows(w *client) []perdure.Definition {
-	return []perdure.Definition{fulfilment(w), transfer(w), approval(w), labels(w), agent(w), subscription(w)}
 }
 
 // Worker is the process that executes the runs. It starts every run that it is
@@ -125,7 +121,7 @@ func (w *worker) start(ctx context.Context, j Job) error {
 
 // see is start, once. How the run ended is not told: who wants to know reads the store.
 func (w *worker) see(ctx context.Context, j Job) error {
-	run, err := w.engine.Start(ctx, j.Workflow, j.Input, perdure.ID(j.ID))
+	run, err := w.engine.Start(ctx, j.Workflow, j.Input, perdure.ID(j.ID), pattern.ModeSync)
 	if err != nil {
 		return err
 	}

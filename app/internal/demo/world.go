@@ -20,7 +20,6 @@ const (
 type worldSetup struct {
 	Ledger   string    `json:"ledger"`
 	Stock    int64     `json:"stock"`
-	Refused  []string  `json:"refused"` // orders that the carrier will not take
 	Accounts []Account `json:"accounts"`
 	Holds    []Target  `json:"holds"` // calls whose answer is held, once each
 }
@@ -121,10 +120,11 @@ func newWorld(setup worldSetup, l *ledger) *world {
 func services(setup worldSetup) map[Action]service {
 	who := map[Action]service{}
 	for s, actions := range map[service][]Action{
-		newShop(setup.Stock, setup.Refused): {Reserve, Charge, Ship, Refund, Release},
-		newBank(setup.Accounts):             {Hold, Announce, Take, Give, GiveBack},
-		office{}:                            {Mail, Print, Bill},
-		&model{}:                            {Ask, Search, Track, Weather},
+		&shop{setup.Stock}:      {Reserve, Charge, Ship, Refund, Release},
+		newBank(setup.Accounts): {Hold, Announce, Take, Give, GiveBack, Recall},
+		office{}:                {Ask, Pay, Tell, Write},
+		archive{}:               {Sales, Returns, Stock},
+		&model{}:                {Think, Search, Track, Weather},
 	} {
 		for _, a := range actions {
 			who[a] = s
@@ -185,7 +185,7 @@ func reply(rw http.ResponseWriter, status int, a answer) {
 func (w *world) take(c *Call) (answer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := w.services[c.Action]
+	s := w.services[c.Action()]
 	if s == nil {
 		s = nobody{}
 	}

@@ -23,7 +23,7 @@ func testWorld(t testing.TB, setup worldSetup) *world {
 
 func TestWorldHasAnEffectOncePerKey(t *testing.T) {
 	w := testWorld(t, worldSetup{
-		Stock: 5, Refused: []string{"b"}, Accounts: []Account{{Name: "x", Cents: 10}, {Name: "y", Closed: true}},
+		Stock: 5, Accounts: []Account{{Name: "x", Cents: 10}, {Name: "y", Closed: true}},
 	})
 	for i, c := range []struct {
 		action            Action
@@ -46,13 +46,16 @@ func TestWorldHasAnEffectOncePerKey(t *testing.T) {
 		{Announce, "t", "9", "y", 8, 0, "the account is closed"},
 		{Give, "t", "10", "z", 8, 0, "there is no account z"},
 		{GiveBack, "t", "11", "x", 8, 10, ""},
-		{Ask, "q", "12", "", 0, script[0].Tokens, ""},
-		{Ask, "q", "12", "", 0, script[0].Tokens, ""},
-		{Search, "q", "13", "", 0, script[0].Tokens, ""},
-		{Mail, "s", "14", "", 0, 0, ""},
+		{Think, "q", "12", "", 0, int64(script[0].Tokens), ""},
+		{Think, "q", "12", "", 0, int64(script[0].Tokens), ""},
+		{Search, "q", "13", "", 0, int64(script[0].Tokens), ""},
+		{Ask, "s", "14", "", 0, 0, ""},
 		{"fly", "b", "15", "", 0, 0, "nobody does that"},
 	} {
-		call := Call{Target: Target{Run: c.run, Action: c.action}, Key: c.key, Account: c.account, Amount: c.amount}
+		call := Call{Target: Target{c.run, string(c.action)}, Key: c.key, Account: c.account, Amount: c.amount}
+		if c.run == "b" {
+			call.Text = antarctica
+		}
 		a, err := w.take(&call)
 		if err != nil {
 			t.Fatal(err)
@@ -70,18 +73,18 @@ func TestWorldHasAnEffectOncePerKey(t *testing.T) {
 // TestWorldHoldsUntilTheCallerIsKilled: a hold whose caller was dead already
 // stays for the next call; one that was killed is over.
 func TestWorldHoldsUntilTheCallerIsKilled(t *testing.T) {
-	w := testWorld(t, worldSetup{Holds: []Target{{Run: "a", Action: Ship}}})
+	w := testWorld(t, worldSetup{Holds: []Target{{"a", "ship"}}})
 	verdicts, told := make(chan verdict), &bytes.Buffer{}
 	w.out, w.verdicts = json.NewEncoder(told), verdicts
 	held := func() bool {
 		before := told.Len()
-		w.hold(t.Context(), Call{Target: Target{Run: "a", Action: Ship}})
+		w.hold(t.Context(), Call{Target: Target{"a", "ship"}})
 		return told.Len() > before
 	}
-	w.hold(t.Context(), Call{Target: Target{Run: "a", Action: Charge}}) // not planned
+	w.hold(t.Context(), Call{Target: Target{"a", "charge"}}) // not planned
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	w.hold(gone, Call{Target: Target{Run: "a", Action: Ship}})
+	w.hold(gone, Call{Target: Target{"a", "ship"}})
 	if told.Len() > 0 {
 		t.Fatalf("it told %s", told)
 	}

@@ -1,0 +1,107 @@
+// Package expense has the workflow of an expense: it asks somebody to approve it, reminds,
+// asks the next one up, and pays.
+package expense
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// An Expense was paid by somebody, who wants the money back. Money is in cents.
+type Expense struct {
+	By    string `json:"by"`
+	For   string `json:"for"`
+	Cents int    `json:"cents"`
+}
+
+// An Answer approves or refuses an expense.
+type Answer struct {
+	By       string `json:"by"`
+	Approved bool   `json:"approved"`
+	Why      string `json:"why,omitempty"`
+}
+
+// Answered brings an answer to the run of an expense.
+var Answered = perdure.NewSignal[Answer]("answer")
+
+// An Office has the mail and the bank. Each does a thing once for each key.
+type Office interface {
+	Mail(ctx context.Context, key, to, text string) error
+	Pay(ctx context.Context, key string, e Expense) error
+}
+
+// Day is how long the manager has before the first reminder.
+const Day = 24 * time.Hour
+
+// asking lists who is asked, in which words, and how long an answer is awaited before the
+// next one is asked.
+var asking = []struct {
+	whom, words string
+	wait        time.Duration
+}{
+	{"manager", "please decide", Day},
+	{"manager", "a reminder: please decide", 2 * Day},
+	{"director", "the manager does not answer: please decide", 4 * Day},
+}
+
+// Approve returns the workflow of an expense. Its result tells who decided, and how.
+func Approve(office Office) *perdure.Workflow[Expense, string] {
+	a := approval{office}
+	return perdure.Define("expense-approval", a.run,
+		perdure.Retry{Attempts: 5, First: 200 * time.Millisecond},
+		perdure.About{Description: "Asks for the approval of an expense, and pays it."})
+}
+
+type approval struct{ office Office }
+
+func (a approval) run(ctx context.Context, e Expense) (string, error) {
+	answer, err := a.ask(ctx, e)
+	if err != nil {
+		return "", err
+	}
+	if !answer.Approved {
+		refused := fmt.Sprintf("refused by %s: %s", answer.By, answer.Why)
+		return refused, a.mail(ctx, "result", e.By, "refused: "+answer.Why)
+	}
+	if _, err := perdure.Step(ctx, "pay", func(ctx context.Context) (bool, error) {
+		return true, a.office.Pay(ctx, perdure.IdempotencyKey(ctx), e)
+	}); err != nil {
+		return "", err
+	}
+	return "approved by " + answer.By, a.mail(ctx, "result", e.By, "paid")
+}
+
+// ask asks one after the other until one of them answers. Answers of anybody else stay in
+// the inbox, and so does a second answer.
+func (a approval) ask(ctx context.Context, e Expense) (Answer, error) {
+	var asked []string
+	for _, next := range asking {
+		asked = append(asked, next.whom)
+		if err := perdure.Publish(ctx, "waiting-for", next.whom); err != nil {
+			return Answer{}, err
+		}
+		text := fmt.Sprintf("%s: %s spent %d cents for %s", next.words, e.By, e.Cents, e.For)
+		if err := a.mail(ctx, "ask", next.whom, text); err != nil {
+			return Answer{}, err
+		}
+		counts := perdure.Where(func(got Answer) bool { return slices.Contains(asked, got.By) })
+		answer, err := Answered.Wait(ctx, perdure.Within(next.wait), counts)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			return answer, err
+		}
+	}
+	return Answer{By: "nobody", Why: "no answer in a week"}, nil
+}
+
+// mail is a step that sends a mail.
+func (a approval) mail(ctx context.Context, name, to, text string) error {
+	_, err := perdure.Step(ctx, name, func(ctx context.Context) (bool, error) {
+		return true, a.office.Mail(ctx, perdure.IdempotencyKey(ctx), to, text)
+	})
+	return err
+}
