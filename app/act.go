@@ -20,7 +20,7 @@ import (
 
 // reason gives a command the flag that says why.
 func reason(cmd *cobra.Command) *string {
-	return cmd.Flags().String("reason", "from the command line", "why; it is recorded with the run")
+	return cmd.Flags().String("reason", "from the command line", "the reason; it is recorded with the run")
 }
 
 // acting makes a command that brings a run into a status, and says what was done.
@@ -50,7 +50,7 @@ func (c *client) warn(ctx context.Context, w io.Writer) error {
 
 func newRunsCancel(db *database) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "cancel ID", Short: "End a run as CANCELLED, after its clean-ups",
+		Use: "cancel ID", Short: "Cancel a run: it ends as CANCELLED after its clean-ups",
 		Example: "  perdure runs cancel ord-1001 --reason 'the customer changed her mind'",
 	}
 	why := reason(cmd)
@@ -59,7 +59,7 @@ func newRunsCancel(db *database) *cobra.Command {
 
 func newRunsSuspend(db *database) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "suspend ID", Short: "Hold a run until it is resumed",
+		Use: "suspend ID", Short: "Suspend a run until it is resumed",
 		Example: "  perdure runs suspend ord-1001 --reason 'the bank is down'",
 	}
 	why := reason(cmd)
@@ -68,7 +68,7 @@ func newRunsSuspend(db *database) *cobra.Command {
 
 func newRunsResume(db *database) *cobra.Command {
 	return acting(db, &cobra.Command{
-		Use: "resume ID", Short: "Let a run go on that was suspended or parked",
+		Use: "resume ID", Short: "Resume a suspended or parked run",
 		Example: "  perdure runs resume ord-1001",
 	}, journal.Running, "goes on", func(ctx context.Context, c *client, id string) error { return c.Resume(ctx, id) })
 }
@@ -77,15 +77,16 @@ func newRunsDecide(db *database) *cobra.Command {
 	var why string
 	cmd := &cobra.Command{
 		Use:   "decide ID NAME CHOICE",
-		Short: "Decide what a parked run asks for",
-		Long: `Answers a run that waits for an operator; runs describe shows what it asks for. NAME
-is a path as that shows it, or a name that the run asks one decision of.`,
+		Short: "Answer a parked run that waits for a decision",
+		Long: `Answers a run that waits for an operator. runs describe shows the decisions that it waits
+for. NAME is the path of a decision, or its name if the run waits for only one of that
+name.`,
 		Example: `  perdure runs describe ord-1001
   perdure runs decide ord-1001 refund-failed retry --reason 'the bank is back'`,
 		Args: exactly("ID", "NAME", "CHOICE"),
 	}
 	in := newInput(cmd, "data that goes with the choice")
-	cmd.Flags().StringVar(&why, "reason", "from the command line", "why; it is recorded with the run")
+	cmd.Flags().StringVar(&why, "reason", "from the command line", "the reason; it is recorded with the run")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		data, err := in.read(cmd)
 		if err != nil {
@@ -138,8 +139,8 @@ func newRunsSignal(db *database) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "signal ID NAME",
 		Short: "Send a signal to a run, or to a workflow ID",
-		Long: `Sends a signal. It is durable when the command ends. One to a workflow ID that no
-open run has is kept for one that will have it; unrouted list shows those.`,
+		Long: `Sends a signal. The signal is durable when the command ends. If no open run has the
+workflow ID, the signal is kept for the next run that has it: unrouted list shows it.`,
 		Example: `  perdure runs signal exp-9 answer -i '{"by":"manager","approved":true}'
   perdure runs signal sub-5 change -f plan.json --key change-17`,
 		Args: exactly("ID", "NAME"),

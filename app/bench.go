@@ -16,7 +16,7 @@ func (p *program) newBench() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the engine, and the limit that this disk sets",
+		Short: "Measure the engine, and the limit of this disk",
 		Long: `Measures one workload, whose steps do nothing, and prints one JSON object.
 
   sequential  40,000 runs of 5 steps, 256 in flight
@@ -62,12 +62,12 @@ only after it, and the better figures count. CPU and memory are the engine's.`,
 	db = p.databaseOr(cmd, "sqlite:", "a temporary file in this directory")
 	flags := cmd.Flags()
 	flags.StringVar(&o.Workload, "workload", bench.Sequential, strings.Join(bench.Workloads(), ", "))
-	flags.IntVar(&o.Runs, "runs", 0, "how many runs (default by workload)")
+	flags.IntVar(&o.Runs, "runs", 0, "number of runs (default by workload)")
 	flags.IntVar(&o.Steps, "steps", 0, "steps of each run (default by workload)")
 	flags.IntVar(&o.InFlight, "in-flight", 0, "runs at a time (default by workload)")
 	flags.IntVar(&o.Payload, "payload", 0, "bytes of each input, result and output (default 100)")
-	flags.DurationVar(&o.Idle, "idle", 0, "of sleepers: how long they are watched doing nothing (default 30s)")
-	flags.BoolVar(&o.Force, "force", false, "replace FILE where it is there already")
+	flags.DurationVar(&o.Idle, "idle", 0, "of sleepers: how long the idle engine is measured (default 30s)")
+	flags.BoolVar(&o.Force, "force", false, "replace FILE if it exists")
 	flags.BoolVar(&o.Keep, "keep", false, "leave the database in place")
 	flags.StringVarP(&output, "output", "o", "json", "json or text")
 	return cmd

@@ -34,7 +34,7 @@ func (p *program) database(cmd *cobra.Command) *database {
 func (p *program) databaseOr(cmd *cobra.Command, otherwise, inWords string) *database {
 	d := &database{program: p, otherwise: otherwise}
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&d.text, "store", "", "the database: postgres://USER@HOST/DATABASE, or an SQLite file; without it "+place.Env+", else "+inWords)
+	flags.StringVar(&d.text, "store", "", "the database: postgres://USER@HOST/DATABASE, or an SQLite file (default "+place.Env+", or else "+inWords+")")
 	flag := flags.Lookup("store")
 	d.chosen = func() bool { return flag.Changed }
 	return d

@@ -19,7 +19,7 @@ import (
 
 func (p *program) newDB() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "db", Short: "Look after the database",
+		Use: "db", Short: "Show, migrate and back up the database",
 		Example: "  perdure db status\n  perdure db backup /backup/orders.db",
 	}
 	db := p.database(cmd)
@@ -28,7 +28,7 @@ func (p *program) newDB() *cobra.Command {
 
 func newDBStatus(db *database) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show what the database is and who uses it",
+		Use: "status", Short: "Show the schema, the size and the engines of the database",
 		Example: "  perdure db status -o json",
 		Args:    exactly(),
 	}
@@ -82,7 +82,7 @@ func printDatabase(w io.Writer, d api.Database) error {
 func newDBMigrate(db *database) *cobra.Command {
 	return &cobra.Command{
 		Use:   "migrate",
-		Short: "Make the database, or bring it to the schema of this program",
+		Short: "Make the database, or migrate it to the schema of this program",
 		Long: `Makes the SQLite file, or in a PostgreSQL the schema perdure, where there is none, and
 brings an older one to the schema of this program. There is no way back: take a backup
 first. An engine does the same when it starts; no other command does.`,

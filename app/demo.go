@@ -21,7 +21,7 @@ func (p *program) newDemo() *cobra.Command {
 	var db *database
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Kill a worker again and again, and prove that nothing is lost or done twice",
+		Short: "Kill a worker again and again, and prove that nothing is lost or repeated",
 		Long: `Executes the workflows of the examples (orders, transfers, an approval, a report,
 an agent and a subscription) in a worker process on the SQLite file
 DIR/perdure.db. The demo kills the worker with SIGKILL when an effect on the

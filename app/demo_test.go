@@ -308,7 +308,7 @@ func TestDemoOfACluster(t *testing.T) {
 	}
 	want := []string{"2 kills, ", ", 3 nodes", "(PostgreSQL)", "each dead or paused node taken over ✓", "was done by another after ", "before another has it: perdure runs get "}
 	if runtime.GOOS != "windows" {
-		want = append(want, "held up (SIGSTOP)", "goes on (SIGCONT)", "2 kills, 1 pause ✓")
+		want = append(want, "paused (SIGSTOP)", "goes on (SIGCONT)", "2 kills, 1 pause ✓")
 	}
 	for _, words := range want {
 		if !strings.Contains(r.stdout, words) {
@@ -367,8 +367,8 @@ func TestDemoRefusesStores(t *testing.T) {
 	}{
 		{"--cluster 3", exitUsage, "several workers need a PostgreSQL"},
 		{"--cluster 3 --store " + foreign, exitUsage, "several workers need a PostgreSQL"},
-		{"--cluster -1", exitUsage, "-1 workers at a time cannot be"},
-		{"--store memory:", exitUsage, "what is in memory does not survive a kill"},
+		{"--cluster -1", exitUsage, "--cluster -1 is not valid: allowed are 1 to 32"},
+		{"--store memory:", exitUsage, "a store in memory does not survive a kill"},
 		{"--store " + foreign, exitConflict, "orders.db is there, and no demo made it"},
 		{"--cluster 3 --store postgres://127.0.0.1:1/shop?sslmode=disable", exitUnreachable, "no server at 127.0.0.1:1"},
 	} {

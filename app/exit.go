@@ -27,14 +27,14 @@ const (
 )
 
 const exitHelp = `Exit codes:
-  0    it worked
+  0    success
   1    the run failed, or a check is false
-  2    the command line or an argument is wrong
-  3    there is no such thing
+  2    the command line or an argument is not valid
+  3    not found
   4    a conflict, or not allowed in this state
   5    the store cannot be reached
-  6    the store does not let the user in, or not do that
-  7    the time to wait is over, and the run goes on
+  6    the store refuses the user, or this action of the user
+  7    --timeout is over, and the run goes on
   8    the run was cancelled
   130  interrupted
 `

@@ -17,13 +17,13 @@ func newRunsHistory(db *database) *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "history ID",
-		Short: "Show the journal of a run: every fact, in order",
+		Short: "Show the journal of a run: one line for each entry",
 		Example: `  perdure runs history ord-1001
   perdure runs history ord-1001 -o jsonl | jq 'select(.error)'`,
 	}
 	out := newOutput(cmd)
 	cmd.Flags().Int64Var(&from, "from", 1, "begin at this entry")
-	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many entries; 0 for all")
+	cmd.Flags().IntVar(&limit, "limit", 0, "number of entries; 0 for all")
 	return aboutRun(db, cmd, out.check, db.read, func(ctx context.Context, c *client, h journal.Head) error {
 		if from < 1 || limit < 0 {
 			return usage(cmd, "--from is 1 or more, and --limit 0 or more")

@@ -15,12 +15,12 @@ import (
 func (p *program) newRuns() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs",
-		Short: "List, show and mend runs",
-		Long: `Works on a database file, also while another process runs the engine on it, and
-while nothing runs.
+		Short: "List, show and control runs",
+		Long: `These commands use the database directly: an engine may run on it meanwhile, and none
+need run.
 
-ID is a run ID; or a workflow ID, which stands for its open run, else for the
-newest; or @latest, the run that was started last.`,
+ID is a run ID, a workflow ID or @latest. A workflow ID stands for its open run, or for
+its newest run if none is open. @latest is the run that was started last.`,
 		Example: `  perdure runs list --status failed,suspended
   perdure runs get ord-1001
   perdure runs watch @latest`,
@@ -53,13 +53,13 @@ func newRunsList(db *database) *cobra.Command {
 	}
 	l.out = newOutput(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&l.query.Workflow, "workflow", "", "of this workflow")
-	flags.StringVar(&l.query.WorkflowID, "id", "", "with this workflow ID")
-	flags.StringSliceVar(&l.statuses, "status", nil, "in one of these statuses")
-	flags.BoolVar(&l.query.Open, "open", false, "that have not ended")
-	flags.StringVar(&l.parent, "parent", "", "children of the run with this ID")
-	flags.StringToStringVar(&l.query.Attributes, "attribute", nil, "with this search attribute, as name=value")
-	flags.IntVar(&l.limit, "limit", 50, "at most so many; 0 for all")
+	flags.StringVar(&l.query.Workflow, "workflow", "", "only runs of this workflow")
+	flags.StringVar(&l.query.WorkflowID, "id", "", "only runs with this workflow ID")
+	flags.StringSliceVar(&l.statuses, "status", nil, "only runs in one of these statuses")
+	flags.BoolVar(&l.query.Open, "open", false, "only runs that have not ended")
+	flags.StringVar(&l.parent, "parent", "", "only children of the run with this ID")
+	flags.StringToStringVar(&l.query.Attributes, "attribute", nil, "only runs with this search attribute, as name=value")
+	flags.IntVar(&l.limit, "limit", 50, "number of runs to list; 0 for all")
 	cmd.RunE = l.run
 	completeFlag(cmd, db, "workflow", db.workflowNames)
 	completeFlag(cmd, db, "status", func(context.Context, *client) []string { return statusNames() })

@@ -21,23 +21,22 @@ func (p *program) newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "serve", Aliases: []string{"dev"},
 		Short: "Execute the workflows of this program until interrupted",
-		Long: `Opens the database, makes it where there is none, and executes the runs of the
-workflows that the program was built with, those that an earlier process left
-first. An interrupt ends it in order: steps in flight have ten seconds to end.
+		Long: `Opens the database, or makes it, and executes the runs of the workflows of this
+program. It begins with the runs that an earlier process left. On an interrupt,
+steps in flight have ten seconds to end.
 
-An SQLite file is for one of them at a time. On PostgreSQL any number, on as many
-machines as you like, share the runs; when one dies, the others go on with what it
-had after its lease, 10 seconds, or what ?lease=5s says in the URL. ?pooler=on is for
-a connection pooler in transaction mode. Other commands work on the database
-meanwhile.`,
+An SQLite file is for one serve at a time. On PostgreSQL any number of them, on any
+number of machines, share the runs. When one dies, the others continue its runs
+after its lease: 10 seconds, or ?lease=5s in the URL. ?pooler=on is for a connection
+pooler in transaction mode. Other commands may use the database meanwhile.`,
 		Example: `  perdure serve
   perdure serve --store /var/lib/shop/orders.db --log json
   perdure serve --store postgres://shop@db.internal/shop`,
 		Args: exactly(),
 	}
 	db := p.database(cmd)
-	cmd.Flags().IntVar(&capacity, "capacity", 0, "how many runs may be in memory at a time (default 10,000)")
-	cmd.Flags().StringVar(&log, "log", "text", "what happens, on stderr: text, json or off")
+	cmd.Flags().IntVar(&capacity, "capacity", 0, "number of runs in memory at a time (default 10,000)")
+	cmd.Flags().StringVar(&log, "log", "text", "format of the log on stderr: text, json or off")
 	completeWords(cmd, "log", "text", "json", "off")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(p.workflows) == 0 {

@@ -18,7 +18,7 @@ import (
 func newRunsGet(db *database) *cobra.Command {
 	return showing(db, &cobra.Command{
 		Use:     "get ID",
-		Short:   "Show a run, and how it ended",
+		Short:   "Show the status of a run, and its output or error",
 		Example: "  perdure runs get ord-1001\n  perdure runs get @latest -o json",
 	}, func(d api.Description) any { return d.Outcome }, printRun)
 }
@@ -64,7 +64,7 @@ func countSteps(steps []api.Step) string {
 func newRunsDescribe(db *database) *cobra.Command {
 	return showing(db, &cobra.Command{
 		Use:     "describe ID",
-		Short:   "Show all that is known of a run: steps, what it waits for, messages, data",
+		Short:   "Show the steps, waits, messages and data of a run",
 		Example: "  perdure runs describe ord-1001",
 	}, func(d api.Description) any { return d }, printDescription)
 }

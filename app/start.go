@@ -35,12 +35,12 @@ func (p *program) newStart() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start WORKFLOW",
 		Short: "Start a run of a workflow",
-		Long: `Starts a run, which is durable when the command ends. It begins when an engine has
-the database that knows the workflow. Where a run with the --id is open already, or
-has ended within --dedup, that is the run: nothing is started twice.
+		Long: `Starts a run. The run is durable when the command ends. It begins when an engine that
+knows the workflow uses the database. If a run with the --id is open, or has ended
+within --dedup, the command returns that run and starts nothing.
 
-A graph whose mode is SYNC is waited for also without --wait, for as long as --timeout
-says; one whose mode is ASYNC cannot be.`,
+For a graph of mode SYNC the command waits without --wait too, until --timeout. For one
+of mode ASYNC it does not wait.`,
 		Example: `  perdure start order-fulfilment -i '{"id":"ord-1"}' --id ord-1 --watch
   perdure start greet -i '"ada"' --wait
   cat order.json | perdure start order-fulfilment -f -`,
@@ -50,13 +50,13 @@ says; one whose mode is ASYNC cannot be.`,
 	s.in = newInput(cmd, "the input")
 	s.waiter = newWaiter(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&s.id, "id", "", "workflow ID: at most one open run has it (default one of its own)")
-	flags.DurationVar(&s.dedup, "dedup", 24*time.Hour, "a run with this ID that ended less than this ago counts too; 0 for none that ended")
+	flags.StringVar(&s.id, "id", "", "workflow ID: at most one open run has it (default a new one)")
+	flags.DurationVar(&s.dedup, "dedup", 24*time.Hour, "a run with this ID that ended less than this ago counts too; 0 for open runs only")
 	flags.StringToStringVar(&s.attributes, "attribute", nil, "search attribute, as name=value")
 	flags.StringToStringVar(&s.headers, "header", nil, "header, as name=value")
-	flags.BoolVar(&s.force, "force", false, "start it although this program does not know the workflow")
-	flags.BoolVar(&s.wait, "wait", false, "wait until it ends, and print its output")
-	flags.BoolVar(&s.watch, "watch", false, "show what it does until it ends")
+	flags.BoolVar(&s.force, "force", false, "start a workflow that this program does not know")
+	flags.BoolVar(&s.wait, "wait", false, "wait until the run ends, and print its output")
+	flags.BoolVar(&s.watch, "watch", false, "show the journal as it grows, until the run ends")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return s.run(cmd, args[0]) }
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {

@@ -13,7 +13,7 @@ import (
 
 func (p *program) newUnrouted() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "unrouted", Short: "Signals that found no run",
+		Use: "unrouted", Short: "List and deliver signals that found no run",
 		Example: "  perdure unrouted list\n  perdure unrouted deliver 17 ord-1001",
 	}
 	db := p.database(cmd)
@@ -35,14 +35,14 @@ func newUnroutedList(db *database) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List signals that were sent to a workflow ID that no open run has",
-		Long: `Lists signals that wait for a run with their workflow ID. The next run that is
-started with it gets them; until then they are kept, and expire.`,
+		Long: `Lists signals that wait for a run with their workflow ID. The next run that is started
+with it gets them. They expire if none is started.`,
 		Example: "  perdure unrouted list -o jsonl",
 		Args:    exactly(),
 	}
 	out := newOutput(cmd)
 	cmd.Flags().Int64Var(&from, "from", 0, "begin at this number")
-	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many; 0 for all")
+	cmd.Flags().IntVar(&limit, "limit", 100, "number of signals to list; 0 for all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := out.check(); err != nil {
 			return err
@@ -67,7 +67,7 @@ started with it gets them; until then they are kept, and expire.`,
 
 func newUnroutedDeliver(db *database) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "deliver NUMBER ID", Short: "Give one of them to a run",
+		Use: "deliver NUMBER ID", Short: "Deliver one of them to a run",
 		Example: "  perdure unrouted deliver 17 ord-1001",
 		Args:    exactly("NUMBER", "ID"),
 	}

@@ -11,7 +11,7 @@ import (
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Print which build this is",
+		Short:   "Print the version of this build",
 		Example: "  perdure version",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -28,10 +28,10 @@ var errWaited = errors.New("the time is over")
 func newRunsWatch(db *database) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch ID",
-		Short: "Show what a run does, as it happens, until it ends",
-		Long: `Shows the journal of a run and goes on with it as it grows, until the run ends;
-of a chain that continues as new, until the chain does. It ends with the exit code
-of the run. An interrupt ends the watching, not the run.`,
+		Short: "Show the journal of a run as it grows, until the run ends",
+		Long: `Shows the journal of a run as it grows, until the run ends. Of runs that continue as new
+it shows one after the other. Its exit code is that of the run. An interrupt ends this
+command, not the run.`,
 		Example: "  perdure runs watch ord-1001\n  perdure runs watch @latest -o jsonl",
 	}
 	w := newWaiter(cmd)
@@ -44,8 +44,8 @@ func newRunsWait(db *database) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait ID",
 		Short: "Wait until a run ends, and print its output",
-		Long: `Waits until a run ends and prints its output. It ends with the exit code of the
-run, or with 7 when --timeout is over. An interrupt ends the waiting, not the run.`,
+		Long: `Waits until a run ends, and prints its output. Its exit code is that of the run, or 7 after
+--timeout. An interrupt ends this command, not the run.`,
 		Example: "  perdure runs wait ord-1001 --timeout 1m",
 	}
 	w := newWaiter(cmd)
@@ -62,7 +62,7 @@ type waiter struct {
 
 func newWaiter(cmd *cobra.Command) *waiter {
 	w := &waiter{out: newOutput(cmd)}
-	cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "give up after so long; 0 waits for ever")
+	cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "time to wait; 0 for no limit")
 	return w
 }
 

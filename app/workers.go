@@ -14,7 +14,7 @@ import (
 
 func (p *program) newWorkers() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "workers", Short: "The engines that execute the runs",
+		Use: "workers", Short: "List the engines that execute the runs",
 		Example: "  perdure workers list\n  perdure workers list --store postgres://shop@db.internal/shop -o json",
 	}
 	return group(cmd, newWorkersList(p.database(cmd)))
@@ -23,11 +23,11 @@ func (p *program) newWorkers() *cobra.Command {
 func newWorkersList(db *database) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the engines that have the database, and what they have of it",
-		Long: `Lists the engines that have the database, one on an SQLite file, any number on
-PostgreSQL: where each runs, how many runs it owns of how many that it has room for,
-when it was heard of last, and for how long its lease is, by the clock of the database.
-One that has died is listed until another takes over its runs.`,
+		Short: "List the engines that use the database, and their runs",
+		Long: `Lists the engines that use the database: one on an SQLite file, any number on PostgreSQL.
+For each it shows its host and process, the number of its runs and its capacity, its last
+sign of life, and the rest of its lease, by the clock of the database. A dead engine is
+listed until another one takes over its runs.`,
 		Example: "  perdure workers list -o jsonl",
 		Args:    exactly(),
 	}

@@ -130,7 +130,7 @@ func (c *client) count(ctx context.Context, all map[string]*api.Workflow) error 
 
 func newWorkflowsShow(db *database) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show WORKFLOW", Short: "Show what is known of a workflow",
+		Use: "show WORKFLOW", Short: "Show the definition of a workflow",
 		Example: "  perdure workflows show order-fulfilment",
 		Args:    exactly("WORKFLOW"),
 	}

@@ -77,7 +77,9 @@ func (o Options) filled() (Options, error) {
 			*n.value = n.instead
 		}
 		if *n.value < 1 || *n.value > n.most {
-			return o, invalid(fmt.Sprintf("--%s cannot be %d", n.flag, *n.value), fmt.Sprintf("1 to %d", n.most))
+			return o, invalid(
+				fmt.Sprintf("--%s %d is not valid: allowed are 1 to %d", n.flag, *n.value, n.most),
+				"leave it out for the number of the workload")
 		}
 	}
 	if o.Workload == Resume && (o.Runs != 1 || o.InFlight != 1) {
@@ -90,7 +92,8 @@ func (o Options) filled() (Options, error) {
 		o.Idle = idle
 	}
 	if o.Idle < 0 || o.Idle > time.Hour {
-		return o, invalid(fmt.Sprintf("--idle cannot be %v", o.Idle), "up to an hour")
+		return o, invalid(fmt.Sprintf("--idle %v is not valid: allowed is up to 1h", o.Idle),
+			"leave it out for 30s")
 	}
 	return o, nil
 }

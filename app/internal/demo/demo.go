@@ -75,20 +75,20 @@ func (l listened) Write(p []byte) (int, error) {
 func (o Options) validate() error {
 	switch {
 	case o.Cluster < 0 || o.Cluster > mostNodes:
-		return invalid(fmt.Sprintf("%d workers at a time cannot be", o.Cluster), fmt.Sprintf("--cluster is 1 to %d", mostNodes))
+		return invalid(fmt.Sprintf("--cluster %d is not valid: allowed are 1 to %d", o.Cluster, mostNodes),
+			"leave out --cluster for one worker")
 	case o.Store.Kind == place.Memory:
-		return invalid("what is in memory does not survive a kill", "leave out --store")
+		return invalid("a store in memory does not survive a kill", "leave out --store")
 	case o.nodes() > 1 && o.Store.Kind != place.Postgres:
 		return invalid("several workers need a PostgreSQL: an SQLite file is for one at a time",
-			"--store postgres://USER@HOST/DATABASE names one, on which the demo makes a database of its own; `apt install postgresql` or the image postgres brings one")
-	case o.Kills < 0:
-		return invalid(fmt.Sprintf("%d kills cannot be", o.Kills), "--kills is 0 or more")
-	case o.Kills > mostKills:
-		return invalid(fmt.Sprintf("%d kills are too many", o.Kills), fmt.Sprintf("--kills is at most %d", mostKills))
-	case o.Orders < 1:
-		return invalid(fmt.Sprintf("%d orders cannot be", o.Orders), "--orders is 1 or more")
-	case o.Orders > mostOrders:
-		return invalid(fmt.Sprintf("%d orders are too many", o.Orders), fmt.Sprintf("--orders is at most %d", mostOrders))
+			"--store postgres://USER@HOST/DATABASE names one. The demo makes a database of its own on "+
+				"it. `apt install postgresql` or the image postgres brings one")
+	case o.Kills < 0 || o.Kills > mostKills:
+		return invalid(fmt.Sprintf("--kills %d is not valid: allowed are 0 to %d", o.Kills, mostKills),
+			"leave out --kills for 3")
+	case o.Orders < 1 || o.Orders > mostOrders:
+		return invalid(fmt.Sprintf("--orders %d is not valid: allowed are 1 to %d", o.Orders, mostOrders),
+			"leave out --orders for as many as fit the kills")
 	case o.Dir == "":
 		return invalid("a directory is needed", "--dir names one")
 	}

@@ -53,7 +53,7 @@ func (r *report) begin(nodes int) {
 
 // paused tells of a worker that is held up, and resumed that it goes on.
 func (r *report) paused(k Kill) {
-	r.line("‖ %-8s  worker %d held up (SIGSTOP) in the middle of %q, for longer than its lease", k.Call.Run, k.Call.Worker, k.Call.Step)
+	r.line("‖ %-8s  worker %d paused (SIGSTOP) in the middle of %q, for longer than its lease", k.Call.Run, k.Call.Worker, k.Call.Step)
 }
 
 func (r *report) resumed(k Kill) {
