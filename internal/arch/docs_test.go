@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-const maxReadme = 250 // lines
+const maxReadme = 180 // lines
 
 // quotes are the folders whose Go a document shows, where that is not the folder that has the
 // name of the document.
@@ -19,6 +19,7 @@ var quotes = map[string][]string{
 	"docs/barrier.md":    {"barrier"},
 	"docs/conditions.md": nil, // package expr compares it with its conditions
 	"docs/concepts.md":   {"examples/hello", "examples/approval/expense"},
+	"docs/howto/cli.md":  {"examples/orders", "examples/orders/order"},
 }
 
 func readFile(t *testing.T, name string) string {
@@ -110,6 +111,40 @@ func TestReadmeBeginsWithTheFirstProgramAndIsShort(t *testing.T) {
 	if n := strings.Count(readme, "\n"); n > maxReadme {
 		t.Errorf("README.md has %d lines, at most %d: the rest belongs in docs", n, maxReadme)
 	}
+}
+
+// quotedMessage is a message at the beginning of a row of a table.
+var quotedMessage = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
+
+// The page about messages quotes those of the code: what is between two … stands in one
+// file.
+func TestMessagesThatTheTroubleshootingPageQuotesAreInTheCode(t *testing.T) {
+	const page = "docs/howto/troubleshooting.md"
+	h, err := load(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := quotedMessage.FindAllStringSubmatch(readFile(t, page), -1)
+	if len(all) < 30 {
+		t.Errorf("%s quotes %d messages", page, len(all))
+	}
+	for _, m := range all {
+		if !h.says(strings.Split(m[1], "…")) {
+			t.Errorf("%s quotes %q, and no file says that", page, m[1])
+		}
+	}
+}
+
+// says reports whether a file that is no test has all of some texts.
+func (h *module) says(texts []string) bool {
+	for _, f := range h.files() {
+		if !f.test && !slices.ContainsFunc(texts, func(text string) bool {
+			return !strings.Contains(f.source, strings.TrimSpace(text))
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // code is a quotation of code in a document: it contains no links.
