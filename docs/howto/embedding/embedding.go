@@ -98,28 +98,27 @@ func Serve(ctx context.Context, l net.Listener, db store.Store, log *slog.Logger
 	if err := engine.Register(Fulfil); err != nil {
 		return err
 	}
-	run, stopRun := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopRun()
+	serving, stop := context.WithCancel(ctx) // it ends with ctx, or with the engine
+	defer stop()
+	running, end := context.WithCancel(context.WithoutCancel(ctx)) // it ends after the server
+	defer end()
 	ran := make(chan error, 1)
-	go func() { ran <- engine.Run(run) }()
+	go func() { ran <- engine.Run(running); stop() }()
 
 	server := &http.Server{Handler: (&Server{engine}).Handler()}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-
-	select {
-	case <-ctx.Done():
-	case err = <-ran: // the engine must not go on, so neither does the server
-		ran <- nil
-	case err = <-served:
-		served <- http.ErrServerClosed
+	shut := make(chan error, 1)
+	go func() {
+		<-serving.Done()
+		last, cancel := context.WithTimeout(running, 10*time.Second)
+		defer cancel()
+		shut <- server.Shutdown(last)
+	}()
+	err = server.Serve(l)
+	stop()
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	err = errors.Join(err, server.Shutdown(end))
-	if closed := <-served; !errors.Is(closed, http.ErrServerClosed) {
-		err = errors.Join(err, closed)
-	}
-	stopRun()
+	err = errors.Join(err, <-shut)
+	end()
 	return errors.Join(err, <-ran)
 }

@@ -81,3 +81,37 @@ func ByHand(shop Shop) *perdure.Workflow[Order, string] {
 		return "", errors.Join(err, undone)
 	})
 }
+
+// Paid brings the payment of an order.
+var Paid = perdure.NewSignal[int]("paid")
+
+// Hold is a saga of one step, to be a part of a workflow.
+func Hold(shop Shop) *saga.Saga[Order] {
+	s := saga.New[Order]("hold")
+	saga.Add(s, "reserve", func(ctx context.Context, o Order) (string, error) {
+		return shop.Reserve(ctx, perdure.IdempotencyKey(ctx), o)
+	}).Undo(func(ctx context.Context, _ Order, hold string) error {
+		return shop.Release(ctx, perdure.IdempotencyKey(ctx), hold)
+	})
+	return s
+}
+
+// Sell reserves by the saga, waits for the payment, and undoes the saga if none comes.
+func Sell(shop Shop) *perdure.Workflow[Order, string] {
+	hold := Hold(shop)
+	return perdure.Define("sell", func(ctx context.Context, o Order) (string, error) {
+		held, err := hold.Inline(ctx, "hold", o)
+		if err != nil {
+			return "", err
+		}
+		if err := held.Err(); err != nil {
+			return "", err // it has undone itself
+		}
+		if _, err := Paid.Wait(ctx, perdure.Within(3*24*time.Hour)); err != nil {
+			return "", errors.Join(err, held.Undo(ctx))
+		}
+		return perdure.Step(ctx, "ship", func(ctx context.Context) (string, error) {
+			return shop.Ship(ctx, perdure.IdempotencyKey(ctx), o)
+		})
+	})
+}

@@ -113,3 +113,41 @@ func TestWorkflowCodeUndoesByHand(t *testing.T) {
 		t.Error(w.log)
 	}
 }
+
+func TestAPartOfAWorkflowIsUndoneWhenNobodyPays(t *testing.T) {
+	w := &world{}
+	sell := Sell(w)
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		*w = world{}
+		run := perduretest.Start(env, sell, order)
+		run.Fails(context.DeadlineExceeded)
+		return w.log
+	}, sell)
+	if !slices.Equal(w.log, []string{"reserve", "release hold-1"}) {
+		t.Error(w.log)
+	}
+}
+
+func TestAPartOfAWorkflowIsUndoneWhenTheRunIsCancelled(t *testing.T) {
+	w := &world{}
+	sell := Sell(w)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, sell, order)
+		env.Sleep(time.Hour)
+		run.Cancel("the customer has called")
+		run.Is(journal.Cancelled)
+	}, sell)
+	if !slices.Equal(w.log, []string{"reserve", "release hold-1"}) {
+		t.Error(w.log)
+	}
+}
+
+func TestAPaidOrderIsShipped(t *testing.T) {
+	w := &world{}
+	sell := Sell(w)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, sell, order)
+		perduretest.Send(env, Paid, run.ID(), 4200)
+		run.Returns("t-1")
+	}, sell)
+}
