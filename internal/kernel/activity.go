@@ -8,14 +8,15 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// An activity is what a kernel has in memory and executes, and whether it may go on.
+// An activity has the runs and step bodies that a kernel executes, and whether the kernel may go
+// on.
 //
-// Invariants: err is set once, and nothing begins after it; nor does it while the kernel is
-// draining, and no activation begins once it has ended. Activations and the slots reserved for a
-// claim together are at most capacity, but for single runs that were claimed for a command.
-// flying counts the step bodies, and what is told, that are executed and not given up; landed
-// is closed when the kernel is draining and flying is 0. wakeAt is when a run is due, as far
-// as is known.
+// Invariants: err is set once, and nothing begins after it, nor while the kernel is draining. No
+// activation begins once the activity has ended. Activations and the slots reserved for a claim
+// together are at most capacity, except for single runs that were claimed for a command. flying
+// counts the step bodies and the calls of listeners that are executed and not given up. landed is
+// closed when the kernel is draining and flying is 0. wakeAt is the first time at which a run is
+// due, as far as is known.
 //
 // mu is the kernel's lock: it is taken after every run's.
 type activity struct {
@@ -30,8 +31,8 @@ type activity struct {
 	flying    int
 	landed    chan struct{}
 	loaded    map[journal.Number]*run
-	abandoned map[*attempt]struct{} // given up, and still executed
-	reserved  int                   // slots for what is being claimed
+	abandoned map[*attempt]struct{} // attempts given up that are still executed
+	reserved  int                   // slots for the runs of a claim in progress
 	queued    bool                  // runs wait for a slot
 	wakeAt    time.Time
 }
@@ -43,8 +44,8 @@ func newActivity(capacity int, dead chan struct{}) activity {
 	}
 }
 
-// die notes why nothing may be written or begun any more. Only the first cause counts; it
-// reports whether this is it.
+// die records why nothing may be written or begun any more. Only the first cause counts. It reports
+// whether this is the first.
 func (a *activity) die(err error) (first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -62,8 +63,7 @@ func (a *activity) cause() error {
 	return a.err
 }
 
-// state returns why nothing may be asked of the kernel any more, and whether it is told to
-// stop.
+// state returns why the kernel takes no request any more, and whether it is draining.
 func (a *activity) state() (err error, draining bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,8 +77,7 @@ func (a *activity) stops() bool {
 	return a.draining || a.err != nil
 }
 
-// drains has nothing begin any more. It returns a channel that is closed when nothing is
-// executed.
+// drains lets nothing begin any more. It returns a channel that is closed when nothing is executed.
 func (a *activity) drains() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,14 +88,14 @@ func (a *activity) drains() <-chan struct{} {
 	return a.landed
 }
 
-// end has no further activation begin.
+// end lets no further activation begin.
 func (a *activity) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended = true
 }
 
-// takeOff counts a step body that begins. It reports false when none may.
+// takeOff counts a step body that begins. It returns false if none may begin.
 func (a *activity) takeOff() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -117,7 +116,7 @@ func (a *activity) land() {
 	}
 }
 
-// giveUp counts an attempt as landed that goes on until its goroutine returns.
+// giveUp counts an attempt as landed although its goroutine goes on.
 func (a *activity) giveUp(t *attempt) {
 	a.mu.Lock()
 	a.abandoned[t] = struct{}{}
@@ -125,7 +124,7 @@ func (a *activity) giveUp(t *attempt) {
 	a.land()
 }
 
-// returned counts an attempt as landed whose goroutine returns, unless it was given up.
+// returned counts an attempt as landed when its goroutine returns, unless it was given up.
 func (a *activity) returned(t *attempt) {
 	a.mu.Lock()
 	_, known := a.abandoned[t]
@@ -166,7 +165,7 @@ func (a *activity) loadedRun(n journal.Number) *run {
 	return a.loaded[n]
 }
 
-// admit makes a run loaded that was claimed. It reports false where the engine has stopped
+// admit adds a claimed run to the loaded runs. It returns false if the engine has stopped
 // meanwhile.
 func (a *activity) admit(r *run) bool {
 	a.mu.Lock()
@@ -179,7 +178,7 @@ func (a *activity) admit(r *run) bool {
 	return true
 }
 
-// takeSlot takes a new run into memory and reports true if there is a slot for it.
+// takeSlot adds a new run to the loaded runs and returns true if there is a slot for it.
 func (a *activity) takeSlot(r *run) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -191,7 +190,7 @@ func (a *activity) takeSlot(r *run) bool {
 	return true
 }
 
-// dismiss takes a run out of memory. It reports whether others wait for its slot.
+// dismiss removes a run from the loaded runs. It reports whether others wait for its slot.
 func (a *activity) dismiss(r *run) (queued bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -201,8 +200,8 @@ func (a *activity) dismiss(r *run) (queued bool) {
 	return a.queued
 }
 
-// reserve keeps slots for what is claimed, at most so many. When nothing is known to be due
-// any more, the claim says when something is.
+// reserve reserves at most so many slots for a claim. It also forgets when a run is due, because
+// the claim returns that.
 func (a *activity) reserve(most int) (slots int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -213,7 +212,7 @@ func (a *activity) reserve(most int) (slots int) {
 	return slots
 }
 
-// unreserve gives back the slots that a claim has not filled.
+// unreserve frees the slots that a claim has not filled.
 func (a *activity) unreserve() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -227,7 +226,8 @@ func (a *activity) isFull() bool {
 	return a.queued
 }
 
-// isIdle reports whether nothing is here, and nothing is due for so long.
+// isIdle reports whether no run is loaded, and none is known to be due before the time known has
+// passed.
 func (a *activity) isIdle(known time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -235,14 +235,14 @@ func (a *activity) isIdle(known time.Duration) bool {
 		(a.wakeAt.IsZero() || time.Until(a.wakeAt) > known)
 }
 
-// dueAt returns when a run is due, as far as is known; zero for never.
+// dueAt returns when a run is due, as far as is known; zero means never.
 func (a *activity) dueAt() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.wakeAt
 }
 
-// isDueBy notes that a run is due then. It reports whether that is sooner than was known.
+// isDueBy records that a run is due at that time. It reports whether that is sooner than was known.
 func (a *activity) isDueBy(t time.Time) (sooner bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -251,7 +251,7 @@ func (a *activity) isDueBy(t time.Time) (sooner bool) {
 	return a.wakeAt != before
 }
 
-// weigh counts bytes of journals in memory, or takes them away.
+// weigh adds to the bytes of journals in memory; bytes is below 0 when a run leaves.
 func (a *activity) weigh(bytes int64) { a.memos.Add(bytes) }
 
 // isHeavy reports whether more than so many bytes of journals are in memory.

@@ -9,15 +9,15 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// An arrival is a run that was claimed and whose activation begins: its journal is read, and
-// its code is called from the top, unless there is a reason not to.
+// An arrival is a run that was claimed and whose activation begins: its journal is read, and its
+// code is called from the top, unless there is a reason not to.
 type arrival struct {
 	run     *run
 	claimed *store.Run
 }
 
-// adopt begins the activation of a claimed run: its journal is replayed, unless
-// it has to be parked or is parked already. Forced, its code runs all the same.
+// adopt begins the activation of a claimed run: its journal is replayed, unless the run has to be
+// parked or is parked already. Forced, its code runs all the same.
 func (k *Kernel) adopt(c *store.Run, forced bool) {
 	if r := k.loadedRun(c.Head.Number); r != nil {
 		r.mu.Lock()
@@ -28,10 +28,11 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 		}
 	}
 	def := k.Lookup(c.Head.Workflow)
-	if c.Head.Retain == "" { // who started it did not know the workflow
+	if c.Head.Retain == "" { // the client that started the run did not know the workflow
 		c.Head.Retain = k.retention(c.Head.Workflow)
 	}
-	if def != nil && c.Head.Status == journal.Pending && c.Head.Pattern == journal.PatternWorkflow { // likewise
+	// the same
+	if def != nil && c.Head.Status == journal.Pending && c.Head.Pattern == journal.PatternWorkflow {
 		c.Head.Pattern = def.Pattern
 	}
 	r, broken := k.activationOf(c, def)
@@ -43,7 +44,7 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 	}
 	close(r.begun)
 	switch a := (arrival{r, c}); {
-	case def == nil: // claimed for a command that never came
+	case def == nil: // claimed for a command that did not come
 		r.release()
 	case broken != nil:
 		a.leave(broken)
@@ -52,15 +53,15 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 	}
 }
 
-// activationOf returns the activation of a claimed run, and why its journal cannot be replayed,
-// if so.
+// activationOf returns the activation of a claimed run, and why its journal is not replayable; nil
+// if it is.
 func (k *Kernel) activationOf(c *store.Run, def *Workflow) (r *run, broken *journal.Failure) {
 	m := newMemo(c.Entries, k.cfg.Build)
 	m.last = c.Last
 	r = k.newRun(c.Head, def, m)
 	r.ending.imply(m.planned[journal.ImpliedCleanup])
 	r.inbox.begin(c.Head.Mail, c.Inbox, c.More)
-	if c.More || c.Err != nil && c.Head.Mail > 0 { // of a damaged run no messages come with it
+	if c.More || c.Err != nil && c.Head.Mail > 0 { // a damaged run comes without its messages
 		commands, err := k.loadMessages(c.Head.Number, store.Range{Name: controlName})
 		if c.Err = cmp.Or(c.Err, err); err == nil {
 			r.inbox.merge(commands)
@@ -95,8 +96,8 @@ func (k *Kernel) activationOf(c *store.Run, def *Workflow) (r *run, broken *jour
 	return r, broken
 }
 
-// goesOn reports whether the code of the run is to be called; else it has ended, or is given
-// back. Forced, the code of a run that is parked is called all the same.
+// goesOn reports whether the code of the run is to be called. Otherwise the run has ended, or is
+// given back. Forced, the code of a parked run is called all the same.
 func (a arrival) goesOn(forced bool) bool {
 	r := a.run
 	if e := r.memo.ends; e != nil && !isOwn(e) {
@@ -113,24 +114,26 @@ func (a arrival) goesOn(forced bool) bool {
 	return true
 }
 
-// brokenBy says why the journal of a run cannot be replayed; nil where it can.
+// brokenBy returns why the journal of a run is not replayable; nil if it is.
 func brokenBy(c *store.Run) *journal.Failure {
 	switch {
 	case c.Err != nil:
 		return &journal.Failure{Code: journal.CodeCorrupt, Message: c.Err.Error()}
 	case len(c.Entries) == 0 || c.Entries[0].Kind != journal.RunStarted:
-		return &journal.Failure{Code: journal.CodeCorrupt, Message: "its journal does not begin with its start"}
+		return &journal.Failure{
+			Code: journal.CodeCorrupt, Message: "its journal does not begin with its start",
+		}
 	}
 	return nil
 }
 
-// parked says whether a run waits to be resumed. One that waits for a decision is
-// SUSPENDED too, but without a cause: its code goes on by itself.
+// parked reports whether a run waits to be resumed. A run that waits for a decision is SUSPENDED
+// too, but without a cause: its code goes on by itself.
 func parked(h journal.Head) bool { return h.Status == journal.Suspended && h.Cause != "" }
 
-// leave gives back a run whose journal cannot be read, parked. It does what its
-// messages ask for: a cancel ends it without cleaning up, for its code cannot be
-// replayed; and a resume parks it again, now that its journal was tried once more.
+// leave releases a parked run whose journal is not readable. It carries out the run's messages: a
+// cancel ends the run without cleaning up, because its code cannot be replayed; a resume parks it
+// again, now that its journal was tried once more.
 func (a arrival) leave(broken *journal.Failure) {
 	r := a.run
 	d := &journal.Detail{Reason: broken.Message, Failure: broken}
@@ -157,8 +160,8 @@ func (a arrival) leave(broken *journal.Failure) {
 	}
 }
 
-// unparks reports whether the run, which is parked, goes on, by what is in its inbox or
-// because it is about to end.
+// unparks reports whether the parked run goes on, because of a message in its inbox or because it
+// is about to end.
 func (a arrival) unparks() bool {
 	r := a.run
 	if r.ending.closing() != nil && (r.memo.ends == nil || r.memo.ends.Seq > r.memo.suspended) {
@@ -181,20 +184,20 @@ func (a arrival) unparks() bool {
 		case r.ending.as() == 0 && r.values.decided() == 0 && r.ending.cleansUp():
 			return true
 		}
-		command{r, *e}.do() // it ends the run, or changes nothing
+		command{r, *e}.do() // the command ends the run, or changes nothing
 	}
 	return false
 }
 
-// begin calls the code of a claimed run; that of a suspect when it is tried. It is called
-// with the lock.
+// begin calls the code of a claimed run. The code of a suspect is called when the run is tried. It
+// is called with the lock.
 func (a arrival) begin() {
 	r := a.run
 	trials, suspect := r.k.cfg.tried(a.claimed)
-	if r.last() > a.claimed.Last { // it is resumed
+	if r.last() > a.claimed.Last { // the run is resumed
 		trials, suspect = 0, false
 	}
-	retrying := r.status() == journal.Waiting && r.head().Cause != "" // its code failed last
+	retrying := r.status() == journal.Waiting && r.head().Cause != "" // the code failed last
 	r.because("")
 	record := r.status() == journal.Pending || retrying || r.memo.build != r.k.cfg.Build
 	if record {
@@ -202,7 +205,8 @@ func (a arrival) begin() {
 	}
 	if shared := r.k.cfg.suspects(); suspect && shared+trials >= r.k.cfg.MaxCrashes {
 		r.suspend(&journal.Detail{Reason: fmt.Sprintf(
-			"%d engines in a row died while executing it, the last %d while no other suspect was executed",
+			"%d engines in a row died while executing it, the last %d while no other suspect was "+
+				"executed",
 			shared+trials, trials,
 		)})
 		return
@@ -229,23 +233,25 @@ func (a arrival) resumeEnding(e *journal.Entry) {
 	f := e.Detail.Failure
 	c := &closing{run: r, termination: termination{
 		why: why, end: &journal.Error{Code: f.Code, Message: f.Message}, out: Outcome{Failure: f},
-		last: journal.Entry{Kind: kind, Status: e.Detail.Outcome, Detail: &journal.Detail{Failure: f, Reason: e.Detail.Reason}},
+		last: journal.Entry{Kind: kind, Status: e.Detail.Outcome, Detail: &journal.Detail{
+			Failure: f, Reason: e.Detail.Reason,
+		}},
 	}}
 	r.ending.resume(c)
 	r.push(e.Seq, c)
 }
 
-// isOwn says whether the code itself came to an end that is recorded.
+// isOwn reports whether the code itself came to an end that is recorded.
 func isOwn(e *journal.Entry) bool { return e.Detail.Failure == nil }
 
-// claim is the record of a claim, the trial of that number if it is above 0.
+// claim returns the entry of a claim, and of the trial with that number if it is above 0.
 func (r *run) claim(trial int) journal.Entry {
 	d := &journal.Detail{
 		CodeDetail:  journal.CodeDetail{Build: r.k.cfg.Build, Engine: r.k.engine},
 		StartDetail: journal.StartDetail{CleansUp: r.ending.isImplied()},
 		Attempt:     trial,
 	}
-	if r.status() == journal.Pending { // it begins
+	if r.status() == journal.Pending { // the run begins
 		d.Layers = r.def.Layers
 	}
 	return journal.Entry{Kind: journal.RunClaimed, Status: r.values.active(), Detail: d}

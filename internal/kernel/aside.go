@@ -9,21 +9,21 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A group may need what a transaction of the user's holds for as long as that is open:
-// a run that it has sent to, or a workflow ID. The store says so after a moment, and
-// the group goes aside: it is tried again in ever smaller parts, beside the groups that
-// follow, until only those wait that the transaction concerns. A source with changes
-// aside joins no group before it has been told of them.
+// A group may need something that a transaction of the user's holds as long as it is open: a run
+// that the transaction has sent to, or a workflow ID. The store reports that after a moment, and
+// the group goes aside: it is tried again in ever smaller parts, beside the groups that follow,
+// until only the changes wait that the transaction concerns. A source with changes aside joins no
+// group before it has been told of them.
 
-// asideParts is into how many parts a held group is taken apart.
+// asideParts is the number of parts that a held group is taken apart into.
 const asideParts = 16
 
-// An asideList has what waits for transactions of others. The pipeline's mu guards it.
+// An asideList has the changes that wait for transactions of others. The pipeline's mu guards it.
 type asideList struct {
 	parts  []batch         // each is tried in its turn
-	of     map[source]bool // whose changes they are, or are being tried
-	later  []source        // of those, pushed meanwhile
-	trying bool            // a goroutine is at it
+	of     map[source]bool // the sources of the changes that wait, or are being tried
+	later  []source        // those sources, if they were pushed meanwhile
+	trying bool            // a goroutine tries parts
 }
 
 // parts takes a batch apart.
@@ -36,10 +36,10 @@ func (b batch) parts() (all []batch) {
 	return append(all, b)
 }
 
-// held reports whether a group has to wait for a transaction of somebody's.
+// held reports whether a group has to wait for a transaction of the user's.
 func held(err error) bool { return errors.Is(err, store.ErrHeld) }
 
-// setAside has a batch tried again beside the groups that follow.
+// setAside makes a batch be tried again beside the groups that follow.
 func (p *pipeline) setAside(b batch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,8 +80,8 @@ func (p *pipeline) tryAside() {
 	}
 }
 
-// release lets sources join groups again: the verdict on what was aside is on its way
-// to them, ahead of any other.
+// release lets sources join groups again: the verdict on their changes aside is on its way to them,
+// ahead of any other.
 func (p *pipeline) release(done []source) {
 	p.mu.Lock()
 	for _, s := range done {
@@ -95,7 +95,7 @@ func (p *pipeline) release(done []source) {
 	}
 }
 
-// pushed takes what was pushed and may join a group. It is called with the lock.
+// pushed adds the sources that were pushed and may join a group. It is called with the lock.
 func (p *pipeline) pushed(work []source) []source {
 	for _, s := range p.dirty {
 		if p.aside.of[s] {
@@ -109,7 +109,7 @@ func (p *pipeline) pushed(work []source) []source {
 	return work
 }
 
-// put commits a batch, and tells how long that took.
+// put commits a batch, and notifies observers how long that took.
 func (p *pipeline) put(b batch) error {
 	if len(b.joined) == 0 {
 		return nil
@@ -120,7 +120,9 @@ func (p *pipeline) put(b batch) error {
 	}
 	err := p.commit(&store.Group{Changes: b.changes})
 	if err == nil && rows > 0 {
-		p.observe(observe.Notice{Kind: observe.Committed, At: time.Now(), Took: time.Since(began), Rows: rows})
+		p.observe(observe.Notice{
+			Kind: observe.Committed, At: time.Now(), Took: time.Since(began), Rows: rows,
+		})
 	}
 	return err
 }

@@ -23,27 +23,27 @@ var (
 	errBranchReturned = errors.New("perdure: the branch has returned")
 )
 
-// An attempt is one execution of a step's body. It is what the context of the
-// body carries. An attempt that is given up goes on until its goroutine
-// returns; what it returns then is discarded.
+// An attempt is one execution of a step's body. The context of the body carries it. An attempt that
+// is given up goes on until its goroutine returns; its result is discarded.
 type attempt struct {
 	op     *operation
 	n      int
 	began  time.Time
-	before time.Duration   // it has taken so long already, in an engine that died
-	ctx    context.Context // of the body
+	before time.Duration   // how long it took already, in an engine that died
+	ctx    context.Context // the context of the body
 	cancel context.CancelCauseFunc
-	events []journal.Entry // that the body has emitted
-	writes []journal.Entry // variables that it has set, keys that it has added
+	events []journal.Entry // events that the body has emitted
+	writes []journal.Entry // variables that the body has set, and keys that it has added
 
-	announced bool // it has a record of its own
+	announced bool // an entry of its own records that it begins
 	won       bool // it has succeeded
 
-	tx *userTx // that the body works in; of the body's goroutine
+	// the transaction that the body works in; only the body's goroutine touches it
+	tx *userTx
 }
 
-// try begins the next attempt when everything appended so far is durable, with
-// a record of its own where it is to be announced.
+// try begins the next attempt when every entry appended so far is durable. If announced is set, an
+// entry of its own records that the attempt begins.
 func (o *operation) try(announced bool) {
 	r := o.run
 	o.tries++
@@ -74,8 +74,8 @@ func (o *operation) try(announced bool) {
 	r.whenDurable(effect{begin: o})
 }
 
-// again makes an attempt once more that an engine died in. Its timeout counts
-// from when it was begun first.
+// again repeats an attempt that an engine died in. The timeout counts from the first time that the
+// attempt began.
 func (o *operation) again(rec *record) {
 	if o.work.Timeout == 0 || rec.began.IsZero() {
 		o.try(false)
@@ -94,8 +94,8 @@ func (o *operation) again(rec *record) {
 	o.failed(a, a.timeoutFailure(), o.next(a.n, a.timeoutFailure()))
 }
 
-// begin starts the attempt's goroutine, when there is room for what it will
-// record. It is called by the pipeline, or with the lock.
+// begin starts the attempt's goroutine when there is room for the entries of the attempt. It is
+// called by the pipeline, or with the lock.
 func (o *operation) begin() {
 	if k := o.run.k; k.gate.open() {
 		o.fly()
@@ -110,13 +110,13 @@ func (o *operation) fly() {
 	}
 }
 
-// fly counts a step body that begins. It gives false when none may.
+// fly counts a step body that begins. It returns false if none may begin.
 func (k *Kernel) fly() bool {
 	return k.holds() && k.takeOff()
 }
 
-// execute is the goroutine of an attempt. A panic, or runtime.Goexit, in the
-// body is a failed attempt.
+// execute runs an attempt, on a goroutine of its own. A panic, or runtime.Goexit, in the body is a
+// failed attempt.
 func (o *operation) execute() {
 	r := o.run
 	r.mu.Lock()
@@ -136,8 +136,8 @@ func (o *operation) execute() {
 	o.body(a, a.returned)
 }
 
-// body calls the user's code, and what is to go around it; and then hands on what that
-// came to, also if the code panics or ends its goroutine.
+// body calls the user's code and the interceptor around it. It calls then with the result, also if
+// the code panics or ends its goroutine.
 func (o *operation) body(a *attempt, then func([]byte, *journal.Failure)) {
 	var data []byte
 	var failure *journal.Failure
@@ -155,31 +155,40 @@ func (o *operation) body(a *attempt, then func([]byte, *journal.Failure)) {
 	})
 }
 
-// call calls the user's code, unless the engine has lost its lease since the attempt was
-// begun: others may execute the step by now.
+// call calls the user's code, unless the engine has lost its lease since the attempt began: another
+// engine may execute the step by now.
 func (o *operation) call(ctx context.Context) ([]byte, *journal.Failure) {
 	if !o.run.k.lives() {
-		return nil, &journal.Failure{Code: journal.CodeUnavailable, Message: "the engine was over before step " + o.path() + " began"}
+		return nil, &journal.Failure{
+			Code:    journal.CodeUnavailable,
+			Message: "the engine was over before step " + o.path() + " began",
+		}
 	}
 	return o.work.Body(ctx)
 }
 
-// surrounded calls what is to go around the user's code.
+// surrounded calls the interceptor around the user's code.
 func (o *operation) surrounded(a *attempt) (data []byte, failure *journal.Failure) {
 	called := false
-	failure = o.run.k.cfg.Around(a.ctx, StepInfo{a}, func(ctx context.Context) (f *journal.Failure) {
+	failure = o.run.k.cfg.Around(a.ctx, StepInfo{a}, func(
+		ctx context.Context,
+	) (f *journal.Failure) {
 		data, f = o.call(ctx)
-		called = true // it has returned, and not panicked
+		called = true // the code has returned without a panic
 		return f
 	})
 	if failure == nil && !called {
-		failure = &journal.Failure{Code: journal.CodeMisuse, Message: "what goes around the steps gave no error, and step " + o.path() + " has not returned"}
+		failure = &journal.Failure{
+			Code: journal.CodeMisuse,
+			Message: "what goes around the steps gave no error, and step " + o.path() +
+				" has not returned",
+		}
 	}
 	return data, failure
 }
 
-// returned takes what the body gave. What it gives after its timeout counts no
-// more, also where it is the first to say so.
+// returned takes the result of the body. A result after the timeout does not count, also if
+// returned is the first to notice the timeout.
 func (a *attempt) returned(data []byte, failure *journal.Failure) {
 	o := a.op
 	r := o.run
@@ -197,7 +206,8 @@ func (a *attempt) returned(data []byte, failure *journal.Failure) {
 		o.succeeded(a, data, spill)
 	} else if current {
 		o.failed(a, failure, next)
-	} else if o.attempt == a { // the run leaves: it has not to be given up any more
+	} else if o.attempt == a {
+		// the run leaves memory, so nobody has to give the attempt up any more
 		r.operations.land(o)
 	}
 	r.mu.Unlock()
@@ -211,8 +221,8 @@ func (a *attempt) returned(data []byte, failure *journal.Failure) {
 	}
 }
 
-// context makes the context of the body. One of its own is needed only where
-// something other than the end of the run or branch can end it.
+// context returns the context of the body. It makes a new one only if something other than the end
+// of the run or the branch can end it.
 func (a *attempt) context() context.Context {
 	o := a.op
 	ctx := context.WithValue(o.ctx, contextKey{}, a)
@@ -234,7 +244,7 @@ func (a *attempt) context() context.Context {
 	return ctx
 }
 
-// timedOut gives up an attempt whose time is over. The body is not waited for.
+// timedOut abandons an attempt whose time is over. It does not wait for the body.
 func (a *attempt) timedOut() {
 	o := a.op
 	r := o.run
@@ -256,7 +266,9 @@ func (a *attempt) timeoutFailure() *journal.Failure {
 
 // succeeded settles the step with the result of an attempt.
 func (o *operation) succeeded(a *attempt, data []byte, spill journal.Number) {
-	e := journal.Entry{Kind: journal.StepCompleted, Data: data, Spill: spill, Took: time.Since(a.began)}
+	e := journal.Entry{
+		Kind: journal.StepCompleted, Data: data, Spill: spill, Took: time.Since(a.began),
+	}
 	o.outcome.Data = data
 	if spill != 0 {
 		e.Data = nil
@@ -268,7 +280,7 @@ func (o *operation) succeeded(a *attempt, data []byte, spill journal.Number) {
 	o.settle(e)
 }
 
-// failed takes the failure of an attempt, and what the policy says of it.
+// failed takes the failure of an attempt, and the decision of the policy.
 func (o *operation) failed(a *attempt, failure *journal.Failure, next upshot) {
 	r := o.run
 	took := time.Since(a.began)
@@ -281,7 +293,9 @@ func (o *operation) failed(a *attempt, failure *journal.Failure, next upshot) {
 	}
 	if next.again {
 		d.Due = time.Now().Add(next.after).Round(0)
-		r.outside(journal.Entry{Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.mark(d)})
+		r.outside(journal.Entry{
+			Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.mark(d),
+		})
 		r.operations.land(o)
 		o.backOff(d.Due)
 		r.flush()
@@ -289,13 +303,14 @@ func (o *operation) failed(a *attempt, failure *journal.Failure, next upshot) {
 		return
 	}
 	kind := journal.StepFailed
-	if failure.Code == journal.CodeTimedOut && failure.Name == "context.DeadlineExceeded" && failure.Type == "" {
+	if failure.Code == journal.CodeTimedOut && failure.Name == "context.DeadlineExceeded" &&
+		failure.Type == "" {
 		kind = journal.StepTimedOut
 	}
 	o.settle(journal.Entry{Kind: kind, Took: took, Detail: d})
 }
 
-// emit records the events of an attempt that has succeeded, and what it has set.
+// emit records the events of an attempt that has succeeded, and its variables and keys.
 func (o *operation) emit(a *attempt) {
 	tell := len(a.events) > 0 && o.run.k.subscribed()
 	for i, e := range a.events {
@@ -317,8 +332,8 @@ func (o *operation) emit(a *attempt) {
 	}
 }
 
-// mark puts into the detail of an entry of a step what all of them have. Nil is an
-// empty one, and stays nil where there is nothing.
+// mark adds to the detail of an entry of a step the fields that every entry of the step has. A nil
+// detail stays nil if there are none.
 func (o *operation) mark(d *journal.Detail) *journal.Detail {
 	async := o.class == isAsync
 	if d == nil {
@@ -331,28 +346,30 @@ func (o *operation) mark(d *journal.Detail) *journal.Detail {
 	return d
 }
 
-// An upshot tells whether a step that has failed is tried again, and after how long.
+// An upshot is the decision whether a failed step is tried again, and after how long.
 type upshot struct {
 	again bool
 	after time.Duration
 }
 
-// next decides by the failure's class and the policy what follows the n-th attempt. The
-// policy may ask the author's error types. So whoever holds the run's lock asks about
+// next decides by the failure's class and the policy what follows the n-th attempt. The policy may
+// call methods of the author's error types. So a caller that holds the run's lock asks about
 // failures of the engine's own only.
 func (o *operation) next(n int, f *journal.Failure) (u upshot) {
 	c := f.ClassOf()
-	if f == nil || f.Code == journal.CodeEncode || f.Code == journal.CodeTooLarge || c != nil && c.Class == journal.ClassPermanent {
+	if f == nil || f.Code == journal.CodeEncode || f.Code == journal.CodeTooLarge ||
+		c != nil && c.Class == journal.ClassPermanent {
 		return u
 	}
-	_ = guard.Call(func() error { u.after, u.again = o.work.Next(n, f); return nil }) // a policy that panics knows of no next attempt
+	// a policy that panics knows of no next attempt
+	_ = guard.Call(func() error { u.after, u.again = o.work.Next(n, f); return nil })
 	if u.again && c != nil && c.Class == journal.ClassRetry && c.After > 0 {
 		u.after = c.After
 	}
 	return u
 }
 
-// backOff begins the next attempt at that time; at once where that is zero.
+// backOff begins the next attempt at that time; at once if it is zero.
 func (o *operation) backOff(due time.Time) {
 	if due.IsZero() {
 		o.try(true)
@@ -362,9 +379,9 @@ func (o *operation) backOff(due time.Time) {
 	o.wait()
 }
 
-// abandon gives up an attempt that may still be executing: its context ends
-// with cause, when what says so is durable; nil where its context has ended.
-// It is called with the lock.
+// abandon ends the use of an attempt that may still be executing. Its context ends with cause when
+// the entry that records this is durable. A nil cause means that the context has ended already. It
+// is called with the lock.
 func (a *attempt) abandon(cause error) {
 	if a == nil || a.began.IsZero() {
 		return
@@ -387,7 +404,7 @@ func (a *attempt) abandon(cause error) {
 	}})
 }
 
-// late discards what an attempt returned that was given up.
+// late discards the result of an attempt that was given up.
 func (a *attempt) late(failure *journal.Failure) {
 	k := a.op.run.k
 	k.returned(a)
@@ -399,10 +416,10 @@ func (a *attempt) late(failure *journal.Failure) {
 	k.observe(n)
 }
 
-// A StepInfo is what the body of a step can learn of itself and record.
+// A StepInfo is the access of a body to its own step.
 type StepInfo struct{ a *attempt }
 
-// StepOf gives the step whose body ctx belongs to.
+// StepOf returns the step whose body ctx belongs to.
 func StepOf(ctx context.Context, what string) (StepInfo, error) {
 	if a, ok := ctx.Value(contextKey{}).(*attempt); ok {
 		return StepInfo{a}, nil
@@ -413,20 +430,20 @@ func StepOf(ctx context.Context, what string) (StepInfo, error) {
 	}
 }
 
-// Attempt counts the attempts of the step from 1, and says whether the policy
-// allows no further one.
+// Attempt returns the number of the attempt, counted from 1, and reports whether the policy allows
+// no further one.
 func (s StepInfo) Attempt() (n int, last bool) {
 	_, again := s.a.op.work.Next(s.a.n, nil)
 	return s.a.n, !again
 }
 
-// Name shows the step with the scopes it is in; Run is its run.
+// Name returns the path of the step.
 func (s StepInfo) Name() string { return s.a.op.path() }
 
-// Phase is the phase that the step is; empty for none.
+// Phase returns the phase that the step is; empty for none.
 func (s StepInfo) Phase() string { return s.a.op.work.Phase }
 
-// Run is the head of the step's run as it is now.
+// Run returns the head of the step's run as it is now.
 func (s StepInfo) Run() journal.Head {
 	r := s.a.op.run
 	r.mu.Lock()
@@ -437,8 +454,8 @@ func (s StepInfo) Run() journal.Head {
 // eventNote is the name of an event that workflow code has emitted.
 const eventNote = ownNames + "event"
 
-// Emit has an event recorded: in the body of a step with its result, if this attempt
-// succeeds; in workflow code in the commit of the turn.
+// Emit records an event. In the body of a step it is recorded with the step's result, if this
+// attempt succeeds; in workflow code in the commit of the turn.
 func Emit(ctx context.Context, d journal.Detail, data []byte) error {
 	a, ok := ctx.Value(contextKey{}).(*attempt)
 	if !ok {
@@ -449,7 +466,7 @@ func Emit(ctx context.Context, d journal.Detail, data []byte) error {
 	if f != nil {
 		return &journal.Error{Code: f.Code, Op: "emit " + d.Event, Message: f.Message}
 	}
-	d.Reason = "" // it is of the step
+	d.Reason = "" // the operation of the entry is the step
 	e := journal.Entry{Kind: journal.EventEmitted, Data: data, Spill: spill, Detail: &d}
 	if !a.brings(spill) {
 		e.Data = nil
@@ -460,24 +477,25 @@ func Emit(ctx context.Context, d journal.Detail, data []byte) error {
 	return nil
 }
 
-// emitNote records an event of workflow code. Its ID is made of its place in the journal.
+// emitNote records an event of workflow code. The event's ID is made of its place in the journal.
 func emitNote(ctx context.Context, d journal.Detail, data []byte) error {
 	s, err := scopeOf(ctx, call{"emit", d.Event})
 	if err != nil {
 		return err
 	}
 	d.Tell = s.run.k.subscribed()
-	return noted(TakeNote(ctx, Note{Kind: journal.EventEmitted, Name: eventNote, Detail: &d, Produce: func() ([]byte, *journal.Failure) {
-		return data, nil
-	}}))
+	return noted(TakeNote(ctx, Note{
+		Kind: journal.EventEmitted, Name: eventNote, Detail: &d,
+		Produce: func() ([]byte, *journal.Failure) { return data, nil },
+	}))
 }
 
-// maxKey bounds an idempotency key: many services take 255 bytes.
+// maxKey limits an idempotency key: many services take 255 bytes.
 const maxKey = 255
 
-// IdempotencyKey is the same for every execution of this step of this run, and of the
-// runs that retry it, and differs for every other. What is a phase of something is one
-// thing however often workflow code asks for it, also in a clean-up.
+// IdempotencyKey returns a key that is the same for every execution of this step of this run, and
+// of the runs that retry the run, and that differs for every other step. A phase of a thing is one
+// thing, however often workflow code asks for it, also in a clean-up.
 func (s StepInfo) IdempotencyKey() string {
 	o := s.a.op
 	path := o.path()
@@ -493,21 +511,22 @@ func (s StepInfo) IdempotencyKey() string {
 	return key
 }
 
-// Keys is the run whose idempotency keys the step has: its own, or the first of those
-// that this one retries, since when it was not undone.
+// Keys returns the run whose idempotency keys the step uses: its own, or the first of the runs that
+// this one retries since which the step was not undone.
 func (s StepInfo) Keys() journal.RunID {
 	r := s.a.op.run
 	return cmp.Or(r.start.KeysOf(s.Of()), r.id())
 }
 
-// once is the operation as if it occurred once.
+// once returns the name and key of the operation, as if it occurred once.
 func (s StepInfo) once() string {
 	id := s.a.op.id
 	id.Occ = 1
 	return id.String()
 }
 
-// Of is the path of what the step is a phase of; without a phase its own.
+// Of returns the path of the thing that the step is a phase of. Without a phase it returns the
+// step's own path.
 func (s StepInfo) Of() string {
 	o := s.a.op
 	if o.work.Phase == "" {
@@ -516,7 +535,7 @@ func (s StepInfo) Of() string {
 	return o.scope.base + strings.TrimPrefix(s.once(), strings.ToLower(o.work.Phase)+":")
 }
 
-// Progress tells observers how far the step is. It is not kept.
+// Progress notifies observers how far the step is. It is not recorded.
 func (s StepInfo) Progress(what string) {
 	n := s.a.op.run.observed.notice(observe.StepProgressed)
 	n.Step, n.Attempt, n.Reason = s.a.op.path(), s.a.n, what

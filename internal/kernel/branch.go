@@ -10,35 +10,36 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A branch is one goroutine of a run: the workflow function itself, or what Go
-// started.
+// A branch is one goroutine of a run: the workflow function itself, or a body that Go started.
 type branch struct {
 	run   *run
 	scope *scope
 	state branchState
 	wake  chan struct{} // gets one value each time the branch is given the turn
-	body  func()        // what the goroutine does; it returns with the turn or by Goexit
-	op    *operation    // that ends with the branch; nil for the root
-	at    journal.Op    // its last durable operation, for people
+	body  func()        // the work of the goroutine; it returns with the turn or by Goexit
+	op    *operation    // the operation that ends with the branch; nil for the root
+	at    journal.Op    // its last durable operation, for messages to people
 
-	cleanup *cleanup // that it does; nil for others
+	cleanup *cleanup // the clean-up that it performs; nil for other branches
 
-	heard, told int // how often it has learned of something outside it, and of how much of that its entries tell
+	// how often it has learned of something outside it, and how much of that its entries record
+	heard, told int
 }
 
-// branchState says whether a branch may call durable operations.
+// A branchState is the state of a branch. It decides whether the branch may call durable
+// operations.
 type branchState uint8
 
 const (
 	isNew     branchState = iota // waits for its first turn
 	isHolder                     // has the turn
 	isParked                     // waits in a durable operation
-	isReady                      // could go on and waits for the turn
+	isReady                      // is able to go on and waits for the turn
 	isOutside                    // its turn was lent while it blocked outside the engine
 	isOver                       // has returned
 )
 
-// call calls the code of the run, whose root this is.
+// call calls the code of the run. b is the root branch.
 func (b *branch) call() {
 	r := b.run
 	r.trial.enter(r.last())
@@ -46,9 +47,9 @@ func (b *branch) call() {
 	r.commands()
 }
 
-// main is the goroutine of a branch. What the body leaves open is closed here:
-// a panic is kept and the run's code is replayed later (L-16 of the spec);
-// Goexit of the engine's own making ends the goroutine and nothing else.
+// main is the goroutine of a branch. It cleans up after the body: after a panic, the run's code is
+// replayed later (L-16 of the spec); Goexit of the engine's own making ends the goroutine and
+// nothing else.
 func (b *branch) main() {
 	r := b.run
 	guard.Run(b.body, func(abort *guard.Abort) {
@@ -58,7 +59,7 @@ func (b *branch) main() {
 		var f *journal.Failure
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if !r.gone() { // else the engine itself has ended the goroutine
+		if !r.gone() { // otherwise the engine itself has ended the goroutine
 			r.mu.Unlock()
 			f = abortFailure("the workflow", abort)
 			r.mu.Lock()
@@ -70,7 +71,7 @@ func (b *branch) main() {
 	})
 }
 
-// execute is what the root branch does: the workflow function, from the top.
+// execute is the body of the root branch: it calls the workflow function, from the top.
 func (b *branch) execute(ctx context.Context) {
 	r := b.run
 	input, seq := r.values.startInput()
@@ -106,7 +107,7 @@ func (b *branch) execute(ctx context.Context) {
 	}
 	switch {
 	case r.ended() != nil:
-	case r.ending.closing() != nil: // what it returns does not count any more
+	case r.ending.closing() != nil: // the result of the function does not count any more
 		r.ending.closing().deliver()
 	default:
 		b.concludes(data, spill, failure)
@@ -114,7 +115,7 @@ func (b *branch) execute(ctx context.Context) {
 	b.end()
 }
 
-// concludes ends the run by what its function returned.
+// concludes ends the run by the result of its function.
 func (b *branch) concludes(data []byte, spill journal.Number, failure *journal.Failure) {
 	r := b.run
 	if r.memo != nil && !r.lent() {
@@ -140,11 +141,11 @@ func (b *branch) concludes(data []byte, spill journal.Number, failure *journal.F
 	r.finish(failedBy(failure), false)
 }
 
-// returned takes the value that the body of a branch returned.
+// returned takes the result of the body of a branch.
 func (b *branch) returned(data []byte, failure *journal.Failure) {
 	r := b.run
 	r.stay()
-	for b.state == isOutside { // it may be lent again before this goroutine has the lock
+	for b.state == isOutside { // the turn may be lent again before this goroutine has the lock
 		b.rejoin()
 		r.stay()
 	}
@@ -171,7 +172,7 @@ func (b *branch) returned(data []byte, failure *journal.Failure) {
 	b.end()
 }
 
-// end takes the branch off the run and passes the turn on.
+// end removes the branch from the run and passes the turn on.
 func (b *branch) end() {
 	r := b.run
 	held := b.state == isHolder
@@ -183,9 +184,8 @@ func (b *branch) end() {
 	}
 }
 
-// park gives the turn up until the branch is made ready and gets it again. It is called
-// and returns with the lock. Where the run has left memory meanwhile, it ends
-// the goroutine.
+// park passes the turn on, and waits, until the branch is made ready and gets the turn again. It is
+// called and returns with the lock. If the run has left memory meanwhile, it ends the goroutine.
 func (b *branch) park() {
 	r := b.run
 	b.state = isParked
@@ -207,9 +207,9 @@ func (b *branch) rejoin() {
 	r.mu.Lock()
 }
 
-// withoutLock calls workflow code for the branch, which has the turn: without the
-// lock, which is held again when the code panics or ends its goroutine. When it
-// has returned, the branch has the turn, and the run may have ended.
+// withoutLock calls workflow code for the branch, which has the turn. It releases the lock for
+// that, and holds the lock again afterwards, also when the code panics or ends its goroutine. When
+// it has returned, the branch has the turn, and the run may have ended.
 func (b *branch) withoutLock(code func()) {
 	r := b.run
 	func() {
@@ -224,8 +224,8 @@ func (b *branch) withoutLock(code func()) {
 	}
 }
 
-// mismatch parks the run because its code does not fit its journal, and ends
-// the calling goroutine. What this turn appended is dropped.
+// mismatch parks the run because its code does not fit its journal, and ends the calling goroutine.
+// The entries of this turn are dropped.
 func (b *branch) mismatch(err error) {
 	r := b.run
 	r.unappend()
@@ -243,7 +243,7 @@ func (b *branch) unreadable(err error) {
 	runtime.Goexit()
 }
 
-// unreadable says of a run that it is parked because something of it cannot be read.
+// unreadable returns the detail of a suspension because something of the run cannot be read.
 func unreadable(err error) *journal.Detail {
 	return &journal.Detail{
 		Reason:  err.Error(),
@@ -251,8 +251,8 @@ func unreadable(err error) *journal.Detail {
 	}
 }
 
-// panicked has the run's code replayed later, from the journal: the run leaves
-// memory and is due again after a while. It keeps its finished steps.
+// panicked makes the run's code be replayed later, from the journal: the run leaves memory and is
+// due again after a while. It keeps its finished steps.
 func (b *branch) panicked(f *journal.Failure) {
 	r := b.run
 	failures := 1
@@ -262,7 +262,8 @@ func (b *branch) panicked(f *journal.Failure) {
 	after, again := r.def.Panics(failures)
 	if !again {
 		r.suspend(&journal.Detail{
-			Reason: fmt.Sprintf("its code failed %d times in a row: %s", failures, f.Message), Failure: f, Failures: failures,
+			Reason:  fmt.Sprintf("its code failed %d times in a row: %s", failures, f.Message),
+			Failure: f, Failures: failures,
 		})
 		return
 	}
@@ -280,9 +281,11 @@ func (b *branch) panicked(f *journal.Failure) {
 	r.whenDurable(effect{do: func() { r.k.wakeBy(due) }})
 }
 
-// abortFailure describes how code ended that did not return.
+// abortFailure returns the failure of code that did not return.
 func abortFailure(who string, a *guard.Abort) *journal.Failure {
-	f := &journal.Failure{Code: journal.CodePanic, Stack: a.Stack(), Message: who + " called runtime.Goexit"}
+	f := &journal.Failure{
+		Code: journal.CodePanic, Stack: a.Stack(), Message: who + " called runtime.Goexit",
+	}
 	if !a.Exited {
 		f.Message = who + " panicked: " + a.Text()
 	}

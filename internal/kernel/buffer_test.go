@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// An owing is a store that owes something, by numbers.
+// An owing is a store with entries in the outbox, by numbers.
 type owing struct {
 	store.Store
 	owed  []store.OutboxEntry
@@ -34,10 +34,15 @@ func (o owing) Claim(_ context.Context, c store.Claim) (out store.Claimed, err e
 	return out, nil
 }
 
-// owes returns an entry of a run that is owed.
+// owes returns an entry of a run for the outbox.
 func owes(run, number int64, kind journal.Kind) store.OutboxEntry {
-	h := journal.Head{Number: journal.Number(run), ID: journal.RunID(fmt.Sprint(run)), Workflow: "w", Status: journal.Completed}
-	return store.OutboxEntry{Number: number, Head: h, Entry: journal.Entry{Kind: kind, Detail: &journal.Detail{}}}
+	h := journal.Head{
+		Number: journal.Number(run), ID: journal.RunID(fmt.Sprint(run)), Workflow: "w",
+		Status: journal.Completed,
+	}
+	return store.OutboxEntry{Number: number, Head: h, Entry: journal.Entry{
+		Kind: kind, Detail: &journal.Detail{},
+	}}
 }
 
 // announcing returns the dispatcher of a kernel with listeners of a workflow, whose own loop
@@ -51,15 +56,15 @@ func announcing(t *testing.T, o owing, listeners ...*Listener) *dispatcher {
 	return a
 }
 
-// hold sets how much a buffer holds.
+// hold sets how many entries a buffer holds.
 func (a *dispatcher) hold(l *Listener, held int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.bufferOf(l).held = held
 }
 
-// While a buffer is caught up on, an end that is further on finds no place in it: it was in
-// line behind an event until now. What lies between is read again then.
+// While a buffer is caught up on, an end that is further on finds no place in it: the end was in
+// line behind an event until now. The entries between are read again then.
 //
 // spec: L-18
 func TestCatchingUpPassesOverNothing(t *testing.T) {
@@ -77,18 +82,20 @@ func TestCatchingUpPassesOverNothing(t *testing.T) {
 		o.owed = append(o.owed, owes(n+1, n+1, journal.RunCompleted))
 	}
 	a = announcing(t, o, l)
-	a.k.draining = true // nothing is told: what has a place keeps it
+	a.k.draining = true // nothing is delivered: an entry that has a place keeps it
 	a.after = runs
 	a.miss([]*Listener{l}, 1)
 	a.catchUp(a.k.names())
 	for n := range int64(runs) {
 		if r := a.buffers[l]; !a.mine[n+1] && (r.behind == 0 || n+1 < r.behind) {
-			t.Fatalf("number %d has no place, and the buffer is read again from %d on", n+1, r.behind)
+			t.Fatalf(
+				"number %d has no place, and the buffer is read again from %d on", n+1, r.behind,
+			)
 		}
 	}
 }
 
-// A listener that had no place for an end hears of it once it has one, though another one,
+// A listener that had no place for an end hears of it once it has one, although another listener,
 // which had a place at once, does not return. The end is acknowledged when both have heard.
 //
 // spec: L-18
@@ -98,7 +105,9 @@ func TestAnEndIsToldToEachListenerThatHasAPlace(t *testing.T) {
 		heard := 0
 		stuck := NewListener("w", nil, func(context.Context, End) error { <-let; return nil })
 		late := NewListener("w", nil, func(context.Context, End) error { heard++; return nil })
-		a := announcing(t, owing{owed: []store.OutboxEntry{owes(1, 1, journal.RunCompleted)}}, stuck, late)
+		a := announcing(
+			t, owing{owed: []store.OutboxEntry{owes(1, 1, journal.RunCompleted)}}, stuck, late,
+		)
 		a.hold(late, maxHeld)
 		a.look()
 		synctest.Wait()
@@ -120,7 +129,7 @@ func TestAnEndIsToldToEachListenerThatHasAPlace(t *testing.T) {
 		if n := len(a.k.lanes.all[0].dirty); n != 1 {
 			t.Errorf("all have heard, and %d ends are acknowledged", n)
 		}
-		close(a.k.dead) // nobody commits it
+		close(a.k.dead) // nobody commits the acknowledgement
 		synctest.Wait()
 	})
 }

@@ -9,16 +9,15 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// What becomes of a child when its parent ends. A cancelled parent cancels its
-// children, unless they are detached.
+// The policies for a child when its parent ends. A cancelled parent cancels its children, unless
+// they are detached.
 const (
-	ChildStays    = ""                    // it goes on, and its end is told to nobody
-	ChildEnds     = "cancel"              // it is cancelled, however the parent ends
-	ChildDetached = journal.ChildDetached // it is a run of its own from the beginning
+	ChildStays    = ""                    // the child goes on, and nobody hears of its end
+	ChildEnds     = "cancel"              // the child is cancelled, however the parent ends
+	ChildDetached = journal.ChildDetached // the child is a run of its own from the beginning
 )
 
-// A Child is what workflow code asks for: a run of another workflow, started by
-// this one.
+// A Child is a run of another workflow that workflow code starts as part of its own.
 type Child struct {
 	Name string // of the operation
 	Key  string
@@ -31,9 +30,9 @@ type Child struct {
 	Policy   string // one of the above
 }
 
-// StartChild starts a run as part of this one and gives the operation that ends
-// with it; one that is detached ends when the child is durable. The same
-// operation of a run never starts two children.
+// StartChild starts a run as part of this one and returns the operation that ends with the child.
+// The operation of a detached child ends when the child is durable. The same operation of a run
+// never starts two children.
 func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error) {
 	what := call{"child", c.Name}
 	s, err := scopeOf(ctx, what)
@@ -43,7 +42,9 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 	r, over := s.run, s.overBefore(ctx)
 	spill, failure := s.spillOver("the input", &c.Input)
 	if failure != nil {
-		return nil, "", &journal.Error{Code: failure.Code, Op: what.String(), Message: failure.Message}
+		return nil, "", &journal.Error{
+			Code: failure.Code, Op: what.String(), Message: failure.Message,
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,8 +83,8 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 	return (*Operation)(o), o.child, nil
 }
 
-// create records the child and has it made durable with that record. A child
-// whose workflow ID is taken ends as failed, before it has begun.
+// create records the child and makes it durable with that record. A child whose workflow ID is
+// taken ends as failed, before it has begun.
 func (o *operation) create(c Child, spill journal.Number) error {
 	r := o.run
 	n, err := r.k.number()
@@ -94,14 +95,16 @@ func (o *operation) create(c Child, spill journal.Number) error {
 	o.child = journal.MakeRunID(r.k.database(), n)
 	head := journal.Head{
 		Number: n, ID: o.child, WorkflowID: c.ID, Workflow: c.Workflow, Pattern: c.Pattern,
-		Status: journal.Pending, Wake: now, Created: now, Chain: n, Parent: r.number(), Keep: c.Keep,
+		Status: journal.Pending, Wake: now, Created: now, Chain: n, Parent: r.number(),
+		Keep:   c.Keep,
 		Retain: r.k.retention(c.Workflow),
 	}
 	if c.ID == "" {
 		head.WorkflowID = string(o.child)
 	}
 	start := journal.Entry{
-		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: c.Input, Spill: spill,
+		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: c.Input,
+		Spill:  spill,
 		Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: r.k.cfg.Build}},
 	}
 	if spill != 0 {
@@ -112,24 +115,34 @@ func (o *operation) create(c Child, spill journal.Number) error {
 		head.Parent = 0
 	} else {
 		f := &journal.Failure{
-			Code: journal.CodeConflict, Message: "the workflow ID " + head.WorkflowID + " of child " + o.path() + " is held by another run",
+			Code: journal.CodeConflict,
+			Message: "the workflow ID " + head.WorkflowID + " of child " + o.path() +
+				" is held by another run",
 		}
 		change.Else = []store.Post{{
 			Run:     r.number(),
 			Message: childEnded(o.child, o.child, journal.Failed, Outcome{Failure: f}, 0),
 		}}
 	}
-	r.append(journal.Entry{Kind: journal.ChildStarted, Op: o.id, Detail: &journal.Detail{Other: o.child, Policy: c.Policy}})
+	r.append(journal.Entry{Kind: journal.ChildStarted, Op: o.id, Detail: &journal.Detail{
+		Other: o.child, Policy: c.Policy,
+	}})
 	r.send(outgoing{create: change})
 	return nil
 }
 
-// childEnded is the message that tells a parent how a child has ended, which it knows by
-// its first run, by the run of it that was the last.
-func childEnded(child, last journal.RunID, status journal.Status, out Outcome, spill journal.Number) journal.Entry {
+// childEnded returns the message that tells a parent of the end of its child. The parent knows the
+// child by its first run; the message also has the last one.
+func childEnded(
+	child, last journal.RunID, status journal.Status, out Outcome, spill journal.Number,
+) journal.Entry {
 	e := journal.Entry{
-		Kind: journal.ChildCompleted, At: time.Now(), Op: journal.Op{Name: childName, Key: string(child)}, Data: out.Data, Spill: spill,
-		Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Message: "ended/" + string(last)}, Other: child, Outcome: status, Failure: out.Failure},
+		Kind: journal.ChildCompleted, At: time.Now(),
+		Op: journal.Op{Name: childName, Key: string(child)}, Data: out.Data, Spill: spill,
+		Detail: &journal.Detail{
+			MessageDetail: journal.MessageDetail{Message: "ended/" + string(last)}, Other: child,
+			Outcome: status, Failure: out.Failure,
+		},
 	}
 	if spill != 0 {
 		e.Data = nil
@@ -137,11 +150,16 @@ func childEnded(child, last journal.RunID, status journal.Status, out Outcome, s
 	return e
 }
 
-// asksCancel is the message by which a run cancels its child.
+// asksCancel returns the message by which a run cancels its child.
 func asksCancel(parent, child journal.RunID, n journal.Number, reason string) *store.Post {
 	return &store.Post{Run: n, Follow: store.FollowChain, Force: true, Message: journal.Entry{
 		Kind: journal.CancelAsked, At: time.Now(), Op: journal.Op{Name: controlName},
-		Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Message: "parent/" + string(parent) + "/" + string(child)}, Reason: reason},
+		Detail: &journal.Detail{
+			MessageDetail: journal.MessageDetail{
+				Message: "parent/" + string(parent) + "/" + string(child),
+			},
+			Reason: reason,
+		},
 	}}
 }
 
@@ -160,12 +178,14 @@ func (f *Operation) CancelChild(ctx context.Context, reason string) error {
 	return err
 }
 
-// endsWith says whether a child is cancelled when its run ends so.
+// endsWith reports whether a child with that policy is cancelled when its run ends with that
+// status.
 func endsWith(policy string, status journal.Status) bool {
 	return policy == ChildEnds || policy == ChildStays && status == journal.Cancelled
 }
 
-// cancelOf has a child of a run cancelled; it is empty where that has no number here.
+// cancelOf returns the message that cancels a child of a run. It is empty if the child has no
+// number here.
 func cancelOf(r *run, child journal.RunID, why string) outgoing {
 	n, ok := child.Number(r.k.database())
 	if !ok {
@@ -174,11 +194,11 @@ func cancelOf(r *run, child journal.RunID, why string) outgoing {
 	return outgoing{post: asksCancel(r.id(), child, n, why)}
 }
 
-// An adoption is the children that an earlier run of the chain has begun, whose ends are
-// to be asked for.
+// An adoption has the children that an earlier run of the chain has begun, until their ends are
+// asked for.
 //
-// Invariant: while it has children, or their ends are on their way, somebody asks, and only
-// one. It is guarded by its run's mu.
+// Invariant: while it has children, or a request for their ends is in progress, exactly one
+// goroutine asks. The mu of the run guards it.
 type adoption struct {
 	run      *run
 	children []*operation
@@ -187,8 +207,8 @@ type adoption struct {
 
 func newAdoption(r *run) adoption { return adoption{run: r} }
 
-// add asks the store how a child has ended: it may have told the earlier run. What ends from
-// now on tells this one. It is called with the lock.
+// add asks the store for the end of a child that may have told the earlier run. A child that ends
+// from now on tells this one. It is called with the lock.
 func (d *adoption) add(o *operation) {
 	d.children = append(d.children, o)
 	if d.asking {
@@ -199,17 +219,17 @@ func (d *adoption) add(o *operation) {
 	go d.ask()
 }
 
-// take takes the children whose ends are to be asked for.
+// take removes the children whose ends are to be asked for, and returns them.
 func (d *adoption) take() []*operation {
 	some := d.children
 	d.children = nil
 	return some
 }
 
-// end notes that nobody asks any more.
+// end records that nobody asks any more.
 func (d *adoption) end() { d.asking = false }
 
-// ask asks for all those whose code has come to them meanwhile.
+// ask asks for the ends of all children that have been added meanwhile.
 func (d *adoption) ask() {
 	r := d.run
 	r.mu.Lock()
@@ -222,7 +242,7 @@ func (d *adoption) ask() {
 		r.mu.Unlock()
 		ends, err := r.k.endsOf(some)
 		r.mu.Lock()
-		if err != nil { // the engine is over, as its next claim will tell it
+		if err != nil { // the engine is over, as its next claim will report
 			r.k.look()
 			break
 		}
@@ -243,8 +263,8 @@ func (d *adoption) ask() {
 	}
 }
 
-// endsOf returns the ends of children, as their parent records them; zero for one that is
-// open. It waits as long as the store does not answer.
+// endsOf returns the ends of children, in the form that their parent records; zero for a child that
+// is open. It waits as long as the store does not answer.
 func (k *Kernel) endsOf(children []*operation) ([]journal.Entry, error) {
 	ids := make([]journal.RunID, len(children))
 	for i, o := range children {
@@ -284,20 +304,26 @@ func (k *Kernel) endsOf(children []*operation) ([]journal.Entry, error) {
 	return out, err
 }
 
-// goneChild is the end of a child that was removed before its parent heard of its end.
+// goneChild returns the end of a child that was removed before its parent heard of its end.
 func goneChild(child journal.RunID) journal.Entry {
-	return journal.Entry{Kind: journal.ChildCompleted, Detail: &journal.Detail{Other: child, Outcome: journal.Failed, Failure: &journal.Failure{
-		Code: journal.CodeNotFound, Message: "child " + string(child) + " was removed when its retention was over",
-	}}}
+	return journal.Entry{Kind: journal.ChildCompleted, Detail: &journal.Detail{
+		Other: child, Outcome: journal.Failed, Failure: &journal.Failure{
+			Code:    journal.CodeNotFound,
+			Message: "child " + string(child) + " was removed when its retention was over",
+		},
+	}}
 }
 
-// endOf is the end of a child as far as some ends tell it, else what is known already.
-func endOf(child journal.RunID, last journal.Head, ends map[journal.Number]Outcome, known journal.Entry) journal.Entry {
+// endOf returns the end of a child if ends has it, or else the known entry.
+func endOf(
+	child journal.RunID, last journal.Head, ends map[journal.Number]Outcome, known journal.Entry,
+) journal.Entry {
 	out, ended := ends[last.Number]
 	if !ended || last.Status == journal.ContinuedAsNew {
 		return known
 	}
 	return journal.Entry{
-		Kind: journal.ChildCompleted, Data: out.Data, Detail: &journal.Detail{Other: child, Outcome: last.Status, Failure: out.Failure},
+		Kind: journal.ChildCompleted, Data: out.Data,
+		Detail: &journal.Detail{Other: child, Outcome: last.Status, Failure: out.Failure},
 	}
 }

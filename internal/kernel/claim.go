@@ -12,12 +12,12 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A claims takes up runs that nobody has. It is the one door for a run that crashed, one that
-// another engine left, and one whose time has come or that has got a message.
+// A claims takes up runs that nobody has. It is the one door for a run that crashed, for a run that
+// another engine left, and for a run whose time has come or that has got a message.
 //
-// Invariants: claiming is held from a claim until its runs are loaded, so who holds it knows
-// of every run whether it is here. It is taken before any run's lock. unsure is set while the
-// store may have given runs to this engine that it has not got: no claim is made before they
+// Invariants: claiming is held from a claim until its runs are loaded, so its holder knows of every
+// run whether the run is here. It is taken before any run's lock. unsure is set while the store may
+// have assigned runs to this engine that the engine has not received: no claim is made before they
 // are found.
 type claims struct {
 	k     *Kernel
@@ -26,22 +26,22 @@ type claims struct {
 	claiming  lock.Lock
 	unsure    bool
 	asked     atomic.Int64 // calls of collect
-	collected int64        // of which so many are served
+	collected int64        // the number of calls that are served
 }
 
 func newClaims(k *Kernel) claims {
 	return claims{k: k, nudge: make(chan struct{}, 1), claiming: lock.New()}
 }
 
-// claimed calls f when the runs of a claim that is on its way are loaded.
+// claimed calls f when the runs of a claim in progress are loaded.
 func (q *claims) claimed(f func()) {
 	q.claiming.Lock()
 	defer q.claiming.Unlock()
 	f()
 }
 
-// How many runs one claim takes at most: few where other engines may have room too,
-// so that they share what is due.
+// How many runs one claim takes at most: few if other engines may have room too, so that they share
+// the due runs.
 const (
 	claimBatch  = 1000
 	sharedBatch = 100
@@ -55,12 +55,10 @@ func (q *claims) batch() int {
 	return claimBatch
 }
 
-// claimLoop takes up runs that are due, until ctx ends or the engine is dead.
-// It is the one door for a run that crashed, one that another engine left, and
-// one whose time has come or that has got a message. It asks the store when it
-// has a reason to: at the start, when a run is due, when a slot is free that a run
-// waits for, when another process may have written. Beside that it sweeps: once
-// in a while it asks without a reason.
+// claimLoop takes up runs that are due, until ctx ends or the engine is dead. It asks the store
+// when it has a reason to: at the start, when a run is due, when a slot is free that a run waits
+// for, when another process may have written. Beside that it sweeps: once in a while it asks
+// without a reason.
 func (q *claims) claimLoop(ctx context.Context) {
 	k := q.k
 	wait, tries := 10*time.Millisecond, 1
@@ -71,7 +69,9 @@ func (q *claims) claimLoop(ctx context.Context) {
 				k.fenced("claim", err)
 				return
 			}
-			k.observe(observe.Notice{Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error()})
+			k.observe(observe.Notice{
+				Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error(),
+			})
 			tries++
 			if ctx.Err() != nil || !k.pause(&wait) {
 				return
@@ -89,7 +89,7 @@ func (q *claims) claimLoop(ctx context.Context) {
 	}
 }
 
-// reason waits for a reason to claim. It reports false where there will be none.
+// reason waits for a reason to claim. It returns false if there will be none.
 func (q *claims) reason(ctx context.Context) bool {
 	k := q.k
 	wake := k.dueAt()
@@ -128,7 +128,7 @@ func (q *claims) look() {
 	}
 }
 
-// wakeBy makes sure that the claim loop looks at that time at the latest.
+// wakeBy makes the claim loop look at that time at the latest.
 func (q *claims) wakeBy(t time.Time) {
 	k := q.k
 	if k.isDueBy(t) {
@@ -136,8 +136,8 @@ func (q *claims) wakeBy(t time.Time) {
 	}
 }
 
-// claimDue takes up at most as many due runs as there is room for. It says
-// whether there are more at once.
+// claimDue takes up at most as many due runs as there is room for. It reports whether there are
+// more at once.
 func (q *claims) claimDue() (again bool, err error) {
 	k := q.k
 	names := k.names()
@@ -148,7 +148,7 @@ func (q *claims) claimDue() (again bool, err error) {
 	room := k.reserve(most)
 	defer k.unreserve()
 	if room == 0 {
-		// all that may be unloaded: others need their places
+		// every run that may be unloaded: others need the places
 		k.idle.unloadUntil(time.Now().Add(k.cfg.IdleTimeout))
 	}
 	q.claiming.Lock()
@@ -168,7 +168,7 @@ func (q *claims) claimDue() (again bool, err error) {
 	return claimed.More && room > 0, nil
 }
 
-// handOver gives runs the messages that others have posted to them.
+// handOver delivers messages that others have posted to runs of this engine.
 func (q *claims) handOver(mail []store.Run) {
 	k := q.k
 	for i := range mail {
@@ -181,9 +181,8 @@ func (q *claims) handOver(mail []store.Run) {
 	}
 }
 
-// collect asks the store for messages that others have posted to the runs of
-// this engine, and hands them over. Those who ask while one question is on its way
-// share the next.
+// collect asks the store for messages that others have posted to the runs of this engine, and hands
+// them over. Callers that come while a request is in progress share the next one.
 func (q *claims) collect() error {
 	k := q.k
 	mine := q.asked.Add(1)
@@ -205,8 +204,8 @@ func (q *claims) collect() error {
 	return err
 }
 
-// sent tells runs of this engine what a group has posted to them, and looks for
-// runs that it has made or woken.
+// sent delivers the messages of a group to runs of this engine, and looks for runs that the group
+// has made or woken.
 func (q *claims) sent(cs []store.Change) {
 	k := q.k
 	look := false
@@ -221,7 +220,7 @@ func (q *claims) sent(cs []store.Change) {
 			p := &posts[j]
 			switch {
 			case p.Verdict != store.Delivered:
-			case p.To.Owner == 0, p.Unrouted != 0: // what was moved has to be asked for
+			case p.To.Owner == 0, p.Unrouted != 0: // a message that was moved has to be asked for
 				look = true
 			case p.To.Owner == k.engine:
 				q.hand(p)
@@ -233,8 +232,8 @@ func (q *claims) sent(cs []store.Change) {
 	}
 }
 
-// hand hands a message to the run of this engine that it is for. Where that is
-// being claimed just now, it waits until it is loaded.
+// hand delivers a message to its run, which this engine has. If the run is being claimed just now,
+// the message waits until the run is loaded.
 func (q *claims) hand(p *store.Post) {
 	k := q.k
 	m := p.Message
@@ -256,8 +255,8 @@ func (q *claims) hand(p *store.Post) {
 	}()
 }
 
-// claim asks the store for runs. Where it fails, the store may have given them
-// all the same, and messages of runs that are here.
+// claim asks the store for runs. If it fails, the store may have assigned runs to this engine all
+// the same, and messages to runs that are here.
 func (q *claims) claim(c store.Claim) (store.Claimed, error) {
 	k := q.k
 	if !k.holds() {
@@ -269,7 +268,7 @@ func (q *claims) claim(c store.Claim) (store.Claimed, error) {
 		q.unsure = true
 	}
 	for i := range claimed.Runs {
-		claimed.Runs[i].CutOff() // what a driver has overlooked is not run past either
+		claimed.Runs[i].CutOff() // a driver may have overlooked that an entry is missing
 	}
 	if err == nil {
 		k.lease.shortened(c.Now, &claimed)
@@ -277,8 +276,8 @@ func (q *claims) claim(c store.Claim) (store.Claimed, error) {
 	return claimed, err
 }
 
-// reclaim finds the runs that a claim of unknown outcome may have given, and
-// begins their activation. Those that are here learn what they were sent.
+// reclaim finds the runs that a claim of unknown outcome may have assigned, and begins their
+// activations. Runs that are here learn of their messages.
 func (q *claims) reclaim() error {
 	k := q.k
 	if !q.unsure {
@@ -316,17 +315,17 @@ func (q *claims) reclaim() error {
 	}
 }
 
-// activation gives the activation of a run for a command: the one that it has, or
-// one made to write a mark; nil where neither can be had now. open says of the
-// run as it was claimed whether there is still something to do; where there is
-// not, it goes on as any claimed run. One that cleans up before it ends has to go
-// on too where the command ends it (runs).
+// activation returns the activation of a run for a command: the one that the run has, or one that
+// is made to write an entry; nil if neither is possible now. open reports of the head of the
+// claimed run whether there is still something to do. If there is not, the run goes on as any
+// claimed run. If the command ends the run (runs is set), a run that cleans up before it ends has
+// to go on, too.
 func (q *claims) activation(
 	ctx context.Context, n journal.Number, open func(journal.Head) bool, runs bool,
 ) (*run, error) {
 	k := q.k
 	if r := k.loadedRun(n); r != nil {
-		return r, nil // which waits for no claim: that may wait for what the run holds
+		return r, nil // it waits for no claim: a claim may wait for a lock that the run holds
 	}
 	if !q.claiming.LockOr(ctx.Done(), nil) {
 		return nil, unavailable("claim", context.Cause(ctx))
@@ -364,17 +363,16 @@ func (q *claims) activation(
 	return r, nil
 }
 
-// takeAfter begins the next activation of a run when the one before is over. By then
-// a command may have begun it, and that may be over too: what the store says now
-// counts.
+// takeAfter begins the next activation of a run when the one before is over. By then a command may
+// have begun it, and that one may be over too, so the state of the store counts.
 func (q *claims) takeAfter(r *run) {
 	k := q.k
 	<-r.done
 	k.takeAgain(r.number())
 }
 
-// takeAgain begins another activation of a run that the store has left to this
-// engine although it was given back.
+// takeAgain begins another activation of a run that the store has left to this engine although the
+// run was given back.
 func (q *claims) takeAgain(n journal.Number) {
 	k := q.k
 	q.claiming.Lock()
@@ -384,7 +382,7 @@ func (q *claims) takeAgain(n journal.Number) {
 	}
 	claimed, err := k.claim(store.Claim{Run: n})
 	if err != nil {
-		k.look() // it is found then
+		k.look() // the run is found then
 		return
 	}
 	for i := range claimed.Runs {
@@ -392,8 +390,8 @@ func (q *claims) takeAgain(n journal.Number) {
 	}
 }
 
-// forget takes r out of memory, wakes those who wait for its end elsewhere, and
-// claims a run that waits for the slot.
+// forget removes r from memory, wakes the callers that wait for its end elsewhere, and claims a run
+// that waits for the slot.
 func (q *claims) forget(r *run) {
 	k := q.k
 	k.weigh(-r.bytes)

@@ -15,13 +15,18 @@ type Client struct {
 	FrontEnd
 }
 
-// NewClient gives a client of a store.
-func NewClient(ctx context.Context, s store.Store, build string, maxPayload, spillOver int, keep time.Duration) (*Client, error) {
+// NewClient returns a client of a store.
+func NewClient(
+	ctx context.Context, s store.Store, build string, maxPayload, spillOver int, keep time.Duration,
+) (*Client, error) {
 	info, err := store.Brief(ctx, s)
 	if err != nil {
 		return nil, unavailable("new client", err)
 	}
-	c := &Client{FrontEnd: FrontEnd{store: s, numbers: newClientNumbers(s), build: build, keep: keep, maxPayload: maxPayload, spillOver: spillOver}}
+	c := &Client{FrontEnd: FrontEnd{
+		store: s, numbers: newClientNumbers(s), build: build, keep: keep, maxPayload: maxPayload,
+		spillOver: spillOver,
+	}}
 	c.writers = c
 	c.db.Store(&info.Database)
 	return c, nil
@@ -49,7 +54,9 @@ func (c *Client) submit(ctx context.Context, op string, cs []store.Change) ([]st
 		case err == nil:
 			return g.Changes, nil
 		case refusal(err):
-			return nil, &journal.Error{Code: journal.CodeInvalid, Op: op, Message: "the store refuses it", Err: err}
+			return nil, &journal.Error{
+				Code: journal.CodeInvalid, Op: op, Message: "the store refuses it", Err: err,
+			}
 		case errors.Is(err, store.ErrClosed):
 			return nil, unavailable(op, err)
 		}
@@ -65,17 +72,18 @@ func (c *Client) submit(ctx context.Context, op string, cs []store.Change) ([]st
 	}
 }
 
-// Start makes a run durable that an engine takes up, or finds the one that its ID
-// stands for.
+// Start makes a run durable for an engine to claim, or finds the run that its ID stands for.
 func (c *Client) Start(ctx context.Context, s Start) (Started, error) {
 	return c.Begin(ctx, s)
 }
 
-// Cancel asks a run to end and returns when that is durable. Of a damaged journal counts
-// what is before the damage.
+// Cancel asks a run to end and returns when that is durable. Of a damaged journal the entries
+// before the damage count.
 func (c *Client) Cancel(ctx context.Context, id, reason string) error {
-	return c.ask(ctx, "cancel "+id, journal.CancelAsked, id, reason, func(op string, h journal.Head) error {
-		if h.Status == journal.Suspended { // what it has decided is in its journal
+	return c.ask(ctx, "cancel "+id, journal.CancelAsked, id, reason, func(
+		op string, h journal.Head,
+	) error {
+		if h.Status == journal.Suspended { // its journal has its decision
 			entries, err := c.Read(ctx, h, store.Range{})
 			if err != nil && journal.CodeOf(err) != journal.CodeCorrupt {
 				return err
@@ -98,8 +106,10 @@ func (c *Client) Resume(ctx context.Context, id string) error {
 	return c.ask(ctx, "resume "+id, journal.ResumeAsked, id, "", mayResume)
 }
 
-// ask sends a message of the engine's own, where there is something to do.
-func (c *Client) ask(ctx context.Context, op string, kind journal.Kind, id, reason string, judge judge) error {
+// ask sends a message of the engine's own, if there is something to do.
+func (c *Client) ask(
+	ctx context.Context, op string, kind journal.Kind, id, reason string, judge judge,
+) error {
 	h, err := c.Find(ctx, id)
 	if err == nil {
 		err = judge(op, h)
@@ -110,8 +120,8 @@ func (c *Client) ask(ctx context.Context, op string, kind journal.Kind, id, reas
 	return c.FrontEnd.ask(ctx, op, kind, h, reason)
 }
 
-// Wait waits for a run to end and gives its head and how it ended; of one that
-// continues as new, the last run of the chain. It asks the store now and then.
+// Wait waits for a run to end and returns its head and its outcome. If the run continues as new,
+// these are of the last run of the chain. It asks the store now and then.
 func (c *Client) Wait(ctx context.Context, s Started) (journal.Head, Outcome, error) {
 	id := string(s.Head.ID)
 	wait := 10 * time.Millisecond

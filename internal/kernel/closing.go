@@ -8,11 +8,11 @@ import (
 	"github.com/perdure/perdure/observe"
 )
 
-// A cleanup is workflow code that runs before its run ends: always, or only where
-// the run is cancelled or times out. It also runs where the branch is cancelled that it
-// was planned in, and where that goes on when the run ends.
+// A cleanup is workflow code that runs before its run ends: always, or only if the run is cancelled
+// or times out. It also runs if the branch that planned it is cancelled, or still goes on when the
+// run ends.
 type cleanup struct {
-	in     *scope // that it was planned in
+	in     *scope // the scope that planned it
 	of     *cleaning
 	path   string
 	id     int64 // the scope of its operations
@@ -20,25 +20,24 @@ type cleanup struct {
 	body   func(context.Context) *journal.Failure
 }
 
-// A cleaning is clean-ups that run one by one, the one planned last first, each in a
-// scope of its own with a context that has not ended: those of a run that is about to
-// end, or those of a branch that was cancelled. The run does not end before its cleanings
-// have.
+// A cleaning runs clean-ups one by one, the last planned one first, each in a scope of its own with
+// a context that has not ended: the clean-ups of a run that is about to end, or of a branch that
+// was cancelled. The run does not end before its cleanings have ended.
 type cleaning struct {
 	run  *run
 	ctx  context.Context
 	left []*cleanup
-	by   *journal.Failure // why the branch was cancelled; nil for the run's own
+	by   *journal.Failure // why the branch was cancelled; nil for the run's own cleaning
 }
 
-// An ending is what is known of how a run will end, and of what it cleans up before.
+// An ending is the state of the end of a run, and of the clean-ups before it.
 //
-// Invariants: clean-ups are in the order in which they were planned; the first is implied
-// where it has no record. While way is set, the run is to end so, and nothing from outside
-// makes another end of it. open counts the cleanings that go on: the run has not ended before
-// it is 0. The result is that of the end that was decided last.
+// Invariants: clean-ups are in the order in which they were planned. The first one is implied if it
+// has no record. While way is set, the run will end so, and nothing from outside changes that end.
+// open counts the cleanings that go on: the run does not end before it is 0. The result is the
+// result of the end that was decided last.
 //
-// It is guarded by its run's mu.
+// The mu of the run guards it.
 type ending struct {
 	memo     *memo // nil for a run that was started here
 	cleanups []*cleanup
@@ -46,14 +45,14 @@ type ending struct {
 	open     int
 	ctx      context.Context // of all clean-ups; nil before the first one
 	cancel   context.CancelCauseFunc
-	way      *closing // nil while it is not to end
+	way      *closing // nil while the run is not about to end
 	result   Outcome
 }
 
-// newEnding returns that of a run whose journal is known, if it has one.
+// newEnding returns the ending of a run with a memo of its journal, or nil for a new run.
 func newEnding(m *memo) ending { return ending{memo: m} }
 
-// imply notes that the first clean-up has no record, if so.
+// imply records whether the first clean-up has no record.
 func (n *ending) imply(is bool) { n.implied = n.implied || is }
 
 // resume goes on with an end that is recorded and not reached.
@@ -62,21 +61,21 @@ func (n *ending) resume(c *closing) { n.way, n.result = c, c.out }
 // isImplied reports whether the first clean-up has no record.
 func (n *ending) isImplied() bool { return n.implied }
 
-// outcome returns what the run has ended with, or will as far as that is decided.
+// outcome returns the outcome of the run, as far as it is decided.
 func (n *ending) outcome() Outcome { return n.result }
 
-// closing returns the end that the run cleans up for; nil where it does not.
+// closing returns the end that the run cleans up for; nil if it does not.
 func (n *ending) closing() *closing { return n.way }
 
-// decide keeps how the run will have ended, unless that is decided. A clean-up may decide
-// otherwise.
+// decide sets the outcome of the run, unless that is decided. A clean-up may change a decided
+// outcome.
 func (n *ending) decide(out Outcome, byCleanup bool) {
 	if n.way == nil || byCleanup {
 		n.result = out
 	}
 }
 
-// as is the status that the run will end with, where that is decided; else 0.
+// as returns the status that the run will end with, if that is decided; else 0.
 func (n *ending) as() journal.Status {
 	switch {
 	case n.way != nil:
@@ -87,8 +86,8 @@ func (n *ending) as() journal.Status {
 	return 0
 }
 
-// endsChild reports whether a child with that policy is cancelled whose operation the code
-// cancels, or the end of the run.
+// endsChild reports whether a child with that policy is cancelled when the code cancels its
+// operation, or the run ends.
 func (n *ending) endsChild(policy string) bool {
 	if n.way == nil {
 		return policy != ChildDetached
@@ -96,26 +95,26 @@ func (n *ending) endsChild(policy string) bool {
 	return endsWith(policy, n.way.last.Status)
 }
 
-// cleansUp reports whether the run has something to do before it is cancelled.
+// cleansUp reports whether the run may have clean-ups to run before it is cancelled.
 func (n *ending) cleansUp() bool {
 	return n.implied || len(n.cleanups) > 0 || n.open > 0 ||
 		n.memo != nil && len(n.memo.planned) > 0
 }
 
-// begins notes an end that the run's own code has come to. It reports whether that is to be
-// recorded: something is cleaned up, and the journal does not say so yet.
+// begins sets the end that the run's own code has come to. It reports whether that has to be
+// recorded: there are clean-ups, and the journal has no entry of the end yet.
 func (n *ending) begins(c *closing) bool {
 	n.way = c
 	isRecorded := n.memo != nil && n.memo.ends != nil
 	return !isRecorded && (n.open > 0 || slices.ContainsFunc(n.cleanups, c.does))
 }
 
-// left returns the clean-ups to be done for an end.
+// left returns the clean-ups to be run for an end.
 func (n *ending) left(c *closing) []*cleanup {
 	return slices.DeleteFunc(slices.Clone(n.cleanups), func(p *cleanup) bool { return !c.does(p) })
 }
 
-// takeOf takes the clean-ups out that were planned in a scope.
+// takeOf removes the clean-ups that were planned in a scope, and returns them.
 func (n *ending) takeOf(in *scope) (left []*cleanup) {
 	n.cleanups = slices.DeleteFunc(n.cleanups, func(p *cleanup) bool {
 		is := p.in.isWithin(in)
@@ -127,8 +126,8 @@ func (n *ending) takeOf(in *scope) (left []*cleanup) {
 	return left
 }
 
-// clean counts a cleaning that begins. It returns the context of its clean-ups, which ends
-// with none that they come of.
+// clean counts a cleaning that begins. It returns the context of its clean-ups, which does not end
+// with the context of.
 func (n *ending) clean(of context.Context) context.Context {
 	if n.ctx == nil {
 		n.ctx, n.cancel = context.WithCancelCause(context.WithoutCancel(of))
@@ -137,8 +136,7 @@ func (n *ending) clean(of context.Context) context.Context {
 	return n.ctx
 }
 
-// cleaned counts a cleaning that has ended. It returns the end that the run comes to now, if
-// any.
+// cleaned counts a cleaning that has ended. It returns the end that the run comes to now, or nil.
 func (n *ending) cleaned() *closing {
 	if n.open--; n.open == 0 && n.way != nil && n.way.delivered {
 		return n.way
@@ -153,26 +151,27 @@ func (n *ending) stop(cause error) {
 	}
 }
 
-// A closing is a run that is about to end and cleans up first. Its code has got,
-// or gets when it calls a durable operation next, the termination error; what it
-// makes of that no longer counts. When all of it has returned, or blocks outside
-// the engine, the clean-ups run. Then the run ends.
+// A closing is the end of a run that cleans up first. The run's code has received the termination
+// error, or receives it when it calls a durable operation next. The result of the code does not
+// count any more. When all of the code has returned, or blocks outside the engine, the clean-ups
+// run. Then the run ends.
 //
-// The end is recorded before the first of them, so that nothing from outside can make
-// another one of it; a clean-up can, by ending the run itself. A cancel or timeout that
-// comes from outside is a fact like any other: on replay it comes where it came, between
-// the same two operations. Of an end that the code itself came to, the record only says
-// which; the code comes to it again.
+// The end is recorded before the first clean-up, so that nothing from outside can change it. A
+// clean-up can, by ending the run itself. A cancel or timeout that comes from outside is a fact
+// like any other: on replay it comes where it came, between the same two operations. If the code
+// itself came to an end, the record has only the status of the end, and the code comes to it again.
 type closing struct {
 	run *run
 	termination
 	delivered bool
-	over      *journal.Failure // what the run's scope was cancelled by, once it is
+	over      *journal.Failure // why the run's scope was cancelled, once it is
 }
 
-// Plan plans a clean-up. It is recorded, so that an engine that ends a run which
-// is not in memory knows that it has to be loaded.
-func Plan(ctx context.Context, n Naming, always bool, body func(context.Context) *journal.Failure) error {
+// Plan plans a clean-up. The plan is recorded, so that an engine that ends a run which is not in
+// memory knows that it has to load the run.
+func Plan(
+	ctx context.Context, n Naming, always bool, body func(context.Context) *journal.Failure,
+) error {
 	what := call{"plan", n.Name}
 	s, err := inside(ctx, what)
 	if err != nil {
@@ -180,7 +179,9 @@ func Plan(ctx context.Context, n Naming, always bool, body func(context.Context)
 	}
 	r := s.run
 	defer r.mu.Unlock()
-	c := &cleanup{in: s, path: s.path + n.Name, id: journal.ImpliedCleanup, always: always, body: body}
+	c := &cleanup{
+		in: s, path: s.path + n.Name, id: journal.ImpliedCleanup, always: always, body: body,
+	}
 	if !r.ending.implied || len(r.ending.cleanups) > 0 {
 		op, rec := s.ask(asked{n.Name, n.Key, isCleanup, n.Change, false})
 		c.path = s.show(op)
@@ -194,25 +195,25 @@ func Plan(ctx context.Context, n Naming, always bool, body func(context.Context)
 	return nil
 }
 
-// finish brings the run to an end, after its clean-ups if it has some; outside says that it
-// was not the run's own code that came to it. It returns the termination error.
+// finish brings the run to an end, after its clean-ups if there are any. outside is set if the
+// run's own code did not come to the end. It returns the termination error.
 func (r *run) finish(t termination, outside bool) *journal.Error {
 	byCleanup := r.holder() != nil && r.holder().cleanup != nil
 	r.ending.decide(t.out, byCleanup)
 	if c := r.ending.way; c != nil {
 		switch {
 		case outside:
-		case byCleanup: // what it has cleaned up makes another end of it
+		case byCleanup: // a clean-up changes the end
 			c.last = t.last
 		default:
 			c.deliver()
 		}
 		return c.end
 	}
-	r.lift() // it ends, also where it was suspended
+	r.lift() // the run ends, also if it was suspended
 	c := &closing{run: r, termination: t}
 	switch {
-	case outside && r.ending.as() != 0: // its code comes to the end that is recorded
+	case outside && r.ending.as() != 0: // the code comes to the recorded end
 	case t.last.Kind == journal.RunContinued, !r.ending.cleansUp():
 		r.terminate(t)
 	case outside:
@@ -235,16 +236,17 @@ func (r *run) finish(t termination, outside bool) *journal.Error {
 	return t.end
 }
 
-// does reports whether a clean-up is one for such an end: by its kind, or since the end
-// cancels its branch, or one that this was in, which goes on beside the one that has come
-// to the end.
+// does reports whether a clean-up runs for this end. It does by its kind, or if its branch still
+// goes on beside the branch that has come to the end, because the end cancels that branch. If its
+// branch is over, the branch around that counts.
 func (c *closing) does(p *cleanup) bool {
 	in := p.in
 	for in.branch.state == isOver && in.parent != nil {
 		in = in.parent
 	}
 	cut := in.branch != c.run.holder() && in.branch.state != isOver
-	return p.always || cut || c.last.Status == journal.Cancelled || c.last.Status == journal.TimedOut
+	return p.always || cut || c.last.Status == journal.Cancelled ||
+		c.last.Status == journal.TimedOut
 }
 
 // deliver lets workflow code hear that the run ends.
@@ -271,7 +273,7 @@ func (s *scope) cleanUp() {
 	}
 }
 
-// isWithin reports whether a scope is another one, or in it.
+// isWithin reports whether s is the other scope, or in it.
 func (s *scope) isWithin(other *scope) bool {
 	for ; s != nil; s = s.parent {
 		if s == other {
@@ -287,7 +289,8 @@ func clean(r *run, left []*cleanup, by *journal.Failure) {
 	c.next()
 }
 
-// next begins the next clean-up. After the last one of all it ends a run that is to end.
+// next begins the next clean-up. After the last clean-up of the last cleaning it ends a run that is
+// about to end.
 func (c *cleaning) next() {
 	r := c.run
 	if len(c.left) == 0 {
@@ -315,7 +318,7 @@ func (c *cleaning) next() {
 	r.add(b, false)
 }
 
-// ended goes on after a clean-up. One that failed keeps no other from running.
+// ended goes on after a clean-up. A clean-up that failed does not keep others from running.
 func (p *cleanup) ended(f *journal.Failure) {
 	r := p.in.run
 	if f != nil {

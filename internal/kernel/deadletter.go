@@ -13,25 +13,27 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A dead letter is a run of its own, which waits until what it is about is settled. It
-// is created in the commit that records that a step was dead-lettered, and hears by
-// messages what becomes of that: each is in the commit of what it tells.
+// A dead letter is a run of its own, which waits until the failure that it is about is settled. It
+// is created in the commit that records that a step was dead-lettered. Messages tell it how that
+// goes on, and each message is in the commit that it tells of.
 
-// OwnPrefix is what the names of workflows begin with that an engine has by itself.
+// OwnPrefix is the prefix of the names of the workflows that an engine has by itself.
 const OwnPrefix = "perdure."
 
-// DeadLetterWorkflow is the workflow of dead letters, and DeadLetterNews the name of the
-// messages that they get.
+// DeadLetterWorkflow is the workflow of dead letters, and DeadLetterNews the name of the messages
+// to them.
 const (
 	DeadLetterWorkflow = OwnPrefix + "dead-letter"
 	DeadLetterNews     = ownNames + "letter"
 )
 
-// News is what a dead letter hears of.
+// A News is the content of a message to a dead letter.
 type News struct {
-	Failed  json.RawMessage `json:"failed,omitempty"`  // the same step was dead-lettered again; as the door says it
+	// the same step was dead-lettered again; made by the root package
+	Failed  json.RawMessage `json:"failed,omitempty"`
 	Retried *Retrial        `json:"retried,omitempty"` // a run was started that retries
-	Ended   *Settled        `json:"ended,omitempty"`   // that run has ended, and has not dead-lettered the step again
+	// that run has ended, and has not dead-lettered the step again
+	Ended *Settled `json:"ended,omitempty"`
 }
 
 // A Retrial is a run that retries.
@@ -40,25 +42,25 @@ type Retrial struct {
 	At  time.Time     `json:"at"`
 }
 
-// Settled is how a run that retries has ended.
+// A Settled is the end of a run that retries.
 type Settled struct {
 	Run     journal.RunID    `json:"run"`
 	Status  string           `json:"status"`
 	Failure *journal.Failure `json:"failure,omitempty"`
-	Done    bool             `json:"done,omitempty"` // it came past the step
+	Done    bool             `json:"done,omitempty"` // the run came past the step
 }
 
-// A DeadLetter is what workflow code has dead-lettered.
+// A DeadLetter is a failure that workflow code has dead-lettered.
 type DeadLetter struct {
 	Step, Key  string
 	Failure    *journal.Failure
-	Data       []byte // the input of its run
-	Again      []byte // what a dead letter hears that is there already
+	Data       []byte // the input of the dead letter's run
+	Again      []byte // the message to a dead letter that is there already
 	Attributes map[string]string
 }
 
-// AddDeadLetter records that a step has failed for good, and starts the dead letter.
-// Where the chain of the run has one about the same step, that hears of it instead.
+// AddDeadLetter records that a step has failed for good, and starts the dead letter. If the chain
+// of the run has a dead letter about the same step, that gets a message instead.
 func AddDeadLetter(ctx context.Context, l DeadLetter) error {
 	what := call{"dead-letter", l.Step}
 	s, err := scopeOf(ctx, what)
@@ -97,27 +99,34 @@ func AddDeadLetter(ctx context.Context, l DeadLetter) error {
 	return nil
 }
 
-// newDeadLetter makes the run of a dead letter.
-func newDeadLetter(r *run, n journal.Number, id string, l DeadLetter, spill journal.Number) *store.Change {
+// newDeadLetter returns the run of a dead letter.
+func newDeadLetter(
+	r *run, n journal.Number, id string, l DeadLetter, spill journal.Number,
+) *store.Change {
 	now := time.Now()
 	start := journal.Entry{
-		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: l.Data, Spill: spill,
-		Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: r.k.cfg.Build}, StartDetail: journal.StartDetail{Attributes: l.Attributes}},
+		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: l.Data,
+		Spill: spill,
+		Detail: &journal.Detail{
+			CodeDetail:  journal.CodeDetail{Build: r.k.cfg.Build},
+			StartDetail: journal.StartDetail{Attributes: l.Attributes},
+		},
 	}
 	if spill != 0 {
 		start.Data = nil
 	}
 	return &store.Change{
 		Run: n, Create: true, Entries: []journal.Entry{start}, Head: &journal.Head{
-			Number: n, ID: journal.MakeRunID(r.k.database(), n), WorkflowID: id, Workflow: DeadLetterWorkflow,
-			Status: journal.Pending, Wake: now, Created: now, Chain: n,
+			Number: n, ID: journal.MakeRunID(r.k.database(), n), WorkflowID: id,
+			Workflow: DeadLetterWorkflow,
+			Status:   journal.Pending, Wake: now, Created: now, Chain: n,
 		},
 		Else: []store.Post{news(id, "failed/"+string(r.id()), News{Failed: l.Again})},
 	}
 }
 
-// deadLetterID is the workflow ID of the dead letter about a step of this scope: the same
-// for all runs that retry one another.
+// deadLetterID returns the workflow ID of the dead letter about a step of this scope: the same for
+// all runs that retry one another.
 func (s *scope) deadLetterID(step, key string) string {
 	chain := journal.MakeRunID(s.run.k.database(), s.run.head().Chain)
 	id := DeadLetterWorkflow + ":" + string(chain) + ":"
@@ -128,17 +137,18 @@ func (s *scope) deadLetterID(step, key string) string {
 	return id + hex.EncodeToString(sum[:16])
 }
 
-// news makes a message for a dead letter, if that is there.
+// news returns a message to a dead letter, which is delivered if the dead letter is there.
 func news(deadLetter, message string, n News) store.Post {
-	data, _ := json.Marshal(n) // it has nothing that does not encode
+	data, _ := json.Marshal(n) // every News encodes
 	return store.Post{WorkflowID: deadLetter, Message: journal.Entry{
-		Kind: journal.SignalReceived, At: time.Now(), Op: journal.Op{Name: DeadLetterNews}, Data: data,
+		Kind: journal.SignalReceived, At: time.Now(), Op: journal.Op{Name: DeadLetterNews},
+		Data:   data,
 		Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Message: message}},
 	}}
 }
 
-// openDeadLetters returns the dead letters that the run of a journal has left open: its own,
-// else those that it was to settle.
+// openDeadLetters returns the dead letters that the run of a journal has left open: its own, or
+// else those that it had to settle.
 func openDeadLetters(entries []journal.Entry) []string {
 	var own []string
 	for i := range entries {
@@ -152,17 +162,16 @@ func openDeadLetters(entries []journal.Entry) []string {
 	return own
 }
 
-// deadLetters are those that a run has to do with.
+// A deadLetters has the dead letters of a run.
 //
-// Invariants: written has those that the journal says that the run has written, and seen
-// the last failures that workflow code has seen, in the order in which it did. They are
-// guarded by their run's mu.
+// Invariants: written has the dead letters that the run has written, by its journal. seen has the
+// last failures that workflow code has seen, in that order. The mu of the run guards both.
 type deadLetters struct {
 	written map[string]bool
 	seen    []failedOp
 }
 
-// note takes in which dead letters an entry has written.
+// note adds the dead letter that an entry has written, if it has.
 func (l *deadLetters) note(e *journal.Entry) {
 	if e.Detail == nil {
 		return
@@ -175,8 +184,8 @@ func (l *deadLetters) note(e *journal.Entry) {
 	}
 }
 
-// keep returns for how long a run is kept that ends so: own, or longer where a dead letter is
-// about it, for who retries it.
+// keep returns how long a run that ends with that status is kept: own, or longer if a dead letter
+// is about it, so that it can be retried.
 func (l *deadLetters) keep(
 	start *journal.Detail, status journal.Status, own, deadLettered time.Duration,
 ) time.Duration {
@@ -187,8 +196,9 @@ func (l *deadLetters) keep(
 	return max(own, deadLettered)
 }
 
-// settle returns what the dead letters that a run was to settle hear of its end. One that it
-// has written again knows; where it has written others, these are in the place of the old.
+// settle returns the messages about the end of the run to the dead letters that it had to settle. A
+// dead letter that the run has written again knows already. If the run has written others, these
+// replace the old ones.
 func (l *deadLetters) settle(
 	run journal.RunID, start *journal.Detail, status journal.Status, f *journal.Failure,
 ) (out []store.Post) {
@@ -201,7 +211,8 @@ func (l *deadLetters) settle(
 		}
 		done := status.IsSuccess() || len(l.written) > 0
 		switch status {
-		case journal.ContinuedAsNew, journal.Canceled, journal.Compensated: // nothing is left of what has failed
+		case journal.ContinuedAsNew, journal.Canceled, journal.Compensated:
+			// nothing is left of the failure
 			done = true
 		}
 		ended := &Settled{Run: run, Status: status.String(), Failure: f, Done: done}
@@ -210,7 +221,7 @@ func (l *deadLetters) settle(
 	return out
 }
 
-// failed notes that workflow code has seen an operation fail.
+// failed records that workflow code has seen an operation fail.
 func (l *deadLetters) failed(o *operation) {
 	if c := o.class; c != isStep && c != isAsync && c != isChild {
 		return
@@ -221,7 +232,7 @@ func (l *deadLetters) failed(o *operation) {
 	l.seen = append(l.seen, failedOp{o.id, o.outcome.Failure})
 }
 
-// by returns the operation that a failure came from, else the last one that has failed.
+// by returns the operation that a failure came from, or else the last operation that has failed.
 func (l *deadLetters) by(f *journal.Failure) journal.Op {
 	if len(l.seen) == 0 {
 		return journal.Op{}
@@ -234,10 +245,10 @@ func (l *deadLetters) by(f *journal.Failure) journal.Op {
 	return l.seen[len(l.seen)-1].op
 }
 
-// isOwnWorkflow says whether a workflow is one that an engine has by itself.
+// isOwnWorkflow reports whether a workflow is one that an engine has by itself.
 func isOwnWorkflow(name string) bool { return strings.HasPrefix(name, OwnPrefix) }
 
-// About gives what a dead letter says of the run of ctx: its head, with the status that
+// About returns the facts about the run of ctx for a dead letter: its head, with the status that
 // its code has set, and its input.
 func About(ctx context.Context) (journal.Head, []byte, error) {
 	s, err := scopeOf(ctx, call{verb: "dead-letter"})
@@ -253,8 +264,8 @@ func About(ctx context.Context) (journal.Head, []byte, error) {
 	return h, input, nil
 }
 
-// Within is the path of what ctx is in, with a slash: of a clean-up that of where it was
-// planned. It is empty for the run itself.
+// Within returns the path of the scope of ctx, with a slash; of a clean-up the path of the scope
+// that planned it. It is empty for the run's own scope.
 func Within(ctx context.Context) string {
 	s, err := scopeOf(ctx, call{verb: "dead-letter"})
 	if err != nil {
@@ -263,18 +274,18 @@ func Within(ctx context.Context) string {
 	return s.base
 }
 
-// keptFailures bounds how many failures a run keeps for FailedBy.
+// keptFailures limits how many failures a run keeps for FailedBy.
 const keptFailures = 100
 
-// A failedOp is a step or child that has failed, as workflow code knows.
+// A failedOp is a step or child whose failure workflow code has seen.
 type failedOp struct {
 	op      journal.Op
 	failure *journal.Failure
 }
 
-// FailedBy gives the name and key of the step or child by which the run of ctx fails
-// with f: of one whose error that came from, else the last one that has failed. Both
-// are empty where there is none.
+// FailedBy returns the name and key of the step or child by which the run of ctx fails with f: the
+// one that the error came from, or else the last one that has failed. Both are empty if there is
+// none.
 func FailedBy(ctx context.Context, f *journal.Failure) (name, key string) {
 	s, err := scopeOf(ctx, call{verb: "dead-letter"})
 	if err != nil {

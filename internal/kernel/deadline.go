@@ -2,22 +2,21 @@ package kernel
 
 import "time"
 
-// An alarm is a timer that may be set: that of a run's overall timeout, or of its trial. It is
-// guarded by its run's mu.
+// An alarm is a timer that may be set: the alarm of a run's overall timeout, or of its trial. The
+// mu of the run guards it.
 type alarm struct{ timer *time.Timer }
 
-// set has f called after a while. It replaces what was set before.
+// set has f called after a while. It replaces an earlier alarm.
 func (a *alarm) set(after time.Duration, f func()) { a.timer = time.AfterFunc(after, f) }
 
-// stop ends it, if it is set.
+// stop stops the alarm, if it is set.
 func (a *alarm) stop() {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
 }
 
-// overdue ends a run whose overall timeout has passed, or sets the timer that
-// will.
+// overdue ends a run whose overall timeout has passed, or sets the alarm for it.
 func (r *run) overdue() bool {
 	deadline := r.due()
 	if deadline.IsZero() {
@@ -37,8 +36,8 @@ func (r *run) overdue() bool {
 	return false
 }
 
-// due is when the overall timeout passes; zero without one, or where something is
-// decided that it would undo.
+// due returns when the overall timeout passes; zero if there is none, or if the timeout would undo
+// a decision.
 func (r *run) due() time.Time {
 	if r.def == nil || r.def.Timeout <= 0 || r.ending.as() != 0 || r.values.decided() != 0 {
 		return time.Time{}
@@ -46,7 +45,7 @@ func (r *run) due() time.Time {
 	return r.created().Add(r.def.Timeout)
 }
 
-// earlier gives the earlier one of two times; the zero time is never.
+// earlier returns the earlier one of two times. The zero time means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// An audience is a store that owes events and ends, with those who hear of them: each call of
-// a listener, or of the subscriber, goes on until it is let go.
+// An audience is a store with events and ends in its outbox, and those who hear of them: each call
+// of a listener, or of the subscriber, goes on until letGo ends it.
 type audience struct {
 	store.Store
 	random *rand.Rand
@@ -23,8 +23,8 @@ type audience struct {
 	mu     sync.Mutex
 	owed   []store.OutboxEntry
 	number int64
-	ended  map[int64]bool // runs
-	times  map[string]int // by who has heard of which number
+	ended  map[int64]bool // by run
+	times  map[string]int // by listener and number: how often it has heard of it
 	calls  []chan struct{}
 }
 
@@ -48,12 +48,14 @@ func (u *audience) Commit(_ context.Context, g *store.Group) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, c := range g.Changes {
-		u.owed = slices.DeleteFunc(u.owed, func(o store.OutboxEntry) bool { return slices.Contains(c.Told, o.Number) })
+		u.owed = slices.DeleteFunc(u.owed, func(o store.OutboxEntry) bool {
+			return slices.Contains(c.Told, o.Number)
+		})
 	}
 	return nil
 }
 
-// emit makes something owed of one of ten runs that are open.
+// emit adds an entry to the outbox, of one of ten runs that are open.
 func (u *audience) emit() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -71,13 +73,17 @@ func (u *audience) emit() {
 	u.owed = append(u.owed, o)
 }
 
-// hears is one call. It notes an event of the run that comes before and is still owed, where
-// number is that of an event, and 0 an end.
+// hears is one call. It records an event of the run that comes before and is still in the outbox.
+// number is the number of an event; 0 means an end.
 func (u *audience) hears(who string, run journal.Number, number int64) error {
 	u.mu.Lock()
 	for _, o := range u.owed {
-		if o.Head.Number == run && (number == 0 || o.Number < number) && o.Entry.Kind == journal.EventEmitted {
-			u.wrong = append(u.wrong, fmt.Sprintf("%s hears of run %d before number %d is told", who, run, o.Number))
+		if o.Head.Number == run && (number == 0 || o.Number < number) &&
+			o.Entry.Kind == journal.EventEmitted {
+			u.wrong = append(
+				u.wrong,
+				fmt.Sprintf("%s hears of run %d before number %d is told", who, run, o.Number),
+			)
 		}
 	}
 	u.times[fmt.Sprint(who, " ", run, " ", number)]++
@@ -108,8 +114,8 @@ func (u *audience) letSomeGo() {
 	}
 }
 
-// Buffers are small, readings short, and who hears takes any time. All is told once to each who
-// is to hear of it, of one run in order, and nothing is left in the end.
+// Buffers are small, readings short, and each call takes any time. Each entry is delivered once to
+// each who is to hear of it, the entries of one run in order, and the outbox is empty in the end.
 //
 // spec: L-18, R-29
 func TestRandomOwedEntriesAreToldOnceInOrder(t *testing.T) {
@@ -121,11 +127,18 @@ func TestRandomOwedEntriesAreToldOnceInOrder(t *testing.T) {
 }
 
 func tellAtRandom(t *testing.T, seed uint64) {
-	u := &audience{random: rand.New(rand.NewPCG(seed, 0)), ended: map[int64]bool{}, times: map[string]int{}}
+	u := &audience{
+		random: rand.New(rand.NewPCG(seed, 0)), ended: map[int64]bool{}, times: map[string]int{},
+	}
 	k := newKernel(u, Config{}, newShared())
 	var all []*Listener
 	for _, who := range []string{"one", "two", "three"} {
-		all = append(all, NewListener("w", nil, func(_ context.Context, e End) error { return u.hears(who, e.Head.Number, 0) }))
+		all = append(
+			all,
+			NewListener("w", nil, func(_ context.Context, e End) error {
+				return u.hears(who, e.Head.Number, 0)
+			}),
+		)
 	}
 	k.add(&Workflow{Name: "w", Listeners: all})
 	k.Subscribe(func(_ context.Context, e Event) error {
@@ -185,11 +198,16 @@ func tellAtRandom(t *testing.T, seed uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if left := len(u.owed) + len(a.mine) + len(a.lines) + len(a.parts) + len(a.behind); left > 0 {
-		t.Errorf("seed %d: %d entries are owed, %d held, %d in line, %d in part, %d wait", seed, len(u.owed), len(a.mine), len(a.lines), len(a.parts), len(a.behind))
+		t.Errorf(
+			"seed %d: %d entries are owed, %d held, %d in line, %d in part, %d wait", seed,
+			len(u.owed), len(a.mine), len(a.lines), len(a.parts), len(a.behind),
+		)
 	}
 	for _, r := range a.buffers {
 		if r.held != 0 || r.behind != 0 {
-			t.Errorf("seed %d: a buffer holds %d, and is read again from %d on", seed, r.held, r.behind)
+			t.Errorf(
+				"seed %d: a buffer holds %d, and is read again from %d on", seed, r.held, r.behind,
+			)
 		}
 	}
 }

@@ -10,22 +10,21 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Who waits for the end of a run waits for the engine to say so, wherever the run is:
-// in memory here, unloaded, or with another engine. Of one that ends here the kernel
-// says so. Where others have the store too, one goroutine asks for all whose end is
-// waited for: when the store's watcher has heard something, and now and then.
+// A caller that waits for the end of a run hears of it wherever the run is: in memory here,
+// unloaded, or with another engine. The kernel reports the end of a run that ends here. If other
+// engines have the store too, one goroutine asks for all runs whose end is waited for: when the
+// store's watcher has heard something, and now and then.
 
-// An awaitedEnd is what those wait for who want the end of a run that is not in
-// memory.
+// An awaitedEnd is shared by the callers that wait for the end of a run that is not in memory.
 type awaitedEnd struct {
 	run     journal.Number
 	ended   chan struct{} // closed when the run has ended
 	waiters int
 }
 
-// Wait waits for a run to end and gives its head and how it ended; of one that
-// continues as new, the last run of the chain. The end of ctx ends only the
-// waiting; while the store does not answer, it goes on.
+// Wait waits for a run to end and returns its head and its outcome. If the run continues as new,
+// these are of the last run of the chain. The end of ctx ends only the waiting. While the store
+// does not answer, Wait goes on.
 func (e *Engine) Wait(ctx context.Context, s Started) (journal.Head, Outcome, error) {
 	if s.run != nil {
 		if err := e.await(ctx, s.run.done, s.run.k, s.Head); err != nil {
@@ -59,7 +58,7 @@ func (e *Engine) Wait(ctx context.Context, s Started) (journal.Head, Outcome, er
 			}
 		case head.Status.IsTerminal():
 			return head, out, nil
-		case ch == nil: // of the next one of the chain: it may end before it is waited for
+		case ch == nil: // of the next run of the chain: it may end before it is waited for
 			ch = e.awaitEnd(head.Number)
 		default:
 			err = e.await(ctx, ch.ended, nil, s.Head)
@@ -72,7 +71,7 @@ func (e *Engine) Wait(ctx context.Context, s Started) (journal.Head, Outcome, er
 	}
 }
 
-// stands gives a run's head and, where it has ended, how.
+// stands returns a run's head and, if it has ended, its outcome.
 func (e *Engine) stands(ctx context.Context, id journal.RunID) (journal.Head, Outcome, error) {
 	head, err := e.Find(ctx, string(id))
 	if err != nil || !head.Status.IsTerminal() {
@@ -82,8 +81,8 @@ func (e *Engine) stands(ctx context.Context, id journal.RunID) (journal.Head, Ou
 	return head, out, err
 }
 
-// await waits until ch is closed. It gives an error where ctx ends, or the engine has
-// stopped, and nil where the kernel that is named is over and another one goes on.
+// await waits until ch is closed. It returns an error if ctx ends or the engine has stopped, and
+// nil if the kernel of is over and another one goes on.
 func (e *Engine) await(ctx context.Context, ch <-chan struct{}, of *Kernel, h journal.Head) error {
 	for {
 		select {
@@ -118,11 +117,12 @@ func (e *Engine) await(ctx context.Context, ch <-chan struct{}, of *Kernel, h jo
 
 func waited(ctx context.Context, h journal.Head) error {
 	return &journal.Error{
-		Code: journal.CodeTimedOut, Op: "wait for " + string(h.ID), Message: "the run goes on", Err: context.Cause(ctx),
+		Code: journal.CodeTimedOut, Op: "wait for " + string(h.ID), Message: "the run goes on",
+		Err: context.Cause(ctx),
 	}
 }
 
-// howEnded tells how a run has ended in this activation, if it has.
+// howEnded returns how a run has ended while it was in memory, if it has.
 func (r *run) howEnded() (journal.Head, Outcome, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,7 +144,7 @@ func (s *shared) awaitEnd(n journal.Number) *awaitedEnd {
 	return e
 }
 
-// awaited says that one of those who wait does so no more.
+// awaited records that one caller does not wait any more.
 func (s *shared) awaited(e *awaitedEnd) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +153,7 @@ func (s *shared) awaited(e *awaitedEnd) {
 	}
 }
 
-// hasEnded tells those who wait for the end of a run.
+// hasEnded wakes the callers that wait for the end of a run.
 func (s *shared) hasEnded(n journal.Number) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +163,7 @@ func (s *shared) hasEnded(n journal.Number) {
 	}
 }
 
-// recheck has the store asked which runs have ended whose end is waited for.
+// recheck makes the engine ask the store which of the awaited runs have ended.
 func (s *shared) recheck() {
 	select {
 	case s.asking <- struct{}{}:
@@ -171,7 +171,7 @@ func (s *shared) recheck() {
 	}
 }
 
-// awaitedRuns gives the runs whose end is waited for.
+// awaitedRuns returns the runs whose end is waited for.
 func (s *shared) awaitedRuns() []journal.Number {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,11 +182,11 @@ func (s *shared) awaitedRuns() []journal.Number {
 	return runs
 }
 
-// firstRecheck is how soon the store is asked without a reason; then more and more
-// seldom, up to once a sweep.
+// firstRecheck is how soon the store is asked without a reason. The following requests are more and
+// more seldom, down to one in a sweep.
 const firstRecheck = 100 * time.Millisecond
 
-// watchEnds tells of the ends of runs that others have ended, until ctx ends.
+// watchEnds reports the ends of runs that other engines have ended, until ctx ends.
 func (e *Engine) watchEnds(ctx context.Context) {
 	wait := firstRecheck
 	for {
@@ -206,10 +206,12 @@ func (e *Engine) watchEnds(ctx context.Context) {
 	}
 }
 
-// askEnds asks the store which of the runs have ended that are waited for. What it
-// does not answer is asked again.
+// askEnds asks the store which of the awaited runs have ended. A request without an answer is
+// repeated.
 func (e *Engine) askEnds(ctx context.Context) {
-	runs := slices.DeleteFunc(e.awaitedRuns(), func(n journal.Number) bool { return e.Live(n).Loaded })
+	runs := slices.DeleteFunc(e.awaitedRuns(), func(n journal.Number) bool {
+		return e.Live(n).Loaded
+	})
 	for page := range slices.Chunk(runs, store.MaxLimit) {
 		f := store.Filter{Limit: len(page)}
 		for _, n := range page {

@@ -11,10 +11,10 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// An Engine executes runs on a store by kernels, one after the other. Most have one
-// for all of their life. Where the store has leases and the engine loses its own,
-// the kernel that had it is over, with all that it has in memory, and another one
-// joins as soon as the store answers. Its methods may be called by many goroutines.
+// An Engine executes runs on a store by kernels, one after the other. Most engines have one kernel
+// all their life. If the store has leases and the engine loses its own, the kernel that had the
+// lease is over, with all that it has in memory, and another kernel joins as soon as the store
+// answers. Its methods may be called by many goroutines.
 type Engine struct {
 	FrontEnd
 	*shared
@@ -26,20 +26,25 @@ type Engine struct {
 	changed chan struct{} // closed when there is another kernel
 }
 
-// New gives an engine that executes nothing before Run.
+// New returns an engine that executes nothing before Run.
 func New(s store.Store, cfg Config) *Engine {
 	e := &Engine{cfg: cfg, shared: newShared(), changed: make(chan struct{})}
-	e.FrontEnd = FrontEnd{store: s, numbers: newClientNumbers(s), keep: cfg.KeepPosts, build: cfg.Build, writers: e, maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver}
+	e.FrontEnd = FrontEnd{
+		store: s, numbers: newClientNumbers(s), keep: cfg.KeepPosts, build: cfg.Build, writers: e,
+		maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver,
+	}
 	e.kernel = newKernel(s, cfg, e.shared)
 	return e
 }
 
-// Register gives the engine a workflow. It fails on a name that it has.
+// Register adds a workflow to the engine. It fails if the engine has one of that name.
 func (e *Engine) Register(w *Workflow) error {
 	if !e.add(w) {
 		return &journal.Error{
-			Code: journal.CodeDuplicate, Op: "register " + w.Name, Message: "a workflow of this name is registered already",
-			Hint: "names are what running workflows are found by: give this one a name of its own",
+			Code: journal.CodeDuplicate, Op: "register " + w.Name,
+			Message: "a workflow of this name is registered already",
+			Hint: "names are what running workflows are found by: give this one a name of its " +
+				"own",
 		}
 	}
 	k, _ := e.current()
@@ -48,14 +53,17 @@ func (e *Engine) Register(w *Workflow) error {
 	return nil
 }
 
-// Run joins the store, executes runs until ctx ends, and stops in good order. An
-// engine that has lost its lease joins again; one on a store without leases that was
-// taken over, or whose store was closed, gives an error. It is called once.
+// Run joins the store, executes runs until ctx ends, and stops in good order. An engine that has
+// lost its lease joins again. It returns an error if its store has no leases and was taken over, or
+// if its store was closed. It is called once.
 func (e *Engine) Run(ctx context.Context) error {
 	e.mu.Lock()
 	if e.begun {
 		e.mu.Unlock()
-		return &journal.Error{Code: journal.CodeMisuse, Op: "run", Message: "an engine runs once", Hint: "make a new one"}
+		return &journal.Error{
+			Code: journal.CodeMisuse, Op: "run", Message: "an engine runs once",
+			Hint: "make a new one",
+		}
 	}
 	e.begun = true
 	k := e.kernel
@@ -66,7 +74,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return err
 	}
 	e.db.Store(k.db.Load())
-	var beside sync.WaitGroup // kernels that are over, and have not returned yet
+	var beside sync.WaitGroup // kernels that are over and have not returned yet
 	defer beside.Wait()
 	if k.lease.period > 0 {
 		watching, stop := context.WithCancel(ctx)
@@ -96,24 +104,26 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// joinTries bounds how often an engine tries to join for the first time, which takes some
-// twenty seconds: a session may be lost, or a server be about to start.
+// joinTries limits how often an engine tries to join for the first time, which takes some 20 s: a
+// session may be lost, or a server be about to start.
 const joinTries = 30
 
-// firstJoin has the first kernel join. Whoever runs the engine is told of a store that
-// does not answer, and decides; see rejoin.
+// firstJoin joins the first kernel to the store. If the store does not answer, it returns an error,
+// and the caller decides; see rejoin.
 func firstJoin(ctx context.Context, k *Kernel) error {
 	for tries := 1; ; tries++ {
 		again, err := k.join(ctx)
 		if err == nil || !again || tries == joinTries || ctx.Err() != nil {
 			return err
 		}
-		k.observe(observe.Notice{Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error()})
+		k.observe(observe.Notice{
+			Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error(),
+		})
 		delay(ctx, jitter(tries))
 	}
 }
 
-// delay waits, at most until ctx ends.
+// delay waits until the time is over or ctx ends.
 func delay(ctx context.Context, wait time.Duration) {
 	t := time.NewTimer(wait)
 	defer t.Stop()
@@ -123,7 +133,7 @@ func delay(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// rejoin has another kernel join, for as long as it takes. It gives nil when ctx ends
+// rejoin joins another kernel to the store, for as long as that takes. It returns nil when ctx ends
 // first, or the store was closed.
 func (e *Engine) rejoin(ctx context.Context) *Kernel {
 	began := time.Now()
@@ -141,18 +151,25 @@ func (e *Engine) rejoin(ctx context.Context) *Kernel {
 		_, err = k.join(trying)
 		cancel()
 		if err == nil {
-			k.observe(observe.Notice{Kind: observe.LeaseRegained, At: time.Now(), Attempt: tries, Took: time.Since(began)})
+			k.observe(observe.Notice{
+				Kind: observe.LeaseRegained, At: time.Now(), Attempt: tries,
+				Took: time.Since(began),
+			})
 			return k
 		}
-		k.observe(observe.Notice{Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error()})
+		k.observe(observe.Notice{
+			Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error(),
+		})
 		delay(ctx, jitter(tries))
 	}
-	k.die(&journal.Error{Code: journal.CodeStopped, Op: "run", Message: "the engine has stopped", Err: err})
+	k.die(&journal.Error{
+		Code: journal.CodeStopped, Op: "run", Message: "the engine has stopped", Err: err,
+	})
 	close(k.ready)
 	return nil
 }
 
-// current gives the kernel, and a channel that is closed when there is another one.
+// current returns the kernel, and a channel that is closed when there is another one.
 func (e *Engine) current() (*Kernel, <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -161,9 +178,12 @@ func (e *Engine) current() (*Kernel, <-chan struct{}) {
 
 // running waits for a kernel that has joined.
 func (e *Engine) running(ctx context.Context, op string) (*Kernel, error) {
-	if a, ok := ctx.Value(contextKey{}).(*attempt); ok && a.op.work.Tx && a.op.run.k.shared == e.shared {
+	if a, ok := ctx.Value(contextKey{}).(*attempt); ok && a.op.work.Tx &&
+		a.op.run.k.shared == e.shared {
 		return nil, &journal.Error{
-			Code: journal.CodeMisuse, Op: op, Message: "called in the body of step " + a.op.path() + ", whose transaction may have the store's only lock",
+			Code: journal.CodeMisuse, Op: op,
+			Message: "called in the body of step " + a.op.path() +
+				", whose transaction may have the store's only lock",
 			Hint: "do it with the transaction (StartTx, SendTx), or in a step of its own",
 		}
 	}
@@ -184,11 +204,11 @@ func (e *Engine) running(ctx context.Context, op string) (*Kernel, error) {
 	}
 }
 
-// reminded is how long a call waits for Run until observers are told of it.
+// reminded is how long a call waits for Run before observers hear of it.
 const reminded = time.Second
 
-// remind tells observers that a call waits for an engine that does not run, unless the timer
-// is stopped before.
+// remind notifies observers that a call waits for an engine that does not run, unless the timer
+// that it returns is stopped before.
 func (e *Engine) remind(op string) *time.Timer {
 	return time.AfterFunc(reminded, func() {
 		e.mu.Lock()
@@ -203,10 +223,12 @@ func (e *Engine) remind(op string) *time.Timer {
 	})
 }
 
-// away says that the engine has no lease and did not get one in time.
+// away returns the error for an engine that has no lease and did not get one in time.
 func away(ctx context.Context, op string) error {
 	return &journal.Error{
-		Code: journal.CodeUnavailable, Op: op, Message: "the engine has lost its lease and has not joined again: nothing was done", Err: context.Cause(ctx),
+		Code: journal.CodeUnavailable, Op: op,
+		Message: "the engine has lost its lease and has not joined again: nothing was done",
+		Err:     context.Cause(ctx),
 	}
 }
 
@@ -219,10 +241,9 @@ func (e *Engine) open(ctx context.Context, op string) (writer, error) {
 	return k, err
 }
 
-// Start makes a run durable, or finds the one that its ID stands for. When it
-// returns without an error, the run is never lost. When ctx ends first, or the engine
-// loses its lease, the run may or may not be started: the same start with the same ID
-// tells.
+// Start makes a run durable, or finds the run that its ID stands for. When it returns without an
+// error, the run is never lost. When ctx ends first, or the engine loses its lease, the run may or
+// may not be started: the same start with the same ID finds it out.
 func (e *Engine) Start(ctx context.Context, s Start) (Started, error) {
 	for {
 		k, err := e.running(ctx, "start "+s.Workflow)
@@ -236,14 +257,14 @@ func (e *Engine) Start(ctx context.Context, s Start) (Started, error) {
 	}
 }
 
-// Live tells what the engine has of a run in memory.
+// Live returns the state of a run in the engine's memory.
 func (e *Engine) Live(n journal.Number) Live {
 	k, _ := e.current()
 	return k.live(n)
 }
 
-// Purge removes the runs that are kept no longer, in small batches, and the messages
-// that found no run for too long. It says how many of each.
+// Purge removes the runs whose retention is over, in small batches, and the unrouted signals that
+// were kept for too long. It returns how many of each it has removed.
 func (e *Engine) Purge(ctx context.Context) (runs, messages int, err error) {
 	for {
 		k, err := e.running(ctx, "purge")

@@ -12,17 +12,17 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A family is what one retry starts: a run that retries the one that was asked for, and
-// one for each child, and child of a child, that has not ended well.
+// A family has the runs that one retry starts: the run that retries the requested run, and one for
+// each child, and child of a child, that has not ended well.
 type family struct {
 	front   *FrontEnd
 	o       writer
 	op      string
-	changes []store.Change // the run that was asked for first
+	changes []store.Change // the run of the request
 }
 
-// retry adds the run that retries another one, and those that retry its children. What
-// is open stays as it is: it tells whoever goes on in its parent's place how it ends.
+// retry adds the run that retries another one, and the runs that retry its children. An open child
+// stays as it is: it reports its end to the run that goes on in its parent's place.
 func (f *family) retry(ctx context.Context, old journal.Head) error {
 	entries, err := f.read(ctx, old)
 	if err != nil {
@@ -39,12 +39,15 @@ func (f *family) retry(ctx context.Context, old journal.Head) error {
 	for _, child := range children {
 		line, known := lines[child]
 		switch status := line.last.Status; {
-		case !known && neverBegan(entries, child), status == journal.Canceled, status == journal.Compensated:
+		case !known && neverBegan(entries, child), status == journal.Canceled,
+			status == journal.Compensated:
 			anew = append(anew, child)
 		case !known:
 			return &journal.Error{
-				Code: journal.CodeNotFound, Op: f.op, Message: "child " + string(child) + " was removed when its retention was over",
-				Hint: "what it has done is not known any more: start the workflow anew with what is left to do",
+				Code: journal.CodeNotFound, Op: f.op,
+				Message: "child " + string(child) + " was removed when its retention was over",
+				Hint: "what it has done is not known any more: start the workflow anew with what " +
+					"is left to do",
 			}
 		case status == journal.Failed, status == journal.Cancelled, status == journal.TimedOut:
 			if line.newer.Number != 0 {
@@ -74,8 +77,10 @@ func (f *family) retry(ctx context.Context, old journal.Head) error {
 	return nil
 }
 
-// salvage returns what is still valid of a journal, and the paths of what was undone.
-func (f *family) salvage(entries []journal.Entry, anew ...journal.RunID) (kept []journal.Entry, redone []string, err error) {
+// salvage returns the reusable history of a journal, and the paths of the steps that were undone.
+func (f *family) salvage(
+	entries []journal.Entry, anew ...journal.RunID,
+) (kept []journal.Entry, redone []string, err error) {
 	kept, redone, err = journal.Reusable(entries, anew...)
 	var refused *journal.Error
 	if errors.As(err, &refused) {
@@ -91,13 +96,16 @@ func (f *family) read(ctx context.Context, h journal.Head) ([]journal.Entry, err
 	case err != nil:
 		return nil, unavailable(f.op, err)
 	case len(entries) == 0:
-		return nil, &journal.Error{Code: journal.CodeNotFound, Op: f.op, Message: "run " + string(h.ID) + " is not here any more"}
+		return nil, &journal.Error{
+			Code: journal.CodeNotFound, Op: f.op,
+			Message: "run " + string(h.ID) + " is not here any more",
+		}
 	}
 	return entries, nil
 }
 
-// mayAdopt returns an error where a child that is open is about to be cancelled, by the
-// end of its parent perhaps: it would fail the run that adopts it.
+// mayAdopt returns an error if an open child is about to be cancelled, for example by the end of
+// its parent: the child would fail the run that adopts it.
 func (f *family) mayAdopt(ctx context.Context, child journal.Head) error {
 	inbox, err := f.front.Read(ctx, child, store.Range{Inbox: true, Name: controlName})
 	if err != nil {
@@ -107,18 +115,23 @@ func (f *family) mayAdopt(ctx context.Context, child journal.Head) error {
 	if err != nil {
 		return err
 	}
-	ends := func(e journal.Entry) bool { return e.Kind == journal.CancelAsked || e.Kind == journal.RunClosing }
+	ends := func(e journal.Entry) bool {
+		return e.Kind == journal.CancelAsked || e.Kind == journal.RunClosing
+	}
 	if slices.ContainsFunc(inbox, ends) || slices.ContainsFunc(entries, ends) {
 		return &journal.Error{
-			Code: journal.CodeConflict, Op: f.op, Message: "child " + string(child.ID) + " of workflow " + child.Workflow + " is being ended",
+			Code: journal.CodeConflict, Op: f.op,
+			Message: "child " + string(
+				child.ID,
+			) + " of workflow " + child.Workflow + " is being ended",
 			Hint: "retry when it has ended",
 		}
 	}
 	return nil
 }
 
-// add adds the run that retries another one, and the messages that say so to the dead
-// letters which are about that.
+// add adds the run that retries another one, and the messages about it to the dead letters of that
+// one.
 func (f *family) add(old journal.Head, entries, kept []journal.Entry, redone []string) error {
 	d := f.front
 	n, err := f.o.number()
@@ -126,7 +139,7 @@ func (f *family) add(old journal.Head, entries, kept []journal.Entry, redone []s
 		return noNumber(f.op, err)
 	}
 	now := time.Now()
-	created := later(now, old.Ended.Add(1)) // it ends after that run, by which another retry finds it
+	created := later(now, old.Ended.Add(1)) // it ends after that run, and so another retry finds it
 	id := journal.MakeRunID(d.database(), n)
 	start := journal.Detail{}
 	if before := entries[0].Detail; before != nil {
@@ -146,9 +159,13 @@ func (f *family) add(old journal.Head, entries, kept []journal.Entry, redone []s
 	}
 	kept[0].At, kept[0].Detail = created, &start
 	c := store.Change{
-		Run: n, Create: true, Since: old.Ended.Add(1), Shares: old.Number, Entries: kept, Head: &journal.Head{
-			Number: n, ID: id, WorkflowID: old.WorkflowID, Workflow: old.Workflow, Pattern: old.Pattern,
-			Status: journal.Pending, Wake: now, Created: created, Chain: old.Chain, Parent: old.Parent, Keep: old.Keep,
+		Run: n, Create: true, Since: old.Ended.Add(
+			1,
+		), Shares: old.Number, Entries: kept, Head: &journal.Head{
+			Number: n, ID: id, WorkflowID: old.WorkflowID, Workflow: old.Workflow,
+			Pattern: old.Pattern,
+			Status:  journal.Pending, Wake: now, Created: created, Chain: old.Chain,
+			Parent: old.Parent, Keep: old.Keep,
 		},
 	}
 	for _, deadLetter := range start.DeadLetters {
@@ -170,15 +187,15 @@ func openChildren(entries []journal.Entry) []journal.RunID {
 	}
 	var out []journal.RunID
 	for i := range entries {
-		if e := &entries[i]; e.Kind == journal.ChildStarted && e.Detail.Policy != ChildDetached && !over[e.Op] {
+		if e := &entries[i]; e.Kind == journal.ChildStarted && e.Detail.Policy != ChildDetached &&
+			!over[e.Op] {
 			out = append(out, e.Detail.Other)
 		}
 	}
 	return out
 }
 
-// neverBegan reports whether another run had the workflow ID of a child, as its parent's
-// journal says.
+// neverBegan reports whether another run had the workflow ID of a child, by its parent's journal.
 func neverBegan(entries []journal.Entry, child journal.RunID) bool {
 	return slices.ContainsFunc(entries, func(e journal.Entry) bool {
 		return e.Kind == journal.ChildCompleted && e.Detail != nil && e.Detail.Other == child &&
@@ -186,15 +203,17 @@ func neverBegan(entries []journal.Entry, child journal.RunID) bool {
 	})
 }
 
-// A line is the chain of runs that a child is.
+// A line is the chain of runs of a child.
 type line struct {
-	last  journal.Head // its open run, else the last one
+	last  journal.Head // the open run of the chain, or else the last one
 	newer journal.Head // the run of another chain that has had the workflow ID since; zero for none
 }
 
-// lines returns what became of children, by the run ID that each began with. One that is
-// not here any more, or never was, is left out.
-func (d *FrontEnd) lines(ctx context.Context, children []journal.RunID) (map[journal.RunID]line, error) {
+// lines returns the chains of children, by the run ID that each began with. A child that is gone,
+// or was never there, is left out.
+func (d *FrontEnd) lines(
+	ctx context.Context, children []journal.RunID,
+) (map[journal.RunID]line, error) {
 	out := make(map[journal.RunID]line, len(children))
 	for some := range slices.Chunk(children, store.MaxLimit) {
 		first, err := d.byRun(ctx, some)
@@ -202,10 +221,13 @@ func (d *FrontEnd) lines(ctx context.Context, children []journal.RunID) (map[jou
 			return nil, err
 		}
 		ids := make([]string, len(some))
-		for i, child := range some { // one without a workflow ID of its own has its run ID as that
+		// a child without a workflow ID of its own has its run ID as workflow ID
+		for i, child := range some {
 			ids[i] = cmp.Or(first[child].WorkflowID, string(child))
 		}
-		heads, _, err := d.Heads(ctx, store.Filter{WorkflowIDs: ids, Newest: true, Limit: store.MaxLimit})
+		heads, _, err := d.Heads(ctx, store.Filter{
+			WorkflowIDs: ids, Newest: true, Limit: store.MaxLimit,
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -226,8 +248,10 @@ func (d *FrontEnd) lines(ctx context.Context, children []journal.RunID) (map[jou
 	return out, nil
 }
 
-// byRun returns the heads of runs that are there.
-func (d *FrontEnd) byRun(ctx context.Context, runs []journal.RunID) (map[journal.RunID]journal.Head, error) {
+// byRun returns the heads of those of the runs that are there.
+func (d *FrontEnd) byRun(
+	ctx context.Context, runs []journal.RunID,
+) (map[journal.RunID]journal.Head, error) {
 	heads, _, err := d.Heads(ctx, store.Filter{Runs: runs, Limit: store.MaxLimit})
 	out := make(map[journal.RunID]journal.Head, len(heads))
 	for _, h := range heads {
@@ -236,9 +260,11 @@ func (d *FrontEnd) byRun(ctx context.Context, runs []journal.RunID) (map[journal
 	return out, err
 }
 
-// line returns what became of a child, by its first run, if that is there, and the one
-// that its workflow ID stands for; zero where nothing of it is there.
-func (d *FrontEnd) line(ctx context.Context, child journal.RunID, first, newest journal.Head) (line, error) {
+// line returns the chain of a child, by its first run, if that is there, and the run that its
+// workflow ID stands for; zero if there is neither.
+func (d *FrontEnd) line(
+	ctx context.Context, child journal.RunID, first, newest journal.Head,
+) (line, error) {
 	chain, ok := child.Number(d.database())
 	switch {
 	case !ok:
@@ -252,7 +278,7 @@ func (d *FrontEnd) line(ctx context.Context, child journal.RunID, first, newest 
 	return line{last: last, newer: newest}, err
 }
 
-// lastOf returns the last run of a chain whose workflow ID another one has by now.
+// lastOf returns the last run of a chain whose workflow ID another chain has by now.
 func (d *FrontEnd) lastOf(ctx context.Context, first journal.Head) (journal.Head, error) {
 	f := store.Filter{WorkflowID: first.WorkflowID, Limit: store.MaxLimit}
 	for {

@@ -6,19 +6,19 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A run that an operator suspends while steps of it are in flight is frozen: it is
-// SUSPENDED from then on, its code gets no turn, no attempt begins, timers and messages
-// are left for later; but the attempts that are being executed go on, and what they come
-// to is recorded. When the last one has ended, the run leaves memory. Where it is resumed
-// before, it thaws in place, and takes up what has come meanwhile.
+// A run that an operator suspends while steps of it are in flight is frozen. It is SUSPENDED from
+// then on, its code gets no turn, no attempt begins, and timers and messages are left for later.
+// But the attempts that are being executed go on, and their results are recorded. When the last one
+// has ended, the run leaves memory. If the run is resumed before, it thaws in place, and takes up
+// the timers and messages that have come meanwhile.
 
-// A freezing says whether a run is frozen.
+// A freezing records whether a run is frozen.
 //
-// Invariant: an attempt that was to begin while the run is frozen is held back, and begins
-// when it thaws. It is guarded by its run's mu.
+// Invariant: an attempt that was to begin while the run is frozen is held back, and begins when the
+// run thaws. The mu of the run guards it.
 type freezing struct {
 	on   bool
-	held []*operation // whose attempts are held back
+	held []*operation // the operations whose attempts are held back
 }
 
 // isFrozen reports whether the run is suspended while steps in flight go on.
@@ -36,17 +36,17 @@ func (z *freezing) holdBack(o *operation) bool {
 	return z.on
 }
 
-// lift ends that the run is frozen: it comes to its end.
+// lift ends the freeze of a run that comes to its end.
 func (z *freezing) lift() { z.on = false }
 
-// takeHeld ends that the run is frozen. It returns the operations whose attempts may begin now.
+// takeHeld ends the freeze of a run. It returns the operations whose attempts may begin now.
 func (z *freezing) takeHeld() []*operation {
 	held := z.held
 	z.on, z.held = false, nil
 	return held
 }
 
-// freeze suspends the run.
+// freeze suspends the run, and lets its attempts in flight go on.
 func (r *run) freeze(d *journal.Detail) {
 	if r.operations.executing() == 0 {
 		r.suspend(d)
@@ -61,7 +61,7 @@ func (r *run) freeze(d *journal.Detail) {
 	r.flush()
 }
 
-// stayFrozen is what a frozen run does instead of going on.
+// stayFrozen replaces dispatch for a frozen run: a run without attempts in flight leaves memory.
 func (r *run) stayFrozen() {
 	r.commands()
 	if !r.isFrozen() || r.gone() {
@@ -78,8 +78,8 @@ func (r *run) stayFrozen() {
 	r.seal()
 }
 
-// thaw lets a frozen run go on: attempts that had to wait begin, times that have come
-// are taken up, and so are messages.
+// thaw lets a frozen run go on: it begins the attempts that had to wait, and takes up timers whose
+// times have come, and messages.
 func (r *run) thaw(mail int64) {
 	var d *journal.Detail
 	if mail != 0 {

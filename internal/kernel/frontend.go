@@ -13,27 +13,27 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A FrontEnd takes what the outside asks of runs, wherever they are: reading, and
-// messages. An engine has one, whose messages go with its group commits; so has a
-// Client, which writes to the store by itself.
+// A FrontEnd takes requests of clients about runs, wherever these are: reads and messages. An
+// engine has one; its messages become durable with its group commits. A Client has one, too; it
+// writes to the store by itself.
 type FrontEnd struct {
 	store   store.Store
 	db      atomic.Pointer[string] // the identity of the database; nil before an engine has joined
 	build   string
-	keep    time.Duration // how long a message is kept that finds no run
+	keep    time.Duration // how long an unrouted signal is kept
 	writers writers
 
 	maxPayload, spillOver int
-	numbers               *clientNumbers // whose numbers it gives out that no engine does
+	numbers               *clientNumbers // for runs and spilled payloads that no engine makes
 }
 
-// Writers return the writer that can write now.
+// Writers return the writer that is able to write now.
 type writers interface {
-	// open waits until one can: an engine has to join first.
+	// open waits until there is a writer: an engine has to join first.
 	open(ctx context.Context, op string) (writer, error)
 }
 
-// database is the identity of the database, empty before an engine has joined.
+// database returns the identity of the database, and the empty string before an engine has joined.
 func (d *FrontEnd) database() string {
 	if db := d.db.Load(); db != nil {
 		return *db
@@ -41,22 +41,21 @@ func (d *FrontEnd) database() string {
 	return ""
 }
 
-// A writer writes what a front end was asked for.
+// A writer writes the changes that a front end makes.
 type writer interface {
-	// submit makes changes durable, in one transaction, and gives them with their
-	// verdicts. It gives errLost where it has done nothing since it has lost its lease
-	// meanwhile.
+	// submit makes changes durable in one transaction and returns them with their verdicts. It
+	// returns errLost if it has done nothing because it has lost its lease meanwhile.
 	submit(ctx context.Context, op string, cs []store.Change) ([]store.Change, error)
-	// number gives a number that nobody has.
+	// number returns a number that no run or payload has.
 	number() (journal.Number, error)
-	// spill makes room for a payload that is too large for its row: it gives the
-	// number that names it, 0 where it fits, and takes the payload if it has been
-	// made durable already.
+	// spill prepares a payload that is too large for its row, and returns the number of the spilled
+	// payload; 0 if the payload fits. If the payload has been made durable already, spill sets data
+	// to nil.
 	spill(what string, data *[]byte) (journal.Number, *journal.Failure)
 }
 
-// write calls f with a writer, and with another one where nothing was done since the
-// one before has lost its lease.
+// write calls f with a writer. If that writer has done nothing because it has lost its lease, write
+// calls f again with another one.
 func (d *FrontEnd) write(ctx context.Context, op string, f func(writer) error) error {
 	for {
 		o, err := d.writers.open(ctx, op)
@@ -69,14 +68,16 @@ func (d *FrontEnd) write(ctx context.Context, op string, f func(writer) error) e
 	}
 }
 
-// Find gives the head of a run by its run ID, or by its workflow ID: then the
-// open one, else the newest.
+// Find returns the head of a run by its run ID or its workflow ID. By workflow ID it returns the
+// open run, or else the newest.
 func (d *FrontEnd) Find(ctx context.Context, id string) (journal.Head, error) {
 	op := "find " + id
 	if !journal.ValidName(id) {
 		return journal.Head{}, invalidID(op, id)
 	}
-	for _, f := range []store.Filter{{Run: journal.RunID(id), Limit: 1}, {WorkflowIDs: []string{id}, Newest: true, Limit: 1}} {
+	for _, f := range []store.Filter{{Run: journal.RunID(id), Limit: 1}, {
+		WorkflowIDs: []string{id}, Newest: true, Limit: 1,
+	}} {
 		heads, _, err := d.store.Find(ctx, f)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return journal.Head{}, unavailable(op, err)
@@ -85,9 +86,12 @@ func (d *FrontEnd) Find(ctx context.Context, id string) (journal.Head, error) {
 			return heads[0], nil
 		}
 	}
-	e := &journal.Error{Code: journal.CodeNotFound, Op: op, Message: "no run has this run ID or workflow ID"}
+	e := &journal.Error{
+		Code: journal.CodeNotFound, Op: op, Message: "no run has this run ID or workflow ID",
+	}
 	if _, ok := journal.RunID(id).Number(d.database()); ok {
-		e.Message, e.Hint = "the run is not here any more", "it was removed when its retention was over, or was never started"
+		e.Message, e.Hint = "the run is not here any more", "it was removed when its retention "+
+			"was over, or was never started"
 	}
 	return journal.Head{}, e
 }
@@ -99,24 +103,32 @@ func invalidID(op, id string) error {
 	}
 }
 
-// History gives entries of a run's journal from a sequence on, with spilled
-// payloads; limit 0 for all.
-func (d *FrontEnd) History(ctx context.Context, id string, from int64, limit int) (journal.Head, []journal.Entry, error) {
+// History returns entries of a run's journal, beginning with a sequence, with spilled payloads.
+// Limit 0 means all.
+func (d *FrontEnd) History(
+	ctx context.Context, id string, from int64, limit int,
+) (journal.Head, []journal.Entry, error) {
 	head, err := d.Find(ctx, id)
 	if err != nil {
 		return journal.Head{}, nil, err
 	}
-	entries, err := d.load(ctx, "history "+id, head, store.Range{From: from, Limit: limit, Payloads: true})
+	entries, err := d.load(ctx, "history "+id, head, store.Range{
+		From: from, Limit: limit, Payloads: true,
+	})
 	return head, entries, err
 }
 
-// Read returns entries of a journal without spilled payloads; of a damaged one those before
-// the damage, with an error of code corrupt.
-func (d *FrontEnd) Read(ctx context.Context, h journal.Head, r store.Range) ([]journal.Entry, error) {
+// Read returns entries of a journal without spilled payloads. Of a damaged journal it returns the
+// entries before the damage, with an error of code corrupt.
+func (d *FrontEnd) Read(
+	ctx context.Context, h journal.Head, r store.Range,
+) ([]journal.Entry, error) {
 	return d.load(ctx, "read "+string(h.ID), h, r)
 }
 
-func (d *FrontEnd) load(ctx context.Context, op string, h journal.Head, r store.Range) ([]journal.Entry, error) {
+func (d *FrontEnd) load(
+	ctx context.Context, op string, h journal.Head, r store.Range,
+) ([]journal.Entry, error) {
 	entries, err := d.store.Load(ctx, h.Number, r)
 	if err == nil {
 		return entries, nil
@@ -127,7 +139,7 @@ func (d *FrontEnd) load(ctx context.Context, op string, h journal.Head, r store.
 	return entries, err
 }
 
-// Info tells what the store is and who uses it, without what has to be counted.
+// Info returns the kind of the store and its engines, without figures that have to be counted.
 func (d *FrontEnd) Info(ctx context.Context) (store.Info, error) {
 	info, err := store.Brief(ctx, d.store)
 	if err != nil {
@@ -136,9 +148,10 @@ func (d *FrontEnd) Info(ctx context.Context) (store.Info, error) {
 	return info, nil
 }
 
-// Heads gives heads by filter, newest first, and the cursor that goes on after
-// them.
-func (d *FrontEnd) Heads(ctx context.Context, f store.Filter) ([]journal.Head, journal.Number, error) {
+// Heads returns heads by filter, newest first, and the cursor that goes on after them.
+func (d *FrontEnd) Heads(
+	ctx context.Context, f store.Filter,
+) ([]journal.Head, journal.Number, error) {
 	heads, next, err := d.store.Find(ctx, f)
 	if err != nil {
 		return nil, 0, unavailable("find", err)
@@ -146,18 +159,21 @@ func (d *FrontEnd) Heads(ctx context.Context, f store.Filter) ([]journal.Head, j
 	return heads, next, nil
 }
 
-// Stand gives the heads that IDs stand for, run IDs or workflow IDs, in their
-// order; zero where nothing is found. It asks the store twice, however many there
-// are.
+// Stand returns the heads for a list of run IDs or workflow IDs, in their order; a zero head if no
+// run is found. It asks the store twice, however many IDs there are.
 func (d *FrontEnd) Stand(ctx context.Context, ids []string) ([]journal.Head, error) {
 	if len(ids) > store.MaxLimit {
-		return nil, &journal.Error{Code: journal.CodeTooLarge, Op: "find", Message: "too many IDs at a time: at most 1000"}
+		return nil, &journal.Error{
+			Code: journal.CodeTooLarge, Op: "find", Message: "too many IDs at a time: at most 1000",
+		}
 	}
 	if len(ids) == 0 {
 		return nil, nil
 	}
 	found := map[string]journal.Head{}
-	byID, _, err := d.Heads(ctx, store.Filter{WorkflowIDs: ids, Newest: true, Limit: store.MaxLimit})
+	byID, _, err := d.Heads(ctx, store.Filter{
+		WorkflowIDs: ids, Newest: true, Limit: store.MaxLimit,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -186,9 +202,11 @@ func (d *FrontEnd) Stand(ctx context.Context, ids []string) ([]journal.Head, err
 	return out, nil
 }
 
-// Outcomes tells how those of the runs have ended that have. It asks the store
-// once, however many there are.
-func (d *FrontEnd) Outcomes(ctx context.Context, heads []journal.Head) (map[journal.Number]Outcome, error) {
+// Outcomes returns the outcomes of those of the runs that have ended. It asks the store once,
+// however many runs there are.
+func (d *FrontEnd) Outcomes(
+	ctx context.Context, heads []journal.Head,
+) (map[journal.Number]Outcome, error) {
 	var ends []journal.Number
 	for _, h := range heads {
 		if h.Status.IsTerminal() {
@@ -213,29 +231,30 @@ func outcomeOf(e *journal.Entry) Outcome {
 	return Outcome{Data: e.Data, Failure: e.Failure(), Detail: e.Detail}
 }
 
-// A Signal is a message from outside.
+// A Signal is a message from outside to a run.
 type Signal struct {
-	ID   string // of the run, or a workflow ID
+	ID   string // a run ID or a workflow ID
 	Name string
 	Data []byte
-	Key  string // the same key reaches a run, and those it continues as, once; empty for one of its own
+	// a run and its continuations get a signal of one key once; empty means a key of its own
+	Key string
 }
 
-// A Delivery is what became of a signal.
+// A Delivery describes what a store did with a signal.
 type Delivery struct {
-	Run       journal.RunID // that has it; empty where there is none yet
-	Number    int64         // in its inbox, or among those that found no run
+	Run       journal.RunID // the run that has it; empty if there is none yet
+	Number    int64         // its number in the inbox, or among the unrouted signals
 	Duplicate bool          // the key was used before: nothing was done
-	Unrouted  bool          // no open run has the workflow ID: it is kept for one
-	New       bool          // the run was started by this
+	Unrouted  bool          // no open run has the workflow ID: the signal is kept for one
+	New       bool          // this call has started the run
 
 	NotDelivered bool           // there is no such run, or it has ended: nothing was done
-	Status       journal.Status // of a run that has ended; else 0
+	Status       journal.Status // the status of a run that has ended; else 0
 }
 
-// Signal sends a message to a run. When it returns, the message is durable: it is
-// taken by one wait, or counted among those that nobody took when the run ended. That it
-// is not delivered is an answer and no error.
+// Signal sends a message to a run. When it returns, the message is durable: one wait takes it, or
+// it counts among the messages that were not taken when the run ended. A Delivery that was not
+// delivered comes without an error.
 func (d *FrontEnd) Signal(ctx context.Context, s Signal) (Delivery, error) {
 	op := "signal " + s.Name + " to " + s.ID
 	out, err := d.deliver(ctx, op, func(o writer) (*store.Post, error) { return d.post(o, op, s) })
@@ -245,8 +264,7 @@ func (d *FrontEnd) Signal(ctx context.Context, s Signal) (Delivery, error) {
 	return out, err
 }
 
-// post makes the message of a signal. The names Cancel and CancelWorkflow are the
-// engine's.
+// post makes the message of a signal. The names Cancel and CancelWorkflow are the engine's.
 func (d *FrontEnd) post(o writer, op string, s Signal) (*store.Post, error) {
 	switch {
 	case !journal.ValidName(s.ID):
@@ -265,7 +283,13 @@ func (d *FrontEnd) post(o writer, op string, s Signal) (*store.Post, error) {
 	if f != nil {
 		return nil, &journal.Error{Code: f.Code, Op: op, Message: f.Message}
 	}
-	p, err := d.message(o, s.ID, journal.Entry{Kind: journal.SignalReceived, Op: journal.Op{Name: s.Name}, Data: s.Data, Spill: spill}, s.Key)
+	p, err := d.message(
+		o, s.ID,
+		journal.Entry{
+			Kind: journal.SignalReceived, Op: journal.Op{Name: s.Name}, Data: s.Data, Spill: spill,
+		},
+		s.Key,
+	)
 	if p != nil && p.WorkflowID != "" && d.keep > 0 {
 		p.Until = time.Now().Add(d.keep)
 	}
@@ -273,9 +297,12 @@ func (d *FrontEnd) post(o writer, op string, s Signal) (*store.Post, error) {
 }
 
 // control makes a message of the engine's own.
-func (d *FrontEnd) control(o writer, kind journal.Kind, id, about, reason string) (*store.Post, error) {
+func (d *FrontEnd) control(
+	o writer, kind journal.Kind, id, about, reason string,
+) (*store.Post, error) {
 	p, err := d.message(o, id, journal.Entry{
-		Kind: kind, Op: journal.Op{Name: controlName, Key: about}, Detail: &journal.Detail{Reason: reason},
+		Kind: kind, Op: journal.Op{Name: controlName, Key: about},
+		Detail: &journal.Detail{Reason: reason},
 	}, "")
 	if p != nil {
 		p.Force = true
@@ -283,8 +310,8 @@ func (d *FrontEnd) control(o writer, kind journal.Kind, id, about, reason string
 	return p, err
 }
 
-// message addresses a message. It gets an ID, so that a group that is sent again
-// does not deliver it twice.
+// message addresses a message. It gets an ID, so that a group that is sent again does not deliver
+// it twice.
 func (d *FrontEnd) message(o writer, id string, m journal.Entry, key string) (*store.Post, error) {
 	if m.Detail == nil {
 		m.Detail = &journal.Detail{}
@@ -307,7 +334,7 @@ func (d *FrontEnd) message(o writer, id string, m journal.Entry, key string) (*s
 	return p, nil
 }
 
-// noNumber says why there is no number to be had.
+// noNumber returns the error for a number that a client did not get.
 func noNumber(op string, err error) error {
 	e := &journal.Error{Code: journal.CodeStopped, Op: op, Err: err}
 	if errors.As(err, &e) {
@@ -316,11 +343,13 @@ func noNumber(op string, err error) error {
 	return e
 }
 
-// keyed is the ID of a message with an idempotency key.
+// keyed returns the ID of a message with an idempotency key.
 func keyed(key string) string { return "key/" + key }
 
-// deliver makes a message durable and says what became of it.
-func (d *FrontEnd) deliver(ctx context.Context, op string, make func(writer) (*store.Post, error)) (out Delivery, err error) {
+// deliver makes a message durable and returns its delivery.
+func (d *FrontEnd) deliver(
+	ctx context.Context, op string, make func(writer) (*store.Post, error),
+) (out Delivery, err error) {
 	err = d.write(ctx, op, func(o writer) error {
 		p, err := make(o)
 		if err != nil {
@@ -336,7 +365,7 @@ func (d *FrontEnd) deliver(ctx context.Context, op string, make func(writer) (*s
 	return out, err
 }
 
-// delivered tells what became of a message. It fails where it is not delivered.
+// delivered returns the delivery of a message. It fails if the message was not delivered.
 func delivered(op string, p *store.Post) (Delivery, error) {
 	out := Delivery{Run: p.To.ID, Number: p.Number}
 	switch p.Verdict {
@@ -349,14 +378,19 @@ func delivered(op string, p *store.Post) (Delivery, error) {
 		return out, wrongState(op, p.To, "it has ended")
 	case store.Nobody:
 		out.NotDelivered = true
-		return out, &journal.Error{Code: journal.CodeNotFound, Op: op, Message: "no open run has this run ID or workflow ID"}
+		return out, &journal.Error{
+			Code: journal.CodeNotFound, Op: op,
+			Message: "no open run has this run ID or workflow ID",
+		}
 	}
 	return out, nil
 }
 
-// SignalWithStart sends a message to the open run of a workflow ID, or to a new
-// one that it starts, in one transaction.
-func (d *FrontEnd) SignalWithStart(ctx context.Context, sig Signal, s Start) (out Delivery, err error) {
+// SignalWithStart sends a message to the open run of a workflow ID, or to a new run that it starts,
+// in one transaction.
+func (d *FrontEnd) SignalWithStart(
+	ctx context.Context, sig Signal, s Start,
+) (out Delivery, err error) {
 	op := "signal " + sig.Name + " with start of " + s.ID
 	sig.ID = s.ID
 	err = d.write(ctx, op, func(o writer) error {
@@ -378,7 +412,8 @@ func (d *FrontEnd) SignalWithStart(ctx context.Context, sig Signal, s Start) (ou
 			return taken(op, s.ID, cs[0].Found)
 		}
 		out, err = delivered(op, &cs[0].Posts[0])
-		if cs[0].Verdict == store.Written { // which may have gone on as another one before the answer came
+		// the run may have continued as another one before the answer came
+		if cs[0].Verdict == store.Written {
 			out.New, out.Run = true, cs[0].Found.ID
 		}
 		return err
@@ -386,7 +421,7 @@ func (d *FrontEnd) SignalWithStart(ctx context.Context, sig Signal, s Start) (ou
 	return out, err
 }
 
-// start makes a run that whoever knows its workflow takes up.
+// start makes a run that any engine which knows its workflow may claim.
 func (d *FrontEnd) start(o writer, op string, s Start) (*store.Change, error) {
 	n, err := o.number()
 	if err != nil {
@@ -398,8 +433,9 @@ func (d *FrontEnd) start(o writer, op string, s Start) (*store.Change, error) {
 	}
 	now := time.Now()
 	c := &store.Change{Run: n, Create: true, Head: &journal.Head{
-		Number: n, ID: journal.MakeRunID(d.database(), n), WorkflowID: s.ID, Workflow: s.Workflow, Pattern: s.Pattern,
-		Status: journal.Pending, Wake: now, Created: now, Chain: n, Keep: s.Dedup,
+		Number: n, ID: journal.MakeRunID(d.database(), n), WorkflowID: s.ID, Workflow: s.Workflow,
+		Pattern: s.Pattern,
+		Status:  journal.Pending, Wake: now, Created: now, Chain: n, Keep: s.Dedup,
 	}}
 	if s.Dedup > 0 {
 		c.Since = now.Add(-s.Dedup)
@@ -408,8 +444,12 @@ func (d *FrontEnd) start(o writer, op string, s Start) (*store.Change, error) {
 		c.Head.WorkflowID, c.Head.Keep, c.Since = string(c.Head.ID), 0, time.Time{}
 	}
 	c.Entries = []journal.Entry{{
-		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: s.Input, Spill: spill,
-		Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: d.build}, StartDetail: journal.StartDetail{Headers: s.Headers, Attributes: s.Attributes}},
+		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: s.Input,
+		Spill: spill,
+		Detail: &journal.Detail{
+			CodeDetail:  journal.CodeDetail{Build: d.build},
+			StartDetail: journal.StartDetail{Headers: s.Headers, Attributes: s.Attributes},
+		},
 	}}
 	return c, nil
 }
@@ -417,17 +457,21 @@ func (d *FrontEnd) start(o writer, op string, s Start) (*store.Change, error) {
 func taken(op, id string, by journal.Head) error {
 	return &journal.Error{
 		Code: journal.CodeConflict, Op: op,
-		Message: "the workflow ID " + id + " is held by run " + string(by.ID) + " of workflow " + by.Workflow + ", which is " + by.Status.String(),
-		Hint:    "use an ID of its own, or wait for that run to end",
+		Message: "the workflow ID " + id + " is held by run " + string(
+			by.ID,
+		) + " of workflow " + by.Workflow + ", which is " + by.Status.String(),
+		Hint: "use an ID of its own, or wait for that run to end",
 	}
 }
 
-// CancelTimer ends a timer of a run before its time, by its path. Where the run
-// has no such timer open when it reads the message, nothing happens.
+// CancelTimer ends a timer of a run before its time, by its path. If the run has no such open timer
+// when it reads the message, nothing happens.
 func (d *FrontEnd) CancelTimer(ctx context.Context, id, path, reason string) error {
 	op := "cancel timer " + path + " of " + id
 	if strings.HasPrefix(path[strings.LastIndex(path, "/")+1:], "perdure:") {
-		return &journal.Error{Code: journal.CodeInvalid, Op: op, Message: "it is no timer of the workflow's code"}
+		return &journal.Error{
+			Code: journal.CodeInvalid, Op: op, Message: "it is no timer of the workflow's code",
+		}
 	}
 	_, err := d.deliver(ctx, op, func(o writer) (*store.Post, error) {
 		p, err := d.control(o, journal.TimerCancelled, id, path, reason)
@@ -439,8 +483,8 @@ func (d *FrontEnd) CancelTimer(ctx context.Context, id, path, reason string) err
 	return err
 }
 
-// Decide answers a run that waits for an operator, at a path, or under a name that is
-// only one of what it waits for.
+// Decide answers a run that waits for an operator. The name is a path, or a name that only one of
+// the waits of the run has.
 func (d *FrontEnd) Decide(ctx context.Context, id, name string, by Decided) error {
 	op := "decide " + name + " of " + id
 	if !journal.ValidName(id) {
@@ -482,14 +526,20 @@ func (d *FrontEnd) decide(ctx context.Context, op, id, name string, by Decided) 
 }
 
 // ask sends a run a message of the engine's own.
-func (d *FrontEnd) ask(ctx context.Context, op string, kind journal.Kind, h journal.Head, reason string) error {
-	_, err := d.deliver(ctx, op, func(o writer) (*store.Post, error) { return d.control(o, kind, string(h.ID), "", reason) })
+func (d *FrontEnd) ask(
+	ctx context.Context, op string, kind journal.Kind, h journal.Head, reason string,
+) error {
+	_, err := d.deliver(ctx, op, func(o writer) (*store.Post, error) {
+		return d.control(o, kind, string(h.ID), "", reason)
+	})
 	return err
 }
 
-// Unread gives messages that a run has not taken, from a number on, without those
-// of the engine's own; without a run those that found none.
-func (d *FrontEnd) Unread(ctx context.Context, id string, from int64, limit int) ([]journal.Entry, error) {
+// Unread returns messages that a run has not taken, beginning with a number, without messages of
+// the engine's own. Without a run it returns unrouted signals.
+func (d *FrontEnd) Unread(
+	ctx context.Context, id string, from int64, limit int,
+) ([]journal.Entry, error) {
 	var n journal.Number
 	if id != "" {
 		h, err := d.Find(ctx, id)
@@ -498,14 +548,18 @@ func (d *FrontEnd) Unread(ctx context.Context, id string, from int64, limit int)
 		}
 		n = h.Number
 	}
-	messages, err := d.store.Load(ctx, n, store.Range{Inbox: true, From: from, Limit: limit, Payloads: true})
+	messages, err := d.store.Load(ctx, n, store.Range{
+		Inbox: true, From: from, Limit: limit, Payloads: true,
+	})
 	if err != nil {
 		return nil, unavailable("read messages", err)
 	}
-	return slices.DeleteFunc(messages, func(e journal.Entry) bool { return strings.HasPrefix(e.Op.Name, ownNames) }), nil
+	return slices.DeleteFunc(messages, func(e journal.Entry) bool {
+		return strings.HasPrefix(e.Op.Name, ownNames)
+	}), nil
 }
 
-// Deliver moves a message that found no run to one.
+// Deliver moves an unrouted signal to a run.
 func (d *FrontEnd) Deliver(ctx context.Context, number int64, id string) (Delivery, error) {
 	op := "deliver a message to " + id
 	h, err := d.Find(ctx, id)

@@ -7,9 +7,8 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Await waits for the operation to end, or for ctx to, and gives the outcome.
-// The end of a context that the author made is recorded, so it comes again on
-// replay.
+// Await waits for the operation to end, or for ctx to end, and returns the outcome. The end of a
+// context that the author made is recorded, so it comes again on replay.
 func (f *Operation) Await(ctx context.Context) (Outcome, error) {
 	o := (*operation)(f)
 	s, over, err := asking(ctx, call{"await", o.id.Name})
@@ -42,13 +41,15 @@ func (s *scope) owns(o *operation) error {
 		return nil
 	}
 	return &journal.Error{
-		Code: journal.CodeMisuse, Op: "wait", Message: "the future belongs to run " + string(o.run.id()),
-		Hint: "a future is used by the workflow that made it; what another run came to is its result",
+		Code: journal.CodeMisuse, Op: "wait",
+		Message: "the future belongs to run " + string(o.run.id()),
+		Hint: "a future is used by the workflow that made it; what another run came to is its " +
+			"result",
 	}
 }
 
-// State gives the outcome without waiting, and false where workflow code
-// cannot know it yet.
+// State returns the outcome without waiting. It returns false if workflow code cannot know the
+// outcome yet.
 func (f *Operation) State() (Outcome, bool) {
 	o := (*operation)(f)
 	r := o.run
@@ -64,8 +65,8 @@ func (f *Operation) State() (Outcome, bool) {
 	return out, err == nil
 }
 
-// Cancel ends the operation. It gives false where the operation has ended: what
-// came first stays. A step's body is told through its context.
+// Cancel ends the operation. It returns false if the operation has ended: the first end stays. A
+// step's body hears of it through its context.
 func (f *Operation) Cancel(ctx context.Context, reason string) (bool, error) {
 	o := (*operation)(f)
 	s, err := inside(ctx, call{"cancel", o.id.Name})
@@ -114,20 +115,22 @@ func (o *operation) stop(reason string) {
 	a.abandon(errStepCancelled)
 }
 
-// cancelBranch ends a branch: what runs in it is cancelled, in the order of the
-// starts, its durable operations fail from here on, and its context ends. What it has
-// planned is cleaned up.
+// cancelBranch ends a branch. The operations in it are cancelled in the order of the starts, its
+// durable operations fail from here on, and its context ends. The clean-up that it has planned
+// runs.
 func (o *operation) cancelBranch(reason string) {
 	r := o.run
-	o.opened.over = &journal.Failure{Code: journal.CodeCancelled, Message: "branch " + o.path() + " cancelled: " + reason}
+	o.opened.over = &journal.Failure{
+		Code: journal.CodeCancelled, Message: "branch " + o.path() + " cancelled: " + reason,
+	}
 	o.opened.stop(reason)
 	o.shut(reason)
 	o.opened.cleanUp()
 	r.whenDurable(effect{do: func() { o.cancel(errStepCancelled) }})
 }
 
-// stop ends what goes on in the scope, which was cancelled, in the order of the starts, and
-// lets its branches hear of it.
+// stop ends the operations of the scope, which was cancelled, in the order of the starts, and lets
+// its branches hear of it.
 func (s *scope) stop(reason string) {
 	r := s.run
 	for _, in := range r.operations.ongoing() {
@@ -149,7 +152,9 @@ func (s *scope) stop(reason string) {
 func (o *operation) shut(reason string) {
 	o.outcome.Failure = o.opened.cancelled()
 	if rec := o.run.memo.recordOf(o.id); rec == nil || rec.ended == nil {
-		o.run.append(journal.Entry{Kind: journal.ScopeCancelled, Op: o.id, Detail: &journal.Detail{Reason: reason}})
+		o.run.append(journal.Entry{Kind: journal.ScopeCancelled, Op: o.id, Detail: &journal.Detail{
+			Reason: reason,
+		}})
 	}
 	o.deliver()
 }
@@ -182,8 +187,8 @@ func Watch(ctx context.Context, ops []*Operation) (*Set, error) {
 	return &Set{s, w}, nil
 }
 
-// Add waits for one more operation. One that has ended comes after those in the set
-// that have.
+// Add waits for one more operation. An operation that has ended comes after the operations of the
+// set that have ended.
 func (w *Set) Add(f *Operation) error {
 	r, o := w.s.run, (*operation)(f)
 	r.mu.Lock()
@@ -203,9 +208,9 @@ func (w *Set) Add(f *Operation) error {
 	return nil
 }
 
-// Next gives the next operation that has ended. It is called once for each at
-// most. Where the context ends first, it gives an operation that is none of
-// them, whose outcome says so.
+// Next returns the next operation that has ended. It is called at most once for each. If the
+// context ends first, it returns an operation that is none of the set, and the end of the context
+// is its outcome.
 func (w *Set) Next() (*Operation, Outcome, error) {
 	r := w.s.run
 	r.mu.Lock()
@@ -228,17 +233,17 @@ func (w *Set) Close() {
 	w.w.close()
 }
 
-// A waitset is what a branch waits for: one operation or several. Operations
-// that end are added to done in the order in which their facts are delivered.
+// A waitset is the set of operations that a branch waits for: one or several. Operations that end
+// are added to done in the order in which their facts are delivered.
 type waitset struct {
 	b    *branch
 	done []*operation
-	ops  []*operation // that it is a watcher of
-	end  *operation   // the end of the context of the wait; nil without
+	ops  []*operation // the operations that have the set as a watcher
+	end  *operation   // the end of the context of the wait; nil for none
 }
 
-// wait gives a set of operations; those that have ended are in it in the order
-// in which they did.
+// wait returns a set of operations. Operations that have ended are in it in the order in which they
+// did.
 func (s *scope) wait(ops []*operation) *waitset {
 	w := &waitset{b: s.branch}
 	for _, o := range ops {
@@ -253,8 +258,7 @@ func (s *scope) wait(ops []*operation) *waitset {
 	return w
 }
 
-// until adds the end of ctx to what is waited for: an operation of its own,
-// recorded only when it happens.
+// until adds the end of ctx to the set: an operation of its own, recorded only when it happens.
 func (w *waitset) until(ctx context.Context, s *scope, of journal.Op, over *journal.Failure) {
 	op, rec := s.ask(asked{name: "wait:" + of.Name, key: of.Key, class: isWait})
 	o := &operation{run: s.run, scope: s, id: op, class: isWait, watchers: []*waitset{w}}
@@ -267,7 +271,7 @@ func (w *waitset) until(ctx context.Context, s *scope, of journal.Op, over *jour
 	o.heed(ctx, over)
 }
 
-// next parks the branch until one of the set has ended.
+// next parks the branch until an operation of the set has ended.
 func (w *waitset) next(s *scope) (*operation, error) {
 	for len(w.done) == 0 {
 		w.b.park()

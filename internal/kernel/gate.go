@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// A gate bounds what is in memory and not yet durable. Entries are counted when
-// they are appended and when they are durable. While the bound is passed, what
-// would make more of them waits: step bodies do not begin, and Start waits.
+// A gate limits how many bytes of entries are in memory and not yet durable. Entries are counted
+// when they are appended and when they are durable. While the limit is passed, nothing begins that
+// would append more entries: step bodies and Start wait.
 type gate struct {
 	limit int64
 	bytes atomic.Int64
@@ -16,8 +16,8 @@ type gate struct {
 	waiting []func()
 }
 
-// count adds n bytes, or takes them away. It lets in what waits once half of
-// the limit is free.
+// count adds n bytes; n is below 0 when entries are durable. Once half of the limit is free, it
+// lets in everything that waits.
 func (g *gate) count(n int64) {
 	if g.bytes.Add(n) > g.limit/2 || n > 0 {
 		return
@@ -31,7 +31,7 @@ func (g *gate) count(n int64) {
 	}
 }
 
-// open says whether there is room.
+// open reports whether there is room.
 func (g *gate) open() bool { return g.bytes.Load() <= g.limit }
 
 // pass calls f now, or later when there is room again. f must return soon.

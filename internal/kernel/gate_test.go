@@ -24,8 +24,7 @@ func (s *slowStore) Commit(ctx context.Context, g *store.Group) error {
 	return s.Store.Commit(ctx, g)
 }
 
-// What is in memory and not durable is bounded: above the bound starts wait, and no step
-// begins.
+// Memory that is not durable is bounded: above the bound starts wait, and no step begins.
 //
 // spec: L-7
 func TestWhatIsNotDurableIsBounded(t *testing.T) {
@@ -33,10 +32,13 @@ func TestWhatIsNotDurableIsBounded(t *testing.T) {
 		const starts, size, bound = 50, 10_000, 100_000
 		s := &slowStore{memory.New(), make(chan struct{})}
 		e := New(s, Config{
-			MaxPending: bound, MaxPayload: 1 << 20, SpillOver: 1 << 20, Capacity: 2 * starts, MaxLoaded: 1 << 30, MaxCrashes: 20, Sweep: -1,
+			MaxPending: bound, MaxPayload: 1 << 20, SpillOver: 1 << 20, Capacity: 2 * starts,
+			MaxLoaded: 1 << 30, MaxCrashes: 20, Sweep: -1,
 		})
 		var begun atomic.Int64
-		w := &Workflow{Name: "w", Body: func(ctx context.Context, _ []byte) ([]byte, *journal.Failure) {
+		w := &Workflow{Name: "w", Body: func(
+			ctx context.Context, _ []byte,
+		) ([]byte, *journal.Failure) {
 			step := Step{Name: "s"}
 			step.Body = func(context.Context) ([]byte, *journal.Failure) {
 				begun.Add(1)
@@ -54,7 +56,9 @@ func TestWhatIsNotDurableIsBounded(t *testing.T) {
 		for i := range starts {
 			input := make([]byte, size*min(i, 1)) // the first one is small
 			go func() {
-				if _, err := e.Start(ctx, Start{Workflow: "w", ID: fmt.Sprint(i), Input: input}); err != nil {
+				if _, err := e.Start(ctx, Start{
+					Workflow: "w", ID: fmt.Sprint(i), Input: input,
+				}); err != nil {
 					t.Error(err)
 				}
 			}()
@@ -64,7 +68,7 @@ func TestWhatIsNotDurableIsBounded(t *testing.T) {
 		if n := k.gate.bytes.Load(); n < bound || n > bound+2*size {
 			t.Errorf("%d bytes wait to be durable, the bound is %d", n, bound)
 		}
-		s.next <- struct{}{} // the first run is durable, the others that have begun are not
+		s.next <- struct{}{} // the first run is durable, and the other runs that have begun are not
 		synctest.Wait()
 		if n := begun.Load(); n > 0 || k.gate.open() {
 			t.Errorf("%d steps begin while %d bytes wait to be durable", n, k.gate.bytes.Load())

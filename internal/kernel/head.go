@@ -9,26 +9,26 @@ import (
 
 // A standing is the head of a run: the one row of it that lists and claims read.
 //
-// Invariants: now is the head as of the last entry of the log. If the store does not have
-// it, seqOf is the entry that changed it, and the head is written with the change that has
-// this entry: neither before, nor after it. The head of a run that is not in the store yet
-// goes with the first change.
+// Invariants: now is the head as of the last entry of the log. If the store does not have it, seqOf
+// is the entry that changed it, and the head is written with the change that has this entry:
+// neither before nor after. The head of a run that is not in the store yet goes with the first
+// change.
 //
-// It is guarded by its run's mu, but for what never changes: number, id, created and
-// identity may be asked for without.
+// The mu of the run guards it, but for the parts that never change: number, id, created and
+// identity may be called without it.
 type standing struct {
 	now     journal.Head
-	seqOf   int64     // the entry that changed it; 0 when the store has it
+	seqOf   int64     // the entry that changed it; 0 if the store has it
 	create  bool      // it is not in the store yet
 	since   time.Time // see store.Change
-	unloads bool      // what waits to be written ends the activation
+	unloads bool      // the next change that writes the head ends the activation
 }
 
-// standingAs returns the head as the store has it.
+// standingAs returns a standing with a head that the store has.
 func standingAs(h journal.Head) standing { return standing{now: h} }
 
-// beginNew has the run created with its first change. A run of its workflow ID that has
-// ended since counts as the same; zero for none.
+// beginNew makes the run be created with its first change. A run of its workflow ID that has ended
+// since counts as the same; zero means none does.
 func (s *standing) beginNew(since time.Time) { s.create, s.since = true, since }
 
 // number returns the number of the run.
@@ -40,7 +40,7 @@ func (s *standing) id() journal.RunID { return s.now.ID }
 // created returns when the run was started.
 func (s *standing) created() time.Time { return s.now.Created }
 
-// identity returns the head with what never changes of it, alone.
+// identity returns only those parts of the head that never change.
 func (s *standing) identity() journal.Head {
 	h := &s.now
 	return journal.Head{
@@ -55,38 +55,38 @@ func (s *standing) status() journal.Status { return s.now.Status }
 // head returns the head as of the last entry.
 func (s *standing) head() journal.Head { return s.now }
 
-// leaveHead is how the head of a run looks that nobody executes.
+// leaveHead sets the head to that of a run that nobody executes.
 func (s *standing) leaveHead(status journal.Status, cause string, wake time.Time) {
 	s.now.Status, s.now.Cause, s.now.Owner, s.now.Wake = status, cause, 0, wake
 }
 
-// endHead is how the head of a run looks that ends with that entry.
+// endHead sets the head to that of a run that ends with that entry.
 func (s *standing) endHead(status journal.Status, last int64, keep time.Duration) {
 	s.leaveHead(status, "", time.Time{})
 	s.now.Ended, s.now.Last, s.now.Keep = later(time.Now(), s.now.Created), last, keep
 }
 
-// own has the head say again that the engine executes the run.
+// own sets the owner again: the engine executes the run.
 func (s *standing) own(e journal.EngineID) { s.now.Owner = e }
 
 // because sets the cause of the status.
 func (s *standing) because(cause string) { s.now.Cause = cause }
 
-// unloadHead has the head that is to be written leave memory only if the run has seen all
-// messages up to that one, which are all that there are.
+// unloadHead makes the next change of the head let the run leave memory, only if the run has seen
+// all messages up to seen, and there are no others.
 func (s *standing) unloadHead(seen int64) {
 	s.now.Mail = seen
 	s.unloads = !s.create // nobody has sent anything to a run that is not there yet
 }
 
-// become notes that an entry has changed the status.
+// become records that an entry has changed the status.
 func (s *standing) become(status journal.Status, seq int64) { s.now.Status, s.seqOf = status, seq }
 
-// reopen has the run not have ended.
+// reopen removes the end of the run from the head.
 func (s *standing) reopen() { s.now.Ended, s.now.Last = time.Time{}, 0 }
 
-// into puts the head into a change with the entries up to that one, if it is to be
-// written with these.
+// into puts the head into a change with the entries up to sealed, if it is to be written with
+// these.
 func (s *standing) into(c *store.Change, sealed int64) {
 	c.Run, c.Create, c.Since = s.now.Number, s.create, s.since
 	if s.seqOf != 0 && s.seqOf <= sealed || s.create || s.unloads {
@@ -95,8 +95,8 @@ func (s *standing) into(c *store.Change, sealed int64) {
 	}
 }
 
-// takeBack has the head written once more that was in a change, as the entry of that
-// sequence changed it.
+// takeBack makes the head of a change be written once more, as changed by the entry of that
+// sequence.
 func (s *standing) takeBack(c *store.Change, seq int64) {
 	if c.Head != nil {
 		s.seqOf, s.unloads = max(s.seqOf, seq), s.unloads || c.Unload

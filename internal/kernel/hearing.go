@@ -6,39 +6,42 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A branch knows what it began itself, and what those within it did. What else it learns of
-// its run it has heard, and the next operation that it begins says so in its first entry
-// (journal.Detail.Heard): it may come of what failed beside the branch, and a retry does it
-// again. The replay of a branch hears the same again. What plain Go code shares, a variable
-// of a closure, nobody sees.
+// A branch knows the operations that it began itself, and those of the branches within it. It has
+// heard of anything else that it learns of its run. The first entry of the next operation that it
+// begins records that (journal.Detail.Heard): the operation may come of a failure beside the
+// branch, and a retry does it again. The replay of a branch hears the same again. If plain Go code
+// shares something, such as a variable of a closure, the engine does not see it.
 
-// A hearing is what an operation is marked for: the n-th time that the branch has heard
-// something; nil where the body of a step has.
+// A hearing is the reason of a mark: the branch b has heard something for the n-th time; without b
+// the body of a step has.
 type hearing struct {
 	b *branch
 	n int
 }
 
-// listens reports whether it matters what the code of the scope learns. The run's own code
-// begins everything, and a clean-up comes of an end.
+// listens reports whether it matters what the code of the scope learns. It does not for the run's
+// own code, which begins everything, nor for a clean-up, which comes of an end.
 func (s *scope) listens() bool { return s.branch != nil && s.branch.op != nil }
 
-// hears records that workflow code learns how an operation stands.
+// hears records that workflow code learns the state of an operation.
 func (s *scope) hears(o *operation) {
-	if s.listens() && (!o.scope.within(s.branch.scope) || o.opened != nil && o.opened.branch.told < o.opened.branch.heard) {
+	if s.listens() &&
+		(!o.scope.within(
+			s.branch.scope,
+		) || o.opened != nil && o.opened.branch.told < o.opened.branch.heard) {
 		s.branch.heard++
 	}
 }
 
-// within reports whether a scope is another one, or in it.
+// within reports whether s is the scope of, or in it.
 func (s *scope) within(of *scope) bool {
 	for ; s != nil && s != of; s = s.parent {
 	}
 	return s != nil
 }
 
-// learns records that workflow code learns something that others may have set. In the body
-// of a step, whose operation by is, that is known by its next entry.
+// learns records that workflow code learns a value that others may have set. If the body of a step
+// learns it, by is the operation of the step, and its next entry has the mark.
 func (s *scope) learns(by *operation) {
 	switch {
 	case !s.listens():
@@ -49,7 +52,7 @@ func (s *scope) learns(by *operation) {
 	}
 }
 
-// setOwn reports whether the scope's branch has set all those variables, itself.
+// setOwn reports whether the scope's branch itself has set all those variables.
 func (s *scope) setOwn(names []string) bool {
 	for _, name := range names {
 		e := s.run.values.variable(name)
@@ -60,7 +63,7 @@ func (s *scope) setOwn(names []string) bool {
 	return len(names) > 0
 }
 
-// around returns the scope and those around it in its branch.
+// around returns the scope and the scopes around it in its branch.
 func (s *scope) around() (ids []int64) {
 	for ; s != nil; s = s.parent {
 		if ids = append(ids, s.id); s == s.branch.scope {
@@ -70,20 +73,21 @@ func (s *scope) around() (ids []int64) {
 	return ids
 }
 
-// tells has the first entry of an operation that a branch begins say what the branch has
-// heard since the last one that did.
+// tells marks an operation that a branch begins: its first entry records that the branch has heard
+// something since the last such entry.
 func (b *branch) tells(op journal.Op, rec *record) {
 	switch {
 	case b.told == b.heard:
-	case rec == nil || rec.ended == nil && rec.attempt == 0 && len(rec.once) > 0: // a retry has left nothing else of it
+	case rec == nil || rec.ended == nil && rec.attempt == 0 && len(rec.once) > 0:
+		// a retry has kept nothing else of the operation
 		b.run.mark(op, hearing{b, b.heard})
 	default:
 		b.told = b.heard
 	}
 }
 
-// marks are the operations whose next entry says that their branch has heard something, or
-// that the body of a step has. They are guarded by their run's mu.
+// A marks has the operations whose next entry records that their branch, or the body of a step, has
+// heard something. The mu of the run guards it.
 type marks map[journal.Op]hearing
 
 func (m *marks) add(op journal.Op, h hearing) {
@@ -93,7 +97,7 @@ func (m *marks) add(op journal.Op, h hearing) {
 	(*m)[op] = h
 }
 
-// of returns the detail of an entry that is appended, marked if it is to be.
+// of returns the detail of an entry that is appended, with the mark if the entry gets one.
 func (m marks) of(e *journal.Entry) *journal.Detail {
 	h, ok := m[e.Op]
 	if !ok {

@@ -11,51 +11,50 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Names that messages of the engine's own have; a signal's cannot begin so.
+// The names of messages of the engine's own. The name of a signal does not begin so.
 const (
 	ownNames    = "perdure:"
-	controlName = ownNames + "control" // cancel, suspend, resume, and of timers their cancelling
-	childName   = ownNames + "child"   // how a child ended; the key is its run ID
+	controlName = ownNames + "control" // cancel, suspend, resume, and the cancelling of timers
+	childName   = ownNames + "child"   // the end of a child; the key is its run ID
 )
 
-// maxKept bounds how many messages of one run are in memory. What else there is
-// stays in the store.
+// maxKept limits how many messages of one run are in memory. The others stay in the store.
 const maxKept = 4 * store.InboxPage
 
-// An inbox has the messages of a run that it has not taken, in the order of
-// their numbers: all up to whole, and of what comes after it, where the run has
-// more than may be in memory, commands, and a page that the waits look through.
+// An inbox has the messages that its run has not taken, in the order of their numbers: all messages
+// up to whole. If the run has more than may be in memory, the inbox has, of the messages after
+// whole, the commands, and one page that the waits look through.
 //
-// The run may leave memory only if it has been sent nothing that it does not know
-// of: the store compares how far that is, seen, with the number of the last message.
-//
-// While something is asked, the run stays in memory. It is guarded by its run's mu.
+// Invariants: seen ≤ asked ≤ mail. The run may leave memory only if it knows every message that was
+// sent to it: the store compares seen with the number of the last message. While the run asks the
+// store, it stays in memory. The mu of the run guards the inbox.
 type inbox struct {
-	mail   int64            // the last message that was posted, as far as is known
-	seen   int64            // up to this one every command is known: seen ≤ asked ≤ mail
-	asked  int64            // up to this one they are being read
-	whole  int64            // up to this one every untaken message is kept
-	kept   []journal.Entry  // Seq is the number
+	mail  int64 // the number of the last message posted, as far as is known
+	seen  int64 // every command up to this number is known
+	asked int64 // the messages up to this number are being read
+	whole int64 // every untaken message up to this number is kept
+	// untaken messages; the Seq of each is its number
+	kept   []journal.Entry
 	page   []journal.Entry  // messages of one name after whole
-	scans  map[string]int64 // by name: up to where pages have come
-	begun  int64            // how often the scans were begun anew
-	asking int              // questions to the store, and looks into the inbox, on their way
-	taking map[int64]int64  // by number the entries that take messages and may not be durable
+	scans  map[string]int64 // by name: the number that pages have come to
+	begun  int64            // how often the scans began anew
+	asking int              // requests to the store, and looks into the inbox, in progress
+	taking map[int64]int64  // by number: the entry that takes the message and may not be durable
 }
 
-// hold counts a question to the store, or a look into the inbox, that is on its way.
+// hold counts a request to the store, or a look into the inbox, that begins.
 func (in *inbox) hold() { in.asking++ }
 
-// letGo counts one that is over.
+// letGo counts a request or a look that is over.
 func (in *inbox) letGo() { in.asking-- }
 
-// isHeld reports whether one is on its way.
+// isHeld reports whether a request or a look is in progress.
 func (in *inbox) isHeld() bool { return in.asking > 0 }
 
-// known is up to where every command is known.
+// known returns the number up to which every command is known.
 func (in *inbox) known() int64 { return in.seen }
 
-// found takes in how many messages a new run has found.
+// found records how many messages a new run has found.
 func (in *inbox) found(mail int64) {
 	if mail > in.mail {
 		in.saw(mail)
@@ -71,14 +70,14 @@ func (in *inbox) begin(mail int64, messages []journal.Entry, more bool) {
 	}
 }
 
-// saw counts messages up to that one as posted and seen.
+// saw counts messages up to that number as posted and seen.
 func (in *inbox) saw(mail int64) { in.mail, in.seen, in.asked = mail, mail, mail }
 
-// partial says whether untaken messages may be in the store that are not kept.
+// partial reports whether the store may have untaken messages that are not kept.
 func (in *inbox) partial() bool { return in.whole < in.mail }
 
-// add takes in a message that was posted. It says whether that is new. One that
-// comes after others that have been missed counts as not seen, like those.
+// add adds a message that was posted, and reports whether it is new. A message that comes after
+// missed messages does not count as seen, like these.
 func (in *inbox) add(e journal.Entry) bool {
 	if e.Seq <= in.mail {
 		return false
@@ -100,30 +99,34 @@ func (in *inbox) add(e journal.Entry) bool {
 // merge keeps messages that were read from the store.
 func (in *inbox) merge(messages []journal.Entry) {
 	for _, e := range messages {
-		at, known := slices.BinarySearchFunc(in.kept, e.Seq, func(e journal.Entry, n int64) int { return cmp.Compare(e.Seq, n) })
+		at, known := slices.BinarySearchFunc(in.kept, e.Seq, func(e journal.Entry, n int64) int {
+			return cmp.Compare(e.Seq, n)
+		})
 		if !known && in.taking[e.Seq] == 0 {
 			in.kept = slices.Insert(in.kept, at, e)
 		}
 	}
 }
 
-// refilled takes in what the store gave of the messages after whole.
+// refilled adds the messages after whole that the store returned.
 func (in *inbox) refilled(messages []journal.Entry, asked int64) {
 	in.merge(messages)
 	in.whole = max(in.whole, reached(messages, asked))
 }
 
-// scanned is refilled for a page of the messages of one name.
+// scanned adds a page of the messages of one name.
 func (in *inbox) scanned(name string, messages []journal.Entry, asked int64) {
 	if in.scans == nil {
 		in.scans = map[string]int64{}
 	}
 	in.scans[name] = reached(messages, asked)
-	in.page = slices.DeleteFunc(messages, func(e journal.Entry) bool { return in.taking[e.Seq] != 0 })
+	in.page = slices.DeleteFunc(messages, func(e journal.Entry) bool {
+		return in.taking[e.Seq] != 0
+	})
 }
 
-// reached gives up to where the store gave all messages. Less than a page means
-// all that were there, at least those up to the number asked.
+// reached returns the number up to which the store returned all messages. Less than a page means
+// all messages that were there, at least those up to the number asked.
 func reached(messages []journal.Entry, asked int64) int64 {
 	if len(messages) == store.InboxPage {
 		return lastOf(messages)
@@ -131,7 +134,7 @@ func reached(messages []journal.Entry, asked int64) int64 {
 	return max(asked, lastOf(messages))
 }
 
-// lastOf gives the number of the last of messages.
+// lastOf returns the number of the last of the messages.
 func lastOf(messages []journal.Entry) int64 {
 	if len(messages) == 0 {
 		return 0
@@ -139,20 +142,19 @@ func lastOf(messages []journal.Entry) int64 {
 	return messages[len(messages)-1].Seq
 }
 
-// scanAgain has the scans begin anew: a wait has begun that has not seen what
-// they came by.
+// scanAgain makes the scans begin anew: a wait has begun that has not seen the messages which they
+// have passed.
 func (in *inbox) scanAgain() {
 	in.begun++
 	in.page, in.scans = nil, nil
 }
 
-// searched says whether no message of a name is in the store that has not been
-// looked at.
+// searched reports whether the scan has looked at every message of a name in the store.
 func (in *inbox) searched(name string) bool {
 	return !in.partial() || len(in.kept) >= maxKept && in.scans[name] >= in.mail
 }
 
-// find gives the first message for which ok holds, or nil.
+// find returns the first message for which ok holds, or nil.
 func (in *inbox) find(ok func(*journal.Entry) bool) *journal.Entry {
 	for _, messages := range [][]journal.Entry{in.kept, in.page} {
 		for i := range messages {
@@ -164,7 +166,7 @@ func (in *inbox) find(ok func(*journal.Entry) bool) *journal.Entry {
 	return nil
 }
 
-// remove takes a message out, which the entry seq has taken.
+// remove removes a message that the entry seq has taken.
 func (in *inbox) remove(number, seq int64) {
 	in.kept = slices.DeleteFunc(in.kept, func(e journal.Entry) bool { return e.Seq == number })
 	in.page = slices.DeleteFunc(in.page, func(e journal.Entry) bool { return e.Seq == number })
@@ -174,8 +176,9 @@ func (in *inbox) remove(number, seq int64) {
 	in.taking[number] = seq
 }
 
-// settled forgets which messages were taken by entries up to that one, which are
-// durable: the store gives them no more. What is asked already may still have them.
+// settled forgets which messages were taken by entries up to durable, since the store does not
+// return these messages any more. While a request is in progress nothing is forgotten: its answer
+// may still have them.
 func (in *inbox) settled(durable int64) {
 	if in.asking > 0 {
 		return
@@ -183,7 +186,7 @@ func (in *inbox) settled(durable int64) {
 	maps.DeleteFunc(in.taking, func(_, seq int64) bool { return seq <= durable })
 }
 
-// signals gives the signals that are kept; of that name, where it is not empty.
+// signals returns the signals that are kept; only those of a name if it is not empty.
 func (in *inbox) signals(name string) []journal.Entry {
 	var out []journal.Entry
 	for _, e := range in.kept {
@@ -194,16 +197,15 @@ func (in *inbox) signals(name string) []journal.Entry {
 	return out
 }
 
-// untaken gives those of the signals that have not been taken since they were
-// read.
+// untaken returns those of the signals that no entry has taken since they were read.
 func (in *inbox) untaken(messages []journal.Entry) []journal.Entry {
 	return slices.DeleteFunc(messages, func(e journal.Entry) bool {
 		return in.taking[e.Seq] != 0 || e.Kind != journal.SignalReceived
 	})
 }
 
-// offer offers a message that has just come to operations, until one has taken it. The run
-// stays in memory meanwhile.
+// offer offers a message that has just come to operations, until one takes it. The run stays in
+// memory meanwhile.
 func (in *inbox) offer(e *journal.Entry, to iter.Seq[*operation]) {
 	in.hold()
 	for o := range to {
@@ -217,8 +219,8 @@ func (in *inbox) offer(e *journal.Entry, to iter.Seq[*operation]) {
 	in.letGo()
 }
 
-// offerAll has operations look into the inbox. The run stays in memory until all of them have,
-// and its caller dispatches then.
+// offerAll lets operations look into the inbox. The run stays in memory until all of them have
+// looked. The caller dispatches then.
 func (in *inbox) offerAll(to []*operation) {
 	in.hold()
 	for _, o := range to {
@@ -227,8 +229,7 @@ func (in *inbox) offerAll(to []*operation) {
 	in.letGo()
 }
 
-// receive hands messages over that were posted to the run. It is called with
-// the lock.
+// receive delivers messages that were posted to the run. It is called with the lock.
 func (r *run) receive(messages ...journal.Entry) {
 	for _, e := range messages {
 		e.Run = r.number()
@@ -247,9 +248,9 @@ func (r *run) receive(messages ...journal.Entry) {
 	r.dispatch()
 }
 
-// learn says that the run was sent so many messages, which it may not have been
-// given. What the store gives is learned too: a message that is taken before the
-// run is told of it would else be news then, and taken twice.
+// learn records that mail messages were sent to the run, which may not have received them. It also
+// learns from messages that the store returns: otherwise a message that is taken before it is
+// delivered would count as new then, and would be taken twice.
 func (r *run) learn(mail int64) {
 	r.inbox.mail = max(r.inbox.mail, mail)
 	if !r.gone() && r.readCommands() {
@@ -257,9 +258,9 @@ func (r *run) learn(mail int64) {
 	}
 }
 
-// seek asks the store for messages that are not in memory, where a wait may be
-// for one of them: the next ones while there is room, else the next ones of its
-// name. It is called when no code of the run can go on.
+// seek asks the store for messages that are not in memory, if a wait may be for one of them: for
+// the next messages while there is room, else for the next ones of its name. It is called when no
+// code of the run is able to go on.
 func (r *run) seek() {
 	in := &r.inbox
 	if !in.partial() || !r.waits.anyForMessage() || r.inbox.isHeld() {
@@ -267,7 +268,9 @@ func (r *run) seek() {
 	}
 	asked := in.mail
 	if len(in.kept) < maxKept {
-		r.ask(store.Range{From: in.whole + 1, Limit: store.InboxPage}, func(messages []journal.Entry) {
+		r.ask(store.Range{
+			From: in.whole + 1, Limit: store.InboxPage,
+		}, func(messages []journal.Entry) {
 			in.refilled(messages, asked)
 			in.offerAll(r.operations.forMessage())
 		})
@@ -278,7 +281,9 @@ func (r *run) seek() {
 			continue
 		}
 		name, begun := o.from, in.begun
-		r.ask(store.Range{Name: name, From: max(in.whole, in.scans[name]) + 1, Limit: store.InboxPage}, func(messages []journal.Entry) {
+		r.ask(store.Range{
+			Name: name, From: max(in.whole, in.scans[name]) + 1, Limit: store.InboxPage,
+		}, func(messages []journal.Entry) {
 			if begun == in.begun {
 				in.scanned(name, messages, asked)
 			}
@@ -288,9 +293,8 @@ func (r *run) seek() {
 	}
 }
 
-// readCommands asks the store for the engine's own messages, and does what they
-// ask for, where some may have been missed: then it gives true. Until they are read,
-// they are not seen.
+// readCommands asks the store for the engine's own messages and carries them out, and returns true,
+// if some may have been missed. Until they are read, they do not count as seen.
 func (r *run) readCommands() bool {
 	in := &r.inbox
 	if in.asked >= in.mail {
@@ -306,8 +310,8 @@ func (r *run) readCommands() bool {
 	return true
 }
 
-// ask asks the store for untaken messages and calls then with the lock. The run
-// stays in memory meanwhile.
+// ask asks the store for untaken messages and calls then with the lock. The run stays in memory
+// meanwhile.
 func (r *run) ask(messages store.Range, then func([]journal.Entry)) {
 	r.inbox.hold()
 	go func() {
@@ -323,7 +327,7 @@ func (r *run) ask(messages store.Range, then func([]journal.Entry)) {
 			r.suspend(unreadable(err))
 			return
 		}
-		if err != nil { // the engine is over, as its next claim will tell it
+		if err != nil { // the engine is over, as its next claim will report
 			r.k.look()
 			return
 		}

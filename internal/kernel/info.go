@@ -8,28 +8,27 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// RunInfo is what workflow code can learn of its run.
+// A RunInfo describes a run to its workflow code.
 type RunInfo struct {
 	RunID      journal.RunID
 	WorkflowID string
 	Workflow   string
 	Pattern    journal.Pattern
 	Status     journal.Status
-	Payload    []byte // the input, or what replaced it
+	Payload    []byte // the input, or the payload that replaced it
 	Headers    map[string]string
 	Attributes map[string]string
 	Started    time.Time
-	Steps      []string // names of the steps that the code has run so far, in order
-	Scope      string   // the path of the scope that it is asked in, with a slash at its end
+	Steps      []string // the names of the steps that the code has run so far, in order
+	Scope      string   // the path of the scope of the call, with a slash at its end
 
-	// Of a run that continues another one: that one, and when it began and ended.
+	// The run that this one continues, and when that run began and ended.
 	Predecessor      journal.RunID
 	PredecessorBegan time.Time
 	PredecessorEnded time.Time
 }
 
-// InfoOf gives what the run of ctx is: in workflow code, and in the body of a
-// step.
+// InfoOf returns the state of the run of ctx: in workflow code, and in the body of a step.
 func InfoOf(ctx context.Context) (RunInfo, error) {
 	var s *scope
 	var by *operation
@@ -58,16 +57,18 @@ func InfoOf(ctx context.Context) (RunInfo, error) {
 		Status: h.Status, Payload: payload, Attributes: maps.Clone(r.values.searchAttributes()),
 		Started: h.Created, Steps: r.values.stepNames(), Scope: s.path,
 	}
-	if !r.gone() { // what it waits for beside, and what it will set, its code has not seen
+	if !r.gone() { // the code has seen neither the waits beside it nor the statuses still to be set
 		i.Status = r.values.knownStatus()
 	}
 	if d := r.start; d != nil {
-		i.Headers, i.Predecessor, i.PredecessorBegan, i.PredecessorEnded = maps.Clone(d.Headers), d.Other, d.Began, d.Ended
+		i.Headers, i.Predecessor, i.PredecessorBegan, i.PredecessorEnded = maps.Clone(
+			d.Headers,
+		), d.Other, d.Began, d.Ended
 	}
 	return i, nil
 }
 
-// JournalOf gives the head of the run of ctx, and what of its journal is durable. It is
+// JournalOf returns the head of the run of ctx, and the durable entries of its journal. It is
 // called in the body of a step.
 func JournalOf(ctx context.Context) (journal.Head, []journal.Entry, error) {
 	s, err := StepOf(ctx, "report")
@@ -82,7 +83,7 @@ func JournalOf(ctx context.Context) (journal.Head, []journal.Entry, error) {
 	return head, entries, nil
 }
 
-// payloadNow returns the payload of the run, and fetches it where it is still in the store. It is
+// payloadNow returns the payload of the run, and fetches it if it is still in the store. It is
 // called, and returns, with the lock.
 func (s *scope) payloadNow() ([]byte, error) {
 	r := s.run
@@ -103,7 +104,7 @@ func (s *scope) payloadNow() ([]byte, error) {
 	return data, nil
 }
 
-// Leaving says whether the run of ctx leaves memory without having ended.
+// Leaving reports whether the run of ctx leaves memory without having ended.
 func Leaving(ctx context.Context) bool {
 	s, err := scopeOf(ctx, call{verb: "leaving"})
 	if err != nil {
@@ -114,7 +115,8 @@ func Leaving(ctx context.Context) bool {
 	return s.run.hasLeft()
 }
 
-// EndingBy gives how the run of ctx, a clean-up, will end; nil where it has not failed.
+// EndingBy returns the failure that the run of ctx, a clean-up, will end with; nil if the run has
+// not failed.
 func EndingBy(ctx context.Context) (*journal.Failure, error) {
 	s, err := inside(ctx, call{verb: "ending"})
 	if err != nil {
@@ -127,7 +129,7 @@ func EndingBy(ctx context.Context) (*journal.Failure, error) {
 	return s.run.ending.outcome().Failure, nil
 }
 
-// top is the outermost of the scopes that one is in.
+// top returns the outermost scope that s is in.
 func (s *scope) top() *scope {
 	for s.parent != nil {
 		s = s.parent
@@ -135,7 +137,7 @@ func (s *scope) top() *scope {
 	return s
 }
 
-// EndingAs gives the status that the run of ctx, a clean-up, will end with.
+// EndingAs returns the status that the run of ctx, a clean-up, will end with.
 func EndingAs(ctx context.Context) (journal.Status, error) {
 	s, err := inside(ctx, call{verb: "ending"})
 	if err != nil {
@@ -148,10 +150,12 @@ func EndingAs(ctx context.Context) (journal.Status, error) {
 	if c := s.run.ending.closing(); c != nil {
 		return c.last.Status, nil
 	}
-	return 0, &journal.Error{Code: journal.CodeMisuse, Op: "ending", Message: "called outside a clean-up"}
+	return 0, &journal.Error{
+		Code: journal.CodeMisuse, Op: "ending", Message: "called outside a clean-up",
+	}
 }
 
-// Over gives the termination error where the run, or the branch, of ctx is over or ends.
+// Over returns the termination error if the run, or the branch, of ctx is over or ends.
 func Over(ctx context.Context) error {
 	s, err := scopeOf(ctx, call{verb: "over"})
 	if err != nil {
@@ -163,7 +167,7 @@ func Over(ctx context.Context) error {
 	return s.ended()
 }
 
-// Fail ends the run of ctx as FAILED with f. It gives the termination error.
+// Fail ends the run of ctx as FAILED with f. It returns the termination error.
 func Fail(ctx context.Context, f *journal.Failure) error {
 	return finishRun(
 		ctx, call{verb: "fail"},
@@ -171,7 +175,7 @@ func Fail(ctx context.Context, f *journal.Failure) error {
 	)
 }
 
-// CancelRun ends the run of ctx as CANCELLED. It gives the termination error.
+// CancelRun ends the run of ctx as CANCELLED. It returns the termination error.
 func CancelRun(ctx context.Context, reason string) error {
 	return finishRun(
 		ctx, call{verb: "cancel"},
@@ -179,8 +183,8 @@ func CancelRun(ctx context.Context, reason string) error {
 	)
 }
 
-// EndRun ends the run of ctx with that status, output and failure. It gives the
-// termination error.
+// EndRun ends the run of ctx with that status, output and failure. It returns the termination
+// error.
 func EndRun(ctx context.Context, status journal.Status, data []byte, f *journal.Failure) error {
 	what := call{"end", status.String()}
 	s, err := scopeOf(ctx, what)

@@ -12,11 +12,13 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// join gives the store's part in a transaction of the user's.
+// join returns the part of the store in a transaction of the user's.
 func join(s store.Store, op string, tx any) (store.Transaction, error) {
 	j, ok := s.(store.Joiner)
 	if !ok {
-		return nil, &journal.Error{Code: journal.CodeInvalid, Op: op, Message: "this store takes part in no transaction"}
+		return nil, &journal.Error{
+			Code: journal.CodeInvalid, Op: op, Message: "this store takes part in no transaction",
+		}
 	}
 	part, err := j.Join(tx)
 	if err != nil {
@@ -25,9 +27,9 @@ func join(s store.Store, op string, tx any) (store.Transaction, error) {
 	return part, nil
 }
 
-// In returns a front end whose messages and starts are part of a transaction of the user's:
-// they exist, and what it says of them holds, if that is committed. It reads outside
-// of it.
+// In returns a front end whose messages and starts are part of a transaction of the user's: they
+// exist, and its answers hold, if the transaction is committed. The front end reads outside of the
+// transaction.
 func (d *FrontEnd) In(ctx context.Context, op string, tx any) (*FrontEnd, error) {
 	part, err := join(d.store, op, tx)
 	if err != nil {
@@ -41,7 +43,10 @@ func (d *FrontEnd) In(ctx context.Context, op string, tx any) (*FrontEnd, error)
 		}
 		db = info.Database
 	}
-	in := &FrontEnd{store: d.store, build: d.build, keep: d.keep, maxPayload: d.maxPayload, spillOver: d.spillOver}
+	in := &FrontEnd{
+		store: d.store, build: d.build, keep: d.keep, maxPayload: d.maxPayload,
+		spillOver: d.spillOver,
+	}
 	in.writers = &joined{FrontEnd: d, ctx: ctx, tx: part}
 	in.db.Store(&db)
 	return in, nil
@@ -52,16 +57,16 @@ type joined struct {
 	*FrontEnd
 	ctx   context.Context
 	tx    store.Transaction
-	guest journal.EngineID // whose numbers it gives out where the front end has none yet
+	guest journal.EngineID // whose numbers it uses while the front end has none
 	count int64
 }
 
 // open implements writers.
 func (j *joined) open(context.Context, string) (writer, error) { return j, nil }
 
-// number implements writer. Where the front end has no numbers, it gets some beside the
-// transaction, which may have the database's only lock, and this call takes some
-// within it.
+// number implements writer. If the front end has no numbers, it asks for some beside the
+// transaction, and takes the numbers of this call within the transaction, because that may have the
+// database's only lock.
 func (j *joined) number() (journal.Number, error) {
 	if j.guest == 0 {
 		if n, err := j.numbers.have(); n != 0 || err != nil {
@@ -72,7 +77,7 @@ func (j *joined) number() (journal.Number, error) {
 		if j.guest, err = j.tx.Visit(j.ctx); err != nil {
 			return 0, notTaken("", err)
 		}
-		j.count = rand.Int64N(1 << 36) // a rolled back guest leaves its ID to another one
+		j.count = rand.Int64N(1 << 36) // a guest that was rolled back leaves its ID to another one
 	}
 	j.count++
 	return journal.MakeNumber(j.guest, j.count)
@@ -92,9 +97,12 @@ func (j *joined) submit(ctx context.Context, op string, cs []store.Change) ([]st
 	return g.Changes, nil
 }
 
-// notTaken says why a transaction of the user's does not take what is to be part of it.
+// notTaken returns the error for a change that a transaction of the user's does not take.
 func notTaken(op string, err error) error {
-	e := &journal.Error{Code: journal.CodeUnavailable, Op: op, Message: "the transaction does not take it", Err: err, Hint: "roll it back, and begin again"}
+	e := &journal.Error{
+		Code: journal.CodeUnavailable, Op: op, Message: "the transaction does not take it",
+		Err: err, Hint: "roll it back, and begin again",
+	}
 	var other *store.TransactionError
 	switch {
 	case refusal(err):
@@ -107,9 +115,11 @@ func notTaken(op string, err error) error {
 	return e
 }
 
-// bring gives a number to a payload that is too large for its row. It goes with what
-// names it: one that was there before could be swept.
-func (d *FrontEnd) bring(what string, data []byte, number func() (journal.Number, error)) (journal.Number, *journal.Failure) {
+// bring assigns a number to a payload that is too large for its row. The payload goes with the row
+// that names it: a payload that was there before could be swept.
+func (d *FrontEnd) bring(
+	what string, data []byte, number func() (journal.Number, error),
+) (journal.Number, *journal.Failure) {
 	if f := tooLarge(what, data, d.maxPayload); f != nil {
 		return 0, f
 	}
@@ -118,12 +128,14 @@ func (d *FrontEnd) bring(what string, data []byte, number func() (journal.Number
 	}
 	n, err := number()
 	if err != nil {
-		return 0, &journal.Failure{Code: journal.CodeUnavailable, Message: what + " could not be stored: " + err.Error()}
+		return 0, &journal.Failure{
+			Code: journal.CodeUnavailable, Message: what + " could not be stored: " + err.Error(),
+		}
 	}
 	return n, nil
 }
 
-// Begin makes a run that an engine takes up, or finds the one that its ID stands for.
+// Begin makes a run for an engine to claim, or finds the run that its ID stands for.
 func (d *FrontEnd) Begin(ctx context.Context, s Start) (out Started, err error) {
 	op := "start " + s.Workflow
 	err = d.write(ctx, op, func(o writer) error {
@@ -148,10 +160,10 @@ func (d *FrontEnd) Begin(ctx context.Context, s Start) (out Started, err error) 
 	return out, err
 }
 
-// clientNumbers are for what is written without an engine.
+// A clientNumbers has the numbers of runs and payloads that are written without an engine.
 type clientNumbers struct {
 	store  store.Store
-	asking lock.Lock // held by who asks the store
+	asking lock.Lock // held by the goroutine that asks the store
 
 	mu     sync.Mutex
 	engine journal.EngineID // whose numbers they are; 0 before the first
@@ -162,7 +174,7 @@ func newClientNumbers(s store.Store) *clientNumbers {
 	return &clientNumbers{store: s, asking: lock.New()}
 }
 
-// number gives a number that nobody has.
+// number returns a number that no run or payload has.
 func (v *clientNumbers) number() (journal.Number, error) {
 	if n, err := v.have(); n != 0 || err != nil {
 		return n, err
@@ -174,7 +186,7 @@ func (v *clientNumbers) number() (journal.Number, error) {
 	return v.have()
 }
 
-// have gives a number without asking the store; 0 where there is none.
+// have returns a number without asking the store; 0 if there is none.
 func (v *clientNumbers) have() (journal.Number, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -185,14 +197,14 @@ func (v *clientNumbers) have() (journal.Number, error) {
 	return journal.MakeNumber(v.engine, v.count)
 }
 
-// invite has the store asked for numbers, which nobody waits for.
+// invite makes a goroutine ask the store for numbers, and does not wait for it.
 func (v *clientNumbers) invite() {
 	if v.asking.TryLock() {
-		go func() { _ = v.ask() }() // the next one who needs some asks again
+		go func() { _ = v.ask() }() // the next caller that needs numbers asks again
 	}
 }
 
-// ask asks the store for numbers, unless somebody has. Who calls it holds asking.
+// ask asks the store for numbers, unless somebody has. Its caller holds asking.
 func (v *clientNumbers) ask() error {
 	defer v.asking.Unlock()
 	v.mu.Lock()

@@ -1,22 +1,22 @@
 // Package kernel executes runs.
 //
 // A run is ordinary code that is run again from the top after every crash.
-// What makes that safe is the journal: each durable operation is looked up
+// The journal makes that safe: each durable operation is looked up
 // there before it is performed, and recorded there before anything outside the
 // run depends on it. The package has four parts:
 //
 //   - memo, a pure function of the journal: what has already happened;
 //   - pipeline, the only writer: makes what happens next durable;
 //   - run, the execution between the two: one lock around value types, each of which has a
-//     file and says what it promises (log, turns, operations, waits, inbox, values, ending,
+//     file with its promises (log, turns, operations, waits, inbox, values, ending,
 //     activation and a few more);
 //   - Kernel, which starts runs, takes over those that others left, and stops.
 //
-// Around them is an Engine: where a kernel loses its right to write, it has another
-// one go on.
+// Around them is an Engine: if a kernel loses its right to write, the engine
+// continues with another one.
 //
-// DESIGN.md beside this file argues the hard parts, lists the value types, and says in which
-// order the files are read.
+// DESIGN.md beside this file argues the hard parts, lists the value types, and has the order in
+// which to read the files.
 package kernel
 
 import (
@@ -32,76 +32,84 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Config is what a kernel is told once. Every field is set by the caller.
+// A Config has the settings of a kernel. The caller sets every field.
 type Config struct {
-	Build      string        // names the program that runs; journals of another build are replayed by name
-	Self       store.Engine  // how others know this engine
+	// the name of the program's build; journals of another build are replayed by name
+	Build      string
+	Self       store.Engine  // as other engines see this one
 	Observers  *observe.Set  // may be nil
-	Capacity   int           // runs in memory at a time; further ones wait as PENDING
-	Drain      time.Duration // how long Run waits for steps in flight when it is told to stop
+	Capacity   int           // runs in memory at a time; further runs wait as PENDING
+	Drain      time.Duration // how long Run waits for steps in flight when ctx ends
 	MaxPayload int           // bytes of one input, result or output
 	SpillOver  int           // a payload above this many bytes is kept in rows of its own
 	MaxPending int           // bytes not yet durable; above it no step begins and Start waits
 	MaxCrashes int           // engines that die in a row while executing a run before it is parked
 
-	IdleTimeout time.Duration // how long a run that waits stays in memory; at most 0: it leaves at once
-	MaxLoaded   int           // bytes of journals in memory; above it nothing is claimed, and what waits leaves
-	Sweep       time.Duration // how often the store is asked for due runs without a reason; below 0 never
-	SweepOnly   bool          // and only then
-	KeepPosts   time.Duration // how long a message is kept that found no run
-	// Interceptor is called around the body of every step; nil for nothing.
-	Around func(ctx context.Context, step StepInfo, body func(context.Context) *journal.Failure) *journal.Failure
-	// Retain says for how long runs are kept after their end whose workflow does not say it.
-	Retain  journal.Retention
-	CleanUp time.Duration // how often what is kept no longer is removed; 0 for never
-	// KeepDeadLettered is for how long after its end a run is kept that a dead letter is about.
+	// how long a run that waits stays in memory; at most 0: it leaves at once
+	IdleTimeout time.Duration
+	// bytes of journals in memory; above it nothing is claimed, and waiting runs leave
+	MaxLoaded int
+	// how often the store is asked for due runs without a reason; below 0 never
+	Sweep     time.Duration
+	SweepOnly bool          // due runs are found by sweeps only
+	KeepPosts time.Duration // how long an unrouted signal is kept
+	// Around is the interceptor: it is called around the body of every step; nil for none.
+	Around func(
+		ctx context.Context, step StepInfo, body func(context.Context) *journal.Failure,
+	) *journal.Failure
+	// Retain is how long runs are kept after their end, if their workflow has no retention of its
+	// own.
+	Retain journal.Retention
+	// how often runs and messages are removed that are kept no longer; 0 for never
+	CleanUp time.Duration
+	// KeepDeadLettered is how long a run with a dead letter is kept after its end.
 	KeepDeadLettered time.Duration
-	// Failure gives an error of a transaction of the user's as it is recorded.
+	// Failure returns the recorded form of an error of a transaction of the user's.
 	Failure func(error) *journal.Failure
 }
 
-// A Workflow is what a kernel knows of a definition.
+// A Workflow is a definition as a kernel knows it.
 type Workflow struct {
 	Name    string
 	Pattern journal.Pattern
-	First   journal.Status // that its runs go on in until their code sets another; zero for RUNNING
-	// CleansUp says that its code plans a clean-up before anything else, which is then
-	// not recorded.
+	First   journal.Status // the status of its runs until their code sets another; zero for RUNNING
+	// CleansUp is set if the code plans a clean-up before anything else. That clean-up is not
+	// recorded.
 	CleansUp bool
-	// ByName has operations go on that are new in another build, whatever lies ahead.
+	// ByName lets operations go on that are new in another build, whatever lies ahead.
 	ByName  bool
 	Timeout time.Duration     // of the whole run; 0 for none
-	Layers  [][]string        // of the steps that it declares; nil without
-	Retain  journal.Retention // empty for the engine's
+	Layers  [][]string        // the steps that it declares, layer by layer; nil for none
+	Retain  journal.Retention // empty for the engine's retention
 	// Listeners are told when a run has ended.
 	Listeners []*Listener
-	// Next is the policy of steps that have none. See Step.
+	// Next is the retry policy of steps that have none. See Work.
 	Next func(n int, f *journal.Failure) (time.Duration, bool)
-	// Panics says, of the n-th panic of the run's code in a row, when the code is
-	// replayed; false parks the run.
+	// Panics returns how long after the n-th panic in a row of the run's code the code is replayed;
+	// false parks the run.
 	Panics func(n int) (time.Duration, bool)
 	// Body is the user's code. It is called on a goroutine of the run, with the
 	// turn.
 	Body func(ctx context.Context, input []byte) ([]byte, *journal.Failure)
 }
 
-// A Kernel executes runs as one engine of a store: from its join until it leaves or
-// must not write any more. Its methods may be called by many goroutines.
+// A Kernel executes runs as one engine of a store: from its join until it leaves or must not write
+// any more. Its methods may be called by many goroutines.
 type Kernel struct {
 	FrontEnd
 	*shared
-	activity  // what it has in memory and executes
+	activity  // the runs that it has in memory and executes
 	claims    // how it takes up runs
 	retrier   // asks the store until it answers
-	observers // hear what becomes durable
-	prompt    // has told what is owed
+	observers // hear of durable entries
+	prompt    // wakes the dispatcher
 
 	cfg     Config
 	again   bool             // the engine had another kernel before
 	ready   chan struct{}    // closed when the engine has joined, or never will
-	dead    chan struct{}    // closed when the engine must not go on; its cause says why
+	dead    chan struct{}    // closed when the engine must not go on; the cause is the reason
 	engine  journal.EngineID // set before ready
-	counter atomic.Int64     // numbers that this engine has given out
+	counter atomic.Int64     // the count of numbers that this engine has used
 
 	lease   lease
 	lanes   lanes
@@ -113,13 +121,16 @@ type Kernel struct {
 	trials  trials
 }
 
-// newKernel gives a kernel that executes nothing before it has joined.
+// newKernel returns a kernel that executes nothing before it has joined.
 func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 	k := &Kernel{
 		cfg: cfg, shared: all, lease: lease{born: time.Now(), renews: lock.New()},
 		ready: make(chan struct{}), dead: make(chan struct{}),
 	}
-	k.FrontEnd = FrontEnd{store: s, keep: cfg.KeepPosts, build: cfg.Build, maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver, writers: k}
+	k.FrontEnd = FrontEnd{
+		store: s, keep: cfg.KeepPosts, build: cfg.Build, maxPayload: cfg.MaxPayload,
+		spillOver: cfg.SpillOver, writers: k,
+	}
 	k.claims, k.retrier = newClaims(k), retrier{k}
 	k.prompt, k.observers = newPrompt(), observers{cfg.Observers}
 	k.activity = newActivity(cfg.Capacity, k.dead)
@@ -130,10 +141,10 @@ func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 	return k
 }
 
-// serve executes runs until ctx ends or the engine must not write any more, and then
-// stops: it waits at most the drain time for steps in flight, makes durable what was
-// recorded, for which a store that does not answer has as much time again, and hands
-// the runs over. It is called once, after it has joined.
+// serve executes runs until ctx ends or the engine must not write any more, and then stops.
+// Stopping, it waits at most the drain time for steps in flight, makes the recorded entries
+// durable, for which a store that does not answer has as much time again, and hands the runs over.
+// It is called once, after the kernel has joined.
 func (k *Kernel) serve(ctx context.Context) error {
 	var loops sync.WaitGroup
 	k.lanes.run(&loops)
@@ -163,8 +174,10 @@ func (k *Kernel) serve(ctx context.Context) error {
 	k.lanes.stop()
 	given := time.AfterFunc(max(k.cfg.Drain, time.Second), func() {
 		k.die(&journal.Error{
-			Code: journal.CodeUnavailable, Op: "run", Message: "the engine had to stop while the store did not answer",
-			Hint: "nothing that was acknowledged is lost: the next engine goes on from what is durable",
+			Code: journal.CodeUnavailable, Op: "run",
+			Message: "the engine had to stop while the store did not answer",
+			Hint: "nothing that was acknowledged is lost: the next engine goes on from what is " +
+				"durable",
 		})
 	})
 	loops.Wait()
@@ -179,8 +192,8 @@ func (k *Kernel) serve(ctx context.Context) error {
 	return k.leave()
 }
 
-// join makes this an engine of the store. It says whether to try again where it fails:
-// not on a store for one engine that may have it by now, and where no answer will come.
+// join makes this an engine of the store. On an error it reports whether to try again: not if the
+// store is for one engine and may have it by now, and not if no answer will come.
 func (k *Kernel) join(ctx context.Context) (again bool, err error) {
 	info, err := store.Brief(ctx, k.store)
 	if err != nil {
@@ -190,7 +203,10 @@ func (k *Kernel) join(ctx context.Context) (again bool, err error) {
 	claimed, err := k.store.Claim(ctx, store.Claim{Self: k.cfg.Self, Now: sent})
 	if err != nil {
 		if errors.Is(err, store.ErrLocked) {
-			return false, &journal.Error{Code: journal.CodeConflict, Op: "run", Err: err, Hint: "one engine at a time has this store: stop the other one first"}
+			return false, &journal.Error{
+				Code: journal.CodeConflict, Op: "run", Err: err,
+				Hint: "one engine at a time has this store: stop the other one first",
+			}
 		}
 		return !final(err) && !info.Now.IsZero(), unavailable("run", err)
 	}
@@ -201,8 +217,8 @@ func (k *Kernel) join(ctx context.Context) (again bool, err error) {
 	return false, nil
 }
 
-// drain lets steps in flight end, begins no new ones, and returns when all have
-// ended or the time is up.
+// drain lets steps in flight end and begins no new ones. It returns when all have ended or the time
+// is up.
 func (k *Kernel) drain() {
 	landed := k.drains()
 	t := time.NewTimer(k.cfg.Drain)
@@ -214,8 +230,7 @@ func (k *Kernel) drain() {
 	}
 }
 
-// leaveAll ends the activation of every run; what they have recorded stays in
-// the pipeline.
+// leaveAll ends the activation of every run. Their entries stay in the pipeline.
 func (k *Kernel) leaveAll() {
 	for _, r := range k.loadedRuns() {
 		r.mu.Lock()
@@ -230,12 +245,12 @@ func (k *Kernel) leaveAll() {
 	}
 }
 
-// leaveTries bounds how often a stopping engine asks a store that does not
-// answer to take its runs back; the next engine takes them all the same.
+// leaveTries limits how often a stopping engine asks a store that does not answer to take its runs
+// back. The next engine takes them all the same.
 const leaveTries = 5
 
-// leave hands over what the engine owned. A leave whose answer was lost and that
-// is asked for again finds the engine gone, which is as good.
+// leave hands over everything that the engine owned. If the answer was lost, a second leave finds
+// the engine gone, which is as good.
 func (k *Kernel) leave() error {
 	select {
 	case <-k.dead:
@@ -245,7 +260,9 @@ func (k *Kernel) leave() error {
 	wait := 10 * time.Millisecond
 	var err error
 	for range leaveTries {
-		_, err = k.store.Claim(context.Background(), store.Claim{Engine: k.engine, Leave: true, Now: time.Now()})
+		_, err = k.store.Claim(context.Background(), store.Claim{
+			Engine: k.engine, Leave: true, Now: time.Now(),
+		})
 		if err == nil || final(err) {
 			break
 		}
@@ -268,11 +285,10 @@ func (k *Kernel) hasJoined() bool {
 	}
 }
 
-// running waits for the engine to have joined. It fails when the engine has
-// stopped or ctx ends.
+// running waits until the engine has joined. It fails when the engine has stopped or ctx ends.
 func (k *Kernel) running(ctx context.Context, op string) error {
 	if k.hasJoined() {
-		ctx = context.Background() // else it is told by chance that the engine does not run
+		ctx = context.Background() // otherwise chance would decide between the cases
 	}
 	select {
 	case <-k.ready:
@@ -281,7 +297,8 @@ func (k *Kernel) running(ctx context.Context, op string) error {
 			return away(ctx, op)
 		}
 		return &journal.Error{
-			Code: journal.CodeStopped, Op: op, Message: "the engine does not run", Err: context.Cause(ctx),
+			Code: journal.CodeStopped, Op: op, Message: "the engine does not run",
+			Err:  context.Cause(ctx),
 			Hint: "call Engine.Run on a goroutine of its own",
 		}
 	}
@@ -290,35 +307,45 @@ func (k *Kernel) running(ctx context.Context, op string) error {
 		return err
 	}
 	if draining {
-		return &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the engine is stopping", Hint: "ask another one"}
+		return &journal.Error{
+			Code: journal.CodeStopped, Op: op, Message: "the engine is stopping",
+			Hint: "ask another one",
+		}
 	}
 	return nil
 }
 
-// unavailable returns what the store could not be asked as an error of this module; a
-// damaged journal is told as such.
+// unavailable returns an error of this module for a store that did not answer. A damaged journal
+// stays a damaged journal.
 func unavailable(op string, err error) error {
 	var corrupt *journal.CorruptError
 	if errors.As(err, &corrupt) {
 		return &journal.Error{
 			Code: journal.CodeCorrupt, Op: op, Message: "its journal is damaged", Err: err,
-			Hint: "no engine runs it past the damage: restore a backup of the database, or cancel the run",
+			Hint: "no engine runs it past the damage: restore a backup of the database, or " +
+				"cancel the run",
 		}
 	}
 	if errors.Is(err, store.ErrClosed) {
-		return &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the store is closed", Err: err}
+		return &journal.Error{
+			Code: journal.CodeStopped, Op: op, Message: "the store is closed", Err: err,
+		}
 	}
-	e := &journal.Error{Code: journal.CodeUnavailable, Op: op, Message: "the store does not answer", Err: err}
+	e := &journal.Error{
+		Code: journal.CodeUnavailable, Op: op, Message: "the store does not answer", Err: err,
+	}
 	switch {
 	case errors.Is(err, store.ErrLost):
-		e.Message, e.Hint = "what was acknowledged last may be lost", "bring the database back to its place or restore a backup, and then start the engine again"
+		e.Message, e.Hint = "what was acknowledged last may be lost", "bring the database back "+
+			"to its place or restore a backup, and then start the engine again"
 	case errors.Is(err, store.ErrDamaged):
-		e.Code, e.Message, e.Hint = journal.CodeCorrupt, "the store cannot be read", "keep the database for an examination, and restore a backup"
+		e.Code, e.Message, e.Hint = journal.CodeCorrupt, "the store cannot be read",
+			"keep the database for an examination, and restore a backup"
 	}
 	return e
 }
 
-// lanesOf is how many commits at a time a store gains by.
+// lanesOf returns how many commits at a time make the store faster.
 func lanesOf(s store.Store) int {
 	if p, ok := s.(store.Parallel); ok {
 		return max(p.Lanes(), 1)
@@ -326,13 +353,13 @@ func lanesOf(s store.Store) int {
 	return 1
 }
 
-// number gives a number that nobody has.
+// number returns a number that no run or payload has.
 func (k *Kernel) number() (journal.Number, error) {
 	return journal.MakeNumber(k.engine, k.counter.Add(1))
 }
 
-// commit is the pipeline's environment: it sends one group and says what became
-// of it. Only an error that is final comes back.
+// commit is the pipeline's environment: it sends one group. It returns only errors that trying
+// again does not mend.
 func (k *Kernel) commit(g *store.Group) error {
 	g.Engine = k.engine
 	wait := 10 * time.Millisecond
@@ -358,7 +385,9 @@ func (k *Kernel) commit(g *store.Group) error {
 			k.fenced("commit", err)
 			return err
 		}
-		k.observe(observe.Notice{Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error()})
+		k.observe(observe.Notice{
+			Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error(),
+		})
 		g.Again = true
 		if !k.pause(&wait) {
 			return store.ErrClosed

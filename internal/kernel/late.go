@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// lateAfter is how long entries that nothing waits for may be kept from becoming
-// durable, give or take as much again.
+// lateAfter is how long entries that nothing waits for may be kept from becoming durable. It may be
+// up to twice as long.
 const lateAfter = time.Millisecond
 
-// A lateness lets the facts that opened long turns go alone, and results that were
-// kept for others to join them go without. Nearly every turn ends within
-// microseconds, so a timer for each would cost more than the turn: one timer serves
-// all runs of a kernel, and it runs only while there is something that it has not
-// looked at.
+// A lateness lets the facts that opened long turns become durable without the turns, and kept
+// results without others to join them. Nearly every turn ends within microseconds, so a timer for
+// each would cost more than the turn: one timer serves all runs of a kernel, and it runs only while
+// there is something that it has not looked at.
 type lateness struct {
 	mu    sync.Mutex
 	turns []openTurn
@@ -21,8 +20,8 @@ type lateness struct {
 	timer *time.Timer
 }
 
-// An openTurn is a turn that was going on when it was noted; keptTurn where what it
-// left is kept.
+// An openTurn is a turn that was in progress when it was recorded here. The turn keptTurn means
+// results that are kept.
 type openTurn struct {
 	run  *run
 	turn int64
@@ -30,7 +29,7 @@ type openTurn struct {
 
 const keptTurn = 0
 
-// watch has a turn looked at later. It is called with the run's lock.
+// watch makes the timer look at a turn. It is called with the run's lock.
 func (l *lateness) watch(t openTurn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,17 +59,17 @@ func (l *lateness) look() {
 	l.mu.Unlock()
 }
 
-// A keeping says which results are not sealed yet, so that others may share their commit.
+// A keeping has results that are not sealed yet, so that others may share their commit.
 //
-// Invariant: while upTo is not 0, entries up to it may be unsealed, and somebody looks at
-// them at latest 2×lateAfter after since. It is guarded by its run's mu.
+// Invariant: while upTo is not 0, entries up to it may be unsealed, and the timer looks at them at
+// latest 2×lateAfter after since. The mu of the run guards it.
 type keeping struct {
 	upTo  int64 // 0 for none
 	since time.Time
 }
 
-// begin keeps what is appended and not sealed, unless something is kept already. It reports
-// whether it does.
+// begin keeps the entries that are appended and not sealed, unless some are kept already. It
+// reports whether it does.
 func (p *keeping) begin(seq int64) bool {
 	if p.upTo != 0 {
 		return false
@@ -79,27 +78,26 @@ func (p *keeping) begin(seq int64) bool {
 	return true
 }
 
-// isAny reports whether something is kept.
+// isAny reports whether entries are kept.
 func (p *keeping) isAny() bool { return p.upTo != 0 }
 
-// isYoung reports whether what is kept may be kept longer.
+// isYoung reports whether the kept entries may be kept longer.
 func (p *keeping) isYoung() bool { return time.Since(p.since) < lateAfter }
 
-// end keeps nothing any more. It returns up to where something was.
+// end ends the keeping. It returns the last entry that was kept.
 func (p *keeping) end() (upTo int64) {
 	upTo, p.upTo = p.upTo, 0
 	return upTo
 }
 
-// seal seals what came before the holder's own entries, where the turn still
-// goes on or something is kept.
+// seal seals the entries before the holder's own, if the turn still goes on, or the kept entries.
 func (t openTurn) seal() {
 	r := t.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.hasLeft():
-	case t.turn == keptTurn && r.kept.isYoung(): // the timer was another one's
+	case t.turn == keptTurn && r.kept.isYoung(): // the timer was set for another turn
 		r.k.late.watch(t)
 	case t.turn == keptTurn:
 		if !r.isSealed(r.kept.end()) {
@@ -111,9 +109,9 @@ func (t openTurn) seal() {
 	}
 }
 
-// keep reports whether to wait for more before what was appended is sealed: the results
-// of steps that have begun together, and that nothing waits for but the workflow's
-// code, share a commit where they come at once.
+// keep reports whether to wait for more entries before the appended ones are sealed. If steps have
+// begun together, and only the workflow's code waits for their results, results that come at once
+// share a commit.
 func (r *run) keep() bool {
 	if !r.operations.flies() || r.waited() || r.isTentative() || r.gone() {
 		return false
@@ -122,7 +120,7 @@ func (r *run) keep() bool {
 	return true
 }
 
-// keep has what is kept looked at later. It is called with the run's lock.
+// keep makes the timer look at the kept entries. It is called with the run's lock.
 func (t openTurn) keep() {
 	if r := t.run; !r.isSealed(r.last()) && r.kept.begin(r.last()) {
 		r.k.late.watch(t)

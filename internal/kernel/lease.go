@@ -15,41 +15,41 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Where several engines have one store, each has a lease that it must renew: whoever
-// does not is dead to the others, and they take its runs over. The store's fence sees
-// to it that an engine which was taken over writes nothing any more. What it executes
-// it has to stop by itself, and early enough: its lease is over for it a little before
-// it is for the others, by its own clock, counted from when it asked for the lease.
+// If several engines have one store, each has a lease that it must renew. An engine that does not
+// renew it is dead to the others, and they take its runs over. The store's fence makes sure that an
+// engine which was taken over writes nothing any more. The engine itself has to stop what it
+// executes, and early enough: by its own clock, counted from when it asked for the lease, its lease
+// is over a little before it is over for the others.
 //
-// That is looked at by a timer, and before every group and step: a process that was
-// stopped for a while finds the timer late.
+// A timer checks that, and so do every group and step before they begin: a process that was stopped
+// for a while finds the timer late.
 
 // A lease is the right of a kernel to write.
 type lease struct {
-	born   time.Time     // what until counts from
-	period time.Duration // 0 where the store has no leases
+	born   time.Time     // the time that until counts from
+	period time.Duration // 0 if the store has no leases
 	until  atomic.Int64
-	over   *time.Timer // calls when it has passed
+	over   *time.Timer // calls when the lease has passed
 
-	mu     sync.Mutex    // held while its length is noted
-	owns   time.Time     // when a claim was answered that may have made it a short one
-	idle   atomic.Bool   // it is a long one
-	renews lock.Lock     // held by who renews it
-	nudge  chan struct{} // has a value when it is to be renewed now
+	mu     sync.Mutex    // held while the length of the lease is recorded
+	owns   time.Time     // when a claim was answered that may have made the lease short
+	idle   atomic.Bool   // the lease is long
+	renews lock.Lock     // held by the goroutine that renews the lease
+	nudge  chan struct{} // has a value when the lease is to be renewed now
 }
 
 // margin is the part of a lease that its engine leaves unused.
 const margin = 10
 
-// lapsed is how long after the lease of another engine has passed that is looked at.
+// lapsed is how long after another engine's lease has passed this engine looks at it.
 const lapsed = 5 * time.Millisecond
 
-// errLost says that the engine has lost its lease. What was asked of it is asked of its
-// next kernel, unless it shows to be done.
+// errLost means that the engine has lost its lease. The next kernel of the engine gets the request,
+// unless it turns out to be done.
 var errLost = errors.New("kernel: the lease is lost")
 
-// extend notes the lease that was asked for at a time. Where a claim was answered since,
-// that may have come after it in the store, and have made it a short one.
+// extend records the lease that was asked for at the time sent. If a claim was answered since, the
+// claim may have come to the store after the request, and have made the lease short.
 func (l *lease) extend(sent time.Time, c *store.Claimed, over func()) {
 	if c.Lease <= 0 {
 		return
@@ -71,12 +71,12 @@ func (l *lease) extend(sent time.Time, c *store.Claimed, over func()) {
 	l.over.Reset(time.Until(end))
 }
 
-// An engine that owns no run holds a long lease and asks seldom: nobody would have to
-// take anything over. With its first run it holds a short one again: a claim ends the
-// long one in the store, and a start asks for a short one before it makes the run.
+// An engine that owns no run has a long lease and renews it seldom, because the others would have
+// nothing to take over. With its first run it has a short lease again: a claim ends the long lease
+// in the store, and a start asks for a short one before it makes the run.
 
-// isIdle reports whether a long lease would do: nothing is here, and nothing is due before
-// others sweep, who may not know of it yet.
+// isIdle reports whether a long lease is enough: no run is here, and no run is due before others
+// sweep, who may not know of it yet.
 func (k *Kernel) isIdle() bool {
 	known := k.cfg.Sweep
 	if known <= 0 {
@@ -85,8 +85,8 @@ func (k *Kernel) isIdle() bool {
 	return k.activity.isIdle(known)
 }
 
-// shortened notes that a claim asked for at a time has made the engine an owner, and
-// has the lease renewed.
+// shortened records that a claim asked for at the time sent has made the engine an owner, and has
+// the lease renewed.
 func (l *lease) shortened(sent time.Time, c *store.Claimed) {
 	if c.Lease <= 0 {
 		return
@@ -106,8 +106,8 @@ func (l *lease) shortened(sent time.Time, c *store.Claimed) {
 	}
 }
 
-// awake has the engine hold a short lease before it makes a run. Where the store does
-// not answer, the run waits for it as well.
+// awake gets the engine a short lease before it makes a run. If the store does not answer, the run
+// has to wait for the store as well.
 func (k *Kernel) awake(ctx context.Context) {
 	l := &k.lease
 	if !l.idle.Load() || !l.renews.LockOr(ctx.Done(), k.dead) {
@@ -125,8 +125,8 @@ func (k *Kernel) awake(ctx context.Context) {
 	k.succeed(&c)
 }
 
-// holds says whether the engine may go on by its own clock. If it may not, it has
-// lost its lease.
+// holds reports whether the engine may go on by its own clock. If it may not, it has lost its
+// lease.
 func (k *Kernel) holds() bool {
 	l := &k.lease
 	if l.period == 0 || time.Since(l.born) < time.Duration(l.until.Load()) {
@@ -136,9 +136,9 @@ func (k *Kernel) holds() bool {
 	return false
 }
 
-// lives reports whether the user's code may be called. It is asked just before, since
-// anything may come between the begin of an attempt and its body: the process may have
-// been stopped, or an observer may have taken its time.
+// lives reports whether the user's code may be called. It is called just before that code, since
+// much may happen between the begin of an attempt and its body: the process may have been stopped,
+// or an observer may have taken its time.
 func (k *Kernel) lives() bool {
 	if !k.holds() {
 		return false
@@ -151,7 +151,7 @@ func (k *Kernel) lives() bool {
 	}
 }
 
-// fenced says that the store refuses what this engine writes.
+// fenced ends the use of the lease because the store refuses the writes of this engine.
 func (k *Kernel) fenced(op string, err error) {
 	if errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrDamaged) {
 		k.die(unavailable(op, err))
@@ -161,30 +161,33 @@ func (k *Kernel) fenced(op string, err error) {
 		k.lose(err)
 		return
 	}
-	k.die(&journal.Error{Code: journal.CodeStopped, Op: op, Message: "the engine must not go on", Err: err})
+	k.die(&journal.Error{
+		Code: journal.CodeStopped, Op: op, Message: "the engine must not go on", Err: err,
+	})
 }
 
-// lose ends the use of a lease: nothing more is written or begun, and the contexts of
-// what is executed end.
+// lose ends the use of a lease: the engine writes and begins nothing more, and the contexts of what
+// it executes end.
 func (k *Kernel) lose(why error) {
 	if !k.die(&journal.Error{
-		Code: journal.CodeUnavailable, Op: "run", Message: "the engine has lost its lease", Err: errors.Join(errLost, why),
+		Code: journal.CodeUnavailable, Op: "run", Message: "the engine has lost its lease",
+		Err: errors.Join(errLost, why),
 	}) {
 		return
 	}
-	go func() { // whoever has found it may have locked a run
+	go func() { // the caller may have locked a run
 		k.observe(observe.Notice{Kind: observe.LeaseLost, At: time.Now(), Err: why.Error()})
 		k.leaveAll()
 	}()
 }
 
-// lost says whether the engine has come to its end by losing its lease.
+// lost reports whether the engine has come to its end by losing its lease.
 func (k *Kernel) lost() bool {
 	return errors.Is(k.cause(), errLost)
 }
 
-// keepLease renews the lease until ctx ends or the engine is dead. When that of
-// another engine passes before, it looks just then.
+// keepLease renews the lease until ctx ends or the engine is dead. When the lease of another engine
+// passes before the next renewal, it renews just then.
 func (k *Kernel) keepLease(ctx context.Context) {
 	defer k.lease.over.Stop()
 	every := k.lease.period / 3
@@ -214,7 +217,7 @@ func (k *Kernel) keepLease(ctx context.Context) {
 			wait, tries = every, 1
 			switch {
 			case idle && !k.isIdle():
-				wait = 0 // what has come meanwhile wants a short one
+				wait = 0 // runs that have come meanwhile need a short lease
 			case k.lease.idle.Load():
 				wait *= store.IdleLeases
 			}
@@ -225,16 +228,20 @@ func (k *Kernel) keepLease(ctx context.Context) {
 			k.fenced("renew", err)
 			return
 		default:
-			k.observe(observe.Notice{Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error()})
+			k.observe(observe.Notice{
+				Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error(),
+			})
 			wait, tries = jitter(tries), tries+1
 		}
 	}
 }
 
-// renewOnTime renews the lease, as a long one where that would do. It waits for who ends
-// a long one, and that one for it: else it might make one long again that was just ended.
-// The wait is over where ctx ends or the engine is dead.
-func (k *Kernel) renewOnTime(ctx context.Context, timeout time.Duration) (idle bool, lapse time.Duration, err error) {
+// renewOnTime renews the lease, and asks for a long one if that is enough. It and awake, which ends
+// a long lease, wait for each other: otherwise it might make a lease long again that awake has just
+// ended. It stops waiting when ctx ends or the engine is dead.
+func (k *Kernel) renewOnTime(
+	ctx context.Context, timeout time.Duration,
+) (idle bool, lapse time.Duration, err error) {
 	if !k.lease.renews.LockOr(ctx.Done(), k.dead) {
 		return false, 0, cmp.Or(ctx.Err(), store.ErrFenced)
 	}
@@ -245,9 +252,11 @@ func (k *Kernel) renewOnTime(ctx context.Context, timeout time.Duration) (idle b
 	return idle, c.Lapse, err
 }
 
-// renew begins the lease anew, and takes over engines that have died. The answer tells
-// how many, and in how long the next lease of another one passes.
-func (k *Kernel) renew(ctx context.Context, timeout time.Duration, idle bool) (store.Claimed, error) {
+// renew begins the lease anew, and takes over engines that have died. The answer has the number of
+// those engines, and in how long the next lease of another engine passes.
+func (k *Kernel) renew(
+	ctx context.Context, timeout time.Duration, idle bool,
+) (store.Claimed, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	sent := time.Now()
@@ -262,8 +271,8 @@ func (k *Kernel) renew(ctx context.Context, timeout time.Duration, idle bool) (s
 	return c, nil
 }
 
-// succeed does what follows where a renewal has taken over engines that have died. An
-// observer of it may start a run, which may renew the lease: nobody is to hold it.
+// succeed takes over after a renewal that has found engines dead. An observer of that may start a
+// run, which may renew the lease, so the caller does not hold renews.
 func (k *Kernel) succeed(c *store.Claimed) {
 	if c.Expired > 0 {
 		k.observe(observe.Notice{Kind: observe.EngineExpired, At: time.Now(), Rows: int(c.Freed)})
@@ -272,18 +281,20 @@ func (k *Kernel) succeed(c *store.Claimed) {
 	}
 }
 
-// jitter is how long to wait before the store is tried again: longer each time, at
-// most a second, and never as long as others wait.
+// jitter returns how long to wait before the store is tried again: longer each time, at most 1 s,
+// and never as long as other engines wait.
 func jitter(tries int) time.Duration {
 	longest := min(10*time.Millisecond<<min(tries, 7), time.Second)
 	return longest/2 + rand.N(longest/2)
 }
 
-// stopped says that the engine has come to its end while something was asked of it.
+// stopped returns the error for a request during which the engine has come to its end.
 func (k *Kernel) stopped(op, what, hint string) error {
 	why := k.cause()
-	e := &journal.Error{Code: journal.CodeStopped, Op: op, Message: "the engine has stopped: " + what, Hint: hint}
-	if errors.Is(why, errLost) { // as its cause it would say that nothing is done
+	e := &journal.Error{
+		Code: journal.CodeStopped, Op: op, Message: "the engine has stopped: " + what, Hint: hint,
+	}
+	if errors.Is(why, errLost) { // as a cause, errLost would mean that nothing was done
 		e.Code, e.Message = journal.CodeUnavailable, "the engine has lost its lease: "+what
 		return e
 	}

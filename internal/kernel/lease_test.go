@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// The timer sees the end of a lease where nothing else asks, and who asks sees it where
-// the timer is late.
+// The timer sees the end of a lease if nothing else asks, and a caller that asks sees it if the
+// timer is late.
 //
 // spec: B-5
 func TestALeaseLapsesByTheEnginesOwnClock(t *testing.T) {
@@ -32,7 +32,7 @@ func TestALeaseLapsesByTheEnginesOwnClock(t *testing.T) {
 						return false
 					}
 				}
-				for range 2 { // it begins anew
+				for range 2 { // the lease begins anew
 					k.lease.extend(time.Now(), &store.Claimed{Lease: lease}, func() { k.holds() })
 					if late {
 						k.lease.over.Stop()
@@ -55,8 +55,8 @@ func TestALeaseLapsesByTheEnginesOwnClock(t *testing.T) {
 	}
 }
 
-// A renewal that makes the lease long, and whose answer comes after that of a claim which
-// has shortened it since, leaves it short: others take over when the short one has passed.
+// A renewal that makes the lease long, and whose answer comes after that of a claim which has
+// shortened it since, leaves it short: others take over when the short lease has passed.
 //
 // spec: P-1
 func TestLateAnswerMakesNoLeaseLong(t *testing.T) {
@@ -70,20 +70,25 @@ func TestLateAnswerMakesNoLeaseLong(t *testing.T) {
 		k.lease.extend(
 			sent, &store.Claimed{Lease: store.IdleLeases * time.Second}, func() { k.holds() },
 		)
-		if until := time.Duration(k.lease.until.Load()); until > time.Second || k.lease.idle.Load() {
+		if until := time.Duration(k.lease.until.Load()); until > time.Second ||
+			k.lease.idle.Load() {
 			t.Errorf("the engine goes on for %v, idle: %v", until, k.lease.idle.Load())
 		}
 		time.Sleep(100 * time.Millisecond)
 		k.lease.extend(
 			time.Now(), &store.Claimed{Lease: store.IdleLeases * time.Second}, func() { k.holds() },
 		)
-		if until := time.Duration(k.lease.until.Load()); until < 5*time.Second || !k.lease.idle.Load() {
-			t.Errorf("a renewal after it: the engine goes on for %v, idle: %v", until, k.lease.idle.Load())
+		if until := time.Duration(k.lease.until.Load()); until < 5*time.Second ||
+			!k.lease.idle.Load() {
+			t.Errorf(
+				"a renewal after it: the engine goes on for %v, idle: %v", until,
+				k.lease.idle.Load(),
+			)
 		}
 	})
 }
 
-// slowRenewals is a store that takes its time for renewals, and counts how many go on at once.
+// A slowRenewals is a store that takes its time for renewals, and counts how many go on at once.
 type slowRenewals struct {
 	store.Store
 	now, most, calls atomic.Int32
@@ -97,8 +102,8 @@ func (s *slowRenewals) Claim(context.Context, store.Claim) (store.Claimed, error
 	return store.Claimed{Lease: time.Second}, nil
 }
 
-// Renewals come one after the other, so that the answer of none that asks for a long lease
-// comes after that of one that ends it; time passes while one waits for another.
+// Renewals come one after the other. So no answer to a request for a long lease comes after the
+// answer to a request that ends it. Time passes while one renewal waits for another.
 //
 // spec: P-1
 func TestRenewalsComeOneAfterTheOther(t *testing.T) {
@@ -117,12 +122,15 @@ func TestRenewalsComeOneAfterTheOther(t *testing.T) {
 		}
 		all.Wait()
 		if s.most.Load() != 1 || s.calls.Load() == 0 || k.lease.idle.Load() {
-			t.Errorf("%d renewals, %d at once; the lease is long: %v", s.calls.Load(), s.most.Load(), k.lease.idle.Load())
+			t.Errorf(
+				"%d renewals, %d at once; the lease is long: %v", s.calls.Load(), s.most.Load(),
+				k.lease.idle.Load(),
+			)
 		}
 	})
 }
 
-// silent is a store that answers no renewal.
+// A silent is a store that answers no renewal.
 type silent struct{ store.Store }
 
 func (silent) Claim(ctx context.Context, _ store.Claim) (store.Claimed, error) {
@@ -179,7 +187,7 @@ func TestTheEndOfAnEngineWaitsForNoStart(t *testing.T) {
 	}
 }
 
-// fallen is a store where a renewal that makes the lease long takes over another engine.
+// A fallen is a store in which a renewal that makes the lease long takes over another engine.
 type fallen struct{ store.Store }
 
 func (fallen) Claim(_ context.Context, c store.Claim) (store.Claimed, error) {
@@ -189,7 +197,7 @@ func (fallen) Claim(_ context.Context, c store.Claim) (store.Claimed, error) {
 	return store.Claimed{Lease: time.Second}, nil
 }
 
-// An observer that is told of the take-over of an engine may start a run.
+// An observer that hears of the take-over of an engine may start a run.
 //
 // spec: B-5
 func TestAnObserverOfATakeOverMayStartARun(t *testing.T) {
@@ -200,7 +208,9 @@ func TestAnObserverOfATakeOverMayStartARun(t *testing.T) {
 			k.awake(t.Context()) // as a start does
 			started <- struct{}{}
 		}
-		all := observe.NewSet([]observe.Observer{{Kinds: []observe.Kind{observe.EngineExpired}, See: see}})
+		all := observe.NewSet([]observe.Observer{{
+			Kinds: []observe.Kind{observe.EngineExpired}, See: see,
+		}})
 		k = newKernel(fallen{memory.NewShared(time.Second)}, Config{Observers: all}, newShared())
 		k.lease.extend(time.Now(), &store.Claimed{Lease: time.Second}, func() { k.holds() })
 		defer k.lease.over.Stop()

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// lendAfter is how long a turn lasts, while another goroutine of its run could go
-	// on, before somebody looks whether its holder blocks outside the engine.
+	// lendAfter is how long a turn lasts, while another goroutine of its run is able to go on,
+	// before the kernel looks whether its holder blocks outside the engine.
 	lendAfter = 100 * time.Millisecond
-	// To look is to dump the stacks of all goroutines, which stops the world: it is done
-	// at most once in dumpEvery, and takes at most one part in dumpShare of the time.
+	// A look dumps the stacks of all goroutines, which stops the world: it is done at most once in
+	// dumpEvery, and takes at most one part in dumpShare of the time.
 	dumpEvery = time.Second
 	dumpShare = 20
-	// maxDump bounds the text. A holder that is not in it keeps its turn.
+	// maxDump limits the size of the text in bytes. A holder that is not in it keeps its turn.
 	maxDump = 256 << 20
 )
 
-// A lending finds holders that block outside the engine, in a channel, a lock, a
-// sleep or I/O, and takes their turns from them. That a turn lasts long proves nothing:
-// its holder may compute, or wait for a processor. One timer serves all runs of a kernel,
-// and it runs only while the holder of one of them keeps others from going on.
+// A lending finds holders that block outside the engine, in a channel, a lock, a sleep or I/O, and
+// takes their turns from them. A long turn proves nothing: its holder may compute, or wait for a
+// processor. One timer serves all runs of a kernel, and it runs only while the holder of one of
+// them keeps others from going on.
 type lending struct {
 	mu    sync.Mutex
 	turns []longTurn
@@ -39,10 +39,10 @@ type longTurn struct {
 	openTurn
 	since  time.Time
 	holder *branch
-	brief  bool // the last dump has found its holder where it may be for a short while only
+	brief  bool // the last dump has found its holder in a wait that may be short
 }
 
-// watch has a turn looked at. It is called with the run's lock.
+// watch makes the timer look at a turn. It is called with the run's lock.
 func (l *lending) watch(t longTurn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,7 @@ func (l *lending) look() {
 	}
 }
 
-// may reports whether it is time for a dump, and has others wait for the next one.
+// may reports whether it is time for a dump, and makes others wait for the next one.
 func (l *lending) may() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,7 +96,7 @@ func (l *lending) may() bool {
 	return true
 }
 
-// took has the next dump wait in proportion to what this one has taken.
+// took makes the next dump wait in proportion to the time that this one has taken.
 func (l *lending) took(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,8 +112,8 @@ func (l *lending) contend(r *run) {
 	}
 }
 
-// suspect reports whether the holder of the turn may block outside the engine. Where
-// it may later, it is watched further.
+// suspect reports whether the holder of the turn may block outside the engine. If it may do so
+// later, suspect goes on watching it.
 func (t *longTurn) suspect() bool {
 	r := t.run
 	r.mu.Lock()
@@ -126,14 +126,14 @@ func (t *longTurn) suspect() bool {
 		r.k.lends.contend(r)
 		return false
 	case time.Since(t.since) < lendAfter, r.isReading(), len(r.holder().wake) > 0:
-		t.watchOn() // the last: it has not run yet
+		t.watchOn() // in the last case the holder has not run yet
 		return false
 	}
 	t.holder = r.holder()
 	return true
 }
 
-// watchOn has the turn looked at again. It is called with the run's lock.
+// watchOn makes the timer look at the turn again. It is called with the run's lock.
 func (t *longTurn) watchOn() {
 	t.run.watch()
 	t.run.k.lends.watch(*t)
@@ -145,9 +145,9 @@ func (t *longTurn) contended() bool {
 	return r.holder() != nil && (r.canGoOn() || r.waits.timer() != nil || r.blocksTurn())
 }
 
-// judge lends the turn of a holder that blocks outside the engine. A system call, or a lock,
-// counts where two dumps have found the holder in one: one that is short may seem long on
-// a busy machine, and who has the lock may wait for a processor.
+// judge lends the turn of a holder that blocks outside the engine. A system call, or a lock, counts
+// if two dumps have found the holder in it: a short one may seem long on a busy machine, and the
+// goroutine that has the lock may wait for a processor.
 func (t *longTurn) judge(is whereabouts) {
 	r := t.run
 	r.mu.Lock()
@@ -164,8 +164,8 @@ func (t *longTurn) judge(is whereabouts) {
 	}
 }
 
-// lend takes the turn from a branch that blocks outside the engine, and lets
-// the others go on. It gets in line again at its next durable operation.
+// lend takes the turn from a branch that blocks outside the engine, and lets the others go on. The
+// branch gets in line again at its next durable operation.
 func (b *branch) lend() {
 	r := b.run
 	if r.lendTurn(r.gone()) {
@@ -191,14 +191,15 @@ func (b *branch) workflow(code func()) {
 	runtime.KeepAlive(b)
 }
 
-// whereabouts is what the goroutine of a branch does.
+// A whereabouts is the activity of the goroutine of a branch.
 type whereabouts uint8
 
 const (
-	unknown whereabouts = iota // no dump was taken, or it is not in it
-	runs                       // it runs, could run, or is in a call of the engine
-	inBrief                    // it is in a system call, or waits for a lock, which may last a short while only
-	blocked                    // it waits for something outside the engine
+	unknown whereabouts = iota // no dump was taken, or the goroutine is not in it
+	runs                       // the goroutine runs, is ready to run, or is in a call of the engine
+	// it is in a system call, or waits for a lock, which may last a short while only
+	inBrief
+	blocked // it waits for something outside the engine
 )
 
 // dump returns the stacks of all goroutines.
@@ -217,7 +218,7 @@ const (
 	ofWorkflow = ofKernel + "(*branch).workflow(0x"
 )
 
-// find returns what the goroutines of branches do, by address, as a dump has it.
+// find returns the whereabouts of branches by a dump, by address.
 func find(dump []byte, wanted map[uintptr]*longTurn) map[uintptr]whereabouts {
 	found := map[uintptr]whereabouts{}
 	for at := 0; ; {
@@ -237,17 +238,17 @@ func find(dump []byte, wanted map[uintptr]*longTurn) map[uintptr]whereabouts {
 	}
 }
 
-// waitsOutside are the reasons for which a goroutine waits that are no business of the
-// runtime, as far as their names begin with these. For a semaphore the runtime waits too:
-// a goroutine that allocates may begin a collection, and then waits for the end of a dump.
+// waitsOutside has the prefixes of the reasons for which a goroutine waits that are no business of
+// the runtime. For a semaphore the runtime waits too: a goroutine that allocates may begin a
+// collection, and then waits for the end of a dump.
 var waitsOutside = []string{"chan ", "select", "sleep", "IO wait"}
 
 // ofSemaphore is the frame of a goroutine that waits for a semaphore outside the runtime.
 const ofSemaphore = ".runtime_Semacquire("
 
-// whereaboutsOf reads what a goroutine does from its header and its frames down to the
-// workflow code: what is above that code may be a call of the engine. A call that only
-// a client makes of it is outside. The last frame is the function that workflow was given.
+// whereaboutsOf returns the whereabouts of a goroutine by its header and its frames down to the
+// workflow code. Frames above that code may be a call of the engine. A call that only a client
+// makes of the engine is outside. The last frame is the function that workflow was given.
 func whereaboutsOf(stack []byte) whereabouts {
 	stack = stack[:max(bytes.LastIndex(stack, []byte(ofKernel)), 0)]
 	if i := bytes.Index(stack, []byte(ofKernel)); i >= 0 {
@@ -256,7 +257,7 @@ func whereaboutsOf(stack []byte) whereabouts {
 			return runs
 		}
 	}
-	if bytes.Contains(stack, []byte("/internal/guard.Call(")) { // it waits for a goroutine of ours
+	if bytes.Contains(stack, []byte("/internal/guard.Call(")) { // it waits for a goroutine of the engine's
 		return runs
 	}
 	_, header, _ := bytes.Cut(stack, []byte(" ["))

@@ -48,7 +48,7 @@ func TestWhereaboutsOfHolders(t *testing.T) {
 	}
 }
 
-// BenchmarkDump is the cost of a look: all goroutines stand still for that long.
+// BenchmarkDump measures a look: all goroutines stand still for that long.
 func BenchmarkDump(b *testing.B) {
 	const goroutines = 100_000
 	var ended, begun sync.WaitGroup

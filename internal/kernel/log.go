@@ -9,24 +9,24 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A log is a run's journal on its way to the store. Entries are appended, then
-// sealed, then durable, each in order of sequence:
+// A log is a run's journal on its way to the store. Entries are appended, then sealed, then
+// durable, each in order of sequence:
 //
 //	durable ≤ sealed ≤ seq
 //
-// (durable, sealed] waits in the pipeline or is in a group that is being
-// committed; (sealed, seq] belongs to a turn that has not ended. What must not
-// happen before an entry is durable is an effect that waits for its sequence.
+// The entries (durable, sealed] wait in the pipeline or are in a group that is being committed. The
+// entries (sealed, seq] belong to a turn that has not ended. Anything that must not happen before
+// an entry is durable is an effect that waits for the sequence of the entry.
 //
-// The entries of a turn are (opened, seq]. What arrives from outside while the
-// holder has appended nothing moves opened: it may be sealed before the turn ends
-// and is kept where the turn is dropped. Once the holder has appended, a result
-// from outside shares the fate of the turn.
+// The entries of a turn are (opened, seq]. An entry from outside that arrives while the holder has
+// appended nothing moves opened: it may be sealed before the turn ends, and is kept if the turn is
+// dropped. Once the holder has appended an entry, a result from outside shares the fate of the
+// turn.
 //
 // Two changes may be on their way: one is told while the next one is committed.
 //
-// A log performs nothing but effects whose time has come. It tells who calls it when the
-// pipeline is to take the run. It is guarded by its run's mu.
+// A log performs nothing but effects whose time has come. It reports to its caller when the
+// pipeline has to take the run. The mu of the run guards it.
 type log struct {
 	standing
 	reservation
@@ -35,29 +35,29 @@ type log struct {
 	buffers *buffers // for entries
 
 	seq, sealed, durable, opened int64
-	lastAt                       time.Time       // of the entry that was appended last
-	pending                      []journal.Entry // (last taken, seq]
+	lastAt                       time.Time       // the time of the entry that was appended last
+	pending                      []journal.Entry // the entries (last taken, seq]
 	effects                      []effect        // in order of after
 	outgoing                     []outgoing      // in order of after
 	marks                        marks           // operations whose next entry is to be marked
-	slot                         int64           // where the next entry goes; else 0: at the end
+	slot                         int64           // the place of the next entry; 0 means the end
 
-	queued  bool // the pipeline has the run
-	onWay   int  // changes that were taken and not answered
-	refuses int  // those of them that follow refused entries: the store refuses them too
+	queued bool // the pipeline has the run
+	onWay  int  // changes that were taken and not answered
+	// those of the changes that follow refused entries: the store refuses them too
+	refuses int
 }
 
-// An outgoing is what becomes durable with the entry after, and not before: a
-// message to another run, or a new run. It is dropped where that entry is.
+// An outgoing is a message to another run, or a new run. It becomes durable in the commit of the
+// entry after, and is dropped if that entry is.
 type outgoing struct {
 	after  int64
 	post   *store.Post
 	create *store.Change
 }
 
-// An effect is what happens when every entry up to after is durable: a step's
-// body begins, or do is called. It runs on the pipeline's goroutine without the
-// run's lock and must return soon.
+// An effect happens when every entry up to after is durable: a step's body begins, or do is called.
+// It runs on the pipeline's goroutine without the run's lock and must return soon.
 type effect struct {
 	after int64
 	begin *operation
@@ -72,7 +72,7 @@ func (e effect) run() {
 	e.do()
 }
 
-// newLog returns a log that goes on behind an entry that is durable; 0 for none.
+// newLog returns a log that goes on behind the durable entry last; 0 for none.
 func newLog(h journal.Head, last int64, g *gate, b *buffers) log {
 	return log{standing: standingAs(h), gate: g, buffers: b, seq: last, sealed: last, durable: last}
 }
@@ -80,13 +80,13 @@ func newLog(h journal.Head, last int64, g *gate, b *buffers) log {
 // last returns the sequence of the entry that was appended last.
 func (l *log) last() int64 { return l.seq }
 
-// lastTime returns when that was.
+// lastTime returns the time of that entry.
 func (l *log) lastTime() time.Time { return l.lastAt }
 
-// isSealed reports whether an entry is sealed.
+// isSealed reports whether the entry with that sequence is sealed.
 func (l *log) isSealed(seq int64) bool { return seq <= l.sealed }
 
-// isDurable reports whether an entry is durable.
+// isDurable reports whether the entry with that sequence is durable.
 func (l *log) isDurable(seq int64) bool { return seq <= l.durable }
 
 // lastDurable returns the last entry that is durable.
@@ -95,10 +95,10 @@ func (l *log) lastDurable() int64 { return l.durable }
 // allDurable reports whether every entry is durable.
 func (l *log) allDurable() bool { return l.durable == l.seq }
 
-// noneDurable reports whether nothing is in the store yet.
+// noneDurable reports whether the store has no entry yet.
 func (l *log) noneDurable() bool { return l.durable == 0 }
 
-// mark has the next entry of an operation marked.
+// mark marks the next entry of an operation.
 func (l *log) mark(op journal.Op, h hearing) { l.marks.add(op, h) }
 
 // writeHead has the head written with the entry that was appended last.
@@ -107,8 +107,8 @@ func (l *log) writeHead() {
 	l.become(l.status(), l.seq)
 }
 
-// reserve gives the log to an attempt. It reports false while the pipeline has something of
-// it, or another attempt has it.
+// reserve reserves the log for an attempt. It returns false while the pipeline has entries of the
+// log, or another attempt has it.
 func (l *log) reserve(a *attempt) bool { return l.onWay == 0 && l.keep(a) }
 
 // append adds an entry and returns its sequence.
@@ -144,8 +144,8 @@ func (l *log) outside(e journal.Entry) int64 {
 	return seq
 }
 
-// restate records that the run's status is s from here on, in the entry that
-// was appended last where it has not been taken yet.
+// restate records that the run's status is s from here on. It changes the last entry if that has
+// not been taken yet.
 func (l *log) restate(s journal.Status) {
 	if l.status() == s {
 		return
@@ -167,7 +167,8 @@ func (l *log) beginTurn() bool {
 // beforeTurn returns the last entry that does not belong to the turn that goes on.
 func (l *log) beforeTurn() int64 { return l.opened }
 
-// sealTo lets the pipeline take everything up to seq. It reports whether that is news.
+// sealTo lets the pipeline take every entry up to seq. It reports whether any of them was not
+// sealed.
 func (l *log) sealTo(seq int64) bool {
 	if seq <= l.sealed {
 		return false
@@ -177,17 +178,18 @@ func (l *log) sealTo(seq int64) bool {
 	return true
 }
 
-// queue notes that the pipeline has the run. It reports whether it has not had it.
+// queue records that the pipeline has the run. It reports whether the pipeline did not have it
+// before.
 func (l *log) queue() (first bool) {
 	first = !l.queued
 	l.queued = true
 	return first
 }
 
-// unqueue notes that the pipeline has taken nothing.
+// unqueue records that the pipeline has taken nothing.
 func (l *log) unqueue() { l.queued = false }
 
-// unappend drops what the turn in progress has appended.
+// unappend drops the entries of the present turn.
 func (l *log) unappend() {
 	drop := int(l.seq - max(l.opened, l.sealed))
 	if drop <= 0 {
@@ -200,7 +202,7 @@ func (l *log) unappend() {
 	l.outgoing = slices.DeleteFunc(l.outgoing, func(o outgoing) bool { return o.after > l.seq })
 }
 
-// send gives a message, or a new run, to the group of the last entry, if there is one.
+// send adds a message or a new run to the commit of the last entry, if there is one.
 func (l *log) send(o outgoing) {
 	if o.post == nil && o.create == nil {
 		return
@@ -209,8 +211,8 @@ func (l *log) send(o outgoing) {
 	l.outgoing = append(l.outgoing, o)
 }
 
-// whenDurable does e when everything appended so far is durable; at once, on
-// this goroutine and with the lock held, where it is.
+// whenDurable has e happen when every entry appended so far is durable. If they are durable
+// already, it happens at once, on this goroutine and with the lock held.
 func (l *log) whenDurable(e effect) {
 	e.after = l.seq
 	if e.after > l.durable {
@@ -223,11 +225,10 @@ func (l *log) whenDurable(e effect) {
 // waited reports whether something but workflow code waits for an entry to be durable.
 func (l *log) waited() bool { return len(l.effects) > 0 || len(l.outgoing) > 0 }
 
-// gather appends what is sealed to cs, as source.take does. The run's own change is the
-// first.
+// gather appends the sealed changes to cs, as source.take does. The run's own change is the first.
 func (l *log) gather(cs []store.Change, rows, bytes *int, first bool) ([]store.Change, bool) {
 	n := len(l.pending) - int(l.seq-l.sealed)
-	if n < 0 { // it was dropped: what came before it was refused
+	if n < 0 { // the entry was dropped: an entry before it was refused
 		l.queued = false
 		return cs, true
 	}
@@ -266,8 +267,8 @@ func (l *log) gather(cs []store.Change, rows, bytes *int, first bool) ([]store.C
 	return cs, true
 }
 
-// answered counts what was on its way and is not any more. It reports whether that follows
-// entries which were refused.
+// answered counts a change that was on its way and is answered. It reports whether the change
+// follows entries which were refused.
 func (l *log) answered() (follows bool) {
 	l.onWay--
 	l.stir()
@@ -277,14 +278,14 @@ func (l *log) answered() (follows bool) {
 	return follows
 }
 
-// stableTo notes that these entries are durable.
+// stableTo records that these entries are durable.
 func (l *log) stableTo(entries []journal.Entry) {
 	if n := len(entries); n > 0 {
 		l.durable = entries[n-1].Seq
 	}
 }
 
-// takeEffects adds the effects to which nothing durable is missing any more.
+// takeEffects adds the effects that wait for no further entry to due.
 func (l *log) takeEffects(due []effect) []effect {
 	n := 0
 	for n < len(l.effects) && l.effects[n].after <= l.durable {
@@ -298,33 +299,32 @@ func (l *log) takeEffects(due []effect) []effect {
 // dropEffects drops the effects that wait: the run leaves memory.
 func (l *log) dropEffects() { l.effects = nil }
 
-// drop drops everything that is not on its way: the store refuses what comes before it.
+// drop drops every entry that is not on its way, because the store refuses an entry before them.
 func (l *log) drop() {
 	l.refuses = l.onWay
 	l.gate.count(-int64(sizeOf(l.pending)))
 	l.pending, l.outgoing, l.effects = nil, nil, nil
 }
 
-// reopen has the log go on behind the last durable entry.
+// reopen makes the log go on behind the last durable entry.
 func (l *log) reopen() {
 	l.seq, l.sealed = l.durable, l.durable
-	l.standing.reopen() // where it was to end
+	l.standing.reopen() // where the journal was to end
 }
 
-// blocksTurn reports whether something waits for the turn to end: an effect, or a result
-// that is tentative.
+// blocksTurn reports whether an effect or a tentative result waits for the turn to end.
 func (l *log) blocksTurn() bool { return len(l.effects) > 0 || l.isLater(l.sealed) }
 
-// tentatively makes the entry of a proposal tentative that was appended last: the result. It
-// reports whether that may be sealed at once, since no turn has appended anything.
+// tentatively makes the last entry of a proposal, the result, tentative. It reports whether the
+// result may be sealed at once, since no turn has appended anything.
 func (l *log) tentatively(w *proposal) bool {
 	w.seq = l.seq
 	l.hold(w.seq)
 	return l.opened == l.seq
 }
 
-// propose takes what is sealed once the result of a proposal is. It reports false where
-// the turn was dropped with the result.
+// propose takes the sealed entries once the result of a proposal is sealed. It returns false if the
+// turn was dropped with the result.
 func (l *log) propose(w *proposal, result *journal.Entry) bool {
 	i := w.seq - (l.seq - int64(len(l.pending))) - 1
 	is := i >= 0 && i < int64(len(l.pending)) &&
@@ -340,8 +340,8 @@ func (l *log) propose(w *proposal, result *journal.Entry) bool {
 	return true
 }
 
-// withdraw takes a proposal back. Where nothing was appended after the result, it drops
-// what the attempt has appended, and reports true.
+// withdraw withdraws a proposal. If no entry was appended after the result, it drops the entries of
+// the attempt, and returns true.
 func (l *log) withdraw(w *proposal) (dropped bool) {
 	l.answered()
 	l.certain()
@@ -359,10 +359,10 @@ func (l *log) withdraw(w *proposal) (dropped bool) {
 	return false
 }
 
-// putAt has the next entry take the place of one that is not taken.
+// putAt makes the next entry take the place of an entry that is not taken.
 func (l *log) putAt(seq int64) { l.slot = seq }
 
-// cut drops the entries from a sequence on, which are sealed and were not taken.
+// cut drops the entries that begin with a sequence. They are sealed and were not taken.
 func (l *log) cut(from int64) {
 	keep := len(l.pending) - int(l.seq-from+1)
 	l.gate.count(-int64(sizeOf(l.pending[keep:])))

@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// aRun is a run of a kernel that commits nothing: the test is its pipeline.
+// aRun returns a run of a kernel that commits nothing: the test is its pipeline.
 func aRun(t *testing.T) *run {
 	t.Helper()
 	db := memory.New()
@@ -19,7 +19,7 @@ func aRun(t *testing.T) *run {
 	return k.newRun(journal.Head{Number: 1, Status: journal.Running}, nil, nil)
 }
 
-// group has the run record an entry, and takes what is sealed.
+// group makes the run record an entry, and takes the sealed entries.
 func (r *run) group() []store.Change {
 	r.mu.Lock()
 	r.append(journal.Entry{Kind: journal.StatusChanged})
@@ -30,8 +30,8 @@ func (r *run) group() []store.Change {
 	return cs
 }
 
-// A group forms while runs hear of the one before. A transaction must not begin before
-// both are durable: its result would be in the journal without what came before it.
+// A group forms while runs hear of the group before. A transaction must not begin before both are
+// durable: otherwise its result would be in the journal without the entries before it.
 //
 // spec: B-4
 func TestStepTxKeepsEntriesBesideIt(t *testing.T) {
@@ -45,7 +45,9 @@ func TestStepTxKeepsEntriesBesideIt(t *testing.T) {
 		for _, group := range [][]store.Change{one, two} {
 			synctest.Wait()
 			if len(began) > 0 {
-				t.Fatalf("the transaction begins while entry %d is not durable", group[0].Entries[0].Seq)
+				t.Fatalf(
+					"the transaction begins while entry %d is not durable", group[0].Entries[0].Seq,
+				)
 			}
 			r.committed(group)
 		}
@@ -55,8 +57,8 @@ func TestStepTxKeepsEntriesBesideIt(t *testing.T) {
 	})
 }
 
-// What was on its way behind refused entries is refused as well. It is no further
-// reason to give up: the run records once that it was parked.
+// Entries on their way behind refused entries are refused as well. They are no further reason to
+// give up: the run records once that it was parked.
 //
 // spec: B-4
 func TestARefusalTakesWhatFollows(t *testing.T) {
@@ -68,7 +70,8 @@ func TestARefusalTakesWhatFollows(t *testing.T) {
 	r.refused(three, why)
 	rows, bytes := groupRows, groupBytes
 	cs, _ := r.take(nil, &rows, &bytes, true)
-	if len(cs) != 1 || len(cs[0].Entries) != 1 || cs[0].Entries[0].Kind != journal.RunSuspended || cs[0].Entries[0].Seq != 2 {
+	if len(cs) != 1 || len(cs[0].Entries) != 1 || cs[0].Entries[0].Kind != journal.RunSuspended ||
+		cs[0].Entries[0].Seq != 2 {
 		t.Fatalf("the run records %+v, want that it was parked, as entry 2", cs)
 	}
 }

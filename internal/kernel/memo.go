@@ -8,8 +8,8 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// class is what kind of operation an identity belongs to. The same identity
-// with another class is a mismatch.
+// A class is the kind of operation that an identity belongs to. The same identity with another
+// class is a mismatch.
 type class uint8
 
 const (
@@ -27,79 +27,83 @@ const (
 )
 
 var classNames = [...]string{
-	isStep: "a step", isAsync: "an async step", isScope: "a branch or scope", isWait: "a wait", isNote: "a recorded value",
+	isStep: "a step", isAsync: "an async step", isScope: "a branch or scope", isWait: "a wait",
+	isNote:    "a recorded value",
 	isVersion: "a version", isSignal: "a wait for a signal", isTimer: "a timer", isChild: "a child",
 	isDecision: "a wait for an operator", isCleanup: "a clean-up",
 }
 
 func (c class) String() string { return classNames[c] }
 
-// A memo is what a journal says has happened: a pure function of the entries,
-// which knows no clock, store or goroutine. Workflow code that is replayed asks
-// it for each operation and gets what is recorded.
+// A memo has the facts of a journal. It is a pure function of the entries: it knows no clock, store
+// or goroutine. Replayed workflow code asks it for the record of each operation.
 //
-// It is built once, when a run is claimed, and never added to: what happens
-// later is not asked for again in this activation.
+// It is built once, when a run is claimed, and never added to, because replay asks only for entries
+// that were there at the claim.
 type memo struct {
-	ops      map[journal.Op]*record
-	scopes   map[int64]*scopeMemo
-	order    []*record // by first entry
-	strict   bool      // one build wrote the whole journal and replays it
-	retried  bool      // the run retries another: what that had done is not all there is
-	build    string    // that wrote last
-	failures int       // panics of the run's code in a row, at its end
+	ops    map[journal.Op]*record
+	scopes map[int64]*scopeMemo
+	order  []*record // by first entry
+	strict bool      // one build wrote the whole journal and replays it
+	// the run retries another one: its journal has only a part of that run's operations
+	retried  bool
+	build    string // the build that wrote last
+	failures int    // the number of panics of the run's code in a row, at the end of the journal
 	last     int64
-	planned  map[int64]bool   // the scopes of clean-ups; nil without
+	planned  map[int64]bool   // the scopes of clean-ups; nil for none
 	writes   []*journal.Entry // of the step whose result comes next
-	ends     *journal.Entry   // the run is to end by this once it has cleaned up; nil without
-	phase    journal.Status   // that its code has set last, by the entry phaseAt; else 0
+	ends     *journal.Entry   // the end that the run cleans up for; nil for none
+	phase    journal.Status   // the status that code has set last, by the entry phaseAt; else 0
 	phaseAt  int64
 	// suspended is the last entry by which the run was parked.
 	suspended int64
-	doubted   bool                // it was parked because an operation is new, and nobody has decided
-	byName    bool                // an operator has: under this build the run goes on by name
-	recorded  map[journal.Op]bool // operations that are recorded as added; nil without
-	idle      []*record           // that are recorded as unused by the build that wrote last
+	// it was parked because an operation is new, and nobody has decided yet
+	doubted bool
+	// an operator has decided: under this build the run goes on by name
+	byName   bool
+	recorded map[journal.Op]bool // operations that are recorded as added; nil for none
+	idle     []*record           // operations that the build that wrote last recorded as unused
 }
 
-// A record is what is recorded of one operation.
+// A record has the entries of one operation.
 type record struct {
 	op      journal.Op
 	class   class
 	first   int64
 	asked   bool
-	ended   *journal.Entry // its terminal record; nil while there is none
-	opens   int64          // the scope that it opened
-	attempt int            // highest one that was begun or has failed
-	failed  bool           // that attempt has failed; the next is due at due
+	ended   *journal.Entry // the entry that ended the operation; nil while there is none
+	opens   int64          // the scope that the operation opened
+	attempt int            // the highest attempt that was begun or has failed
+	failed  bool           // that attempt has failed; the next one is due at due
 	due     time.Time
-	began   time.Time     // the attempt, where its start is recorded
-	other   journal.RunID // the child
+	began   time.Time     // when the attempt began, if that is recorded
+	other   journal.RunID // the run ID of the child
 	policy  string
 	last    *journal.Failure
-	writes  []*journal.Entry // what the body has set, with its result
-	moved   bool             // it has no place in the order of this code: see moves; another build added it
-	place   int              // among the records of its scope, from 1; 0 where it has none
-	told    bool             // that another build does not use it
-	once    map[string]*journal.Entry
+	writes  []*journal.Entry // the variables and keys that the body has set with its result
+	// it has no place in the order of this code (see moves), or another build added it
+	moved bool
+	place int  // its place among the records of its scope, counted from 1; 0 for none
+	told  bool // observers have heard that another build does not use it
+	once  map[string]*journal.Entry
 }
 
-// A scopeMemo counts the operations of one scope. One goroutine does what a
-// scope does, so all but the results of async steps are recorded in program
-// order.
+// A scopeMemo counts the operations of one scope. One goroutine performs the operations of a scope,
+// so all entries but the results of async steps are recorded in program order.
 type scopeMemo struct {
 	records []*record
 	asked   int
-	reached int          // the furthest place that was asked for
-	missed  []journal.Op // asked for since the last one that is recorded; a few at most
-	stands  bool         // its code came to wait after one of these
-	opener  *record      // nil for the run's own
+	reached int // the furthest place that code has asked for
+	// operations asked for since the last recorded one; at most fewMissed
+	missed []journal.Op
+	stands bool    // its code came to wait after one of the missed
+	opener *record // nil for the run's own scope
 }
 
-// fewMissed bounds what is told of operations that are new in another build.
+// fewMissed limits how many operations observers hear of that are new in another build.
 const fewMissed = 100
 
-// newMemo reads a journal. Where build wrote all of it, replay is strict.
+// newMemo reads a journal. If build wrote all of it, replay is strict.
 func newMemo(entries []journal.Entry, build string) *memo {
 	m := &memo{
 		ops: make(map[journal.Op]*record, len(entries)), scopes: map[int64]*scopeMemo{},
@@ -192,10 +196,11 @@ func (m *memo) add(e *journal.Entry) {
 // moves reports whether the entry has no place in the order of the code: a timer of the
 // predecessor, and a version that was decided for code which ran before it.
 func moves(e *journal.Entry) bool {
-	return e.Kind == journal.TimerRegistered && e.Detail.Other != "" || e.Kind == journal.VersionMarked && e.Detail.Version == 0
+	return e.Kind == journal.TimerRegistered && e.Detail.Other != "" ||
+		e.Kind == journal.VersionMarked && e.Detail.Version == 0
 }
 
-// forget drops what holds for the build that wrote last: another one replays.
+// forget drops the facts that hold only for the build that wrote last, because another one replays.
 func (m *memo) forget() {
 	m.byName, m.doubted = false, false
 	for _, r := range m.idle {
@@ -227,7 +232,8 @@ func classOf(e *journal.Entry) class {
 		journal.VariableSet, journal.KeyAdded:
 		return isNote
 	case journal.CompensationStarted, journal.StepCompensated, journal.StepCompensationFailed,
-		journal.PhaseStarted, journal.PhaseCompleted, journal.PhaseFailed, journal.StepSkipped, journal.DeadLettered:
+		journal.PhaseStarted, journal.PhaseCompleted, journal.PhaseFailed,
+		journal.StepSkipped, journal.DeadLettered:
 		return isNote
 	case journal.EventEmitted:
 		if e.Op.Name == eventNote {
@@ -284,13 +290,16 @@ func (m *memo) scope(id int64) *scopeMemo {
 	return s
 }
 
-// ask gives what is recorded of an operation, nil where nothing is, and what
-// proves that the code does not fit the journal.
+// ask returns the record of an operation, nil if there is none, and an error if the code does not
+// fit the journal.
 func (m *memo) ask(op journal.Op, c class) (*record, error) {
 	r := m.ops[op]
 	switch {
 	case r != nil && r.class != c:
-		return nil, fmt.Errorf("the code attempts %s %q, the journal records %s %q as entry %d", c, op, r.class, op, r.first)
+		return nil, fmt.Errorf(
+			"the code attempts %s %q, the journal records %s %q as entry %d", c, op, r.class, op,
+			r.first,
+		)
 	case r != nil:
 		if !r.asked {
 			r.asked = true
@@ -300,23 +309,27 @@ func (m *memo) ask(op journal.Op, c class) (*record, error) {
 			}
 		}
 		return r, nil
-	case !m.strict && c != isWait && c != isVersion: // of these a part is never recorded
-		if s := m.scopes[op.Scope]; s != nil && !s.stands && s.reached < len(s.records) && len(s.missed) < fewMissed {
+	case !m.strict && c != isWait && c != isVersion: // a part of these is never recorded
+		if s := m.scopes[op.Scope]; s != nil && !s.stands && s.reached < len(s.records) &&
+			len(s.missed) < fewMissed {
 			s.missed = append(s.missed, op)
 		}
-	case m.strict && c != isWait && c != isVersion: // they may be recorded later than where code asks for them
+	case m.strict && c != isWait && c != isVersion:
+		// these may be recorded later than code asks for them
 		if missed := m.unasked(op.Scope); missed != nil {
-			return nil, fmt.Errorf("the code attempts %s %q, the journal records %s %q as entry %d, and the same build wrote it",
-				c, op, missed.class, missed.op, missed.first)
+			return nil,
+				fmt.Errorf("the code attempts %s %q, the journal records %s %q as entry %d, and "+
+					"the same build wrote it",
+					c, op, missed.class, missed.op, missed.first)
 		}
 	}
 	return nil, nil
 }
 
-// ahead returns the recorded operation of the scope that lies ahead of another build's
-// code, which asks for an operation that is not recorded; nil where there is none. It is
-// the first of that class, else the first. One that the code has passed without asking
-// for it does not count: it was removed.
+// ahead returns the recorded operation of the scope that lies ahead when another build's code asks
+// for an operation without a record; nil if there is none. It is the first of that class, or else
+// the first. An operation that the code has passed without asking for it was removed, and does not
+// count.
 func (m *memo) ahead(scope int64, c class) *record {
 	s := m.scopes[scope]
 	if m.strict || m.retried || c == isWait || s == nil {
@@ -335,19 +348,21 @@ func (m *memo) ahead(scope int64, c class) *record {
 	return first
 }
 
-// closing gives what proves that a scope's code ends too early.
+// closing returns an error if the code of a scope ends too early.
 func (m *memo) closing(scope int64) error {
 	if !m.strict {
 		return nil
 	}
 	if missed := m.unasked(scope); missed != nil {
-		return fmt.Errorf("the code ends, the journal records %s %q as entry %d, and the same build wrote it", missed.class, missed.op, missed.first)
+		return fmt.Errorf(
+			"the code ends, the journal records %s %q as entry %d, and the same build wrote it",
+			missed.class, missed.op, missed.first,
+		)
 	}
 	return nil
 }
 
-// unasked gives the first recorded operation of a scope that code has not asked
-// for, or nil.
+// unasked returns the first recorded operation of a scope that code has not asked for, or nil.
 func (m *memo) unasked(scope int64) *record {
 	s := m.scopes[scope]
 	if s == nil || s.asked == len(s.records) {
@@ -357,8 +372,8 @@ func (m *memo) unasked(scope int64) *record {
 	return s.records[i]
 }
 
-// added gives the operations of a scope that another build did not record: they
-// were asked for before one that is recorded. Each is given once.
+// added returns the operations of a scope that another build did not record, although code asked
+// for them before a recorded operation. It returns each once.
 func (m *memo) added(scope int64) []journal.Op {
 	s := m.scopes[scope]
 	if s == nil {
@@ -369,7 +384,7 @@ func (m *memo) added(scope int64) []journal.Op {
 	return out
 }
 
-// unused gives the recorded operations that code has not asked for, in order.
+// unused returns the recorded operations that code has not asked for, in order.
 func (m *memo) unused() []*record {
 	var out []*record
 	for _, r := range m.order {
@@ -380,9 +395,9 @@ func (m *memo) unused() []*record {
 	return out
 }
 
-// leftOpen returns the steps that are recorded as begun and have no terminal record, in the
-// order in which they began, and the children that are to be cancelled where the run ends
-// so: without those that code has asked for.
+// leftOpen returns the steps that have begun and not ended by the journal, in the order in which
+// they began, and the children that are cancelled if the run ends with that status. It leaves out
+// operations that code has asked for.
 func (m *memo) leftOpen(status journal.Status) (steps, children []*record) {
 	if m == nil {
 		return nil, nil
@@ -399,8 +414,8 @@ func (m *memo) leftOpen(status journal.Status) (steps, children []*record) {
 	return steps, children
 }
 
-// reaches is up to where the journal was when the run was claimed; 0 for a new run, which
-// has no memo.
+// reaches returns the last sequence of the journal that the run was claimed with; 0 for a new run,
+// which has no memo.
 func (m *memo) reaches() int64 {
 	if m == nil {
 		return 0
@@ -408,7 +423,7 @@ func (m *memo) reaches() int64 {
 	return m.last
 }
 
-// recordOf returns what is recorded of an operation, or nil.
+// recordOf returns the record of an operation, or nil.
 func (m *memo) recordOf(op journal.Op) *record {
 	if m == nil {
 		return nil
@@ -416,15 +431,15 @@ func (m *memo) recordOf(op journal.Op) *record {
 	return m.ops[op]
 }
 
-// timerAhead reports whether a timer of that path is recorded as open that code has not
-// asked for yet.
+// timerAhead reports whether the journal has an open timer of that path that code has not asked for
+// yet.
 func (m *memo) timerAhead(path string) bool {
 	return slices.ContainsFunc(m.order, func(r *record) bool {
 		return r.class == isTimer && !r.asked && r.ended == nil && m.path(r.op) == path
 	})
 }
 
-// path shows an operation with the scopes that it is in.
+// path returns the path of an operation.
 func (m *memo) path(op journal.Op) string {
 	path := op.String()
 	for s := m.scopes[op.Scope]; s != nil && s.opener != nil; s = m.scopes[s.opener.op.Scope] {

@@ -8,27 +8,27 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A Note is what workflow code has recorded, in the commit of its turn and
-// without waiting: a value, a fact for observers, a change of what the run
-// shows. What is recorded is recorded once; on replay the note gives it.
+// A Note is a thing that workflow code has recorded in the commit of its turn, without waiting: a
+// value, a fact for observers, a change of what the run shows. It is recorded once. On replay the
+// note returns the recorded outcome.
 type Note struct {
 	Kind   journal.Kind
 	Name   string
 	Key    string
-	Status journal.Status // of the run from here on; zero where it stays
+	Status journal.Status // the status of the run from here on; zero if it stays
 	Detail *journal.Detail
 	// Produce makes the payload. It is workflow code.
 	Produce func() ([]byte, *journal.Failure)
 
-	post *store.Post // goes with it
+	post *store.Post // the message in the same commit
 }
 
-// inert reports whether a note that is recorded twice is nothing new outside the run.
+// inert reports whether a note that is recorded twice changes nothing outside the run.
 func (n *Note) inert() bool {
 	return n.Kind != journal.EventEmitted && (n.Kind != journal.ValueRecorded || n.Status != 0)
 }
 
-// TakeNote records a note, or gives what is recorded.
+// TakeNote records a note, or returns the recorded outcome.
 func TakeNote(ctx context.Context, n Note) (Outcome, error) {
 	what := call{"record", n.Name}
 	s, err := inside(ctx, what)
@@ -38,7 +38,7 @@ func TakeNote(ctx context.Context, n Note) (Outcome, error) {
 	r := s.run
 	defer r.mu.Unlock()
 	op, rec := s.ask(asked{name: n.Name, key: n.Key, class: isNote, inert: n.inert()})
-	// how it ends is decided already
+	// the status that the run ends with is decided already
 	if c := r.ending.closing(); rec == nil && n.Status.IsDecided() && c != nil && !c.delivered {
 		c.deliver()
 		return Outcome{}, c.end
@@ -49,11 +49,14 @@ func TakeNote(ctx context.Context, n Note) (Outcome, error) {
 	}
 	if rec != nil && rec.ended != nil {
 		e = rec.ended
-	} else if f := s.produce(n, e); f != nil && (n.Kind != journal.ValueRecorded || !s.fails(e, f)) {
+	} else if f := s.produce(n, e); f != nil && (n.Kind != journal.ValueRecorded ||
+		!s.fails(e, f)) {
 		return Outcome{Failure: f}, nil
 	}
 	r.noted(e)
-	o := &operation{run: r, scope: s, id: op, class: isNote, outcome: Outcome{Data: e.Data, Failure: e.Failure(), stored: storedAt(e)}}
+	o := &operation{run: r, scope: s, id: op, class: isNote, outcome: Outcome{
+		Data: e.Data, Failure: e.Failure(), stored: storedAt(e),
+	}}
 	if n.Kind != journal.ValueRecorded {
 		return Outcome{}, nil
 	}
@@ -69,7 +72,8 @@ func (s *scope) produce(n Note, e *journal.Entry) *journal.Failure {
 		var f *journal.Failure
 		spill := journal.Number(0)
 		s.branch.withoutLock(func() {
-			if d, f = n.Produce(); f == nil && n.Kind != journal.AttributeSet { // a store looks for its value
+			// a store finds runs by its value
+			if d, f = n.Produce(); f == nil && n.Kind != journal.AttributeSet {
 				spill, f = s.spillOver(n.Name, &d)
 			}
 		})
@@ -92,8 +96,8 @@ func (s *scope) produce(n Note, e *journal.Entry) *journal.Failure {
 	return nil
 }
 
-// fails records that a value could not be had, which the code has seen as well. It
-// gives false where nothing can be recorded any more.
+// fails records that Produce has failed, which the code has seen as well. It returns false if
+// nothing can be recorded any more.
 func (s *scope) fails(e *journal.Entry, f *journal.Failure) bool {
 	if s.ended() != nil {
 		return false
@@ -103,7 +107,7 @@ func (s *scope) fails(e *journal.Entry, f *journal.Failure) bool {
 	return true
 }
 
-// noted does what a note says of the run, live and on replay.
+// noted changes the run by a note, live and on replay.
 func (r *run) noted(e *journal.Entry) {
 	switch e.Kind {
 	case journal.ValueRecorded:
@@ -112,7 +116,8 @@ func (r *run) noted(e *journal.Entry) {
 		}
 		before := r.values.decided()
 		r.values.enter(e)
-		if before != 0 && r.values.decided() == 0 && !r.gone() { // its timeout can end it again
+		// the run's timeout can end it again
+		if before != 0 && r.values.decided() == 0 && !r.gone() {
 			r.deadline.stop()
 			r.overdue()
 		}
@@ -123,16 +128,16 @@ func (r *run) noted(e *journal.Entry) {
 	}
 }
 
-// setsPhase reports whether an entry records the status that workflow code has set, and not
-// where its run was besides.
+// setsPhase reports whether workflow code has set the status of the entry. Otherwise the status is
+// where the run was besides.
 func setsPhase(e *journal.Entry) bool {
-	return e.Kind == journal.ValueRecorded && (e.Status.IsDecided() || e.Status == journal.Running || e.Status == journal.Trying) &&
+	return e.Kind == journal.ValueRecorded &&
+		(e.Status.IsDecided() || e.Status == journal.Running || e.Status == journal.Trying) &&
 		e.Status != journal.CompensationFailed
 }
 
-// Version gives the number that is recorded for a change, and decides it where
-// none is: 0 where code that ran before the change has recorded something that
-// is not asked for yet, else max.
+// Version returns the number that is recorded for a change. If none is recorded, it decides one: 0
+// if code that ran before the change has recorded something that is not asked for yet, else max.
 func Version(ctx context.Context, change string, max int) (int, error) {
 	what := call{"version", change}
 	s, err := inside(ctx, what)
@@ -162,20 +167,23 @@ func Version(ctx context.Context, change string, max int) (int, error) {
 		}
 	}
 	r.values.know(change, v)
-	r.append(journal.Entry{Kind: journal.VersionMarked, Op: op, Detail: &journal.Detail{Version: v}})
+	r.append(journal.Entry{Kind: journal.VersionMarked, Op: op, Detail: &journal.Detail{
+		Version: v,
+	}})
 	return v, nil
 }
 
-// mustKnow suspends the run where newer code than this decided on a change. A build that
-// knows it goes on when the run is resumed.
+// mustKnow suspends the run if newer code than this decided on a change. A build that knows the
+// change goes on when the run is resumed.
 func (s *scope) mustKnow(change string, version, max int) {
 	if version > max {
 		s.branch.mismatch(fmt.Errorf(
-			"the run has version %d of %q, this build knows up to %d: an older build has taken up a newer run; resume it once a newer build runs",
+			"the run has version %d of %q, this build knows up to %d: an older build has taken "+
+				"up a newer run; resume it once a newer build runs",
 			version, change, max,
 		))
 	}
 }
 
-// versionKey tells versions apart from what the author calls by the same name.
+// versionKey distinguishes versions from operations that the author gives the same name.
 const versionKey = ownNames + "version"

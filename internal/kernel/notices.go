@@ -9,27 +9,27 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// An observed tells observers of a run what has become durable of it, and what another build
-// makes of its journal.
+// An observed notifies observers of which entries of a run have become durable, and where the code
+// of another build differs from its journal.
 //
-// Invariants: paths has every scope that code has come to, if somebody observes. Entries are
-// told by the pipeline, in their order and without the run's mu, which guards the paths; what
-// is told beside them is no promise. unheard is the pipeline's alone.
+// Invariants: paths has every scope that code has come to, if there are observers. The pipeline
+// notifies them of entries, in their order and without the run's mu, which guards the paths.
+// Notices that are not about entries come in no certain order. Only the pipeline touches unheard.
 type observed struct {
 	run     *run
-	paths   map[int64]shown // of the scopes
+	paths   map[int64]shown // by the number of a scope
 	unheard bool            // a client has made the run, and observers have not heard of it
 }
 
-// A shown is how what is done in a scope is shown, and what it is about.
+// A shown has the path of a scope, and the path of the operation that the scope is about.
 type shown struct{ path, base string }
 
 func newObserved(r *run) observed { return observed{run: r} }
 
-// isNews notes that observers have not heard that the run was started.
+// isNews records that observers have not heard that the run was started.
 func (v *observed) isNews() { v.unheard = true }
 
-// name keeps how a scope is shown, where somebody observes.
+// name records the paths of a scope, if there are observers.
 func (v *observed) name(s *scope) {
 	r := v.run
 	if r.k.cfg.Observers == nil || s.id == 0 { // the run's own scope has no path
@@ -50,18 +50,18 @@ func (v *observed) notice(kind observe.Kind) observe.Notice {
 	}
 }
 
-// advise tells of an operation without waiting for who is told.
+// advise notifies observers of an operation, and does not wait for them.
 func (v *observed) advise(kind observe.Kind, path, reason string) {
 	n := v.notice(kind)
 	n.Step, n.Reason = path, reason
 	go v.run.k.observe(n)
 }
 
-// tellReplayed tells what another build makes of the journal: when its code first
-// waits for what is not recorded, and when it ends. A replay that goes as the run
-// went has asked for everything by then. Of code that stands at an operation of
-// its own nobody knows what it will ask for that is recorded further on; nor of a
-// clean-up, before it runs.
+// tellReplayed notifies observers how the code of another build differs from the journal: when the
+// code first waits for something that is not recorded, and when it ends. By then a replay that goes
+// as the run went has asked for every recorded operation. If code stands at an operation of its
+// own, it may still ask for operations that are recorded further on, so tellReplayed reports
+// nothing about these. The same holds for a clean-up before it runs.
 func (v *observed) tellReplayed(ended bool) {
 	r := v.run
 	m := r.memo
@@ -75,7 +75,7 @@ func (v *observed) tellReplayed(ended bool) {
 			s.stands = true
 			v.advise(observe.ReplayDiffered, v.paths[in].path+op.String(), observe.OperationNew)
 		}
-		if s.opener != nil && !s.opener.asked { // that one is told
+		if s.opener != nil && !s.opener.asked { // its opener is reported
 			continue
 		}
 		open := rec.moved || s.stands && rec.place > s.reached
@@ -90,8 +90,8 @@ func (v *observed) tellReplayed(ended bool) {
 	}
 }
 
-// noticeOf says which notice tells of an entry of a kind; those that tell
-// nothing to observers are left out.
+// noticeOf has the kind of notice for each kind of entry. The kinds that observers do not hear of
+// are not in the map.
 var noticeOf = map[journal.Kind]observe.Kind{
 	journal.RunStarted: observe.RunStarted, journal.RunClaimed: observe.RunClaimed,
 	journal.RunCompleted: observe.RunEnded, journal.RunFailed: observe.RunEnded,
@@ -104,19 +104,24 @@ var noticeOf = map[journal.Kind]observe.Kind{
 	journal.StepCancelled:  observe.StepCancelled,
 	journal.SignalConsumed: observe.SignalDelivered, journal.TimerFired: observe.TimerFired,
 	journal.ChildStarted: observe.ChildStarted, journal.ChildCompleted: observe.ChildEnded,
-	journal.DecisionSought:      observe.RunParked,
-	journal.CompensationStarted: observe.CompensationStarted, journal.StepCompensated: observe.StepCompensated,
+	journal.DecisionSought:         observe.RunParked,
+	journal.CompensationStarted:    observe.CompensationStarted,
+	journal.StepCompensated:        observe.StepCompensated,
 	journal.StepCompensationFailed: observe.StepCompensationFailed,
-	journal.PhaseStarted:           observe.PhaseStarted, journal.PhaseCompleted: observe.PhaseCompleted,
-	journal.PhaseFailed: observe.PhaseFailed, journal.DeadLettered: observe.DeadLettered,
+	journal.PhaseStarted:           observe.PhaseStarted,
+	journal.PhaseCompleted:         observe.PhaseCompleted,
+	journal.PhaseFailed:            observe.PhaseFailed, journal.DeadLettered: observe.DeadLettered,
 }
 
-// ofParticipant says which notice tells the same of a TCC's participant.
+// ofParticipant has the kind of notice that replaces another kind if the step is a TCC's
+// participant.
 var ofParticipant = map[observe.Kind]observe.Kind{
-	observe.StepStarted: observe.ParticipantStarted, observe.StepSucceeded: observe.ParticipantSucceeded, observe.StepFailed: observe.ParticipantFailed,
+	observe.StepStarted:   observe.ParticipantStarted,
+	observe.StepSucceeded: observe.ParticipantSucceeded,
+	observe.StepFailed:    observe.ParticipantFailed,
 }
 
-// tell tells observers of the entries of a change, which are durable.
+// tell notifies observers of the entries of a durable change.
 func (v *observed) tell(c *store.Change) {
 	r := v.run
 	if r.k.cfg.Observers == nil {
@@ -136,7 +141,7 @@ func (v *observed) tell(c *store.Change) {
 	}
 }
 
-// kindOf says which notice tells of an entry; empty where none does.
+// kindOf returns the kind of notice for an entry; empty for none.
 func kindOf(e *journal.Entry) observe.Kind {
 	kind, d := noticeOf[e.Kind], e.Detail
 	switch {
@@ -157,13 +162,14 @@ func kindOf(e *journal.Entry) observe.Kind {
 	return kind
 }
 
-// tellTaken tells observers of detached children that were not started, because
-// another run holds their workflow ID: nobody else hears of them.
+// tellTaken notifies observers of detached children that were not started because another run has
+// their workflow ID. Nobody else hears of these.
 func (v *observed) tellTaken(cs []store.Change) {
 	r := v.run
 	for i := range cs {
 		c := &cs[i]
-		if !c.Create || c.Verdict == store.Written || len(c.Else) > 0 || !r.k.cfg.Observers.Wants(observe.ChildEnded) {
+		if !c.Create || c.Verdict == store.Written || len(c.Else) > 0 ||
+			!r.k.cfg.Observers.Wants(observe.ChildEnded) {
 			continue
 		}
 		n := v.notice(observe.ChildEnded)
@@ -173,7 +179,7 @@ func (v *observed) tellTaken(cs []store.Change) {
 	}
 }
 
-// tellBegun tells observers that an attempt begins which has no record of its own.
+// tellBegun notifies observers that an attempt begins, if no entry of its own records that.
 func (a *attempt) tellBegun() {
 	r := a.op.run
 	kind := observe.StepStarted
@@ -189,7 +195,7 @@ func (a *attempt) tellBegun() {
 	r.k.observe(n)
 }
 
-// noticeOf gives the notice of that kind about an entry.
+// noticeOf returns the notice of that kind about an entry.
 func (v *observed) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice {
 	r := v.run
 	n := v.notice(kind)
@@ -209,7 +215,8 @@ func (v *observed) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice 
 		}
 	case observe.TimerFired:
 		n.Timer = path
-	case observe.StepStarted, observe.StepSucceeded, observe.StepFailed, observe.StepRetrying, observe.StepCancelled,
+	case observe.StepStarted, observe.StepSucceeded, observe.StepFailed, observe.StepRetrying,
+		observe.StepCancelled,
 		observe.ParticipantStarted, observe.ParticipantSucceeded, observe.ParticipantFailed:
 		n.Step, n.Attempt = path, e.Attempt()
 	default:
@@ -238,8 +245,8 @@ func (v *observed) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice 
 	return n
 }
 
-// pathOf shows the operation of an entry with the scopes it is in; of a fact what it is
-// about.
+// pathOf returns the path of the operation of an entry. If the entry is a fact, it returns the path
+// of the operation that the fact is about.
 func (v *observed) pathOf(e *journal.Entry) string {
 	r := v.run
 	op, in := e.Op, shown{}
@@ -255,13 +262,14 @@ func (v *observed) pathOf(e *journal.Entry) string {
 	return in.path + op.String()
 }
 
-// observers are those of a kernel, if any: they are told what is no run's own.
+// An observers has the observers of a kernel, if there are any: they hear of things that belong to
+// no run.
 type observers struct{ set *observe.Set }
 
-// observe passes a notice on.
+// observe passes a notice on to the observers.
 func (v observers) observe(n observe.Notice) { v.set.Tell(n) }
 
-// recovered tells that the store answers again, where it did not at once.
+// recovered notifies observers that the store answers again, unless it answered at once.
 func (v observers) recovered(tries int) {
 	if tries > 1 {
 		v.observe(observe.Notice{Kind: observe.StoreRecovered, At: time.Now(), Attempt: tries})
@@ -274,13 +282,14 @@ func (v observers) listenerFailed(h journal.Head, err error) {
 		text += "\n" + a.Stack()
 	}
 	v.observe(observe.Notice{
-		Kind: observe.ListenerFailed, At: time.Now(), Run: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
-		Pattern: h.Pattern.String(), Status: h.Status.String(), Err: text,
+		Kind: observe.ListenerFailed, At: time.Now(), Run: string(h.ID), WorkflowID: h.WorkflowID,
+		Workflow: h.Workflow,
+		Pattern:  h.Pattern.String(), Status: h.Status.String(), Err: text,
 	})
 }
 
-// tellMade tells observers of the runs that a group has made: children, successors,
-// and those that are started with a signal.
+// tellMade notifies observers of the runs that a group has made: children, successors, and runs
+// that were started with a signal.
 func (v observers) tellMade(cs []store.Change) {
 	for i := range cs {
 		if c := &cs[i]; c.Create && c.Verdict == store.Written {
@@ -289,19 +298,21 @@ func (v observers) tellMade(cs []store.Change) {
 	}
 }
 
-// tellStart tells observers that a run was started.
+// tellStart notifies observers that a run was started.
 func (v observers) tellStart(h journal.Head) {
 	if v.set.Wants(observe.RunStarted) {
 		v.observe(observe.Notice{
-			Kind: observe.RunStarted, At: h.Created, Run: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
-			Pattern: h.Pattern.String(), Status: journal.Pending.String(),
+			Kind: observe.RunStarted, At: h.Created, Run: string(h.ID), WorkflowID: h.WorkflowID,
+			Workflow: h.Workflow,
+			Pattern:  h.Pattern.String(), Status: journal.Pending.String(),
 		})
 	}
 	// it begins with its first phase
 	if h.Pattern == journal.PatternTCC && v.set.Wants(observe.PhaseStarted) {
 		v.observe(observe.Notice{
-			Kind: observe.PhaseStarted, At: h.Created, Run: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
-			Pattern: h.Pattern.String(), Status: journal.Trying.String(), Phase: journal.PhaseTry,
+			Kind: observe.PhaseStarted, At: h.Created, Run: string(h.ID), WorkflowID: h.WorkflowID,
+			Workflow: h.Workflow,
+			Pattern:  h.Pattern.String(), Status: journal.Trying.String(), Phase: journal.PhaseTry,
 		})
 	}
 }

@@ -7,13 +7,13 @@ import (
 // A checkpoint is a value that a step keeps over its attempts.
 type checkpoint struct {
 	data   []byte
-	stored int64         // the entry that has data, where it is still in the store; else 0
-	by     *attempt      // whose body makes it
+	stored int64         // the entry that has data, if that is still in the store; else 0
+	by     *attempt      // the attempt whose body makes it
 	known  bool          // it is recorded and durable
-	busy   chan struct{} // closed when whoever makes it is done; nil while nobody does
+	busy   chan struct{} // closed when the goroutine that makes it is done; nil while none does
 }
 
-// remember takes in a checkpoint that is recorded.
+// remember adds a checkpoint that is recorded.
 func (o *operation) remember(key string, data []byte, stored int64) {
 	if o.once == nil {
 		o.once = map[string]*checkpoint{}
@@ -21,17 +21,17 @@ func (o *operation) remember(key string, data []byte, stored int64) {
 	o.once[key] = &checkpoint{data: data, stored: stored, known: true}
 }
 
-// Once gives the value that is recorded under key in this step, or has produce
-// make it and records it. It returns when the value is durable. An error of
-// produce is not recorded. Goroutines of one body that ask for one key wait for
-// each other.
+// Once returns the value that is recorded under key in this step. If there is none, it calls
+// produce and records the value. It returns when the value is durable. An error of produce is not
+// recorded. Goroutines of one body that ask for one key wait for each other.
 func (s StepInfo) Once(key string, produce func() ([]byte, error)) ([]byte, error) {
 	o := s.a.op
 	r := o.run
 	if o.work.Tx {
 		return nil, &journal.Error{
-			Code: journal.CodeMisuse, Op: "once " + key, Message: "nothing else becomes durable while a step has a transaction",
-			Hint: "do it in a step of its own before this one",
+			Code: journal.CodeMisuse, Op: "once " + key,
+			Message: "nothing else becomes durable while a step has a transaction",
+			Hint:    "do it in a step of its own before this one",
 		}
 	}
 	for {
@@ -60,7 +60,9 @@ func (s StepInfo) Once(key string, produce func() ([]byte, error)) ([]byte, erro
 }
 
 // produce makes the value of a checkpoint and records it.
-func (s StepInfo) produce(c *checkpoint, key string, produce func() ([]byte, error)) ([]byte, error) {
+func (s StepInfo) produce(
+	c *checkpoint, key string, produce func() ([]byte, error),
+) ([]byte, error) {
 	o := s.a.op
 	r := o.run
 	recorded := false
@@ -84,9 +86,14 @@ func (s StepInfo) produce(c *checkpoint, key string, produce func() ([]byte, err
 	r.mu.Lock()
 	if o.attempt != s.a || r.gone() {
 		r.mu.Unlock()
-		return nil, &journal.Error{Code: journal.CodeCancelled, Op: "once " + key, Message: "the attempt was given up"}
+		return nil, &journal.Error{
+			Code: journal.CodeCancelled, Op: "once " + key, Message: "the attempt was given up",
+		}
 	}
-	e := journal.Entry{Kind: journal.CheckpointSaved, Op: o.id, Data: data, Spill: spill, Detail: o.mark(&journal.Detail{StepDetail: journal.StepDetail{Once: key}})}
+	e := journal.Entry{
+		Kind: journal.CheckpointSaved, Op: o.id, Data: data, Spill: spill,
+		Detail: o.mark(&journal.Detail{StepDetail: journal.StepDetail{Once: key}}),
+	}
 	if spill != 0 {
 		e.Data = nil
 	}
@@ -97,7 +104,9 @@ func (s StepInfo) produce(c *checkpoint, key string, produce func() ([]byte, err
 	select {
 	case <-durable:
 	case <-r.done:
-		return nil, &journal.Error{Code: journal.CodeCancelled, Op: "once " + key, Message: "the run left this engine"}
+		return nil, &journal.Error{
+			Code: journal.CodeCancelled, Op: "once " + key, Message: "the run left this engine",
+		}
 	case <-r.k.dead:
 		return nil, r.k.cause()
 	}

@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// The operations of a run that are not over.
+// An operations has the operations of a run that are not over.
 //
-// Invariants: an operation is in the list from when code has asked for it until it is
-// settled, or delivered where it is held. The operations that have begun are numbered in
-// the order in which they did, live as on replay. inFlight is the number of those that
-// have an attempt, and pinned that of those that a context of the author's may end: with
-// any of either the run stays in memory.
+// Invariants: an operation is in the list from when code has asked for it until it is settled, or,
+// if it is held, until it is delivered. The operations that have begun are numbered in the order in
+// which they began, live as on replay. inFlight is the number of operations that have an attempt.
+// pinned is the number of operations that a context of the author's may end. While either is above
+// 0, the run stays in memory.
 //
-// It is guarded by its run's mu.
+// The mu of the run guards it.
 type operations struct {
-	newest   *operation // a list by older
-	started  int64      // that have begun
+	newest   *operation // linked by older
+	started  int64      // the number of operations that have begun
 	inFlight int
 	pinned   int
 }
@@ -31,7 +31,7 @@ func (s *operations) track(o *operation) {
 	o.scope.use(1)
 }
 
-// untrack takes an operation off, if it is there.
+// untrack removes an operation, if it is in the list.
 func (s *operations) untrack(o *operation) {
 	switch {
 	case o.newer != nil:
@@ -48,7 +48,7 @@ func (s *operations) untrack(o *operation) {
 	o.scope.use(-1)
 }
 
-// begin gives an operation its place in the order of starts, unless it has one.
+// begin sets the place of an operation in the order of starts, unless it has one.
 func (s *operations) begin(o *operation) {
 	if o.start == 0 {
 		s.started++
@@ -56,13 +56,13 @@ func (s *operations) begin(o *operation) {
 	}
 }
 
-// fly gives an operation an attempt.
+// fly sets the attempt of an operation.
 func (s *operations) fly(o *operation, a *attempt) {
 	o.attempt = a
 	s.inFlight++
 }
 
-// land takes its attempt from an operation, if it has one.
+// land removes the attempt of an operation, if it has one.
 func (s *operations) land(o *operation) {
 	if o.attempt != nil {
 		o.attempt = nil
@@ -70,10 +70,10 @@ func (s *operations) land(o *operation) {
 	}
 }
 
-// flies reports whether an attempt is executed or about to be.
+// flies reports whether an attempt is being executed or about to be.
 func (s *operations) flies() bool { return s.inFlight > 0 }
 
-// pin counts an operation that a context of the author's may end: one more, or one less.
+// pin counts operations that a context of the author's may end: n is 1 or -1.
 func (s *operations) pin(n int) { s.pinned += n }
 
 // mayLeave reports whether no operation keeps the run in memory.
@@ -93,7 +93,8 @@ func (s *operations) running() []*operation {
 	return slices.DeleteFunc(s.ongoing(), func(o *operation) bool { return o.settled })
 }
 
-// ongoing returns them with those whose cancellation is recorded and not delivered.
+// ongoing returns the running operations, and those whose cancellation is recorded and not
+// delivered.
 func (s *operations) ongoing() []*operation {
 	var out []*operation
 	for o := range s.all() {
@@ -126,7 +127,7 @@ func (s *operations) timer(path string) *operation {
 	return nil
 }
 
-// forMessage returns the open waits for messages, the one that has waited longest first.
+// forMessage returns the open waits for messages; the operation that has waited longest is first.
 func (s *operations) forMessage() []*operation {
 	var waits []*operation
 	for o := range s.all() {
@@ -138,7 +139,7 @@ func (s *operations) forMessage() []*operation {
 	return waits
 }
 
-// stopTimers stops the timers of the operations.
+// stopTimers stops every timer that runs, so that the run is able to leave memory.
 func (s *operations) stopTimers() {
 	for o := range s.all() {
 		if o.timer != nil {

@@ -9,17 +9,17 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// peekPage is how many messages of an inbox are read from the store at a time.
+// peekPage limits how many messages of an inbox are read from the store at a time.
 const peekPage = 1000
 
-// A Look says which untaken signals of an inbox are wanted.
+// A Look selects untaken signals of an inbox.
 type Look struct {
-	Name  string // empty for any
-	Limit int    // the first so many; 0 for all
-	Last  bool   // the last one alone, whatever Limit is
+	Name  string // empty for any name
+	Limit int    // the first so many; 0 means all
+	Last  bool   // only the last one, whatever Limit is
 }
 
-// cut returns those of messages that are wanted.
+// cut returns the messages that are selected.
 func (l Look) cut(messages []journal.Entry) []journal.Entry {
 	switch {
 	case l.Last:
@@ -30,25 +30,28 @@ func (l Look) cut(messages []journal.Entry) []journal.Entry {
 	return messages
 }
 
-// Peek returns signals that the run of ctx has not taken, in order. In workflow code
-// what it returns is recorded; in the body of a step it is what is there now.
+// Peek returns signals that the run of ctx has not taken, in order. In workflow code the result is
+// recorded. In the body of a step it is the state of the moment.
 func Peek(ctx context.Context, l Look) ([]journal.Entry, error) {
 	if a, ok := ctx.Value(contextKey{}).(*attempt); ok {
 		return l.at(a.op.run)
 	}
-	out, err := TakeNote(ctx, Note{Kind: journal.ValueRecorded, Name: ownNames + "inbox", Key: l.Name, Produce: func() ([]byte, *journal.Failure) {
-		s, err := scopeOf(ctx, call{"peek", l.Name})
-		if err == nil {
-			var messages []journal.Entry
-			if messages, err = l.at(s.run); err == nil {
-				data, err := json.Marshal(messages)
-				if err == nil {
-					return data, nil
+	out, err := TakeNote(ctx, Note{
+		Kind: journal.ValueRecorded, Name: ownNames + "inbox", Key: l.Name,
+		Produce: func() ([]byte, *journal.Failure) {
+			s, err := scopeOf(ctx, call{"peek", l.Name})
+			if err == nil {
+				var messages []journal.Entry
+				if messages, err = l.at(s.run); err == nil {
+					data, err := json.Marshal(messages)
+					if err == nil {
+						return data, nil
+					}
 				}
 			}
-		}
-		return nil, &journal.Failure{Code: journal.CodeOf(err), Message: err.Error()}
-	}})
+			return nil, &journal.Failure{Code: journal.CodeOf(err), Message: err.Error()}
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -62,8 +65,8 @@ func Peek(ctx context.Context, l Look) ([]journal.Entry, error) {
 	return messages, nil
 }
 
-// at returns signals that a run has not taken. Payloads and messages that are
-// not in memory are read.
+// at returns signals that a run has not taken. It reads payloads and messages that are not in
+// memory.
 func (l Look) at(r *run) ([]journal.Entry, error) {
 	r.mu.Lock()
 	messages, partial := l.cut(r.inbox.signals(l.Name)), r.inbox.partial()
@@ -92,8 +95,7 @@ func (l Look) at(r *run) ([]journal.Entry, error) {
 	return messages, nil
 }
 
-// untaken reads signals that a run has not taken. The store may not know yet of some
-// that it has.
+// untaken reads signals that a run has not taken. The store may not know yet that some are taken.
 func (l Look) untaken(r *run) ([]journal.Entry, error) {
 	var out []journal.Entry
 	for from := int64(0); ; {
@@ -116,8 +118,8 @@ func (l Look) untaken(r *run) ([]journal.Entry, error) {
 	}
 }
 
-// TakeMessage takes the signal of that number out of the inbox, and gives false
-// where the run has no such signal, or somebody has taken it.
+// TakeMessage takes the signal of that number out of the inbox. It returns false if the run has no
+// such signal, or the signal is taken.
 func TakeMessage(ctx context.Context, number int64) (bool, error) {
 	what := call{"take", strconv.FormatInt(number, 10)}
 	s, err := inside(ctx, what)
@@ -143,8 +145,8 @@ func TakeMessage(ctx context.Context, number int64) (bool, error) {
 	return name != "", nil
 }
 
-// signalOf gives the name of a signal that is in the inbox; empty where it is not.
-// It may let go of the lock.
+// signalOf returns the name of a signal that is in the inbox; empty if there is none. It may
+// release the lock meanwhile.
 func (s *scope) signalOf(number int64) (string, error) {
 	r := s.run
 	is := func(e *journal.Entry) bool { return e.Seq == number && e.Kind == journal.SignalReceived }

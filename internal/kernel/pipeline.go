@@ -11,39 +11,36 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A group holds at most so much; at the bound no further run joins it. A turn
-// that is larger goes alone, whole.
+// The size of a group. When a group has come to it, no further run joins the group. A turn that is
+// larger goes alone, whole.
 const (
 	groupRows  = 4096
 	groupBytes = 4 << 20
 )
 
-// A pipeline turns the turns of many runs into few commits. While one group is
-// being made durable the next one forms behind it, so the size of a group
-// follows the load and there is no timer to tune: an idle engine commits at
-// once, a busy one as often as the disk allows.
+// A pipeline turns the turns of many runs into few commits. While one group is being made durable
+// the next one forms behind it, so the size of a group follows the load and there is no timer to
+// tune: an idle engine commits at once, a busy one as often as the disk allows.
 //
-// What forms is a set of dirty runs, not a queue of entries: a run that was
-// pushed once gives, when its group is built, everything that it has sealed by
-// then. So
+// The forming group is a set of dirty runs, not a queue of entries. A run is pushed once. When its
+// group is built, it adds everything that it has sealed by then. So
 //
 //   - entries of a run become durable in their order, since a run is in one
-//     group at a time and gives its oldest entries first;
-//   - what one turn appended is in one commit, since a run seals when its turn
+//     group at a time and adds its oldest entries first;
+//   - the entries of one turn are in one commit, since a run seals when its turn
 //     ends;
-//   - nobody is told of an entry before its group is durable, since the run
+//   - nobody hears of an entry before its group is durable, since the run
 //     hears of it in committed and tells others from there.
 //
-// A group that is refused because of its data is halved until the change at
-// fault is alone; the run hears of that in refused. Any other failure is tried
-// again by the environment and never blames a run. What has to wait for a transaction
-// of the user's goes aside, and holds up nobody else; see aside.go.
+// A group that is refused because of its data is halved until the change at fault is alone; the run
+// hears of that in refused. Any other failure is tried again by the environment and never blames a
+// run. A run that has to wait for a transaction of the user's goes aside, and holds up nobody else;
+// see aside.go.
 //
-// Committing and telling overlap: while runs hear of one group, the next one is
-// being made durable. They hear in the order of the commits.
+// Committing and telling overlap: while runs hear of one group, the next one is being made durable.
+// They hear in the order of the commits.
 //
-// The environment is the function commit, so that the pipeline can be tested
-// without a store.
+// The environment is the function commit, so that the pipeline can be tested without a store.
 type pipeline struct {
 	commit  func(*store.Group) error
 	observe func(observe.Notice)
@@ -54,45 +51,48 @@ type pipeline struct {
 	stopped bool
 	nudge   chan struct{}
 
-	free    chan *batch    // two go round: one is being made durable while the other is told
+	// two batches go round: one is being made durable while the other is told
+	free    chan *batch
 	told    chan verdict   // in the order of the commits
-	trials  sync.WaitGroup // of what is aside
-	telling atomic.Int32   // verdicts that tell has and has not delivered
+	trials  sync.WaitGroup // of runs that are aside
+	telling atomic.Int32   // the number of verdicts that tell has and has not delivered
 }
 
-// A batch is one group on its way: joined[i] gave the next gave[i] of changes.
+// A batch is one group on its way: joined[i] added the next gave[i] of changes.
 type batch struct {
 	changes []store.Change
 	joined  []source
 	gave    []int
 }
 
-// split gives the first n of the joined with what they gave, and the others.
+// split returns the first n sources with their changes as one batch, and the others as another.
 func (b batch) split(n int) (batch, batch) {
 	at := 0
 	for _, gave := range b.gave[:n] {
 		at += gave
 	}
-	return batch{b.changes[:at], b.joined[:n], b.gave[:n]}, batch{b.changes[at:], b.joined[n:], b.gave[n:]}
+	return batch{
+		b.changes[:at], b.joined[:n], b.gave[:n],
+	}, batch{b.changes[at:], b.joined[n:], b.gave[n:]}
 }
 
-// A verdict is what became of a batch, or of a part of it.
+// A verdict is the result of committing a batch, or a part of it.
 type verdict struct {
 	batch
 	err  error
-	done *batch // is free when this is told; nil where another part follows
+	done *batch // the batch that is free when this verdict is told; nil if another part follows
 }
 
-// A source is what has something to make durable: a run, or a submission.
+// A source has something to make durable: a run, or a submission.
 type source interface {
-	// take appends what is sealed to cs: the changes that must be in one group.
-	// Unless first, it gives false and takes nothing where that is more than the
-	// rows and bytes left. It counts down what it took.
+	// take appends the changes that are sealed to cs: those that must be in one group. Unless first
+	// is set, it takes nothing and returns false if they exceed the rows and bytes left. It
+	// subtracts what it took from rows and bytes.
 	take(cs []store.Change, rows, bytes *int, first bool) ([]store.Change, bool)
-	// committed says that they are durable, with their verdicts.
+	// committed is called with changes that are durable, with their verdicts.
 	committed(cs []store.Change)
-	// refused says that they can never be durable, or with a final error of the
-	// store that nothing can.
+	// refused is called with changes that can never be durable, or, with a final error of the
+	// store, when no change can.
 	refused(cs []store.Change, err error)
 }
 
@@ -106,8 +106,7 @@ func newPipeline(commit func(*store.Group) error, observe func(observe.Notice)) 
 	return p
 }
 
-// push says that s has sealed something. A source pushes itself once until it
-// is taken.
+// push adds a source that has sealed something. A source pushes itself once until it is taken.
 func (p *pipeline) push(s source) {
 	p.mu.Lock()
 	p.dirty = append(p.dirty, s)
@@ -132,8 +131,7 @@ func (p *pipeline) stop() {
 	}
 }
 
-// loop commits group after group, until the pipeline is stopped and everything
-// is told.
+// loop commits group after group, until the pipeline is stopped and every verdict is told.
 func (p *pipeline) loop() {
 	var teller sync.WaitGroup
 	teller.Go(p.tell)
@@ -145,7 +143,7 @@ func (p *pipeline) loop() {
 		p.halve(*b, b)
 		work = p.gather(slices.Delete(work, 0, n))
 		if len(work) == 0 {
-			p.trials.Wait() // who was aside may have pushed meanwhile
+			p.trials.Wait() // a run that was aside may have pushed meanwhile
 			work = p.gather(work)
 		}
 	}
@@ -153,10 +151,10 @@ func (p *pipeline) loop() {
 	teller.Wait()
 }
 
-// few runs are told sooner than another goroutine is woken to tell them.
+// few is the number of runs that are told sooner than another goroutine is woken to tell them.
 const few = 8
 
-// pass has a verdict told: here, where that is quick and nothing is ahead of it.
+// pass has a verdict told: on this goroutine if that is quick and no verdict is ahead of it.
 func (p *pipeline) pass(v verdict) {
 	if len(v.joined) <= few && p.telling.Load() == 0 {
 		p.deliver(v)
@@ -166,8 +164,8 @@ func (p *pipeline) pass(v verdict) {
 	p.told <- v
 }
 
-// tell delivers what pass hands on. It has a goroutine of its own, so that the
-// next group is being made durable meanwhile.
+// tell delivers the verdicts that pass hands on. It has a goroutine of its own, so that the next
+// group is being made durable meanwhile.
 func (p *pipeline) tell() {
 	for v := range p.told {
 		p.deliver(v)
@@ -175,7 +173,7 @@ func (p *pipeline) tell() {
 	}
 }
 
-// deliver tells runs what became of their changes.
+// deliver reports the verdict to runs.
 func (p *pipeline) deliver(v verdict) {
 	at := 0
 	for i, s := range v.joined {
@@ -194,8 +192,8 @@ func (p *pipeline) deliver(v verdict) {
 	}
 }
 
-// gather adds what was pushed to work, waiting until there is something; it
-// gives nothing when there is none and the pipeline was stopped.
+// gather waits until something is pushed, and adds it to work. It returns nothing when there is
+// nothing and the pipeline was stopped.
 func (p *pipeline) gather(work []source) []source {
 	for {
 		p.mu.Lock()
@@ -209,12 +207,12 @@ func (p *pipeline) gather(work []source) []source {
 	}
 }
 
-// mostYields bounds how long a group waits for others with one processor.
+// mostYields limits how long a group waits for others with one processor.
 const mostYields = 8
 
-// more lets those go on who can, where there is one processor, and adds what they push.
-// Else the pipeline and the run that it has just told would pass the processor to and
-// fro, a row at a time, while the bodies of all others wait.
+// more yields to goroutines that are ready, if there is one processor, and adds what they push.
+// Otherwise the pipeline and the run that it has just told would pass the processor to and fro, a
+// row at a time, while the bodies of all others wait.
 func (p *pipeline) more(work []source) []source {
 	if runtime.GOMAXPROCS(0) > 1 {
 		return work
@@ -232,7 +230,7 @@ func (p *pipeline) more(work []source) []source {
 	return work
 }
 
-// form builds a group from the first of work and says how many joined.
+// form builds a group from the first sources of work and returns how many joined.
 func (b *batch) form(work []source) int {
 	rows, bytes := groupRows, groupBytes
 	b.changes, b.joined, b.gave = b.changes[:0], b.joined[:0], b.gave[:0]
@@ -249,13 +247,15 @@ func (b *batch) form(work []source) int {
 	return len(work)
 }
 
-// halve commits a part of a batch; where it is refused, one half of it and then
-// the other. done is free after it.
+// halve commits a part of a batch. If that is refused, it commits one half of the part and then the
+// other. done is free after it.
 func (p *pipeline) halve(part batch, done *batch) {
 	err := p.put(part)
 	switch n := len(part.joined); {
 	case held(err):
-		p.setAside(batch{slices.Clone(part.changes), slices.Clone(part.joined), slices.Clone(part.gave)})
+		p.setAside(batch{
+			slices.Clone(part.changes), slices.Clone(part.joined), slices.Clone(part.gave),
+		})
 		p.pass(verdict{done: done})
 	case n < 2 || !refusal(err):
 		p.pass(verdict{part, err, done})
@@ -266,10 +266,10 @@ func (p *pipeline) halve(part batch, done *batch) {
 	}
 }
 
-// lanes are the pipelines of a kernel: as many as the store gains by.
+// A lanes has the pipelines of a kernel: as many as make the store faster.
 //
-// Invariant: a run is always on the same. Between runs the only order is cause and effect:
-// what follows from a group is pushed when it is durable.
+// Invariant: a run is always on the same pipeline. Between runs the only order is cause and effect:
+// a consequence of a group is pushed when the group is durable.
 type lanes struct {
 	all  []*pipeline
 	sent atomic.Uint64 // submissions so far
@@ -294,5 +294,5 @@ func (l *lanes) stop() {
 // of returns the pipeline of a run.
 func (l *lanes) of(n journal.Number) *pipeline { return l.all[int64(n)%int64(len(l.all))] }
 
-// any returns a pipeline for what is no run's, by turns.
+// any returns a pipeline for a submission, which belongs to no run, by turns.
 func (l *lanes) any() *pipeline { return l.all[l.sent.Add(1)%uint64(len(l.all))] }

@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A fakeRun gives rows to a pipeline and hears what becomes of them.
+// A fakeRun adds rows to a pipeline and hears the verdicts.
 type fakeRun struct {
 	n       journal.Number
 	rows    int
@@ -36,8 +36,8 @@ func (f *fakeRun) take(cs []store.Change, rows, bytes *int, first bool) ([]store
 func (f *fakeRun) committed([]store.Change)          { f.verdict += "committed " }
 func (f *fakeRun) refused(_ []store.Change, e error) { f.verdict += "refused: " + e.Error() }
 
-// play pushes runs, has the pipeline deal with them, and gives the groups that
-// reached the store: the numbers of their runs.
+// play pushes runs, lets the pipeline commit them, and returns the groups that reached the store:
+// the numbers of their runs.
 func play(runs []*fakeRun, commit func(*store.Group) error) (groups [][]journal.Number) {
 	p := newPipeline(func(g *store.Group) error {
 		err := commit(g)
@@ -78,7 +78,7 @@ func TestGroupIsBounded(t *testing.T) {
 		{[]int{5000, 10, 10}, 100, "[[1] [2 3]]"},
 		{[]int{1, 1, 1}, 2 << 20, "[[1 2] [3]]"},
 		{[]int{1, 1, 1}, 5 << 20, "[[1] [2] [3]]"},
-		{[]int{0, 1, 0}, 100, "[[2]]"}, // what has nothing to write does not join
+		{[]int{0, 1, 0}, 100, "[[2]]"}, // a run with nothing to write does not join
 		{nil, 100, "[]"},
 	} {
 		runs := fakeRuns(c.rows...)
@@ -96,7 +96,9 @@ func TestRefusedGroupIsHalved(t *testing.T) {
 	for bad := range 9 {
 		runs := fakeRuns(1, 1, 1, 1, 1, 1, 1, 1)
 		play(runs, func(g *store.Group) error {
-			if slices.ContainsFunc(g.Changes, func(c store.Change) bool { return int(c.Run) == bad }) {
+			if slices.ContainsFunc(g.Changes, func(c store.Change) bool {
+				return int(c.Run) == bad
+			}) {
 				return &store.DataError{Err: errors.New("bad")}
 			}
 			return nil
@@ -128,8 +130,8 @@ func TestFinalErrorBlamesNobody(t *testing.T) {
 	}
 }
 
-// A run that a transaction of the user's holds waits alone, and is told of its changes
-// in their order.
+// A run that a transaction of the user's holds waits alone, and hears of its changes in their
+// order.
 func TestWhatIsHeldWaitsAlone(t *testing.T) {
 	for _, n := range []int{1, 2, 40} {
 		runs := fakeRuns(slices.Repeat([]int{1}, n)...)
@@ -145,7 +147,7 @@ func TestWhatIsHeldWaitsAlone(t *testing.T) {
 					if len(g.Changes) == 1 && others >= n-1 { // it is alone
 						open = false
 						runs[theOne].rows = 2
-						p.push(runs[theOne]) // what it does next does not overtake
+						p.push(runs[theOne]) // its next change does not overtake
 					}
 					return store.ErrHeld
 				}
@@ -164,7 +166,9 @@ func TestWhatIsHeldWaitsAlone(t *testing.T) {
 				want += want
 			}
 			if r.verdict != want {
-				t.Errorf("of %d runs %d is held, and run %d was told %q", n, theOne+1, i+1, r.verdict)
+				t.Errorf(
+					"of %d runs %d is held, and run %d was told %q", n, theOne+1, i+1, r.verdict,
+				)
 			}
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// retention returns for how long runs of a workflow are kept that start now; nothing
-// where the engine does not know it: then the first engine that does will say.
+// retention returns how long runs of a workflow that start now are kept. It is empty if the engine
+// does not know the workflow: then the first engine that does sets it.
 func (k *Kernel) retention(workflow string) journal.Retention {
 	def := k.Lookup(workflow)
 	switch {
@@ -22,7 +22,7 @@ func (k *Kernel) retention(workflow string) journal.Retention {
 	return k.cfg.Retain
 }
 
-// purge removes what is kept no longer, in small slices.
+// purge removes the runs and messages that are kept no longer, in small slices.
 func (k *Kernel) purge(ctx context.Context) (runs, messages int, err error) {
 	if err := k.running(ctx, "purge"); err != nil {
 		return 0, 0, err
@@ -57,7 +57,9 @@ func (k *Kernel) cleanUp(ctx context.Context) {
 		select {
 		case <-t.C:
 			if _, _, err := k.purge(ctx); err != nil && ctx.Err() == nil {
-				k.observe(observe.Notice{Kind: observe.PurgeFailed, At: time.Now(), Err: err.Error()})
+				k.observe(observe.Notice{
+					Kind: observe.PurgeFailed, At: time.Now(), Err: err.Error(),
+				})
 			}
 		case <-ctx.Done():
 			return

@@ -11,12 +11,11 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A retrier asks the store for a kernel, and tries again while the store does not answer, as
-// long as the kernel lives. What it is told meanwhile is for observers only.
+// A retrier asks the store for a kernel, and tries again while the store does not answer, as long
+// as the kernel lives. Only observers hear of the errors meanwhile.
 type retrier struct{ k *Kernel }
 
-// persist calls f until it succeeds or fails for good. It gives up when the
-// engine is dead.
+// persist calls f until it succeeds or fails for good. It gives up when the engine is dead.
 func (a retrier) persist(f func() error) error {
 	k := a.k
 	wait := 10 * time.Millisecond
@@ -27,15 +26,17 @@ func (a retrier) persist(f func() error) error {
 			k.recovered(tries)
 			return err
 		}
-		k.observe(observe.Notice{Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error()})
+		k.observe(observe.Notice{
+			Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error(),
+		})
 		if !k.pause(&wait) {
 			return err
 		}
 	}
 }
 
-// pause waits before the store is tried again, longer each time and at most a
-// second. It gives false when the engine is dead.
+// pause waits before the store is tried again, longer each time and at most 1 s. It returns false
+// when the engine is dead.
 func (a retrier) pause(wait *time.Duration) bool {
 	k := a.k
 	t := time.NewTimer(*wait)
@@ -49,7 +50,7 @@ func (a retrier) pause(wait *time.Duration) bool {
 	}
 }
 
-// final says whether trying again cannot help.
+// final reports whether trying again cannot help.
 func final(err error) bool {
 	return refusal(err) || errors.Is(err, store.ErrNotFound) || over(err)
 }
@@ -64,9 +65,8 @@ func over(err error) bool {
 	return false
 }
 
-// persistPayload makes a payload durable that is too large for its entry, and gives
-// the number that the entry names it by: 0 where it fits. It waits as long as
-// the store does not answer.
+// persistPayload makes a payload durable that is too large for its entry, and returns the number
+// that the entry names it by; 0 if the payload fits. It waits as long as the store does not answer.
 func (a retrier) persistPayload(what string, data *[]byte) (journal.Number, *journal.Failure) {
 	k := a.k
 	if f := tooLarge(what, *data, k.cfg.MaxPayload); f != nil {
@@ -86,17 +86,21 @@ func (a retrier) persistPayload(what string, data *[]byte) (journal.Number, *jou
 		})
 	}
 	if err != nil {
-		return 0, &journal.Failure{Code: journal.CodeUnavailable, Message: what + " could not be stored: " + err.Error()}
+		return 0, &journal.Failure{
+			Code: journal.CodeUnavailable, Message: what + " could not be stored: " + err.Error(),
+		}
 	}
 	return id, nil
 }
 
-// fetch gives a spilled payload by the entry that names it. It waits as long as
-// the store does not answer.
+// fetch returns a spilled payload by the entry that names it. It waits as long as the store does
+// not answer.
 func (a retrier) fetch(run journal.Number, seq int64) (data []byte, err error) {
 	k := a.k
 	err = k.persist(func() error {
-		entries, err := k.store.Load(context.Background(), run, store.Range{From: seq, Limit: 1, Payloads: true})
+		entries, err := k.store.Load(context.Background(), run, store.Range{
+			From: seq, Limit: 1, Payloads: true,
+		})
 		if err == nil && len(entries) == 0 {
 			return &journal.CorruptError{Run: run, Seq: seq, Reason: "it is not there"}
 		}
@@ -118,8 +122,8 @@ func (a retrier) wholeJournal(run journal.Number) (entries []journal.Entry, err 
 	return entries, err
 }
 
-// lastPayload gives the payload that a run had last: its input, or what replaced
-// it. It waits as long as the store does not answer.
+// lastPayload returns the payload that a run had last: its input, or the payload that replaced it.
+// It waits as long as the store does not answer.
 func (a retrier) lastPayload(run journal.Number) ([]byte, error) {
 	k := a.k
 	var entries []journal.Entry
@@ -156,7 +160,7 @@ func (a retrier) loadMessages(
 	return messages, err
 }
 
-// fetchMessage gives the payload of a message that nobody has taken.
+// fetchMessage returns the payload of a message that was not taken.
 func (a retrier) fetchMessage(run journal.Number, number int64) ([]byte, error) {
 	k := a.k
 	messages, err := k.loadMessages(run, store.Range{From: number, Limit: 1, Payloads: true})
@@ -169,8 +173,8 @@ func (a retrier) fetchMessage(run journal.Number, number int64) ([]byte, error) 
 	return messages[0].Data, nil
 }
 
-// settleTx waits until the store answers, and with that for all transactions of this
-// engine to be over. It says how often it asked.
+// settleTx waits until the store answers, and with that for all transactions of this engine to be
+// over. It returns how often it asked.
 func (a retrier) settleTx() (tries int, err error) {
 	k := a.k
 	err = k.persist(func() error {
@@ -178,13 +182,15 @@ func (a retrier) settleTx() (tries int, err error) {
 		if !k.holds() {
 			return store.ErrFenced
 		}
-		return k.store.Commit(context.Background(), &store.Group{Engine: k.engine, Now: time.Now(), Again: true})
+		return k.store.Commit(context.Background(), &store.Group{
+			Engine: k.engine, Now: time.Now(), Again: true,
+		})
 	})
 	return tries, err
 }
 
-// resolve finds out whether an entry is there whose transaction ended with an error;
-// where it was not sent, it is not. It gives an error where this engine will not know.
+// resolve finds out whether an entry is there whose transaction ended with an error. An entry that
+// was not sent is not there. It returns an error if this engine will not find out.
 func (a retrier) resolve(
 	run journal.Number, seq int64, sent bool, why error,
 ) (tries int, happened bool, err error) {
@@ -193,7 +199,9 @@ func (a retrier) resolve(
 		err = why
 	} else if tries, err = k.settleTx(); err == nil && sent {
 		err = k.persist(func() error {
-			entries, err := k.store.Load(context.Background(), run, store.Range{From: seq, Limit: 1})
+			entries, err := k.store.Load(context.Background(), run, store.Range{
+				From: seq, Limit: 1,
+			})
 			happened = len(entries) > 0
 			return err
 		})

@@ -9,11 +9,11 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Retry starts a run that goes on where another one has failed, was cancelled or timed
-// out: under the same workflow ID and with the same input, and its journal begins with
-// what is still valid of the other's. See [journal.Reusable]. A run is retried by one
-// run at most: another retry gives that one. Children that it waits for and that have
-// not ended well are retried with it; those that are open it adopts.
+// Retry starts a run that goes on where another run has failed, was cancelled or timed out: under
+// the same workflow ID and with the same input. Its journal begins with the reusable history of the
+// other run. See [journal.Reusable]. A run is retried by at most one run: a second retry returns
+// the first one. The children that the run waits for and that have not ended well are retried with
+// it. Open children are adopted.
 func (d *FrontEnd) Retry(ctx context.Context, id string) (out Started, err error) {
 	op := "retry " + id
 	old, err := d.Find(ctx, id)
@@ -23,7 +23,9 @@ func (d *FrontEnd) Retry(ctx context.Context, id string) (out Started, err error
 	switch old.Status {
 	case journal.Failed, journal.Cancelled, journal.TimedOut:
 	default:
-		return Started{}, wrongState(op, old, "only a FAILED, CANCELLED or TIMED_OUT run can be retried")
+		return Started{}, wrongState(
+			op, old, "only a FAILED, CANCELLED or TIMED_OUT run can be retried",
+		)
 	}
 	err = d.write(ctx, op, func(o writer) error {
 		out, err = d.retry(ctx, o, op, old)
@@ -32,8 +34,12 @@ func (d *FrontEnd) Retry(ctx context.Context, id string) (out Started, err error
 	return out, err
 }
 
-func (d *FrontEnd) retry(ctx context.Context, o writer, op string, old journal.Head) (Started, error) {
-	newest, _, err := d.Heads(ctx, store.Filter{WorkflowIDs: []string{old.WorkflowID}, Newest: true, Limit: 1})
+func (d *FrontEnd) retry(
+	ctx context.Context, o writer, op string, old journal.Head,
+) (Started, error) {
+	newest, _, err := d.Heads(ctx, store.Filter{
+		WorkflowIDs: []string{old.WorkflowID}, Newest: true, Limit: 1,
+	})
 	switch {
 	case err != nil:
 		return Started{}, err
@@ -45,7 +51,8 @@ func (d *FrontEnd) retry(ctx context.Context, o writer, op string, old journal.H
 		return Started{}, err
 	}
 	cs, err := o.submit(ctx, op, f.changes)
-	if errors.Is(err, &journal.Error{Code: journal.CodeInvalid}) { // it may have been purged meanwhile
+	// the retrying run may have been purged meanwhile
+	if errors.Is(err, &journal.Error{Code: journal.CodeInvalid}) {
 		if _, gone := d.Find(ctx, string(old.ID)); gone != nil {
 			err = gone
 		}
@@ -62,9 +69,11 @@ func (d *FrontEnd) retry(ctx context.Context, o writer, op string, old journal.H
 	return Started{Head: *cs[0].Head, New: true}, nil
 }
 
-// retriedAs gives the run that has retried one, where a later run of the workflow ID
-// goes back to that.
-func (d *FrontEnd) retriedAs(ctx context.Context, op string, old, later journal.Head) (Started, error) {
+// retriedAs returns the run that has retried another one, if a later run of the workflow ID goes
+// back to that.
+func (d *FrontEnd) retriedAs(
+	ctx context.Context, op string, old, later journal.Head,
+) (Started, error) {
 	for h := later; ; {
 		first, err := d.Read(ctx, h, store.Range{Limit: 1})
 		if err != nil {
@@ -77,7 +86,9 @@ func (d *FrontEnd) retriedAs(ctx context.Context, op string, old, later journal.
 		if before.Retried == old.ID {
 			return Started{Head: h}, nil
 		}
-		heads, _, err := d.Heads(ctx, store.Filter{Run: cmp.Or(before.Retried, before.Other, "-"), Limit: 1})
+		heads, _, err := d.Heads(ctx, store.Filter{
+			Run: cmp.Or(before.Retried, before.Other, "-"), Limit: 1,
+		})
 		if err != nil {
 			return Started{}, err
 		}
@@ -88,7 +99,8 @@ func (d *FrontEnd) retriedAs(ctx context.Context, op string, old, later journal.
 	}
 }
 
-// superseded says that a run cannot be retried because of a later one of its ID.
+// superseded returns the error for a run that cannot be retried because of a later run of its
+// workflow ID.
 func superseded(op string, old, later journal.Head) error {
 	if !later.Status.IsTerminal() {
 		return taken(op, old.WorkflowID, later)

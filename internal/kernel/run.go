@@ -12,44 +12,43 @@ import (
 // memory without having ended.
 var ErrUnloaded = errors.New("perdure: the run left this engine's memory")
 
-// A run is one activation of a run in this engine: from its start or claim until
-// it ends or leaves; see activation.
+// A run is one activation of a run in this engine: from its start or claim until it ends or leaves;
+// see activation.
 //
-// Everything in it is guarded by mu, except what never changes after newRun. The lock
-// is taken before the kernel's and the pipeline's, never after. What it knows is in
-// value types, each of which has a file and says there what it promises; the run asks
-// them, and does what they answer.
+// The mu guards everything in it, except what never changes after newRun. The lock is taken before
+// the kernel's and the pipeline's, never after. The state of a run is in value types, each of which
+// has a file with its invariants; the run asks them, and does what they answer.
 type run struct {
 	k     *Kernel
-	def   *Workflow // nil where the engine only writes a mark
+	def   *Workflow // nil if the engine only writes a mark
 	memo  *memo     // nil for a run that was started here
 	ctx   context.Context
 	stop  context.CancelCauseFunc
 	root  *branch
 	begun chan struct{}   // closed when a new run is durable
 	done  chan struct{}   // closed when the activation is over
-	start *journal.Detail // of the run's first entry
-	bytes int64           // of the journal that it was claimed with
+	start *journal.Detail // the detail of the run's first entry
+	bytes int64           // the size of the journal that it was claimed with
 
 	mu          sync.Mutex
-	log                     // what it records, on its way to the store
-	kept        keeping     // results of it that others may join
-	turns                   // who may run workflow code
-	activation              // from when to when it is here
+	log                     // its entries on their way to the store
+	kept        keeping     // its results that other steps may join
+	turns                   // which branch may run workflow code
+	activation              // how far it is between its claim and its leave
 	freezing                // it is suspended, and steps in flight go on
-	operations  operations  // that have begun and are not over
-	waits       waits       // those of them that wait
+	operations  operations  // operations that have begun and are not over
+	waits       waits       // operations that wait
 	inbox       inbox       // messages that it has not taken
-	values      values      // that it began with, and that its code has set
+	values      values      // values that it began with, and that its code has set
 	deadLetters deadLetters // its dead letters
-	adoption    adoption    // of children that an earlier run has begun
+	adoption    adoption    // children that an earlier run has begun
 	ending      ending      // how it will end
-	deadline    alarm       // of the overall timeout
+	deadline    alarm       // the alarm of the overall timeout
 	trial       trial       // whether it kills its engines
 	observed    observed    // what observers hear of it
 }
 
-// newRun gives the activation of the run with that head.
+// newRun returns the activation of the run with that head.
 func (k *Kernel) newRun(head journal.Head, def *Workflow, m *memo) *run {
 	r := &run{k: k, def: def, memo: m, begun: make(chan struct{}), done: make(chan struct{})}
 	r.log = newLog(head, m.reaches(), &k.gate, &k.buffers)
@@ -69,8 +68,8 @@ func (k *Kernel) newRun(head journal.Head, def *Workflow, m *memo) *run {
 	return r
 }
 
-// suspended is why an operator suspended a run; never empty, since a run with a
-// cause is not woken by messages.
+// suspended returns the cause of a suspension by an operator. It is never empty, because messages
+// do not wake a run that has a cause.
 func suspended(reason string) string {
 	if reason == "" {
 		return "suspended by an operator"
@@ -78,8 +77,8 @@ func suspended(reason string) string {
 	return reason
 }
 
-// suspend parks the run: it waits for an operator. But for this mark nothing is
-// written, and what is in flight is given up.
+// suspend parks the run: it waits for an operator. Only this entry is written, and attempts in
+// flight are given up.
 func (r *run) suspend(d *journal.Detail) { r.suspendAt(journal.Op{}, d) }
 
 // suspendAt parks the run because of an operation.
@@ -88,18 +87,20 @@ func (r *run) suspendAt(op journal.Op, d *journal.Detail) {
 		return
 	}
 	wake := r.due()
-	if r.inbox.find(unparks) != nil { // it came while nothing could be done
+	if r.inbox.find(unparks) != nil { // the message came while nothing could be done
 		wake = r.created()
 	}
 	r.leaveHead(journal.Suspended, suspended(d.Reason), wake)
-	r.append(journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Op: op, Detail: d})
+	r.append(journal.Entry{
+		Kind: journal.RunSuspended, Status: journal.Suspended, Op: op, Detail: d,
+	})
 	r.unloadHead(r.inbox.known())
 	r.leave()
 	r.seal()
 }
 
-// depart takes the run out of memory when everything it recorded is durable, or
-// never will be: contexts end, and the goroutines of the run with them.
+// depart removes the run from memory when every entry of it is durable, or never will be. Contexts
+// end, and with them the goroutines of the run.
 func (r *run) depart() {
 	r.mu.Lock()
 	cause, first := r.takeLeave()

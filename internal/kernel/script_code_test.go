@@ -24,7 +24,7 @@ type code struct {
 	result  []byte
 }
 
-// define makes the workflow of a line.
+// define returns the workflow of a line.
 func define(w *world, of *engine, l line) *kernel.Workflow {
 	first, _ := journal.ParseStatus(l.opts["first"])
 	wf := &kernel.Workflow{
@@ -63,7 +63,7 @@ func define(w *world, of *engine, l line) *kernel.Workflow {
 	return wf
 }
 
-// policy is that of a line for steps that fail: tries=3 retry=1s.
+// policy returns the retry policy of a line: tries=3 retry=1s.
 func policy(l line) func(int, *journal.Failure) (time.Duration, bool) {
 	return func(n int, _ *journal.Failure) (time.Duration, bool) {
 		return l.time("retry"), n < l.number("tries", 0)
@@ -72,7 +72,7 @@ func policy(l line) func(int, *journal.Failure) (time.Duration, bool) {
 
 var errReturned = errors.New("the code returns")
 
-// failed is a failure as an error.
+// A failed is a failure as an error.
 type failed struct{ *journal.Failure }
 
 func (f failed) Error() string { return f.Message }
@@ -107,7 +107,7 @@ func (c *code) do(ctx context.Context, lines []line) error {
 	return nil
 }
 
-// seen is what code makes of the outcome of a call.
+// seen returns the outcome of a call as the code prints it.
 func seen(out kernel.Outcome, err error) (string, error) {
 	if err == nil && out.Failure != nil {
 		f := *out.Failure
@@ -117,7 +117,7 @@ func seen(out kernel.Outcome, err error) (string, error) {
 	return shortened(out.Data), err
 }
 
-// operate carries out an operation, and returns what the code sees of it.
+// operate carries out an operation, and returns the result as the code prints it.
 func (c *code) operate(ctx context.Context, l line) (string, error) {
 	name := l.word(1)
 	c.w.mu.Lock() // code whose turn was lent goes on beside others
@@ -218,7 +218,9 @@ func (c *code) state(ctx context.Context, l line, name string) (string, error) {
 		isNew, err := kernel.AddKey(ctx, name)
 		return fmt.Sprint(isNew), err
 	case "emit":
-		return "", kernel.Emit(ctx, journal.Detail{EventDetail: journal.EventDetail{Event: name}}, nil)
+		return "", kernel.Emit(
+			ctx, journal.Detail{EventDetail: journal.EventDetail{Event: name}}, nil,
+		)
 	case "version":
 		most, _ := strconv.Atoi(l.word(2))
 		v, err := kernel.Version(ctx, name, most)
@@ -317,8 +319,9 @@ func (c *code) step(l line) kernel.Step {
 	return s
 }
 
-// body is that of a step. Its line says what it does: takes=1s, or holds until the command finish;
-// is deaf to the end of its context; records (once, sets, adds, emits); and how often it fails.
+// body is the body of a step. Its line has its behaviour: takes=1s, or holds until the command
+// finish; is deaf to the end of its context; records (once, sets, adds, emits); and how often it
+// fails.
 func (c *code) body(ctx context.Context, l line) ([]byte, error) {
 	s, _ := kernel.StepOf(ctx, "script")
 	n, _ := s.Attempt()
@@ -380,7 +383,7 @@ func (c *code) passTime(ctx context.Context, l line, name string) error {
 	return own.Err()
 }
 
-// record does what a body has recorded.
+// record carries out the records of a body.
 func (c *code) record(ctx context.Context, s kernel.StepInfo, l line, name string) (err error) {
 	if key := l.opts["once"]; key != "" {
 		_, err = s.Once(key, func() ([]byte, error) {
@@ -398,7 +401,10 @@ func (c *code) record(ctx context.Context, s kernel.StepInfo, l line, name strin
 	}
 	if event := l.opts["emits"]; event != "" {
 		key := []byte(s.IdempotencyKey())
-		err = errors.Join(err, kernel.Emit(ctx, journal.Detail{EventDetail: journal.EventDetail{Event: event}}, key))
+		err = errors.Join(
+			err,
+			kernel.Emit(ctx, journal.Detail{EventDetail: journal.EventDetail{Event: event}}, key),
+		)
 	}
 	if l.opts["starts"] != "" {
 		_, err = c.of.Start(ctx, kernel.Start{Workflow: l.opts["starts"]})
@@ -406,7 +412,7 @@ func (c *code) record(ctx context.Context, s kernel.StepInfo, l line, name strin
 	return err
 }
 
-// hold waits until the command finish, and returns what that says.
+// hold waits until the command finish, and returns the word of that command.
 func (w *world) hold(ctx context.Context, name string) string {
 	end := make(chan string, 1)
 	w.mu.Lock()

@@ -29,14 +29,14 @@ type engine struct {
 	dead bool // guarded by the world's mu
 }
 
-// A user is an engine, or a client, that somebody calls.
+// A user is an engine or a client that a command calls.
 type user struct {
 	caller
 	*kernel.FrontEnd
 	of *engine
 }
 
-// caller has what engines and clients do alike, beside what their desks do.
+// A caller has the methods that engines and clients share, beside those of their front ends.
 type caller interface {
 	Start(context.Context, kernel.Start) (kernel.Started, error)
 	Cancel(ctx context.Context, id, reason string) error
@@ -45,13 +45,14 @@ type caller interface {
 	Wait(context.Context, kernel.Started) (journal.Head, kernel.Outcome, error)
 }
 
-// command carries out a command, and returns what is to be printed below what it has caused.
+// command carries out a command, and returns the result to print below its effects.
 func (w *world) command(l line) string {
 	name := l.word(1)
 	switch l.verb {
 	case "store":
 		w.db = memory.NewShared(l.time("lease"))
-	case "workflow": // for engines that are there, and for later ones instead of the old one
+	case "workflow":
+		// for engines that are there, and for later engines instead of the old workflow
 		w.defined = slices.DeleteFunc(w.defined, func(old line) bool { return old.word(1) == name })
 		w.defined = append(w.defined, l)
 		for _, e := range w.engines {
@@ -89,8 +90,8 @@ func (w *world) command(l line) string {
 	return ""
 }
 
-// call carries out a command on a goroutine of its own, and prints what it comes to when that is
-// known. Its option by names the engine, or client; patience is how long it waits.
+// call carries out a command on a goroutine of its own, and prints the result when it is known. Its
+// option by names the engine, or client; patience is how long it waits.
 func (w *world) call(l line) {
 	u := w.user(l.opts["by"])
 	who := strings.Join(append([]string{l.verb}, l.words...), " ")
@@ -111,7 +112,8 @@ func (w *world) call(l line) {
 	}()
 }
 
-// runID returns the run ID of run:one, the run that the output calls one; else the word itself.
+// runID returns the run ID of run:one, the run that the output calls one; any other word is
+// returned as it is.
 func (w *world) runID(word string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -215,7 +217,7 @@ func delivery(d kernel.Delivery, err error) (string, error) {
 	return fmt.Sprint(d.Run, " has it as ", d.Number), err
 }
 
-// engine returns the engine of a name, the last one for an empty name.
+// engine returns the engine of a name; the last one for an empty name.
 func (w *world) engine(name string) *engine {
 	for _, e := range slices.Backward(w.engines) {
 		if name == "" || e.name == name {
@@ -238,12 +240,14 @@ func (w *world) begin(l line) {
 		}
 	}
 	e.Engine = kernel.New(e.tape, kernel.Config{
-		Build: fmt.Sprint("b", l.number("build", 1)), Failure: failureOf, KeepDeadLettered: time.Hour,
-		Self:      store.Engine{Host: "here", Since: w.began},
-		Observers: observe.NewSet([]observe.Observer{{See: see}}),
-		Capacity:  l.number("capacity", 100), Drain: max(l.time("drain"), time.Second),
+		Build: fmt.Sprint("b", l.number("build", 1)), Failure: failureOf,
+		KeepDeadLettered: time.Hour,
+		Self:             store.Engine{Host: "here", Since: w.began},
+		Observers:        observe.NewSet([]observe.Observer{{See: see}}),
+		Capacity:         l.number("capacity", 100), Drain: max(l.time("drain"), time.Second),
 		MaxPayload: l.number("payload", 1<<20), SpillOver: l.number("spill", 1000),
-		MaxPending: l.number("pending", 1<<20), MaxCrashes: l.number("crashes", 8), MaxLoaded: 1 << 20,
+		MaxPending: l.number("pending", 1<<20), MaxCrashes: l.number("crashes", 8),
+		MaxLoaded:   1 << 20,
 		IdleTimeout: l.time("idle"), Sweep: max(l.time("sweep"), -1), KeepPosts: l.time("keep"),
 	})
 	for _, def := range w.defined {
@@ -274,7 +278,8 @@ func (w *world) stop(e *engine) error {
 	}
 }
 
-// crash ends an engine as the death of its process would: nothing that it does any more is seen.
+// crash ends an engine as the death of its process would: nothing that it does from then on is
+// seen.
 func (w *world) crash(e *engine) {
 	e.tape.Close()
 	w.mu.Lock()
@@ -305,7 +310,7 @@ func (w *world) release(fate string) string {
 	return ""
 }
 
-// finish ends what holds, with a failure if one is named.
+// finish ends a body that holds, with a failure if one is named.
 func (w *world) finish(name, how string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -317,7 +322,7 @@ func (w *world) finish(name, how string) string {
 	return ""
 }
 
-// listener hears of ends. It fails as often as its line says.
+// listener returns a listener of ends. It fails as often as its line asks for.
 func (w *world) listener(of *engine, l line) *kernel.Listener {
 	fails := l.number("fails", 0)
 	return kernel.NewListener("", nil, func(_ context.Context, e kernel.End) error {
@@ -333,7 +338,8 @@ func (w *world) listener(of *engine, l line) *kernel.Listener {
 	})
 }
 
-// subscriber hears of events. It does not take one of the type refused when it first hears of it.
+// subscriber returns a subscriber of events. It does not take an event of the type refused when it
+// first hears of it.
 func (w *world) subscriber(of *engine) func(context.Context, kernel.Event) error {
 	known := false
 	return func(_ context.Context, e kernel.Event) error {

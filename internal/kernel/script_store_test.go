@@ -14,18 +14,18 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// A tape is the store as one engine sees it. It prints what is committed and claimed, and does to
-// it what the command next says.
+// A tape is the store as one engine sees it. It prints commits and claims, and applies the fates
+// that commands have set.
 type tape struct {
 	*memory.Store
 	w  *world
 	of *engine
 }
 
-// fates are what may become of a commit, claim or load, beside go and hold.
+// fates has the errors of a commit, claim or load by its fate. The other fates are go and hold.
 var fates = map[string]error{
 	"fail":    errors.New("the network is down"), // nothing is written
-	"lose":    errors.New("the network is down"), // it is written, and the answer is lost
+	"lose":    errors.New("the network is down"), // the group is written, and the answer is lost
 	"refuse":  &store.DataError{Err: errors.New("too wide")},
 	"held":    store.ErrHeld,
 	"fence":   store.ErrFenced,
@@ -36,7 +36,7 @@ var fates = map[string]error{
 // Lanes is [store.Parallel]: with one lane, groups are the same every time.
 func (*tape) Lanes() int { return 1 }
 
-// Watch is [store.Watcher]. By it an engine hears also that it is dead.
+// Watch is [store.Watcher]. Through it an engine also hears that it is dead.
 func (s *tape) Watch(ctx context.Context, f func()) {
 	context.AfterFunc(s.of.life, f)
 	s.Store.Watch(ctx, f)
@@ -68,7 +68,7 @@ func (s *tape) write(ctx context.Context, how string, g *store.Group) error {
 	return err
 }
 
-// Claim is [store.Store]. It gives one run at a time.
+// Claim is [store.Store]. It returns one run at a time.
 func (s *tape) Claim(ctx context.Context, c store.Claim) (out store.Claimed, err error) {
 	kind := claims
 	if c.Outbox > 0 {
@@ -125,8 +125,8 @@ func (s *tape) Load(ctx context.Context, n journal.Number, r store.Range) ([]jou
 	return s.Store.Load(ctx, n, r)
 }
 
-// A transaction of the user's writes what the kernel writes in it when the user ends it; one that
-// ends at once, when the kernel writes it.
+// A transaction is a transaction of the user's. It writes the changes of the kernel when the user
+// ends it. If it ends at once, it writes them when the kernel does.
 type transaction struct {
 	*tape
 	atOnce bool
@@ -159,8 +159,9 @@ func (t *transaction) end(ctx context.Context) error {
 	return t.write(ctx, " commits a transaction", t.staged)
 }
 
-// A printed group is continued by the next one if that has what came of the same turn, and nothing
-// has come of the first yet: where the one ends and the other begins is a matter of chance.
+// A printed is a group that was printed. The next group continues it if that has effects of the
+// same turn, and this one has had no effect yet: where the one ends and the other begins is a
+// matter of chance.
 type printed struct {
 	title string
 	run   journal.Number
@@ -168,7 +169,7 @@ type printed struct {
 	lines int
 }
 
-// prints prints a group, with what became of it if it was written.
+// prints prints a group, with its effects if it was written.
 func (w *world) prints(title string, g *store.Group, written bool) {
 	before, now := w.group, printed{title: title, at: w.group.at, lines: w.group.lines}
 	for i, c := range slices.Backward(g.Changes) {
@@ -229,7 +230,7 @@ var verdicts = map[store.Verdict]string{
 	store.Nobody: "for nobody",
 }
 
-// name names the run that a change has made: by its workflow ID, else by its workflow.
+// name returns the name of the run that a change has made: its workflow ID, or else its workflow.
 func (w *world) name(c *store.Change, written bool) {
 	if !c.Create || w.names[c.Run] != "" || written && c.Verdict != store.Written {
 		return
@@ -254,7 +255,7 @@ var (
 	outcomes = regexp.MustCompile(`outcome:\d+`)
 )
 
-// named has names in the place of run IDs, and the time since the beginning in that of times.
+// named replaces run IDs by names, and times by the time since the beginning.
 func (w *world) named(text string) string {
 	text = nanos.ReplaceAllString(text, `"at":…`)
 	text = times.ReplaceAllStringFunc(text, func(s string) string {
@@ -275,7 +276,7 @@ func (w *world) offset(at time.Time) string {
 	return "+" + strings.Replace(s, "h0m", "h", 1)
 }
 
-// entry shows all of an entry that does not change from one time to the next.
+// entry returns the parts of an entry that do not change from one time to the next.
 func (w *world) entry(e journal.Entry) string {
 	text := strings.TrimSpace(e.Kind.String() + " " + e.Op.String())
 	if e.Seq > 0 {
@@ -341,8 +342,8 @@ func (w *world) head(h journal.Head, unloads bool) string {
 	return text
 }
 
-// journals returns journals and heads, and checks what must hold of each: it has no hole, no step
-// in it ends twice, and the head says what it says.
+// journals returns journals and heads, and checks the invariants of each: the journal has no hole,
+// no step in it ends twice, and the head has the status of the journal.
 func (w *world) journals(f store.Filter) (out []string) {
 	heads, _, err := w.db.Find(context.Background(), f)
 	for _, h := range slices.Backward(heads) {

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write what the scripts print: know why it has changed")
 
-// Each file of testdata is a story: commands, and below each one what the kernel made of it.
+// Each file of testdata is a story: commands, each followed by its output.
 //
 //	workflow w         defines a workflow; the indented lines are its code (script_code_test.go)
 //	start w one        starts a run of w, with the workflow ID one (script_command_test.go)
@@ -33,7 +33,7 @@ var update = flag.Bool("update", false, "write what the scripts print: know why 
 //	e1 takes one: …    a claim that gave e1 a run; claims without effect are left out
 //	code of one begins, returns, fails, or leaves memory
 //	step one/a begins  the body of the step a was called
-//	start one: new     what a command came to
+//	start one: new     the result of a command
 //
 // One thing happens at a time. Commits, claims, listeners and bodies of steps wait until nothing
 // else can go on, and then the first of them, in this order and by name, has its turn. So the
@@ -69,7 +69,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// play carries out the commands of a story, and returns it with what they print.
+// play carries out the commands of a story, and returns the story with their output.
 func play(t *testing.T, story string) string {
 	w := &world{
 		T: t, db: memory.New(), began: time.Now(), last: "+0s", arrived: make(chan struct{}, 1),
@@ -97,7 +97,7 @@ func play(t *testing.T, story string) string {
 	return strings.Join(out, "\n")
 }
 
-// difference shows where two texts begin to differ.
+// difference returns the place where two texts begin to differ.
 func difference(want, got string) string {
 	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
 	at := 0
@@ -140,7 +140,7 @@ func parse(lines []string) (out []line) {
 	return out
 }
 
-// tail makes the first word of a line its verb.
+// tail returns a line whose verb is the first word of this one.
 func (l line) tail() line {
 	l.verb, l.words = l.words[0], l.words[1:]
 	return l
@@ -154,7 +154,7 @@ func (l line) word(n int) string {
 	return l.words[n-1]
 }
 
-// data is a word as a payload; nil without.
+// data returns a word as a payload; nil if there is none.
 func (l line) data(n int) []byte {
 	if l.word(n) == "" {
 		return nil
@@ -170,7 +170,8 @@ func duration(text string) time.Duration {
 	return d
 }
 
-// time is an option that is a duration, number one that is a number, or what it is otherwise.
+// time returns an option that is a duration, number an option that is a number; number returns
+// otherwise if there is none.
 func (l line) time(option string) time.Duration { return duration(l.opts[option]) }
 
 func (l line) number(option string, otherwise int) int {
@@ -180,7 +181,7 @@ func (l line) number(option string, otherwise int) int {
 	return otherwise
 }
 
-// A world is a database, the engines on it, and what happens there.
+// A world has a database, the engines on it, and the events of a story.
 type world struct {
 	*testing.T
 	db       *memory.Store
@@ -199,10 +200,10 @@ type world struct {
 	arrived chan struct{}       // has a value if there is another gate
 	fates   map[string][]string // of the next commits, claims and loads
 	names   map[journal.Number]string
-	held    map[string]chan string // what waits for the command finish
+	held    map[string]chan string // bodies that wait for the command finish
 }
 
-// end stops everything, and checks what the database has.
+// end stops everything, and checks the database.
 func (w *world) end() {
 	close(w.over)
 	w.mu.Lock()
@@ -217,10 +218,10 @@ func (w *world) end() {
 	w.journals(store.Filter{Limit: store.MaxLimit})
 }
 
-// A gate is where something waits for its turn.
+// A gate is a place where a goroutine waits for its turn.
 type gate struct {
 	of    *engine
-	order string // by which it is before others
+	order string // decides which gate is before others
 	held  bool   // until the command release
 	fate  string // of a commit or claim
 	open  chan struct{}
@@ -233,11 +234,11 @@ const (
 	owed      = "3 claim of what is owed"
 	listeners = "4 call of a listener"
 	bodies    = "5 body of a step"
-	loads     = "load" // which has none
+	loads     = "load" // that has no fate
 )
 
-// pass waits for a turn, prints a text, if there is one, and returns what is to become of a commit
-// or claim. It returns false if the engine is dead.
+// pass waits for a turn, prints a text, if there is one, and returns the fate of a commit or claim.
+// It returns false if the engine is dead.
 func (w *world) pass(of *engine, kind, text string) (fate string, lives bool) {
 	g := &gate{of: of, order: kind + of.name + text, open: make(chan struct{})}
 	w.mu.Lock()
@@ -262,7 +263,7 @@ func (w *world) pass(of *engine, kind, text string) (fate string, lives bool) {
 	return g.fate, !of.dead
 }
 
-// fate takes the next one of a kind. It is called with the lock.
+// fate takes the next fate of a kind. It is called with the lock.
 func (w *world) fate(kind string) string {
 	if len(w.fates[kind]) == 0 {
 		return ""
@@ -290,11 +291,11 @@ func (w *world) next() bool {
 	return true
 }
 
-// mostTurns is more than any command causes.
+// mostTurns is above the number of turns that any command causes.
 const mostTurns = 1000
 
 // settle lets everything happen that can until some time has passed. Each turn has a time of its
-// own, so that entries tell what has come of it.
+// own, so that entries show which turn they come of.
 func (w *world) settle(d time.Duration) {
 	until := time.Now().Add(d)
 	for turns := 0; ; turns++ {
@@ -318,7 +319,7 @@ func (w *world) settle(d time.Duration) {
 	}
 }
 
-// A note is a line of somebody who goes on beside others: those of one turn are sorted by who.
+// A note is a line of somebody who goes on beside others. The lines of one turn are sorted by who.
 type note struct {
 	at        time.Time
 	who, text string
@@ -354,7 +355,7 @@ func (w *world) print(at time.Time, text string) {
 	w.lines = append(w.lines, w.named(text))
 }
 
-// printed returns what a command has printed, and its result.
+// printed returns the lines that a command has printed, and its result.
 func (w *world) printed(result string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,16 +8,16 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// shared is what all kernels of an engine know, one after the other: what its
-// program has told it, and who waits for the end of a run.
+// A shared has the data that all kernels of an engine share, one after the other: the workflows,
+// listeners and subscriber of the program, and the callers that wait for the end of a run.
 type shared struct {
-	asking chan struct{} // asks who watches the ends of runs to look now
+	asking chan struct{} // asks the goroutine that watches the ends of runs to look now
 
 	mu         sync.Mutex // taken after every other lock
 	workflows  map[string]*Workflow
 	listeners  []*Listener
 	subscriber func(context.Context, Event) error // nil for none
-	ends       map[journal.Number]*awaitedEnd     // of runs that somebody waits for
+	ends       map[journal.Number]*awaitedEnd     // by run: the ends that callers wait for
 }
 
 func newShared() *shared {
@@ -27,7 +27,7 @@ func newShared() *shared {
 	}
 }
 
-// add adds a workflow. It gives false on a name that is known.
+// add adds a workflow. It returns false if the name is known.
 func (s *shared) add(w *Workflow) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,14 +38,14 @@ func (s *shared) add(w *Workflow) bool {
 	return true
 }
 
-// Lookup gives the registered workflow of a name, or nil.
+// Lookup returns the registered workflow of a name, or nil.
 func (s *shared) Lookup(name string) *Workflow {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.workflows[name]
 }
 
-// names gives the workflows that the engine knows.
+// names returns the names of the workflows that the engine knows.
 func (s *shared) names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *shared) names() []string {
 	return names
 }
 
-// Listen adds a listener until the function that it gives is called.
+// Listen adds a listener. The function that it returns removes the listener.
 func (s *shared) Listen(l *Listener) func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,11 +64,13 @@ func (s *shared) Listen(l *Listener) func() {
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.listeners = slices.DeleteFunc(slices.Clone(s.listeners), func(x *Listener) bool { return x == l })
+		s.listeners = slices.DeleteFunc(slices.Clone(s.listeners), func(x *Listener) bool {
+			return x == l
+		})
 	}
 }
 
-// listening gives the listeners that want to hear of an end.
+// listening returns the listeners that listen to the end of such a run.
 func (s *shared) listening(h journal.Head) []*Listener {
 	s.mu.Lock()
 	all := s.listeners
@@ -85,19 +87,19 @@ func (s *shared) listening(h journal.Head) []*Listener {
 	return out
 }
 
-// Subscribe gives the engine the one that takes events.
+// Subscribe sets the subscriber: the function that takes events.
 func (s *shared) Subscribe(f func(context.Context, Event) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.subscriber = f
 }
 
-// subscription gives who takes events; nil for nobody.
+// subscription returns the subscriber; nil for none.
 func (s *shared) subscription() func(context.Context, Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.subscriber
 }
 
-// subscribed says whether somebody takes events.
+// subscribed reports whether there is a subscriber.
 func (s *shared) subscribed() bool { return s.subscription() != nil }

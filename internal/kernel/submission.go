@@ -7,8 +7,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A submission is what code outside of runs makes durable: messages, runs
-// that others take up, acknowledgements. It goes with the group that forms.
+// A submission is a source for code outside of runs: it makes messages, new runs and
+// acknowledgements durable with the group that forms.
 type submission struct {
 	k       *Kernel
 	changes []store.Change
@@ -55,7 +55,11 @@ func (l *submission) refused(_ []store.Change, err error) {
 }
 
 // open implements writers.
-func (k *Kernel) open(ctx context.Context, op string) (writer, error) { return k, k.running(ctx, op) }
+func (k *Kernel) open(
+	ctx context.Context, op string,
+) (writer, error) {
+	return k, k.running(ctx, op)
+}
 
 // submit implements writer.
 func (k *Kernel) submit(ctx context.Context, op string, cs []store.Change) ([]store.Change, error) {
@@ -71,7 +75,9 @@ func (k *Kernel) submit(ctx context.Context, op string, cs []store.Change) ([]st
 	case <-l.done:
 	case <-ctx.Done():
 		return nil, &journal.Error{
-			Code: journal.CodeUnavailable, Op: op, Message: "the store has not answered: it may or may not be done", Err: context.Cause(ctx),
+			Code: journal.CodeUnavailable, Op: op,
+			Message: "the store has not answered: it may or may not be done",
+			Err:     context.Cause(ctx),
 		}
 	case <-k.dead:
 		return nil, k.stopped(op, "it may or may not be done", "")
@@ -80,7 +86,9 @@ func (k *Kernel) submit(ctx context.Context, op string, cs []store.Change) ([]st
 	case l.err == nil:
 		return l.changes, nil
 	case refusal(l.err):
-		return nil, &journal.Error{Code: journal.CodeInvalid, Op: op, Message: "the store refuses it", Err: l.err}
+		return nil, &journal.Error{
+			Code: journal.CodeInvalid, Op: op, Message: "the store refuses it", Err: l.err,
+		}
 	case over(l.err):
 		return nil, k.stopped(op, "it may or may not be done", "")
 	}

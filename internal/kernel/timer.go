@@ -9,17 +9,17 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Timer is what workflow code asks for: to hear when a time has come.
+// A Timer is a time that workflow code waits for.
 type Timer struct {
 	Name string
 	Key  string
 	Change
-	At  time.Time     // zero for what For says
+	At  time.Time     // zero means after For
 	For time.Duration // from now on
 }
 
-// Sleep waits until the time has come. It is never too early by the clock of the
-// machine, and counts from when it was asked for first, over crashes.
+// Sleep waits until the time has come. It never returns too early by the clock of the machine. It
+// counts from its first call, over crashes.
 func Sleep(ctx context.Context, t Timer) (Outcome, error) {
 	s, over, err := asking(ctx, call{"sleep", t.Name})
 	if err != nil {
@@ -29,7 +29,7 @@ func Sleep(ctx context.Context, t Timer) (Outcome, error) {
 	return s.await(s.setTimer(ctx, t, over))
 }
 
-// StartTimer sets a timer, does not wait for it, and says when it fires.
+// StartTimer sets a timer and does not wait for it. It returns when the timer fires.
 func StartTimer(ctx context.Context, t Timer) (*Operation, time.Time, error) {
 	s, over, err := asking(ctx, call{"timer", t.Name})
 	if err != nil {
@@ -61,7 +61,9 @@ func (s *scope) setTimer(ctx context.Context, t Timer, over *journal.Failure) *o
 		o.due = t.At.Round(0).UTC()
 	}
 	if rec == nil {
-		r.append(journal.Entry{Kind: journal.TimerRegistered, Op: op, Detail: &journal.Detail{Due: o.due}})
+		r.append(journal.Entry{Kind: journal.TimerRegistered, Op: op, Detail: &journal.Detail{
+			Due: o.due,
+		}})
 	}
 	if o.heed(ctx, over); !o.settled {
 		o.wait()
@@ -69,10 +71,9 @@ func (s *scope) setTimer(ctx context.Context, t Timer, over *journal.Failure) *o
 	return o
 }
 
-// fire settles the timers whose times have come, in the order of their times and, at
-// one time, in that in which they were set. It is called when no code can go on: what
-// replayed code has still to ask for may have come before. It reports whether there was
-// one.
+// fire settles the timers whose times have come, in the order of their times and, at one time, in
+// the order in which they were set. It is called when no code can go on, because replayed code may
+// still ask for a timer that came before. It reports whether there was one.
 func (r *run) fire() bool {
 	if r.gone() {
 		return false
@@ -85,10 +86,9 @@ func (r *run) fire() bool {
 	return fired
 }
 
-// openTimers gives the named timers that have not fired, with their times: those
-// that code has asked for, and those that are recorded. The successor counts
-// occurrences of a name from the beginning, so those that are left are numbered
-// anew.
+// openTimers returns the named timers that have not fired, with their times: timers that code has
+// asked for, and timers that are recorded. The successor counts occurrences of a name from the
+// beginning, so the timers that are left are numbered anew.
 func (s *operations) openTimers(m *memo, of journal.RunID) []journal.Entry {
 	var out []journal.Entry
 	add := func(op journal.Op, due time.Time) {
@@ -112,7 +112,10 @@ func (s *operations) openTimers(m *memo, of journal.RunID) []journal.Entry {
 		}
 	}
 	slices.SortFunc(out, func(a, b journal.Entry) int {
-		return cmp.Or(cmp.Compare(a.Op.Name, b.Op.Name), cmp.Compare(a.Op.Key, b.Op.Key), cmp.Compare(a.Op.Occ, b.Op.Occ))
+		return cmp.Or(
+			cmp.Compare(a.Op.Name, b.Op.Name), cmp.Compare(a.Op.Key, b.Op.Key),
+			cmp.Compare(a.Op.Occ, b.Op.Occ),
+		)
 	})
 	for i := range out {
 		op := &out[i].Op
@@ -123,5 +126,5 @@ func (s *operations) openTimers(m *memo, of journal.RunID) []journal.Entry {
 	return out
 }
 
-// SleepName is the name of sleeps that have none.
+// SleepName is the name of sleeps without a name of their own.
 const SleepName = "sleep"

@@ -9,31 +9,30 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A step may write into a transaction of the user's on the store's database, and have
-// its result recorded in it: then both are there after a crash, or neither.
+// A step may write into a transaction of the user's on the store's database, and have its result
+// recorded in it: then both are there after a crash, or neither.
 //
-// While such a body runs, the run's log is its attempt's: the pipeline takes nothing
-// of the run. For the transaction may have what the pipeline needs, on SQLite the only
-// lock, and the result must follow in the journal what the run has appended before it.
-// Other branches go on; what they record becomes durable with the result, or when the
-// body has failed. An attempt that is given up has the log no longer, and its context
-// ends at once: what it did is rolled back, so that nobody need wait for a record.
+// While such a body runs, the run's log is its attempt's: the pipeline takes nothing of the run.
+// For the transaction may have a lock that the pipeline needs, on SQLite the only one, and the
+// result must follow in the journal the entries that the run has appended before it. Other branches
+// go on. Their entries become durable with the result, or when the body has failed. An attempt that
+// is given up has the log no longer, and its context ends at once: the transaction is rolled back,
+// so that nobody has to wait for a record.
 //
-// What the body records goes with its transaction, payloads of any size too: what is made
-// durable beside it may wait for the lock that it has. Workflow code may wait for that
-// lock, with the turn, while it makes a payload durable; what its turn has appended by
-// then is sealed, and goes with the transaction.
+// The entries of the body go with its transaction, and payloads of any size too: a payload that is
+// made durable beside it may wait for the lock that the transaction has. Workflow code may wait for
+// that lock, with the turn, while it makes a payload durable. The entries that its turn has
+// appended by then are sealed, and go with the transaction.
 //
-// When the body returns, its result is appended and not yet a fact: it is tentative.
-// Facts wait, so that they are delivered in the order of their entries. With all that
-// is sealed it goes into the transaction, which is committed. What became of that is
-// known before anybody is told: the result becomes a fact, or the failure of the
-// attempt takes its place in the log. An operation whose result is tentative counts as
-// settled, so that nothing else ends it.
+// When the body returns, its result is appended and not yet a fact: it is tentative. Facts wait, so
+// that they are delivered in the order of their entries. With all sealed entries the result goes
+// into the transaction, which is committed. The outcome of the commit is known before anybody is
+// told: the result becomes a fact, or the failure of the attempt takes its place in the log. An
+// operation whose result is tentative counts as settled, so that nothing else ends it.
 
 // A Tx is a transaction of the user's that the body of a step works in.
 type Tx struct {
-	Handle           any // as the store takes it
+	Handle           any // in the form that the store takes
 	Commit, Rollback func(context.Context) error
 }
 
@@ -43,19 +42,18 @@ type userTx struct {
 	part store.Transaction
 }
 
-// commit ends the transaction. A panic of the user's is an error of unknown outcome.
+// commit commits the transaction. A panic of the user's is an error of unknown outcome.
 func (t *userTx) commit(ctx context.Context) error {
 	return guard.Call(func() error { return t.Commit(context.WithoutCancel(ctx)) })
 }
 
-// rollback ends the transaction. What cannot be rolled back is not committed either.
+// rollback rolls the transaction back. If that fails, the transaction is not committed either.
 func (t *userTx) rollback(ctx context.Context) {
 	_ = guard.Call(func() error { return t.Rollback(context.WithoutCancel(ctx)) })
 }
 
-// Join makes the transaction that of the attempt, which ends it. The body calls it
-// once, before its work. It fails where the store cannot take part; then the
-// transaction stays the caller's.
+// Join makes the transaction that of the attempt, which ends it. The body calls Join once, before
+// its work. It fails if the store cannot take part; then the transaction stays the caller's.
 func (s StepInfo) Join(tx Tx) error {
 	part, err := join(s.a.op.run.k.store, "step "+s.a.op.path(), tx.Handle)
 	if err == nil {
@@ -64,8 +62,8 @@ func (s StepInfo) Join(tx Tx) error {
 	return err
 }
 
-// transact makes an attempt in a transaction, anew where it came to nothing because
-// the store did not answer.
+// transact makes an attempt in a transaction, and repeats it if it came to nothing because the
+// store did not answer.
 func (o *operation) transact(a *attempt) {
 	defer a.giveBack()
 	a.tellBegun()
@@ -74,11 +72,14 @@ func (o *operation) transact(a *attempt) {
 			return
 		}
 	}
-	a.returned(nil, &journal.Failure{Code: journal.CodeCancelled, Message: "step " + o.path() + " was given up before its transaction began"})
+	a.returned(nil, &journal.Failure{
+		Code:    journal.CodeCancelled,
+		Message: "step " + o.path() + " was given up before its transaction began",
+	})
 }
 
-// tryTx calls the body and ends its transaction. It says whether to try again. A
-// panic, or runtime.Goexit, in the body is a failed attempt.
+// tryTx calls the body and ends its transaction. It reports whether to try again. A panic, or
+// runtime.Goexit, in the body is a failed attempt.
 func (o *operation) tryTx(a *attempt) (again bool) {
 	o.run.mu.Lock()
 	a.events, a.writes = nil, nil
@@ -87,7 +88,7 @@ func (o *operation) tryTx(a *attempt) (again bool) {
 	return again
 }
 
-// endTx commits or rolls back, and settles what the attempt came to.
+// endTx commits or rolls back, and settles the attempt by the result.
 func (a *attempt) endTx(data []byte, failure *journal.Failure) (again bool) {
 	tx := a.tx
 	a.tx = nil
@@ -96,7 +97,10 @@ func (a *attempt) endTx(data []byte, failure *journal.Failure) (again bool) {
 	}
 	if tx == nil {
 		if failure == nil {
-			failure = &journal.Failure{Code: journal.CodeMisuse, Message: "step " + a.op.path() + " has returned without a transaction"}
+			failure = &journal.Failure{
+				Code:    journal.CodeMisuse,
+				Message: "step " + a.op.path() + " has returned without a transaction",
+			}
 		}
 		return a.failed(failure, failure.ClassOf() == nil)
 	}
@@ -111,8 +115,8 @@ func (a *attempt) endTx(data []byte, failure *journal.Failure) (again bool) {
 	return a.failed(failure, false)
 }
 
-// failed records that the attempt has failed; or says that it is to be made again,
-// where the store does not answer and that may be why.
+// failed records that the attempt has failed. If doubtful is set and the store has not answered at
+// once, which may be the reason, it records nothing and returns true: the attempt is made again.
 func (a *attempt) failed(failure *journal.Failure, doubtful bool) (again bool) {
 	if doubtful && failure != nil {
 		if tries, err := a.op.run.k.settleTx(); err == nil && tries > 1 {
@@ -123,9 +127,9 @@ func (a *attempt) failed(failure *journal.Failure, doubtful bool) (again bool) {
 	return false
 }
 
-// commitTx has the result recorded in the transaction, and commits that. Done, it is
-// dealt with, whatever has happened; else the attempt has failed, or is to be made
-// again, and what was appended for it is taken back.
+// commitTx has the result recorded in the transaction, and commits that. If it returns done, the
+// attempt is settled. Otherwise the attempt has failed, or is to be made again, and the entries
+// that were appended for it are dropped.
 func (a *attempt) commitTx(tx *userTx, data []byte) (failure *journal.Failure, again, done bool) {
 	o := a.op
 	r := o.run
@@ -144,7 +148,9 @@ func (a *attempt) commitTx(tx *userTx, data []byte) (failure *journal.Failure, a
 	if !k.holds() {
 		err = store.ErrFenced
 	} else {
-		err = tx.part.Commit(a.ctx, &store.Group{Engine: k.engine, Now: time.Now(), Changes: w.changes})
+		err = tx.part.Commit(a.ctx, &store.Group{
+			Engine: k.engine, Now: time.Now(), Changes: w.changes,
+		})
 	}
 	sent := err == nil
 	if sent {
@@ -154,7 +160,7 @@ func (a *attempt) commitTx(tx *userTx, data []byte) (failure *journal.Failure, a
 		a.accept(w)
 		return nil, false, true
 	}
-	tx.rollback(a.ctx) // which does nothing to one that has ended
+	tx.rollback(a.ctx) // that changes nothing if the transaction has ended
 	tries, happened, lost := k.resolve(r.number(), w.seq, sent, err)
 	switch {
 	case lost != nil: // the next engine finds out
@@ -175,14 +181,14 @@ func (a *attempt) commitTx(tx *userTx, data []byte) (failure *journal.Failure, a
 	again = tries > 1
 	if done = a.withdraw(w, failure, again, o.next(a.n, failure)); done {
 		again = false
-	} else if o.ctx.Err() != nil { // nobody heard of it while the result was tentative
+	} else if o.ctx.Err() != nil { // nobody heard that it had ended while the result was tentative
 		o.contextEnded(o.ctx)
 	}
 	return failure, again, done
 }
 
-// propose appends the result, and takes what is sealed once that is. It gives nil
-// where the attempt was given up.
+// propose appends the result, and takes the sealed entries once the result is sealed. It returns
+// nil if the attempt was given up.
 func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
 	o := a.op
 	r := o.run
@@ -193,7 +199,9 @@ func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
 	}
 	w := &proposal{first: r.last() + 1, data: data}
 	o.emit(a)
-	e := journal.Entry{Kind: journal.StepCompleted, Op: o.id, Data: data, Spill: spill, Took: time.Since(a.began)}
+	e := journal.Entry{
+		Kind: journal.StepCompleted, Op: o.id, Data: data, Spill: spill, Took: time.Since(a.began),
+	}
 	d := &journal.Detail{StepDetail: journal.StepDetail{Tx: true}}
 	if a.n > 1 {
 		d.Attempt = a.n
@@ -205,7 +213,7 @@ func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
 	if free := r.tentatively(w); free || r.holder() == nil {
 		r.seal()
 	}
-	// workflow code has the turn, and has appended something
+	// workflow code has the turn, and has appended an entry
 	for !r.isSealed(w.seq) && !r.hasLeft() {
 		if r.mayBreak() { // it may wait for this transaction
 			r.seal()
@@ -217,7 +225,7 @@ func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
 		}
 	}
 	if !r.propose(w, &e) {
-		r.leave() // the turn was dropped with it
+		r.leave() // the turn was dropped with the result
 		return nil
 	}
 	return w
@@ -231,7 +239,7 @@ func (a *attempt) accept(w *proposal) {
 	o.outcome.Data = w.data
 	o.close()
 	r.mu.Unlock()
-	r.committed(w.changes) // before anything that was appended after it
+	r.committed(w.changes) // before any entry that was appended after it
 	r.mu.Lock()
 	r.certain()
 	if !r.gone() {
@@ -248,9 +256,12 @@ func (a *attempt) landed() {
 	a.cancel(errStepReturned)
 }
 
-// withdraw takes a proposal back. Where something was appended after the result, the
-// failure takes its place: it then says that it is done. Else nothing is left of it.
-func (a *attempt) withdraw(w *proposal, failure *journal.Failure, again bool, next upshot) (done bool) {
+// withdraw withdraws a proposal. If an entry was appended after the result, the failure takes the
+// place of the result, and withdraw returns true because the failure is settled. Otherwise nothing
+// is left of the result.
+func (a *attempt) withdraw(
+	w *proposal, failure *journal.Failure, again bool, next upshot,
+) (done bool) {
 	o := a.op
 	r := o.run
 	r.mu.Lock()
@@ -267,29 +278,33 @@ func (a *attempt) withdraw(w *proposal, failure *journal.Failure, again bool, ne
 	}
 	switch over := r.gone() || o.scope.cancelled() != nil || o.ctx.Err() != nil; {
 	case !over && again, r.hasLeft() && r.ended() == nil:
-		// it is made again, here or in the next activation
+		// the attempt is made again, here or after the next claim
 		r.replace(w.seq, journal.Entry{Kind: journal.StatusChanged})
 		r.dispatch()
 		return false
 	case !over:
-		r.putAt(w.seq) // for what is recorded of the failure
+		r.putAt(w.seq) // for the entry about the failure
 		o.failed(a, failure, next)
-	case r.gone(): // what it has ended with counts it as settled
+	case r.gone(): // the end of the run counts the operation as settled
 		r.replace(w.seq, journal.Entry{
-			Kind: journal.StepFailed, Op: o.id, Took: time.Since(a.began), Detail: o.mark(&journal.Detail{Attempt: a.n, Failure: failure}),
+			Kind: journal.StepFailed, Op: o.id, Took: time.Since(a.began),
+			Detail: o.mark(&journal.Detail{Attempt: a.n, Failure: failure}),
 		})
 		o.close()
 		o.settled = true
 	default:
 		r.putAt(w.seq)
-		o.settle(journal.Entry{Kind: journal.StepFailed, Took: time.Since(a.began), Detail: &journal.Detail{Attempt: a.n, Failure: failure}})
+		o.settle(journal.Entry{
+			Kind: journal.StepFailed, Took: time.Since(a.began),
+			Detail: &journal.Detail{Attempt: a.n, Failure: failure},
+		})
 	}
 	return true
 }
 
-// reserve has the run's log go with the attempt's transaction, until giveBack, when the
-// pipeline has nothing of it and no other attempt has it. It reports false where the attempt
-// is given up before.
+// reserve makes the run's log go with the attempt's transaction, until giveBack. It waits until the
+// pipeline has nothing of the log and no other attempt has it. It returns false if the attempt is
+// given up before.
 func (a *attempt) reserve() bool {
 	r := a.op.run
 	r.mu.Lock()
@@ -305,7 +320,7 @@ func (a *attempt) reserve() bool {
 	return false
 }
 
-// giveBack ends what reserve has begun.
+// giveBack ends the reservation that reserve has begun.
 func (a *attempt) giveBack() {
 	r := a.op.run
 	r.mu.Lock()
@@ -315,8 +330,8 @@ func (a *attempt) giveBack() {
 	}
 }
 
-// await waits without the run's lock until something about the log has changed. It
-// reports false when that is over, or the engine is dead.
+// await waits without the run's lock until the log has changed. It returns false when over is
+// closed, or the engine is dead.
 func (a *attempt) await(over <-chan struct{}) bool {
 	r := a.op.run
 	stirred := r.changes()

@@ -9,25 +9,27 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A run may kill its engines: it takes all memory, say. The store counts the deaths in a
-// row of engines that had a run, while it recorded nothing. But it cannot know whose
-// fault a death was. A run that had begun nothing is counted too, and so is every run
-// in a step when the process is killed from outside.
+// A run may kill its engines, for example because it takes all memory. The store counts the deaths
+// in a row of engines that had a run, while the run recorded nothing. But it cannot know whose
+// fault a death was. A run that had begun nothing is counted too, and so is every run that is in a
+// step when the process is killed from outside.
 //
-// So that count only makes a run a suspect. A suspect is tried: its code is called while
-// no other suspect's is, and a record says so before it begins. Whatever the run records
-// next acquits it. If the engine dies first, that record is the last of the journal, and
-// the next trial has the next number. After enough trials in a row the run is parked.
+// So that count only makes a run a suspect. A suspect is tried: its code is called while no other
+// suspect's is, and a record of the trial comes before it begins. Whatever the run records next
+// acquits it. If the engine dies first, that record is the last of the journal, and the next trial
+// has the next number. After enough trials in a row the run is parked.
 //
-// Runs that are no suspects go on meanwhile. A trial that lasts long must not hold up the
-// other suspects for ever: after a while the run is acquitted by a record of its own.
+// Runs that are no suspects go on meanwhile. A trial that lasts long must not hold up the other
+// suspects for ever: after a while the run is acquitted by a record of its own.
 
 const (
-	suspectShare = 4                // a run is a suspect after MaxCrashes/suspectShare deaths; the others have to come on trial
-	trialLimit   = 10 * time.Minute // that a trial lasts at most
+	// a run is a suspect after MaxCrashes/suspectShare deaths; the other deaths have to come on
+	// trial
+	suspectShare = 4
+	trialLimit   = 10 * time.Minute // the longest duration of a trial
 )
 
-// A trialState is where a run stands.
+// A trialState is the state of a run that may be a suspect.
 type trialState uint8
 
 const (
@@ -36,16 +38,15 @@ const (
 	onTrial
 )
 
-// A trial says where a run stands that may kill its engines, and where its code began.
+// A trial has the trial state of a run, and where its code began.
 //
-// Invariants: a run that is awaiting is in line, and its code is not called; one that is on
-// trial has record as the entry that says so, which was durable before its code was called.
-// It is guarded by its run's mu, but for before, which never changes while the run is in
-// line.
+// Invariants: a run that is awaiting is in line, and its code is not called. A run that is on trial
+// has the record of the trial in record, which was durable before its code was called. The mu of
+// the run guards the trial, but for before, which never changes while the run is in line.
 type trial struct {
 	state   trialState
-	before  int   // trials that were before
-	record  int64 // the record of the trial
+	before  int   // the number of earlier trials
+	record  int64 // the entry that records the trial
 	limit   alarm
 	entered int64 // the last entry when the code began here
 }
@@ -56,23 +57,23 @@ func (t *trial) isAwaiting() bool { return t.state == awaiting }
 // isOn reports whether the trial goes on.
 func (t *trial) isOn() bool { return t.state == onTrial }
 
-// comesAfter notes how many trials were before.
+// comesAfter sets the number of earlier trials.
 func (t *trial) comesAfter(trials int) { t.before = trials }
 
 // await puts the run in line.
 func (t *trial) await() { t.state = awaiting }
 
-// recordAs notes the record of the trial.
+// recordAs sets the entry that records the trial.
 func (t *trial) recordAs(seq int64) { t.record = seq }
 
-// start notes that the trial goes on, and has f called when it has lasted long.
+// start begins the trial, and has f called when it has lasted long.
 func (t *trial) start(f func()) {
 	t.state = onTrial
 	t.limit.set(trialLimit, f)
 }
 
-// end ends the trial where the run has left, or something later than its record is durable.
-// It reports whether it has.
+// end ends the trial if the run has left memory, or an entry after its record is durable. It
+// reports whether it has ended the trial.
 func (t *trial) end(left bool, durable int64) bool {
 	if t.state == noTrial || !left && (t.state == awaiting || durable <= t.record) {
 		return false
@@ -85,23 +86,24 @@ func (t *trial) end(left bool, durable int64) bool {
 // mayAcquit reports whether the run has recorded nothing since its trial has begun.
 func (t *trial) mayAcquit(last int64) bool { return t.state == onTrial && last == t.record }
 
-// enter notes where the code begins.
+// enter records where the code begins.
 func (t *trial) enter(last int64) { t.entered = last }
 
 // isIdle reports whether the code has recorded nothing since it began.
 func (t *trial) isIdle(last int64) bool { return last == t.entered }
 
-// trials has the suspects of an engine. Its lock is taken after a run's.
+// A trials has the suspects of an engine. Its lock is taken after a run's.
 type trials struct {
 	mu      sync.Mutex
-	on      *run // whose trial goes on; nil for none
+	on      *run // the run on trial; nil for none
 	waiting []*run
 }
 
-// suspects is after how many deaths a run is a suspect.
+// suspects returns after how many deaths a run is a suspect.
 func (c *Config) suspects() int { return max(c.MaxCrashes/suspectShare, 1) }
 
-// tried reports whether a claimed run is a suspect, and after how many trials in a row.
+// tried returns the number of trials in a row of a claimed run, and reports whether it is a
+// suspect.
 func (c *Config) tried(claimed *store.Run) (trials int, suspect bool) {
 	last := &claimed.Entries[len(claimed.Entries)-1]
 	if last.Kind == journal.RunClaimed && last.Detail != nil && last.Detail.Attempt > 0 {
@@ -110,9 +112,9 @@ func (c *Config) tried(claimed *store.Run) (trials int, suspect bool) {
 	return 0, claimed.Head.Crashes >= c.suspects() && last.Kind != journal.RunResumed
 }
 
-// add gives a suspect its place in line: whoever has had the fewest trials is first. It
-// reports false where too many wait already, for they keep slots from others. It is
-// called while runs are claimed, and the next trial begins when they are.
+// add puts a suspect in line: the run with the fewest trials is first. It returns false if too many
+// wait already, for they keep slots from others. It is called while runs are claimed, and the next
+// trial begins when they are.
 func (t *trials) add(r *run) bool {
 	k := r.k
 	t.mu.Lock()
@@ -145,7 +147,7 @@ func (t *trials) next() {
 	}
 }
 
-// over takes a run off that is acquitted or has left.
+// over removes a run that is acquitted or has left memory.
 func (t *trials) over(r *run) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,8 +157,8 @@ func (t *trials) over(r *run) {
 	}
 }
 
-// acquit records that the run has not killed this engine: its code has come to where it
-// waits, its trial has lasted long, or the engine stops.
+// acquit records that the run has not killed this engine: its code has come to a wait, its trial
+// has lasted long, or the engine stops.
 func (r *run) acquit() {
 	if r.trial.mayAcquit(r.last()) && !r.gone() {
 		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.status()})
@@ -169,7 +171,7 @@ func (t *trials) try(r *run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.gone() || !r.trial.isAwaiting() {
-		return // it tells when it departs
+		return // the run calls over when it departs
 	}
 	r.trial.recordAs(r.append(r.claim(r.trial.before + 1)))
 	r.seal()

@@ -8,24 +8,23 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A run that only waits need not be in memory: its journal says how it came to
-// where it is, its head says when it goes on by itself, and a message wakes it.
-// So it is unloaded: in one commit it gets nobody as owner and the time of its next
-// timer. It is unloaded only where it has seen every message that was ever posted to
-// it; the store compares the numbers in that commit, after every post in it. Two
-// things follow: a message that is posted before is seen, by this activation, and
-// one that is posted after finds a run that nobody owns and makes it due.
+// A run that only waits need not be in memory: its journal has how it came to where it is, its head
+// has when it goes on by itself, and a message wakes it. So it is unloaded: one commit removes its
+// owner and sets the time of its next timer. It is unloaded only if it has seen every message that
+// was ever posted to it. The store compares the numbers in that commit, after every post in it. Two
+// things follow. A message that is posted before is seen by this activation. A message that is
+// posted after finds a run without an owner and makes it due.
 //
-// While the commit is on its way, nothing may be appended: whatever happens
-// meanwhile waits for the verdict. See unloading and unloaded.
+// While the commit is on its way, no entry may be appended: everything that happens meanwhile waits
+// for the verdict. See unloading and unloaded.
 //
-// A run that is parked leaves in the same way, since a message may wake it too: a
-// command. Its activation is over whatever the verdict, so one that has been sent
-// something it has not seen gets another activation, which looks at that.
+// A parked run leaves memory in the same way, since a message may wake it too: a command. Its
+// activation is over whatever the verdict. So a parked run with a message that it has not seen gets
+// another activation, which looks at the message.
 
-// mayUnload says whether the run only waits for what the store and the clock
-// know: no goroutine of it can go on, no step is in flight, nothing is being
-// read, and no wait can be ended by a context that the author made.
+// mayUnload reports whether the run waits only for events that the store and the clock know: no
+// goroutine of it can go on, no step is in flight, no payload is being read, and no context of the
+// author's can end a wait.
 func (r *run) mayUnload() bool {
 	if r.gone() || r.holder() != nil || r.isTentative() || r.canGoOn() ||
 		!r.operations.mayLeave() || r.inbox.isHeld() || r.isReading() || !r.waits.any() {
@@ -34,15 +33,15 @@ func (r *run) mayUnload() bool {
 	return r.allParked()
 }
 
-// considerUnload unloads a run that may be: at once where it will wait long, else
-// after a while.
+// considerUnload unloads the run if it may be unloaded: at once if it will wait long, else after
+// the idle timeout.
 func (r *run) considerUnload() {
 	if !r.mayUnload() {
 		return
 	}
 	idle, due := r.k.cfg.IdleTimeout, earlier(r.due(), r.waits.next())
 	switch {
-	case !due.IsZero() && time.Until(due) <= 0: // it goes on now
+	case !due.IsZero() && time.Until(due) <= 0: // the run goes on now
 	case idle <= 0, r.waits.anyDecision(), r.k.isFull():
 		r.unload()
 	case !r.waits.anyForMessage() && time.Until(due) > idle:
@@ -88,8 +87,8 @@ func (r *run) unloaded(c *store.Change) {
 	}
 }
 
-// release gives the run back as it was claimed. One that is parked is due again
-// only for its overall timeout.
+// release returns the run to the store as it was claimed. A parked run is due again only for its
+// overall timeout.
 func (r *run) release() {
 	wake := r.head().Wake
 	if parked(r.head()) {
@@ -101,7 +100,7 @@ func (r *run) release() {
 	r.yield()
 }
 
-// yield ends the activation with the head that it has now.
+// yield ends the activation with the present head.
 func (r *run) yield() {
 	r.writeHead()
 	r.leave()
@@ -109,7 +108,7 @@ func (r *run) yield() {
 	r.whenDurable(effect{do: r.k.look})
 }
 
-// idleRuns has the runs that are unloaded when their idle timeout has passed. One timer serves
+// An idleRuns has the runs that are unloaded when their idle timeout has passed. One timer serves
 // all of them.
 type idleRuns struct {
 	mu    sync.Mutex
@@ -122,8 +121,8 @@ type idleRun struct {
 	at  time.Time
 }
 
-// add has a run looked at later; one that is in the queue already is looked at
-// then. It is called with the run's lock.
+// add makes the timer look at a run. A run that is in the queue already is looked at then. It is
+// called with the run's lock.
 func (l *idleRuns) add(r *run, at time.Time) {
 	if !r.awaitIdle(at) {
 		return
@@ -144,7 +143,7 @@ func (l *idleRuns) add(r *run, at time.Time) {
 // look unloads the runs whose time has come.
 func (l *idleRuns) look() { l.unloadUntil(time.Now()) }
 
-// unloadUntil unloads the runs that were to be by then.
+// unloadUntil unloads the runs whose idle timeout passes by t.
 func (l *idleRuns) unloadUntil(t time.Time) {
 	l.mu.Lock()
 	n := 0

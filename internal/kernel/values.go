@@ -8,38 +8,41 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// The values of a run are what it began with, and what its code and the bodies of its
+// A values has the values that a run began with, and those that its code and the bodies of its
 // steps have set since.
 //
-// Invariants: they are a fold of the entries that workflow code knows of, live as on
-// replay: what a body has set is noted when its result is delivered. A payload that is in
-// rows of its own is fetched when it is asked for first; the sequence beside it is then 0.
-// The phase is what code has set; where code is replayed and has not come to the last one
-// that is recorded, the recorded one counts for the run, and not for its code.
+// Invariants: the values are a fold of the entries that workflow code knows of, live as on replay:
+// the values of a body are added when its result is delivered. A payload that is in rows of its own
+// is fetched by the first request for it; the sequence beside it is then 0. The phase is the status
+// that code has set. While code is replayed and has not come to the last phase that is recorded,
+// the recorded phase counts for the run, and not for its code.
 //
-// They are guarded by their run's mu.
+// The mu of the run guards it.
 type values struct {
-	input      []byte
-	inputSeq   int64             // the entry that has it, where it is still in the store; else 0
-	payload    []byte            // the input, or what replaced it
-	payloadSeq int64             // likewise
+	input []byte
+	// the entry that has the input, if it is still in the store; else 0
+	inputSeq int64
+	payload  []byte // the input, or the payload that replaced it
+	// the entry that has the payload, if it is still in the store; else 0
+	payloadSeq int64
 	attributes map[string]string // search attributes
 	changed    bool              // code has set the payload or search attributes
 	variables  map[string]*journal.Entry
-	keys       map[string]bool     // idempotency keys that it has used
-	claims     map[string]*attempt // that have added such a key
-	versions   map[string]int      // of changes, as decided
+	keys       map[string]bool     // idempotency keys that the run has used
+	claims     map[string]*attempt // the attempts that have added such a key
+	versions   map[string]int      // the decided versions of changes
 
-	phase      journal.Status // that code has set, by the entry phaseAt; else 0
-	phaseAt    int64
-	recorded   journal.Status // that the journal says that it has set last, by the entry recordedAt
+	phase   journal.Status // the status that code has set, by the entry phaseAt; else 0
+	phaseAt int64
+	// the last status that the journal has as set by code, by the entry recordedAt
+	recorded   journal.Status
 	recordedAt int64
 
-	steps []string        // names of those that code has run, in order
-	known map[string]bool // them, where there are more than a few
+	steps []string        // the names of steps that code has run, in order
+	known map[string]bool // the same names, if there are more than fewNames
 }
 
-// newValues returns those of a run that begins in a phase, or of which a journal is known.
+// newValues returns the values of a run that begins in a phase, or has a memo of its journal.
 func newValues(first journal.Status, m *memo) values {
 	v := values{phase: first}
 	if m != nil {
@@ -48,7 +51,7 @@ func newValues(first journal.Status, m *memo) values {
 	return v
 }
 
-// begin notes what the run was started with; inputSeq is 1 where the input is still in the
+// begin sets the values that the run was started with. inputSeq is 1 if the input is still in the
 // store, else 0.
 func (v *values) begin(input []byte, inputSeq int64, attributes map[string]string) {
 	v.input, v.inputSeq = input, inputSeq
@@ -56,30 +59,30 @@ func (v *values) begin(input []byte, inputSeq int64, attributes map[string]strin
 	v.attributes = attributes
 }
 
-// startInput returns the input of the run, and the entry to fetch it by; 0 where it is
-// there.
+// startInput returns the input of the run, and the entry to fetch it by; 0 if the input is in
+// memory.
 func (v *values) startInput() ([]byte, int64) { return v.input, v.inputSeq }
 
-// fetchedInput takes the input in that was in the store.
+// fetchedInput sets the input, which was in the store.
 func (v *values) fetchedInput(data []byte) { v.input, v.inputSeq = data, 0 }
 
-// lastPayload returns the payload, and the entry to fetch it by; 0 where it is there.
+// lastPayload returns the payload, and the entry to fetch it by; 0 if the payload is in memory.
 func (v *values) lastPayload() ([]byte, int64) { return v.payload, v.payloadSeq }
 
-// fetchedPayload takes a payload in that was in the store, unless it was replaced.
+// fetchedPayload sets the payload, which was in the store, unless it was replaced meanwhile.
 func (v *values) fetchedPayload(data []byte, seq int64) {
 	if v.payloadSeq == seq {
 		v.payload, v.payloadSeq = data, 0
 	}
 }
 
-// searchAttributes returns the search attributes, which are not to be changed.
+// searchAttributes returns the search attributes. The caller does not change them.
 func (v *values) searchAttributes() map[string]string { return v.attributes }
 
 // isChanged reports whether code has set the payload or search attributes.
 func (v *values) isChanged() bool { return v.changed }
 
-// note takes an entry in that sets one of the values.
+// note adds the value of an entry, if the entry sets one.
 func (v *values) note(e *journal.Entry) {
 	switch e.Kind {
 	case journal.VariableSet:
@@ -109,7 +112,7 @@ func (v *values) note(e *journal.Entry) {
 // variable returns the entry that has set a variable, or nil.
 func (v *values) variable(name string) *journal.Entry { return v.variables[name] }
 
-// variablesOf returns the entries of those names, or all where there are no names.
+// variablesOf returns the entries of variables with those names, or all if there are no names.
 func (v *values) variablesOf(names []string) map[string]*journal.Entry {
 	if len(names) == 0 {
 		return maps.Clone(v.variables)
@@ -134,13 +137,13 @@ func setVariable(all *map[string]*journal.Entry, e *journal.Entry) {
 	}
 }
 
-// hasKey reports whether an idempotency key is used: to workflow code a recorded one
-// counts, to the body of a step also one that another body is about to record.
+// hasKey reports whether an idempotency key is used. For workflow code a recorded key counts; for
+// the body of a step also a key that another body is about to record.
 func (v *values) hasKey(key string, inBody bool) bool {
 	return v.keys[key] || inBody && v.claims[key].holds()
 }
 
-// claimKey gives an attempt a key that it is about to record.
+// claimKey reserves a key for an attempt that is about to record it.
 func (v *values) claimKey(key string, a *attempt) {
 	if v.claims == nil {
 		v.claims = map[string]*attempt{}
@@ -148,13 +151,13 @@ func (v *values) claimKey(key string, a *attempt) {
 	v.claims[key] = a
 }
 
-// version returns the version of a change, and whether it is known.
+// version returns the version of a change, and reports whether it is known.
 func (v *values) version(change string) (int, bool) {
 	n, ok := v.versions[change]
 	return n, ok
 }
 
-// know takes the version of a change in.
+// know sets the version of a change.
 func (v *values) know(change string, version int) {
 	if v.versions == nil {
 		v.versions = map[string]int{}
@@ -162,7 +165,7 @@ func (v *values) know(change string, version int) {
 	v.versions[change] = version
 }
 
-// enter sets the phase, by an entry.
+// enter sets the phase by an entry.
 func (v *values) enter(e *journal.Entry) { v.phase, v.phaseAt = e.Status, e.Seq }
 
 // knownStatus returns the status as workflow code knows it.
@@ -176,8 +179,8 @@ func (v *values) ownPhase() journal.Status {
 	return v.phase
 }
 
-// active returns the status that the run's code has set last, also where it is replayed
-// and has not come to that yet.
+// active returns the status that the run's code has set last, also if the code is replayed and has
+// not come to it yet.
 func (v *values) active() journal.Status {
 	if v.recordedAt > v.phaseAt {
 		return v.recorded
@@ -185,8 +188,8 @@ func (v *values) active() journal.Status {
 	return v.knownStatus()
 }
 
-// decided returns the status of a run that carries out what it has decided, also where it
-// waits for an operator meanwhile; else 0.
+// decided returns the status of a run that carries out its decision, also if it waits for an
+// operator meanwhile; else 0.
 func (v *values) decided() journal.Status {
 	if s := v.active(); s.IsDecided() {
 		return s
@@ -194,10 +197,10 @@ func (v *values) decided() journal.Status {
 	return 0
 }
 
-// isPhaseIn reports whether the phase was set by an entry up to that one.
+// isPhaseIn reports whether an entry up to last has set the phase.
 func (v *values) isPhaseIn(last int64) bool { return v.phaseAt <= last }
 
-// called notes the name of a step that code has run.
+// called adds the name of a step that code has run.
 func (v *values) called(name string) {
 	if len(v.steps) < fewNames && slices.Contains(v.steps, name) || v.known[name] {
 		return
@@ -218,5 +221,5 @@ func (v *values) called(name string) {
 // stepNames returns the names of the steps that code has run, in order.
 func (v *values) stepNames() []string { return slices.Clone(v.steps) }
 
-// fewNames are looked through faster than looked up.
+// fewNames is the length up to which a list is searched faster than a map.
 const fewNames = 16

@@ -7,17 +7,22 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Variables and idempotency keys are what the code of a run and the bodies of its
-// steps share. What a body sets is recorded with its result, and counts when that is
-// delivered: so workflow code sees the same on replay, of several writers the one
-// whose record is later wins, and what a failed attempt has set never was.
+// The code of a run and the bodies of its steps share variables and idempotency keys. A body's
+// variables and keys are recorded with its result, and count when the result is delivered. So
+// workflow code sees the same on replay: of several writers the one whose record is later wins, and
+// a failed attempt has set nothing.
 
-// SetVariable sets a variable of the run of ctx, or removes it where data is nil.
+// SetVariable sets a variable of the run of ctx, or removes it if data is nil.
 func SetVariable(ctx context.Context, name string, data []byte) error {
 	d := &journal.Detail{VariableDetail: journal.VariableDetail{Variable: name}}
 	a, ok := ctx.Value(contextKey{}).(*attempt)
 	if !ok {
-		return noted(TakeNote(ctx, Note{Kind: journal.VariableSet, Name: name, Detail: d, Produce: func() ([]byte, *journal.Failure) { return data, nil }}))
+		return noted(
+			TakeNote(ctx, Note{
+				Kind: journal.VariableSet, Name: name, Detail: d,
+				Produce: func() ([]byte, *journal.Failure) { return data, nil },
+			}),
+		)
 	}
 	spill, f := a.spillOver("variable "+name, data)
 	if f != nil {
@@ -35,7 +40,7 @@ func noted(out Outcome, err error) error {
 	return err
 }
 
-// write keeps what the body has set until the attempt has succeeded.
+// write keeps an entry of the body until the attempt has succeeded.
 func (a *attempt) write(e journal.Entry) {
 	r := a.op.run
 	r.mu.Lock()
@@ -43,9 +48,8 @@ func (a *attempt) write(e journal.Entry) {
 	a.writes = append(a.writes, e)
 }
 
-// Variables returns variables of the run of ctx, in the body of a step with what that has
-// set: those of the names that are there, or all where there are no names. It copies no
-// others.
+// Variables returns variables of the run of ctx: those of the names that exist, or all if there are
+// no names. In the body of a step they include those that the body has set. It copies no others.
 func Variables(ctx context.Context, names ...string) (map[string][]byte, error) {
 	s, entries, err := variables(ctx, names)
 	if err != nil {
@@ -60,7 +64,7 @@ func Variables(ctx context.Context, names ...string) (map[string][]byte, error) 
 	return out, nil
 }
 
-// Variable returns one of them, and false where there is none.
+// Variable returns one variable, and false if there is none.
 func Variable(ctx context.Context, name string) ([]byte, bool, error) {
 	out, err := Variables(ctx, name)
 	data, found := out[name]
@@ -89,14 +93,15 @@ func variables(ctx context.Context, names []string) (*scope, map[string]*journal
 	entries := r.values.variablesOf(names)
 	for i := range a.writes {
 		e := &a.writes[i]
-		if e.Kind == journal.VariableSet && (len(names) == 0 || slices.Contains(names, e.Detail.Variable)) {
+		if e.Kind == journal.VariableSet &&
+			(len(names) == 0 || slices.Contains(names, e.Detail.Variable)) {
 			setVariable(&entries, e)
 		}
 	}
 	return a.op.scope, entries, nil
 }
 
-// valueOf gives the payload of an entry that may be in the store still.
+// valueOf returns the payload of an entry, and fetches it if it is still in the store.
 func (s *scope) valueOf(e *journal.Entry) ([]byte, error) {
 	r := s.run
 	seq := storedAt(e)
@@ -116,9 +121,9 @@ func (s *scope) valueOf(e *journal.Entry) ([]byte, error) {
 	return data, nil
 }
 
-// AddKey says whether the run of ctx uses an idempotency key for the first time, and
-// remembers it. In the body of a step it is remembered with the result; of bodies that
-// run at one time and add the same key it is new to one.
+// AddKey records an idempotency key, and reports whether the run of ctx uses it for the first time.
+// In the body of a step it is recorded with the result. If bodies that run at one time add the same
+// key, it is new to one of them.
 func AddKey(ctx context.Context, key string) (bool, error) {
 	e := journal.Entry{Kind: journal.KeyAdded, Data: []byte(key)}
 	a, ok := ctx.Value(contextKey{}).(*attempt)
@@ -127,7 +132,12 @@ func AddKey(ctx context.Context, key string) (bool, error) {
 		if err != nil || known {
 			return false, err
 		}
-		return true, noted(TakeNote(ctx, Note{Kind: e.Kind, Name: ownNames + "key", Produce: func() ([]byte, *journal.Failure) { return e.Data, nil }}))
+		return true, noted(
+			TakeNote(ctx, Note{
+				Kind: e.Kind, Name: ownNames + "key",
+				Produce: func() ([]byte, *journal.Failure) { return e.Data, nil },
+			}),
+		)
 	}
 	r := a.op.run
 	r.mu.Lock()
@@ -142,11 +152,11 @@ func AddKey(ctx context.Context, key string) (bool, error) {
 	return true, nil
 }
 
-// holds says whether the keys that an attempt has added are its: it goes on, or has
+// holds reports whether the keys that an attempt has added are its own: the attempt goes on, or has
 // succeeded.
 func (a *attempt) holds() bool { return a != nil && (a.op.attempt == a || a.won) }
 
-// HasKey says whether the run of ctx has used an idempotency key.
+// HasKey reports whether the run of ctx has used an idempotency key.
 func HasKey(ctx context.Context, key string) (bool, error) {
 	if a, ok := ctx.Value(contextKey{}).(*attempt); ok {
 		r := a.op.run

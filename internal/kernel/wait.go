@@ -8,18 +8,20 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Wait is what workflow code asks for: one message of its run's inbox.
+// A Wait is a wait of workflow code for one message of its run's inbox.
 type Wait struct {
 	Name string // of the signal
 	Key  string
 	Change
-	Match  func(data []byte) bool // which message; nil for the first. It is workflow code and must decide by its argument alone
-	Within time.Duration          // from now on; 0 for as long as it takes
-	Until  time.Time              // zero for as long as it takes
+	// reports whether a message matches; nil takes the first message. It is workflow code and must
+	// decide by its argument alone.
+	Match  func(data []byte) bool
+	Within time.Duration // from now on; 0 means without a limit
+	Until  time.Time     // zero means without a limit
 }
 
-// WaitFor begins to wait for a message. The first one that matches is taken by
-// this wait and no other, also one that came before it.
+// WaitFor begins to wait for a message. This wait and no other takes the first message that
+// matches, also one that came before the wait.
 func WaitFor(ctx context.Context, w Wait) (*Operation, error) {
 	s, over, err := asking(ctx, call{"wait for", w.Name})
 	if err != nil {
@@ -30,8 +32,8 @@ func WaitFor(ctx context.Context, w Wait) (*Operation, error) {
 	return (*Operation)(o), err
 }
 
-// Receive waits for a message and gives its payload. Where its context or time
-// ends first, the wait has taken nothing.
+// Receive waits for a message and returns its payload. If its context or time ends first, the wait
+// has taken nothing.
 func Receive(ctx context.Context, w Wait) (Outcome, error) {
 	s, over, err := asking(ctx, call{"wait for", w.Name})
 	if err != nil {
@@ -45,9 +47,8 @@ func Receive(ctx context.Context, w Wait) (Outcome, error) {
 	return s.await(o)
 }
 
-// waitFor begins a wait. What judges payloads is the author's and may last: so a
-// wait that has it is recorded before it is asked, and the run may have ended when
-// it has answered.
+// waitFor begins a wait. Match is the author's code and may take long. So a wait with Match is
+// recorded before Match is called, and the run may have ended when Match returns.
 func (s *scope) waitFor(ctx context.Context, w Wait, over *journal.Failure) (*operation, error) {
 	r := s.run
 	op, rec := s.ask(asked{w.Name, w.Key, isSignal, w.Change, false})
@@ -92,7 +93,7 @@ func (s *scope) waitFor(ctx context.Context, w Wait, over *journal.Failure) (*op
 	return o, nil
 }
 
-// limit is when a wait that begins now is given up; zero for never.
+// limit returns when a wait that begins now is given up; zero for never.
 func (w Wait) limit() time.Time {
 	until := w.Until.Round(0)
 	if w.Within > 0 {
@@ -101,13 +102,13 @@ func (w Wait) limit() time.Time {
 	return until
 }
 
-// A Decision is what workflow code asks an operator for.
+// A Decision is a question of workflow code to an operator.
 type Decision struct {
 	Name string
 	Key  string
 	Change
 	Reason  string   // why the run is parked
-	Choices []string // what he may decide
+	Choices []string // the answers that the operator may give
 }
 
 // A Decided is an operator's answer.
@@ -135,7 +136,9 @@ func Decide(ctx context.Context, d Decision) (Decided, error) {
 		r.operations.track(o)
 		o.run.operations.begin(o)
 		if rec == nil {
-			r.append(journal.Entry{Kind: journal.DecisionSought, Op: op, Detail: &journal.Detail{Reason: d.Reason, Choices: d.Choices}})
+			r.append(journal.Entry{Kind: journal.DecisionSought, Op: op, Detail: &journal.Detail{
+				Reason: d.Reason, Choices: d.Choices,
+			}})
 		}
 		if o.heed(ctx, over); !o.settled {
 			o.listen(s.branch)
@@ -146,7 +149,9 @@ func Decide(ctx context.Context, d Decision) (Decided, error) {
 	}
 	out, err := s.await(o)
 	if err == nil && out.Failure != nil {
-		err = &journal.Error{Code: out.Failure.Code, Op: "park " + d.Name, Message: out.Failure.Message}
+		err = &journal.Error{
+			Code: out.Failure.Code, Op: "park " + d.Name, Message: out.Failure.Message,
+		}
 	}
 	if err != nil {
 		return Decided{}, err
@@ -158,9 +163,9 @@ func Decide(ctx context.Context, d Decision) (Decided, error) {
 	return decided, nil
 }
 
-// heed has the operation end with ctx, where the author made that: at once where over says
-// that ctx has ended, so that nothing of it begins. A run with such an operation cannot leave
-// memory: the engine does not know when ctx ends.
+// heed makes the operation end with ctx, if the author made ctx. If over is set, ctx has ended
+// already, and the operation ends at once, so that nothing of it begins. A run with such an
+// operation cannot leave memory, because the engine does not know when ctx ends.
 func (o *operation) heed(ctx context.Context, over *journal.Failure) {
 	if over != nil {
 		o.endBy(over)
@@ -172,9 +177,9 @@ func (o *operation) heed(ctx context.Context, over *journal.Failure) {
 	}
 }
 
-// listen has an operation end with a message, if that is there. Where waits that are older
-// are about to look, it gets in line. It has the scans begin anew, since they may be past
-// messages that it wants.
+// listen makes the operation end with a message, if one is there. If older waits are about to look
+// into the inbox, it gets in line. It makes the scans begin anew, since they may have passed
+// messages that the operation wants.
 func (o *operation) listen(b *branch) {
 	o.forMessage = true
 	o.run.inbox.scanAgain()
@@ -185,8 +190,7 @@ func (o *operation) listen(b *branch) {
 	o.pick(b)
 }
 
-// wait counts the operation among those that the run waits for, and sets its
-// timer.
+// wait adds the operation to the waits of the run, and sets its timer.
 func (o *operation) wait() {
 	o.run.waits.add(o)
 	if !o.due.IsZero() {
@@ -206,9 +210,8 @@ func (o *operation) waited() {
 // arm sets the timer of an operation that has a time.
 func (o *operation) arm() { o.timer = time.AfterFunc(o.run.k.cfg.until(o.due), o.elapsed) }
 
-// until is how long to wait before the wall clock is looked at again for that time:
-// a sweep at most, since timers do not notice that the clock was put forward, or
-// that the machine slept.
+// until returns how long to wait before the wall clock is looked at again for that time: at most a
+// sweep, since timers do not notice that the clock was put forward, or that the machine slept.
 func (c *Config) until(due time.Time) time.Duration {
 	left := max(time.Until(due), 0)
 	if c.Sweep > 0 {
@@ -228,7 +231,7 @@ func (o *operation) elapsed() {
 	case time.Until(o.due) > 0:
 		o.arm()
 	case o.class == isTimer:
-		r.dispatch() // which fires it
+		r.dispatch() // that fires the timer
 	case o.forMessage:
 		o.expire()
 	default:
@@ -239,8 +242,8 @@ func (o *operation) elapsed() {
 	}
 }
 
-// expire ends a wait whose time is over, unless a message for it has been posted
-// by now, which the store is asked for first.
+// expire ends a wait whose time is over, unless a message for it has been posted by now. It asks
+// the store for that first.
 func (o *operation) expire() {
 	r := o.run
 	r.inbox.hold()
@@ -259,8 +262,7 @@ func (o *operation) expire() {
 	}()
 }
 
-// wants says whether a message is one that the operation waits for, whatever its
-// payload.
+// wants reports whether the operation waits for a message, whatever the message's payload.
 func (o *operation) wants(e *journal.Entry) bool {
 	if !o.forMessage || o.settled {
 		return false
@@ -269,15 +271,18 @@ func (o *operation) wants(e *journal.Entry) bool {
 	case isChild:
 		return e.Kind == journal.ChildCompleted && e.Op.Key == string(o.child)
 	case isDecision:
-		return e.Kind == journal.DecisionMade && e.Op.Name == o.from && (e.Op.Occ == 0 || e.Op == o.id) && e.Detail != nil &&
-			(len(o.choices) == 0 || len(e.Detail.Choices) > 0 && slices.Contains(o.choices, e.Detail.Choices[0]))
+		return e.Kind == journal.DecisionMade && e.Op.Name == o.from &&
+			(e.Op.Occ == 0 || e.Op == o.id) && e.Detail != nil &&
+			(len(o.choices) == 0 || len(e.Detail.Choices) > 0 && slices.Contains(
+				o.choices, e.Detail.Choices[0],
+			))
 	}
 	return e.Kind == journal.SignalReceived && e.Op.Name == o.from
 }
 
-// offer lets an open wait look into the inbox. What decides by the payload is
-// workflow code, so it gets a turn of its own; while one is to have that, those
-// that come after it get in line.
+// offer lets an open wait look into the inbox. A predicate is workflow code, so a wait with one
+// gets a turn of its own for it. Until it has had that turn, later waits that want to look get in
+// line.
 func (o *operation) offer() {
 	r := o.run
 	if o.settled || o.trying || r.gone() {
@@ -303,9 +308,9 @@ func (o *operation) offer() {
 	r.add(b, false)
 }
 
-// pick takes the first message that matches. Where there is none, it ends a wait
-// whose time is over, unless messages are in the store that it has not seen: see
-// seek. Only the branch that it is called for, and which holds the turn, may match.
+// pick takes the first message that matches. If there is none, it ends a wait whose time is over,
+// unless the store has messages that the wait has not seen: see seek. A predicate is called only on
+// behalf of the branch b, which holds the turn.
 func (o *operation) pick(b *branch) {
 	r := o.run
 	for {
@@ -316,7 +321,7 @@ func (o *operation) pick(b *branch) {
 		m := *e
 		matches := o.match == nil || o.matches(b, &m)
 		if o.settled || r.gone() {
-			return // while the author's code judged
+			return // it ended while the predicate was running
 		}
 		if matches {
 			if r.inbox.find(func(e *journal.Entry) bool { return e.Seq == m.Seq }) != nil {
@@ -332,11 +337,13 @@ func (o *operation) pick(b *branch) {
 			Code: journal.CodeTimedOut, Name: "context.DeadlineExceeded",
 			Message: o.from + " did not come by " + o.due.UTC().Format(time.RFC3339),
 		}
-		o.settle(journal.Entry{Kind: journal.WaitEnded, Detail: &journal.Detail{Failure: f, ByWait: true}})
+		o.settle(journal.Entry{Kind: journal.WaitEnded, Detail: &journal.Detail{
+			Failure: f, ByWait: true,
+		}})
 	}
 }
 
-// matches has the author's predicate judge a message, without the lock.
+// matches calls the author's predicate for a message, without the lock.
 func (o *operation) matches(b *branch, m *journal.Entry) bool {
 	r := o.run
 	var ok bool
@@ -350,7 +357,7 @@ func (o *operation) matches(b *branch, m *journal.Entry) bool {
 	return ok
 }
 
-// consume takes a message: the run's journal has it from now on.
+// consume takes a message: the run's journal has the message from now on.
 func (o *operation) consume(m *journal.Entry) {
 	r := o.run
 	r.inbox.remove(m.Seq, r.last()+1)

@@ -9,50 +9,51 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// The waits of a run are its operations that wait for a time or a message, found by what
-// they wait for: a run may have 100,000 of them, and neither a message nor a timer costs a
-// look at all.
+// A waits has the operations of a run that wait for a time or a message, found by what they wait
+// for: a run may have 100,000 of them, and no message and no timer looks at all of them.
 //
-// Invariants: an operation is among them from its wait to its waited. The counts are those
-// of the operations that are. trying is the number of those whose predicate is about to
-// look into the inbox: while there is one, others that want to look get in line.
+// Invariants: an operation is among them from its wait to its waited. The counts are the numbers of
+// the operations among them. trying is the number of operations whose predicate is about to look
+// into the inbox: while it is above 0, others that want to look get in line.
 //
-// It is guarded by its run's mu.
+// The mu of the run guards it.
 type waits struct {
 	count    int
-	messages int // that wait for a message
-	deciding int // that wait for an operator
+	messages int // operations that wait for a message
+	deciding int // operations that wait for an operator
 	trying   int
 
-	byAddress map[address]*list.List // of *operation, the one that has waited longest first
+	// the operations of an address; the one that has waited longest is first
+	byAddress map[address]*list.List
 	timers    dues
-	limits    dues // of waits for messages, and when steps are tried again
+	limits    dues // the time limits of waits for messages, and the times of next attempts
 }
 
-// A want is what an operation waits for: a time, a message, or both.
+// A want has the conditions that an operation waits for: a time, a message, or both.
 type want struct {
-	due        time.Time   // of the next attempt, a timer, a time limit; zero without
+	// the time of the next attempt, of a timer, or of a time limit; zero for none
+	due        time.Time
 	timer      *time.Timer // until due; nil while none runs
-	forMessage bool        // it ends with a message
+	forMessage bool        // the operation ends with a message
 	from       string      // the name of that message
 	match      func([]byte) bool
-	trying     bool     // match is to look into the inbox
-	seen       int64    // messages up to this one do not match
+	trying     bool     // match is about to look into the inbox
+	seen       int64    // messages up to this number do not match
 	expired    bool     // its time is over
-	choices    []string // of an operator
+	choices    []string // the choices of an operator
 
 	waits  bool          // it is among the waits of the run
-	place  int           // among those that wait for a time
-	inLine *list.Element // among those that wait for such a message
+	place  int           // its index in the heap of times
+	inLine *list.Element // its place among the operations with the same address
 }
 
-// An address says which messages an operation waits for.
+// An address selects the messages that an operation waits for.
 type address struct {
 	kind journal.Kind
 	name string // of a signal or a decision; the run ID of a child
 }
 
-// addressOf returns the address of those that wait for a message.
+// addressOf returns the address of the operations that wait for a message.
 func addressOf(m *journal.Entry) address {
 	if m.Kind == journal.ChildCompleted {
 		return address{m.Kind, m.Op.Key}
@@ -89,7 +90,7 @@ func (w *waits) add(o *operation) {
 	}
 }
 
-// remove takes an operation off, if it is among them.
+// remove removes an operation, if it is among them.
 func (w *waits) remove(o *operation) {
 	if !o.waits {
 		return
@@ -119,24 +120,23 @@ func (w *waits) counts(o *operation, n int) {
 	}
 }
 
-// any reports whether something waits.
+// any reports whether an operation waits.
 func (w *waits) any() bool { return w.count > 0 }
 
-// anyForMessage reports whether something waits for a message.
+// anyForMessage reports whether an operation waits for a message.
 func (w *waits) anyForMessage() bool { return w.messages > 0 }
 
-// anyDecision reports whether something waits for an operator.
+// anyDecision reports whether an operation waits for an operator.
 func (w *waits) anyDecision() bool { return w.deciding > 0 }
 
-// tries counts waits whose predicate is about to look into the inbox: one more, or one
-// less.
+// tries counts operations whose predicate is about to look into the inbox: n is 1 or -1.
 func (w *waits) tries(n int) { w.trying += n }
 
-// anyTries reports whether there is one.
+// anyTries reports whether there is such an operation.
 func (w *waits) anyTries() bool { return w.trying > 0 }
 
-// of returns the operations that wait for messages of that address, the one that has
-// waited longest first.
+// of returns the operations that wait for messages of that address. The operation that has waited
+// longest is first.
 func (w *waits) of(at address) func(yield func(*operation) bool) {
 	return func(yield func(*operation) bool) {
 		line := w.byAddress[at]
@@ -153,11 +153,11 @@ func (w *waits) of(at address) func(yield func(*operation) bool) {
 	}
 }
 
-// next returns when the first operation goes on by itself; zero is never.
+// next returns when the first operation goes on by itself; zero means never.
 func (w *waits) next() time.Time { return earlier(w.timers.first(), w.limits.first()) }
 
-// timer returns the first timer whose time has come, of several at one time the one that
-// was set first; nil where there is none.
+// timer returns the first timer whose time has come; nil if there is none. Of several timers of one
+// time it returns the one that was set first.
 func (w *waits) timer() *operation {
 	if len(w.timers) == 0 || time.Until(w.timers[0].due) > 0 {
 		return nil
@@ -172,8 +172,7 @@ func (w *waits) dues(o *operation) *dues {
 	return &w.limits
 }
 
-// dues is a heap of operations by their times and, at one time, in the order in which
-// they began.
+// A dues is a heap of operations by their times and, at one time, in the order in which they began.
 type dues []*operation
 
 func (d dues) first() time.Time {
@@ -193,13 +192,13 @@ func (d dues) Swap(i, j int) {
 	d[i].place, d[j].place = i, j
 }
 
-// Push is called by package heap, as Pop is.
+// Push implements heap.Interface, as Pop does.
 func (d *dues) Push(o any) {
 	o.(*operation).place = len(*d)
 	*d = append(*d, o.(*operation))
 }
 
-// Pop takes the last one off.
+// Pop removes the last operation and returns it.
 func (d *dues) Pop() any {
 	last := len(*d) - 1
 	o := (*d)[last]

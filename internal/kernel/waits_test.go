@@ -11,8 +11,8 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Operations come, and go in any order. What the index finds is what a look at all of
-// them would have found.
+// Operations come, and go in any order. The index finds the same operations as a look at all of
+// them.
 //
 // spec: B-3
 func TestOpenWaitsAreFoundByMessageAndTime(t *testing.T) {
@@ -43,7 +43,9 @@ func TestOpenWaitsAreFoundByMessageAndTime(t *testing.T) {
 		}
 		name := fmt.Sprint("s", random.IntN(5))
 		var found, want []*operation
-		for o := range w.of(addressOf(&journal.Entry{Kind: journal.SignalReceived, Op: journal.Op{Name: name}})) {
+		for o := range w.of(
+			addressOf(&journal.Entry{Kind: journal.SignalReceived, Op: journal.Op{Name: name}}),
+		) {
 			found = append(found, o)
 		}
 		var next time.Time
@@ -58,7 +60,8 @@ func TestOpenWaitsAreFoundByMessageAndTime(t *testing.T) {
 			}
 		}
 		if !slices.Equal(found, want) || !w.next().Equal(next) || w.timer() != timer {
-			t.Fatalf("seed %d: after %d changes %d operations wait for %s, want %d; the next time is %v, want %v; the timer %p, want %p",
+			t.Fatalf("seed %d: after %d changes %d operations wait for %s, want %d; the next "+
+				"time is %v, want %v; the timer %p, want %p",
 				seed, i+1, len(found), name, len(want), w.next(), next, w.timer(), timer)
 		}
 	}
