@@ -83,7 +83,8 @@ func named[T ~uint8](what string, text []byte, v *T, parse func(string) (T, bool
 	}
 	parsed, ok := parse(string(text))
 	if !ok {
-		return &Error{Code: CodeDecode, Op: what, Message: strconv.Quote(string(text)) + " is no " + what}
+		return &Error{Code: CodeDecode, Op: what, Message: strconv.Quote(string(text)) + " is no " +
+			what}
 	}
 	*v = parsed
 	return nil
@@ -106,7 +107,8 @@ func namedOrNumber[T interface {
 	}
 	n, err := strconv.ParseUint(string(data), 10, 8)
 	if err != nil || n != 0 && !T(n).Valid() {
-		return &Error{Code: CodeDecode, Op: what, Message: string(data) + " is the number of no " + what}
+		return &Error{Code: CodeDecode, Op: what, Message: string(data) + " is the number of no " +
+			what}
 	}
 	*v = T(n)
 	return nil

@@ -94,7 +94,8 @@ func TestRunThatIsClaimedBeforeItHasHeardOfItsRestGoesOn(t *testing.T) {
 				OnClaim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed,
 					error) {
 					got, err := do()
-					if unloaded.Load() && len(got.Runs) > 0 && claimed.CompareAndSwap(false, true) &&
+					if unloaded.Load() && len(got.Runs) > 0 &&
+						claimed.CompareAndSwap(false, true) &&
 						lost {
 						return store.Claimed{}, storetest.ErrInjected
 					}
@@ -207,7 +208,8 @@ func TestRunThatAnotherEngineHadBeforeARestWasHeardOfBeginsAnew(t *testing.T) {
 					},
 					OnCommit: func(g *store.Group, do func() error) error {
 						err := do()
-						if w == first && g.Changes[0].Unload && unloaded.CompareAndSwap(false, true) {
+						if w == first && g.Changes[0].Unload &&
+							unloaded.CompareAndSwap(false, true) {
 							<-claimed.Done()
 							time.Sleep(time.Second)
 							return storetest.ErrInjected

@@ -12,8 +12,8 @@ import (
 // comes of them must not depend on it.
 var IdleTimeouts = map[string]time.Duration{"at once": -1, "after a while": 0}
 
-// EachIdleTimeout calls f in a bubble with the options for runs that are unloaded at every wait, and in
-// one with those for runs that stay for a while.
+// EachIdleTimeout calls f in a bubble with the options for runs that are unloaded at every wait,
+// and in one with those for runs that stay for a while.
 func EachIdleTimeout(t *testing.T, f func(t *testing.T, o perdure.Options)) {
 	t.Helper()
 	for name, idle := range IdleTimeouts {
