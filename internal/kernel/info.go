@@ -157,13 +157,16 @@ func EndingAs(ctx context.Context) (journal.Status, error) {
 
 // Over returns the termination error if the run, or the branch, of ctx is over or ends.
 func Over(ctx context.Context) error {
-	s, err := scopeOf(ctx, call{verb: "over"})
+	what := call{verb: "over"}
+	s, err := scopeOf(ctx, what)
 	if err != nil {
 		return err
 	}
 	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
-	s.run.stay()
+	if err := s.stay(what); err != nil {
+		return err
+	}
 	return s.ended()
 }
 

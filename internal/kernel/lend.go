@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"bytes"
+	"iter"
 	"reflect"
 	"runtime"
 	"strconv"
@@ -76,7 +77,7 @@ func (l *lending) look() {
 	var found map[uintptr]whereabouts
 	if l.may() {
 		began := time.Now()
-		found = find(dump(), suspects)
+		found = find(dump(true), suspects)
 		l.took(time.Since(began))
 	}
 	for at, t := range suspects {
@@ -202,12 +203,16 @@ const (
 	blocked // it waits for something outside the engine
 )
 
-// dump returns the stacks of all goroutines.
-func dump() []byte {
-	for size := max(1<<16, runtime.NumGoroutine()*1500); ; size *= 2 {
+// dump returns the stacks of all goroutines, or that of the calling one.
+func dump(all bool) []byte {
+	size := 1 << 14
+	if all {
+		size = max(1<<16, runtime.NumGoroutine()*1500)
+	}
+	for ; ; size *= 2 {
 		size = min(size, maxDump)
 		text := make([]byte, size)
-		if n := runtime.Stack(text, true); n < size || size == maxDump {
+		if n := runtime.Stack(text, all); n < size || size == maxDump {
 			return text[:n]
 		}
 	}
@@ -221,21 +226,45 @@ const (
 // find returns the whereabouts of branches by a dump, by address.
 func find(dump []byte, wanted map[uintptr]*longTurn) map[uintptr]whereabouts {
 	found := map[uintptr]whereabouts{}
-	for at := 0; ; {
-		i := bytes.Index(dump[at:], []byte(ofWorkflow))
-		if i < 0 {
-			return found
-		}
-		i += at
-		at = i + len(ofWorkflow)
-		end := bytes.IndexAny(dump[at:], ",?)")
-		address, err := strconv.ParseUint(string(dump[at:at+max(end, 0)]), 16, 64)
-		if _, ok := wanted[uintptr(address)]; !ok || err != nil || found[uintptr(address)] != unknown {
+	for i, address := range workflows(dump) {
+		if wanted[address] == nil || found[address] != unknown {
 			continue
 		}
 		begin := bytes.LastIndex(dump[:i], []byte("\n\n")) + 1
-		found[uintptr(address)] = whereaboutsOf(dump[begin:i])
+		found[address] = whereaboutsOf(dump[begin:i])
 	}
+	return found
+}
+
+// workflows returns the frames of workflow in a dump: where each is, and its branch's address.
+func workflows(dump []byte) iter.Seq2[int, uintptr] {
+	return func(yield func(int, uintptr) bool) {
+		for at := 0; ; {
+			i := bytes.Index(dump[at:], []byte(ofWorkflow))
+			if i < 0 {
+				return
+			}
+			i += at
+			at = i + len(ofWorkflow)
+			end := bytes.IndexAny(dump[at:], ",?)")
+			address, err := strconv.ParseUint(string(dump[at:at+max(end, 0)]), 16, 64)
+			if err == nil && !yield(i, uintptr(address)) {
+				return
+			}
+		}
+	}
+}
+
+// isOwn reports whether the calling goroutine is one of the scope's run: its stack has the
+// frame of workflow, for a branch of the run.
+func (s *scope) isOwn() bool {
+	for _, address := range workflows(dump(false)) {
+		is := func(b *branch) bool { return reflect.ValueOf(b).Pointer() == address }
+		if is(s.branch) || s.run.hasBranch(is) {
+			return true
+		}
+	}
+	return false
 }
 
 // waitsOutside has the prefixes of the reasons for which a goroutine waits that are no business of

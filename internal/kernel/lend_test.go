@@ -62,7 +62,7 @@ func BenchmarkDump(b *testing.B) {
 	begun.Wait()
 	b.ResetTimer()
 	for range b.N {
-		text := dump()
+		text := dump(true)
 		b.ReportMetric(float64(len(text))/goroutines, "bytes/goroutine")
 	}
 }

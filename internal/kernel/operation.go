@@ -294,7 +294,9 @@ func (s *scope) payload(o *operation) (Outcome, error) {
 	r.mu.Lock()
 	r.reads(-1)
 	r.renumber() // who watches how long it lasts begins anew
-	r.stay()
+	if err := s.stay(call{"read", o.id.Name}); err != nil {
+		return Outcome{}, err
+	}
 	if err != nil {
 		s.branch.unreadable(err)
 	}

@@ -155,15 +155,37 @@ func (s *scope) lock(what call) (err error) {
 	return err
 }
 
+// stay ends the calling goroutine where the run has left memory and the goroutine is the
+// run's. Any other goroutine has kept the context for too long: it gets an error.
+func (s *scope) stay(what call) error {
+	if !s.run.hasLeft() {
+		return nil
+	}
+	if s.isOwn() {
+		s.run.stay()
+	}
+	return &journal.Error{
+		Code: journal.CodeMisuse, Op: what.String(),
+		Message: "called with the context of run " + string(s.run.id()) +
+			", which has left this engine's memory",
+		Hint: "keep the context of workflow code nowhere, and pass it to the run's own code only; " +
+			"other code sends the run signals",
+	}
+}
+
 // enter begins a durable operation. It is called with the lock. It refuses one
 // that a goroutine asks for which cannot hold the turn, and one of a run that
 // is over.
 func (s *scope) enter(what call) error {
-	r, b := s.run, s.branch
-	r.stay()
+	b := s.branch
+	if err := s.stay(what); err != nil {
+		return err
+	}
 	for b.state == isOutside { // it may be lent again before this goroutine has the lock
 		b.rejoin()
-		r.stay()
+		if err := s.stay(what); err != nil {
+			return err
+		}
 	}
 	if err := s.ended(); err != nil {
 		return err

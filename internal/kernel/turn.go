@@ -117,6 +117,11 @@ func (t *turns) unparkAll() bool {
 	return len(t.line) > 0
 }
 
+// hasBranch reports whether is holds for a branch that has not ended.
+func (t *turns) hasBranch(is func(*branch) bool) bool {
+	return slices.ContainsFunc(t.branches, is)
+}
+
 // allParked reports whether no goroutine of the run does anything.
 func (t *turns) allParked() bool {
 	for _, b := range t.branches {
@@ -345,7 +350,7 @@ func (r *run) tellStatus() {
 	}
 }
 
-// stay ends the calling goroutine of the run where the run has left memory.
+// stay ends the calling goroutine, which is the run's, where the run has left memory.
 // The language gives no way to end a goroutine without running its deferred
 // functions, so they run; durable calls in them come here again.
 func (r *run) stay() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
 )
 
 // What is asked for with a context that has ended already does not begin, and a replay whose
@@ -75,6 +76,74 @@ func TestWhatIsAskedForWithAnEndedContextDoesNotBegin(t *testing.T) {
 		})
 		if err != nil || out != want || bodies.Load() != 0 || runs.Load() < 2 {
 			t.Errorf("%v %s, bodies: %d, runs: %d", err, out, bodies.Load(), runs.Load())
+		}
+	})
+}
+
+// A context that is kept after its run has left memory ends no goroutine of somebody else's: each
+// operation returns an error that says what to do. The run itself is as it was.
+//
+// spec: L-14
+func TestAContextThatIsKeptEndsNoGoroutineOfAnother(t *testing.T) {
+	var kept context.Context
+	var future *perdure.Future[int]
+	one := func(context.Context) (int, error) { return 1, nil }
+	deferred, afterwards := false, 0
+	sleeper := perdure.Define("sleeper", func(ctx context.Context, _ int) (int, error) {
+		kept = ctx
+		future = perdure.Async(ctx, "beside", one)
+		if _, err := future.Await(ctx); err != nil {
+			return 0, err
+		}
+		defer func() {
+			deferred = true // also where the run leaves memory
+			_, _ = perdure.Step(ctx, "late", one)
+			afterwards++ // which its own goroutine does not come to, before the run ends
+		}()
+		return 7, perdure.Sleep(ctx, time.Hour)
+	})
+	news, kid := perdure.NewSignal[int]("news"), perdure.Define("kid", world.Nothing)
+	use := func(t *testing.T) {
+		_, step := perdure.Step(kept, "step", one)
+		_, read := future.Await(kept)
+		_, wait := news.Wait(kept)
+		_, child := kid.Child(kept, 1).Await(kept)
+		for what, err := range map[string]error{
+			"step": step, "future": read, "sleep": perdure.Sleep(kept, 1), "wait": wait, "child": child,
+		} {
+			var e *perdure.Error
+			if !errors.As(err, &e) || e.Code != journal.CodeMisuse || e.Hint == "" {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+	other := perdure.Define("other", func(context.Context, int) (bool, error) {
+		use(t)
+		return true, nil
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := world.New(t, sleeper, other, kid)
+		defer w.End()
+		run, err := sleeper.Start(t.Context(), w.Engine, 0)
+		world.NoError(t, err)
+		synctest.Wait()
+		if !deferred || afterwards != 0 {
+			t.Error("the run has not left, or its goroutine went on", deferred, afterwards)
+		}
+		came := false
+		go func() {
+			use(t)
+			came = true
+		}()
+		synctest.Wait()
+		if !came {
+			t.Error("the goroutine of another has ended")
+		}
+		if _, out, err := world.Result(w, other, 0); !out || err != nil {
+			t.Error("another run:", out, err)
+		}
+		if out, err := run.Result(t.Context()); out != 7 || err != nil {
+			t.Error(out, err)
 		}
 	})
 }
