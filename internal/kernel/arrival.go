@@ -145,7 +145,7 @@ func (a arrival) leave(broken *journal.Failure) {
 		return
 	}
 	for !r.gone() {
-		r.takeSuspends()
+		r.takeReasons()
 		e := r.inbox.find(unparks)
 		switch {
 		case e == nil:
@@ -168,7 +168,7 @@ func (a arrival) unparks() bool {
 		return true
 	}
 	for !r.gone() {
-		r.takeSuspends()
+		r.takeReasons()
 		e := r.inbox.find(unparks)
 		switch {
 		case e == nil:

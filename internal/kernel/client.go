@@ -98,7 +98,7 @@ func (c *Client) Cancel(ctx context.Context, id, reason string) error {
 
 // Suspend asks for a run to be parked and returns when that is durable.
 func (c *Client) Suspend(ctx context.Context, id, reason string) error {
-	return c.ask(ctx, "suspend "+id, journal.SuspendAsked, id, reason, maySuspend)
+	return c.ask(ctx, "suspend "+id, journal.SuspendAsked, id, reason, maySuspend(reason))
 }
 
 // Resume asks for a parked run to go on and returns when that is durable.

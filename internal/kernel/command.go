@@ -44,9 +44,8 @@ func (c command) do() {
 			r.finish(cancelledBy(d.Reason, c.Seq), true)
 		}
 	case journal.SuspendAsked:
-		if done = errors.Is(maySuspend("", r.head()), errOpen); done {
-			r.takeSuspends()
-			r.freeze(&journal.Detail{Reason: suspended(d.Reason), MessageDetail: journal.MessageDetail{Mail: c.Seq}})
+		if done = errors.Is(maySuspend(d.Reason)("", r.head()), errOpen); done {
+			r.freeze(r.takeSuspends(suspension(&c.Entry)))
 		}
 	case journal.ResumeAsked:
 		if done = r.isFrozen(); done {
@@ -86,18 +85,46 @@ func (r *run) commands() {
 	}
 }
 
-// takeSuspends takes what asks for what is so already, or will be at once: up to
-// where the run is asked to go on.
-func (r *run) takeSuspends() {
+// suspension returns the detail of the entry that does what a message asks for.
+func suspension(m *journal.Entry) *journal.Detail {
+	d := &journal.Detail{MessageDetail: journal.MessageDetail{Mail: m.Seq}}
+	if m.Detail != nil {
+		d.Reason = m.Detail.Reason
+	}
+	d.Reason = suspended(d.Reason)
+	return d
+}
+
+// takeSuspends takes what asks for what is so already, or will be at once: up to where the run
+// is asked to go on. Each reason but the last has an entry; the last one is returned, which is
+// first if there is no other.
+func (r *run) takeSuspends(first *journal.Detail) (last *journal.Detail) {
+	last = first
 	for {
 		e := r.inbox.find(func(e *journal.Entry) bool { return e.Kind == journal.SuspendAsked || e.Kind == journal.ResumeAsked })
 		if e == nil || e.Kind == journal.ResumeAsked {
-			return
+			return last
 		}
-		number := e.Seq
-		r.inbox.remove(number, r.last()+1)
-		r.outside(journal.Entry{
-			Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: number}},
-		})
+		next := suspension(e)
+		r.inbox.remove(next.Mail, r.last()+1)
+		switch {
+		case last != nil && last.Reason != next.Reason:
+			r.outside(journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Detail: last})
+			last = next
+		case last == nil && r.head().Cause != next.Reason:
+			last = next
+		default:
+			r.outside(journal.Entry{
+				Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{MessageDetail: next.MessageDetail},
+			})
+		}
+	}
+}
+
+// takeReasons takes what asks for a run to be suspended that is parked.
+func (r *run) takeReasons() {
+	if d := r.takeSuspends(nil); d != nil {
+		r.because(d.Reason)
+		r.outside(journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Detail: d})
 	}
 }

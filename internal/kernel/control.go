@@ -45,11 +45,22 @@ func (e *Engine) Cancel(ctx context.Context, id, reason string) error {
 }
 
 // Suspend parks a run until it is resumed and returns when that is durable. Its steps
-// in flight end, and nothing else goes on.
+// in flight end, and nothing else goes on. A run that is suspended for another reason gets an
+// entry with this one, which is the reason from then on.
 func (e *Engine) Suspend(ctx context.Context, id, reason string) error {
+	var done atomic.Bool
 	return e.order(ctx, order{
-		op: "suspend " + id, id: id, judge: maySuspend, kind: journal.SuspendAsked, reason: reason,
-		do: func(r *run) { r.freeze(&journal.Detail{Reason: suspended(reason)}) },
+		op: "suspend " + id, id: id, kind: journal.SuspendAsked, reason: reason,
+		judge: func(op string, h journal.Head) error {
+			if done.Load() && parked(h) { // also for a later reason
+				return nil
+			}
+			return maySuspend(reason)(op, h)
+		},
+		do: func(r *run) {
+			r.freeze(&journal.Detail{Reason: suspended(reason)})
+			r.whenDurable(effect{do: func() { done.Store(true) }})
+		},
 	})
 }
 
@@ -126,14 +137,16 @@ func mayCancel(op string, h journal.Head) error {
 	return errOpen
 }
 
-func maySuspend(op string, h journal.Head) error {
-	switch {
-	case parked(h):
-		return nil
-	case !h.Status.CanSuspend() && h.Status != journal.Suspended:
-		return wrongState(op, h, "only a PENDING, RUNNING or WAITING run can be suspended")
+func maySuspend(reason string) judge {
+	return func(op string, h journal.Head) error {
+		switch {
+		case parked(h) && h.Cause == suspended(reason):
+			return nil
+		case !h.Status.CanSuspend() && h.Status != journal.Suspended:
+			return wrongState(op, h, "only a PENDING, RUNNING or WAITING run can be suspended")
+		}
+		return errOpen
 	}
-	return errOpen
 }
 
 func mayResume(op string, h journal.Head) error {

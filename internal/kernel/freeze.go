@@ -52,7 +52,7 @@ func (r *run) freeze(d *journal.Detail) {
 		r.suspend(d)
 		return
 	}
-	if r.gone() || r.isFrozen() {
+	if r.gone() {
 		return
 	}
 	r.setFrozen()

@@ -147,7 +147,7 @@ func (m *memo) add(e *journal.Entry) {
 	case journal.RunClosing:
 		m.ends = e
 	case journal.RunSuspended:
-		m.suspended, m.doubted = e.Seq, e.Op.Name != ""
+		m.suspended, m.doubted = e.Seq, m.doubted || e.Op.Name != ""
 	case journal.RunResumed:
 		m.byName, m.doubted = m.byName || m.doubted, false
 	case journal.OperationAdded:

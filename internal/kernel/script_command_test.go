@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -162,7 +163,7 @@ func (u user) call(ctx context.Context, l line) (string, error) {
 	case "cancel":
 		return "done", u.Cancel(ctx, id, "enough")
 	case "suspend":
-		return "done", u.Suspend(ctx, id, "a break")
+		return "done", u.Suspend(ctx, id, cmp.Or(second, "a break"))
 	case "resume":
 		return "done", u.Resume(ctx, id)
 	case "cancel-timer":
