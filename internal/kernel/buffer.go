@@ -170,6 +170,21 @@ func (a *dispatcher) admit(o store.OutboxEntry, all []*Listener, since int64) *t
 	return t
 }
 
+// pass leaves an event to an engine that has a subscriber, and with it what follows it of its
+// run. It is called with the lock.
+func (a *dispatcher) pass(o store.OutboxEntry) {
+	run := o.Head.Number
+	if g, waits := a.behind[run]; !waits || o.Number < g.from {
+		a.behind[run] = gap{from: o.Number, last: max(o.Number, g.last), missed: a.reading}
+	} else {
+		g.last = max(g.last, o.Number)
+		if o.Number == g.from {
+			g.missed = a.reading
+		}
+		a.behind[run] = g
+	}
+}
+
 // closeGap records that an entry that has waited does not any more.
 func (a *dispatcher) closeGap(run journal.Number, number int64) {
 	switch g, waits := a.behind[run]; {

@@ -1,7 +1,9 @@
 package kernel
 
 import (
+	"context"
 	"errors"
+	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -102,8 +104,8 @@ func (r *run) committed(cs []store.Change) {
 }
 
 // refused implements source. A run whose data the store refuses goes back to
-// what is durable and is parked there; where even that is refused, it is left
-// as it is for the next engine.
+// what is durable and is parked there. Where even that is refused, it leaves memory as it is,
+// and the engine tries to park it again later, without calling its code.
 func (r *run) refused(cs []store.Change, err error) {
 	c := &cs[0]
 	r.k.gate.count(-int64(sizeOf(c.Entries)))
@@ -117,12 +119,38 @@ func (r *run) refused(cs []store.Change, err error) {
 	if c.Create || !first || !refusal(err) {
 		r.mu.Unlock()
 		r.depart()
+		if !c.Create && refusal(err) {
+			r.k.parkLater(r.number(), &journal.Detail{Reason: err.Error()})
+		}
 		return
 	}
 	r.reopen()
 	r.reprieve() // where it was to end
 	r.suspend(&journal.Detail{Reason: err.Error()})
 	r.mu.Unlock()
+}
+
+// parkAgain is how long after the store has refused even that a run is parked it is asked again.
+const parkAgain = time.Minute
+
+// parkLater parks a run that is not in memory, and that nothing else takes up since this engine
+// owns it.
+func (k *Kernel) parkLater(n journal.Number, d *journal.Detail) {
+	time.AfterFunc(parkAgain, func() {
+		if k.stops() || k.loadedRun(n) != nil {
+			return
+		}
+		isOpen := func(h journal.Head) bool { return !parked(h) && !h.Status.IsTerminal() }
+		r, err := k.activation(context.Background(), n, isOpen, false)
+		switch {
+		case err != nil:
+			k.parkLater(n, d)
+		case r != nil:
+			r.mu.Lock()
+			r.suspend(d)
+			r.mu.Unlock()
+		}
+	})
 }
 
 // refusal reports whether err blames the data that was to be committed.

@@ -248,6 +248,10 @@ func (a *dispatcher) hand(o store.OutboxEntry, since int64) {
 	if a.mine[o.Number] {
 		return
 	}
+	if o.Entry.Kind == journal.EventEmitted && !a.k.subscribed() {
+		a.pass(o)
+		return
+	}
 	if t := a.admit(o, who, since); t != nil {
 		go a.tellRun(t)
 	}
@@ -266,9 +270,6 @@ func (a *dispatcher) tellRun(t *telling) {
 func (a *dispatcher) tell(t *telling) bool {
 	if t.Entry.Kind != journal.EventEmitted {
 		return a.try(t, a.tellEnd) == nil
-	}
-	if !a.k.subscribed() { // an earlier engine had a subscriber: it stays owed
-		return true
 	}
 	wait := 10 * time.Millisecond
 	for {

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -103,6 +104,15 @@ func timedOut() termination {
 	}
 }
 
+// ofChildren is why the children of the run are cancelled that end with it: for the reason of a
+// run that is cancelled itself.
+func (t *termination) ofChildren() string {
+	if d := t.last.Detail; t.last.Kind == journal.RunCancelled && d != nil && d.Reason != "" {
+		return d.Reason
+	}
+	return "parent " + strings.TrimPrefix(t.why, "workflow ")
+}
+
 // terminate ends the run: first every step still running is cancelled, in the
 // order of the starts, then the run's own terminal record follows (L-12 of the
 // spec). No record waits for a step's goroutine. Contexts end, and branches
@@ -120,7 +130,7 @@ func (r *run) terminate(t termination) {
 			o.stop(t.why)
 		case isChild:
 			if endsWith(o.policy, e.Status) {
-				r.send(cancelOf(r, o.child, t.why))
+				r.send(cancelOf(r, o.child, t.ofChildren()))
 			}
 		}
 	}
@@ -130,7 +140,7 @@ func (r *run) terminate(t termination) {
 		r.append(journal.Entry{Kind: journal.StepCancelled, Op: rec.op, Detail: d})
 	}
 	for _, rec := range children {
-		r.send(cancelOf(r, rec.other, t.why))
+		r.send(cancelOf(r, rec.other, t.ofChildren()))
 	}
 	r.deadline.stop()
 	r.endBy(t.end)

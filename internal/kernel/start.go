@@ -38,7 +38,7 @@ func (k *Kernel) start(ctx context.Context, s Start) (Started, error) {
 	if err := k.running(ctx, op); err != nil {
 		return Started{}, err
 	}
-	if err := k.admitted(ctx); err != nil {
+	if err := k.admitted(ctx, op); err != nil {
 		return Started{}, err
 	}
 	k.awake(ctx)
@@ -116,14 +116,14 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 }
 
 // admitted waits until there is room for what is not yet durable.
-func (k *Kernel) admitted(ctx context.Context) error {
+func (k *Kernel) admitted(ctx context.Context, op string) error {
 	let := make(chan struct{})
 	k.gate.pass(func() { close(let) })
 	select {
 	case <-let:
 		return nil
 	case <-ctx.Done():
-		return &journal.Error{Code: journal.CodeUnavailable, Op: "start", Message: "the engine has more to write than it may keep in memory", Err: context.Cause(ctx)}
+		return &journal.Error{Code: journal.CodeUnavailable, Op: op, Message: "the engine has more to write than it may keep in memory", Err: context.Cause(ctx)}
 	case <-k.dead:
 		return k.cause()
 	}

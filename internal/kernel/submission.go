@@ -66,7 +66,7 @@ func (k *Kernel) submit(ctx context.Context, op string, cs []store.Change) ([]st
 	if err := k.running(ctx, op); err != nil {
 		return nil, err
 	}
-	if err := k.admitted(ctx); err != nil {
+	if err := k.admitted(ctx, op); err != nil {
 		return nil, err
 	}
 	l := &submission{k: k, changes: cs, done: make(chan struct{})}
