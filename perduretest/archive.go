@@ -33,7 +33,7 @@ func (a *archive) fill(workflow perdure.Registered) error {
 	if err != nil {
 		return err
 	}
-	visitor, err := below.Claim(ctx, store.Claim{Visit: true, Now: now})
+	visitor, err := below.Claim(ctx, store.ReserveID{})
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (a *archive) Commit(ctx context.Context, g *store.Group) error {
 
 // Claim is [store.Store.Claim].
 func (a *archive) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	if c.Outbox > 0 {
+	if _, outbox := c.(store.TakeOutbox); outbox {
 		return store.Claimed{}, nil
 	}
 	got, err := a.Store.Claim(ctx, c)

@@ -28,10 +28,10 @@ type Transaction interface {
 	// there or never will be.
 	Commit(ctx context.Context, g *Group) error
 
-	// Visit gives an engine ID as [Claim].Visit does, within the transaction: where
-	// that is rolled back, another one may get it too. So runs are numbered at random
-	// with it, and it is not kept.
-	Visit(ctx context.Context) (journal.EngineID, error)
+	// ReserveID returns an engine ID as the claim [ReserveID] does, but within the
+	// transaction: if that is rolled back, the ID may be returned again. So the runs that it
+	// numbers get random numbers, and it is used in this transaction only.
+	ReserveID(ctx context.Context) (journal.EngineID, error)
 }
 
 // A TransactionError says that a transaction is none that the store can take part

@@ -105,8 +105,8 @@ type Store interface {
 	// The context is for values; Commit does not end when it does.
 	Commit(ctx context.Context, g *Group) error
 
-	// Claim joins an engine, gives it runs to execute, or takes it off. See
-	// [Claim] for what each form does.
+	// Claim does what the request says: an engine joins, renews its lease, gets runs to
+	// execute or entries of the outbox, or leaves.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 
 	// Load gives entries of one journal in order, or messages of one inbox. A run
@@ -263,116 +263,6 @@ const (
 	Closed    // To has ended
 	Nobody    // there is no such run, and Until is zero; or no such unrouted message
 )
-
-// A Claim has these forms. Those that take runs give with each its journal and
-// the beginning of its inbox.
-//
-// Join (Engine is zero): the store gives the engine an ID and records Self, and
-// engines that have died are taken over: the row of such a one goes, so that it
-// writes nothing any more, its runs get nobody as owner and are due at Now, and each
-// that was executing has one crash counted, anew if it has recorded anything since
-// the last. A run was executing if it was RUNNING, or if its head was not written
-// since it was claimed. Payloads that nothing names and no living engine has made are
-// swept. Where Now is before that of a group or of a leave, the clock was put back:
-// what was due then is due at Now.
-//
-// A store for one engine knows that one is dead by its process or its handle; while
-// it lives, joining gives ErrLocked, wrapped in words that name it. A store for many
-// gives each a lease, for as long as Claimed.Lease from the moment when the claim was
-// sent, by the clock of the database: an engine is dead when its lease has passed.
-//
-// Renew (Engine and Renew are set): the engine's lease begins anew, and engines that
-// have died are taken over. An engine that was taken over gets ErrFenced; one whose
-// lease has passed and that nobody has taken over is as good as before. With Idle the
-// lease is IdleLeases times as long where the engine owns no open run and has nothing
-// to tell of: nobody would have to take over anything.
-//
-// Visit (Engine is zero, Visit is set): the store gives an engine ID that nobody
-// else ever gets and records nothing, for a stranger to make numbers with.
-//
-// Take (Engine and Max are set): the engine becomes the owner of at most Max
-// due runs of the named workflows, those due longest first, and gets them. A run
-// is due when nobody owns it, its wake time is set and not after Now. At most
-// about 32 MB come at a time, at least one run. Also, and with Max 0 only that,
-// Claimed.Mail has the messages of runs that the engine owns which it was not
-// given yet, but for those of runs that somebody is writing just now: Claimed.Next says
-// when to ask for them.
-//
-// One (Engine and Run are set): the engine becomes the owner of that one, if it
-// is open and nobody owns it or this engine does, whatever its wake time; else
-// Runs is empty. Where either of them makes the engine an owner, its lease is from then
-// on no longer than that of a join, and Claimed.Lease says so. After a claim whose outcome is unknown, the engine finds what it
-// may own by [Filter].Owner.
-//
-// Outbox (Engine and Outbox are set): at most so many entries that are owed, of the
-// named workflows, with numbers above After, by number. An entry is to be told by the
-// engine that has committed it, and, once that has left or was taken over, by the
-// first one that asks: no other engine gets it before that one is gone too.
-//
-// Leave (Engine and Leave are set): the runs it owns have no owner and are due
-// at Now, and its row is gone.
-type Claim struct {
-	Engine    journal.EngineID
-	Self      Engine // join
-	Visit     bool
-	Renew     bool
-	Idle      bool // renew
-	Leave     bool
-	Now       time.Time
-	Workflows []string
-	Max       int
-	Run       journal.Number
-	Outbox    int
-	After     int64
-}
-
-// Claimed is what a claim gives.
-type Claimed struct {
-	Engine journal.EngineID
-	Runs   []Run
-	Mail   []Run // without entries: owned before, with messages not given before
-	Outbox []OutboxEntry
-	Next   time.Time // when the next run of the named workflows that nobody owns is due; zero for none
-	More   bool      // more are due already
-
-	// Lease is given by a join and a renewal: how long the lease is; and by a take: how
-	// long it is at most. It is 0 where the store has no leases. Lapse is in how long the next lease of another engine passes, if
-	// it is not renewed; 0 for none. Expired is how many dead engines were taken over,
-	// and Freed how many runs of theirs have become due.
-	Lease   time.Duration
-	Lapse   time.Duration
-	Expired int
-	Freed   int64
-}
-
-// A Run is a claimed run as the store has it: the head with its new owner and
-// the whole journal, spilled payloads left out. Err is a CorruptError where a
-// row cannot be read or is missing; Entries then ends before that row, and Last is the
-// sequence of the last row that is there, readable or not.
-//
-// Inbox has untaken messages in the order of their numbers: at most InboxPage
-// and about InboxBytes of them. More says that further ones are there.
-type Run struct {
-	Head    journal.Head
-	Entries []journal.Entry
-	Last    int64
-	Inbox   []journal.Entry // Seq is the message's number
-	More    bool
-	Err     error
-}
-
-// What a claim gives of one inbox at most.
-const (
-	InboxPage  = 256
-	InboxBytes = 1 << 20
-)
-
-// An OutboxEntry is an entry that somebody is to be told of at least once.
-type OutboxEntry struct {
-	Number int64 // in the order of the commits; that of one run in the order of its journal
-	Head   journal.Head
-	Entry  journal.Entry // with its payload
-}
 
 // A Range says which entries of a journal are meant, or which messages.
 type Range struct {

@@ -18,13 +18,14 @@ type owing struct {
 }
 
 func (o owing) Claim(_ context.Context, c store.Claim) (out store.Claimed, err error) {
+	take, _ := c.(store.TakeOutbox)
 	if o.asked != nil {
-		o.asked(c.After)
+		o.asked(take.After)
 	}
 	for _, e := range o.owed {
 		switch {
-		case e.Number <= c.After:
-		case len(out.Outbox) == c.Outbox:
+		case e.Number <= take.After:
+		case len(out.Outbox) == take.Limit:
 			out.More = true
 			return out, nil
 		default:

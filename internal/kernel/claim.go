@@ -156,7 +156,7 @@ func (q *claims) claimDue() (again bool, err error) {
 	if err := k.reclaim(); err != nil {
 		return false, err
 	}
-	claimed, err := k.claim(store.Claim{Workflows: names, Max: room})
+	claimed, err := k.claim(store.TakeDue{Engine: k.engine, Workflows: names, Max: room, Now: time.Now()})
 	if err != nil {
 		return false, err
 	}
@@ -195,7 +195,7 @@ func (q *claims) collect() error {
 	if err := k.reclaim(); err != nil {
 		return err
 	}
-	claimed, err := k.claim(store.Claim{})
+	claimed, err := k.claim(store.TakeDue{Engine: k.engine, Now: time.Now()})
 	if err == nil {
 		k.handOver(claimed.Mail)
 		q.collected = upTo
@@ -262,7 +262,7 @@ func (q *claims) claim(c store.Claim) (store.Claimed, error) {
 	if !k.holds() {
 		return store.Claimed{}, store.ErrFenced
 	}
-	c.Engine, c.Now = k.engine, time.Now()
+	sent := time.Now()
 	claimed, err := k.store.Claim(context.Background(), c)
 	if err != nil {
 		q.unsure = true
@@ -271,7 +271,7 @@ func (q *claims) claim(c store.Claim) (store.Claimed, error) {
 		claimed.Runs[i].CutOff() // a driver may have overlooked that an entry is missing
 	}
 	if err == nil {
-		k.lease.shortened(c.Now, &claimed)
+		k.lease.shortened(sent, &claimed)
 	}
 	return claimed, err
 }
@@ -299,7 +299,7 @@ func (q *claims) reclaim() error {
 				r.mu.Unlock()
 				continue
 			}
-			claimed, err := k.claim(store.Claim{Run: h.Number})
+			claimed, err := k.claim(store.TakeRun{Engine: k.engine, Run: h.Number})
 			if err != nil {
 				return err
 			}
@@ -334,7 +334,7 @@ func (q *claims) activation(
 	if r := k.loadedRun(n); r != nil {
 		return r, nil
 	}
-	claimed, err := k.claim(store.Claim{Run: n})
+	claimed, err := k.claim(store.TakeRun{Engine: k.engine, Run: n})
 	if err != nil {
 		if over(err) && !errors.Is(err, store.ErrClosed) {
 			k.fenced("claim", err)
@@ -380,7 +380,7 @@ func (q *claims) takeAgain(n journal.Number) {
 	if k.stops() || k.loadedRun(n) != nil {
 		return
 	}
-	claimed, err := k.claim(store.Claim{Run: n})
+	claimed, err := k.claim(store.TakeRun{Engine: k.engine, Run: n})
 	if err != nil {
 		k.look() // the run is found then
 		return

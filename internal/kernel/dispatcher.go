@@ -197,8 +197,8 @@ func (a *dispatcher) read(names []string, after, upTo int64, enough func(number 
 	a.reading++
 	a.mu.Unlock()
 	for more := len(names) > 0 && after < upTo; more; {
-		claimed, err := a.k.store.Claim(context.Background(), store.Claim{
-			Engine: a.k.engine, Now: time.Now(), Outbox: a.page, After: after, Workflows: names,
+		claimed, err := a.k.store.Claim(context.Background(), store.TakeOutbox{
+			Engine: a.k.engine, Workflows: names, After: after, Limit: a.page,
 		})
 		if err != nil {
 			if final(err) || !a.pause(&wait) {

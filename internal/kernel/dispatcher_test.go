@@ -29,11 +29,12 @@ type audience struct {
 }
 
 func (u *audience) Claim(_ context.Context, c store.Claim) (out store.Claimed, err error) {
+	take, _ := c.(store.TakeOutbox)
 	u.letSomeGo()
 	u.mu.Lock()
 	for _, o := range u.owed {
-		if o.Number > c.After {
-			if out.More = len(out.Outbox) == c.Outbox; out.More {
+		if o.Number > take.After {
+			if out.More = len(out.Outbox) == take.Limit; out.More {
 				break
 			}
 			out.Outbox = append(out.Outbox, o)

@@ -74,7 +74,7 @@ func (j *joined) number() (journal.Number, error) {
 		}
 		j.numbers.invite()
 		var err error
-		if j.guest, err = j.tx.Visit(j.ctx); err != nil {
+		if j.guest, err = j.tx.ReserveID(j.ctx); err != nil {
 			return 0, notTaken("", err)
 		}
 		j.count = rand.Int64N(1 << 36) // a guest that was rolled back leaves its ID to another one
@@ -213,7 +213,7 @@ func (v *clientNumbers) ask() error {
 	if known {
 		return nil
 	}
-	claimed, err := v.store.Claim(context.Background(), store.Claim{Visit: true, Now: time.Now()})
+	claimed, err := v.store.Claim(context.Background(), store.ReserveID{})
 	if err == nil {
 		v.mu.Lock()
 		v.engine = claimed.Engine

@@ -200,7 +200,7 @@ func (k *Kernel) join(ctx context.Context) (again bool, err error) {
 		return !final(err), unavailable("run", err)
 	}
 	sent := time.Now()
-	claimed, err := k.store.Claim(ctx, store.Claim{Self: k.cfg.Self, Now: sent})
+	claimed, err := k.store.Claim(ctx, store.Join{Self: k.cfg.Self, Now: sent})
 	if err != nil {
 		if errors.Is(err, store.ErrLocked) {
 			return false, &journal.Error{
@@ -260,9 +260,7 @@ func (k *Kernel) leave() error {
 	wait := 10 * time.Millisecond
 	var err error
 	for range leaveTries {
-		_, err = k.store.Claim(context.Background(), store.Claim{
-			Engine: k.engine, Leave: true, Now: time.Now(),
-		})
+		_, err = k.store.Claim(context.Background(), store.Leave{Engine: k.engine, Now: time.Now()})
 		if err == nil || final(err) {
 			break
 		}

@@ -260,7 +260,7 @@ func (k *Kernel) renew(
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	sent := time.Now()
-	c, err := k.store.Claim(ctx, store.Claim{Engine: k.engine, Renew: true, Idle: idle, Now: sent})
+	c, err := k.store.Claim(ctx, store.Renew{Engine: k.engine, Idle: idle, Now: sent})
 	if err != nil {
 		return store.Claimed{}, err
 	}

@@ -191,7 +191,7 @@ func TestTheEndOfAnEngineWaitsForNoStart(t *testing.T) {
 type fallen struct{ store.Store }
 
 func (fallen) Claim(_ context.Context, c store.Claim) (store.Claimed, error) {
-	if c.Idle {
+	if c.(store.Renew).Idle {
 		return store.Claimed{Lease: store.IdleLeases * time.Second, Expired: 1}, nil
 	}
 	return store.Claimed{Lease: time.Second}, nil

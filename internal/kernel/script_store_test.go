@@ -71,14 +71,17 @@ func (s *tape) write(ctx context.Context, how string, g *store.Group) error {
 // Claim is [store.Store]. It returns one run at a time.
 func (s *tape) Claim(ctx context.Context, c store.Claim) (out store.Claimed, err error) {
 	kind := claims
-	if c.Outbox > 0 {
+	switch take := c.(type) {
+	case store.TakeOutbox:
 		kind = owed
+	case store.TakeDue:
+		take.Max = min(take.Max, 1)
+		c = take
 	}
 	fate, lives := s.w.pass(s.of, kind, "")
 	if !lives {
 		return out, store.ErrClosed
 	}
-	c.Max = min(c.Max, 1)
 	if err = fates[fate]; err == nil || fate == "lose" {
 		var failed error
 		out, failed = s.Store.Claim(ctx, c)
@@ -87,10 +90,13 @@ func (s *tape) Claim(ctx context.Context, c store.Claim) (out store.Claimed, err
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	var text []string
-	if joins := c.Engine == 0 && !c.Visit && err == nil; joins {
-		s.of.id = out.Engine
-		text = append(text, "joins")
-	} else if c.Leave {
+	switch c.(type) {
+	case store.Join:
+		if err == nil {
+			s.of.id = out.Engine
+			text = append(text, "joins")
+		}
+	case store.Leave:
 		text = append(text, "leaves")
 	}
 	if out.Expired > 0 {
@@ -149,9 +155,9 @@ func (t *transaction) Commit(ctx context.Context, g *store.Group) error {
 	return nil
 }
 
-// Visit is [store.Transaction].
-func (t *transaction) Visit(ctx context.Context) (journal.EngineID, error) {
-	c, err := t.Claim(ctx, store.Claim{Visit: true, Now: time.Now()})
+// ReserveID is [store.Transaction].
+func (t *transaction) ReserveID(ctx context.Context) (journal.EngineID, error) {
+	c, err := t.Claim(ctx, store.ReserveID{})
 	return c.Engine, err
 }
 

@@ -50,7 +50,7 @@ func Run(ctx context.Context, s store.Store, o Options) (Result, error) {
 	err = l.run(ctx)
 	took, used := time.Since(began), processTime()-cpu
 	if o.Engine == 0 {
-		_, left := s.Claim(context.WithoutCancel(ctx), store.Claim{Engine: l.group.Engine, Leave: true, Now: time.Now()})
+		_, left := s.Claim(context.WithoutCancel(ctx), store.Leave{Engine: l.group.Engine, Now: time.Now()})
 		err = errors.Join(err, left)
 	}
 	return l.result(took, used), err
@@ -103,7 +103,7 @@ func newLoop(ctx context.Context, s store.Store, o Options) (*loop, error) {
 	}
 	if o.Engine == 0 {
 		now := time.Now()
-		joined, err := s.Claim(ctx, store.Claim{Self: store.Engine{Host: "floor", Build: "floor", Since: now}, Now: now})
+		joined, err := s.Claim(ctx, store.Join{Self: store.Engine{Host: "floor", Build: "floor", Since: now}, Now: now})
 		if err != nil {
 			return nil, err
 		}

@@ -18,30 +18,36 @@ func (s *Store) Claim(_ context.Context, c store.Claim) (store.Claimed, error) {
 		return store.Claimed{}, err
 	}
 	defer s.leave()
-	switch {
-	case c.Engine == 0 && c.Visit:
-		s.data.joined++
-		return store.Claimed{Engine: s.data.joined}, nil
-	case c.Engine == 0:
+	d := s.data
+	switch c := c.(type) {
+	case store.Join:
 		return s.join(c)
+	case store.ReserveID:
+		d.joined++
+		return store.Claimed{Engine: d.joined}, nil
+	case store.Renew:
+		return fenced(d, c.Engine, func() store.Claimed { return s.renew(c) })
+	case store.Leave:
+		return fenced(d, c.Engine, func() store.Claimed { return s.quit(c) })
+	case store.TakeRun:
+		return fenced(d, c.Engine, func() store.Claimed { return d.owning(d.one(c)) })
+	case store.TakeDue:
+		return fenced(d, c.Engine, func() store.Claimed { return d.owning(d.take(c)) })
+	case store.TakeOutbox:
+		return fenced(d, c.Engine, func() store.Claimed { return d.outbox(c) })
 	}
-	if err := s.data.fence(c.Engine); err != nil {
-		return store.Claimed{}, err
-	}
-	switch {
-	case c.Renew:
-		return s.renew(c), nil
-	case c.Leave:
-		return s.quit(c), nil
-	case c.Run != 0:
-		return s.data.owning(s.data.one(c)), nil
-	case c.Outbox > 0:
-		return s.data.owes(c), nil
-	}
-	return s.data.owning(s.data.take(c)), nil
+	return store.Claimed{}, store.InvalidClaim(c)
 }
 
-// owning has an engine that has got runs hold a lease of the usual length.
+// fenced returns the result of claim if the engine is there.
+func fenced(d *data, engine journal.EngineID, claim func() store.Claimed) (store.Claimed, error) {
+	if err := d.fence(engine); err != nil {
+		return store.Claimed{}, err
+	}
+	return claim(), nil
+}
+
+// owning gives an engine that has got runs a lease of the usual length.
 func (d *data) owning(out store.Claimed) store.Claimed {
 	if len(out.Runs) > 0 {
 		d.shorten(out.Engine, &out)
@@ -49,7 +55,7 @@ func (d *data) owning(out store.Claimed) store.Claimed {
 	return out
 }
 
-func (d *data) one(c store.Claim) store.Claimed {
+func (d *data) one(c store.TakeRun) store.Claimed {
 	out := store.Claimed{Engine: c.Engine}
 	if r := d.runs[c.Run]; r != nil && r.isOpen() && (r.head.Owner == 0 || r.head.Owner == c.Engine) {
 		out.Runs = append(out.Runs, r.claim(c.Engine))
@@ -57,7 +63,7 @@ func (d *data) one(c store.Claim) store.Claimed {
 	return out
 }
 
-func (d *data) take(c store.Claim) store.Claimed {
+func (d *data) take(c store.TakeDue) store.Claimed {
 	out := store.Claimed{Engine: c.Engine, Mail: d.unseen(c.Engine)}
 	if c.Max <= 0 {
 		return out

@@ -8,7 +8,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-func (s *Store) join(c store.Claim) (store.Claimed, error) {
+func (s *Store) join(c store.Join) (store.Claimed, error) {
 	d := s.data
 	if d.holder != nil {
 		return store.Claimed{}, d.locked()
@@ -36,7 +36,7 @@ func (d *data) locked() error {
 }
 
 // renew begins an engine's lease anew.
-func (s *Store) renew(c store.Claim) store.Claimed {
+func (s *Store) renew(c store.Renew) store.Claimed {
 	var out store.Claimed
 	lease := s.data.lease
 	if c.Idle && s.data.isIdle(c.Engine) {
@@ -185,7 +185,7 @@ func (d *data) putBack(now time.Time) {
 	d.clock = now
 }
 
-func (s *Store) quit(c store.Claim) store.Claimed {
+func (s *Store) quit(c store.Leave) store.Claimed {
 	d := s.data
 	d.tick(c.Now)
 	for _, r := range d.byNumber {

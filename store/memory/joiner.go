@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -21,8 +20,8 @@ type joined struct{ store *Store }
 // Commit is [store.Transaction].Commit.
 func (j joined) Commit(ctx context.Context, g *store.Group) error { return j.store.Commit(ctx, g) }
 
-// Visit is [store.Transaction].Visit.
-func (j joined) Visit(ctx context.Context) (journal.EngineID, error) {
-	c, err := j.store.Claim(ctx, store.Claim{Visit: true, Now: time.Now()})
+// ReserveID is [store.Transaction].ReserveID.
+func (j joined) ReserveID(ctx context.Context) (journal.EngineID, error) {
+	c, err := j.store.Claim(ctx, store.ReserveID{})
 	return c.Engine, err
 }

@@ -38,9 +38,9 @@ func (tx *transaction) told(number int64) {
 	tx.undo = append(tx.undo, func() { d.owed[number] = before })
 }
 
-// owes gives what is owed. An entry that cannot be read is left out: its run is
-// parked, and who reads its journal is told why.
-func (d *data) owes(c store.Claim) store.Claimed {
+// outbox returns entries of the outbox. An entry that is not readable is left out: its run is
+// parked, and whoever reads its journal gets the reason.
+func (d *data) outbox(c store.TakeOutbox) store.Claimed {
 	out := store.Claimed{Engine: c.Engine}
 	for _, number := range slices.Sorted(maps.Keys(d.owed)) {
 		o := d.owed[number]
@@ -48,7 +48,7 @@ func (d *data) owes(c store.Claim) store.Claimed {
 		if number <= c.After || told && o.teller != c.Engine || !slices.Contains(c.Workflows, o.run.head.Workflow) {
 			continue
 		}
-		if len(out.Outbox) == c.Outbox {
+		if len(out.Outbox) == c.Limit {
 			out.More = true
 			break
 		}

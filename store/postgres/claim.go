@@ -30,19 +30,26 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 }
 
 func (s *Store) claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	switch {
-	case c.Engine == 0 && c.Visit:
-		return s.visit(ctx)
-	case c.Engine == 0:
+	switch c := c.(type) {
+	case store.Join:
 		return s.join(ctx, c)
-	case c.Renew:
+	case store.ReserveID:
+		return s.reserveID(ctx)
+	case store.Renew:
 		return s.renewal(ctx, c)
-	case c.Leave:
+	case store.Leave:
 		return store.Claimed{Engine: c.Engine}, s.quit(ctx, c)
-	case c.Run == 0 && c.Outbox > 0:
-		return s.owed(ctx, c)
+	case store.TakeRun:
+		return s.take(ctx, c.Engine, func(t *taking) error { return t.one(ctx, c.Run) })
+	case store.TakeDue:
+		if out, idle, err := s.looks(ctx, c); err != nil || idle {
+			return out, err
+		}
+		return s.take(ctx, c.Engine, func(t *taking) error { return t.due(ctx, c) })
+	case store.TakeOutbox:
+		return s.outbox(ctx, c)
 	}
-	return s.take(ctx, c)
+	return store.Claimed{}, store.InvalidClaim(c)
 }
 
 const (
@@ -98,22 +105,13 @@ where number = $2 and case when owner in (0, $1) then ended is null end returnin
 // claimBytes bounds the journals that come with one claim.
 const claimBytes = 32 << 20
 
-// take gives an engine runs, and messages of those that it has.
-func (s *Store) take(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	if c.Run == 0 {
-		if out, idle, err := s.looks(ctx, c); err != nil || idle {
-			return out, err
-		}
-	}
+// take calls do in a transaction of an engine, which gives it runs and messages.
+func (s *Store) take(ctx context.Context, engine journal.EngineID, do func(*taking) error) (store.Claimed, error) {
 	var out store.Claimed
 	err := s.use(ctx, func(conn *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			out = store.Claimed{Engine: c.Engine}
-			t := taking{store: s, tx: tx, claim: c, out: &out}
-			if c.Run != 0 {
-				return t.one(ctx)
-			}
-			return t.due(ctx)
+			out = store.Claimed{Engine: engine}
+			return do(&taking{store: s, tx: tx, engine: engine, out: &out})
 		})
 	})
 	if len(out.Runs) > 0 || len(out.Mail) > 0 {
@@ -122,8 +120,8 @@ func (s *Store) take(ctx context.Context, c store.Claim) (store.Claimed, error) 
 	return out, err
 }
 
-// looks says whether there is nothing to take now, as there mostly is not.
-func (s *Store) looks(ctx context.Context, c store.Claim) (out store.Claimed, idle bool, err error) {
+// looks reports whether there is nothing to take now, as there mostly is not.
+func (s *Store) looks(ctx context.Context, c store.TakeDue) (out store.Claimed, idle bool, err error) {
 	var alive, mail bool
 	var next pgtype.Int8
 	names := c.Workflows
@@ -143,18 +141,18 @@ func (s *Store) looks(ctx context.Context, c store.Claim) (out store.Claimed, id
 // A taking is a claim of runs while it is made. It reads before it owns: what is too
 // large to come now stays as it is.
 type taking struct {
-	store *Store
-	tx    pgx.Tx
-	claim store.Claim
-	out   *store.Claimed
+	store  *Store
+	tx     pgx.Tx
+	engine journal.EngineID
+	out    *store.Claimed
 }
 
 // one takes a run by its number, if it is open and no other engine owns it.
-func (t *taking) one(ctx context.Context) error {
+func (t *taking) one(ctx context.Context, run journal.Number) error {
 	var b batch
 	var taken []journal.Head
-	b.add(holdEngine, int64(t.claim.Engine)).or(store.ErrFenced)
-	b.add(ownOne+headColumns, int64(t.claim.Engine), int64(t.claim.Run), t.store.options.Lease.Microseconds()).each(t.heads(&taken))
+	b.add(holdEngine, int64(t.engine)).or(store.ErrFenced)
+	b.add(ownOne+headColumns, int64(t.engine), int64(run), t.store.options.Lease.Microseconds()).each(t.heads(&taken))
 	if err := b.send(ctx, t.tx); err != nil || len(taken) == 0 {
 		return err
 	}
@@ -175,22 +173,22 @@ func (t *taking) heads(into *[]journal.Head) func(pgx.Rows) error {
 
 // due takes the runs that are due, and gives the messages of runs that the engine has
 // and was not given.
-func (t *taking) due(ctx context.Context) error {
+func (t *taking) due(ctx context.Context, c store.TakeDue) error {
 	var b batch
 	var due []journal.Head
 	var given []int64
-	b.add(holdEngine, int64(t.claim.Engine)).or(store.ErrFenced)
-	b.add(seeMail+of("h", headColumns), int64(t.claim.Engine)).each(func(rows pgx.Rows) error {
+	b.add(holdEngine, int64(t.engine)).or(store.ErrFenced)
+	b.add(seeMail+of("h", headColumns), int64(t.engine)).each(func(rows pgx.Rows) error {
 		var before int64
 		h, err := t.store.scanHead(rows, &before)
 		given, t.out.Mail = append(given, before), append(t.out.Mail, store.Run{Head: h})
 		return err
 	})
 	var left bool
-	b.add(mailLeft, int64(t.claim.Engine)).each(func(rows pgx.Rows) error { return rows.Scan(&left) })
-	if t.claim.Max > 0 {
-		b.add(dueHeads, t.claim.Workflows, nanos(t.claim.Now), t.claim.Max+1).each(t.heads(&due))
-		t.next(&b)
+	b.add(mailLeft, int64(t.engine)).each(func(rows pgx.Rows) error { return rows.Scan(&left) })
+	if c.Max > 0 {
+		b.add(dueHeads, c.Workflows, nanos(c.Now), c.Max+1).each(t.heads(&due))
+		t.next(&b, c)
 	}
 	if err := b.send(ctx, t.tx); err != nil {
 		return err
@@ -202,38 +200,38 @@ func (t *taking) due(ctx context.Context) error {
 		}
 	}
 	if len(due) > 0 {
-		runs, err := r.read(ctx, due[:min(len(due), t.claim.Max)])
+		runs, err := r.read(ctx, due[:min(len(due), c.Max)])
 		if err != nil {
 			return err
 		}
 		t.out.More = len(due) > len(runs)
-		if err := t.own(ctx, runs); err != nil {
+		if err := t.own(ctx, runs, c); err != nil {
 			return err
 		}
 	}
-	if again := t.claim.Now.Add(soonAgain); left && (t.out.Next.IsZero() || t.out.Next.After(again)) {
+	if again := c.Now.Add(soonAgain); left && (t.out.Next.IsZero() || t.out.Next.After(again)) {
 		t.out.Next = again
 	}
 	return nil
 }
 
 // own makes the engine the owner of runs that it has locked.
-func (t *taking) own(ctx context.Context, runs []store.Run) error {
+func (t *taking) own(ctx context.Context, runs []store.Run, c store.TakeDue) error {
 	numbers := make([]int64, len(runs))
 	for i := range runs {
 		numbers[i] = int64(runs[i].Head.Number)
-		runs[i].Head.Owner = t.claim.Engine
+		runs[i].Head.Owner = t.engine
 	}
 	t.out.Runs, t.out.Lease = runs, t.store.options.Lease
 	var b batch
-	b.add(own, int64(t.claim.Engine), numbers, t.store.options.Lease.Microseconds())
-	t.next(&b)
+	b.add(own, int64(t.engine), numbers, t.store.options.Lease.Microseconds())
+	t.next(&b, c)
 	return b.send(ctx, t.tx)
 }
 
 // next asks when the next run is due.
-func (t *taking) next(b *batch) {
-	b.add(selectNext, t.claim.Workflows, nanos(t.claim.Now)).each(func(rows pgx.Rows) error {
+func (t *taking) next(b *batch, c store.TakeDue) {
+	b.add(selectNext, c.Workflows, nanos(c.Now)).each(func(rows pgx.Rows) error {
 		var next pgtype.Int8
 		err := rows.Scan(&next)
 		t.out.Next = moment(next)
@@ -256,9 +254,9 @@ left join perdure.entries e on e.run = m.run and e.seq = m.seq
 left join perdure.spilled s on s.id = e.spill
 order by m.number`
 
-// owed gives entries that somebody is to be told of. One that cannot be read is left
-// out: who reads the journal is told why.
-func (s *Store) owed(ctx context.Context, c store.Claim) (store.Claimed, error) {
+// outbox returns entries of the outbox. One that is not readable is left out: whoever reads
+// the journal gets the reason.
+func (s *Store) outbox(ctx context.Context, c store.TakeOutbox) (store.Claimed, error) {
 	out := store.Claimed{Engine: c.Engine}
 	size := 0
 	for {
@@ -266,13 +264,13 @@ func (s *Store) owed(ctx context.Context, c store.Claim) (store.Claimed, error) 
 		found := 0
 		var b batch
 		b.add(holdEngine, int64(c.Engine)).or(store.ErrFenced)
-		b.add(selectOwed, int64(c.Engine), c.Workflows, c.After, c.Outbox-len(out.Outbox)+1).each(func(rows pgx.Rows) error {
+		b.add(selectOwed, int64(c.Engine), c.Workflows, c.After, c.Limit-len(out.Outbox)+1).each(func(rows pgx.Rows) error {
 			found++
 			o, err := s.owes(rows)
 			switch {
 			case isCorrupt(err):
 				err = nil
-			case err == nil && (len(out.Outbox) == c.Outbox || size > claimBytes):
+			case err == nil && (len(out.Outbox) == c.Limit || size > claimBytes):
 				out.More = true
 				return nil
 			case err == nil:
@@ -282,7 +280,7 @@ func (s *Store) owed(ctx context.Context, c store.Claim) (store.Claimed, error) 
 			c.After = max(c.After, o.Number)
 			return err
 		})
-		want := c.Outbox - len(out.Outbox) + 1
+		want := c.Limit - len(out.Outbox) + 1
 		if err := b.send(ctx, s.pool); err != nil {
 			return store.Claimed{}, err
 		}

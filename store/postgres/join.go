@@ -103,7 +103,7 @@ const soonAgain = 100 * time.Millisecond
 const freeAtATime = 1000
 
 // join makes an engine, and takes over those that are dead.
-func (s *Store) join(ctx context.Context, c store.Claim) (store.Claimed, error) {
+func (s *Store) join(ctx context.Context, c store.Join) (store.Claimed, error) {
 	var b batch
 	b.add(makeDue, nanos(c.Now), int64(clockEvery))
 	b.add(resetClock, nanos(c.Now))
@@ -155,7 +155,7 @@ select 1 / count(*), max(lease) from renewed`
 }
 
 // renewal makes the lease of an engine begin anew, and takes over those that are dead.
-func (s *Store) renewal(ctx context.Context, c store.Claim) (store.Claimed, error) {
+func (s *Store) renewal(ctx context.Context, c store.Renew) (store.Claimed, error) {
 	var b batch
 	lease, statement, args := s.options.Lease, renew, []any{int64(c.Engine), s.options.Lease.Microseconds()}
 	if c.Idle {
@@ -271,15 +271,15 @@ func (s *Store) clear(ctx context.Context, pid int32, patience time.Duration, ov
 	}
 }
 
-// visit gives an engine ID that nobody else ever gets.
-func (s *Store) visit(ctx context.Context) (store.Claimed, error) {
+// reserveID returns an engine ID that no other engine or client ever gets.
+func (s *Store) reserveID(ctx context.Context) (store.Claimed, error) {
 	var id int64
 	err := s.pool.QueryRow(ctx, nextEngine).Scan(&id)
 	return store.Claimed{Engine: journal.EngineID(id)}, err
 }
 
 // quit hands over what an engine owned and removes its row.
-func (s *Store) quit(ctx context.Context, c store.Claim) error {
+func (s *Store) quit(ctx context.Context, c store.Leave) error {
 	var b batch
 	b.add(holdEngineAlone, int64(c.Engine)).or(store.ErrFenced)
 	b.add(releaseOwn, int64(c.Engine), nanos(c.Now))

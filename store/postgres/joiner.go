@@ -151,8 +151,8 @@ func (j *part) readsCommitted(ctx context.Context) error {
 	return nil
 }
 
-// Visit is [store.Transaction].Visit.
-func (j *part) Visit(ctx context.Context) (journal.EngineID, error) {
+// ReserveID is [store.Transaction].ReserveID.
+func (j *part) ReserveID(ctx context.Context) (journal.EngineID, error) {
 	var b batch
 	var id int64
 	b.add(nextEngine).each(func(rows pgx.Rows) error { return rows.Scan(&id) })

@@ -36,7 +36,7 @@ func TestANodeHearsOfARunThatAStrangerHasStarted(t *testing.T) {
 		}
 	}()
 	<-heard // it listens
-	visit, err := stranger.Claim(ctx, store.Claim{Visit: true, Now: time.Now()})
+	visit, err := stranger.Claim(ctx, store.ReserveID{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func mustOpen(t *testing.T, url string, o Options) *Store {
 // joined makes the handle an engine's.
 func joined(t *testing.T, s *Store) journal.EngineID {
 	t.Helper()
-	c, err := s.Claim(t.Context(), store.Claim{Self: store.Engine{Host: "host", PID: 1}, Now: time.Now()})
+	c, err := s.Claim(t.Context(), store.Join{Self: store.Engine{Host: "host", PID: 1}, Now: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestANodeStoppedInTheMiddleOfACommitDoesNotHoldUpItsTakeOver(t *testing.T) 
 	if err := execute(t, url, "update perdure.engines set leased = clock_timestamp() where id = $1", int64(engine)); err != nil {
 		t.Fatal(err)
 	}
-	c, err := living.Claim(t.Context(), store.Claim{Engine: other, Renew: true, Now: time.Now()})
+	c, err := living.Claim(t.Context(), store.Renew{Engine: other, Now: time.Now()})
 	if err != nil || c.Expired != 1 || c.Freed != 1 {
 		t.Errorf("the renewal of another gives %+v, %v", c, err)
 	}
@@ -358,7 +358,7 @@ func TestManyNodesShareFewConnections(t *testing.T) {
 			defer s.Close()
 			var c store.Claimed
 			for c.Engine == 0 && ctx.Err() == nil {
-				c, err = s.Claim(ctx, store.Claim{Now: time.Now()})
+				c, err = s.Claim(ctx, store.Join{Now: time.Now()})
 			}
 			for i := range int64(20) {
 				g := started(t, s, c.Engine, i+1)

@@ -192,7 +192,7 @@ func TestARestThatArrivesLateTakesARunFromNobody(t *testing.T) {
 		t.Errorf("%d of the sessions that were lost are there, %v; %d are to be ended", living, err, len(s.lost))
 	}
 	proxy.Heal()
-	claimed, err := other.Claim(t.Context(), store.Claim{Engine: second, Max: 1, Workflows: []string{"w"}, Now: time.Now()})
+	claimed, err := other.Claim(t.Context(), store.TakeDue{Engine: second, Workflows: []string{"w"}, Max: 1, Now: time.Now()})
 	if err != nil || len(claimed.Runs) != 1 {
 		t.Fatalf("%d runs, %v", len(claimed.Runs), err)
 	}
@@ -253,7 +253,7 @@ func TestALeaseIsRenewedWhileAllCallsWait(t *testing.T) {
 		waiting.Go(func() { _, _, _ = s.Find(context.Background(), store.Filter{}) })
 	}
 	blocked(t, url, defaultConnections)
-	if _, err := s.Claim(soon(t), store.Claim{Engine: engine, Renew: true, Now: time.Now()}); err != nil {
+	if _, err := s.Claim(soon(t), store.Renew{Engine: engine, Now: time.Now()}); err != nil {
 		t.Error(err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
@@ -278,7 +278,7 @@ func TestAStuckSessionIsEndedWhateverIsInBetween(t *testing.T) {
 		s := mustOpen(t, c.url, c.options)
 		dead, engine := joined(t, s), joined(t, s)
 		stuck(t, url, dead)
-		out, err := s.Claim(soon(t), store.Claim{Engine: engine, Renew: true, Now: time.Now()})
+		out, err := s.Claim(soon(t), store.Renew{Engine: engine, Now: time.Now()})
 		if err != nil || out.Expired != 1 {
 			t.Errorf("%s: %d engines have fallen, %v", name, out.Expired, err)
 		}
@@ -349,7 +349,7 @@ func TestThoseWhoTakeOverLeaveEachOtherAlone(t *testing.T) {
 		for range 4 {
 			s := mustOpen(t, url, Options{})
 			all.Go(func() {
-				out, err := s.Claim(context.Background(), store.Claim{Now: time.Now()})
+				out, err := s.Claim(context.Background(), store.Join{Now: time.Now()})
 				if err != nil {
 					t.Errorf("a join: %v", err)
 				}
@@ -380,7 +380,7 @@ func TestATakeOverThatIsStoppedIsTakenOver(t *testing.T) {
 	other := mustOpen(t, url, Options{})
 	engine := joined(t, other)
 	for tries := 1; ; tries++ {
-		out, err := other.Claim(soon(t), store.Claim{Engine: engine, Renew: true, Now: time.Now()})
+		out, err := other.Claim(soon(t), store.Renew{Engine: engine, Now: time.Now()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -416,19 +416,19 @@ func TestALockedRunIsLeftForLater(t *testing.T) {
 	done(t, other, to(run, "")) // which its engine was not given yet
 	tx, _ := user(t, other, url, to(run, ""))
 
-	out, err := s.Claim(soon(t), store.Claim{Engine: engine, Max: 10, Workflows: []string{"w"}, Now: time.Now()})
+	out, err := s.Claim(soon(t), store.TakeDue{Engine: engine, Workflows: []string{"w"}, Max: 10, Now: time.Now()})
 	if err != nil || len(out.Runs) != 1 || len(out.Mail) != 0 || out.Next.IsZero() {
 		t.Errorf("a claim gives %d runs and mail of %d, and is to be made again at %v; %v", len(out.Runs), len(out.Mail), out.Next, err)
 	}
 	lapse(t, url, engine)
-	out, err = other.Claim(soon(t), store.Claim{Engine: second, Renew: true, Now: time.Now()})
+	out, err = other.Claim(soon(t), store.Renew{Engine: second, Now: time.Now()})
 	if err != nil || out.Expired != 1 || out.Freed != 10 || out.Lapse == 0 || out.Lapse > soonAgain {
 		t.Errorf("a take-over frees %d runs and goes on in %v; %v", out.Freed, out.Lapse, err)
 	}
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	out, err = other.Claim(soon(t), store.Claim{Engine: second, Renew: true, Now: time.Now()})
+	out, err = other.Claim(soon(t), store.Renew{Engine: second, Now: time.Now()})
 	if err != nil || out.Freed != 1 || out.Lapse != 0 {
 		t.Errorf("then it frees %d, and goes on in %v; %v", out.Freed, out.Lapse, err)
 	}
@@ -450,7 +450,7 @@ func TestALockedRunIsStillDue(t *testing.T) {
 		later = g.Changes[0].Run
 	}
 	tx, _ := user(t, s, url, to(later, ""))
-	out, err := s.Claim(soon(t), store.Claim{Engine: engine, Max: 10, Workflows: []string{"w"}, Now: now})
+	out, err := s.Claim(soon(t), store.TakeDue{Engine: engine, Workflows: []string{"w"}, Max: 10, Now: now})
 	if err != nil || len(out.Runs) != 1 || out.Next.IsZero() {
 		t.Errorf("a claim gives %d runs, and the next is due at %v; %v", len(out.Runs), out.Next, err)
 	}
@@ -521,7 +521,7 @@ func TestLargeEntriesThatAreOwedComeAFewAtATime(t *testing.T) {
 	}
 	var after int64
 	for _, want := range []int{2, 1} {
-		out, err := s.Claim(t.Context(), store.Claim{Engine: engine, Workflows: []string{"w"}, Outbox: 10, After: after, Now: time.Now()})
+		out, err := s.Claim(t.Context(), store.TakeOutbox{Engine: engine, Workflows: []string{"w"}, After: after, Limit: 10})
 		if err != nil || len(out.Outbox) != want || out.More != (want == 2) {
 			t.Fatalf("%d are given, more %v, %v; want %d", len(out.Outbox), out.More, err, want)
 		}

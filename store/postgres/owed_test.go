@@ -55,7 +55,7 @@ func TestOwedEntriesAreNumberedInTheOrderOfCommits(t *testing.T) {
 	if err := errors.Join(tx.Commit(t.Context()), <-second); err != nil {
 		t.Fatal(err)
 	}
-	claimed, err := s.Claim(t.Context(), store.Claim{Engine: engine, Now: time.Now(), Workflows: []string{"w"}, Outbox: 10})
+	claimed, err := s.Claim(t.Context(), store.TakeOutbox{Engine: engine, Workflows: []string{"w"}, Limit: 10})
 	if err != nil || len(claimed.Outbox) != 2 || claimed.Outbox[0].Head.Number != one.Changes[0].Run {
 		t.Errorf("owed are %+v, %v", claimed.Outbox, err)
 	}

@@ -91,6 +91,13 @@ func shift(v reflect.Value, by time.Duration) {
 				shift(f, by)
 			}
 		}
+	case reflect.Interface: // a store.Claim
+		if !v.IsNil() && v.Elem().Kind() == reflect.Struct {
+			c := reflect.New(v.Elem().Type()).Elem()
+			c.Set(v.Elem())
+			shift(c, by)
+			v.Set(c)
+		}
 	case reflect.Pointer:
 		if !v.IsNil() {
 			c := reflect.New(v.Type().Elem())

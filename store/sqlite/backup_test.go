@@ -19,7 +19,7 @@ func TestBackupIsTheDatabaseAtOneMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	claimed, err := s.Claim(t.Context(), store.Claim{Self: store.Engine{Host: "h", PID: 1}, Now: time.Now()})
+	claimed, err := s.Claim(t.Context(), store.Join{Self: store.Engine{Host: "h", PID: 1}, Now: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,30 +13,39 @@ import (
 
 // Claim joins an engine, gives it runs, or takes it off.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	switch {
-	case c.Engine == 0 && c.Visit:
-		return s.visit()
-	case c.Engine == 0:
+	switch c := c.(type) {
+	case store.Join:
 		return s.join(c)
-	case c.Leave:
+	case store.ReserveID:
+		return s.reserveID()
+	case store.Renew: // there are no leases
+		return take(s, c.Engine, func(*taking) error { return nil })
+	case store.Leave:
 		return store.Claimed{Engine: c.Engine}, s.quit(c)
-	case c.Run == 0 && c.Outbox > 0:
-		return s.owed(ctx, c)
+	case store.TakeRun:
+		return take(s, c.Engine, func(t *taking) error { return t.one(c.Run) })
+	case store.TakeDue:
+		return take(s, c.Engine, func(t *taking) error {
+			if err := t.mail(); err != nil || c.Max <= 0 {
+				return err
+			}
+			return t.due(c)
+		})
+	case store.TakeOutbox:
+		return s.outbox(ctx, c)
 	}
+	return store.Claimed{}, store.InvalidClaim(c)
+}
+
+// take calls do in a transaction of an engine.
+func take(s *Store, engine journal.EngineID, do func(*taking) error) (store.Claimed, error) {
 	var out store.Claimed
 	err := s.write(func(db *conn) error {
-		out = store.Claimed{Engine: c.Engine}
-		if err := fence(db, c.Engine); err != nil {
+		out = store.Claimed{Engine: engine}
+		if err := fence(db, engine); err != nil {
 			return err
 		}
-		t := taking{conn: db, store: s, engine: c.Engine, out: &out}
-		if c.Run != 0 {
-			return t.one(c.Run)
-		}
-		if err := t.mail(); err != nil || c.Max <= 0 {
-			return err
-		}
-		return t.due(c)
+		return do(&taking{conn: db, store: s, engine: engine, out: &out})
 	})
 	if err != nil {
 		return store.Claimed{}, err
@@ -53,17 +62,16 @@ where o.number in (select number from perdure_owed where workflow = w.value and 
 	selectOne = `select ` + entryColumns + `, (select s.data from perdure_spilled s where s.id = spill) from perdure_entries where run = ? and seq = ?`
 )
 
-// owed gives entries that somebody is to be told of. It writes nothing, and so
-// does not wait for who writes. One that cannot be read is left out: who reads
-// the journal is told why.
-func (s *Store) owed(ctx context.Context, c store.Claim) (store.Claimed, error) {
+// outbox returns entries of the outbox. It writes nothing, and so does not wait for the
+// writer. An entry that is not readable is left out: whoever reads the journal gets the reason.
+func (s *Store) outbox(ctx context.Context, c store.TakeOutbox) (store.Claimed, error) {
 	var out store.Claimed
 	err := s.read(ctx, func(db *conn) error {
 		out = store.Claimed{Engine: c.Engine}
 		if err := fence(db, c.Engine); err != nil {
 			return err
 		}
-		for out.More = true; out.More && len(out.Outbox) < c.Outbox; {
+		for out.More = true; out.More && len(out.Outbox) < c.Limit; {
 			page, more, err := owedAfter(db, c)
 			if err != nil || len(page) == 0 {
 				out.More = false
@@ -72,7 +80,7 @@ func (s *Store) owed(ctx context.Context, c store.Claim) (store.Claimed, error) 
 			c.After, out.More = page[len(page)-1].Number, more
 			for i := range page {
 				o := &page[i]
-				if len(out.Outbox) == c.Outbox {
+				if len(out.Outbox) == c.Limit {
 					out.More = true
 					break
 				}
@@ -95,7 +103,7 @@ func (s *Store) owed(ctx context.Context, c store.Claim) (store.Claimed, error) 
 
 // owedAfter returns the next numbers of the named workflows, and whether there are
 // more.
-func owedAfter(db *conn, c store.Claim) (page []store.OutboxEntry, more bool, err error) {
+func owedAfter(db *conn, c store.TakeOutbox) (page []store.OutboxEntry, more bool, err error) {
 	workflows, err := json.Marshal(c.Workflows)
 	if err != nil {
 		return nil, false, err
@@ -105,10 +113,10 @@ func owedAfter(db *conn, c store.Claim) (page []store.OutboxEntry, more bool, er
 		o.Entry.Run, o.Entry.Seq = journal.Number(integer(row[1])), integer(row[2])
 		page = append(page, o)
 		return nil
-	}, selectOwed, string(workflows), c.After, int64(c.Outbox)+1)
+	}, selectOwed, string(workflows), c.After, int64(c.Limit)+1)
 	slices.SortFunc(page, func(a, b store.OutboxEntry) int { return cmp.Compare(a.Number, b.Number) })
-	if len(page) > c.Outbox {
-		return page[:c.Outbox], true, err
+	if len(page) > c.Limit {
+		return page[:c.Limit], true, err
 	}
 	return page, false, err
 }

@@ -163,7 +163,7 @@ func TestLongJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	claimed, err := s.Claim(t.Context(), store.Claim{Engine: got.Engine, Run: c.Run, Now: noon})
+	claimed, err := s.Claim(t.Context(), store.TakeRun{Engine: got.Engine, Run: c.Run})
 	if err != nil || len(claimed.Runs) != 1 || len(claimed.Runs[0].Entries) != entries {
 		t.Fatalf("Claim gives %d runs, %v", len(claimed.Runs), err)
 	}

@@ -44,7 +44,7 @@ func TestNothingIsAcknowledgedIntoFilesThatAreLost(t *testing.T) {
 			}
 			before, _ := os.ReadFile(path)
 			_, find := func() (any, error) { h, _, err := s.Find(t.Context(), store.Filter{}); return h, err }()
-			_, claim := s.Claim(t.Context(), store.Claim{Engine: got.Engine, Now: noon, Workflows: []string{"w"}, Max: 1})
+			_, claim := s.Claim(t.Context(), store.TakeDue{Engine: got.Engine, Workflows: []string{"w"}, Max: 1, Now: noon})
 			for call, err := range map[string]error{
 				"Commit": s.Commit(t.Context(), &store.Group{Engine: got.Engine, Now: noon}),
 				"Find":   find, "Claim": claim,
@@ -147,7 +147,7 @@ func TestClaimWaitsForNoReader(t *testing.T) {
 	for range maxReaders { // all are busy for good
 		s.readers.slots <- struct{}{}
 	}
-	claimed, err := s.Claim(t.Context(), store.Claim{Engine: got.Engine, Now: noon, Workflows: []string{"w"}, Max: n})
+	claimed, err := s.Claim(t.Context(), store.TakeDue{Engine: got.Engine, Workflows: []string{"w"}, Max: n, Now: noon})
 	if err != nil || len(claimed.Runs) != n || len(claimed.Runs[n-1].Entries) != 1 {
 		t.Errorf("%d runs come, %v", len(claimed.Runs), err)
 	}

@@ -46,7 +46,7 @@ const (
 	deleteEngine = `delete from perdure_engines where id = ?`
 )
 
-func (s *Store) join(c store.Claim) (store.Claimed, error) {
+func (s *Store) join(c store.Join) (store.Claimed, error) {
 	var out store.Claimed
 	var lock *conn
 	err := s.write(func(db *conn) (err error) {
@@ -95,7 +95,7 @@ func (s *Store) putBack(db *conn, now time.Time) error {
 	return s.tick(db, now)
 }
 
-func takeOver(db *conn, c store.Claim) (journal.EngineID, error) {
+func takeOver(db *conn, c store.Join) (journal.EngineID, error) {
 	if _, err := db.exec(countCrashes, int64(journal.Running)); err != nil {
 		return 0, err
 	}
@@ -123,18 +123,18 @@ func takeOver(db *conn, c store.Claim) (journal.EngineID, error) {
 	return journal.EngineID(integer(id)), err
 }
 
-// visit gives an engine ID that nobody else ever gets: the table counts on,
-// although the row is gone before anybody sees it.
-func (s *Store) visit() (store.Claimed, error) {
+// reserveID returns an engine ID that no other engine or client ever gets: the table counts
+// on, although the row is gone before anybody sees it.
+func (s *Store) reserveID() (store.Claimed, error) {
 	var out store.Claimed
 	err := s.write(func(db *conn) (err error) {
-		out.Engine, err = newVisitor(db)
+		out.Engine, err = newEngineID(db)
 		return err
 	})
 	return out, err
 }
 
-func newVisitor(db *conn) (journal.EngineID, error) {
+func newEngineID(db *conn) (journal.EngineID, error) {
 	id, err := db.value(insertEngine, "", int64(0), "", int64(0), nil)
 	if err != nil {
 		return 0, err
@@ -143,7 +143,7 @@ func newVisitor(db *conn) (journal.EngineID, error) {
 	return journal.EngineID(integer(id)), err
 }
 
-func (s *Store) quit(c store.Claim) error {
+func (s *Store) quit(c store.Leave) error {
 	err := s.write(func(db *conn) error {
 		if err := fence(db, c.Engine); err != nil {
 			return err

@@ -126,10 +126,10 @@ func durable(c *conn) error {
 	return err
 }
 
-// Visit is [store.Transaction].Visit.
-func (j *joined) Visit(ctx context.Context) (id journal.EngineID, err error) {
+// ReserveID is [store.Transaction].ReserveID.
+func (j *joined) ReserveID(ctx context.Context) (id journal.EngineID, err error) {
 	err = j.use(ctx, func(c *conn) error {
-		id, err = newVisitor(c)
+		id, err = newEngineID(c)
 		return err
 	})
 	return id, err

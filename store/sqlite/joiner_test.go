@@ -103,7 +103,7 @@ func startPlain(ctx context.Context, s *Store, db *sql.DB, n int64) error {
 	joined, err := s.Join(tx)
 	if err == nil {
 		var visitor journal.EngineID
-		if visitor, err = joined.Visit(ctx); err == nil {
+		if visitor, err = joined.ReserveID(ctx); err == nil {
 			g := start(s, visitor, n)
 			g.Engine = 0
 			err = joined.Commit(ctx, g)
@@ -170,7 +170,7 @@ func TestATransactionWaitsForNobodyWhoWaitsForIt(t *testing.T) {
 	}
 	waits, closes := make(chan error, 1), make(chan error, 1)
 	go func() {
-		_, err := s.Claim(t.Context(), store.Claim{Visit: true})
+		_, err := s.Claim(t.Context(), store.ReserveID{})
 		waits <- err
 	}()
 	for s.writing.TryLock() { // until it waits
@@ -182,7 +182,7 @@ func TestATransactionWaitsForNobodyWhoWaitsForIt(t *testing.T) {
 	}
 	go func() { closes <- s.Close() }()
 	for err = nil; err == nil; runtime.Gosched() { // until Close has begun
-		_, err = joined.Visit(t.Context())
+		_, err = joined.ReserveID(t.Context())
 	}
 	if !errors.Is(err, store.ErrClosed) {
 		t.Errorf("the transaction is told %v", err)

@@ -100,7 +100,7 @@ func TestFirstVersionIsMigrated(t *testing.T) {
 			t.Errorf("the verdict on post %d is %d, want %d", i, p.Verdict, want)
 		}
 	}
-	claimed, err := s.Claim(t.Context(), store.Claim{Engine: got.Engine, Now: noon, Workflows: []string{"w"}, Max: 5})
+	claimed, err := s.Claim(t.Context(), store.TakeDue{Engine: got.Engine, Workflows: []string{"w"}, Max: 5, Now: noon})
 	if err != nil || len(claimed.Runs) != 2 || claimed.Runs[0].Head.Number != asleep.Number || claimed.Runs[1].Head.Crashes != 1 ||
 		len(claimed.Runs[0].Inbox) != 1 || len(claimed.Runs[1].Inbox) != 1 {
 		t.Errorf("Claim gives %+v, %v", claimed, err)

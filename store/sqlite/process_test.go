@@ -82,7 +82,7 @@ func TestAnotherProcessHasIt(t *testing.T) {
 	if err != nil {
 		t.Fatalf("join after the other's death: %v", err)
 	}
-	claimed, err := s.Claim(t.Context(), store.Claim{Engine: got.Engine, Now: noon, Workflows: []string{"w"}, Max: 5})
+	claimed, err := s.Claim(t.Context(), store.TakeDue{Engine: got.Engine, Workflows: []string{"w"}, Max: 5, Now: noon})
 	if err != nil || len(claimed.Runs) != 2 || len(claimed.Runs[0].Entries) != 1 {
 		t.Fatalf("Claim = %+v, %v", claimed, err)
 	}
@@ -154,7 +154,7 @@ func mustOpen(t *testing.T, path string) *Store {
 }
 
 func join(s *Store) (store.Claimed, error) {
-	return s.Claim(context.Background(), store.Claim{Now: noon, Self: store.Engine{Host: "here", PID: os.Getpid(), Build: "b", Since: noon}})
+	return s.Claim(context.Background(), store.Join{Self: store.Engine{Host: "here", PID: os.Getpid(), Build: "b", Since: noon}, Now: noon})
 }
 
 // start is a group with a new run of workflow "w" that the engine owns, or that

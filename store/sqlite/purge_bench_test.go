@@ -47,7 +47,7 @@ type purged struct {
 }
 
 func (p *purged) join() {
-	got, err := p.Claim(p.Context(), store.Claim{Self: store.Engine{Host: "host", PID: os.Getpid(), Slots: 1}, Now: time.Now()})
+	got, err := p.Claim(p.Context(), store.Join{Self: store.Engine{Host: "host", PID: os.Getpid(), Slots: 1}, Now: time.Now()})
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -58,7 +58,7 @@ type taking struct {
 
 // due takes the runs that are due. Where they are many, a connection for reading
 // reads their journals meanwhile: nobody writes them before the claim is over.
-func (t *taking) due(c store.Claim) error {
+func (t *taking) due(c store.TakeDue) error {
 	due, err := t.candidates(c)
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (t *taking) own(runs []store.Run) error {
 
 // candidates gives the heads of one run more than may be taken, if there are so
 // many, those due longest first.
-func (t *taking) candidates(c store.Claim) ([]journal.Head, error) {
+func (t *taking) candidates(c store.TakeDue) ([]journal.Head, error) {
 	var due []journal.Head
 	most := int64(c.Max) + 1
 	for _, workflow := range c.Workflows {

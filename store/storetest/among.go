@@ -73,9 +73,10 @@ func amongClaims(w *world) {
 	owner := map[journal.Number]journal.EngineID{}
 	w.race(all, seed, func(_ int, x *world, random *rand.Rand) error {
 		for {
-			c := store.Claim{Engine: x.engine, Now: at(10), Workflows: []string{"w"}, Max: 1 + random.IntN(4)}
-			if random.IntN(2) == 0 {
-				c = store.Claim{Engine: x.engine, Now: at(10), Run: changes[random.IntN(len(changes))].Run}
+			var c store.Claim = store.TakeDue{Engine: x.engine, Workflows: []string{"w"}, Max: 1 + random.IntN(4), Now: at(10)}
+			one := random.IntN(2) == 0 // which may be the engine's by now
+			if one {
+				c = store.TakeRun{Engine: x.engine, Run: changes[random.IntN(len(changes))].Run}
 			}
 			got, err := x.s.Claim(x.Context(), c)
 			if err != nil {
@@ -83,7 +84,7 @@ func amongClaims(w *world) {
 			}
 			mu.Lock()
 			for _, r := range got.Runs {
-				if o := owner[r.Head.Number]; o != 0 && (o != x.engine || c.Run == 0) {
+				if o := owner[r.Head.Number]; o != 0 && (o != x.engine || !one) {
 					x.Errorf("seed %d: run %d was given to engine %d and to engine %d", seed, r.Head.Number, o, x.engine)
 				}
 				owner[r.Head.Number] = x.engine
@@ -345,7 +346,7 @@ func amongTakers(w *world) {
 		var fallen int
 		var freed int64
 		w.race(all, seed+round, func(_ int, x *world, _ *rand.Rand) error {
-			got, err := x.s.Claim(x.Context(), store.Claim{Engine: x.engine, Renew: true, Now: at(5)})
+			got, err := x.s.Claim(x.Context(), store.Renew{Engine: x.engine, Now: at(5)})
 			mu.Lock()
 			defer mu.Unlock()
 			fallen, freed = fallen+got.Expired, freed+got.Freed

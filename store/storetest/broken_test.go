@@ -269,7 +269,7 @@ func leaves(s store.Store) error {
 		return s.Close()
 	}
 	for _, e := range info.Engines {
-		if _, err := s.Claim(context.Background(), store.Claim{Engine: e.ID, Leave: true, Now: epoch}); err != nil {
+		if _, err := s.Claim(context.Background(), store.Leave{Engine: e.ID, Now: epoch}); err != nil {
 			return err
 		}
 	}

@@ -196,7 +196,7 @@ func fencedByJoin(w *world) {
 func fencedByLeave(w *world) {
 	w.join(0)
 	head := w.written(w.start(""))[0]
-	w.claim(store.Claim{Engine: w.engine, Leave: true, Now: at(5)})
+	w.claim(store.Leave{Engine: w.engine, Now: at(5)})
 	w.is(w.try(w.group(step(head.Number, 2))), store.ErrFenced)
 	w.rows(head.Number, 1)
 }

@@ -102,7 +102,7 @@ func (p *player) restart() string {
 
 func (p *player) leave() string {
 	p.sent = nil
-	p.claim(store.Claim{Engine: p.engine, Leave: true, Now: at(p.now)})
+	p.claim(store.Leave{Engine: p.engine, Now: at(p.now)})
 	p.join(p.now)
 	return fmt.Sprint("engine ", p.engine, " after ", p.visit())
 }

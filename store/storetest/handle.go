@@ -55,7 +55,7 @@ func handleClosed(w *world) {
 	w.ok(w.s.Close())
 	w.ok(w.s.Close())
 	w.is(w.try(w.group(step(head.Number, 2))), store.ErrClosed)
-	_, err := w.s.Claim(w.Context(), store.Claim{Now: at(1)})
+	_, err := w.s.Claim(w.Context(), store.Join{Now: at(1)})
 	w.is(err, store.ErrClosed)
 	_, err = w.s.Load(w.Context(), head.Number, store.Range{})
 	w.is(err, store.ErrClosed)

@@ -158,9 +158,9 @@ func inboxClaimed(w *world) {
 	})
 	w.same("mail of the head", runs[0].Head.Mail, int64(3))
 	w.same("more", runs[0].More, false)
-	one := w.claim(store.Claim{Engine: w.engine, Run: b.Number, Now: at(10)}).Runs
+	one := w.claim(store.TakeRun{Engine: w.engine, Run: b.Number}).Runs
 	w.same("claimed by number", labels(one[0].Inbox), []string{"1:x1"})
-	again := w.claim(store.Claim{Engine: w.engine, Run: a.Number, Now: at(10)}).Runs
+	again := w.claim(store.TakeRun{Engine: w.engine, Run: a.Number}).Runs
 	w.same("claimed again", labels(again[0].Inbox), []string{"1:x1", "3:x3"})
 }
 
@@ -243,7 +243,7 @@ func mailAfterClaim(w *world) {
 	w.posted(6, toRun(c.Run, signal("y", "2")))
 	w.same("mail after a post of its own", len(w.mail()), 0)
 	w.stranger(7, toRun(c.Run, signal("z", "3")))
-	w.claim(store.Claim{Engine: w.engine, Run: c.Run, Now: at(7)})
+	w.claim(store.TakeRun{Engine: w.engine, Run: c.Run})
 	w.same("mail after a claim by number", len(w.mail()), 0)
 }
 
@@ -279,7 +279,7 @@ func mailAlone(w *world) {
 	free := w.free("", 0)
 	heads := w.written(w.start(""), free)
 	w.stranger(1, toRun(heads[0].Number, signal("x", "1")))
-	got := w.claim(store.Claim{Engine: w.engine, Now: at(5), Workflows: []string{"w"}})
+	got := w.claim(store.TakeDue{Engine: w.engine, Workflows: []string{"w"}, Now: at(5)})
 	w.same("runs", numbers(got), []journal.Number{})
 	w.same("mail", labels(got.Mail[0].Inbox), []string{"1:x"})
 	w.same("more", got.More, false)

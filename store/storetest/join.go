@@ -61,7 +61,7 @@ func joinIDs(w *world) {
 		}
 		seen[w.engine] = true
 		if i%2 == 0 {
-			w.claim(store.Claim{Engine: w.engine, Leave: true, Now: at(i)})
+			w.claim(store.Leave{Engine: w.engine, Now: at(i)})
 		}
 		w.reopen()
 	}
@@ -73,7 +73,7 @@ func joinLocked(w *world) {
 	}
 	w.join(0)
 	head := w.written(w.start(""))[0]
-	_, err := w.s.Claim(w.Context(), store.Claim{Now: at(1), Self: store.Engine{Host: "other", PID: 43}})
+	_, err := w.s.Claim(w.Context(), store.Join{Self: store.Engine{Host: "other", PID: 43}, Now: at(1)})
 	w.is(err, store.ErrLocked)
 	for _, word := range []string{"host", "42", "2026"} {
 		if !strings.Contains(err.Error(), word) {
@@ -82,7 +82,7 @@ func joinLocked(w *world) {
 	}
 	w.same("head", w.head(head.Number), head)
 	w.commit(step(head.Number, 2))
-	w.claim(store.Claim{Engine: w.engine, Leave: true, Now: at(2)})
+	w.claim(store.Leave{Engine: w.engine, Now: at(2)})
 	w.join(3)
 }
 
@@ -130,7 +130,7 @@ func leaveReleases(w *world) {
 	w.join(0)
 	a, b := w.start(""), w.free("", 90)
 	heads := w.written(a, b)
-	w.claim(store.Claim{Engine: w.engine, Leave: true, Now: at(50)})
+	w.claim(store.Leave{Engine: w.engine, Now: at(50)})
 	heads[0].Owner, heads[0].Wake = 0, at(50)
 	w.same("heads", []journal.Head{w.head(a.Run), w.head(b.Run)}, heads)
 	info, err := w.s.Info(w.Context())
@@ -145,9 +145,9 @@ func leaveFenced(w *world) {
 	old, run := w.engine, w.written(w.start(""))[0].Number
 	w.die(10)
 	for _, c := range []store.Claim{
-		{Engine: old, Leave: true, Now: at(11)},
-		{Engine: old, Run: run, Now: at(11)},
-		{Engine: old, Workflows: []string{"w"}, Max: 1, Now: at(11)},
+		store.Leave{Engine: old, Now: at(11)},
+		store.TakeRun{Engine: old, Run: run},
+		store.TakeDue{Engine: old, Workflows: []string{"w"}, Max: 1, Now: at(11)},
 	} {
 		_, err := w.s.Claim(w.Context(), c)
 		w.is(err, store.ErrFenced)
@@ -218,7 +218,7 @@ func crashAnew(w *world) {
 func crashLeave(w *world) {
 	w.join(0)
 	run := w.written(w.start(""))[0].Number
-	w.claim(store.Claim{Engine: w.engine, Leave: true, Now: at(1)})
+	w.claim(store.Leave{Engine: w.engine, Now: at(1)})
 	w.die(10)
 	w.crashes(run, 0)
 }
@@ -230,7 +230,7 @@ func crashClaimed(w *world) {
 	b.Head.Status = journal.Waiting
 	w.written(a, b)
 	w.take(5, 1)
-	w.claim(store.Claim{Engine: w.engine, Run: b.Run, Now: at(5)})
+	w.claim(store.TakeRun{Engine: w.engine, Run: b.Run})
 	w.commit(step(a.Run, 2)) // an entry is not a head
 	w.stranger(6, toRun(b.Run, signal("x", "1")))
 	w.die(10)
@@ -256,7 +256,7 @@ func crashWritten(w *world) {
 	w.crashes(b.Run, 1)
 	w.crashes(c.Run, 0)
 	w.take(15, 3)
-	w.claim(store.Claim{Engine: w.engine, Leave: true, Now: at(16)})
+	w.claim(store.Leave{Engine: w.engine, Now: at(16)})
 	w.die(20)
 	w.crashes(a.Run, 0)
 }

@@ -67,11 +67,16 @@ func fencesNobody(s store.Store, g *store.Group) error {
 }
 
 func takesOverTheLiving(s store.Store, c store.Claim) (store.Claimed, error) {
-	if c.Renew || c.Engine == 0 && !c.Visit {
-		for _, id := range others(s, c.Engine) {
-			if err := s.(*memory.Store).Lapse(id); err != nil {
-				return store.Claimed{}, err
-			}
+	var living []journal.EngineID
+	switch c := c.(type) {
+	case store.Join:
+		living = others(s, 0)
+	case store.Renew:
+		living = others(s, c.Engine)
+	}
+	for _, id := range living {
+		if err := s.(*memory.Store).Lapse(id); err != nil {
+			return store.Claimed{}, err
 		}
 	}
 	return s.Claim(context.Background(), c)
@@ -93,9 +98,9 @@ func fencesByClock(s store.Store, g *store.Group) error {
 
 // takesNobodyOver renews for the dead.
 func takesNobodyOver(s store.Store, c store.Claim) (store.Claimed, error) {
-	if c.Renew {
-		for _, id := range others(s, c.Engine) {
-			if _, err := s.Claim(context.Background(), store.Claim{Engine: id, Renew: true, Now: c.Now}); err != nil {
+	if renew, ok := c.(store.Renew); ok {
+		for _, id := range others(s, renew.Engine) {
+			if _, err := s.Claim(context.Background(), store.Renew{Engine: id, Now: renew.Now}); err != nil {
 				return store.Claimed{}, err
 			}
 		}
@@ -107,7 +112,7 @@ func takesNobodyOver(s store.Store, c store.Claim) (store.Claimed, error) {
 func givesAgain(last *sync.Map) func(s store.Store, c store.Claim) (store.Claimed, error) {
 	return func(s store.Store, c store.Claim) (store.Claimed, error) {
 		got, err := s.Claim(context.Background(), c)
-		if c.Max == 0 {
+		if due, ok := c.(store.TakeDue); !ok || due.Max == 0 {
 			return got, err
 		}
 		before, _ := last.Swap("runs", got.Runs)
@@ -121,15 +126,17 @@ func givesAgain(last *sync.Map) func(s store.Store, c store.Claim) (store.Claime
 // owesEverybody gives one engine what is another's to tell.
 func owesEverybody(s store.Store, c store.Claim) (store.Claimed, error) {
 	got, err := s.Claim(context.Background(), c)
-	for _, id := range others(s, c.Engine) {
-		if c.Outbox > 0 && err == nil {
-			c.Engine = id
-			more, err := s.Claim(context.Background(), c)
-			got.Outbox = append(got.Outbox, more.Outbox...)
-			if err != nil {
-				return got, err
-			}
+	take, ok := c.(store.TakeOutbox)
+	if !ok || err != nil {
+		return got, err
+	}
+	for _, id := range others(s, take.Engine) {
+		take.Engine = id
+		more, err := s.Claim(context.Background(), take)
+		got.Outbox = append(got.Outbox, more.Outbox...)
+		if err != nil {
+			return got, err
 		}
 	}
-	return got, err
+	return got, nil
 }

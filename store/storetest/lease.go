@@ -67,7 +67,7 @@ func (w *world) beside(seconds int) *world {
 
 func (w *world) renew(seconds int) store.Claimed {
 	w.Helper()
-	return w.claim(store.Claim{Engine: w.engine, Renew: true, Now: at(seconds)})
+	return w.claim(store.Renew{Engine: w.engine, Now: at(seconds)})
 }
 
 func (w *world) lapse() {
@@ -137,7 +137,7 @@ func leaseLapse(w *world) {
 	if alone.Lease <= 0 || alone.Lapse != 0 {
 		w.Fatalf("alone, the lease is %v, and another one passes in %v", alone.Lease, alone.Lapse)
 	}
-	got, err := w.s.Claim(w.Context(), store.Claim{Now: at(1)})
+	got, err := w.s.Claim(w.Context(), store.Join{Now: at(1)})
 	w.ok(err)
 	b := &world{T: w.T, db: w.db, s: w.s, engine: got.Engine}
 	for _, c := range []store.Claimed{got, w.renew(2), b.renew(2)} {
@@ -145,7 +145,7 @@ func leaseLapse(w *world) {
 			w.Fatalf("beside another, the lease is %v, and the other one passes in %v", c.Lease, c.Lapse)
 		}
 	}
-	b.claim(store.Claim{Engine: b.engine, Leave: true, Now: at(3)})
+	b.claim(store.Leave{Engine: b.engine, Now: at(3)})
 	w.same("lapse when the other has left", w.renew(4).Lapse, time.Duration(0))
 }
 
@@ -180,7 +180,7 @@ func leaseLeave(w *world) {
 	mine := w.written(w.start(""))[0]
 	b := w.beside(1)
 	others := b.written(b.start(""))[0]
-	w.claim(store.Claim{Engine: w.engine, Leave: true, Now: at(50)})
+	w.claim(store.Leave{Engine: w.engine, Now: at(50)})
 	w.same("claimed", numbers(b.take(50, 5)), []journal.Number{mine.Number})
 	w.same("head of the other's run", b.head(others.Number), others)
 	ids, _ := b.engines()
@@ -244,7 +244,7 @@ func leaseMail(w *world) {
 func leaseIdle(w *world) {
 	head := w.filled("", 1)
 	idle := func(x *world) time.Duration {
-		return x.claim(store.Claim{Engine: x.engine, Renew: true, Idle: true, Now: at(2)}).Lease
+		return x.claim(store.Renew{Engine: x.engine, Idle: true, Now: at(2)}).Lease
 	}
 	lease := w.renew(1).Lease
 	w.same("the lease of an owner", idle(w), lease)
@@ -264,14 +264,14 @@ func leaseIdle(w *world) {
 	if left() <= lease {
 		w.Errorf("the lease of an idle engine passes in %v", left())
 	}
-	got := b.claim(store.Claim{Engine: b.engine, Workflows: []string{"w"}, Max: 5, Now: at(90)})
+	got := b.claim(store.TakeDue{Engine: b.engine, Workflows: []string{"w"}, Max: 5, Now: at(90)})
 	if len(got.Runs) == 0 || got.Lease != lease || left() > lease {
 		w.Errorf("an idle engine has claimed %d runs, for %v, and its lease passes in %v", len(got.Runs), got.Lease, left())
 	}
 	c := w.beside(1)
 	w.verdict(w.commit(unloading(head, 1, 2))[0], store.Written)
 	w.same("the lease of another idle engine", idle(c), store.IdleLeases*lease)
-	one := c.claim(store.Claim{Engine: c.engine, Run: head.Number, Now: at(90)})
+	one := c.claim(store.TakeRun{Engine: c.engine, Run: head.Number})
 	if len(one.Runs) != 1 || one.Lease != lease {
 		w.Errorf("an idle engine has taken %d runs, for %v", len(one.Runs), one.Lease)
 	}
@@ -325,7 +325,7 @@ func leaseOwedLeft(w *world) {
 	w.same("owed", len(w.owed(0, 5)), 1)
 	b := w.beside(1)
 	w.same("to another", len(b.owed(0, 5)), 0)
-	w.claim(store.Claim{Engine: w.engine, Leave: true, Now: at(2)})
+	w.claim(store.Leave{Engine: w.engine, Now: at(2)})
 	c := b.beside(1)
 	w.same("to the first one after it left", facts(c.owed(0, 5)), [][2]int64{{int64(run), 2}})
 	w.same("to a second one", len(b.owed(0, 5)), 0)
@@ -348,7 +348,7 @@ func takeOverBy(w *world, renewal bool) {
 	if renewal {
 		got = b.renew(50)
 	} else {
-		got = b.claim(store.Claim{Now: at(50), Self: store.Engine{Host: "third"}})
+		got = b.claim(store.Join{Self: store.Engine{Host: "third"}, Now: at(50)})
 	}
 	w.same("taken over", []int64{int64(got.Expired), got.Freed}, []int64{1, 2})
 	for i, want := range heads[:2] {
@@ -398,10 +398,13 @@ func takeOverFenced(w *world) {
 	_, err := w.s.Purge(w.Context(), store.Purge{Engine: w.engine, Now: at(11)})
 	w.is(err, store.ErrFenced)
 	for _, c := range []store.Claim{
-		{Renew: true}, {Leave: true}, {Run: run}, {Workflows: []string{"w"}, Max: 1}, {Workflows: []string{"w"}},
-		{Workflows: []string{"w"}, Outbox: 1},
+		store.Renew{Engine: w.engine, Now: at(11)},
+		store.Leave{Engine: w.engine, Now: at(11)},
+		store.TakeRun{Engine: w.engine, Run: run},
+		store.TakeDue{Engine: w.engine, Workflows: []string{"w"}, Max: 1, Now: at(11)},
+		store.TakeDue{Engine: w.engine, Workflows: []string{"w"}, Now: at(11)},
+		store.TakeOutbox{Engine: w.engine, Workflows: []string{"w"}, Limit: 1},
 	} {
-		c.Engine, c.Now = w.engine, at(11)
 		_, err := w.s.Claim(w.Context(), c)
 		w.is(err, store.ErrFenced)
 	}

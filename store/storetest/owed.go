@@ -28,7 +28,7 @@ func owing(run journal.Number, seq int64) store.Change {
 // owed claims owed entries of workflow "w".
 func (w *world) owed(after int64, most int) []store.OutboxEntry {
 	w.Helper()
-	return w.claim(store.Claim{Engine: w.engine, Now: at(0), Workflows: []string{"w"}, Outbox: most, After: after}).Outbox
+	return w.claim(store.TakeOutbox{Engine: w.engine, Workflows: []string{"w"}, After: after, Limit: most}).Outbox
 }
 
 // facts gives which entries are owed, as run and sequence.
@@ -103,9 +103,9 @@ func owedWorkflows(w *world) {
 	heads := w.written(other, w.start(""))
 	w.commit(owing(heads[0].Number, 2), owing(heads[1].Number, 2))
 	w.same("of one workflow", facts(w.owed(0, 5)), [][2]int64{{int64(heads[1].Number), 2}})
-	both := w.claim(store.Claim{Engine: w.engine, Workflows: []string{"u", "v", "w"}, Outbox: 5})
+	both := w.claim(store.TakeOutbox{Engine: w.engine, Workflows: []string{"u", "v", "w"}, Limit: 5})
 	w.same("of both", len(both.Outbox), 2)
-	w.same("of none", len(w.claim(store.Claim{Engine: w.engine, Outbox: 5}).Outbox), 0)
+	w.same("of none", len(w.claim(store.TakeOutbox{Engine: w.engine, Limit: 5}).Outbox), 0)
 	w.same("nothing else", len(both.Runs), 0)
 }
 
@@ -136,7 +136,7 @@ func owedMeanwhile(w *world) {
 	defer func() { <-written }()
 	var got []store.OutboxEntry
 	for after, over := int64(0), false; ; {
-		page := w.claim(store.Claim{Engine: w.engine, Now: at(0), Workflows: []string{"v", "w"}, Outbox: 50, After: after}).Outbox
+		page := w.claim(store.TakeOutbox{Engine: w.engine, Workflows: []string{"v", "w"}, After: after, Limit: 50}).Outbox
 		if got = append(got, page...); len(page) > 0 {
 			after = page[len(page)-1].Number
 		} else if over {
@@ -183,7 +183,7 @@ func owedFenced(w *world) {
 	old := w.engine
 	w.commit(owing(w.written(w.start(""))[0].Number, 2))
 	w.die(10)
-	_, err := w.s.Claim(w.Context(), store.Claim{Engine: old, Workflows: []string{"w"}, Outbox: 1})
+	_, err := w.s.Claim(w.Context(), store.TakeOutbox{Engine: old, Workflows: []string{"w"}, Limit: 1})
 	w.is(err, store.ErrFenced)
 	g := w.group(store.Change{Told: []int64{w.owed(0, 1)[0].Number}})
 	g.Engine = old

@@ -158,7 +158,7 @@ func (p *player) post() store.Post {
 
 func (p *player) takeSome() string {
 	names := []string{"v", "w", "none"}[p.random.IntN(2):]
-	c := store.Claim{Engine: p.engine, Now: at(p.now), Workflows: names, Max: p.random.IntN(5)}
+	c := store.TakeDue{Engine: p.engine, Workflows: names, Max: p.random.IntN(5), Now: at(p.now)}
 	got := p.claim(c)
 	slices.SortFunc(got.Mail, byRun)
 	s := "mail"
@@ -176,11 +176,11 @@ func (p *player) takeSome() string {
 
 func (p *player) takeOne() string {
 	h, _ := p.some()
-	return text(p.claim(store.Claim{Engine: p.engine, Run: max(h.Number, 1), Now: at(p.now)}).Runs)
+	return text(p.claim(store.TakeRun{Engine: p.engine, Run: max(h.Number, 1)}).Runs)
 }
 
 func (p *player) owedSome() string {
-	got := p.claim(store.Claim{Engine: p.engine, Now: at(p.now), Workflows: []string{"v", "w"}, Outbox: 50}).Outbox
+	got := p.claim(store.TakeOutbox{Engine: p.engine, Workflows: []string{"v", "w"}, Limit: 50}).Outbox
 	s := "owed"
 	p.due = nil
 	for _, o := range got {

@@ -155,7 +155,7 @@ func purgeRetained(w *world) {
 	head.Retain = "2m0s"
 	w.verdict(w.commit(unloading(head, 0, 2))[0], store.Written)
 	w.same("retention of one that is unloaded", w.head(head.Number).Retain, head.Retain)
-	w.claim(store.Claim{Engine: w.engine, Run: head.Number, Now: at(10)})
+	w.claim(store.TakeRun{Engine: w.engine, Run: head.Number})
 	w.posted(11, toRun(head.Number, signal("x", "1")))
 	head.Retain = "3m0s"
 	w.verdict(w.commit(unloading(head, 0, 3))[0], store.Mail)
@@ -412,7 +412,7 @@ func purgeSlices(w *world) {
 			}
 		}
 		w.judged(w.posted(101, toRun(run, signal("y", "y")))[0], store.Nobody, 0, 0)
-		w.same("claimed", len(w.claim(store.Claim{Engine: w.engine, Run: run, Now: at(100)}).Runs), 0)
+		w.same("claimed", len(w.claim(store.TakeRun{Engine: w.engine, Run: run}).Runs), 0)
 		if slices == 0 { // its ID is free at once, whatever window the new run has
 			c := w.start("order-1")
 			c.Since = at(0)

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"sync"
 	"time"
@@ -23,7 +24,18 @@ func takeChecks() []check {
 		{"take/each run is given once, however many ask", takeOnce},
 		{"one/a run comes whatever its wake time", oneAsleep},
 		{"one/a run that the engine owns comes again", oneAgain},
+		{"claim/a request that is nil or a pointer is refused", claimInvalid},
 		{"one/a run that another engine owns, has ended or is not there does not come", oneNot},
+	}
+}
+
+func claimInvalid(w *world) {
+	w.join(0)
+	for _, c := range []store.Claim{nil, &store.TakeDue{Engine: w.engine}} {
+		_, err := w.s.Claim(w.Context(), c)
+		if data := new(store.DataError); !errors.As(err, &data) {
+			w.Fatalf("the claim %T returns %v, want a DataError", c, err)
+		}
 	}
 }
 
@@ -66,7 +78,7 @@ func takeWorkflows(w *world) {
 	a, b, c := w.free("", 3), w.free("", 2), w.free("", 1)
 	b.Head.Workflow, c.Head.Workflow = "v", "u"
 	w.written(a, b, c)
-	claim := store.Claim{Engine: w.engine, Now: at(10), Max: 10}
+	claim := store.TakeDue{Engine: w.engine, Max: 10, Now: at(10)}
 	w.same("no workflow", numbers(w.claim(claim)), []journal.Number{})
 	claim.Workflows = []string{"w", "v", "unknown"}
 	got := w.claim(claim)
@@ -84,7 +96,7 @@ func takeNext(w *world) {
 	w.same("claimed", numbers(got), []journal.Number{})
 	w.same("next", moment(got.Next), moment(at(10)))
 	w.same("next after a claim", moment(w.take(10, 10).Next), moment(at(30)))
-	both := w.claim(store.Claim{Engine: w.engine, Now: at(5), Workflows: []string{"w", "v"}, Max: 1})
+	both := w.claim(store.TakeDue{Engine: w.engine, Workflows: []string{"w", "v"}, Max: 1, Now: at(5)})
 	w.same("next of two", moment(both.Next), moment(at(20)))
 	w.same("next of none", moment(w.take(30, 10).Next), "never")
 }
@@ -143,7 +155,7 @@ func takeOnce(w *world) {
 	for range takers {
 		wg.Go(func() {
 			for {
-				got, err := w.s.Claim(w.Context(), store.Claim{Engine: w.engine, Now: at(10), Workflows: []string{"w"}, Max: 3})
+				got, err := w.s.Claim(w.Context(), store.TakeDue{Engine: w.engine, Workflows: []string{"w"}, Max: 3, Now: at(10)})
 				if err != nil {
 					w.Errorf("Claim: %v", err)
 				}
@@ -168,7 +180,7 @@ func takeOnce(w *world) {
 
 func (w *world) one(run journal.Number) []journal.Number {
 	w.Helper()
-	return numbers(w.claim(store.Claim{Engine: w.engine, Run: run, Now: at(0)}))
+	return numbers(w.claim(store.TakeRun{Engine: w.engine, Run: run}))
 }
 
 func oneAsleep(w *world) {
@@ -177,7 +189,7 @@ func oneAsleep(w *world) {
 	never.Head.Wake, never.Head.Status = time.Time{}, journal.Suspended
 	w.written(later, never)
 	for _, c := range []store.Change{later, never} {
-		got := w.claim(store.Claim{Engine: w.engine, Run: c.Run, Now: at(0)})
+		got := w.claim(store.TakeRun{Engine: w.engine, Run: c.Run})
 		c.Head.Owner = w.engine
 		w.same("run", got.Runs, []store.Run{{Head: *c.Head, Entries: c.Entries, Last: 1}})
 		w.same("owner", w.head(c.Run).Owner, w.engine)

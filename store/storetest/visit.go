@@ -17,7 +17,7 @@ func visitChecks() []check {
 
 func (w *world) visit() journal.EngineID {
 	w.Helper()
-	return w.claim(store.Claim{Visit: true, Now: at(0)}).Engine
+	return w.claim(store.ReserveID{}).Engine
 }
 
 func visitIDs(w *world) {
@@ -53,7 +53,7 @@ func visitRecordsNothing(w *world) {
 	g := w.group(step(head.Number, 3))
 	g.Engine = guest
 	w.is(w.try(g), store.ErrFenced)
-	_, err = w.s.Claim(w.Context(), store.Claim{Engine: guest, Workflows: []string{"w"}, Max: 1, Now: at(0)})
+	_, err = w.s.Claim(w.Context(), store.TakeDue{Engine: guest, Workflows: []string{"w"}, Max: 1, Now: at(0)})
 	w.is(err, store.ErrFenced)
 }
 

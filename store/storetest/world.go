@@ -58,7 +58,7 @@ func (w *world) reopen() {
 // join makes the handle an engine's.
 func (w *world) join(seconds int) {
 	w.Helper()
-	got, err := w.s.Claim(w.Context(), store.Claim{Now: at(seconds), Self: store.Engine{Host: "host", PID: 42, Build: "b1", Slots: 7, Since: at(seconds)}})
+	got, err := w.s.Claim(w.Context(), store.Join{Self: store.Engine{Host: "host", PID: 42, Build: "b1", Slots: 7, Since: at(seconds)}, Now: at(seconds)})
 	if err != nil {
 		w.Fatalf("join: %v", err)
 	}
@@ -242,7 +242,7 @@ func (w *world) find(f store.Filter) []journal.Head {
 // take claims runs of workflow "w".
 func (w *world) take(seconds, most int) store.Claimed {
 	w.Helper()
-	return w.claim(store.Claim{Engine: w.engine, Now: at(seconds), Workflows: []string{"w"}, Max: most})
+	return w.claim(store.TakeDue{Engine: w.engine, Workflows: []string{"w"}, Max: most, Now: at(seconds)})
 }
 
 func (w *world) claim(c store.Claim) store.Claimed {

@@ -107,7 +107,7 @@ func noInbox(s store.Store, c store.Claim) (store.Claimed, error) {
 func tellsOnce(s store.Store, c store.Claim) (store.Claimed, error) {
 	got, err := s.Claim(context.Background(), c)
 	for _, o := range got.Outbox {
-		told := &store.Group{Engine: c.Engine, Changes: []store.Change{{Told: []int64{o.Number}}}}
+		told := &store.Group{Engine: got.Engine, Changes: []store.Change{{Told: []int64{o.Number}}}}
 		if err := s.Commit(context.Background(), told); err != nil {
 			return got, err
 		}
@@ -116,7 +116,9 @@ func tellsOnce(s store.Store, c store.Claim) (store.Claimed, error) {
 }
 
 func visitorsJoin(s store.Store, c store.Claim) (store.Claimed, error) {
-	c.Visit = false
+	if _, reserves := c.(store.ReserveID); reserves {
+		c = store.Join{}
+	}
 	return s.Claim(context.Background(), c)
 }
 

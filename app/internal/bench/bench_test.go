@@ -44,7 +44,7 @@ func TestRunsThatOnlyWaitHaveNoSteps(t *testing.T) {
 func TestCallsOfAStoreAreCounted(t *testing.T) {
 	s := &counting{Store: memory.New()}
 	ctx := t.Context()
-	claimed, err := s.Claim(ctx, store.Claim{Now: time.Now()})
+	claimed, err := s.Claim(ctx, store.Join{Now: time.Now()})
 	if err != nil || s.engine.Load() != int64(claimed.Engine) {
 		t.Fatalf("engine %d, %v, counted as %d", claimed.Engine, err, s.engine.Load())
 	}

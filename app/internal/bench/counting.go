@@ -26,7 +26,7 @@ func (c *counting) Commit(ctx context.Context, g *store.Group) error {
 func (c *counting) Claim(ctx context.Context, claim store.Claim) (store.Claimed, error) {
 	c.calls.Add(1)
 	claimed, err := c.Store.Claim(ctx, claim)
-	if err == nil && claim.Engine == 0 {
+	if _, joins := claim.(store.Join); joins && err == nil {
 		c.engine.Store(int64(claimed.Engine))
 	}
 	return claimed, err

@@ -256,7 +256,7 @@ func (u *unsteady) Commit(ctx context.Context, g *store.Group) error {
 
 func (u *unsteady) Claim(ctx context.Context, c store.Claim) (got store.Claimed, err error) {
 	what := "claim"
-	if c.Renew {
+	if _, renews := c.(store.Renew); renews {
 		what = "renew"
 	}
 	err = u.call(what, func() error {
@@ -475,7 +475,7 @@ func asleep(c *world.Cluster, workflow string, n int) {
 	if err != nil {
 		c.Fatal(err)
 	}
-	visit, err := c.DB.Claim(c.Context(), store.Claim{Visit: true})
+	visit, err := c.DB.Claim(c.Context(), store.ReserveID{})
 	if err != nil {
 		c.Fatal(err)
 	}

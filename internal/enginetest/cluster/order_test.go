@@ -36,8 +36,11 @@ func (l *lossy) Commit(ctx context.Context, g *store.Group) error {
 }
 
 func (l *lossy) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	if (c.Renew || c.Engine == 0) && l.renews.Load() {
-		return store.Claimed{}, storetest.ErrInjected
+	switch c.(type) {
+	case store.Renew, store.Join:
+		if l.renews.Load() {
+			return store.Claimed{}, storetest.ErrInjected
+		}
 	}
 	return l.Store.Claim(ctx, c)
 }
@@ -270,7 +273,7 @@ func TestACancelWaitsForAClaimNoLongerThanItsContext(t *testing.T) {
 		h := &world.Hook{OnClaim: func(
 			c store.Claim, do func() (store.Claimed, error),
 		) (store.Claimed, error) {
-			if c.Max > 0 && hang.Swap(false) {
+			if due, ok := c.(store.TakeDue); ok && due.Max > 0 && hang.Swap(false) {
 				time.Sleep(time.Hour)
 			}
 			return do()
@@ -420,7 +423,7 @@ func TestAClientsFirstCallTellsThatTheStoreDoesNotAnswer(t *testing.T) {
 		h := &world.Hook{Store: memory.New(), OnClaim: func(
 			c store.Claim, do func() (store.Claimed, error),
 		) (store.Claimed, error) {
-			if c.Visit && !failed {
+			if _, reserves := c.(store.ReserveID); reserves && !failed {
 				failed = true
 				return store.Claimed{}, storetest.ErrInjected
 			}

@@ -192,7 +192,7 @@ func TestLostClaimOfAParkedRunExecutesNothing(t *testing.T) {
 			c store.Claim, do func() (store.Claimed, error),
 		) (store.Claimed, error) {
 			out, err := do()
-			if c.Run != 0 && !lost.Swap(true) {
+			if _, one := c.(store.TakeRun); one && !lost.Swap(true) {
 				return store.Claimed{}, storetest.ErrInjected
 			}
 			return out, err
@@ -224,7 +224,7 @@ func TestLostClaimOfAnUnknownWorkflowIsGivenBack(t *testing.T) {
 			c store.Claim, do func() (store.Claimed, error),
 		) (store.Claimed, error) {
 			out, err := do()
-			if c.Run != 0 && !lost.Swap(true) {
+			if _, one := c.(store.TakeRun); one && !lost.Swap(true) {
 				return store.Claimed{}, storetest.ErrInjected
 			}
 			return out, err

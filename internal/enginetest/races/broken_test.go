@@ -111,12 +111,13 @@ func playWrong(t *testing.T, seed uint64, engines int, broken wrongStore) (bad [
 // engines would take them from each other until the history ends, which takes for ever.
 func givesWhatIsOwned(s store.Store, c store.Claim) (store.Claimed, error) {
 	got, err := s.Claim(context.Background(), c)
-	if c.Max == 0 || err != nil {
+	due, ok := c.(store.TakeDue)
+	if !ok || due.Max == 0 || err != nil {
 		return got, err
 	}
 	heads, _, err := s.Find(context.Background(), store.Filter{Open: true})
 	for _, h := range heads {
-		if h.Owner == 0 || h.Owner == c.Engine || len(got.Runs) > 0 ||
+		if h.Owner == 0 || h.Owner == due.Engine || len(got.Runs) > 0 ||
 			time.Since(h.Created) > time.Second {
 			continue
 		}
@@ -125,7 +126,7 @@ func givesWhatIsOwned(s store.Store, c store.Claim) (store.Claimed, error) {
 			return got, err
 		}
 		aWhile() // or they do so at one instant
-		h.Owner = c.Engine
+		h.Owner = due.Engine
 		got.Runs = append(got.Runs, store.Run{Head: h, Entries: entries, Last: int64(len(entries))})
 	}
 	return got, err

@@ -43,7 +43,7 @@ func (w *registrar) Claim(ctx context.Context, c store.Claim) (store.Claimed, er
 	got, err := w.Store.Claim(ctx, c)
 	for _, r := range got.Runs {
 		w.history.note(r.Head.Number, fmt.Sprintf("engine %d claims it at entry %d, mail %d",
-			c.Engine, r.Last, r.Head.Mail))
+			got.Engine, r.Last, r.Head.Mail))
 	}
 	return got, err
 }

@@ -207,7 +207,7 @@ func plant(t *testing.T, workflow string, entries []journal.Entry) *memory.Store
 	t.Helper()
 	db := memory.New()
 	ctx := context.Background()
-	claimed, err := db.Claim(ctx, store.Claim{Now: time.Now()})
+	claimed, err := db.Claim(ctx, store.Join{Now: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -197,7 +197,7 @@ func TestRunThatAnotherEngineHadBeforeARestWasHeardOfBeginsAnew(t *testing.T) {
 					Store: s,
 					OnClaim: func(c store.Claim, do func() (store.Claimed, error)) (store.Claimed,
 						error) {
-						if c.Max > 0 && claims.Load() != w {
+						if due, ok := c.(store.TakeDue); ok && due.Max > 0 && claims.Load() != w {
 							return store.Claimed{}, nil
 						}
 						got, err := do()

@@ -732,7 +732,7 @@ func TestClaimKeepsItsSlots(t *testing.T) {
 		h := &world.Hook{OnClaim: func(
 			c store.Claim, do func() (store.Claimed, error),
 		) (store.Claimed, error) {
-			if c.Max > 0 && !started {
+			if due, ok := c.(store.TakeDue); ok && due.Max > 0 && !started {
 				<-begun
 				started = true
 				for range 2 {

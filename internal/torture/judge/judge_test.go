@@ -205,7 +205,7 @@ func TestOrphansAreThoseThatNothingWakes(t *testing.T) {
 		}, true},
 	} {
 		s := memory.New()
-		visit, err := s.Claim(ctx, store.Claim{Visit: true, Now: now})
+		visit, err := s.Claim(ctx, store.ReserveID{})
 		if err != nil {
 			t.Fatal(err)
 		}

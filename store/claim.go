@@ -1,0 +1,153 @@
+package store
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+)
+
+// A Claim is a request of [Store.Claim], one of
+//
+//   - [Join], [Renew] and [Leave], with which an engine begins, prolongs and ends its use of the
+//     store;
+//   - [ReserveID], with which a client gets an engine ID to make run numbers with;
+//   - [TakeDue] and [TakeRun], with which an engine gets runs to execute;
+//   - [TakeOutbox], with which an engine gets entries of the outbox.
+//
+// Each returns a [Claimed], whose fields say which of them set it. A claim of an engine that
+// has left or was taken over returns [ErrFenced].
+type Claim interface{ claim() }
+
+func (Join) claim()       {}
+func (Renew) claim()      {}
+func (Leave) claim()      {}
+func (ReserveID) claim()  {}
+func (TakeDue) claim()    {}
+func (TakeRun) claim()    {}
+func (TakeOutbox) claim() {}
+
+// InvalidClaim returns the error of a driver for a claim that is nil or a pointer.
+func InvalidClaim(c Claim) error {
+	return &DataError{Err: fmt.Errorf("a claim of type %T is not valid: allowed are the structs of package store", c)}
+}
+
+// Join makes an engine. The store records Self and returns the engine's ID, and takes over
+// expired engines.
+//
+// An engine is expired if it is gone without having left. A store for one engine sees that by
+// the engine's process or handle; while the engine is there, Join returns [ErrLocked], wrapped
+// in words that name it. A store for many engines gives each a lease of Claimed.Lease, which
+// begins when the claim was sent and is measured by the clock of the database: an engine is
+// expired if its lease has passed.
+//
+// To take over an engine is to remove its row, after which it writes nothing any more. Its
+// runs get no owner and are due at Now. Each run that was executing has one crash counted; the
+// count begins anew if the run has recorded anything since the last crash. A run was executing
+// if it was RUNNING, or if its head was not written since it was claimed.
+//
+// Join also deletes the payloads that no entry and no message names and that no living engine
+// has made. If Now is before the time of a group or a Leave, the clock was put back: the runs
+// that were due at that time are due at Now.
+type Join struct {
+	Self Engine
+	Now  time.Time
+}
+
+// Renew begins the engine's lease anew, and takes over expired engines as [Join] does. An
+// engine whose lease has passed, and that was not taken over, goes on as before.
+type Renew struct {
+	Engine journal.EngineID
+	Idle   bool // the lease is IdleLeases times as long if the engine owns no open run and has nothing in the outbox
+	Now    time.Time
+}
+
+// Leave removes the engine's row. Its runs get no owner and are due at Now.
+type Leave struct {
+	Engine journal.EngineID
+	Now    time.Time
+}
+
+// ReserveID returns an engine ID that no other claim ever returns, and records nothing.
+type ReserveID struct{}
+
+// TakeDue makes the engine the owner of due runs of the named workflows, those due longest
+// first, and returns them. A run is due if it has no owner, and its wake time is set and not
+// after Now. About 32 MB come at a time at most, but at least one run.
+//
+// It also returns, in Claimed.Mail, the messages of the engine's runs that were not given to
+// the engine before. Messages of a run that is being written just now are left out;
+// Claimed.Next is then when to ask again.
+type TakeDue struct {
+	Engine    journal.EngineID
+	Workflows []string
+	Max       int // runs; 0: messages only
+	Now       time.Time
+}
+
+// TakeRun makes the engine the owner of one run, whatever its wake time, and returns it. It
+// returns no run if the run has ended, is not there, or has another owner.
+//
+// After a TakeRun or TakeDue with an unknown outcome, the engine finds its runs with
+// [Filter].Owner.
+type TakeRun struct {
+	Engine journal.EngineID
+	Run    journal.Number
+}
+
+// TakeOutbox returns entries of the outbox, of the named workflows, by number. An entry is for
+// the engine that has committed it; once that has left or was taken over, for the first engine
+// that asks, and for no other one before that is gone too.
+type TakeOutbox struct {
+	Engine    journal.EngineID
+	Workflows []string
+	After     int64 // entries with higher numbers only
+	Limit     int   // entries
+}
+
+// Claimed is the answer to a [Claim].
+type Claimed struct {
+	Engine journal.EngineID // that of the claim; of Join and ReserveID the new one
+
+	// Set by TakeDue; Runs also by TakeRun.
+	Runs []Run     // each with its journal and the beginning of its inbox
+	Mail []Run     // runs owned before, without entries, with the messages not given before
+	Next time.Time // when the next run of the named workflows without an owner is due; zero: none
+	More bool      // further runs are due already; of TakeOutbox: further entries are there
+
+	Outbox []OutboxEntry // set by TakeOutbox
+
+	// Lease is set by Join and Renew: the length of the lease. TakeDue and TakeRun set it if
+	// they return runs: the lease is not longer than that any more, which is what a Join gives.
+	// Zero: the store has no leases.
+	Lease time.Duration
+
+	// Set by Join and Renew.
+	Lapse   time.Duration // in how long the lease of the next other engine passes if it is not renewed; 0: none
+	Expired int           // engines that were taken over
+	Freed   int64         // runs of expired engines that have become due
+}
+
+// A Run is a claimed run as the store has it: the head with its new owner, and the whole
+// journal without spilled payloads.
+type Run struct {
+	Head    journal.Head
+	Entries []journal.Entry
+	Last    int64           // sequence of the last row that is there, readable or not
+	Inbox   []journal.Entry // untaken messages by number (Seq): at most InboxPage, and about InboxBytes
+	More    bool            // the inbox has further ones
+	Err     error           // a CorruptError if a row cannot be read or is missing: Entries ends before it
+}
+
+// The limits of the messages of one run that a claim returns.
+const (
+	InboxPage  = 256
+	InboxBytes = 1 << 20
+)
+
+// An OutboxEntry is an entry of the outbox: somebody is to be told of it at least once.
+type OutboxEntry struct {
+	Number int64 // rises in the order of the commits, and for one run in the order of its journal
+	Head   journal.Head
+	Entry  journal.Entry // with its payload
+}
