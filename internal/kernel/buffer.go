@@ -7,60 +7,63 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A buffer has what was read for one listener, or for the subscriber, and was not told. It
-// is bounded, and each has its own: a broker that does not answer fills the buffer of the
-// subscriber, and listeners hear on. What finds no place stays in the store. The dispatcher
-// reads on past it, keeps in mind where it began, and reads it again once half of the
-// buffer is free. An end that some listeners have a place for is told to these at once, and to
-// each other one when that has a place, whether the first ones have returned or not. A
-// listener that has heard of an end has its place back while others are still called.
+// A buffer has the entries that were read for one listener, or for the subscriber, and not
+// delivered. It has a limit, and each listener has its own: a broker that does not answer fills the
+// buffer of the subscriber, and listeners hear on. An entry that finds no place stays in the store.
+// The dispatcher reads on past it, remembers the first such entry, and reads again from there once
+// half of the buffer is free. If some listeners of an end have a place for it, the end is delivered
+// to these at once, and to each other listener when that has a place, whether the first ones have
+// returned or not. A listener that has heard of an end has its place back while others are still
+// called.
 //
-// Of one run all is told in order. So what follows something that found no place waits
-// with it, and what is in line behind something that is being told takes a place in the
-// buffer of that.
+// The entries of one run are delivered in order. So the entries after one that found no place wait
+// with it, and an entry in line behind one that is being delivered takes a place in the buffers of
+// that one.
 type buffer struct {
 	slots  chan struct{}
-	held   int   // read for it and not told
-	behind int64 // the first that found no place; 0 for none
+	held   int   // entries read for it and not delivered
+	behind int64 // the number of the first entry that found no place; 0 for none
 }
 
 const (
-	owedPage   = 200     // read at a time
-	maxHeld    = 1000    // held in a buffer
-	maxSkipped = 100_000 // runs of which something waits for a place; above it nothing is read
-	tellers    = 16      // calls of one listener, or of the subscriber, at a time
+	owedPage = 200  // entries read at a time
+	maxHeld  = 1000 // entries in one buffer
+	// runs with an entry that waits for a place; above it no further entries are read
+	maxSkipped = 100_000
+	tellers    = 16 // calls of one listener, or of the subscriber, at a time
 )
 
-// A telling is an entry that is owed, on its way.
+// A telling is an entry of the outbox that is being delivered, or is in line for that.
 type telling struct {
 	store.OutboxEntry
-	who    []*Listener // that it is told to; nil is the subscriber
-	placed []*Listener // in whose buffers it has a place
-	inPart bool        // others are told of it by another one
-	isLast bool        // of these: all have heard
+	who    []*Listener // the listeners that it is delivered to; nil is the subscriber
+	placed []*Listener // those in whose buffers it has a place
+	inPart bool        // other listeners get it with another telling
+	isLast bool        // the last of these tellings: all listeners have heard
 }
 
-// A part is an end that not all of its listeners are told at the same time.
+// A part is an end that is not delivered to all of its listeners at the same time.
 type part struct {
 	all, begun, heard []*Listener
 }
 
-// A follow is what is to be told of one run after that which is being told.
+// A follow has the entry of one run that is being delivered, and the entries after it.
 type follow struct {
 	now  *telling
 	next []*telling
 }
 
-// A gap is where entries of one run wait in the store: none before from, and none after last
-// of those that were read. A reading that begins within the gap does not know what waits
-// before, so it takes nothing of the run. One that has found no place for from takes nothing
-// that follows.
+// A gap is a range in which entries of one run wait in the store: none before from, and none after
+// last of the entries that were read. A reading that begins within the gap does not know the
+// entries that wait before, so it takes no entry of the run. A reading that has found no place for
+// from takes no later entry.
 type gap struct {
 	from, last int64
 	missed     int64 // the reading that has found no place for from
 }
 
-// bufferOf returns the buffer of a listener; nil is the subscriber. It is called with the lock.
+// bufferOf returns the buffer of a listener. A nil listener means the subscriber. It is called with
+// the lock.
 func (a *dispatcher) bufferOf(l *Listener) *buffer {
 	r := a.buffers[l]
 	if r == nil {
@@ -70,7 +73,7 @@ func (a *dispatcher) bufferOf(l *Listener) *buffer {
 	return r
 }
 
-// full returns those of the listeners whose buffers are.
+// full returns the listeners whose buffers are full.
 func (a *dispatcher) full(placed []*Listener) (out []*Listener) {
 	for _, l := range placed {
 		if a.bufferOf(l).held >= a.most {
@@ -87,7 +90,7 @@ func (a *dispatcher) take(placed []*Listener) {
 	}
 }
 
-// free gives the places back, and asks the dispatcher to look where there is buffer again.
+// free frees the places, and asks the dispatcher to look if there is room again.
 func (a *dispatcher) free(placed []*Listener) {
 	for _, l := range placed {
 		r := a.bufferOf(l)
@@ -101,19 +104,20 @@ func (a *dispatcher) free(placed []*Listener) {
 	}
 }
 
-// miss keeps in mind that an entry found no place in some buffers.
+// miss records that an entry found no place in some buffers.
 func (a *dispatcher) miss(placed []*Listener, number int64) {
 	for _, l := range placed {
 		if r := a.bufferOf(l); r.behind == 0 || number < r.behind {
 			r.behind = number
 		}
-		if a.bufferOf(l).held <= a.most/2 { // it has become free meanwhile
+		if a.bufferOf(l).held <= a.most/2 { // half of it has become free meanwhile
 			a.k.owe()
 		}
 	}
 }
 
-// audience returns who is to hear of an entry and has not. It is called without the lock.
+// audience returns the listeners that are to hear of an entry and have not. It is called without
+// the lock.
 func (a *dispatcher) audience(o store.OutboxEntry) []*Listener {
 	if o.Entry.Kind == journal.EventEmitted {
 		return []*Listener{nil}
@@ -121,9 +125,9 @@ func (a *dispatcher) audience(o store.OutboxEntry) []*Listener {
 	return a.k.listening(o.Head)
 }
 
-// admit finds places for an entry that was read by a reading of what comes after since, and
-// returns it if it has its turn at once: else it is in line, or waits in the store. It is
-// called with the lock.
+// admit finds places for an entry that was read by a reading of the entries after the number since.
+// It returns the entry if that is to be delivered at once. Otherwise the entry is in line, or waits
+// in the store. It is called with the lock.
 func (a *dispatcher) admit(o store.OutboxEntry, all []*Listener, since int64) *telling {
 	run := o.Head.Number
 	g, waits := a.behind[run]
@@ -197,15 +201,15 @@ func (a *dispatcher) closeGap(run journal.Number, number int64) {
 	}
 }
 
-// passed records that a reading has come from one number to another: nothing waits in between
-// but for what it has found no place for.
+// passed records that a reading has come from one number to another. No entry in between waits in
+// the store, but for those that the reading has found no place for.
 func (a *dispatcher) passed(since, upTo int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for run, g := range a.behind {
 		switch {
 		case g.missed == a.reading, since >= g.from, g.from >= upTo:
-		case g.last < upTo: // what was to follow is not owed any more
+		case g.last < upTo: // the entries of the gap are not in the outbox any more
 			delete(a.behind, run)
 		default:
 			g.from = upTo
@@ -214,7 +218,7 @@ func (a *dispatcher) passed(since, upTo int64) {
 	}
 }
 
-// begin has an end told to some of those who are to hear of it.
+// begin begins a part: an end is delivered to some of its listeners.
 func (a *dispatcher) begin(t *telling, all []*Listener) {
 	p := a.parts[t.Number]
 	if p == nil {
@@ -225,12 +229,12 @@ func (a *dispatcher) begin(t *telling, all []*Listener) {
 	t.inPart = true
 }
 
-// without returns the listeners but for some of them.
+// without returns all listeners except some.
 func without(all []*Listener, some ...*Listener) []*Listener {
 	return slices.DeleteFunc(slices.Clone(all), func(l *Listener) bool { return slices.Contains(some, l) })
 }
 
-// hasHeard gives back the place of a listener that has heard of an end.
+// hasHeard frees the place of a listener that has heard of an end.
 func (a *dispatcher) hasHeard(t *telling, l *Listener) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -238,7 +242,7 @@ func (a *dispatcher) hasHeard(t *telling, l *Listener) {
 	a.free([]*Listener{l})
 }
 
-// isTold reports whether all have heard of what was told to some of them now.
+// isTold reports whether all listeners have heard of an entry that some of them have just heard of.
 func (a *dispatcher) isTold(t *telling) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -251,8 +255,8 @@ func (a *dispatcher) isTold(t *telling) bool {
 	return t.isLast
 }
 
-// done gives up the places of an entry that was told, and returns what is to be told next
-// of its run, if anything.
+// done frees the places of an entry that was delivered, and returns the next entry of its run to be
+// delivered, or nil.
 func (a *dispatcher) done(t *telling) *telling {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -274,8 +278,8 @@ func (a *dispatcher) done(t *telling) *telling {
 	return a.advance(run, in.next)
 }
 
-// forget records that an entry was told. While entries are read it may have been read
-// before that.
+// forget records that an entry was delivered. A reading in progress may have read the entry before
+// that.
 func (a *dispatcher) forget(number int64) {
 	if a.reads {
 		a.mine[number] = true
@@ -285,8 +289,8 @@ func (a *dispatcher) forget(number int64) {
 	}
 }
 
-// advance gives the first in line its turn, if there is a place for it in the buffers of those
-// who are to hear of it. If there is none, all that are in line wait in the store.
+// advance takes the first entry in line, and returns it if there is a place for it in the buffers
+// of its listeners. If there is none, all entries in line wait in the store.
 func (a *dispatcher) advance(run journal.Number, line []*telling) *telling {
 	next, last, rest := line[0], line[len(line)-1], line[1:]
 	a.leave(next)
@@ -304,13 +308,13 @@ func (a *dispatcher) advance(run journal.Number, line []*telling) *telling {
 	return t
 }
 
-// leave takes an entry out of the line.
+// leave removes an entry from the line.
 func (a *dispatcher) leave(t *telling) {
 	delete(a.mine, t.Number)
 	a.free(t.placed)
 }
 
-// catchUp reads again what found no place in buffers that have some now.
+// catchUp reads again the entries that found no place in buffers that have room now.
 func (a *dispatcher) catchUp(names []string) bool {
 	a.mu.Lock()
 	var buffers []*buffer
@@ -340,19 +344,20 @@ func (a *dispatcher) catchUp(names []string) bool {
 		a.passed(from, upTo)
 	}
 	if len(buffers) > 0 && !a.crowded() {
-		a.k.owe() // what is beyond may not have been read
+		a.k.owe() // entries beyond may not have been read
 	}
 	return true
 }
 
-// crowded reports whether so much found no place that no more is read.
+// crowded reports whether so many runs have entries without a place that no further entries are
+// read.
 func (a *dispatcher) crowded() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.behind) >= a.skips
 }
 
-// again has everything read anew.
+// again makes the dispatcher read everything anew.
 func (a *dispatcher) again() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

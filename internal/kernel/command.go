@@ -6,18 +6,18 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A command is a message of the engine's own in the inbox of a run: to cancel, suspend or
-// resume it, or to cancel one of its timers. Operators and other processes send them, and
-// only the owner of the run carries them out, by an entry that takes the message.
+// A command is a message of the engine's own in the inbox of a run: to cancel, suspend or resume
+// the run, or to cancel one of its timers. Operators and other processes send commands. Only the
+// owner of the run carries them out, by an entry that takes the message.
 type command struct {
 	run *run
 	journal.Entry
 }
 
-// may reports whether what the command asks for can be done now.
-// To cancel a timer waits until no code can go on, and where code blocks outside the
-// engine or has not begun, and the timer is recorded, until that code has gone on: code
-// that is replayed may not have come to the timer yet.
+// may reports whether the command can be carried out now. The cancelling of a timer waits until no
+// code can go on, because replayed code may not have come to the timer yet. If the timer is
+// recorded, and code blocks outside the engine or has not begun, it waits until that code has gone
+// on.
 func (c command) may() bool {
 	if c.Kind != journal.TimerCancelled {
 		return true
@@ -26,8 +26,7 @@ func (c command) may() bool {
 	return r.holder() == nil && (r.memo == nil || !r.anyAhead() || !r.memo.timerAhead(c.Op.Key))
 }
 
-// do does what the command asks for, where that can be done now; the
-// entry that does it takes the message.
+// do carries out the command, if that is possible now. The entry that does so takes the message.
 func (c command) do() {
 	if !c.may() {
 		return
@@ -67,12 +66,12 @@ func (c command) do() {
 	}
 }
 
-// unparks says whether a message lets a parked run go on.
+// unparks reports whether a message lets a parked run go on.
 func unparks(e *journal.Entry) bool {
 	return e.Kind == journal.CancelAsked || e.Kind == journal.ResumeAsked
 }
 
-// commands does what the engine's own messages in the inbox ask for.
+// commands carries out the engine's own messages in the inbox.
 func (r *run) commands() {
 	for !r.gone() {
 		e := r.inbox.find(func(e *journal.Entry) bool {

@@ -9,17 +9,17 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A run meets the pipeline here: it is pushed when something of its log is sealed, gives
-// that to a group, and hears what became of it.
+// A run meets the pipeline here: it is pushed when entries of its log are sealed, adds them to a
+// group, and hears the verdict.
 
-// seal lets the pipeline take everything that was appended.
+// seal lets the pipeline take every appended entry.
 func (r *run) seal() {
 	if r.sealTo(r.last()) {
 		r.enlist()
 	}
 }
 
-// flush seals everything but what the turn that goes on has appended.
+// flush seals every entry but those of the present turn.
 func (r *run) flush() {
 	if r.holder() == nil {
 		r.seal()
@@ -28,7 +28,7 @@ func (r *run) flush() {
 	}
 }
 
-// enlist has the pipeline take what is sealed, and the head.
+// enlist makes the pipeline take the sealed entries and the head.
 func (r *run) enlist() {
 	if r.queue() {
 		r.k.lanes.of(r.number()).push(r)
@@ -46,8 +46,8 @@ func (r *run) take(cs []store.Change, rows, bytes *int, first bool) ([]store.Cha
 	return r.gather(cs, rows, bytes, first)
 }
 
-// committed implements source. Observers hear first: what begins once an entry is
-// durable, and tells them of it, comes after that entry.
+// committed implements source. Observers hear first: a step that begins once an entry is durable,
+// and notifies them, comes after that entry.
 func (r *run) committed(cs []store.Change) {
 	c := &cs[0]
 	r.k.gate.count(-int64(sizeOf(c.Entries)))
@@ -125,7 +125,7 @@ func (r *run) refused(cs []store.Change, err error) {
 		return
 	}
 	r.reopen()
-	r.reprieve() // where it was to end
+	r.reprieve() // where the journal was to end
 	r.suspend(&journal.Detail{Reason: err.Error()})
 	r.mu.Unlock()
 }

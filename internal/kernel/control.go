@@ -9,14 +9,14 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Live is what this engine knows of a run beyond its journal.
+// A Live has the state of a run in this engine's memory, beyond its journal.
 type Live struct {
 	Loaded    bool
 	Running   []string // paths of steps whose attempts are being executed
 	Abandoned []string // paths of steps that were given up and whose goroutines go on
 }
 
-// live tells what the engine has of a run in memory.
+// live returns the state of a run in memory.
 func (k *Kernel) live(n journal.Number) Live {
 	l, r := Live{Abandoned: k.givenUp(n)}, k.loadedRun(n)
 	if r == nil {
@@ -33,10 +33,10 @@ func (k *Kernel) live(n journal.Number) Live {
 	return l
 }
 
-// Cancel ends a run as CANCELLED and returns when that is durable, or, of a run
-// that cleans up before it ends, when it is durable that it will end so; of one that
-// another engine has, when the message to it is durable. One that is cancelled already
-// is left as it is; one that ended otherwise is an error that names its status.
+// Cancel ends a run as CANCELLED and returns when that is durable. If the run cleans up before it
+// ends, Cancel returns when it is durable that the run will end so; if another engine has the run,
+// when the message to it is durable. A run that is cancelled already is left as it is. A run that
+// ended otherwise is an error that names its status.
 func (e *Engine) Cancel(ctx context.Context, id, reason string) error {
 	return e.order(ctx, order{
 		op: "cancel " + id, id: id, judge: mayCancel, ends: true, kind: journal.CancelAsked, reason: reason,
@@ -64,8 +64,7 @@ func (e *Engine) Suspend(ctx context.Context, id, reason string) error {
 	})
 }
 
-// Resume lets a parked run go on and returns when that is durable. Its panics
-// in a row count anew.
+// Resume lets a parked run go on and returns when that is durable. Its panics in a row count anew.
 func (e *Engine) Resume(ctx context.Context, id string) error {
 	var asked, resumed atomic.Bool
 	return e.order(ctx, order{
@@ -91,18 +90,19 @@ func (e *Engine) Resume(ctx context.Context, id string) error {
 	})
 }
 
-// An order is what an operator asks of a run.
+// An order is a command of an operator about a run.
 type order struct {
 	op, id string
 	judge  judge
-	ends   bool         // it ends the run, which may clean up first
-	do     func(*run)   // appends to the run, whose lock is held, and ends the activation
-	kind   journal.Kind // of the message that asks for it, where another engine has the run
+	ends   bool       // it ends the run, which may clean up first
+	do     func(*run) // appends to the run, whose lock is held, and ends the activation
+	// the kind of the message that carries the order if another engine has the run
+	kind   journal.Kind
 	reason string
 }
 
-// order carries out an order. Where the engine loses its lease meanwhile, what the
-// head says tells whether anything is left to do.
+// order carries out an order. If the engine loses its lease meanwhile, the head of the run shows
+// whether anything is left to do.
 func (e *Engine) order(ctx context.Context, o order) error {
 	for again := false; ; again = true {
 		k, err := e.running(ctx, o.op)
@@ -118,11 +118,11 @@ func (e *Engine) order(ctx context.Context, o order) error {
 	}
 }
 
-// A judge says of a run whether there is something to do: errOpen if there is, nil
-// if it is done already.
+// A judge reports whether there is something to do for a run: it returns errOpen if there is, and
+// nil if it is done already.
 type judge func(op string, h journal.Head) error
 
-// errOpen says that a command has to be carried out.
+// errOpen means that a command has to be carried out.
 var errOpen = errors.New("kernel: open")
 
 func mayCancel(op string, h journal.Head) error {
@@ -199,13 +199,13 @@ func (k *Kernel) order(ctx context.Context, o order) error {
 		}
 		select {
 		case <-done:
-		case <-r.done: // it may have left without it
+		case <-r.done: // the run may have left memory without the order
 			err = errOpen
 		case <-ctx.Done():
 			return &journal.Error{Code: journal.CodeUnavailable, Op: o.op, Message: "the store has not answered: it may or may not be done", Err: context.Cause(ctx)}
 		case <-k.dead:
 			if k.lost() {
-				return k.cause() // which has it asked again
+				return k.cause() // the caller asks again
 			}
 			return k.stopped(o.op, "it may or may not be done", "")
 		}
@@ -221,10 +221,9 @@ func (k *Kernel) order(ctx context.Context, o order) error {
 	}
 }
 
-// carryOut does what is asked of the run, where that is still to be done. It gives
-// a channel that is closed when something has become of the run, nil where it is
-// to be asked again at once; and what there is to say then, errOpen where that
-// is to be asked again.
+// carryOut carries out a command on the run, if it is still to be done. It returns a channel that
+// is closed when the run has come further, and the result of the command from then on; errOpen
+// means that the caller asks again. A nil channel means at once.
 func (r *run) carryOut(op string, judge judge, ends bool, do func(*run)) (<-chan struct{}, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -238,7 +237,7 @@ func (r *run) carryOut(op string, judge judge, ends bool, do func(*run)) (<-chan
 	closes := ends && r.ended() == nil && r.ending.as() != 0
 	if closes && r.def == nil && !r.over() {
 		if r.ending.closing() != nil {
-			r.leaveHead(r.values.active(), "", r.created()) // to an engine that knows its workflow
+			r.leaveHead(r.values.active(), "", r.created()) // for an engine that knows its workflow
 			r.yield()
 		} else {
 			r.release()
@@ -246,7 +245,7 @@ func (r *run) carryOut(op string, judge judge, ends bool, do func(*run)) (<-chan
 	}
 	decided := ends && r.ended() == nil && !closes && r.values.decided() != 0
 	switch {
-	case decided && r.values.isPhaseIn(r.memo.reaches()): // which is durable
+	case decided && r.values.isPhaseIn(r.memo.reaches()): // the decision is durable
 		return nil, judge(op, r.asked(ends))
 	case r.over() && closes:
 		return r.done, judge(op, r.asked(ends))
@@ -255,14 +254,14 @@ func (r *run) carryOut(op string, judge judge, ends bool, do func(*run)) (<-chan
 	case closes, did, decided:
 		done := make(chan struct{})
 		r.whenDurable(effect{do: func() { close(done) }})
-		r.flush() // a turn that goes on seals the rest
+		r.flush() // a turn that goes on seals the other entries
 		return done, judge(op, r.asked(ends))
 	}
 	return nil, judge(op, r.asked(ends))
 }
 
-// asked gives the head by which a command is judged: for one that ends the run,
-// with the status that it will have, or that says so, where that is decided.
+// asked returns the head by which a command is judged. For a command that ends the run, the head
+// has the status that the run will end with, if that is decided.
 func (r *run) asked(ends bool) journal.Head {
 	h := r.head()
 	if s := cmp.Or(r.ending.as(), r.values.decided()); ends && s != 0 {

@@ -13,26 +13,26 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Some entries are owed: a listener is to be told of an end, a subscriber of an
-// event, at least once, also when the engine dies in between. The store keeps
-// which they are, written with the entry and removed when it is acknowledged. So
-// there is one way for what has just happened and for what a dead engine left:
-// the dispatcher reads what is owed, tells, and acknowledges.
+// The outbox has the entries that are still to be delivered: an end to its listeners, an event to
+// the subscriber. Each is delivered at least once, also if the engine dies in between. The store
+// writes the row of the outbox with the entry, and removes the row when the entry is acknowledged.
+// So there is one way for new entries and for entries that a dead engine left: the dispatcher reads
+// the outbox, delivers an entry, and acknowledges it.
 
-// A Listener is told when a run has ended.
+// A Listener is called when a run has ended.
 type Listener struct {
-	Workflow string           // empty for all
-	Statuses []journal.Status // the ends that it wants; none for all but CONTINUED_AS_NEW
+	Workflow string           // empty for all workflows
+	Statuses []journal.Status // the ends that it wants; none means all but CONTINUED_AS_NEW
 	Tell     func(ctx context.Context, e End) error
 }
 
-// NewListener gives a listener of the ends of a workflow's runs, or of all where
-// that is empty, with one of the statuses, or any where there are none.
+// NewListener returns a listener of the ends of a workflow's runs. An empty name means all
+// workflows. No statuses mean any status.
 func NewListener(workflow string, statuses []journal.Status, tell func(context.Context, End) error) *Listener {
 	return &Listener{Workflow: workflow, Statuses: statuses, Tell: tell}
 }
 
-// An End is what a listener is told.
+// An End describes the end of a run to a listener.
 type End struct {
 	Head    journal.Head
 	Outcome Outcome
@@ -40,26 +40,27 @@ type End struct {
 	journal func() ([]journal.Entry, error)
 }
 
-// Payload gives the payload that the run ended with.
+// Payload returns the payload that the run ended with.
 func (e End) Payload() ([]byte, error) { return e.payload() }
 
-// Journal gives the journal of the run.
+// Journal returns the journal of the run.
 func (e End) Journal() ([]journal.Entry, error) { return e.journal() }
 
-// An Event is what a step has emitted.
+// An Event is an event that a run has emitted, for the subscriber.
 type Event struct {
-	ID   string // the same whenever the event is told
+	ID   string // the same each time that the event is published
 	Type string
 	Head journal.Head
-	Step string // that emitted it, or that it tells of
+	// the step that emitted the event, or that the event is about
+	Step string
 	At   time.Time
 	Data []byte
 
 	Execution, Topic, Key string
-	Status                journal.Status // of the run, where it was said
+	Status                journal.Status // the status of the run, if the event has one
 }
 
-// wants says whether a listener is to be told of an end.
+// wants reports whether the listener listens to the end of such a run.
 func (l *Listener) wants(h journal.Head) bool {
 	if l.Workflow != "" && l.Workflow != h.Workflow || l.Workflow == "" && isOwnWorkflow(h.Workflow) || h.Status == journal.ContinuedAsNew {
 		return false
@@ -67,28 +68,28 @@ func (l *Listener) wants(h journal.Head) bool {
 	return len(l.Statuses) == 0 || slices.Contains(l.Statuses, h.Status)
 }
 
-// tells says whether somebody is owed that end: only of a workflow that is known
-// here, since what is owed of another is told by who knows it.
+// tells reports whether the end of a run belongs into the outbox. It does so only for a workflow
+// that is known here: the ends of another workflow are for engines that know that workflow.
 func (s *shared) tells(h journal.Head) bool {
 	return s.Lookup(h.Workflow) != nil && len(s.listening(h)) > 0
 }
 
-// A prompt asks the dispatcher to read what is owed.
+// A prompt asks the dispatcher to read the outbox.
 type prompt struct {
-	fresh chan struct{} // to go on
-	stale chan struct{} // to begin anew
+	fresh chan struct{} // asks to go on
+	stale chan struct{} // asks to begin anew
 }
 
 func newPrompt() prompt { return prompt{make(chan struct{}, 1), make(chan struct{}, 1)} }
 
-// owe asks it to look now.
+// owe asks the dispatcher to read on now.
 func (x *prompt) owe() { signal(x.fresh) }
 
-// inherit asks it to read again from the beginning: what an engine that is gone has left
-// untold may have any number.
+// inherit asks the dispatcher to read again from the beginning: entries that an engine which is
+// gone has not delivered may have any number.
 func (x *prompt) inherit() { signal(x.stale) }
 
-// signal makes sure that a channel with buffer for one value has one.
+// signal puts a value into a channel with room for one value, unless the channel has one.
 func signal(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -96,28 +97,32 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// A dispatcher reads what is owed and has it told. What is owed of one run is told
-// in order, one after the other; of different runs at the same time. Each listener
-// is called on a goroutine of its own, so one that blocks holds up nothing but what
-// comes after it of the same run, and itself.
+// A dispatcher reads the outbox and delivers its entries: the entries of one run in order, one
+// after the other, and the entries of different runs at the same time. Each listener is called on a
+// goroutine of its own. A listener that blocks holds up only itself and the entries that follow in
+// the same run.
 type dispatcher struct {
-	k     *Kernel
-	stop  context.Context // ends when nothing more is to be told
-	calls context.Context // of listeners; ends when the engine does not wait for them any more
-	after int64           // what is owed up to this number was read, of the workflows known
+	k    *Kernel
+	stop context.Context // ends when no further entry is to be delivered
+	// the context of the calls of listeners; it ends when the engine stops waiting for them
+	calls context.Context
+	// the entries up to this number were read, of the workflows that are known
+	after int64
 	known map[string]bool
-	most  int // held in a buffer
-	page  int // read at a time
-	skips int // runs of which something waits for a place
+	most  int // entries held in one buffer
+	page  int // entries read at a time
+	skips int // runs with an entry that waits for a place
 
-	mu      sync.Mutex
-	lines   map[journal.Number]*follow // of each run that is being told of
-	mine    map[int64]bool             // what is held, and what was told while it is being read
-	told    []int64                    // those of them that were told
-	buffers map[*Listener]*buffer      // of those that have something to hear
-	behind  map[journal.Number]gap     // of runs of which something found no place
-	reading int64                      // how many readings there were, this one included
-	parts   map[int64]*part            // of ends that some have no place for, or had none
+	mu sync.Mutex
+	// by run: the entry that is being delivered, and those after it
+	lines map[journal.Number]*follow
+	// entries held, and entries delivered during the present reading
+	mine    map[int64]bool
+	told    []int64                // those entries of mine that were delivered
+	buffers map[*Listener]*buffer  // of those with entries to hear of
+	behind  map[journal.Number]gap // by run: its entries that found no place
+	reading int64                  // the number of readings, this one included
+	parts   map[int64]*part        // by number: ends that some listeners have or had no place for
 	reads   bool
 }
 
@@ -128,11 +133,11 @@ func newDispatcher(k *Kernel, stop, calls context.Context) *dispatcher {
 	}
 }
 
-// run tells what is owed, until it is to stop.
+// run delivers the entries of the outbox until the dispatcher stops.
 func (a *dispatcher) run() {
 	k := a.k
 	select {
-	case <-k.fresh: // it looks anyway
+	case <-k.fresh: // the first look follows anyway
 	default:
 	}
 	var sweep <-chan time.Time
@@ -143,7 +148,7 @@ func (a *dispatcher) run() {
 	}
 	for {
 		select {
-		case <-k.stale: // first, since it is older
+		case <-k.stale: // first, since its entries are older
 			a.again()
 		default:
 		}
@@ -164,8 +169,8 @@ func (a *dispatcher) run() {
 	}
 }
 
-// look reads what is owed and was not read, of workflows that have become known
-// since from the beginning. It gives false when the engine stops.
+// look reads the entries that were not read. It reads workflows that have become known since from
+// the beginning. It returns false when the engine stops.
 func (a *dispatcher) look() bool {
 	names := a.k.names()
 	var fresh []string
@@ -189,8 +194,9 @@ func (a *dispatcher) look() bool {
 	return goesOn
 }
 
-// read hands on what is owed of those workflows, with numbers above after; until enough,
-// asked with the next number, where that is not nil.
+// read hands on the outbox entries of those workflows with numbers above after and up to upTo.
+// Before each entry it calls enough, if that is not nil, with the number of the entry, and returns
+// when enough returns true.
 func (a *dispatcher) read(names []string, after, upTo int64, enough func(number int64) bool) bool {
 	wait, since := 10*time.Millisecond, after
 	a.mu.Lock()
@@ -224,8 +230,7 @@ func (a *dispatcher) read(names []string, after, upTo int64, enough func(number 
 	return true
 }
 
-// pause waits, longer each time and at most a second. It gives false when the
-// engine stops.
+// pause waits, longer each time and at most 1 s. It returns false when the engine stops.
 func (a *dispatcher) pause(wait *time.Duration) bool {
 	t := time.NewTimer(*wait)
 	defer t.Stop()
@@ -239,8 +244,8 @@ func (a *dispatcher) pause(wait *time.Duration) bool {
 	return false
 }
 
-// hand has an entry told, if there is a place for it, after what is owed of its run
-// already. It was read by a reading of what comes after since.
+// hand has an entry delivered, if there is a place for it, after the earlier entries of its run.
+// The entry was read by a reading of the entries after the number since.
 func (a *dispatcher) hand(o store.OutboxEntry, since int64) {
 	who := a.audience(o)
 	a.mu.Lock()
@@ -257,16 +262,16 @@ func (a *dispatcher) hand(o store.OutboxEntry, since int64) {
 	}
 }
 
-// tellRun tells what is owed of one run, beginning with t. What it could not tell,
-// and what follows that, is for the next engine.
+// tellRun delivers the outbox entries of one run, beginning with t. If it stops early, the entry
+// and those that follow are left to the next engine.
 func (a *dispatcher) tellRun(t *telling) {
 	for t != nil && a.tell(t) {
 		t = a.done(t)
 	}
 }
 
-// tell tells of one entry and acknowledges it. It gives false where the engine
-// stops first. An event is told until its subscriber takes it.
+// tell delivers one entry and acknowledges it. It returns false if the engine stops first. It
+// publishes an event until its subscriber takes it.
 func (a *dispatcher) tell(t *telling) bool {
 	if t.Entry.Kind != journal.EventEmitted {
 		return a.try(t, a.tellEnd) == nil
@@ -289,8 +294,8 @@ func (a *dispatcher) tell(t *telling) bool {
 
 var errStopping = errors.New("kernel: the engine stops")
 
-// try tells of one entry. When all have heard of the entry, try acknowledges it. As with the
-// body of a step, an engine that stops waits for it.
+// try delivers one entry. When all have heard of it, try acknowledges the entry. An engine that
+// stops waits for try, as it waits for the body of a step.
 func (a *dispatcher) try(t *telling, call func(*telling) error) error {
 	if a.stop.Err() != nil || !a.k.fly() {
 		return errStopping
@@ -312,7 +317,7 @@ func (a *dispatcher) try(t *telling, call func(*telling) error) error {
 	return nil
 }
 
-// enter waits for one of the slots. It gives false when the engine stops.
+// enter waits for one of the slots. It returns false when the engine stops.
 func (a *dispatcher) enter(slots chan struct{}) bool {
 	select {
 	case slots <- struct{}{}:
@@ -323,14 +328,14 @@ func (a *dispatcher) enter(slots chan struct{}) bool {
 	return false
 }
 
-// slotsOf returns the slots of a listener; nil is the subscriber.
+// slotsOf returns the slots of a listener. A nil listener means the subscriber.
 func (a *dispatcher) slotsOf(l *Listener) chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.bufferOf(l).slots
 }
 
-// tellEnd calls the listeners. What they make of it changes nothing.
+// tellEnd calls the listeners. Their errors change nothing.
 func (a *dispatcher) tellEnd(o *telling) error {
 	end := End{
 		Head: o.Head, Outcome: Outcome{Data: o.Entry.Data, Failure: o.Entry.Failure(), Detail: o.Entry.Detail},
@@ -350,7 +355,8 @@ func (a *dispatcher) tellEnd(o *telling) error {
 			if err != nil {
 				a.k.listenerFailed(o.Head, err)
 			}
-			heard := err == nil || a.calls.Err() == nil // one that was cut off is told again
+			// a listener that was cut off is called again
+			heard := err == nil || a.calls.Err() == nil
 			if heard {
 				a.hasHeard(o, l)
 			}
@@ -367,7 +373,7 @@ func (a *dispatcher) tellEnd(o *telling) error {
 	return nil
 }
 
-// publish hands an event to the subscriber.
+// publish calls the subscriber with an event.
 func (a *dispatcher) publish(o *telling) error {
 	subscriber := a.k.subscription()
 	slots := a.slotsOf(nil)
@@ -386,5 +392,5 @@ func (a *dispatcher) publish(o *telling) error {
 	return guard.Call(func() error { return subscriber(a.calls, e) })
 }
 
-// ListenerFailed tells observers that what was told of a step, in its run, has failed.
+// ListenerFailed reports to observers that a listener of a step has failed.
 func (s StepInfo) ListenerFailed(err error) { s.a.op.run.k.listenerFailed(s.Run(), err) }

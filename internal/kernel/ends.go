@@ -12,12 +12,12 @@ import (
 // A termination is an end that a run may come to.
 type termination struct {
 	last journal.Entry  // the terminal record
-	why  string         // it is told to what is cancelled
-	end  *journal.Error // that workflow code gets
+	why  string         // the reason for the operations that are cancelled
+	end  *journal.Error // the error that workflow code gets
 	out  Outcome        // of the run
 }
 
-// completedWith is the end of a run whose function has returned.
+// completedWith returns the end of a run whose function has returned.
 func completedWith(data []byte, spill journal.Number) termination {
 	return termination{
 		last: withPayload(
@@ -36,7 +36,7 @@ func withPayload(e journal.Entry, data []byte, spill journal.Number) journal.Ent
 	return e
 }
 
-// failedBy is the end of a run that is FAILED with that failure.
+// failedBy returns the end of a run that is FAILED with that failure.
 func failedBy(f *journal.Failure) termination {
 	return termination{
 		last: journal.Entry{
@@ -49,7 +49,7 @@ func failedBy(f *journal.Failure) termination {
 	}
 }
 
-// endedAs is the end of a run with that status, output and failure.
+// endedAs returns the end of a run with that status, output and failure.
 func endedAs(
 	status journal.Status, data []byte, spill journal.Number, f *journal.Failure,
 ) termination {
@@ -78,8 +78,8 @@ func kindOfEnd(s journal.Status) journal.Kind {
 	return journal.RunFailed
 }
 
-// cancelledBy is the end of a run that is CANCELLED, because a message of that number asked
-// for it, or for another reason where that is 0.
+// cancelledBy returns the end of a run that is CANCELLED. mail is the number of the message that
+// asked for it; 0 if the reason is another one.
 func cancelledBy(reason string, mail int64) termination {
 	why := "workflow cancelled: " + reason
 	f := &journal.Failure{Code: journal.CodeCancelled, Message: why}
@@ -91,7 +91,7 @@ func cancelledBy(reason string, mail int64) termination {
 	}
 }
 
-// timedOut is the end of a run that is TIMED_OUT.
+// timedOut returns the end of a run that is TIMED_OUT.
 func timedOut() termination {
 	f := &journal.Failure{Code: journal.CodeTimedOut, Message: "workflow timed out"}
 	return termination{
@@ -171,10 +171,10 @@ func (r *run) terminate(t termination) {
 	r.seal()
 }
 
-// ContinueAsNew ends the run of ctx and has a successor go on with that input
-// under the same workflow ID, from its beginning and with an empty journal. In
-// the same commit it gets the messages that nobody has taken and the named timers
-// that have not fired. It gives the termination error.
+// ContinueAsNew ends the run of ctx and starts a successor with that input under the same workflow
+// ID, from the beginning and with an empty journal. In the same commit the successor gets the
+// messages that were not taken and the named timers that have not fired. ContinueAsNew returns the
+// termination error.
 func ContinueAsNew(ctx context.Context, input []byte) error {
 	what := call{verb: "continue as new"}
 	s, err := scopeOf(ctx, what)
@@ -189,7 +189,7 @@ func ContinueAsNew(ctx context.Context, input []byte) error {
 }
 
 func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
-	if c := r.ending.closing(); c != nil { // which nothing comes after
+	if c := r.ending.closing(); c != nil { // no entry comes after that
 		c.deliver()
 		return c.end
 	}
@@ -208,7 +208,7 @@ func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
 		why: "workflow continued as new", end: end,
 	})
 	now := time.Now()
-	// by which the successor is the newer one, whatever the clocks of nodes say
+	// so that the successor is the newer run, whatever the clocks of nodes show
 	created := later(now, r.head().Ended.Add(1))
 	start := &journal.Detail{
 		CodeDetail:  journal.CodeDetail{Build: r.k.cfg.Build},

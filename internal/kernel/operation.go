@@ -9,8 +9,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Step is what workflow code asks for: a unit of the user's work whose result
-// is journaled.
+// A Step is a unit of the user's work whose result is recorded.
 type Step struct {
 	Name string
 	Key  string
@@ -18,28 +17,28 @@ type Step struct {
 	Work
 }
 
-// Work is what a step does, and how.
+// A Work has the body and the options of a step.
 type Work struct {
-	Announced bool          // its first attempt is recorded before it begins
-	Declared  bool          // it begins however those beside it end
+	Announced bool          // an entry records its first attempt before it begins
+	Declared  bool          // it begins however the steps beside it end
 	Timeout   time.Duration // of one attempt; 0 for none
 	Tx        bool          // its body works in a transaction; see StepInfo.Join
-	Phase     string        // of a TCC's participant; else empty
-	// Next says, of a failure of the n-th attempt, after how long the next one
-	// begins; false where it was the last. Nil is the workflow's.
+	Phase     string        // the phase of a TCC's participant; empty for other steps
+	// Next returns how long after a failure of the n-th attempt the next attempt begins, and false
+	// if the n-th was the last. Nil means the workflow's policy.
 	Next func(n int, f *journal.Failure) (time.Duration, bool)
 	// Body is the user's code. It is called without the turn, on a goroutine of
 	// its own, and its context ends with the attempt, the run or the engine.
 	Body func(ctx context.Context) ([]byte, *journal.Failure)
 }
 
-// An Outcome is how an operation ended: with data, or with a failure.
+// An Outcome is the end of an operation: data, or a failure.
 type Outcome struct {
 	Data    []byte
 	Failure *journal.Failure
-	Detail  *journal.Detail // of the entry; nil where it has none
-	At      time.Time       // of the entry; zero where there is none
-	stored  int64           // the entry that has Data, where it is still in the store; else 0
+	Detail  *journal.Detail // of the entry; nil if the entry has none
+	At      time.Time       // of the entry; zero if there is none
+	stored  int64           // the entry that has Data, if that is still in the store; else 0
 }
 
 // An Operation is a durable operation that runs beside workflow code: an async
@@ -47,41 +46,41 @@ type Outcome struct {
 // carries.
 type Operation operation
 
-// An operation is asked for by workflow code, then settled, when its outcome is
-// recorded, then delivered, when the turns have come to that record; only then
-// workflow code sees the outcome. A step's attempts lie between asked and
-// settled. Between settled and delivered it is among the facts, except where
-// workflow code cancelled it: then it is held, because the call that cancels
-// delivers it, live and on replay. So whoever settles an operation pushes a fact,
-// delivers, or ends the run. It is guarded by its run's mu.
+// An operation is asked for by workflow code. It is settled when its outcome is recorded. It is
+// delivered when the turns have come to that record; only then workflow code sees the outcome. A
+// step's attempts lie between asked and settled. Between settled and delivered the operation is
+// among the facts, unless workflow code has cancelled it. Then it is held, because the call that
+// cancels delivers it, live and on replay. So code that settles an operation also pushes a fact,
+// delivers the operation, or ends the run. The mu of the run guards it.
 type operation struct {
 	run          *run
 	scope        *scope
 	id           journal.Op
 	class        class
 	work         Work
-	ctx          context.Context // of the call; what its attempts' contexts come from
+	ctx          context.Context // of the call; the contexts of its attempts are made of it
 	cancel       context.CancelCauseFunc
 	ignore       func() bool // stops watching ctx
-	opened       *scope      // of a branch
-	newer, older *operation  // among those that are not over
-	start        int64       // order in which the run's operations began; 0 where it has not
-	attempt      *attempt    // being executed or about to be
-	first        attempt     // room for the first one
-	tries        int         // attempts that were begun
-	once         map[string]*checkpoint
-	writes       []*journal.Entry // of its body, which count when it is delivered
+	opened       *scope      // the scope of a branch
+	newer, older *operation  // its neighbours in the list of operations that are not over
+	// its place in the order in which the run's operations began; 0 before it begins
+	start   int64
+	attempt *attempt // being executed or about to be
+	first   attempt  // room for the first attempt
+	tries   int      // the number of attempts begun
+	once    map[string]*checkpoint
+	writes  []*journal.Entry // of its body; they count when the operation is delivered
 
 	want
 	child  journal.RunID // of a child
 	policy string        // of a child
 
 	settled   bool
-	held      bool // workflow code cancelled it: delivered by the call that did
+	held      bool // workflow code cancelled it, and the call that did so delivers it
 	delivered bool
-	order     int64 // in which it was delivered
+	order     int64 // its place in the order of deliveries
 	outcome   Outcome
-	waiter    *branch // that waits for nothing else
+	waiter    *branch // the branch that waits for nothing else
 	watchers  []*waitset
 }
 
@@ -110,8 +109,8 @@ func Async(ctx context.Context, step Step) (*Operation, error) {
 	return (*Operation)(o), nil
 }
 
-// begin asks for a step: the memo has its outcome, or how far it came, or it begins. It does
-// not where over says that ctx has ended already.
+// begin begins a step, unless the memo has its outcome or how far it came. If over is set, ctx has
+// ended already, and no attempt is made.
 func (s *scope) begin(ctx context.Context, step Step, c class, over *journal.Failure) *operation {
 	r := s.run
 	op, rec := s.ask(asked{step.Name, step.Key, c, step.Change, false})
@@ -147,15 +146,15 @@ func (s *scope) begin(ctx context.Context, step Step, c class, over *journal.Fai
 	return o
 }
 
-// makeFirst begins the first attempt. It has a record of its own only where it was
-// asked for, or where its timeout is to hold over a crash: else the entry before
-// it says that the run came this far.
+// makeFirst begins the first attempt. An entry of its own records it only if the step asks for
+// that, or if its timeout has to hold over a crash. Otherwise the entry before it shows that the
+// run came this far.
 func (o *operation) makeFirst() {
 	o.try(o.class == isAsync || o.work.Announced || o.work.Timeout > 0)
 }
 
-// recorded gives the operation the outcome that a journal has of it. A
-// cancellation by workflow code is delivered by the call that made it.
+// recorded sets the outcome that the journal has of the operation. If workflow code cancelled the
+// operation, the call that did so delivers it.
 func (o *operation) recorded(e *journal.Entry) {
 	o.settled = true
 	o.outcome = Outcome{Data: e.Data, Failure: e.Failure(), Detail: e.Detail, At: e.At, stored: storedAt(e)}
@@ -171,8 +170,7 @@ func (o *operation) recorded(e *journal.Entry) {
 	o.run.push(e.Seq, o)
 }
 
-// cancellation is the failure that the operation has by e, where that is a
-// cancellation.
+// cancellation returns the failure of the operation if e is a cancellation; else nil.
 func (o *operation) cancellation(e *journal.Entry) *journal.Failure {
 	switch e.Kind {
 	case journal.StepCancelled, journal.TimerCancelled, journal.WaitEnded:
@@ -181,7 +179,7 @@ func (o *operation) cancellation(e *journal.Entry) *journal.Failure {
 	return nil
 }
 
-// cancelled is the failure of an operation with such a terminal record.
+// cancelled returns the failure of an operation that such an entry has cancelled.
 func (o *operation) cancelled(d *journal.Detail) *journal.Failure {
 	if d.Failure != nil {
 		return d.Failure
@@ -196,8 +194,8 @@ func (o *operation) cancelled(d *journal.Detail) *journal.Failure {
 	return &journal.Failure{Code: journal.CodeCancelled, Message: what + o.path() + " cancelled: " + d.Reason}
 }
 
-// settle records the outcome and lets workflow code hear of it. It is called with
-// the lock by whoever found it out.
+// settle records the outcome and lets workflow code hear of it. It is called with the lock by the
+// code that has found the outcome.
 func (o *operation) settle(e journal.Entry) {
 	o.conclude(e)
 	o.run.dispatch()
@@ -222,7 +220,7 @@ func (o *operation) conclude(e journal.Entry) {
 	r.push(seq, o)
 }
 
-// close ends what the operation had going on.
+// close ends everything that goes on for the operation.
 func (o *operation) close() {
 	r := o.run
 	r.operations.land(o)
@@ -259,8 +257,8 @@ func (o *operation) deliver() {
 	o.watchers = nil
 }
 
-// await parks the branch until o is delivered, and gives its outcome: also where the
-// scope is cancelled when that is a success already, so that it can be undone.
+// await parks the branch until o is delivered, and returns the outcome. It returns a success also
+// if the scope is cancelled, so that the success can be undone.
 func (s *scope) await(o *operation) (Outcome, error) {
 	o.waiter = s.branch
 	for !o.delivered {
@@ -274,7 +272,7 @@ func (s *scope) await(o *operation) (Outcome, error) {
 	return s.payload(o)
 }
 
-// payload fetches the outcome's data where it is still in the store.
+// payload fetches the outcome's data if that is still in the store.
 func (s *scope) payload(o *operation) (Outcome, error) {
 	r := s.run
 	s.hears(o)
@@ -304,8 +302,8 @@ func (s *scope) payload(o *operation) (Outcome, error) {
 	return o.outcome, nil
 }
 
-// durable gives a channel that is closed when an entry is durable, which the turn
-// must not wait for otherwise; nil where it is.
+// durable returns a channel that is closed when an entry is durable; nil if it is durable. It seals
+// the entries of the turn, because a turn that waits does not end.
 func (s *scope) durable(seq int64) <-chan struct{} {
 	r := s.run
 	if r.isDurable(seq) {
@@ -317,7 +315,7 @@ func (s *scope) durable(seq int64) <-chan struct{} {
 	return done
 }
 
-// contextEnded is called when the context that the author passed has ended.
+// contextEnded is called when the context of the author's has ended.
 func (o *operation) contextEnded(ctx context.Context) {
 	r := o.run
 	f := contextFailure(ctx)
@@ -333,7 +331,7 @@ func (o *operation) contextEnded(ctx context.Context) {
 	}
 }
 
-// endBy settles the operation with the end of the context that the author passed.
+// endBy settles the operation with the end of the author's context.
 func (o *operation) endBy(f *journal.Failure) {
 	e := journal.Entry{Kind: journal.StepCancelled, Detail: &journal.Detail{Failure: f, ByWait: true}}
 	switch o.class {
@@ -350,8 +348,8 @@ func (o *operation) endBy(f *journal.Failure) {
 	o.settle(e)
 }
 
-// contextFailure is the failure that the end of a context is. The context and its
-// errors may be the author's.
+// contextFailure returns the failure that the end of a context is. The context and its errors may
+// be the author's.
 func contextFailure(ctx context.Context) *journal.Failure {
 	err := ctx.Err()
 	f := &journal.Failure{Message: guard.Text(err), Name: "context.Canceled", Code: journal.CodeCancelled}
@@ -367,5 +365,5 @@ func contextFailure(ctx context.Context) *journal.Failure {
 	return f
 }
 
-// path shows the operation with the scopes it is in.
+// path returns the names of the scopes around the operation, and its own, as people see them.
 func (o *operation) path() string { return o.scope.show(o.id) }

@@ -9,28 +9,31 @@ import (
 	"github.com/perdure/perdure/observe"
 )
 
-// A scope is a namespace of operation names. Its operations are those of one
-// goroutine, the branch. It is what the context of workflow code carries.
+// A scope is a namespace of operation names. Its operations are those of one goroutine, the branch.
+// The context of workflow code carries it.
 type scope struct {
 	run    *run
 	branch *branch
-	id     int64  // the sequence that names it; 0 is the run's own
-	path   string // of the scopes it is in, each followed by a slash
-	base   string // the same; of a clean-up that of where it was planned, of a scope that stands for another one that of it
+	id     int64  // the sequence that names it; 0 is the run's own scope
+	path   string // the names of the scopes that it is in, each followed by a slash
+	// the path that steps are named by: as path. In a clean-up it is the path of the scope that
+	// planned it, and in a scope that stands for another one it is the base of that one.
+	base   string
 	occ    occurrences
-	ctx    context.Context // that the engine made for it; another one is the author's
-	done   <-chan struct{} // of that
+	ctx    context.Context // the context that the engine made for it; any other is the author's
+	done   <-chan struct{} // the Done channel of ctx
 	parent *scope
-	users  int              // operations in it, and in those within it, that are not over
+	users  int              // operations in it, and in scopes within it, that are not over
 	unused func()           // ends the context of its branch, which has returned
-	over   *journal.Failure // it was cancelled; so are those in it
-	cause  *journal.Failure // of a clean-up: why the branch was cancelled that it was planned in; nil where the run ends
+	over   *journal.Failure // the scope was cancelled, and with it the scopes in it
+	// of a clean-up: why the branch that planned it was cancelled; nil if the run ends
+	cause *journal.Failure
 }
 
 type opName struct{ name, key string }
 
-// occurrences count how often names occurred in a scope. A few are looked
-// through faster than looked up.
+// An occurrences counts how often names occurred in a scope. A short list is searched faster than a
+// map.
 type occurrences struct {
 	few  []occurrence
 	many map[opName]int
@@ -41,7 +44,7 @@ type occurrence struct {
 	n int
 }
 
-// next counts an occurrence.
+// next counts an occurrence and returns its number.
 func (o *occurrences) next(name opName) int {
 	if o.many != nil {
 		o.many[name]++
@@ -68,11 +71,11 @@ func (o *occurrences) next(name opName) int {
 	return 1
 }
 
-// contextKey is the one key under which contexts carry what the engine put
-// there: a *scope in workflow code, an *attempt in the body of a step.
+// A contextKey is the one key under which contexts carry the engine's value: a *scope in workflow
+// code, an *attempt in the body of a step.
 type contextKey struct{}
 
-// A call is what was asked for, for people.
+// A call names the call of workflow code, for error messages.
 type call struct{ verb, name string }
 
 func (c call) String() string {
@@ -82,7 +85,7 @@ func (c call) String() string {
 	return c.verb + " " + c.name
 }
 
-// scopeOf gives the scope that ctx carries.
+// scopeOf returns the scope that ctx carries.
 func scopeOf(ctx context.Context, what call) (*scope, error) {
 	switch v := ctx.Value(contextKey{}).(type) {
 	case *scope:
@@ -121,8 +124,8 @@ func inside(ctx context.Context, what call) (*scope, error) {
 	return s, s.lock(what)
 }
 
-// asking is inside for an operation that a context of the author's may end. It returns the
-// failure that the end of ctx is, where ctx has ended already; else nil.
+// asking is inside for an operation that a context of the author's may end. If ctx has ended
+// already, it returns the failure that the end of ctx is; else nil.
 func asking(ctx context.Context, what call) (*scope, *journal.Failure, error) {
 	s, err := scopeOf(ctx, what)
 	if err != nil {
@@ -132,8 +135,8 @@ func asking(ctx context.Context, what call) (*scope, *journal.Failure, error) {
 	return s, over, s.lock(what)
 }
 
-// overBefore returns the failure that the end of ctx is, where the author made ctx and it has
-// ended; else nil. The context may be the author's own, so the lock is not held.
+// overBefore returns the failure that the end of ctx is, if the author made ctx and it has ended;
+// else nil. The context may be the author's own code, so overBefore is called without the lock.
 func (s *scope) overBefore(ctx context.Context) *journal.Failure {
 	if !s.foreign(ctx) || ctx.Err() == nil {
 		return nil
@@ -141,11 +144,11 @@ func (s *scope) overBefore(ctx context.Context) *journal.Failure {
 	return contextFailure(ctx)
 }
 
-// lock begins a durable operation. The lock is held where it returns no error.
+// lock begins a durable operation. If it returns no error, the lock is held.
 func (s *scope) lock(what call) (err error) {
 	entered := false
 	s.run.mu.Lock()
-	defer func() { // also where the goroutine ends
+	defer func() { // also if the goroutine ends
 		if !entered {
 			s.run.mu.Unlock()
 		}
@@ -200,23 +203,22 @@ func (s *scope) enter(what call) error {
 	return nil
 }
 
-// A Change says what became of an operation since older builds recorded it, or did not.
+// A Change describes what has changed about an operation since older builds.
 type Change struct {
-	Was   string // its name there
-	Added bool   // it was not there
+	Was   string // the name of the operation in older builds
+	Added bool   // older builds did not have the operation
 }
 
-// asked is an operation that code asks for.
+// An asked describes an operation that code asks for.
 type asked struct {
 	name, key string
 	class     class
 	Change
-	inert bool // it does nothing that may be repeated
+	inert bool // it has no effect that must not be repeated
 }
 
-// ask finds the identity of the next operation of that name and key, and what
-// is recorded of it. Where the code does not fit the journal, the run is parked
-// and the goroutine ends.
+// ask returns the identity of the next operation of that name and key, and its record. If the code
+// does not fit the journal, the run is parked and the goroutine ends.
 func (s *scope) ask(q asked) (journal.Op, *record) {
 	op := journal.Op{Scope: s.id, Name: q.name, Key: q.key, Occ: s.occ.next(opName{q.name, q.key})}
 	s.branch.at = op
@@ -246,8 +248,8 @@ func (s *scope) ask(q asked) (journal.Op, *record) {
 	return op, rec
 }
 
-// add has an operation go on that is new in another build, although recorded ones lie
-// ahead: it may be one of them under another name, and its effect would happen twice. So
+// add lets an operation go on that is new in another build, although recorded operations lie ahead.
+// The operation may be one of these under another name, and then its effect would happen twice. So
 // somebody must have decided it, or the run is suspended.
 func (s *scope) add(op journal.Op, q asked, ahead *record) {
 	r, m := s.run, s.run.memo
@@ -269,7 +271,7 @@ func (s *scope) add(op journal.Op, q asked, ahead *record) {
 	}
 }
 
-// howToDecide tells what an operator and an author can do about a new operation.
+// howToDecide returns the hint for an operator and an author about a new operation.
 func howToDecide(q asked, ahead *record) string {
 	is, say := "It was added before what has happened. ", "Added"
 	if q.class == ahead.class {
@@ -278,7 +280,7 @@ func howToDecide(q asked, ahead *record) string {
 	return is + "Deploy code that says " + say + " or asks Version, and resume the run; if it is resumed with this code, it goes on by name, and what is new is performed"
 }
 
-// advise tells of what another build makes of the journal.
+// advise notifies observers that the code of another build has a new operation.
 func (s *scope) advise(op journal.Op, key string, rec *record) {
 	r := s.run
 	if r.memo.strict || r.memo.retried || rec == nil {
@@ -295,8 +297,7 @@ func (s *scope) advise(op journal.Op, key string, rec *record) {
 	}
 }
 
-// ended gives the termination error where the run, the scope or one that it is
-// in is over.
+// ended returns the termination error if the run, the scope, or a scope that it is in is over.
 func (s *scope) ended() error {
 	if end := s.run.ended(); end != nil {
 		return end
@@ -310,7 +311,7 @@ func (s *scope) ended() error {
 	return nil
 }
 
-// cancelled gives why the scope or one that it is in was cancelled, or nil.
+// cancelled returns why the scope, or a scope that it is in, was cancelled; nil if none was.
 func (s *scope) cancelled() *journal.Failure {
 	for ; s != nil; s = s.parent {
 		if s.over != nil {
@@ -320,14 +321,15 @@ func (s *scope) cancelled() *journal.Failure {
 	return nil
 }
 
-// show gives an operation of this scope with the scopes it is in.
+// show returns the path of an operation of this scope.
 func (s *scope) show(op journal.Op) string { return s.path + op.String() }
 
-// foreign says whether ctx can end for a reason that the engine does not know.
+// foreign reports whether ctx can end for a reason that the engine does not know.
 func (s *scope) foreign(ctx context.Context) bool { return ctx.Done() != s.done }
 
-// Own returns ctx without what the author has put around it: the values are the same, and
-// it ends with the run, or the branch, alone. Bounded reports whether there is any such.
+// Own returns ctx without the contexts that the author has put around it: it has the same values,
+// and it ends only with the run or the branch. Bounded reports whether the author has put any
+// around it.
 func Own(ctx context.Context) (own context.Context, bounded bool) {
 	s, _ := ctx.Value(contextKey{}).(*scope)
 	if s == nil || !s.foreign(ctx) {
@@ -336,7 +338,7 @@ func Own(ctx context.Context) (own context.Context, bounded bool) {
 	return unbounded{s.ctx, context.WithoutCancel(ctx)}, true
 }
 
-// unbounded is a context with the values of another one.
+// An unbounded is a context with the values of another one.
 type unbounded struct {
 	context.Context
 	values context.Context
@@ -346,19 +348,19 @@ func (u unbounded) Value(key any) any {
 	if v := u.values.Value(key); v != nil {
 		return v
 	}
-	return u.Context.Value(key) // by which a context that is made of it finds the one to end with
+	return u.Context.Value(key) // a context made of u finds by this key the context to end with
 }
 
-// A Naming says how a branch or scope is known.
+// A Naming names a branch or a scope.
 type Naming struct {
 	Name, Key string
 	Change
-	StandsFor context.Context // of the scope that it stands for; nil for none
-	ForStep   string          // the step beside it that the branch does; empty for none
+	StandsFor context.Context // the scope that it stands for; nil for none
+	ForStep   string          // the step beside it that the branch performs; empty for none
 }
 
-// Open opens a scope without a goroutine: a namespace for the operations that
-// are called with the context it gives.
+// Open opens a scope without a goroutine: a namespace for the operations that are called with the
+// context that Open returns.
 func Open(ctx context.Context, n Naming) (context.Context, error) {
 	s, err := inside(ctx, call{"scope", n.Name})
 	if err != nil {
@@ -374,8 +376,8 @@ func Open(ctx context.Context, n Naming) (context.Context, error) {
 	return context.WithValue(ctx, contextKey{}, in), nil
 }
 
-// open returns the scope of the next operation of that name, recording it where
-// it is new. That of a branch has a goroutine of its own.
+// open returns the scope of the next operation of that name, and records it if it is new. The scope
+// of a branch has a goroutine of its own.
 func (s *scope) open(n Naming, branch bool) (*scope, error) {
 	r := s.run
 	d := journal.Detail{ScopeDetail: journal.ScopeDetail{Branch: branch, ForStep: n.ForStep}}
@@ -404,8 +406,8 @@ func (s *scope) open(n Naming, branch bool) (*scope, error) {
 	return in, nil
 }
 
-// Go runs body as a branch of the workflow, on a goroutine and with a scope of
-// its own, and gives the operation that ends with it.
+// Go runs body as a branch of the workflow, on a goroutine and with a scope of its own, and returns
+// the operation that ends with the branch.
 func Go(ctx context.Context, n Naming, body func(context.Context) ([]byte, *journal.Failure)) (*Operation, error) {
 	s, err := inside(ctx, call{"go", n.Name})
 	if err != nil {
@@ -443,8 +445,8 @@ func Go(ctx context.Context, n Naming, body func(context.Context) ([]byte, *jour
 	return (*Operation)(o), nil
 }
 
-// use counts operations that are not over, and ends the context of a branch that
-// has returned when nothing in it needs it any more.
+// use counts operations that are not over. When a branch has returned and no operation in it needs
+// its context any more, use ends the context.
 func (s *scope) use(n int) {
 	for ; s != nil; s = s.parent {
 		s.users += n

@@ -8,23 +8,24 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A Start asks for a new run, or for the one that its workflow ID stands for.
+// A Start is a request for a new run, or for the run that its workflow ID stands for.
 type Start struct {
 	Workflow string
 	Pattern  journal.Pattern
 	ID       string // the workflow ID; empty for one of its own
 	Input    []byte
 	Headers  map[string]string
-	// Attributes are search attributes that the run begins with.
+	// Attributes are the search attributes that the run begins with.
 	Attributes map[string]string
-	Dedup      time.Duration // a run of the same workflow and ID that ended this long ago or less counts as the same
+	// a run of the same workflow and ID that ended this long ago or less counts as the same
+	Dedup time.Duration
 }
 
-// A Started is what a start gives.
+// A Started is the result of a start.
 type Started struct {
 	Head journal.Head
 	New  bool
-	run  *run // its activation here; nil without
+	run  *run // its activation here; nil if there is none
 }
 
 const (
@@ -32,7 +33,7 @@ const (
 	againStart  = "start it again under the same workflow ID"
 )
 
-// start makes a run durable, or finds the one that its ID stands for.
+// start makes a run durable, or finds the run that its ID stands for.
 func (k *Kernel) start(ctx context.Context, s Start) (Started, error) {
 	op := "start " + s.Workflow
 	if err := k.running(ctx, op); err != nil {
@@ -81,7 +82,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 		Status: journal.Running, Owner: k.engine, Wake: now, Created: now, Chain: n, Keep: s.Dedup,
 		Retain: k.retention(s.Workflow),
 	}
-	if s.ID == "" { // nobody else can have this one
+	if s.ID == "" { // nobody else can have its workflow ID
 		head.WorkflowID, head.Keep, s.Dedup = string(head.ID), 0, 0
 	}
 	if def != nil && def.First != 0 {
@@ -110,7 +111,8 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	}
 	r.append(e)
 	if r.hasLeft() {
-		r.whenDurable(effect{do: k.look}) // a slot may have become free, or the workflow known, meanwhile
+		// a slot may have become free, or the workflow known, meanwhile
+		r.whenDurable(effect{do: k.look})
 	}
 	return r, nil
 }
@@ -129,7 +131,7 @@ func (k *Kernel) admitted(ctx context.Context, op string) error {
 	}
 }
 
-// started gives what became of a start.
+// started returns the result of a start.
 func (k *Kernel) started(op string, s Start, r *run) (Started, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,7 +151,7 @@ func (k *Kernel) started(op string, s Start, r *run) (Started, error) {
 	return Started{Head: r.head(), New: true, run: r}, nil
 }
 
-// outcome reads how a run ended from its last entry.
+// outcome returns the outcome of a run by its last entry.
 func (d *FrontEnd) outcome(ctx context.Context, h journal.Head) (Outcome, error) {
 	entries, err := d.store.Load(ctx, h.Number, store.Range{From: h.Last, Limit: 1, Payloads: true})
 	if err != nil {

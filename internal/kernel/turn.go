@@ -8,60 +8,59 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// turns makes replay deterministic although workflow code is ordinary
-// goroutines. Of the goroutines that belong to a run, its branches, one at a
-// time runs workflow code: the holder. It gives the turn up in every durable
-// operation that waits. When no branch can go on, the next fact is delivered:
-// a result, a timeout, the end of a context. So
+// A turns makes replay deterministic although workflow code is ordinary goroutines. Of the
+// goroutines that belong to a run, its branches, one at a time runs workflow code: the holder. It
+// gives the turn up in every durable operation that waits. When no branch can go on, the next fact
+// is delivered: a result, a timeout, the end of a context. So
 //
-//   - before facts, branches that can go on do so in program order: new ones,
-//     and those whose operations are over;
+//   - before facts, branches that can go on do so in program order: new branches,
+//     and branches whose operations are over;
 //   - facts are delivered one by one in the order of their entries.
 //
-// Both orders are the same when the journal is replayed, since a fact that is
-// recorded is in the queue as soon as code has asked for it, and any fact that
-// is not recorded yet has a higher sequence. Therefore what branches share, how
-// often a name occurred, and what All, Any and None saw, come out as they did.
+// Both orders are the same when the journal is replayed. A fact that is recorded is in the queue as
+// soon as code has asked for it, and any fact that is not recorded yet has a higher sequence.
+// Therefore what branches share, how often a name occurred, and what All, Any and None saw come out
+// as they did.
 //
-// With free goroutines instead, a crash while branches collect results in a
-// shared slice makes later steps book one item twice and another never.
+// With free goroutines instead, a crash while branches collect results in a shared slice makes
+// later steps book one item twice and another never.
 //
-// Invariants: the holder is the only branch whose state is isHolder. A branch is
-// in line if and only if its state is isReady, or isNew until its first turn. Facts
-// are queued in the order of their sequences, and nothing is delivered while
-// somebody holds the turn or is in line.
+// Invariants: the holder is the only branch whose state is isHolder. A branch is in line if and
+// only if its state is isReady, or isNew until its first turn. Facts are queued in the order of
+// their sequences. No fact is delivered while a branch holds the turn or is in line.
 //
-// It is guarded by its run's mu. It decides who is next, and starts and wakes nobody:
-// that is dispatch.
+// The mu of the run guards it. It decides which branch is next, and starts and wakes none: dispatch
+// does that.
 type turns struct {
 	on         *branch // the holder; nil while every branch is parked
 	count      int64   // of turns
 	line       []*branch
 	facts      facts
-	branches   []*branch // that have begun and not ended, and those that will
+	branches   []*branch // branches that have begun and not ended, and those that will begin
 	deliveries int64     // operations delivered so far
-	watched    bool      // somebody is to look at a turn that keeps others from going on
+	watched    bool      // a turn that keeps others from going on is watched
 	unordered  bool      // a turn was lent: order is no longer promised
-	caughtUp   bool      // code has gone as far as it can without what is not recorded
-	reading    int       // payloads that the engine reads for the holder, which is no reason to lend
+	caughtUp   bool      // code has gone as far as it can without an entry that is not recorded
+	// payloads that the engine reads for the holder; they are no reason to lend
+	reading int
 }
 
 // holder returns the branch that has the turn, or nil.
 func (t *turns) holder() *branch { return t.on }
 
-// turn returns the number of the turn that goes on, or was the last.
+// turn returns the number of the present turn, or else of the last one.
 func (t *turns) turn() int64 { return t.count }
 
 // lent reports whether order is no longer promised.
 func (t *turns) lent() bool { return t.unordered }
 
-// isReading reports whether the engine reads something for the holder.
+// isReading reports whether the engine reads a payload for the holder.
 func (t *turns) isReading() bool { return t.reading > 0 }
 
-// reads counts payloads that the engine reads for the holder: one more, or one less.
+// reads counts payloads that the engine reads for the holder: n is 1 or -1.
 func (t *turns) reads(n int) { t.reading += n }
 
-// renumber begins the turn anew for who watches how long it lasts.
+// renumber makes the present turn a new one for the watch over its length.
 func (t *turns) renumber() { t.count++ }
 
 // canGoOn reports whether a branch is in line, or a fact waits.
@@ -75,7 +74,7 @@ func (t *turns) add(b *branch, later bool) {
 	}
 }
 
-// remove takes a branch off that is over.
+// remove removes a branch that is over.
 func (t *turns) remove(b *branch) {
 	for i, x := range t.branches {
 		if x == b {
@@ -85,7 +84,7 @@ func (t *turns) remove(b *branch) {
 	}
 }
 
-// lineUp makes a branch ready that could go on.
+// lineUp makes a branch ready that is able to go on.
 func (t *turns) lineUp(b *branch) {
 	b.state = isReady
 	t.line = append(t.line, b)
@@ -98,7 +97,7 @@ func (t *turns) unpark(b *branch) {
 	}
 }
 
-// unparkThose makes the parked branches ready for which is holds.
+// unparkThose makes every parked branch ready for which is holds.
 func (t *turns) unparkThose(is func(*branch) bool) {
 	for _, b := range t.branches {
 		if is(b) {
@@ -107,8 +106,8 @@ func (t *turns) unparkThose(is func(*branch) bool) {
 	}
 }
 
-// unparkAll makes every parked branch ready, and drops those that have not begun. It
-// reports whether any is in line.
+// unparkAll makes every parked branch ready, and drops the branches that have not begun. It reports
+// whether any branch is in line.
 func (t *turns) unparkAll() bool {
 	t.unparkThose(func(*branch) bool { return true })
 	isNew := func(b *branch) bool { return b.state == isNew }
@@ -132,19 +131,19 @@ func (t *turns) allParked() bool {
 	return true
 }
 
-// anyAhead reports whether code that is replayed may go on without a turn being given:
-// it blocks outside the engine, or has not begun.
+// anyAhead reports whether replayed code may go on without getting a turn: a branch blocks outside
+// the engine, or has not begun.
 func (t *turns) anyAhead() bool {
 	return slices.ContainsFunc(
 		t.branches, func(b *branch) bool { return b.state == isOutside || b.state == isNew },
 	)
 }
 
-// push queues something recorded that workflow code does not know yet.
+// push queues a recorded fact that workflow code does not know yet.
 func (t *turns) push(seq int64, what interface{ deliver() }) { t.facts.push(fact{seq, what}) }
 
-// next takes the first in line, or else the next fact; both are nil where there is
-// neither. Facts wait while they are held.
+// next takes the first branch in line, or else the next fact. Both are nil if there is neither.
+// While held is set, facts wait.
 func (t *turns) next(held bool) (*branch, interface{ deliver() }) {
 	if len(t.line) > 0 {
 		b := t.line[0]
@@ -157,8 +156,8 @@ func (t *turns) next(held bool) (*branch, interface{ deliver() }) {
 	return nil, t.facts.pop()
 }
 
-// give gives b the turn. It reports whether its goroutine has begun: it is to be woken,
-// or else started.
+// give makes b the holder of the turn. It reports whether the goroutine of b has begun: then the
+// caller wakes it, and otherwise starts it.
 func (t *turns) give(b *branch) (begun bool) {
 	begun = b.state != isNew
 	t.on = b
@@ -171,7 +170,7 @@ func (t *turns) give(b *branch) (begun bool) {
 func (t *turns) free() { t.on = nil }
 
 // lendTurn takes the turn from a holder that blocks outside the engine. It reports whether order
-// was promised until now; of a run that is over it does not matter any more.
+// was promised until now. The order of a run that is over does not matter any more.
 func (t *turns) lendTurn(over bool) (first bool) {
 	t.on.state = isOutside
 	first = !t.unordered && !over
@@ -179,49 +178,49 @@ func (t *turns) lendTurn(over bool) (first bool) {
 	return first
 }
 
-// watch notes that somebody is to look at the turn. It reports whether nobody was.
+// watch records that the turn is watched. It reports whether it was not watched before.
 func (t *turns) watch() (first bool) {
 	first = !t.watched
 	t.watched = true
 	return first
 }
 
-// unwatch notes that somebody looks now. It reports whether anybody was to.
+// unwatch records that the watch has looked. It reports whether the turn was watched.
 func (t *turns) unwatch() (was bool) {
 	was = t.watched
 	t.watched = false
 	return was
 }
 
-// isWatched reports whether somebody is to look at the turn.
+// isWatched reports whether the turn is watched.
 func (t *turns) isWatched() bool { return t.watched }
 
-// deliver counts a delivery and returns its place among them.
+// deliver counts a delivery and returns its place in the order of deliveries.
 func (t *turns) deliver() int64 {
 	t.deliveries++
 	return t.deliveries
 }
 
-// catchUp notes that code has gone as far as it can without what is not recorded. It
-// reports whether that is news.
+// catchUp records that code has gone as far as it can without an entry that is not recorded. It
+// reports whether that is new.
 func (t *turns) catchUp() (first bool) {
 	first = !t.caughtUp
 	t.caughtUp = true
 	return first
 }
 
-// A fact is something recorded that workflow code does not know yet: mostly the
-// outcome of an operation.
+// A fact is something recorded that workflow code does not know yet: mostly the outcome of an
+// operation.
 type fact struct {
 	seq  int64
 	what interface{ deliver() }
 }
 
-// facts are outcomes that are recorded and not delivered, by sequence. Live ones
-// come in order and are appended; those of a replay come as code asks for them.
+// A facts has the outcomes that are recorded and not delivered, by sequence. Live facts come in
+// order and are appended. Facts of a replay come as code asks for them.
 type facts struct {
 	queue []fact
-	first int // of those that are left
+	first int // the index of the first fact left
 }
 
 func (f *facts) empty() bool { return f.first == len(f.queue) }
@@ -245,7 +244,7 @@ func (f *facts) pop() interface{ deliver() } {
 	return what
 }
 
-// hold gives b the turn. Its goroutine is started, woken, or is the caller.
+// hold makes b the holder of the turn. The goroutine of b is started, woken, or is the caller.
 func (r *run) hold(b *branch) {
 	begun := r.give(b)
 	if r.beginTurn() && !r.kept.isAny() {
@@ -258,8 +257,8 @@ func (r *run) hold(b *branch) {
 	b.wake <- struct{}{}
 }
 
-// endTurn leaves nobody holding the turn. What it appended is sealed, unless it can
-// wait for more.
+// endTurn takes the turn from its holder. The entries that the turn has appended are sealed, unless
+// they can wait for more.
 func (r *run) endTurn() {
 	r.free()
 	if !r.hasLeft() && !r.keep() {
@@ -267,8 +266,8 @@ func (r *run) endTurn() {
 	}
 }
 
-// dispatch gives the turn to the next branch that can go on, delivering facts
-// until there is one. It does nothing while somebody has the turn.
+// dispatch passes the turn to the next branch that can go on, and delivers facts until there is
+// one. While a branch has the turn, it does nothing.
 func (r *run) dispatch() {
 	if r.isFrozen() && !r.gone() {
 		r.stayFrozen()
@@ -291,7 +290,7 @@ func (r *run) dispatch() {
 				r.k.lends.contend(r)
 			}
 			return
-		case r.isTentative(): // what comes after it must wait
+		case r.isTentative(): // the entries after the tentative result must wait
 			return
 		case f != nil:
 			f.deliver()
@@ -311,7 +310,7 @@ func (r *run) dispatch() {
 	}
 }
 
-// idle says what the run waits for, lets what was appended outside of turns
+// idle records the status of the waiting run, lets entries that were appended outside of turns
 // become durable, and lets a run that only waits leave memory.
 func (r *run) idle() {
 	if r.gone() {
@@ -331,8 +330,8 @@ func (r *run) idle() {
 	r.considerUnload()
 }
 
-// tellStatus records where the run is, that goes on or waits: in the phase of its pattern,
-// if it has one.
+// tellStatus records the status of a run that goes on or waits: the phase of its pattern, if it has
+// one.
 func (r *run) tellStatus() {
 	phase := r.values.ownPhase()
 	waits := r.status() == journal.Suspended || r.status() == journal.CompensationFailed
