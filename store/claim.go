@@ -29,7 +29,8 @@ func (TakeOutbox) claim() {}
 
 // InvalidClaim returns the error of a driver for a claim that is nil or a pointer.
 func InvalidClaim(c Claim) error {
-	return &DataError{Err: fmt.Errorf("a claim of type %T is not valid: allowed are the structs of package store", c)}
+	return &DataError{Err: fmt.Errorf(
+		"a claim of type %T is not valid: allowed are the structs of package store", c)}
 }
 
 // Join makes an engine. The store records Self and returns the engine's ID, and takes over
@@ -58,8 +59,10 @@ type Join struct {
 // engine whose lease has passed, and that was not taken over, goes on as before.
 type Renew struct {
 	Engine journal.EngineID
-	Idle   bool // the lease is IdleLeases times as long if the engine owns no open run and has nothing in the outbox
 	Now    time.Time
+	// Idle makes the lease IdleLeases times as long if the engine owns no open run and has
+	// nothing in the outbox.
+	Idle bool
 }
 
 // Leave removes the engine's row. Its runs get no owner and are due at Now.
@@ -123,7 +126,7 @@ type Claimed struct {
 	Lease time.Duration
 
 	// Set by Join and Renew.
-	Lapse   time.Duration // in how long the lease of the next other engine passes if it is not renewed; 0: none
+	Lapse   time.Duration // until the next lease of another engine passes, unless renewed; 0: none
 	Expired int           // engines that were taken over
 	Freed   int64         // runs of expired engines that have become due
 }
@@ -133,10 +136,15 @@ type Claimed struct {
 type Run struct {
 	Head    journal.Head
 	Entries []journal.Entry
-	Last    int64           // sequence of the last row that is there, readable or not
-	Inbox   []journal.Entry // untaken messages by number (Seq): at most InboxPage, and about InboxBytes
-	More    bool            // the inbox has further ones
-	Err     error           // a CorruptError if a row cannot be read or is missing: Entries ends before it
+	Last    int64 // sequence of the last row that is there, readable or not
+
+	// Inbox has untaken messages in the order of their numbers (Seq): at most InboxPage and
+	// about InboxBytes of them. More reports whether there are further ones.
+	Inbox []journal.Entry
+	More  bool
+
+	// Err is a CorruptError if a row is not readable or is missing: Entries ends before it.
+	Err error
 }
 
 // The limits of the messages of one run that a claim returns.

@@ -3,12 +3,154 @@ package store
 import (
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/perdure/perdure/journal"
 )
 
-// Check gives a DataError where the group is malformed by itself, whatever the
-// database has: a stranger that does more than create and post, a new run without
-// a head or with another run's, entries of another run or out of order, a post
-// that is no message. Drivers call it before they write.
+// A Group is what one Commit writes. The order inside the transaction is:
+//
+//  1. the fence: the engine's row is there;
+//  2. new runs, but for successors (Change.From);
+//  3. entries, with the messages that they take and the entries that they add to the outbox;
+//  4. posts: those of the change and, if its run was not created, those of Else;
+//  5. heads: runs that are unloaded or end are judged after every post of the group;
+//  6. successors, with their entries.
+type Group struct {
+	// Engine is the engine whose right to write is checked. Zero: a client, which may only
+	// create and post.
+	Engine journal.EngineID
+	Now    time.Time
+	// Again marks a group that was sent before with an unknown outcome. What is there already
+	// is not written twice, and gets its verdict again as far as that is still known.
+	Again   bool
+	Changes []Change
+}
+
+// A Change is the part of a group that concerns one run; a group has one change for each run.
+// A change without a run only posts messages, or acknowledges entries of the outbox.
+//
+// The store does by itself what follows from entries:
+//
+//   - An entry with Detail.Mail takes that message out of the run's inbox. If the inbox does
+//     not have it, the group is refused.
+//   - An entry with Detail.Tell stays in the outbox until a change acknowledges it.
+//   - AttributeSet, and Detail.Attributes of RunStarted, set what Filter.Attributes finds. A nil
+//     Data removes the attribute.
+//   - An entry with both Spill and Data brings its large payload along, which is kept in rows
+//     of its own, as by Store.Spill.
+type Change struct {
+	Run    journal.Number
+	Create bool // the run is new
+
+	// Head is, of a new run, its whole head. Of another run, its status, owner, wake, end,
+	// last, cause, keep, retention and pattern are written if they change; nil leaves the head.
+	Head *journal.Head
+
+	// Since, of a new run: a run of the same workflow and workflow ID that ended at this time
+	// or later counts as the same run. Zero: only an open one does.
+	Since time.Time
+
+	// From, of a new run: the run that it continues. This group ends that run, and no other
+	// run continues it. The inbox of it becomes the inbox of the new run, with the numbers of
+	// the messages, and so does Head.Mail; no message is written, however many there are.
+	From journal.Number
+
+	// Shares, of a new run: a run whose spilled payloads its entries name. If that run is
+	// gone, the group is refused; else the payloads stay as long as they are named.
+	Shares journal.Number
+
+	// Unload: the run leaves memory. Owner and wake of Head are written only if Head.Mail is the
+	// number of messages posted so far, those of this group included. Else the verdict is
+	// Mail, and the rest of Head is written. If the engine does not own the run any more, the
+	// change was written before.
+	Unload bool
+
+	// Entries are in order. The first follows the last entry of the journal, and each further
+	// one the entry before it; else the group is refused.
+	Entries []journal.Entry
+
+	Posts []Post  // of a new run, written only if the verdict is Written or Exists
+	Else  []Post  // written instead of Posts if the verdict is Taken, and with them if it is Exists
+	Told  []int64 // acknowledges these entries of the outbox ([OutboxEntry].Number)
+
+	// Verdict and Found are set by Commit, for a new run and for one that is unloaded. A new run
+	// whose verdict is not Written has no entries; if it is, Found is its head as it was
+	// created, and Found.Mail counts the messages that waited for it. Of a run that is unloaded,
+	// Found is set if the verdict is Mail.
+	Verdict Verdict
+	Found   journal.Head
+}
+
+// A Post is a message on its way to an inbox.
+//
+// The receiver is the run of the number Run or, with Follow and if that has ended, the open run
+// of its chain; without a number, the open run of the workflow ID. The message gets the next
+// number of its inbox, Head.Mail. A receiver without an owner is due at Group.Now at the
+// latest, unless it has a cause to stay unloaded (Head.Cause) and Force is not set. If the
+// engine of the group owns the receiver, the verdict counts as giving it the message.
+//
+// Detail.Message is the sender's ID of the message. The chain of the receiver has it once:
+// further messages of that ID are duplicates, also after the message was taken and after the
+// run has ended. If a group is sent again, a message by workflow ID is recognized by its ID and
+// its time (At), in whichever run had the workflow ID then. A post without an ID may be
+// delivered twice, unless the group has entries or new runs by which it is recognized.
+//
+// An unrouted message is delivered when a run of its workflow ID is created. It then counts as
+// not given to the run's engine, as does one that is moved, and one that a run takes over from
+// the run that it continues. After Until it has expired: it is only listed and moved, until it
+// is purged.
+type Post struct {
+	Run        journal.Number
+	Follow     Following // which run of the chain is the receiver if Run has ended
+	WorkflowID string
+	Until      time.Time     // by workflow ID: kept as unrouted until then; zero: not kept
+	Unrouted   int64         // moves the unrouted message of this number to Run; Message is ignored
+	Message    journal.Entry // Kind, Op.Name, Op.Key, Op.Scope, Op.Occ, At, Data, Spill, Detail
+	Force      bool          // wakes a run that has a cause to stay unloaded
+
+	// Verdict, To and Number are set by Commit.
+	Verdict Verdict
+	To      journal.Head // the receiver, before the group's own heads; also for Closed, Duplicate
+	Number  int64        // of the message in the inbox, or among the unrouted
+}
+
+// A Following selects the run of a chain that receives a message for one that has ended.
+type Following uint8
+
+// The followings.
+const (
+	FollowNone  Following = iota // no run
+	FollowChain                  // the open one: a successor, or one that retries
+	FollowRetry                  // the open one that retries the run; none after ContinuedAsNew
+)
+
+// Leads reports whether a message for a run that has ended with that status goes on.
+func (f Following) Leads(ended journal.Status) bool {
+	return f == FollowChain || f == FollowRetry && ended != journal.ContinuedAsNew
+}
+
+// A Verdict is the result of a change or a post.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Written Verdict = iota // the change is durable
+	Exists                 // Found is the run that the ID stands for
+	Taken                  // Found is another workflow's open run that has the ID
+	Mail                   // the run that was to be unloaded has got messages: it stays in memory
+
+	Delivered // the message is in the inbox of To
+	Duplicate // To, or one before it in its chain, or the unrouted ones, have a message of this ID
+	Unrouted  // no open run has the workflow ID: the message is kept for one
+	Closed    // To has ended
+	Nobody    // there is no such run, and Until is zero; or no such unrouted message
+)
+
+// Check returns a DataError if the group is malformed by itself, whatever the database has: a
+// client that does more than create and post, a new run without a head or with the head of
+// another run, entries of another run or out of order, a post that is no message. Drivers call
+// it before they write.
 func (g *Group) Check() error {
 	for i := range g.Changes {
 		if err := g.Changes[i].check(g.Engine == 0); err != nil {
@@ -18,7 +160,7 @@ func (g *Group) Check() error {
 	return nil
 }
 
-func (c *Change) check(stranger bool) error {
+func (c *Change) check(client bool) error {
 	if err := checkPosts(c.Posts, c.Else); err != nil {
 		return err
 	}
@@ -26,10 +168,10 @@ func (c *Change) check(stranger bool) error {
 	switch {
 	case c.Run < 0 || c.Run == 0 && changes:
 		return errors.New("a change of no run")
-	case stranger && changes && !c.Create:
+	case client && changes && !c.Create:
 		return fmt.Errorf("run %d: only its engine may change it", c.Run)
-	case stranger && len(c.Told) > 0:
-		return errors.New("only an engine may acknowledge")
+	case client && len(c.Told) > 0:
+		return errors.New("only an engine may acknowledge entries of the outbox")
 	case c.Create && c.Head == nil:
 		return fmt.Errorf("run %d: new, but without a head", c.Run)
 	case c.Head != nil && c.Head.Number != c.Run:
@@ -37,7 +179,8 @@ func (c *Change) check(stranger bool) error {
 	case c.Shares != 0 && !c.Create:
 		return fmt.Errorf("run %d: only a new run shares payloads", c.Run)
 	case c.From != 0 && !c.Create || c.Unload && (c.Create || c.Head == nil):
-		return fmt.Errorf("run %d: only a new run continues another, and only one that is there is unloaded", c.Run)
+		return fmt.Errorf(
+			"run %d: only a new run continues another, and only an existing one is unloaded", c.Run)
 	}
 	last := int64(0)
 	for i := range c.Entries {
@@ -53,8 +196,8 @@ func (c *Change) check(stranger bool) error {
 	return nil
 }
 
-// Follows is the sequence that the first entry of the change follows in the journal of a
-// run that is there; 0 where the change has none, or the run is new.
+// Follows returns the sequence of the entry that must be the last in the journal of an existing
+// run before the change; 0 if the change has no entries, or the run is new.
 func (c *Change) Follows() int64 {
 	if c.Create || len(c.Entries) == 0 {
 		return 0

@@ -6,8 +6,8 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// CutOff ends the entries of a claimed run before the first one that is missing, and says
-// so in Err. Such a run gets no messages.
+// CutOff ends the entries of a claimed run before the first one that is missing, and sets Err.
+// Such a run gets no messages.
 func (r *Run) CutOff() {
 	if whole, missing := (Range{}).Whole(r.Head.Number, r.Entries); missing != nil {
 		r.Entries, r.Err, r.Inbox, r.More = whole, missing, nil, false
@@ -15,7 +15,7 @@ func (r *Run) CutOff() {
 }
 
 // Whole returns what a driver has loaded of a range up to the first entry that is missing,
-// with a CorruptError that names it. Messages and ends are given as they are.
+// with a CorruptError that names it. Messages and ends are returned unchanged.
 func (r Range) Whole(run journal.Number, entries []journal.Entry) ([]journal.Entry, error) {
 	from := max(r.From, 1)
 	switch {
